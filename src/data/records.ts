@@ -23,6 +23,7 @@ import { Sample } from "./sample.ts";
 import { targetColumnsOf } from "./targets.ts";
 import { type Columns, criteoColumns, csvColumns, denseOf, wideOf } from "./text/columns.ts";
 import { type Fault, sentenceOf } from "./text/faults.ts";
+import { memberAt } from "./text/json-lines.ts";
 import { labelReader } from "./text/labels.ts";
 import { type BagReaders, MadeFeatures } from "./text/made-features.ts";
 import { lineTransforms } from "./text/made-lines.ts";
@@ -80,6 +81,7 @@ export function createRecordEncoder(
   const readers: BagReaders = new Map();
   const names = namesOf(columns, transforms);
   const targets = targetColumnsOf(data);
+  const dotted = names.filter((name) => name.includes("."));
   const dense = denseOf(data);
   const wide = wideOf(tables);
   const sample = new Sample({ dense, features: tables.length, wide, weighted });
@@ -122,7 +124,8 @@ export function createRecordEncoder(
 
   return {
     columns: transforms === undefined ? namesBy(columns, dense) : undefined,
-    encode(records, only) {
+    encode(given, only) {
+      const records = dotted.length === 0 ? given : given.map((record) => flat(record, names));
       const shape = { dense, wide, weighted, means };
       const rows = new BatchRows(records.length, shape);
       const misnamed =
@@ -142,6 +145,20 @@ export function createRecordEncoder(
       return rows.batch();
     },
   };
+}
+
+/** A record with the members of objects in it that are columns, `user.id`, as keys of its own. */
+function flat(record: SampleRecord, names: readonly string[]): SampleRecord {
+  if (typeof record !== "object" || record === null || Array.isArray(record)) return record;
+  const found: Record<string, unknown> = { ...record };
+  for (const name of names.filter((one) => one.includes("."))) {
+    const value = Object.hasOwn(record, name) ? undefined : memberAt(record, name);
+    if (value === undefined) continue;
+    found[name] = value;
+    const outer = Object.keys(record).find((key) => name.startsWith(`${key}.`));
+    if (outer !== undefined && !names.includes(outer)) delete found[outer];
+  }
+  return found as SampleRecord;
 }
 
 /** A column of a record. */

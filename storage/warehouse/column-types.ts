@@ -1,6 +1,7 @@
 // The types of columns as people write them: `INT64`, `list<INT64>`, `map<INT32, FLOAT>`.
 
 import type { SchemaElement, SchemaTree } from "hyparquet";
+import { leafKey } from "../../src/data/parquet/footer.ts";
 
 /** The type of a column. */
 export function typeOf(node: SchemaTree): string {
@@ -43,5 +44,5 @@ function structOf({ children }: SchemaTree): string {
 
 /** The paths of a column's leaves, joined by dots: their names in a row group. */
 export function leavesOf({ path, children }: SchemaTree): string[] {
-  return children.length === 0 ? [path.join(".")] : children.flatMap(leavesOf);
+  return children.length === 0 ? [leafKey(path)] : children.flatMap(leavesOf);
 }

@@ -31,8 +31,13 @@ export interface Chunk extends ByteRange {
 /** Consecutive rows. */
 export interface Group {
   readonly rows: number;
-  /** By the path of the leaf, joined by dots. */
+  /** By the path of the leaf (`leafKey`). */
   readonly chunks: ReadonlyMap<string, Chunk>;
+}
+
+/** A leaf by its path. A name may have dots of its own: `a.b` beside the member `b` of `a`. */
+export function leafKey(path: readonly string[]): string {
+  return path.join("\0");
 }
 
 /** What a footer says. */
@@ -91,8 +96,9 @@ function groupOf(
     const rows = countOf(group.num_rows, "rows");
     const chunks = new Map<string, Chunk>();
     for (const column of group.columns) {
-      const name = column.meta_data?.path_in_schema.join(".");
-      if (name !== undefined) chunks.set(name, chunkOf(file, column, name, place));
+      const path = column.meta_data?.path_in_schema;
+      if (path === undefined) continue;
+      chunks.set(leafKey(path), chunkOf(file, column, path.join("."), place));
     }
     const leaves = schema.filter(({ type }) => type !== undefined).length;
     if (chunks.size !== leaves) {

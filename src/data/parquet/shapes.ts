@@ -14,10 +14,11 @@ import {
   integerOf,
 } from "../columnar/exact-values.ts";
 import { Damage } from "../tables/damage.ts";
+import { leafKey } from "./footer.ts";
 
 /** How the values of a leaf are read. */
 export interface Leaf {
-  /** Its path, joined by dots: its name in a row group. */
+  /** Its path, as row groups have it (`leafKey`). */
   readonly path: string;
   readonly element: SchemaElement;
   /** The kind of its values, whatever bytes they have. */
@@ -143,7 +144,7 @@ function optional({ element }: SchemaTree): number {
 function leafOf({ element, path }: SchemaTree, definitionMax: number): Leaf {
   const own = kindOf(element);
   return {
-    path: path.join("."),
+    path: leafKey(path),
     element,
     definitionMax,
     ...own,

@@ -2,7 +2,7 @@
 // text would have had, so that everything behind the fields is that of text, and the same rows as
 // CSV and as JSON are the same samples.
 //
-// A key that is missing, and null, are a missing value. Lists are joined by characters that no text
+// Members of objects within are named with a dot: `user.id`. A key that is missing, and null, are a missing value. Lists are joined by characters that no text
 // should have, and are split again where bags are made.
 
 import { membersOf, parseExactly, shownJson } from "../../ports/json/exact-json.ts";
@@ -27,7 +27,7 @@ export function jsonFields(line: string, { names, lists, made }: JsonFields): st
   if (value === undefined) {
     return { kind: "expected a JSON object, each name in it once", got: show(line.slice(0, 100)) };
   }
-  if (!names.some((name) => Object.hasOwn(value, name))) {
+  if (!names.some((name) => memberAt(value, name) !== undefined)) {
     const listed = names.slice(0, 8).map((name) => `\`${name}\``);
     const keys = Object.keys(value).slice(0, 8).join(", ");
     return { kind: `expected some of the keys ${listed.join(", ")}`, got: show(bytesOf(keys)) };
@@ -39,13 +39,29 @@ export function jsonFields(line: string, { names, lists, made }: JsonFields): st
   }
   const fields: string[] = [];
   for (const [i, name] of names.entries()) {
-    const own = Object.hasOwn(value, name) ? value[name] : null;
+    const own = memberAt(value, name) ?? null;
     const list = lists[i];
     const field = list === undefined ? textOf(own) : listOf(own, list);
     if (field === undefined) return { kind: wanted(name, list), got: show(textOfAny(own)) };
     fields.push(field);
   }
   return fields;
+}
+
+/**
+ * The value of a key; or, where it has dots, of a member of the objects within, as tables name the
+ * members of structs: `user.id`. A key that has the dots itself comes first. Undefined: none is there.
+ */
+export function memberAt(object: Record<string, unknown>, name: string): unknown {
+  if (Object.hasOwn(object, name)) return object[name];
+  for (let dot = name.indexOf("."); dot >= 0; dot = name.indexOf(".", dot + 1)) {
+    const key = name.slice(0, dot);
+    const outer = Object.hasOwn(object, key) ? object[key] : undefined;
+    const inner: unknown = outer instanceof Map ? Object.fromEntries(outer) : outer;
+    const found = isObject(inner) ? memberAt(inner, name.slice(dot + 1)) : undefined;
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });

@@ -392,6 +392,7 @@ export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker
 export { buildNative } from "./src/kernels/native/build-native.ts";
 export { packageVersion } from "./actors/runtime/version.ts";
 export { kernelNotice } from "./src/kernels/index.ts";
+export { type ClickLinesOptions, writeClickLines } from "./src/data/synthetic/click-lines.ts";
 export { type SessionLinesOptions, writeSessionLines } from "./src/data/synthetic/session-lines.ts";
 export { type SyntheticTsvOptions, writeSyntheticTsv } from "./src/data/synthetic/synthetic-tsv.ts";
 export type { GeneratedReport } from "./src/data/synthetic/synthetic.ts";

@@ -1,6 +1,7 @@
 // docs/tutorial.md as it stands: every job of the page goes from `train` to `predict` by the page's
 // own commands, on real data where there are some.
 
+import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
@@ -12,6 +13,7 @@ import { runCli } from "../helpers/processes/cli.ts";
 import { textOf } from "../helpers/tree.ts";
 
 const page = textOf("docs/tutorial.md");
+const cli = join(import.meta.dirname, "..", "..", "cli", "main.js");
 
 /** Lines of a file for training, and lines for the day after, both with the header. */
 interface Days {
@@ -47,19 +49,14 @@ function withHeader([header = "", ...lines]: string[]): Days {
   return { header: [header], lines };
 }
 
-/** Clicks as the page shows them; a user and a page decide how probable a click is. */
-function clicks(): Days {
-  const stream = new RandomStream(3, 0, 0);
-  const pages = ["home", "shoes", "hats", "sale"];
-  const lines = Array.from({ length: 4000 }, () => {
-    const [user, at, tag] = [stream.below(300), stream.below(4), stream.below(4)];
-    const price = (stream.below(4000) / 100).toFixed(2);
-    const age = stream.below(5) === 0 ? "" : String(18 + stream.below(50));
-    const isClicked = stream.below(100) < 10 + 15 * at + (user % 3) * 10;
-    const tags = `${pages[tag]}|${pages[at]}`;
-    return `${isClicked ? 1 : 0},${price},${age},u${user},${pages[at]},${tags}`;
-  });
-  return { header: ["clicked,price,age,user,page,tags"], lines };
+/** Clicks as the page has them generated. */
+function clicks(home: string): Days {
+  const [, block = ""] = /^```bash\n(.*?)^```/ms.exec(page) ?? [];
+  const osiris = `osiris() { "${process.execPath}" "${cli}" "$@"; }`;
+  execFileSync("sh", ["-ec", `${osiris}\n${block}`], { cwd: home });
+  const linesOf = (name: string) => readFileSync(join(home, name), "utf8").trimEnd().split("\n");
+  const [header = "", ...first] = linesOf("clicks.csv");
+  return { header: [header], lines: [...first, ...linesOf("tomorrow.csv").slice(1)] };
 }
 
 /** Lines of Avazu's shape: the file itself is not to be had here. */
@@ -149,6 +146,12 @@ test("the page has six kinds of data, and commands from a check to a prediction"
   t.deepEqual(
     commands.map(([command]) => command),
     ["train", "train", "eval", "predict", "train"],
+  );
+  const [, shown = ""] = /^```\n(clicked,.*)$/m.exec(page) ?? [];
+  t.is(
+    shown,
+    clicks(directoryOf(t)).header[0] ?? "",
+    "the file that is shown is the one generated",
   );
 });
 

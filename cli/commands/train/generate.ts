@@ -1,8 +1,13 @@
-// osiris generate: a file with a planted truth and a known best reachable AUC: Criteo text, or JSON
-// Lines of sessions.
+// osiris generate: a file with a planted truth and a known best reachable AUC: Criteo text, a click
+// log as CSV, or JSON Lines of sessions.
 
 import { type Command, Option } from "commander";
-import { InvalidOptionError, writeSessionLines, writeSyntheticTsv } from "../../../index.ts";
+import {
+  InvalidOptionError,
+  writeClickLines,
+  writeSessionLines,
+  writeSyntheticTsv,
+} from "../../../index.ts";
 import {
   type CommonOptions,
   integerFrom,
@@ -17,6 +22,7 @@ interface GenerateOptions extends CommonOptions {
   readonly samples: number;
   readonly zipf: number;
   readonly seed: number;
+  readonly clicks?: boolean;
   readonly sessions?: number;
   readonly order?: "session" | "time";
 }
@@ -32,6 +38,10 @@ export function addGenerate(program: Command): void {
     .option("--zipf <Z>", "exponent of the ids' popularity; 0: uniform", numberFrom0, 1.05)
     .option("--seed <S>", "another seed: another truth", integerFrom(0), 1)
     .option(
+      "--clicks",
+      "CSV instead: the click log of docs/tutorial.md, without `--rows`, `--zipf`",
+    )
+    .option(
       "--sessions <MEAN>",
       "JSON Lines instead, of sessions with so many lines on average, which repeat their lists",
       numberFrom0,
@@ -45,15 +55,21 @@ export function addGenerate(program: Command): void {
   withCommon(command, [
     "generate --samples 1000000 --out train.tsv",
     "generate --rows 500 --zipf 1.2 --seed 7 --out small.tsv",
+    "generate --clicks --samples 4000 --out clicks.csv",
     "generate --sessions 16.5 --out impressions.jsonl",
   ]).action((options: GenerateOptions) => {
     const { out, samples, rows, zipf, seed, sessions: mean, order } = options;
     if (order !== undefined && mean === undefined) {
       throw new InvalidOptionError("--order", "Expected `--sessions` beside `--order`, got none");
     }
+    if (options.clicks === true && mean !== undefined) {
+      const message = "Expected one of `--clicks` and `--sessions`, got both";
+      throw new InvalidOptionError("--clicks", message);
+    }
     const shared = { samples, rows, zipf, seed };
-    const report =
-      mean === undefined
+    const report = options.clicks
+      ? writeClickLines({ samples, seed }, out)
+      : mean === undefined
         ? writeSyntheticTsv(shared, out)
         : writeSessionLines({ ...shared, mean, ...(order && { order }) }, out);
     const { positives, bestAuc } = report;

@@ -12,6 +12,8 @@ const linesAtOnce = 4096;
 export interface GeneratedLines {
   readonly options: ResolvedSyntheticOptions;
   readonly tables: readonly TableShape[];
+  /** The first line. @default none */
+  readonly header?: string | undefined;
   /** The line of the sample at `index`, without its end. */
   lineOf(sample: Sample, index: number): string;
   /** Called every 4096 samples, with the number of samples written so far. */
@@ -24,7 +26,7 @@ export function writeGeneratedLines(from: GeneratedLines, path: string): Generat
   try {
     const descriptor = openSync(path, "w");
     try {
-      let lines: string[] = [];
+      let lines: string[] = from.header === undefined ? [] : [from.header];
       let written = 0;
       let index = 0;
       const report = generateSamples(options, tables, (sample) => {

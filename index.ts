@@ -13,7 +13,6 @@ export { Client } from "./actors/client/client.ts";
 export { type LogRecord, Run } from "./actors/client/run.ts";
 export type { DrainedReader, NamedShard, RunLine, RunSummary } from "./actors/jobs/job-api.ts";
 export { type ConnectionOptions, connect } from "./actors/client/connect.ts";
-export { measuredGroups } from "./actors/threads/data/prepare-data.ts";
 export { reportOfDirectory, reportOfRun } from "./actors/dashboard/report-data.ts";
 export type { IncidentRecord } from "./actors/run-state/incident-record.ts";
 export type { RunEvent, RunStatus } from "./actors/run-state/run-events.ts";
@@ -35,7 +34,7 @@ export type {
   ProcessReport,
 } from "./actors/observe/process-report.ts";
 export type { Wait, WaitsFor } from "./actors/runtime/wait-graph.ts";
-export { type LogOptions, logOptionLevels } from "./actors/observe/process-log.ts";
+export type { LogOptions } from "./actors/observe/process-log.ts";
 export type { LogLevel } from "./src/ports/log.ts";
 export { type RunLogPage, readRunLog } from "./storage/cluster/run-log.ts";
 export { type Exporter, openExporter } from "./actors/client/exporter.ts";
@@ -51,7 +50,6 @@ export type { MissPoint } from "./src/planner/cost/miss-curve.ts";
 // A job, as plain data ----
 export { type JobOptions, type JobSpec, resolveJob } from "./src/job/job.ts";
 export { jobJsonSchema } from "./src/job/job-json-schema.ts";
-export { withOption as jobWithOption } from "./src/job/with-option.ts";
 export { type Sweep, type SweptJob, sweepOf, sweptJobsOf } from "./src/job/sweep.ts";
 export { type TransformedRow, transformedRows } from "./src/job/transformed-rows.ts";
 export {
@@ -120,7 +118,6 @@ export { serverJsonSchema, type ServerOptions } from "./actors/serving/models/se
 export type { Response as ModelResponse } from "./actors/serving/models/front.ts";
 export { importModel } from "./storage/imports/import-model.ts";
 export type { ModelImportOptions, ModelImportReport } from "./storage/imports/import-model.ts";
-export { namesKinds } from "./storage/dlrm-names/recognise.ts";
 export type { EncodedBatch } from "./src/data/batch-rows.ts";
 export type { RecordColumn, RecordValue, SampleRecord } from "./src/data/records.ts";
 
@@ -157,12 +154,10 @@ export {
   compactWarehouse,
 } from "./storage/warehouse/compact-warehouse.ts";
 export {
-  clusteringHomeOf,
   clusterSessions,
   type SessionOptions,
   type SessionReport,
 } from "./storage/sessions/cluster-sessions.ts";
-export { codecs as warehouseCodecs } from "./storage/warehouse/codecs.ts";
 export {
   type WriteOptions,
   type WriteReport,
@@ -177,20 +172,18 @@ export {
 } from "./storage/warehouse/inspect-warehouse.ts";
 
 // Streams of messages, joined into such tables ----
-export { assignRoles, knownLabel, labelCandidates } from "./storage/first-job/column-roles.ts";
+export { assignRoles } from "./storage/first-job/column-roles.ts";
 export type { AssignedColumn, ColumnRole, RoleOptions } from "./storage/first-job/column-roles.ts";
 export { profileColumns } from "./storage/first-job/profile-columns.ts";
 export type { DataProfile, ProfileOptions } from "./storage/first-job/profile-columns.ts";
 export type { ColumnProfile } from "./storage/first-job/column-tally.ts";
-export { firstJob, firstJobOf } from "./storage/first-job/write-first-job.ts";
+export { firstJobOf } from "./storage/first-job/write-first-job.ts";
 export type { FirstJob, FirstJobOptions } from "./storage/first-job/write-first-job.ts";
-export { firstProgram } from "./storage/first-job/write-first-program.ts";
 export { ingest, type IngestOptions } from "./storage/ingest/ingest-nats.ts";
 export type { IngestProgress, IngestReport } from "./storage/ingest/ingest.ts";
 export type { IngestCounts } from "./storage/ingest/position.ts";
 export type { BadMessage } from "./storage/ingest/quarantine.ts";
 export { logShard, logShardOf } from "./storage/ingest/log-shards.ts";
-export { columnTypes as ingestColumnTypes } from "./storage/warehouse/inferred-type.ts";
 
 // The checkpoints of a directory ----
 export {
@@ -245,13 +238,8 @@ export {
 export { evaluate, type Metrics, type ThresholdMetrics } from "./src/training/loop/metrics.ts";
 
 // A plan: which shard goes where, and why ----
+export { calibrate, type CalibrationOptions } from "./actors/calibration/calibrate.ts";
 export {
-  briefCalibration,
-  calibrate,
-  type CalibrationOptions,
-} from "./actors/calibration/calibrate.ts";
-export {
-  constantsOfDevice,
   type KnownMachine,
   machineConstants,
   type MachineConstantsOptions,
@@ -273,14 +261,9 @@ export {
   trainCostNetworks,
   type TrainedNetworks,
 } from "./actors/cost-networks/train-cost-networks.ts";
-export { constantsOfRun, machineKeyOf } from "./actors/threads/kept-constants.ts";
 export type { TableReasons } from "./src/training/planning/explain-plan.ts";
 export type { CostNetworks } from "./src/planner/learned/cost-networks.ts";
-export {
-  type PlacementPolicy,
-  type PolicyMethod,
-  policyMethods,
-} from "./src/planner/policies/placement-policy.ts";
+export type { PlacementPolicy, PolicyMethod } from "./src/planner/policies/placement-policy.ts";
 export { type PolicyTrainingOptions, trainPolicy } from "./actors/cost-networks/train-policy.ts";
 export { type ReadPolicy, readPolicy, writePolicy } from "./storage/cost-networks/policy-file.ts";
 export type { LearnedPlan, LearnedSearch } from "./src/planner/learned/beam-search.ts";
@@ -293,12 +276,7 @@ export { type JobPlan, planJob, type PlanOptions } from "./src/training/planning
 export { type Paused, planningJob } from "./src/training/planning/plan-job.ts";
 export type { PlanReport } from "./src/training/planning/run-plan.ts";
 export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";
-export {
-  areKnown,
-  checkConstants,
-  defaultConstants,
-  type MachineConstants,
-} from "./src/planner/cost/constants.ts";
+export type { MachineConstants } from "./src/planner/cost/constants.ts";
 export { type Plan, type PlacedShard, type Scheme, schemes } from "./src/planner/shards.ts";
 export { type Stage, stages } from "./src/planner/cost/cost.ts";
 
@@ -313,26 +291,17 @@ export {
 } from "./chaos/faults/breakable-launcher.ts";
 export type { ThreadFault } from "./chaos/faults/breaking-cells.ts";
 export { killAt, type Target, throwIn } from "./chaos/faults/kill-at.ts";
-export { compareWithReference, referenceRun, type Verdict } from "./chaos/trials/oracle.ts";
+export { compareWithReference, type Verdict } from "./chaos/trials/oracle.ts";
 export { Chaos, type ChaosOptions, chaos, type MomentOptions } from "./chaos/chaos.ts";
-export {
-  checkSchedule,
-  type Fault,
-  type FaultKind,
-  type FaultOptions,
-  faultGroups,
-  faultKinds,
-  type Schedule,
-  type ScheduleOptions,
-  sentenceOf,
+export type {
+  Fault,
+  FaultKind,
+  FaultOptions,
+  Schedule,
+  ScheduleOptions,
 } from "./chaos/faults/schedule.ts";
-export {
-  type TrialVerdict,
-  runReference,
-  type Recovery,
-  type ReferenceRun,
-} from "./chaos/trials/verdict.ts";
-export { drawFor, runTrial, shrinkTrial, type Trial } from "./chaos/trials/trial.ts";
+export type { TrialVerdict, Recovery, ReferenceRun } from "./chaos/trials/verdict.ts";
+export type { Trial } from "./chaos/trials/trial.ts";
 export type { FaultOutcome, FaultedRunOptions } from "./chaos/trials/faulted-run.ts";
 export {
   type ChaosFigures,
@@ -341,36 +310,17 @@ export {
   type Spread,
 } from "./chaos/trials/figures.ts";
 export { type SoakOptions, soak } from "./chaos/trials/soak.ts";
-export { shrink } from "./chaos/faults/shrink.ts";
-export {
-  type EpochLedger,
-  epochOrderOf,
-  type Stretch,
-  sampleLedger,
-  stretchesOf,
-} from "./storage/checkpoints/sample-ledger.ts";
+export type { EpochLedger, Stretch } from "./storage/checkpoints/sample-ledger.ts";
 
 // Simulation: whole clusters in one thread and virtual time ----
-export {
-  type CrashKind,
-  crashPairs,
-  crashPoints,
-  crashKinds,
-} from "./chaos/simulation/crash-points.ts";
+export type { CrashKind } from "./chaos/simulation/crash-points.ts";
 export {
   drawScenario,
   type FaultKind as SimulatedFaultKind,
   type Scenario,
   type SimulatedFault,
 } from "./chaos/simulation/scenario.ts";
-export {
-  type ScenariosOptions,
-  type SeedsOptions,
-  type SeedsSummary,
-  shrinkScenario,
-  simulateAll,
-  simulateSeeds,
-} from "./chaos/simulation/seeds.ts";
+export type { ScenariosOptions, SeedsOptions, SeedsSummary } from "./chaos/simulation/seeds.ts";
 export {
   type Failure as SimulationFailure,
   type SimulationVerdict,
@@ -384,14 +334,9 @@ export type { Check } from "./actors/doctor/doctor-checks.ts";
 export type { DeadlineLine } from "./src/ports/deadlines.ts";
 
 // What the command line is made of, besides ----
-export { type NatsConfigOptions, natsConfig } from "./src/wire/tenancy/nats-config.ts";
-export { loginOf, type Tenants, tenantsOf } from "./src/wire/tenancy/tenants.ts";
-export { userKey } from "./src/wire/transports/credentials.ts";
-export { addressOf } from "./src/wire/transports/server-address.ts";
+export type { NatsConfigOptions } from "./src/wire/tenancy/nats-config.ts";
+export type { Tenants } from "./src/wire/tenancy/tenants.ts";
 export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";
-export { buildNative } from "./src/kernels/native/build-native.ts";
-export { packageVersion } from "./actors/runtime/version.ts";
-export { kernelNotice } from "./src/kernels/index.ts";
 export { type ClickLinesOptions, writeClickLines } from "./src/data/synthetic/click-lines.ts";
 export { type SessionLinesOptions, writeSessionLines } from "./src/data/synthetic/session-lines.ts";
 export { type SyntheticTsvOptions, writeSyntheticTsv } from "./src/data/synthetic/synthetic-tsv.ts";

@@ -2,7 +2,7 @@
 // or throws why it failed.
 
 import { Command } from "commander";
-import { packageVersion } from "../index.ts";
+import { packageVersion } from "../actors/runtime/version.ts";
 import { addChaos } from "./commands/chaos/chaos.ts";
 import { addCalibrate } from "./commands/checkpoints/calibrate.ts";
 import { addCheckpoint } from "./commands/checkpoints/checkpoint.ts";

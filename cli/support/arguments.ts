@@ -159,7 +159,7 @@ export function connectionOf(given: ConnectionArguments) {
   return { nats, cluster, ...asWhom, ...credentialsFor(nats, given) };
 }
 
-/** What a command that is printed has to say of the connection: what is no default of this shell. */
+/** What a printed command has to say of the connection: what is no default of this shell. */
 export function connectionFlags({ nats, cluster, tenant }: ConnectionArguments): string {
   const { OSIRIS_NATS, OSIRIS_TENANT } = process.env;
   const flags = [

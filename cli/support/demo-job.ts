@@ -3,10 +3,9 @@
 
 import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { constantsOfRun } from "../../actors/threads/kept-constants.ts";
 import {
   adagrad,
-  areKnown,
-  constantsOfRun,
   criteo,
   type DataOptions,
   dlrm,
@@ -14,6 +13,7 @@ import {
   tryJob,
   writeSyntheticTsv,
 } from "../../index.ts";
+import { areKnown } from "../../src/planner/cost/constants.ts";
 import { criteoData } from "./criteo-file.ts";
 import { count } from "./format.ts";
 import { planWith } from "./machine.ts";

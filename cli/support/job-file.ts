@@ -9,13 +9,13 @@ import {
   InputUnusableError,
   InvalidOptionError,
   type JobOptions,
-  jobWithOption,
   resolveJob,
   type Sweep,
   type SweptJob,
   sweepOf,
   sweptJobsOf,
 } from "../../index.ts";
+import { withOption as jobWithOption } from "../../src/job/with-option.ts";
 import { longAsText, parseExactly } from "../../src/ports/json/exact-json.ts";
 
 /** What the command line lays over a job file. */

@@ -4,18 +4,15 @@
 import { readFileSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { briefCalibration } from "../../actors/calibration/calibrate.ts";
+import { constantsOfDevice } from "../../actors/calibration/machine-constants.ts";
+import { constantsOfRun } from "../../actors/threads/kept-constants.ts";
 import {
-  areKnown,
-  briefCalibration,
   type CalibrationOptions,
   calibrate,
-  checkConstants,
   chooseDevices,
-  constantsOfDevice,
-  constantsOfRun,
   countedStatistics,
   type DeviceChoice,
-  defaultConstants,
   InputUnusableError,
   InvalidOptionError,
   type JobSpec,
@@ -24,6 +21,7 @@ import {
 } from "../../index.ts";
 import { StoreFailedError } from "../../src/errors/errors.ts";
 import { withFiles } from "../../src/job/job-files.ts";
+import { areKnown, checkConstants, defaultConstants } from "../../src/planner/cost/constants.ts";
 import { integerFrom } from "./arguments.ts";
 import { plural, shortTime } from "./format.ts";
 

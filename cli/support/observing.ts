@@ -2,7 +2,8 @@
 // readable lines on a terminal; and the traces of steps.
 
 import { type Command, Option } from "commander";
-import { type ClusterOptions, type LogOptions, logOptionLevels } from "../../index.ts";
+import { logOptionLevels } from "../../actors/observe/process-log.ts";
+import type { ClusterOptions, LogOptions } from "../../index.ts";
 import { integerFrom } from "./arguments.ts";
 
 export interface ObservingArguments {

@@ -1,14 +1,8 @@
 // What a chaos run tells: the schedule before anything happens, then what was injected, then the
 // verdict.
 
-import {
-  type ChaosFigures,
-  type LossFigures,
-  type Schedule,
-  type Spread,
-  sentenceOf,
-  type Trial,
-} from "../../index.ts";
+import { sentenceOf } from "../../chaos/faults/schedule.ts";
+import type { ChaosFigures, LossFigures, Schedule, Spread, Trial } from "../../index.ts";
 import { count, duration, plural } from "../support/format.ts";
 
 /** The schedule, for people and then as it can be carried out again. */

@@ -3,7 +3,7 @@
 import { expected } from "../ports/check-options.ts";
 import { usualOptimizer } from "./job.ts";
 
-/** Sections whose `kind` has a default, which holds where an option of theirs is all that is set. */
+/** Sections whose `kind` has a default: it holds where an option of theirs is all that is set. */
 const usualSections: Readonly<Record<string, object>> = {
   "optimizer.dense": usualOptimizer.dense,
   "optimizer.sparse": usualOptimizer.sparse,
@@ -16,7 +16,8 @@ const usualSections: Readonly<Record<string, object>> = {
 
 /**
  * A copy of `job` with `value` at `option`: `tables[0].dim` or `tables.0.dim`; `tables[].dim` is
- * that of every table. Sections on the way are made, of their usual kind. `told`: the name of the option in a refusal.
+ * that of every table. Sections on the way are made, of their usual kind. `told`: the name of the
+ * option in a refusal.
  * @throws InvalidOptionError where the path leads through a value that has no options
  */
 export function withOption(job: unknown, option: string, value: unknown, told: string): unknown {

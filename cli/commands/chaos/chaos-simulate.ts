@@ -1,17 +1,14 @@
 // osiris chaos --simulate and --crash-points: whole clusters in virtual time, one for each seed, or
 // for each operation on a disk in which power is lost; and what failed.
 
+import { crashKinds, crashPairs, crashPoints } from "../../../chaos/simulation/crash-points.ts";
+import { shrinkScenario, simulateAll } from "../../../chaos/simulation/seeds.ts";
 import {
-  crashKinds,
-  crashPairs,
-  crashPoints,
   drawScenario,
   type Scenario,
   type SeedsSummary,
   type SimulationFailure,
   type SimulationVerdict,
-  shrinkScenario,
-  simulateAll,
 } from "../../../index.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count, duration, plural } from "../../support/format.ts";

@@ -4,21 +4,17 @@
 
 import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError } from "commander";
+import { checkSchedule, faultGroups, faultKinds } from "../../../chaos/faults/schedule.ts";
+import { drawFor, runTrial, shrinkTrial } from "../../../chaos/trials/trial.ts";
+import { runReference } from "../../../chaos/trials/verdict.ts";
 import {
-  checkSchedule,
-  drawFor,
   type FaultKind,
-  faultGroups,
-  faultKinds,
   figuresOf,
   InputUnusableError,
   type JobOptions,
   type ReferenceRun,
   resolveJob,
-  runReference,
-  runTrial,
   type Schedule,
-  shrinkTrial,
   soak,
   type Trial,
 } from "../../../index.ts";

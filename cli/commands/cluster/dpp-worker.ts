@@ -1,7 +1,8 @@
 // osiris dpp-worker: a preprocessing worker of a cluster, until Ctrl-C.
 
 import type { Command } from "commander";
-import { addressOf, DppWorker } from "../../../index.ts";
+import { DppWorker } from "../../../index.ts";
+import { addressOf } from "../../../src/wire/transports/server-address.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,

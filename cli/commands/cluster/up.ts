@@ -1,13 +1,8 @@
 // osiris up: a cluster that takes jobs over NATS, until Ctrl-C.
 
 import { type Command, Option } from "commander";
-import {
-  addressOf,
-  Cluster,
-  type HostRecord,
-  InvalidOptionError,
-  type RunLine,
-} from "../../../index.ts";
+import { Cluster, type HostRecord, InvalidOptionError, type RunLine } from "../../../index.ts";
+import { addressOf } from "../../../src/wire/transports/server-address.ts";
 import {
   bytesFrom,
   type CommonOptions,

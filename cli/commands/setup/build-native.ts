@@ -1,7 +1,7 @@
 // osiris build-native: compiles the native kernels where the package lies.
 
 import type { Command } from "commander";
-import { buildNative } from "../../../index.ts";
+import { buildNative } from "../../../src/kernels/native/build-native.ts";
 import { type CommonOptions, withCommon } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 

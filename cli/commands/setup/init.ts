@@ -13,10 +13,9 @@ import {
   type FirstJob,
   firstJobOf,
   type JobOptions,
-  knownLabel,
-  labelCandidates,
   profileColumns,
 } from "../../../index.ts";
+import { knownLabel, labelCandidates } from "../../../storage/first-job/column-roles.ts";
 import { firstJobText } from "../../../storage/first-job/write-first-job.ts";
 import { firstProgramText } from "../../../storage/first-job/write-first-program.ts";
 import { type CommonOptions, collected, integerFrom, withCommon } from "../../support/arguments.ts";

@@ -10,11 +10,11 @@ import {
   breakableLauncher,
   Cluster,
   InvalidOptionError,
-  kernelNotice,
   killAt,
   type Run,
   type RunResult,
 } from "../../../index.ts";
+import { kernelNotice } from "../../../src/kernels/index.ts";
 import { type CommonOptions, integerFrom, withCommon } from "../../support/arguments.ts";
 import { type DemoData, demoData, demoJob, planByTrial } from "../../support/demo-job.ts";
 import { exitCodes } from "../../support/failure.ts";

@@ -5,11 +5,12 @@ import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { setImmediate } from "node:timers/promises";
 import { z } from "zod";
+import { constantsOfDevice } from "../../../actors/calibration/machine-constants.ts";
+import { measuredGroups } from "../../../actors/threads/data/prepare-data.ts";
+import { constantsOfRun, machineKeyOf } from "../../../actors/threads/kept-constants.ts";
 import {
   type CostNetworks,
   chooseDevices,
-  constantsOfDevice,
-  constantsOfRun,
   countedStatistics,
   type DeviceChoice,
   InputUnusableError,
@@ -18,8 +19,6 @@ import {
   type JobSpec,
   type MachineConstants,
   type MissPoint,
-  machineKeyOf,
-  measuredGroups,
   type Paused,
   type PlacementPolicy,
   planJob,

@@ -9,10 +9,10 @@ import {
   InvalidOptionError,
   machineConstants,
   measuredDevices,
-  policyMethods,
   type Scheme,
   schemes,
 } from "../../../index.ts";
+import { policyMethods } from "../../../src/planner/policies/placement-policy.ts";
 import {
   bytesFrom,
   type CommonOptions,

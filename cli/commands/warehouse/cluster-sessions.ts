@@ -2,12 +2,9 @@
 
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
-import {
-  clusteringHomeOf,
-  clusterSessions,
-  type SessionReport,
-  type warehouseCodecs,
-} from "../../../index.ts";
+import { clusterSessions, type SessionReport } from "../../../index.ts";
+import { clusteringHomeOf } from "../../../storage/sessions/cluster-sessions.ts";
+import type { codecs as warehouseCodecs } from "../../../storage/warehouse/codecs.ts";
 import { bytesFrom, type CommonOptions, integerFrom, withCommon } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { aligned, bytes, count, plural } from "../../support/format.ts";

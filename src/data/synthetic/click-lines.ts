@@ -1,6 +1,6 @@
-// Writes a generated click log as CSV, the one of docs/tutorial.md: a price and an age, of which one
-// in five is missing, a user, a page and up to three tags. The truth is planted as in all generated
-// data.
+// Writes a generated click log as CSV, the one of docs/tutorial.md: a price and an age, one in five
+// of which is missing, a user, a page and up to three tags. The truth is planted as in all
+// generated data.
 
 import { checkOptions } from "../../ports/check-options.ts";
 import { syntheticOptions } from "../options.ts";

@@ -2,8 +2,9 @@
 // text would have had, so that everything behind the fields is that of text, and the same rows as
 // CSV and as JSON are the same samples.
 //
-// Members of objects within are named with a dot: `user.id`. A key that is missing, and null, are a missing value. Lists are joined by characters that no text
-// should have, and are split again where bags are made.
+// Members of objects within are named with a dot: `user.id`. A key that is missing, and null, are a
+// missing value. Lists are joined by characters that no text should have, and are split again where
+// bags are made.
 
 import { membersOf, parseExactly, shownJson } from "../../ports/json/exact-json.ts";
 import { type Fault, show } from "./faults.ts";
@@ -50,7 +51,8 @@ export function jsonFields(line: string, { names, lists, made }: JsonFields): st
 
 /**
  * The value of a key; or, where it has dots, of a member of the objects within, as tables name the
- * members of structs: `user.id`. A key that has the dots itself comes first. Undefined: none is there.
+ * members of structs: `user.id`. A key that has the dots itself comes first. Undefined: there is
+ * none.
  */
 export function memberAt(object: Record<string, unknown>, name: string): unknown {
   if (Object.hasOwn(object, name)) return object[name];

@@ -104,6 +104,7 @@ const survival = {
 /** Longest handshake of one dial: a broker that accepts and then stays silent is skipped. */
 const handshakeMs = 2000;
 const redialMs = 200;
+const notRunning = "is it running? `osiris up` starts one";
 
 async function connectWithin(
   { deadlineMs, clock = realClock }: ConnectOptions,
@@ -111,9 +112,9 @@ async function connectWithin(
   settings: ConnectionOptions,
 ): Promise<NatsConnection> {
   const untilMs = clock.now() + deadlineMs;
+  let isRunning = false; // The client says nothing of a refusal such as a limit of connections.
   for (;;) {
     const timeout = Math.min(Math.max(1, untilMs - clock.now()), handshakeMs);
-    let isRunning = false;
     try {
       // The client would hang on a silent server, so probe the servers first.
       const ordered = await byReachability(servers, timeout, clock);
@@ -128,10 +129,7 @@ async function connectWithin(
       }
       if (clock.now() + redialMs >= untilMs) {
         const last = cause instanceof Error ? cause.message : String(cause);
-        // The client keeps a refusal such as a limit of connections to itself.
-        const advice = isRunning
-          ? "it runs: its log says why it admits nobody, as at a limit of connections"
-          : "is it running? `osiris up` starts a cluster with a broker";
+        const advice = isRunning ? "its log says why, as a limit of connections" : notRunning;
         const reason = `no connection within ${deadlineMs} ms (${last}); ${advice}`;
         throw new TransportLostError(addressOf(servers), reason, { cause });
       }

@@ -12,11 +12,10 @@ import {
   connect,
   type JobOptions,
   type RunLine,
-  sampleLedger,
   startBroker,
-  stretchesOf,
 } from "../../../index.ts";
 import { scheduleOf } from "../../../src/training/loop/schedule.ts";
+import { sampleLedger, stretchesOf } from "../../../storage/checkpoints/sample-ledger.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { leavesOut, natsServer, testAll, testIf } from "../../helpers/needs.ts";

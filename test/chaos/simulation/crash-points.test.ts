@@ -3,10 +3,15 @@
 // and one pair in eleven, `osiris chaos --crash-points` every pair.
 
 import test, { type ExecutionContext } from "ava";
-import { crashing, operationsOf } from "../../../chaos/simulation/crash-points.ts";
+import {
+  crashing,
+  crashKinds,
+  crashPairs,
+  crashPoints,
+  operationsOf,
+} from "../../../chaos/simulation/crash-points.ts";
 import type { Scenario } from "../../../chaos/simulation/scenario.ts";
 import { simulate } from "../../../chaos/simulation/simulate.ts";
-import { crashKinds, crashPairs, crashPoints } from "../../../index.ts";
 import { thinned } from "../../helpers/thinned.ts";
 
 /** Resolves to the number of power losses. */

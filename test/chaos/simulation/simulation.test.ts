@@ -6,8 +6,9 @@ import { join } from "node:path";
 import test from "ava";
 import { jobs } from "../../../chaos/simulation/jobs.ts";
 import type { Scenario } from "../../../chaos/simulation/scenario.ts";
+import { simulateSeeds } from "../../../chaos/simulation/seeds.ts";
 import { referenceOf, simulate, simulateSeed } from "../../../chaos/simulation/simulate.ts";
-import { Cluster, type JobOptions, simulateSeeds } from "../../../index.ts";
+import { Cluster, type JobOptions } from "../../../index.ts";
 import { someOrAll, thinned } from "../../helpers/thinned.ts";
 
 const calm: Scenario = {

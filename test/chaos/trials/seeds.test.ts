@@ -2,7 +2,8 @@
 // dist/test/chaos/trials/seeds.test.js` carries out others; each is printed, and `osiris chaos JOB
 // --seed N` draws the same.
 
-import { chaos, type JobOptions, type ReferenceRun, sentenceOf } from "../../../index.ts";
+import { sentenceOf } from "../../../chaos/faults/schedule.ts";
+import { chaos, type JobOptions, type ReferenceRun } from "../../../index.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { isTestAll } from "../../helpers/thinned.ts";

@@ -5,7 +5,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { chaos, type JobOptions, sentenceOf } from "../../../index.ts";
+import { sentenceOf } from "../../../chaos/faults/schedule.ts";
+import { chaos, type JobOptions } from "../../../index.ts";
 import { dataOfDays, modelOfDays, writeDays } from "../../helpers/clusters/days.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 

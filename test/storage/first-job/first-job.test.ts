@@ -11,7 +11,6 @@ import { parse } from "yaml";
 import {
   assignRoles,
   type ColumnRole,
-  firstJob,
   InputUnusableError,
   InvalidOptionError,
   type JobOptions,
@@ -21,6 +20,7 @@ import {
 } from "../../../index.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
+import { firstJob } from "../../../storage/first-job/write-first-job.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { runJob } from "../../helpers/clusters/clusters.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";

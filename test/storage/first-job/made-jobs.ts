@@ -3,13 +3,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
-import {
-  assignRoles,
-  firstJob,
-  type JobOptions,
-  profileColumns,
-  type RoleOptions,
-} from "../../../index.ts";
+import { assignRoles, type JobOptions, profileColumns, type RoleOptions } from "../../../index.ts";
+import { firstJob } from "../../../storage/first-job/write-first-job.ts";
 
 /** A file of text, and its first job. */
 export async function jobOf(

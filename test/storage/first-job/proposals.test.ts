@@ -5,10 +5,11 @@ import { join } from "node:path";
 import { tableFromArrays, tableToIPC } from "apache-arrow";
 import test from "ava";
 import { parse } from "yaml";
-import { assignRoles, firstJob, firstJobOf, profileColumns } from "../../../index.ts";
+import { assignRoles, firstJobOf, profileColumns } from "../../../index.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { shapesOf } from "../../../src/model/features.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
+import { firstJob } from "../../../storage/first-job/write-first-job.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { rowsOf } from "./made-jobs.ts";
 

@@ -1,15 +1,13 @@
 // The transport over NATS: the embedded broker or a real nats-server, by URL.
 //
-// The client outlives the broker: it reconnects for ever and restores its subscriptions. Frames do
-// not pile up while it is disconnected.
+// The client outlives the broker: it reconnects for ever and restores its subscriptions.
 //
 // Invariants
 //   N1. While the connection is lost, frames are dropped and requests fail at once.
 //   N2. At most `pendingBytesMax` bytes are in flight to the broker: bytes that it has not
 //       confirmed with a PONG. A frame beyond the limit is dropped and reported to `onError`.
 //   N3. Errors of receivers and listeners go to `onError`, and the client reads on.
-//   N4. The payload given to `publish` is copied unless it is lent, so the caller may overwrite it
-//       at once.
+//   N4. The payload given to `publish` is copied unless it is lent: the caller may overwrite it.
 //   N5. A frame with a wrong checksum was not received: it counts as lost.
 
 import {
@@ -86,8 +84,7 @@ function serversOf({ servers }: ConnectOptions): string[] {
 }
 
 // A lost broker is noticed within 9 s even if its socket stays open, and dialled 5 times a second.
-// The jitter keeps many clients from dialling at once. A broker that comes back may refuse a client
-// for a moment: that does not end the client.
+// The jitter keeps many clients from dialling at once. A broker that comes back may refuse a client.
 const survival = {
   reconnect: true,
   maxReconnectAttempts: -1,
@@ -111,6 +108,8 @@ async function connectWithin(
   servers: readonly string[],
   settings: ConnectionOptions,
 ): Promise<NatsConnection> {
+  const lost = (why: string, cause: unknown) =>
+    new TransportLostError(addressOf(servers), why, { cause });
   const untilMs = clock.now() + deadlineMs;
   let isRunning = false; // The client says nothing of a refusal such as a limit of connections.
   for (;;) {
@@ -124,14 +123,12 @@ async function connectWithin(
       // A busy machine may take too long to answer: that is no refusal, and is tried again.
       const isSlow = cause instanceof Error && /authentication timeout/i.test(cause.message);
       if (cause instanceof errors.AuthorizationError && !isSlow) {
-        const reason = "it refused the credentials";
-        throw new TransportLostError(addressOf(servers), reason, { cause });
+        throw lost("it refused the credentials", cause);
       }
       if (clock.now() + redialMs >= untilMs) {
         const last = cause instanceof Error ? cause.message : String(cause);
         const advice = isRunning ? "its log says why, as a limit of connections" : notRunning;
-        const reason = `no connection within ${deadlineMs} ms (${last}); ${advice}`;
-        throw new TransportLostError(addressOf(servers), reason, { cause });
+        throw lost(`no connection within ${deadlineMs} ms (${last}); ${advice}`, cause);
       }
     }
     await new Promise<void>((resolve) => clock.after(redialMs, resolve));

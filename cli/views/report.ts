@@ -204,21 +204,19 @@ function staleCounts({ tables, freshSteps }: NonNullable<RunResult["staleness"]>
 const curveLinesMax = 12;
 const curveWidth = 32;
 
-/** The training loss as a small chart, with the AUC, or RMSE, where the run evaluated. */
+/** The training loss as bars from 0 to the largest one, which the head names, with the AUC, or RMSE, where the run evaluated. */
 export function lossCurve(history: readonly CutRecord[]): string[] {
   const points = thinned(history.filter((point) => point.step > 0));
   if (points.length === 0) return [];
-  const losses = points.map((point) => point.trainLoss);
-  const most = Math.max(...losses);
-  const least = Math.min(...losses);
+  const most = Math.max(...points.map((point) => point.trainLoss));
   const hasFigure = points.some((point) => point.evaluation !== undefined);
   const isNumber = points.some((point) => point.evaluation?.rmse !== undefined);
   const figure = isNumber ? "    RMSE" : "     AUC";
-  const head = `${"step".padStart(9)}   loss${hasFigure ? figure : ""}`;
+  const end = metric(most);
+  const scale = `0${end.padStart(curveWidth - 1)}`;
+  const head = `${"step".padStart(9)}    loss${hasFigure ? figure : ""}  ${scale}`;
   const lines = points.map(({ step, trainLoss, evaluation }) => {
-    // The lowest loss keeps a sixth of the width: a bar, not nothing.
-    const share = most > least ? (trainLoss - least) / (most - least) : 0;
-    const bar = "█".repeat(Math.round(curveWidth * (1 / 6 + (5 / 6) * share)));
+    const bar = "█".repeat(Math.round(curveWidth * Math.max(0, most > 0 ? trainLoss / most : 0)));
     const found = evaluation === undefined ? "" : metric(evaluation.rmse ?? evaluation.auc);
     const cell = hasFigure ? `  ${found.padStart(6)}` : "";
     return `${count(step).padStart(9)}  ${metric(trainLoss)}${cell}  ${bar}`;

@@ -63,7 +63,7 @@ function columnsIn(path: string, schema: SchemaTree): TableColumn[] {
     if (!isWritten(node)) {
       const why = `its column \`${name}\` is ${typeOf(node)}`;
       const form = "a value, a struct, a list of either, or a map";
-      throw new InputUnusableError(path, `Cannot copy ${path}: ${why}; expected ${form}`);
+      throw new InputUnusableError(path, `Cannot read ${path}: ${why}; expected ${form}`);
     }
     return { name, elements: elementsOf(node) };
   });

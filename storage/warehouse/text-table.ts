@@ -169,5 +169,5 @@ function jsonRow(text: string): LooseRow | string {
 }
 
 function refused(path: string, line: number, why: string): InputUnusableError {
-  return new InputUnusableError(path, `Cannot copy line ${line} of ${path}: ${why}`);
+  return new InputUnusableError(path, `Cannot read line ${line} of ${path}: ${why}`);
 }

@@ -2,7 +2,7 @@
 
 import test from "ava";
 import { incidentLines } from "../../cli/views/incidents.ts";
-import { reportOf, tiersOf, timeOf } from "../../cli/views/report.ts";
+import { lossCurve, reportOf, tiersOf, timeOf } from "../../cli/views/report.ts";
 import { linesView } from "../../cli/views/run-view.ts";
 import { sparkline } from "../../cli/views/sparkline.ts";
 import type { IncidentRecord, RunEvent, RunResult } from "../../index.ts";
@@ -252,4 +252,15 @@ test("a curve fits into the columns that there are, from its lowest block to its
   );
   t.is(sparkline([1, 1, 1], 4), "▁▁▁");
   t.is(sparkline([Number.NaN, 2], 4), "");
+});
+
+test("the bars of the loss begin at 0, and their head says where they end", (t) => {
+  const points = [0.8, 0.4, 0.2].map((trainLoss, i) => ({ step: 10 * (i + 1), trainLoss }));
+  const [head, ...lines] = lossCurve(points as Parameters<typeof lossCurve>[0]);
+  t.is(head, `     step    loss  0${"0.8000".padStart(31)}`);
+  t.deepEqual(
+    lines.map((line) => line.replace(/[^█]/g, "").length),
+    [32, 16, 8],
+  );
+  t.is(lines[0]?.indexOf("█"), head?.indexOf("0"));
 });

@@ -84,7 +84,7 @@ test("a --set that is none, or of no option, is refused", async (t) => {
 
 test("an option of a section that is not there is set in the section's usual kind", async (t) => {
   const path = join(startDirectory(t), "job.json");
-  const table = { name: "user", rows: 100, dim: 4, idBits: 64 };
+  const table = { name: "user", rows: 100, dim: 4 };
   const job = {
     model: { kind: "dlrm", tables: [table], top: [4, 1] },
     data: { kind: "csv", paths: ["a.csv"], label: "l", batchSize: 10 },

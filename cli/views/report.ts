@@ -204,7 +204,10 @@ function staleCounts({ tables, freshSteps }: NonNullable<RunResult["staleness"]>
 const curveLinesMax = 12;
 const curveWidth = 32;
 
-/** The training loss as bars from 0 to the largest one, which the head names, with the AUC, or RMSE, where the run evaluated. */
+/**
+ * The training loss as bars from 0 to the largest one, which the head names, with the AUC, or RMSE,
+ * where the run evaluated.
+ */
 export function lossCurve(history: readonly CutRecord[]): string[] {
   const points = thinned(history.filter((point) => point.step > 0));
   if (points.length === 0) return [];

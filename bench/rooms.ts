@@ -11,9 +11,9 @@ type Rooms = Readonly<Record<string, number>>;
 /** From the bottom up. Imports point down; rooms of one layer do not import each other. */
 export const layers: readonly Rooms[] = [
   { "src/errors": 1170 },
-  { "src/ports": 2200 },
+  { "src/ports": 2220 },
   {
-    "src/data": 23_210,
+    "src/data": 23_330,
     "src/kernels/contract": 1650,
     "src/planner": 3730,
     "src/wire/http": 270,
@@ -135,7 +135,7 @@ export const layers: readonly Rooms[] = [
     docs: 340,
     web: 3160,
   },
-  { test: 86_000 },
+  { test: 86_220 },
 ];
 
 /** The addon, in C++: src/kernels/native loads what these rooms compile to. */

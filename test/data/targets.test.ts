@@ -73,7 +73,7 @@ test("a bad label, weight or group makes a bad line, which is named", async (t) 
     report.quarantine.kept.map(({ reason }) => reason.split("; ")[0]),
     [
       "expected the label to be 0 or 1, got `2`",
-      "expected the label to be 0 or 1, got ``",
+      "the label `click` is missing, got ``",
       `${weight}, got \`-1\``,
       `${weight}, got \`x\``,
       `${weight}, got \`\``,

@@ -10,8 +10,8 @@ import { encode } from "@msgpack/msgpack";
 import type { RunLine } from "../../index.ts";
 import { TrainingError } from "../../src/errors/errors.ts";
 import { drawsOf, hostileFrame } from "../helpers/nats/hostile.ts";
-import { hasNatsServer } from "../helpers/nats/nats.ts";
 import { type RawClient, startRawClient } from "../helpers/nats/raw-client.ts";
+import { isMet, natsServer } from "../helpers/needs.ts";
 import { jsonValues, type Target } from "./target.ts";
 import {
   canHoldProcesses,
@@ -230,4 +230,4 @@ const tenants: Target = {
 
 /** None where there is no nats-server, or processes cannot be held. */
 export const tenantTargets: readonly Target[] =
-  hasNatsServer() && canHoldProcesses() ? [tenants] : [];
+  isMet(natsServer) && canHoldProcesses() ? [tenants] : [];

@@ -23,7 +23,7 @@ import {
 } from "../options.ts";
 import { bagIdsMax, Sample } from "../sample.ts";
 import { areNumeric, groupOf, targetsOf, whenMissing } from "../targets.ts";
-import { rankAuc } from "./rank-auc.ts";
+import { RankedLogits, rankedMax } from "./rank-auc.ts";
 import { type SessionPlace, Sessions } from "./sessions.ts";
 import { Zipf } from "./zipf.ts";
 
@@ -41,9 +41,6 @@ export interface GeneratedReport {
   readonly bestRmse?: number;
 }
 
-/** Samples that the best AUC is computed of: more would take 8 bytes of memory each. */
-const rankedMax = 2 ** 24;
-
 /** Calls `take` with every sample in turn. The next sample reuses its memory. */
 export function generateSamples(
   options: ResolvedSyntheticOptions,
@@ -55,23 +52,15 @@ export function generateSamples(
   const targets = targetsOf(options);
   const sample = new Sample({ dense: options.dense, features: tables.length, targets });
   if (areNumeric(options)[0] === true) return generateNumbers(generator, options, sample, take);
-  // Logits of positive samples fill the array from the left, of negatives from the right.
-  const logits = new Float64Array(ranked);
+  const logits = new RankedLogits(ranked);
   let positives = 0;
-  let [rankedPositives, rankedNegatives] = [0, 0];
   for (let index = 0; index < options.samples; index++) {
     const logit = generator.fill(sample, index);
-    const { label } = sample;
-    if (label === 1) positives++;
-    if (index < ranked) {
-      if (label === 1) logits[rankedPositives++] = logit;
-      else if (label === 0) logits[ranked - ++rankedNegatives] = logit;
-    }
+    if (sample.label === 1) positives++;
+    logits.add(sample.label, logit);
     take(sample);
   }
-  const others = logits.subarray(ranked - rankedNegatives);
-  const bestAuc = rankAuc(logits.subarray(0, rankedPositives), others);
-  return { samples: options.samples, positives, bestAuc };
+  return { samples: options.samples, positives, bestAuc: logits.auc() };
 }
 
 /** The same where the first label is a number, which is near the true logit. */

@@ -84,7 +84,7 @@ function serversOf({ servers }: ConnectOptions): string[] {
 }
 
 // A lost broker is noticed within 9 s even if its socket stays open, and dialled 5 times a second.
-// The jitter keeps many clients from dialling at once. A broker that comes back may refuse a client.
+// The jitter keeps many clients from dialling at once. A broker may refuse a client for a moment.
 const survival = {
   reconnect: true,
   maxReconnectAttempts: -1,
@@ -101,7 +101,6 @@ const survival = {
 /** Longest handshake of one dial: a broker that accepts and then stays silent is skipped. */
 const handshakeMs = 2000;
 const redialMs = 200;
-const notRunning = "is it running? `osiris up` starts one";
 
 async function connectWithin(
   { deadlineMs, clock = realClock }: ConnectOptions,
@@ -122,12 +121,12 @@ async function connectWithin(
     } catch (cause) {
       // A busy machine may take too long to answer: that is no refusal, and is tried again.
       const isSlow = cause instanceof Error && /authentication timeout/i.test(cause.message);
-      if (cause instanceof errors.AuthorizationError && !isSlow) {
-        throw lost("it refused the credentials", cause);
-      }
+      const isRefused = cause instanceof errors.AuthorizationError && !isSlow;
+      if (isRefused) throw lost("it refused the credentials", cause);
       if (clock.now() + redialMs >= untilMs) {
         const last = cause instanceof Error ? cause.message : String(cause);
-        const advice = isRunning ? "its log says why, as a limit of connections" : notRunning;
+        const log = "its log says why, as a limit of connections";
+        const advice = isRunning ? log : "is it running? `osiris up` starts one";
         throw lost(`no connection within ${deadlineMs} ms (${last}); ${advice}`, cause);
       }
     }

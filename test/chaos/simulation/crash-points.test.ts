@@ -1,6 +1,6 @@
 // Power is lost at the disk operations of whole runs, of every kind of writing, and again during
-// the recovery. The job must end as its reference run does. `npm run test:all` tries every operation
-// and one pair in eleven, `osiris chaos --crash-points` every pair.
+// the recovery. The job must end as its reference run does. `npm run test:all` tries every
+// operation and one pair in eleven, `osiris chaos --crash-points` every pair.
 
 import test, { type ExecutionContext } from "ava";
 import {

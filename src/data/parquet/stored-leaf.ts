@@ -11,7 +11,7 @@ import { LeafCursor } from "./decode/leaf-cursor.ts";
 import { pageDecoders } from "./decode/page-decoders.ts";
 import { TextPool } from "./decode/texts.ts";
 import type { Target } from "./decode/values.ts";
-import type { Group } from "./footer.ts";
+import { type Group, leafKey } from "./footer.ts";
 import type { Leaf } from "./shapes.ts";
 
 /** Entries of a leaf: one a row, or some a row where it lies in lists. */
@@ -61,7 +61,7 @@ export class StoredLeaves {
   }
 
   async #read({ rows, chunks }: Group, { node, isRepeated, level }: LeafPlace) {
-    const chunk = chunks.get(node.path.join("."));
+    const chunk = chunks.get(leafKey(node.path));
     if (chunk === undefined) throw new Damage("the row group lacks it");
     this.#values.take(valueBytes * chunk.values);
     const memory = this.#memory;
@@ -86,7 +86,7 @@ export class StoredLeaves {
 function leafOf({ element, path }: SchemaTree, definitionMax: number): Leaf {
   const kind = kinds[element.type ?? ""] ?? "text";
   return {
-    ...{ path: path.join("."), element, kind, definitionMax },
+    ...{ path: leafKey(path), element, kind, definitionMax },
     ...{ isUnsigned: false, divisor: 1, isDecimal: false, compared: { type: { kind: "text" } } },
   };
 }

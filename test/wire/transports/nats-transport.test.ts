@@ -82,7 +82,10 @@ test("a broker that is not there is named after the deadline", async (t) => {
     connectNats({ ...options, servers: gone.url, deadlineMs: 300 }),
     { instanceOf: TransportLostError },
   );
-  t.regex(error?.message ?? "", /^Cannot reach the broker at nats:.*within 300 ms.*is it running\? `osiris up` starts one/);
+  t.regex(
+    error?.message ?? "",
+    /^Cannot reach the broker at nats:.*within 300 ms.*is it running\? `osiris up` starts one/,
+  );
 });
 
 test("a broker that comes before the deadline is found", async (t) => {

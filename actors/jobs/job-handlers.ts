@@ -168,7 +168,9 @@ async function submit(asked: Asked, request: RequestOf<"submit">): Promise<Reply
   const { input, tenant } = asked;
   const { registry, network } = input;
   const asIs = withinRoots(resolveJob(longAsText(request.job)), input.access, tenant);
-  const job = withWarmStart(withModel(await withFiles(asIs)), network.disk);
+  const { cacheBytesMax } = quotaOf(input.access.tenants, tenant);
+  const bounded = withCachesOf(asIs, cacheBytesMax);
+  const job = withWarmStart(withModel(await withFiles(bounded)), network.disk);
   const of = { key: request.key, tenant };
   const known = registry.find(job, of);
   if (known === undefined) {
@@ -207,6 +209,23 @@ async function pinned(
     record.pins = pins;
   });
   return { ...changed, shard };
+}
+
+/** A job of which no data have a higher `cacheBytesMax`. */
+function withCachesOf(job: JobSpec, bytesMax: number | undefined): JobSpec {
+  if (bytesMax === undefined) return job;
+  const bounded = <Data extends { readonly cacheBytesMax?: number | undefined }>(data: Data) => {
+    return { ...data, cacheBytesMax: Math.min(bytesMax, data.cacheBytesMax ?? bytesMax) };
+  };
+  const { evaluation } = job;
+  if (evaluation === undefined) return { ...job, data: bounded(job.data) };
+  const { data, test } = evaluation;
+  const held = {
+    ...evaluation,
+    ...(data && { data: bounded(data) }),
+    ...(test?.data && { test: { ...test, data: bounded(test.data) } }),
+  };
+  return { ...job, data: bounded(job.data), evaluation: held };
 }
 
 /** @throws InvalidOptionError where the cluster has not the devices, or the job not the slices */

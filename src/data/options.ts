@@ -70,7 +70,7 @@ const common = {
     .min(1)
     .optional()
     .describe(
-      "Bytes of all caches in that directory: when a cache was made, those that were not used for longest are removed until the rest fits, never one that a run uses.",
+      "Bytes of all caches in that directory: when a cache was made, those that were not used for longest are removed until the rest fits, never one that a run uses; a cache that alone has more is refused.",
     ),
 };
 

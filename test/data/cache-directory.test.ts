@@ -4,6 +4,7 @@
 import { spawn, spawnSync } from "node:child_process";
 import { readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
+import { gzipSync } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
 import { buildingNameOf } from "../../src/data/cache/cache-directory.ts";
 import { listCaches, removeCaches } from "../../src/data/cache/list-caches.ts";
@@ -99,6 +100,20 @@ test("a limit removes the caches that were not used for longest, and none in use
   await generated(cache, 303, 1);
   t.deepEqual(names(), [recent.path, fourth.path].sort(), "these were used just now");
   t.deepEqual(await generated(cache, 303), fourth, "the limit is no part of a cache's name");
+});
+
+test("a cache that alone has more than the limit is refused while it is made, and leaves no file", async (t) => {
+  const cache = join(startDirectory(t), "cache");
+  const { path } = await generated(cache, 40);
+  const small = { instanceOf: InvalidOptionError, message: /has more than 5000 bytes: give it / };
+  await t.throwsAsync(generated(cache, 20_000, 5000), small);
+  // A packed file of 12 kB would become a cache of megabytes: it is refused long before.
+  const packed = join(cache, "a.csv.gz");
+  writeFileSync(packed, gzipSync(`y,a\n${"1,x\n".repeat(2_000_000)}`));
+  const columns = { label: "y", categorical: ["a"], batchSize: 1, cache };
+  const ofText = csv(packed, { ...columns, cacheBytesMax: 100_000 });
+  await t.throwsAsync(prepare(ofText, tables), { message: /has more than 100000 bytes/ });
+  t.deepEqual(readdirSync(cache).sort(), ["a.csv.gz", basename(path)].sort());
 });
 
 async function startSources(t: ExecutionContext) {

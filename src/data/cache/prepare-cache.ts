@@ -7,6 +7,7 @@ import {
   DataCacheDamagedError,
   DiskRefusedError,
   InputUnusableError,
+  InvalidOptionError,
   StoreFailedError,
 } from "../../errors/errors.ts";
 import { type Disk, type DiskFile, realDisk } from "../../ports/disk.ts";
@@ -80,10 +81,12 @@ export async function prepareCache(
   try {
     const tell = (progress: CacheProgress) => {
       fraction = progress.fraction;
+      checkBytes(options, file.size());
       onProgress(progress);
     };
     meta = await fill(file, options, tables, tell, key, facts);
     check(meta);
+    checkBytes(options, file.size());
     onDisk("sync", building, () => file.sync());
   } catch (error) {
     const refusal = noRoomFor(options.cache, file.size(), fraction, error);
@@ -97,6 +100,15 @@ export async function prepareCache(
   disk.remove(setAsideNameOf(path));
   tidyBeside(path, options.cacheBytesMax, disk);
   return { path, ...meta, ...(present.damage === undefined ? {} : { remade: present.damage }) };
+}
+
+/** @throws InvalidOptionError where a cache alone has more bytes than those of its directory may */
+function checkBytes({ cache, cacheBytesMax = Infinity }: ResolvedDataOptions, bytes: number): void {
+  if (bytes <= cacheBytesMax) return;
+  const message =
+    `Expected \`data.cacheBytesMax\` to have room for the cache of these data in ${cache}, which ` +
+    `has more than ${cacheBytesMax} bytes: give it more, or fewer data`;
+  throw new InvalidOptionError("data.cacheBytesMax", message);
 }
 
 /**

@@ -48,6 +48,8 @@ const tenantQuota = z.strictObject({
   devicesMax: z.int().min(1).optional(),
   /** Highest priority of its jobs. A job of higher priority makes jobs of others wait. */
   priorityMax: z.int().min(-100).max(100).optional(),
+  /** Bytes of the data caches in each directory that its jobs name, at most. */
+  cacheBytesMax: z.int().min(1).optional(),
 });
 
 export type TenantQuota = z.output<typeof tenantQuota>;

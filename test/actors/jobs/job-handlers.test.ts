@@ -65,6 +65,25 @@ test("a tenant's queue is bounded, and so are the devices that it may ask for", 
   await t.throwsAsync(scaled, { message: /may have at most 1 devices/ });
 });
 
+test("a tenant's caches have no more bytes than its quota, whatever its jobs say", async (t) => {
+  const usual = { users: {}, requestsPerSecond: 100, requestBytesMax: 10_000, connectionsMax: 9 };
+  const tenants = { ads: { ...usual, cacheBytesMax: 1000 } };
+  const { registry, submit } = startService(2, undefined, tenants as never);
+  const boundsOf = async (cacheBytesMax: number | undefined, tenant?: string) => {
+    const data = { kind: "synthetic" as const, samples: 64, dense: 4, batchSize: 8, cacheBytesMax };
+    const evaluation = { data: { ...data, samples: 32 }, test: { data: { ...data, samples: 16 } } };
+    const who = tenant === undefined ? {} : { tenant };
+    const { run } = await submit({ data, evaluation, devices: 1 }, who);
+    const job = registry.get(run)?.job;
+    const all = [job?.data, job?.evaluation?.data, job?.evaluation?.test?.data];
+    return all.map((one) => one?.cacheBytesMax);
+  };
+  t.deepEqual(await boundsOf(undefined, "ads"), [1000, 1000, 1000]);
+  t.deepEqual(await boundsOf(7, "ads"), [7, 7, 7]);
+  t.deepEqual(await boundsOf(2000, "ads"), [1000, 1000, 1000]);
+  t.deepEqual(await boundsOf(2000), [2000, 2000, 2000]);
+});
+
 test("a run that has ended two leaders is not begun again: the queue ends it by name, and begins the others", async (t) => {
   const { input, registry, submit } = startService(2);
   const poison = await submit({ seed: 1, devices: 1 });

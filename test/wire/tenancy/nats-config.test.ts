@@ -198,7 +198,7 @@ testIf(natsServer)(
       return { ...place.as[user], servers: place.url, name: user, deadlineMs: 60_000 };
     };
     const limits = { days: 1, bytes: 2 ** 20, messages: 100, replicas: 1 };
-    const opened = { cluster: "c1", limits, timeoutMs: 2000 };
+    const opened = { cluster: "c1", limits, timeoutMs: 60_000 };
     const mirror = await openNatsMirror({ ...at("root"), ...opened });
     if (mirror === undefined) return t.fail("the server has no JetStream");
     t.teardown(() => mirror.close());
@@ -213,9 +213,9 @@ testIf(natsServer)(
     const dial = async (user: keyof typeof place.as) => {
       const connection = await dialNats(at(user));
       t.teardown(() => connection.close());
-      const ask = async (subject: string, body?: object) => {
+      const ask = async (subject: string, body?: object, timeout = 60_000) => {
         const payload = body === undefined ? "" : JSON.stringify(body);
-        return (await connection.request(subject, payload, { timeout: 1000 })).string();
+        return (await connection.request(subject, payload, { timeout })).string();
       };
       return { connection, ask };
     };
@@ -229,7 +229,7 @@ testIf(natsServer)(
     const next = (user: string) => `${api}.CONSUMER.MSG.NEXT.${own}.${user}`;
     const take = async (by: typeof connection, user: string) => {
       const inbox = createInbox();
-      const messages = by.subscribe(inbox, { max: 1, timeout: 5000 });
+      const messages = by.subscribe(inbox, { max: 1, timeout: 60_000 });
       by.publish(next(user), "1", { reply: inbox });
       for await (const message of messages) {
         message.respond("+ACK");
@@ -262,14 +262,14 @@ testIf(natsServer)(
       "osiris.c1.stream.acme.r1",
     ];
     for (const subject of forbidden)
-      await t.throwsAsync(ada(subject, consumer), undefined, subject);
+      await t.throwsAsync(ada(subject, consumer, 1000), undefined, subject);
     t.is((await mirror.last("acme", "osiris.c1.stream.acme.r1"))?.place, 2);
 
     // The admin reads all streams, and creates no consumer either.
     const { ask: admin } = await dial("admin");
     t.is(await admin(`${api}.DIRECT.GET.${theirs}`, { seq: 1 }), "secret");
     t.is(JSON.parse(await admin(`${api}.STREAM.INFO.${own}`, {})).state.messages, 2);
-    await t.throwsAsync(admin(`${api}.CONSUMER.CREATE.${own}`, consumer));
+    await t.throwsAsync(admin(`${api}.CONSUMER.CREATE.${own}`, consumer, 1000));
   },
 );
 

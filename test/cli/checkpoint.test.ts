@@ -40,7 +40,7 @@ test.serial("a run is sent back to a checkpoint, and ends where it ended before"
   const people = await run("checkpoint", "list", "checkpoints");
   t.regex(
     people.stdout,
-    /^manifest +step +generation +follows +age +bytes +rests on +digest\n[0-9a-f]{12} /,
+    /^manifest +step +generation +parent +age +bytes +base bytes +digest\n[0-9a-f]{12} /,
   );
 
   const short = [before, newest].map(({ manifest }) => manifest.slice(0, 12));

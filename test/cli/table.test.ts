@@ -33,9 +33,12 @@ test.serial("a table goes out to a file and into a checkpoint that trains on", a
   const born = found.tables.find(({ name }) => name === "B")?.born ?? 0;
   t.true(born > 0 && born <= 200);
   const shown = await run("table", "inspect", "checkpoints");
-  t.regex(shown.stdout, /table +rows +born +dim +precision +parts +bytes +mean norm\nA +200 /);
+  t.regex(
+    shown.stdout,
+    /table +rows +initialised +dim +precision +parts +bytes +mean norm\nA +200 /,
+  );
   const one = await run("table", "inspect", "checkpoints", "B");
-  t.regex(one.stdout, /Table +B: 200 rows of 8 columns in float32\nBorn +/);
+  t.regex(one.stdout, /Table +B: 200 rows of 8 columns in float32\nInitialised +/);
   t.regex(one.stdout, /Norm .*\n.* … .*█/);
 
   for (const file of ["B.safetensors", "B.csv", "B.parquet"]) {

@@ -69,10 +69,10 @@ function listLines(directory: string, list: CheckpointList): string[] {
     "manifest",
     "step",
     "generation",
-    "follows",
+    "parent",
     "age",
     "bytes",
-    "rests on",
+    "base bytes",
     "",
     "digest",
   ];
@@ -162,7 +162,7 @@ function addDiff(checkpoint: Command): void {
 }
 
 function diffLines({ from, to, tables, dense, isEqual }: CheckpointDifference): string[] {
-  const titles = ["table", "common rows", "changed", "born", "gone", "largest change"];
+  const titles = ["table", "common rows", "changed", "initialised", "removed", "largest change"];
   const cells = tables.map(({ name, common, changed, born, gone, largest }) => [
     name,
     count(common),

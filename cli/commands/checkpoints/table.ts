@@ -65,7 +65,7 @@ function addExport(table: Command): void {
     .command("export")
     .argument("<directory>", "checkpoint directory")
     .argument("<table>", "name of the table")
-    .description("write the born rows of a table, ids and vectors, to a file")
+    .description("write the initialised rows of a table, ids and vectors, to a file")
     .requiredOption("--out <FILE>", "file to write: .safetensors, .csv or .parquet")
     .option("--state", "optimizer state too")
     .option(
@@ -197,7 +197,16 @@ function linesOf({ cut, digest, tables }: TablesReport, isOne: boolean): string[
     bytes(size),
     norm === undefined ? "-" : normOf(norm.mean),
   ]);
-  const titles = ["table", "rows", "born", "dim", "precision", "parts", "bytes", "mean norm"];
+  const titles = [
+    "table",
+    "rows",
+    "initialised",
+    "dim",
+    "precision",
+    "parts",
+    "bytes",
+    "mean norm",
+  ];
   return [head, "", ...aligned([titles, ...cells])];
 }
 
@@ -208,7 +217,7 @@ function tableLines(table: TableReport): string[] {
   const share = rows === 0 ? 0 : (100 * born) / rows;
   const lines = [
     `Table                ${name}: ${plural(rows, "row")} of ${dim} columns in ${precision}`,
-    `Born                 ${plural(born, "row")} (${share.toFixed(1)} %), ${count(zeros)} all zeros`,
+    `Initialised          ${plural(born, "row")} (${share.toFixed(1)} %), ${count(zeros)} all zeros`,
     `Parts                ${parts.join(", ")} (${bytes(size)})`,
   ];
   if (norm === undefined) return lines;

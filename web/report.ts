@@ -3,6 +3,7 @@
 // `&height=PIXELS` how high the picture is.
 
 import type { ReportData } from "../actors/dashboard/page-api.ts";
+import { sliceTables, type TextTable } from "../cli/views/evaluation-tables.ts";
 import { html, render } from "./dom.ts";
 import { RunStory } from "./model/run-story.ts";
 import { Moment } from "./moment.ts";
@@ -45,12 +46,22 @@ interface Props {
   readonly store: Store;
 }
 
+/** Metrics of the model for each value of a column. */
+function Slices({ table: [head = [], ...rows] }: { readonly table: TextTable }) {
+  const [title, ...figures] = head;
+  return html`<section class="panel"><h2>${title}</h2><div class="scroll"><table>
+    <thead><tr><th>value</th>${figures.map((name) => html`<th>${name}</th>`)}</tr></thead>
+    <tbody>${rows.map((cells) => html`<tr>${cells.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody>
+  </table></div></section>`;
+}
+
 function Report({ report, story, store }: Props) {
   return html`<header><h1>Osiris report</h1><span class="dim">run ${report.run}, made at <${Moment} atMs=${Date.parse(report.madeAt)} /></span></header>
     <main id="main">
       <${RunView} ...${{ store, story }} />
       ${planOf(story) === undefined ? null : html`<${PlanView} ...${{ store, story }} />`}
       ${hasTiers(story) ? html`<${TiersView} ...${{ store, story }} />` : null}
+      ${sliceTables(report.slices ?? []).map((table) => html`<${Slices} table=${table} />`)}
       ${story.kept === undefined ? html`<${IncidentsView} story=${story} />` : null}
       <section class="panel"><h2>Environment</h2><dl class="lines">${report.environment.map(
         ([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`,

@@ -13,6 +13,7 @@
 
 import type { StepTimes } from "../../src/training/meters/step-meter.ts";
 import type { HistoryPoint } from "../../storage/checkpoints/run-history.ts";
+import type { ColumnSlices } from "../../storage/model/evaluation/slice-metrics.ts";
 import type { RunLine, RunSummary } from "../jobs/job-api.ts";
 import type { HeardMessage } from "../observe/heard-messages.ts";
 import type { ActorOverview, OverviewReport, ProcessOverview } from "../observe/overview.ts";
@@ -89,6 +90,8 @@ export interface ReportData {
   readonly kept?: KeptRun | undefined;
   /** The job, option by option. */
   readonly options?: RunSummary["options"];
+  /** Metrics of the model by the values of columns, where they were asked for. */
+  readonly slices?: readonly ColumnSlices[] | undefined;
   /** Name and value of what trained it, and on what. */
   readonly environment: readonly (readonly [name: string, value: string])[];
 }

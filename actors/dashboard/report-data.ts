@@ -9,6 +9,7 @@ import type { StepTimes } from "../../src/training/meters/step-meter.ts";
 import { listCheckpoints } from "../../storage/checkpoints/list-checkpoints.ts";
 import { runHistory } from "../../storage/checkpoints/run-history.ts";
 import { readRunLog } from "../../storage/cluster/run-log.ts";
+import type { ColumnSlices } from "../../storage/model/evaluation/slice-metrics.ts";
 import { jobOfCheckpoint } from "../../storage/table-files/table-ids.ts";
 import type { Run } from "../client/run.ts";
 import { stepTimes } from "../run-state/run-result.ts";
@@ -38,10 +39,14 @@ export async function reportOfRun(run: Run): Promise<string> {
 }
 
 /**
- * The report of the run in a checkpoint directory, as one file of HTML.
+ * The report of the run in a checkpoint directory, as one file of HTML. `slices`: metrics of its
+ * model by the values of columns (`sliceMetrics`), which it then shows, too.
  * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError
  */
-export function reportOfDirectory(directory: string): string {
+export function reportOfDirectory(
+  directory: string,
+  { slices }: { readonly slices?: readonly ColumnSlices[] | undefined } = {},
+): string {
   const [newest] = listCheckpoints(directory).checkpoints;
   if (newest === undefined) throw new CheckpointMissingError(directory);
   const { run, cut: step, digest, arithmetic, generation } = newest;
@@ -57,6 +62,7 @@ export function reportOfDirectory(directory: string): string {
     events: [],
     options: shownOptions(job),
     kept: { directory, step, digest, arithmetic, generation, history, lines, times },
+    slices,
     environment: environmentOf(arithmetic, directory),
   };
   return reportText(data);

@@ -3,21 +3,29 @@
 import type { ColumnSlices, ImportanceReport, Metrics } from "../../index.ts";
 import { aligned, count, metric } from "../support/format.ts";
 
-/** A table for each column and task, one line for each slice. */
+/** Cells of a table as text; the first line is its head. */
+export type TextTable = readonly (readonly string[])[];
+
+/** The tables of `sliceTables`, one below the other. */
 export function sliceLines(columns: readonly ColumnSlices[]): string[] {
+  return sliceTables(columns).flatMap((table) => ["", ...aligned(table)]);
+}
+
+/** A table for each column and task, one line for each slice. */
+export function sliceTables(columns: readonly ColumnSlices[]): TextTable[] {
   return columns.flatMap(({ column, slices, others }) => {
     const rows = slices.map(({ value, metrics }) => [value ?? "(missing)", metrics] as const);
     const all = others && [[othersName(others), others.metrics] as const];
     const named = [...rows, ...(all ?? [])];
-    return tasksOf(named[0]?.[1]).flatMap((task) => {
+    return tasksOf(named[0]?.[1]).map((task) => {
       const own = named.map(([name, metrics]) => [name, metrics.tasks?.[task] ?? metrics] as const);
       const of = task === "" ? "" : ` · ${task}`;
-      return ["", ...sliceTable(`By ${column}${of}`, own)];
+      return sliceTable(`By ${column}${of}`, own);
     });
   });
 }
 
-function sliceTable(title: string, rows: readonly (readonly [string, Metrics])[]): string[] {
+function sliceTable(title: string, rows: readonly (readonly [string, Metrics])[]): TextTable {
   const isNumber = rows[0]?.[1].rmse !== undefined;
   const head = isNumber
     ? [title, "rows", "RMSE", "MAE", "R²", "calibration"]
@@ -28,7 +36,7 @@ function sliceTable(title: string, rows: readonly (readonly [string, Metrics])[]
     const counts = isNumber ? [count(samples)] : [count(samples), count(positives)];
     return [shown(name), ...counts, ...[...figures, found.calibration].map(metric)];
   });
-  return aligned([head, ...cells]);
+  return [head, ...cells];
 }
 
 /** A value in one line, without what a terminal would obey. */

@@ -8,15 +8,27 @@ import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { type Command, Option } from "commander";
-import { connect, InputUnusableError, reportOfDirectory, reportOfRun } from "../../../index.ts";
+import {
+  type ColumnSlices,
+  connect,
+  InputUnusableError,
+  InvalidOptionError,
+  loadModel,
+  reportOfDirectory,
+  reportOfRun,
+  sliceMetrics,
+} from "../../../index.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { writeWhole } from "../../../storage/disk/whole-file.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,
+  collected,
   connectionOf,
+  noteArithmetic,
   withClient,
   withCommon,
+  withModelRoots,
 } from "../../support/arguments.ts";
 import { browserFlags, browserPath } from "../../support/browser.ts";
 import { bytes } from "../../support/format.ts";
@@ -31,6 +43,7 @@ interface ReportOptions extends CommonOptions, ConnectionArguments {
   readonly out?: string;
   readonly png?: string;
   readonly chart: (typeof charts)[number];
+  readonly by?: readonly string[];
 }
 
 /** Of a window in pixels; the page that a browser without a screen has in it may be lower. */
@@ -46,10 +59,16 @@ export function addReport(program: Command): void {
     .description("write a run as one file of HTML: curves, plan, tiers, incidents, digest")
     .option("-o, --out <FILE>", "the file (default: RUN.html)")
     .option("--png <FILE>", "a picture of one chart instead; needs Chromium or Chrome")
-    .addOption(new Option("--chart <NAME>", "which chart").choices(charts).default("loss"));
-  withCommon(withClient(command), [
+    .addOption(new Option("--chart <NAME>", "which chart").choices(charts).default("loss"))
+    .option(
+      "--by <COLUMNS>",
+      "of a directory: metrics by these columns, as country,device, on what the job holds out",
+      collected,
+    );
+  withCommon(withClient(withModelRoots(command)), [
     "report r12-1 -o report.html",
     "report checkpoints -o report.html          # also without a cluster",
+    "report checkpoints --by country,device",
     "report r12-1 --png loss.png",
     "report r12-1 --png stages.png --chart stages",
   ]).action(report);
@@ -70,9 +89,25 @@ async function report(name: string, options: ReportOptions): Promise<void> {
 }
 
 async function textOf(name: string, options: ReportOptions): Promise<string> {
-  if (existsSync(name)) return reportOfDirectory(name);
+  const columns = options.by?.flatMap((list) => list.split(","));
+  if (existsSync(name)) {
+    return reportOfDirectory(name, { slices: columns && (await slicesOf(name, columns)) });
+  }
+  if (columns !== undefined) {
+    const message =
+      `Expected a checkpoint directory with \`--by\`, got ${name}: the metrics of a cluster's run ` +
+      "by columns are those of the model in its checkpoint directory";
+    throw new InvalidOptionError("--by", message);
+  }
   await using client = await connect(connectionOf(options));
   return await reportOfRun(await namedRun(client, name));
+}
+
+/** The metrics of the best model, else the last one, on what its job holds out. */
+async function slicesOf(directory: string, columns: readonly string[]): Promise<ColumnSlices[]> {
+  await using model = await loadModel(directory, { arithmetic: "auto" });
+  noteArithmetic(model);
+  return await sliceMetrics(model, columns);
 }
 
 /** Has a browser draw the report with one chart alone. */

@@ -1,5 +1,6 @@
 // What `osiris eval` prints of a model: its figures, those of slices, and of features.
 
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { clicksJob, writeClicks } from "../../helpers/models/clicks.ts";
@@ -29,6 +30,13 @@ test.serial("eval tells figures by slice and by feature, as tables and as JSON",
     t.regex(told.stdout, new RegExp(`^${line(wanted)}$`, "m"));
   }
   t.regex(told.stdout, /^Each line: AUC 0\.\d+ and log loss .* the rows \(seed 1\)\.$/m);
+
+  // The report of the directory has the tables of the samples that the job holds out.
+  const page = await runCli(["report", "checkpoints", "--by", "price", "-o", "a.html"], home);
+  t.is(page.code, 0, page.stderr);
+  t.regex(readFileSync(join(home, "a.html"), "utf8"), /"slices":\[\{"column":"price","slices":\[/);
+  const absent = await runCli(["report", "r1", "--by", "price"], home);
+  t.regex(absent.stderr, /Expected a checkpoint directory with `--by`, got r1: /);
 
   const json = lastJson<{
     slices: { column: string; slices: { value: string; metrics: { samples: number } }[] }[];

@@ -59,7 +59,9 @@ try {
     const percent = (share = 0) => `${(100 * share).toFixed(1)} %`;
     console.log(`Tables ${mib(bytes)}, memory for them ${mib(budget)} of each device`);
     console.log(`Rows   ${percent(from?.hbm)} from HBM, ${percent(from?.ddr)} from DDR,`);
-    console.log(`       ${percent(from?.ssd)} from SSD (${cached.stores?.join(", ")}), or initialised`);
+    console.log(
+      `       ${percent(from?.ssd)} from SSD (${cached.stores?.join(", ")}), or initialised`,
+    );
     for (const { name, digest, samplesPerSecond, auc } of [
       { name: "below", ...cached },
       { name: "above", ...memory },

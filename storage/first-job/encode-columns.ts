@@ -33,7 +33,7 @@ const missingMin = 0.01;
 const rangeMax = 100;
 /** A dense column with a larger mean, or a deviation outside of these, is standardised. */
 const [deviationMin, deviationMax] = [0.1, 10];
-/** A list shares the table of a column that has so many of its values, as a share. */
+/** A list column shares the table of a column that has at least this share of its values. */
 const sharedMin = 0.5;
 
 /** A file that a first job names. */
@@ -51,7 +51,7 @@ export interface EncodedColumn {
   readonly entry: { readonly column: string } & Readonly<Record<string, unknown>>;
   /** Its table; undefined: it is dense, or looks up that of another column. */
   readonly table?: Readonly<Record<string, unknown>>;
-  /** The column whose table it looks up; left out: its own. */
+  /** The column whose table this column looks up; left out: it has a table of its own. */
   readonly tableOf?: string;
   /** What makes the column of the entry; undefined: it is a column of the files. */
   readonly transform?: Readonly<Record<string, unknown>>;
@@ -121,14 +121,14 @@ function ownerOf(own: AssignedColumn, columns: readonly AssignedColumn[]): Assig
   for (const other of columns) {
     if (isList(other.profile) || other.profile.areIntegers !== areIntegers) continue;
     const common = [...counts.keys()].filter((value) => other.profile.counts.has(value)).length;
-    // A few small integers are those of any column.
+    // Two columns of unrelated ids have small integers in common by chance.
     if (common < listedMin || common < most) continue;
     [owner, most] = [other, common];
   }
   return owner;
 }
 
-/** Values that a list has in common with the column whose table it shares, at least. */
+/** Fewest different values that a list column and the column whose table it shares both have. */
 const listedMin = 20;
 
 function isList(profile: ColumnProfile): boolean {

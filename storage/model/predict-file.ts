@@ -265,7 +265,7 @@ class LineScorer {
     return { header, lines: scored };
   }
 
-  /** The data, whose columns of JSON may be lists or texts to split: the first line tells. */
+  /** The data section, by the first line of JSON: it shows whether a column has lists or texts. */
   #dataBy(line: string): JobSpec["data"] {
     const data = this.#data;
     if (data.kind !== "jsonl" || data.kind === this.#model.job.data.kind) return data;

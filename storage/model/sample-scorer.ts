@@ -1,4 +1,4 @@
-// Scores samples, batch after batch, whatever they are read from, and counts what they come to.
+// Scores the samples of lines and of tables, batch after batch, and counts their predictions.
 
 import { BatchRows } from "../../src/data/batch-rows.ts";
 import { Sample } from "../../src/data/sample.ts";

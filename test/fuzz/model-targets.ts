@@ -144,9 +144,9 @@ async function modelFileIn(home: string): Promise<string> {
   return path;
 }
 
-/** What is before the footer, of the file whose footer is changed. */
+/** The bytes before the footer of a valid model file: cases change the footer behind them. */
 let body = new Uint8Array(0);
-/** The footer, of the file whose rows are changed. */
+/** The footer of a valid model file: cases change the rows before it. */
 let footer: Footer | undefined;
 
 const footerValues: Values = {

@@ -27,7 +27,7 @@ export interface TenantPlace {
   readonly hostileToken: string;
   readonly honest: Client;
   readonly hostile: Client;
-  /** The honest tenant's job, in a directory of its own; what it wrote goes with `forget`. */
+  /** The honest tenant's job, in a directory of its own, which `forget` removes. */
   honestJob(name: string): JobOptions;
   forget(name: string): void;
   /** The digest of the honest tenant's model, trained while nobody else asked for anything. */
@@ -36,7 +36,7 @@ export interface TenantPlace {
   ended(): string | undefined;
   /** Resident bytes of `osiris up`. */
   memory(): number;
-  /** What was written, changed or removed outside the hostile tenant's directories. */
+  /** Paths outside the hostile tenant's directories that were written, changed or removed. */
   changes(): readonly string[];
   /** The hostile tenant's directories as they were. */
   renew(): void;

@@ -1,6 +1,6 @@
-// A live cluster, and a tenant of it that means ill: jobs, requests, frames and calls of HTTP that
-// are changed at random. After each case the cluster serves the other tenant as if nobody had asked
-// for anything: in time, with the same model, and with nothing of it shown, changed or left behind.
+// A live cluster with a hostile tenant, which sends mutated jobs, requests, frames and HTTP calls.
+// After each case the honest tenant must be answered in time and get the same model; none of its
+// data may have been shown to the hostile tenant, or changed.
 
 import { mkdtempSync } from "node:fs";
 import { connect as connectSocket } from "node:net";

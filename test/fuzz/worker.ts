@@ -51,7 +51,7 @@ export function fileOf(folder: string, target: string, seed: number, number: num
   return join(folder, `${target.replace(/\W+/g, "-")}-seed-${seed}-case-${number}.bin`);
 }
 
-/** A target whose seeds are made. */
+/** A target with its seeds, which it makes once, before its first case. */
 class Fed {
   readonly target: Target;
   readonly #seeds: readonly Uint8Array[];

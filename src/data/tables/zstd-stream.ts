@@ -83,7 +83,7 @@ function loadZstd(): Promise<Zstd> {
     class Decoder extends ZSTDDecoder {
       override _init(result: Parameters<AnyDecoder["_init"]>[0]): void {
         super._init(result);
-        // The package types its exports as those of any module; `Zstd` has what is called here.
+        // WebAssembly types exports without their signatures; `Zstd` declares the calls below.
         zstd = result.instance.exports as unknown as Zstd;
       }
     }

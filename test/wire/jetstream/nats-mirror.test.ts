@@ -25,7 +25,7 @@ function bucketOf(runs: readonly string[], ends: readonly number[]) {
         }
       })();
     },
-  } as unknown as Pick<KV, "history" | "status">;
+  } as unknown as Pick<KV, "history" | "status">; // The mirror reads these members alone.
   return { bucket, reads: () => reads };
 }
 

@@ -13,7 +13,7 @@ export const layers: readonly Rooms[] = [
   { "src/errors": 1170 },
   { "src/ports": 2220 },
   {
-    "src/data": 23_330,
+    "src/data": 23_350,
     "src/kernels/contract": 1650,
     "src/planner": 3730,
     "src/wire/http": 270,

@@ -69,3 +69,15 @@ export function placeOf(place: {
     ? `${file}, line ${line}`
     : `${file}, row group ${rowGroup}, row ${line}`;
 }
+
+/** The format of a file by the ending of its name, without what packs it. */
+export const formatsByEnding = {
+  csv: "csv",
+  tsv: "tsv",
+  jsonl: "jsonl",
+  ndjson: "jsonl",
+  parquet: "parquet",
+  arrow: "arrow",
+  arrows: "arrow",
+  feather: "arrow",
+} as const;

@@ -2,7 +2,7 @@
 // files are of another format, the same columns as that format has them. One data set in any of
 // the formats gives the same samples (docs/data.md), and so the same predictions.
 
-import { namesColumns } from "../../src/data/data-kinds.ts";
+import { formatsByEnding, namesColumns } from "../../src/data/data-kinds.ts";
 import type { ResolvedColumnOptions, ResolvedTextOptions } from "../../src/data/options.ts";
 import { shownPath } from "../../src/data/remote/addresses.ts";
 import { objectIn } from "../../src/data/text/json-lines.ts";
@@ -11,16 +11,7 @@ import type { JobSpec } from "../../src/job/job.ts";
 
 type Kind = ResolvedColumnOptions["kind"];
 
-const kinds: Readonly<Record<string, Kind>> = {
-  csv: "csv",
-  tsv: "csv",
-  jsonl: "jsonl",
-  ndjson: "jsonl",
-  parquet: "parquet",
-  arrow: "arrow",
-  arrows: "arrow",
-  feather: "arrow",
-};
+const formats = new Map(Object.entries(formatsByEnding));
 
 /** Between the ids of a list in CSV, and between an id and its weight. */
 const [betweenIds, beforeWeight] = ["|", ":"];
@@ -51,7 +42,8 @@ function endingOf(path: string): string {
 
 function kindOf(path: string): Kind | undefined {
   const ending = endingOf(path);
-  return Object.hasOwn(kinds, ending) ? kinds[ending] : undefined;
+  const format = formats.get(ending);
+  return format === "tsv" ? "csv" : format;
 }
 
 /** Options of columns in which lists are texts that separators split. */

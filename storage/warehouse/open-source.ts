@@ -1,6 +1,6 @@
 // Any files with rows, by the endings of their names, as rows of stored values.
 
-import type { TableKind } from "../../src/data/data-kinds.ts";
+import { formatsByEnding, type TableKind } from "../../src/data/data-kinds.ts";
 import { shownPath } from "../../src/data/remote/addresses.ts";
 import { s3FilesOf } from "../../src/data/remote/s3-list.ts";
 import { tableFilesOf } from "../../src/data/tables/table-files.ts";
@@ -11,17 +11,10 @@ import { withPartitionKeys } from "./partition-keys.ts";
 import type { TableSource } from "./table-columns.ts";
 import { openTextTable, type TextKind } from "./text-table.ts";
 
-const kinds: Readonly<Record<string, TextKind | TableKind>> = {
-  csv: "csv",
-  txt: "csv",
-  tsv: "tsv",
-  jsonl: "jsonl",
-  ndjson: "jsonl",
-  parquet: "parquet",
-  arrow: "arrow",
-  arrows: "arrow",
-  feather: "arrow",
-};
+const kinds = new Map<string, TextKind | TableKind>([
+  ...Object.entries(formatsByEnding),
+  ["txt", "csv"],
+]);
 
 /** The files of paths: directories, patterns, addresses. @throws InputUnusableError */
 export async function filesFor(paths: readonly string[]): Promise<string[]> {
@@ -73,9 +66,9 @@ function isText(path: string): boolean {
 /** What kind of rows a file has, by the ending of its name. @throws InputUnusableError */
 export function kindOf(path: string): TextKind | TableKind {
   const [, ending = ""] = /\.(\w+?)(?:\.gz|\.zst)?$/i.exec(shownPath(path)) ?? [];
-  const kind = kinds[ending.toLowerCase()];
+  const kind = kinds.get(ending.toLowerCase());
   if (kind !== undefined) return kind;
-  const endings = Object.keys(kinds).map((one) => `.${one}`);
+  const endings = [...kinds.keys()].map((one) => `.${one}`);
   const message = `Expected a file ending in ${endings.join(", ")}, perhaps with .gz or .zst, got ${shownPath(path)}`;
   throw new InputUnusableError(shownPath(path), message);
 }

@@ -21,6 +21,13 @@ interface Sleeper {
   readonly wake: () => void;
 }
 
+/** True while the process has a request to the file system open. */
+function waitsForFiles(): boolean {
+  return process
+    .getActiveResourcesInfo()
+    .some((kind) => kind.startsWith("FSReq") || kind === "CloseReq");
+}
+
 /** Lines of the trace that are kept to be read. */
 const linesMax = 400;
 
@@ -81,6 +88,7 @@ export class World {
       await new Promise<void>((turn) => void setImmediate(turn));
       this.#wake();
       if (isOver() || this.crash !== undefined) return "over";
+      if (waitsForFiles()) continue; // W3
       if (this.clock.now() >= untilMs) return "late";
       if (!this.clock.runNext()) return "stuck";
     }

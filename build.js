@@ -17,7 +17,7 @@ import { writeOptionComments } from "./option-comments.js";
 
 const product = ["src", "storage", "actors", "chaos", "cli"];
 const beside = ["examples", "bench", "docs", "test"];
-const configuration = ["index.ts", "package.json", "tsconfig.json", "tsconfig.product.json"];
+const configuration = ["index.ts", "internal.ts", "package.json", "tsconfig.json", "tsconfig.product.json"];
 const programs = ["build.js", "rolldown.config.js", "es-module.js", "option-comments.js", "web"];
 /** What was built, and when. */
 const stamp = "dist/.built";

@@ -1,4 +1,5 @@
-// The front door: every public name of Osiris, in sections. Nothing else is public.
+// The public names of Osiris, in sections; docs/api.md says what each is for. Nothing else is public:
+// the command line and the benches import ./internal.ts.
 //
 // To read the code, follow one job from `Cluster.submit` to a kernel: docs/architecture.md, "The
 // walk", names twelve files and the message at each jump.
@@ -6,52 +7,20 @@
 // A cluster, and what it runs ----
 export { Cluster } from "./actors/cluster/cluster.ts";
 export type { ClusterOptions } from "./actors/cluster/cluster-options.ts";
-export { DppWorker, type DppWorkerOptions } from "./actors/client/dpp-worker.ts";
+export { DppWorker } from "./actors/client/dpp-worker.ts";
 export { Host, type HostOptions } from "./actors/cluster/host-process.ts";
-export type { HostRecord } from "./actors/host/membership.ts";
 export { Client } from "./actors/client/client.ts";
-export { type LogRecord, Run } from "./actors/client/run.ts";
-export type { DrainedReader, NamedShard, RunLine, RunSummary } from "./actors/jobs/job-api.ts";
-export { type ConnectionOptions, connect } from "./actors/client/connect.ts";
+export { Run } from "./actors/client/run.ts";
+export { connect } from "./actors/client/connect.ts";
 export { reportOfDirectory, reportOfRun } from "./actors/dashboard/report-data.ts";
-export type { IncidentRecord } from "./actors/run-state/incident-record.ts";
 export type { RunEvent, RunStatus } from "./actors/run-state/run-events.ts";
-export type {
-  CutRecord,
-  RepairedTable,
-  RunResult,
-  Staleness,
-} from "./actors/run-state/run-result.ts";
-export type { Incident } from "./actors/runtime/incident.ts";
-export type { ReaderReport } from "./actors/host/reader-report.ts";
-export type { ShardPart, ShardReport } from "./actors/host/shard.ts";
-export type { CacheReport, TableColumn, TierReport } from "./actors/host/tier-report.ts";
-export type { ClusterReport, IncidentReport, RunReport } from "./actors/observe/cluster-report.ts";
-export type {
-  ActorReport,
-  CreditReport,
-  MailboxReport,
-  ProcessReport,
-} from "./actors/observe/process-report.ts";
-export type { Wait, WaitsFor } from "./actors/runtime/wait-graph.ts";
-export type { LogOptions } from "./actors/observe/process-log.ts";
-export type { LogLevel } from "./src/ports/log.ts";
-export { type RunLogPage, readRunLog } from "./storage/cluster/run-log.ts";
-export { type Exporter, openExporter } from "./actors/client/exporter.ts";
-export type {
-  RunTimes,
-  SplitReading,
-  StepTimes,
-  TierRates,
-} from "./src/training/meters/step-meter.ts";
-export type { TableTiers, TierExpectation } from "./src/training/planning/tier-advice.ts";
-export type { MissPoint } from "./src/planner/cost/miss-curve.ts";
+export type { RunResult } from "./actors/run-state/run-result.ts";
+export { readRunLog } from "./storage/cluster/run-log.ts";
+export { openExporter } from "./actors/client/exporter.ts";
 
 // A job, as plain data ----
 export { type JobOptions, type JobSpec, resolveJob } from "./src/job/job.ts";
 export { jobJsonSchema } from "./src/job/job-json-schema.ts";
-export { type Sweep, type SweptJob, sweepOf, sweptJobsOf } from "./src/job/sweep.ts";
-export { type TransformedRow, transformedRows } from "./src/job/transformed-rows.ts";
 export {
   adagrad,
   adam,
@@ -65,16 +34,11 @@ export {
   sgd,
 } from "./src/model/options.ts";
 export * from "./src/model/model-builders.ts"; // dlrm, wukong, dcnV2: a function for each kind.
-export { type ModelSize, modelSize } from "./src/model/model-size.ts";
+export { modelSize } from "./src/model/model-size.ts";
 
 // A model of the user's own, in a module that a job names ----
 export * as blocks from "./src/model/custom/all-blocks.ts";
-export {
-  defineModel,
-  type DefinedModel,
-  type ModelDefinition,
-  type ModelFeatures,
-} from "./src/model/custom/define-model.ts";
+export { defineModel, type ModelDefinition } from "./src/model/custom/define-model.ts";
 export type { GraphBuilder as ModelGraph, Value as GraphValue } from "./src/model/graph/graph.ts";
 export type { TableOptions } from "./src/embedding/tables/options.ts";
 export type { DataOptions } from "./src/data/options.ts";
@@ -82,262 +46,68 @@ export { arrow, criteo, csv, jsonl, parquet, synthetic } from "./src/data/source
 
 // A trained model ----
 export { allowModels } from "./src/model/custom/allowed-modules.ts";
-export { type LoadOptions, loadModel } from "./storage/model/load-model.ts";
+export { loadModel } from "./storage/model/load-model.ts";
 export type { EvaluationData } from "./src/job/evaluation-options.ts";
-export { type EvaluateOptions, Model } from "./storage/model/model.ts";
+export { Model } from "./storage/model/model.ts";
 export { featureImportance } from "./storage/model/evaluation/feature-importance.ts";
-export type {
-  FeatureImportance,
-  ImportanceOptions,
-} from "./storage/model/evaluation/feature-importance.ts";
-export type { ImportanceReport } from "./storage/model/evaluation/feature-importance.ts";
 export { sliceMetrics } from "./storage/model/evaluation/slice-metrics.ts";
-export type {
-  ColumnSlices,
-  Slice,
-  SliceOptions,
-} from "./storage/model/evaluation/slice-metrics.ts";
-export type { Calibration, StoredCalibration } from "./storage/model/calibration.ts";
 export { calibrateModel, removeCalibration } from "./storage/model/calibrate-model.ts";
-export type { CalibrateOptions, CalibrateReport } from "./storage/model/calibrate-model.ts";
-export type { CalibrationChoice } from "./storage/model/find-calibration.ts";
 export { predictFile } from "./storage/model/predict-file.ts";
-export type { PredictFileOptions, PredictReport } from "./storage/model/predict-report.ts";
 export { exportModel } from "./storage/exports/export-model.ts";
-export type { ModelExportOptions, ModelExportReport } from "./storage/exports/export-model.ts";
-export { type ModelFileProof, verifyModelFile } from "./storage/exports/verify-model-file.ts";
+export { verifyModelFile } from "./storage/exports/verify-model-file.ts";
 export { exportDelta } from "./storage/serving/export-delta.ts";
-export type { DeltaOptions, DeltaReport } from "./storage/serving/export-delta.ts";
-export type { DeltaVersion } from "./storage/serving/delta-file.ts";
 export { ServedModel } from "./storage/serving/served-model.ts";
-export type { Ranked, RankOptions, Scored } from "./storage/serving/served-model.ts";
-export type { ServedVersion, ServeOptions, TableOnDisk } from "./storage/serving/served-model.ts";
-export type { RowCounts } from "./storage/serving/tiered-table.ts";
 export { type ModelServer, serve } from "./actors/serving/serve.ts";
-export { serverJsonSchema, type ServerOptions } from "./actors/serving/models/server-options.ts";
-export type { Response as ModelResponse } from "./actors/serving/models/front.ts";
 export { importModel } from "./storage/imports/import-model.ts";
-export type { ModelImportOptions, ModelImportReport } from "./storage/imports/import-model.ts";
-export type { EncodedBatch } from "./src/data/batch-rows.ts";
-export type { RecordColumn, RecordValue, SampleRecord } from "./src/data/records.ts";
 
 // Tables of a checkpoint, as files and from files ----
-export {
-  type ExportOptions,
-  type ExportReport,
-  exportTable,
-} from "./storage/table-files/export-table.ts";
-export {
-  type ImportOptions,
-  type ImportReport,
-  importTable,
-} from "./storage/table-files/import-table.ts";
-export {
-  type InspectOptions,
-  inspectTables,
-  type TableReport,
-  type TablesReport,
-} from "./storage/table-files/inspect-tables.ts";
-export {
-  jobOfCheckpoint,
-  tableIds,
-  type TableIdsOptions,
-  type TableIdsReport,
-} from "./storage/table-files/table-ids.ts";
-export type { ProgressOptions } from "./storage/disk/progress.ts";
+export { exportTable } from "./storage/table-files/export-table.ts";
+export { importTable } from "./storage/table-files/import-table.ts";
+export { inspectTables } from "./storage/table-files/inspect-tables.ts";
+export { jobOfCheckpoint, tableIds } from "./storage/table-files/table-ids.ts";
 
 // Tables of Parquet files ----
-export {
-  type CompactedPartition,
-  type CompactOptions,
-  type CompactReport,
-  compactWarehouse,
-} from "./storage/warehouse/compact-warehouse.ts";
-export {
-  clusterSessions,
-  type SessionOptions,
-  type SessionReport,
-} from "./storage/sessions/cluster-sessions.ts";
-export {
-  type WriteOptions,
-  type WriteReport,
-  writeWarehouse,
-} from "./storage/warehouse/write-warehouse.ts";
-export {
-  type ColumnReport,
-  inspectWarehouse,
-  type PartitionReport,
-  type ReadPlanReport,
-  type WarehouseReport,
-} from "./storage/warehouse/inspect-warehouse.ts";
+export { compactWarehouse } from "./storage/warehouse/compact-warehouse.ts";
+export { clusterSessions } from "./storage/sessions/cluster-sessions.ts";
+export { writeWarehouse } from "./storage/warehouse/write-warehouse.ts";
+export { inspectWarehouse } from "./storage/warehouse/inspect-warehouse.ts";
 
 // Streams of messages, joined into such tables ----
-export { assignRoles } from "./storage/first-job/column-roles.ts";
-export type { AssignedColumn, ColumnRole, RoleOptions } from "./storage/first-job/column-roles.ts";
-export { profileColumns } from "./storage/first-job/profile-columns.ts";
-export type { DataProfile, ProfileOptions } from "./storage/first-job/profile-columns.ts";
-export type { ColumnProfile } from "./storage/first-job/column-tally.ts";
-export { firstJobOf } from "./storage/first-job/write-first-job.ts";
-export type { FirstJob, FirstJobOptions } from "./storage/first-job/write-first-job.ts";
-export { ingest, type IngestOptions } from "./storage/ingest/ingest-nats.ts";
-export type { IngestProgress, IngestReport } from "./storage/ingest/ingest.ts";
-export type { IngestCounts } from "./storage/ingest/position.ts";
-export type { BadMessage } from "./storage/ingest/quarantine.ts";
+export { ingest } from "./storage/ingest/ingest-nats.ts";
 export { logShard, logShardOf } from "./storage/ingest/log-shards.ts";
 
 // The checkpoints of a directory ----
-export {
-  type HistoryFigures,
-  type HistoryPoint,
-  historyCsv,
-  runHistory,
-} from "./storage/checkpoints/run-history.ts";
-export {
-  type CheckpointList,
-  type CheckpointRecord,
-  listCheckpoints,
-} from "./storage/checkpoints/list-checkpoints.ts";
-export {
-  verifyCheckpoints,
-  type VerifiedCheckpoint,
-  type VerifyOptions,
-  type VerifyReport,
-} from "./storage/checkpoints/verify-checkpoints.ts";
-export {
-  type CheckpointDifference,
-  diffCheckpoints,
-  type DiffOptions,
-  type TableDifference,
-} from "./storage/checkpoints/diff-checkpoints.ts";
-export {
-  planRestore,
-  restoreCheckpoint,
-  type RestoreReport,
-} from "./storage/checkpoints/restore-checkpoint.ts";
-export {
-  type ProofLeaf,
-  type RunProof,
-  verifyRun,
-  type VerifyRunOptions,
-} from "./actors/verify/verify-run.ts";
-export type { Damage, Descent } from "./storage/checkpoint-store/checkpoint-store.ts";
-
-// The binary caches of data ----
-export type { FeatureStatistics } from "./src/data/cache/feature-statistics.ts";
-export {
-  type CacheChoice,
-  type CachedSource,
-  type CacheList,
-  type CacheRecord,
-  type CacheRemoval,
-  listCaches,
-  removeCaches,
-} from "./src/data/cache/list-caches.ts";
+export { historyCsv, runHistory } from "./storage/checkpoints/run-history.ts";
+export { listCheckpoints } from "./storage/checkpoints/list-checkpoints.ts";
+export { verifyCheckpoints } from "./storage/checkpoints/verify-checkpoints.ts";
+export { diffCheckpoints } from "./storage/checkpoints/diff-checkpoints.ts";
+export { restoreCheckpoint } from "./storage/checkpoints/restore-checkpoint.ts";
+export { verifyRun } from "./actors/verify/verify-run.ts";
 
 // Metrics ----
-export { evaluate, type Metrics, type ThresholdMetrics } from "./src/training/loop/metrics.ts";
+export { evaluate, type Metrics } from "./src/training/loop/metrics.ts";
 
 // A plan: which shard goes where, and why ----
-export { calibrate, type CalibrationOptions } from "./actors/calibration/calibrate.ts";
-export {
-  type KnownMachine,
-  machineConstants,
-  type MachineConstantsOptions,
-  measuredDevices,
-} from "./actors/calibration/machine-constants.ts";
-export { type TrialOptions, tryJob } from "./actors/calibration/try-job.ts";
-export { chooseDevices, type DeviceChoice } from "./src/training/planning/choose-devices.ts";
-export {
-  type CountedStatistics,
-  countedStatistics,
-} from "./src/training/planning/counted-statistics.ts";
-export {
-  type Measured,
-  type MeasureOptions,
-  measureCosts,
-} from "./actors/cost-networks/measure-costs.ts";
-export {
-  type CostTrainingOptions,
-  trainCostNetworks,
-  type TrainedNetworks,
-} from "./actors/cost-networks/train-cost-networks.ts";
-export type { TableReasons } from "./src/training/planning/explain-plan.ts";
-export type { CostNetworks } from "./src/planner/learned/cost-networks.ts";
-export type { PlacementPolicy, PolicyMethod } from "./src/planner/policies/placement-policy.ts";
-export { type PolicyTrainingOptions, trainPolicy } from "./actors/cost-networks/train-policy.ts";
-export { type ReadPolicy, readPolicy, writePolicy } from "./storage/cost-networks/policy-file.ts";
-export type { LearnedPlan, LearnedSearch } from "./src/planner/learned/beam-search.ts";
-export {
-  type ReadCostNetworks,
-  readCostNetworks,
-  writeCostNetworks,
-} from "./storage/cost-networks/cost-networks-file.ts";
-export { type JobPlan, planJob, type PlanOptions } from "./src/training/planning/plan-job.ts";
-export { type Paused, planningJob } from "./src/training/planning/plan-job.ts";
-export type { PlanReport } from "./src/training/planning/run-plan.ts";
-export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";
-export type { MachineConstants } from "./src/planner/cost/constants.ts";
-export { type Plan, type PlacedShard, type Scheme, schemes } from "./src/planner/shards.ts";
-export { type Stage, stages } from "./src/planner/cost/cost.ts";
+export { calibrate } from "./actors/calibration/calibrate.ts";
+export { countedStatistics } from "./src/training/planning/counted-statistics.ts";
+export { trainCostNetworks } from "./actors/cost-networks/train-cost-networks.ts";
+export { type JobPlan, planJob } from "./src/training/planning/plan-job.ts";
+export { schemes } from "./src/planner/shards.ts";
 
 // Errors: compare `code`, never the message ----
-export * from "./src/errors/errors.ts";
+export { RemoteError, TrainingError } from "./src/errors/training-error.ts";
 
 // Chaos: ways to break a cluster, and the oracle that says whether it mattered ----
-export {
-  type BreakableLauncher,
-  breakableLauncher,
-  type CommandFault,
-} from "./chaos/faults/breakable-launcher.ts";
-export type { ThreadFault } from "./chaos/faults/breaking-cells.ts";
-export { killAt, type Target, throwIn } from "./chaos/faults/kill-at.ts";
-export { compareWithReference, type Verdict } from "./chaos/trials/oracle.ts";
-export { Chaos, type ChaosOptions, chaos, type MomentOptions } from "./chaos/chaos.ts";
-export type {
-  Fault,
-  FaultKind,
-  FaultOptions,
-  Schedule,
-  ScheduleOptions,
-} from "./chaos/faults/schedule.ts";
-export type { TrialVerdict, Recovery, ReferenceRun } from "./chaos/trials/verdict.ts";
-export type { Trial } from "./chaos/trials/trial.ts";
-export type { FaultOutcome, FaultedRunOptions } from "./chaos/trials/faulted-run.ts";
-export {
-  type ChaosFigures,
-  figuresOf,
-  type LossFigures,
-  type Spread,
-} from "./chaos/trials/figures.ts";
-export { type SoakOptions, soak } from "./chaos/trials/soak.ts";
-export type { EpochLedger, Stretch } from "./storage/checkpoints/sample-ledger.ts";
+export { breakableLauncher } from "./chaos/faults/breakable-launcher.ts";
+export { killAt, throwIn } from "./chaos/faults/kill-at.ts";
+export { compareWithReference } from "./chaos/trials/oracle.ts";
+export { Chaos, chaos } from "./chaos/chaos.ts";
+export { soak } from "./chaos/trials/soak.ts";
 
 // Simulation: whole clusters in one thread and virtual time ----
-export type { CrashKind } from "./chaos/simulation/crash-points.ts";
-export {
-  drawScenario,
-  type FaultKind as SimulatedFaultKind,
-  type Scenario,
-  type SimulatedFault,
-} from "./chaos/simulation/scenario.ts";
-export type { ScenariosOptions, SeedsOptions, SeedsSummary } from "./chaos/simulation/seeds.ts";
-export {
-  type Failure as SimulationFailure,
-  type SimulationVerdict,
-  simulate,
-} from "./chaos/simulation/simulate.ts";
+export { drawScenario } from "./chaos/simulation/scenario.ts";
+export { simulate } from "./chaos/simulation/simulate.ts";
 
 // Before a run ----
-export { checkJob, type JobDiagnosis } from "./actors/doctor/doctor-job.ts";
-export { type Diagnosis, diagnose, type DoctorOptions } from "./actors/doctor/doctor.ts";
-export type { Check } from "./actors/doctor/doctor-checks.ts";
-export type { DeadlineLine } from "./src/ports/deadlines.ts";
-
-// What the command line is made of, besides ----
-export type { NatsConfigOptions } from "./src/wire/tenancy/nats-config.ts";
-export type { Tenants } from "./src/wire/tenancy/tenants.ts";
-export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";
-export { type ClickLinesOptions, writeClickLines } from "./src/data/synthetic/click-lines.ts";
-export { type SessionLinesOptions, writeSessionLines } from "./src/data/synthetic/session-lines.ts";
-export { type SyntheticTsvOptions, writeSyntheticTsv } from "./src/data/synthetic/synthetic-tsv.ts";
-export type { GeneratedReport } from "./src/data/synthetic/synthetic.ts";
+export { checkJob } from "./actors/doctor/doctor-job.ts";
+export { diagnose } from "./actors/doctor/doctor.ts";

@@ -115,7 +115,7 @@ export const layers: readonly Rooms[] = [
     "chaos/trials": 1700,
   },
   { chaos: 300 },
-  { "index.ts": 420 },
+  { "index.ts": 200, "internal.ts": 340 },
   { "cli/support": 1670 },
   { "cli/views": 1780 },
   {

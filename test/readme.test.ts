@@ -1,4 +1,4 @@
-// The README: its picture is the command's output, made from the tree, and from the times and sizes
+// The README and the page of the interface. The README: its picture is the command's output, made from the tree, and from the times and sizes
 // in documents and code; its job file is valid. test/package.sh runs its program.
 
 import { spawnSync } from "node:child_process";
@@ -8,6 +8,7 @@ import test from "ava";
 import { loadJob } from "../cli/support/job-file.ts";
 import { programs } from "../docs/pictures/draw.ts";
 import { drawPicture, pictureFile } from "../docs/pictures/make.ts";
+import * as modelBuilders from "../src/model/model-builders.ts";
 
 test("the picture of the README is up to date: `npm run draw -- picture` draws it", (t) => {
   t.is(readFileSync(pictureFile, "utf8"), drawPicture());
@@ -40,3 +41,24 @@ test("the job that the README kills is one", async (t) => {
   t.true(readFileSync("README.md", "utf8").includes(`osiris train ${path}`));
   t.is((await loadJob(path)).name, "synthetic");
 });
+
+test("docs/api.md lists the names that the package exports, at most 120", (t) => {
+  const page = readFileSync("docs/api.md", "utf8");
+  const listed = [...page.matchAll(/^\| (`\w+`(?:, `\w+`)*) \|/gm)].flatMap(([, names = ""]) =>
+    names.split(", ").map((name) => name.slice(1, -1)),
+  );
+  const exported = [...readFileSync("index.ts", "utf8").matchAll(/^export (.*?) from /gms)].flatMap(
+    ([, what = ""]) => (what === "*" ? builders : namesOf(what)),
+  );
+  t.deepEqual(listed.toSorted(), exported.toSorted());
+  t.true(exported.length <= 120, `${exported.length} names`);
+  t.regex(page, new RegExp(`these ${exported.length} names`));
+});
+
+const builders = Object.keys(modelBuilders);
+
+/** The public names in `{ a, type B as C }`, or in `* as a`. */
+function namesOf(what: string): string[] {
+  const parts = what.replace(/^type |[{}]/g, "").split(",");
+  return parts.flatMap((part) => part.trim().split(/\s+/).at(-1) || []);
+}

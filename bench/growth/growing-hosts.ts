@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Cluster } from "../../index.ts";
+import { Cluster } from "../../internal.ts";
 import { configuration } from "../configurations.ts";
 import { quantileOf } from "../row.ts";
 

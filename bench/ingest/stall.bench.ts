@@ -21,7 +21,7 @@ import {
   type JobOptions,
   parquet,
   type StepTimes,
-} from "../../index.ts";
+} from "../../internal.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
 import { type Bench, positive, together } from "../bench.ts";

@@ -4,7 +4,7 @@
 
 import { type Dashboard, openDashboard } from "../../actors/dashboard/dashboard.ts";
 import type { Network } from "../../actors/runtime/mailbox.ts";
-import type { RunEvent } from "../../index.ts";
+import type { RunEvent } from "../../internal.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { waitedFor } from "../../src/training/meters/step-meter.ts";
 import { encodeBody } from "../../src/wire/messages/body.ts";

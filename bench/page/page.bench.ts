@@ -17,7 +17,7 @@ import { Option } from "commander";
 import { chromium, type Page } from "playwright-core";
 import { pageFileNames, readPageFile } from "../../actors/dashboard/page-files.ts";
 import { browserFlags, browserPath } from "../../cli/support/browser.ts";
-import { Cluster, InputUnusableError } from "../../index.ts";
+import { Cluster, InputUnusableError } from "../../internal.ts";
 import { processorMs } from "../../src/ports/processor-time.ts";
 import { type Bench, positive } from "../bench.ts";
 import { configuration } from "../configurations.ts";

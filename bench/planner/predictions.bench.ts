@@ -14,7 +14,7 @@ import { constantsOfDevice } from "../../actors/calibration/machine-constants.ts
 import { quietest } from "../../actors/calibration/step-probes.ts";
 import { timeSteps } from "../../actors/calibration/time-steps.ts";
 import { prepareData } from "../../actors/threads/data/prepare-data.ts";
-import { Cluster } from "../../index.ts";
+import { Cluster } from "../../internal.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import type { MachineConstants } from "../../src/planner/cost/constants.ts";

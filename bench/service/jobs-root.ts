@@ -1,7 +1,7 @@
 // A leader that accepts jobs, in a process of its own. It prints a line once it leads, and ends
 // with its parent.
 
-import { Cluster } from "../../index.ts";
+import { Cluster } from "../../internal.ts";
 
 const [nats = "", directory = ""] = process.argv.slice(2);
 // Without devices it only accepts jobs and queues them.

@@ -21,7 +21,7 @@ import {
   openExporter,
   type RunEvent,
   type StepTimes,
-} from "../../index.ts";
+} from "../../internal.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import {

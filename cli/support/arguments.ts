@@ -1,7 +1,7 @@
 // Options that several commands take, and how their values are read.
 
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { allowModels, type Model } from "../../index.ts";
+import { allowModels, type Model } from "../../internal.ts";
 import { tokenFor } from "./token-file.ts";
 
 /** What every command takes. */

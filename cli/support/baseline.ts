@@ -10,7 +10,7 @@ import {
   type JobOptions,
   type Metrics,
   type RunResult,
-} from "../../index.ts";
+} from "../../internal.ts";
 import { baselineJob, baselineTasks } from "../../src/job/baseline-job.ts";
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";
 import { simpleBaselines } from "../../storage/model/evaluation/baselines.ts";

@@ -3,7 +3,7 @@
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { InputUnusableError } from "../../index.ts";
+import { InputUnusableError } from "../../internal.ts";
 import { entryFile } from "../../src/ports/entry-file.ts";
 import type { BrokerNews } from "./broker-process.ts";
 

@@ -1,7 +1,7 @@
 // Which kind of Criteo file this is: the tab-separated logs, or text with a header that names
 // the same columns. Told by the first line.
 
-import { criteo, csv, type DataOptions, InputUnusableError } from "../../index.ts";
+import { criteo, csv, type DataOptions, InputUnusableError } from "../../internal.ts";
 import { readLines } from "../../src/data/text/text-lines.ts";
 
 /**

@@ -2,7 +2,7 @@
 
 import { createServer } from "node:http";
 import { type Command, Option } from "commander";
-import type { Cluster, ClusterOptions } from "../../index.ts";
+import type { Cluster, ClusterOptions } from "../../internal.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { tokenFor } from "../../src/wire/http/access.ts";
 import { closeServer, listenAt } from "../../src/wire/http/listen.ts";

@@ -12,7 +12,7 @@ import {
   type JobOptions,
   tryJob,
   writeSyntheticTsv,
-} from "../../index.ts";
+} from "../../internal.ts";
 import { areKnown } from "../../src/planner/cost/constants.ts";
 import { criteoData } from "./criteo-file.ts";
 import { count } from "./format.ts";

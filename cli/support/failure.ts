@@ -1,7 +1,7 @@
 // How a command ends: its exit code, and one clear sentence where something went wrong.
 
 import { CommanderError } from "commander";
-import { InvalidOptionError, TrainingError } from "../../index.ts";
+import { InvalidOptionError, TrainingError } from "../../internal.ts";
 
 /** The exit codes of every command, as `--help` lists them. */
 export const exitCodes = { done: 0, failed: 1, wrong: 2, differs: 3, cancelled: 130 } as const;

@@ -1,7 +1,7 @@
 // The file that a learning curve is written to.
 
 import { closeSync, openSync, writeFileSync } from "node:fs";
-import { historyCsv, InputUnusableError, runHistory } from "../../index.ts";
+import { historyCsv, InputUnusableError, runHistory } from "../../internal.ts";
 
 /** Writes the curve of a checkpoint directory to a CSV file. @throws InputUnusableError */
 export function writeCurve(path: string, directory: string): void {

@@ -4,7 +4,7 @@
 
 import { readFileSync } from "node:fs";
 import { dirname, extname, resolve } from "node:path";
-import * as osiris from "../../index.ts";
+import * as osiris from "../../internal.ts";
 import {
   InputUnusableError,
   InvalidOptionError,
@@ -14,7 +14,7 @@ import {
   type SweptJob,
   sweepOf,
   sweptJobsOf,
-} from "../../index.ts";
+} from "../../internal.ts";
 import { withOption as jobWithOption } from "../../src/job/with-option.ts";
 import { longAsText, parseExactly } from "../../src/ports/json/exact-json.ts";
 

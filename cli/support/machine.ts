@@ -18,7 +18,7 @@ import {
   type JobSpec,
   type MachineConstants,
   machineConstants,
-} from "../../index.ts";
+} from "../../internal.ts";
 import { StoreFailedError } from "../../src/errors/errors.ts";
 import { withFiles } from "../../src/job/job-files.ts";
 import { areKnown, checkConstants, defaultConstants } from "../../src/planner/cost/constants.ts";

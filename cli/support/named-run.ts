@@ -1,6 +1,6 @@
 // The run that a command is about: named as `osiris ls` lists it, by its run or by the job's name.
 
-import { type Client, InvalidOptionError, type Run } from "../../index.ts";
+import { type Client, InvalidOptionError, type Run } from "../../internal.ts";
 import { plural } from "./format.ts";
 
 /**

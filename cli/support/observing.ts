@@ -3,7 +3,7 @@
 
 import { type Command, Option } from "commander";
 import { logOptionLevels } from "../../actors/observe/process-log.ts";
-import type { ClusterOptions, LogOptions } from "../../index.ts";
+import type { ClusterOptions, LogOptions } from "../../internal.ts";
 import { integerFrom } from "./arguments.ts";
 
 export interface ObservingArguments {

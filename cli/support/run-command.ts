@@ -1,7 +1,7 @@
 // What the commands have in common that ask one thing of one run.
 
 import type { Command } from "commander";
-import { connect, type Run } from "../../index.ts";
+import { connect, type Run } from "../../internal.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,

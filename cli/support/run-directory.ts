@@ -1,7 +1,7 @@
 // The checkpoint directory that a command is about: named itself, or by a run of a cluster.
 
 import { existsSync } from "node:fs";
-import { connect, InputUnusableError } from "../../index.ts";
+import { connect, InputUnusableError } from "../../internal.ts";
 import { type ConnectionArguments, connectionOf } from "./arguments.ts";
 import { namedRun } from "./named-run.ts";
 

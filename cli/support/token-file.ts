@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import { chmodSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { InputUnusableError } from "../../index.ts";
+import { InputUnusableError } from "../../internal.ts";
 
 /** Without `$XDG_RUNTIME_DIR`, the directory stands beside the directories of other users. */
 function directory(): string {

@@ -1,7 +1,7 @@
 // Questions to a planner in words of a table: `dim=64` is every table with 64 columns, and all that
 // has to be as wide.
 
-import { InvalidOptionError, type JobOptions } from "../../index.ts";
+import { InvalidOptionError, type JobOptions } from "../../internal.ts";
 
 /** What of a model the questions change. */
 interface AskedModel {

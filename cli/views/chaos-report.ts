@@ -2,7 +2,7 @@
 // verdict.
 
 import { sentenceOf } from "../../chaos/faults/schedule.ts";
-import type { ChaosFigures, LossFigures, Schedule, Spread, Trial } from "../../index.ts";
+import type { ChaosFigures, LossFigures, Schedule, Spread, Trial } from "../../internal.ts";
 import { count, duration, plural } from "../support/format.ts";
 
 /** The schedule, for people and then as it can be carried out again. */

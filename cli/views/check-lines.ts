@@ -1,6 +1,6 @@
 // What the doctor found, for people.
 
-import type { Check } from "../../index.ts";
+import type { Check } from "../../internal.ts";
 
 /** A line for each check, and one below for its advice. */
 export function checkLines(checks: readonly Check[]): string[] {

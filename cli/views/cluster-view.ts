@@ -1,6 +1,6 @@
 // What a cluster is doing, as lines for people.
 
-import type { ActorReport, ClusterReport, ProcessReport, ShardReport } from "../../index.ts";
+import type { ActorReport, ClusterReport, ProcessReport, ShardReport } from "../../internal.ts";
 import { aligned, bytes, count, duration, metric, percent, plural } from "../support/format.ts";
 import { endOf } from "./incidents.ts";
 import { planLine } from "./plan-line.ts";

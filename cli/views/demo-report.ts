@@ -1,6 +1,6 @@
 // What the demonstration found.
 
-import type { RunEvent, RunResult } from "../../index.ts";
+import type { RunEvent, RunResult } from "../../internal.ts";
 import { count, duration, metric, shortTime } from "../support/format.ts";
 import { lossCurve } from "./report.ts";
 

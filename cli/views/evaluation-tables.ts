@@ -1,6 +1,6 @@
 // What an evaluation found by slices and by features, as tables for people.
 
-import type { ColumnSlices, ImportanceReport, Metrics } from "../../index.ts";
+import type { ColumnSlices, ImportanceReport, Metrics } from "../../internal.ts";
 import { aligned, count, metric } from "../support/format.ts";
 
 /** Cells of a table as text; the first line is its head. */

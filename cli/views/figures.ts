@@ -1,6 +1,6 @@
 // The figures of an evaluation as people read them: those of classes, or those of numbers.
 
-import type { Metrics } from "../../index.ts";
+import type { Metrics } from "../../internal.ts";
 import { metric, thresholdLines } from "../support/format.ts";
 
 /** What figures are read of. */

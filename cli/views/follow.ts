@@ -1,6 +1,6 @@
 // Follows a run to its end.
 
-import { RemoteError, type Run, type RunEvent, type RunResult } from "../../index.ts";
+import { RemoteError, type Run, type RunEvent, type RunResult } from "../../internal.ts";
 import type { RunView } from "./run-view.ts";
 
 /**

@@ -1,6 +1,6 @@
 // Incidents as people read them: first cause first, what was done about it, how it ended.
 
-import type { IncidentRecord } from "../../index.ts";
+import type { IncidentRecord } from "../../internal.ts";
 import { count, duration } from "../support/format.ts";
 
 /** The lines of one incident. */

@@ -1,6 +1,6 @@
 // What `osiris plan` says of two plans beside each other, and why tables lie where they do.
 
-import { type JobPlan, type MachineConstants, type Stage, stages } from "../../index.ts";
+import { type JobPlan, type MachineConstants, type Stage, stages } from "../../internal.ts";
 import { aligned, bytes, percent, shortTime } from "../support/format.ts";
 import { stageNames } from "./plan-report.ts";
 

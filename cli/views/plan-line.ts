@@ -1,6 +1,6 @@
 // How a run's tables are placed, in a line or two.
 
-import type { PlanReport } from "../../index.ts";
+import type { PlanReport } from "../../internal.ts";
 import { bytes, shortTime } from "../support/format.ts";
 
 /** How the tables are placed, and what is predicted; "" where each lies as it is written. */

@@ -6,7 +6,7 @@ import {
   type MachineConstants,
   type Stage,
   stages,
-} from "../../index.ts";
+} from "../../internal.ts";
 import { bytes, count, percent, plural, shortTime } from "../support/format.ts";
 import { choiceLine } from "../support/machine.ts";
 

@@ -1,6 +1,6 @@
 // The final report of a run, and the loss curve in it.
 
-import type { CutRecord, RunResult, StepTimes, TableTiers, TierRates } from "../../index.ts";
+import type { CutRecord, RunResult, StepTimes, TableTiers, TierRates } from "../../internal.ts";
 import { bytes, count, metric, percent, plural } from "../support/format.ts";
 import { figureLines, figuresLine } from "./figures.ts";
 import { placedLines } from "./plan-line.ts";

@@ -3,7 +3,7 @@
 
 import { MultiBar, type SingleBar } from "cli-progress";
 import { damagedLine } from "../../actors/observe/event-lines.ts";
-import type { ErrorRecord, RunEvent } from "../../index.ts";
+import type { ErrorRecord, RunEvent } from "../../internal.ts";
 import { sharingOf } from "../../src/data/columnar/value-watch.ts";
 import { count, duration, metric, plural } from "../support/format.ts";
 import { figuresLine } from "./figures.ts";

@@ -1,7 +1,7 @@
 // A long task on a checkpoint from the shell: a progress bar on a terminal, and an end at Ctrl-C.
 
 import { SingleBar } from "cli-progress";
-import type { ProgressOptions } from "../../index.ts";
+import type { ProgressOptions } from "../../internal.ts";
 import { exitCodes } from "../support/failure.ts";
 import { bytes } from "../support/format.ts";
 import { onInterrupt } from "../support/interrupt.ts";

@@ -1,6 +1,6 @@
 // The tiers of cached tables, as lines for people: a table of each device's tables, tier by tier.
 
-import type { CacheReport, ClusterReport, TierReport } from "../../index.ts";
+import type { CacheReport, ClusterReport, TierReport } from "../../internal.ts";
 import { aligned, bytes, count, percent } from "../support/format.ts";
 
 /** The tiers of all runs. */

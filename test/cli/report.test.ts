@@ -5,7 +5,7 @@ import { incidentLines } from "../../cli/views/incidents.ts";
 import { lossCurve, reportOf, tiersOf, timeOf } from "../../cli/views/report.ts";
 import { linesView } from "../../cli/views/run-view.ts";
 import { sparkline } from "../../cli/views/sparkline.ts";
-import type { IncidentRecord, RunEvent, RunResult } from "../../index.ts";
+import type { IncidentRecord, RunEvent, RunResult } from "../../internal.ts";
 
 const result: RunResult = {
   run: "r1",

@@ -3,7 +3,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { Cluster, type JobOptions, resolveJob, sweepOf, sweptJobsOf } from "../../index.ts";
+import { Cluster, type JobOptions, resolveJob, sweepOf, sweptJobsOf } from "../../internal.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { runCli } from "../helpers/processes/cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";

@@ -7,7 +7,7 @@ import { connect as connectSocket } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { encode } from "@msgpack/msgpack";
-import type { RunLine } from "../../index.ts";
+import type { RunLine } from "../../internal.ts";
 import { TrainingError } from "../../src/errors/errors.ts";
 import { drawsOf, hostileFrame } from "../helpers/nats/hostile.ts";
 import { type RawClient, startRawClient } from "../helpers/nats/raw-client.ts";

@@ -1,7 +1,7 @@
 // Data that have changed under the same name are told apart, and the sentence names what changed.
 
 import test from "ava";
-import { DataChangedError, type JobOptions } from "../../index.ts";
+import { DataChangedError, type JobOptions } from "../../internal.ts";
 import { type DataContents, haveSameSamples } from "../../src/data/contents.ts";
 import { checkContents } from "../../src/job/check-contents.ts";
 import { resolveJob } from "../../src/job/job.ts";

@@ -10,7 +10,7 @@ import {
   type JobOptions,
   parquet,
   synthetic,
-} from "../../index.ts";
+} from "../../internal.ts";
 import type { CsvOptions } from "../../src/data/options.ts";
 import { jobIdentity, resolveJob } from "../../src/job/job.ts";
 

@@ -2,7 +2,7 @@
 // job's identity, and a test of its own data is none.
 
 import test, { type ExecutionContext } from "ava";
-import { csv, InvalidOptionError, type JobOptions, synthetic } from "../../index.ts";
+import { csv, InvalidOptionError, type JobOptions, synthetic } from "../../internal.ts";
 import { jobIdentity, resolveJob } from "../../src/job/job.ts";
 
 type Evaluation = NonNullable<JobOptions["evaluation"]>;

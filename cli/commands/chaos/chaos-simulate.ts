@@ -9,7 +9,7 @@ import {
   type SeedsSummary,
   type SimulationFailure,
   type SimulationVerdict,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count, duration, plural } from "../../support/format.ts";
 import { onInterrupt } from "../../support/interrupt.ts";

@@ -17,7 +17,7 @@ import {
   type Schedule,
   soak,
   type Trial,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { type CommonOptions, integerFrom, withCommon } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { duration } from "../../support/format.ts";

@@ -6,7 +6,7 @@ import {
   calibrateModel,
   InvalidOptionError,
   removeCalibration,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { type CommonOptions, withCommon, withModelRoots } from "../../support/arguments.ts";
 import { count, metric } from "../../support/format.ts";
 

@@ -15,7 +15,7 @@ import {
   restoreCheckpoint,
   type VerifyReport,
   verifyCheckpoints,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { type CommonOptions, withCommon, withModelRoots } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { aligned, bytes, count, duration, plural } from "../../support/format.ts";

@@ -11,7 +11,7 @@ import {
   type Metrics,
   type Model,
   sliceMetrics,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { trainingDataWarnings } from "../../../storage/model/evaluation/evaluation-warnings.ts";
 import {
   type ArithmeticChoice,

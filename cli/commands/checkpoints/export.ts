@@ -10,7 +10,7 @@ import {
   type ModelExportReport,
   type ProgressOptions,
   ServedModel,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { unfinishedExport } from "../../../storage/exports/export-model.ts";
 import {
   type CommonOptions,

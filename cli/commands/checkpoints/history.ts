@@ -2,7 +2,7 @@
 
 import { statSync } from "node:fs";
 import type { Command } from "commander";
-import { historyCsv, resolveJob, runHistory } from "../../../index.ts";
+import { historyCsv, resolveJob, runHistory } from "../../../internal.ts";
 import { type CommonOptions, withCommon } from "../../support/arguments.ts";
 import { plural } from "../../support/format.ts";
 import { writeCurve } from "../../support/history-file.ts";

@@ -1,7 +1,7 @@
 // osiris import FILE -o DIRECTORY: a model that another program trained, as a checkpoint.
 
 import type { Command } from "commander";
-import { importModel, type ModelImportReport } from "../../../index.ts";
+import { importModel, type ModelImportReport } from "../../../internal.ts";
 import { namesKinds } from "../../../storage/dlrm-names/recognise.ts";
 import { type CommonOptions, withCommon } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";

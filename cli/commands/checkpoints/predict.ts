@@ -7,7 +7,7 @@ import {
   type Model,
   type PredictReport,
   predictFile,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import {
   type ArithmeticChoice,
   type CommonOptions,

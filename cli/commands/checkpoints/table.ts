@@ -12,7 +12,7 @@ import {
   type TableReport,
   type TablesReport,
   tableIds,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { type CommonOptions, collected, withCommon } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { aligned, bytes, count, plural } from "../../support/format.ts";

@@ -7,7 +7,7 @@ import {
   type RunProof,
   verifyModelFile,
   verifyRun,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { isModelFile } from "../../../storage/checkpoint-store/file-checkpoint-store.ts";
 import {

@@ -2,7 +2,7 @@
 // every deadline of the job.
 
 import { type Command, Option } from "commander";
-import { type Diagnosis, diagnose } from "../../../index.ts";
+import { type Diagnosis, diagnose } from "../../../internal.ts";
 import {
   type CommonOptions,
   type CredentialArguments,

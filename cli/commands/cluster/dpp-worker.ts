@@ -1,7 +1,7 @@
 // osiris dpp-worker: a preprocessing worker of a cluster, until Ctrl-C.
 
 import type { Command } from "commander";
-import { DppWorker } from "../../../index.ts";
+import { DppWorker } from "../../../internal.ts";
 import { addressOf } from "../../../src/wire/transports/server-address.ts";
 import {
   type CommonOptions,

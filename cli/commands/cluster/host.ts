@@ -1,7 +1,7 @@
 // osiris host: a process that joins a cluster and gives it its devices, until Ctrl-C.
 
 import type { Command } from "commander";
-import { Host } from "../../../index.ts";
+import { Host } from "../../../internal.ts";
 import { kernelNotice } from "../../../src/kernels/index.ts";
 import { addressOf } from "../../../src/wire/transports/server-address.ts";
 import {

@@ -2,7 +2,7 @@
 
 import type { Server } from "node:http";
 import type { Command } from "commander";
-import { type Exporter, openExporter } from "../../../index.ts";
+import { type Exporter, openExporter } from "../../../internal.ts";
 import { RequestUnusableError, recordError } from "../../../src/errors/errors.ts";
 import { realClock } from "../../../src/ports/clock.ts";
 import { isForLoopback, isLoopback } from "../../../src/wire/http/access.ts";

@@ -4,7 +4,7 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
-import { InputUnusableError, InvalidOptionError, type Tenants } from "../../../index.ts";
+import { InputUnusableError, InvalidOptionError, type Tenants } from "../../../internal.ts";
 import { natsConfig } from "../../../src/wire/tenancy/nats-config.ts";
 import { loginOf, tenantsOf } from "../../../src/wire/tenancy/tenants.ts";
 import { userKey } from "../../../src/wire/transports/credentials.ts";

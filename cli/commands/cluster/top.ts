@@ -1,7 +1,7 @@
 // osiris top: what a running cluster is doing, again and again.
 
 import type { Command } from "commander";
-import { connect } from "../../../index.ts";
+import { connect } from "../../../internal.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,

@@ -1,7 +1,7 @@
 // osiris up: a cluster that takes jobs over NATS, until Ctrl-C.
 
 import { type Command, Option } from "commander";
-import { Cluster, type HostRecord, InvalidOptionError, type RunLine } from "../../../index.ts";
+import { Cluster, type HostRecord, InvalidOptionError, type RunLine } from "../../../internal.ts";
 import { addressOf } from "../../../src/wire/transports/server-address.ts";
 import {
   bytesFrom,

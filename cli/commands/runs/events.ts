@@ -1,7 +1,7 @@
 // osiris events RUN: what happened to a run, from any number on, as JSON.
 
 import type { Command } from "commander";
-import { connect, type RunEvent } from "../../../index.ts";
+import { connect, type RunEvent } from "../../../internal.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,

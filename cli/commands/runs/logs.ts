@@ -1,7 +1,7 @@
 // osiris logs RUN: what a run logged, on whichever host.
 
 import type { Command } from "commander";
-import { connect, type LogRecord } from "../../../index.ts";
+import { connect, type LogRecord } from "../../../internal.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,

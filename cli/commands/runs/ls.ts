@@ -1,7 +1,7 @@
 // osiris ls: the runs of a running cluster, in a table.
 
 import type { Command } from "commander";
-import { connect, type RunLine } from "../../../index.ts";
+import { connect, type RunLine } from "../../../internal.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,

@@ -17,7 +17,7 @@ import {
   reportOfDirectory,
   reportOfRun,
   sliceMetrics,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { writeWhole } from "../../../storage/disk/whole-file.ts";
 import {

@@ -1,7 +1,7 @@
 // osiris shard show|move|freeze|thaw RUN SHARD: where shards lie, beside what a plan says.
 
 import type { Command } from "commander";
-import type { NamedShard } from "../../../index.ts";
+import type { NamedShard } from "../../../internal.ts";
 import { addRunCommand } from "../../support/run-command.ts";
 import { shardLines } from "../../views/cluster-view.ts";
 

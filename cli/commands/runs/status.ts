@@ -1,7 +1,7 @@
 // osiris status [RUN]: what a running cluster does.
 
 import type { Command } from "commander";
-import { type ClusterReport, connect, type RunSummary } from "../../../index.ts";
+import { type ClusterReport, connect, type RunSummary } from "../../../internal.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,

@@ -1,7 +1,7 @@
 // osiris submit JOB: hands a job to a running cluster.
 
 import type { Command } from "commander";
-import { connect } from "../../../index.ts";
+import { connect } from "../../../internal.ts";
 import {
   type ChangeArguments,
   type CommonOptions,

@@ -12,7 +12,7 @@ import {
   type ServerOptions,
   serve,
   serverJsonSchema,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import type { Log } from "../../../src/ports/log.ts";
 import { collectAlone } from "../../../src/ports/own-scavenges.ts";
 import {

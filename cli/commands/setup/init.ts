@@ -14,7 +14,7 @@ import {
   firstJobOf,
   type JobOptions,
   profileColumns,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { knownLabel, labelCandidates } from "../../../storage/first-job/column-roles.ts";
 import { firstJobText } from "../../../storage/first-job/write-first-job.ts";
 import { firstProgramText } from "../../../storage/first-job/write-first-program.ts";

@@ -7,7 +7,7 @@ import {
   type CacheRecord,
   listCaches,
   removeCaches,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { type CommonOptions, secondsFrom, withCommon } from "../../support/arguments.ts";
 import { aligned, bytes, count, duration, plural } from "../../support/format.ts";
 

@@ -13,7 +13,7 @@ import {
   killAt,
   type Run,
   type RunResult,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { kernelNotice } from "../../../src/kernels/index.ts";
 import { type CommonOptions, integerFrom, withCommon } from "../../support/arguments.ts";
 import { type DemoData, demoData, demoJob, planByTrial } from "../../support/demo-job.ts";

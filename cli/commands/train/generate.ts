@@ -7,7 +7,7 @@ import {
   writeClickLines,
   writeSessionLines,
   writeSyntheticTsv,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import {
   type CommonOptions,
   integerFrom,

@@ -10,7 +10,7 @@ import {
   trainPolicy,
   writeCostNetworks,
   writePolicy,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import type { CommonOptions } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count, percent } from "../../support/format.ts";

@@ -27,7 +27,7 @@ import {
   readPolicy,
   resolveJob,
   type Scheme,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import type { ChangeArguments } from "../../support/arguments.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
 import { loadJob } from "../../support/job-file.ts";

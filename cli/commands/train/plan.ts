@@ -11,7 +11,7 @@ import {
   measuredDevices,
   type Scheme,
   schemes,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { policyMethods } from "../../../src/planner/policies/placement-policy.ts";
 import {
   bytesFrom,

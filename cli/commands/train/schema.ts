@@ -1,7 +1,7 @@
 // osiris schema: what a job may say, as JSON Schema: for editors, and for programs that write jobs.
 
 import type { Command } from "commander";
-import { jobJsonSchema } from "../../../index.ts";
+import { jobJsonSchema } from "../../../internal.ts";
 import { type CommonOptions, withCommon } from "../../support/arguments.ts";
 
 /** Adds the command. */

@@ -12,7 +12,7 @@ import {
   resolveJob,
   type Sweep,
   type SweptJob,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import {
   type ChangeArguments,
   type CommonOptions,

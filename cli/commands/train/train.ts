@@ -9,7 +9,7 @@ import {
   type JobOptions,
   type RunResult,
   resolveJob,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { holdDirectory } from "../../../storage/checkpoint-store/hold-directory.ts";
 import {
   type ChangeArguments,

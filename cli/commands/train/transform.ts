@@ -1,7 +1,7 @@
 // osiris transform FILE: what the first rows of a file become under a job's transforms.
 
 import type { Command } from "commander";
-import { resolveJob, type TransformedRow, transformedRows } from "../../../index.ts";
+import { resolveJob, type TransformedRow, transformedRows } from "../../../internal.ts";
 import { shownPath } from "../../../src/data/remote/addresses.ts";
 import { type CommonOptions, integerFrom, withCommon } from "../../support/arguments.ts";
 import { loadJob } from "../../support/job-file.ts";

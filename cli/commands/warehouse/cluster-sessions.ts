@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
-import { clusterSessions, type SessionReport } from "../../../index.ts";
+import { clusterSessions, type SessionReport } from "../../../internal.ts";
 import { clusteringHomeOf } from "../../../storage/sessions/cluster-sessions.ts";
 import type { codecs as warehouseCodecs } from "../../../storage/warehouse/codecs.ts";
 import { bytesFrom, type CommonOptions, integerFrom, withCommon } from "../../support/arguments.ts";

@@ -1,7 +1,7 @@
 // osiris warehouse compact DIRECTORY: few files with large row groups instead of many small ones.
 
 import type { Command } from "commander";
-import { compactWarehouse } from "../../../index.ts";
+import { compactWarehouse } from "../../../internal.ts";
 import type { codecs as warehouseCodecs } from "../../../storage/warehouse/codecs.ts";
 import { type CommonOptions, integerFrom, withCommon } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";

@@ -1,7 +1,7 @@
 // osiris ingest --features STREAM --events STREAM -o DIRECTORY: two streams joined into a table.
 
 import { type Command, Option } from "commander";
-import { type IngestReport, InvalidOptionError, ingest } from "../../../index.ts";
+import { type IngestReport, InvalidOptionError, ingest } from "../../../internal.ts";
 import { columnTypes as ingestColumnTypes } from "../../../storage/warehouse/inferred-type.ts";
 import {
   bytesFrom,

@@ -6,7 +6,7 @@ import {
   inspectWarehouse,
   resolveJob,
   type WarehouseReport,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { type CommonOptions, withCommon } from "../../support/arguments.ts";
 import { aligned, bytes, count, percent, plural } from "../../support/format.ts";
 import { loadJob } from "../../support/job-file.ts";

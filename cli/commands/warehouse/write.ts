@@ -1,7 +1,7 @@
 // osiris warehouse write DATA -o DIRECTORY: a table of Parquet files from any files with rows.
 
 import { type Command, Option } from "commander";
-import { resolveJob, writeWarehouse } from "../../../index.ts";
+import { resolveJob, writeWarehouse } from "../../../internal.ts";
 import { codecs as warehouseCodecs } from "../../../storage/warehouse/codecs.ts";
 import { type CommonOptions, collected, integerFrom, withCommon } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";

@@ -6,7 +6,7 @@
 import { connect, headers as emptyHeaders, type NatsConnection } from "nats";
 import { jobMethods } from "../../../actors/jobs/job-api.ts";
 import { inspectParts } from "../../../actors/observe/inspection.ts";
-import { type Cluster, Host, type Incident } from "../../../index.ts";
+import { type Cluster, Host, type Incident } from "../../../internal.ts";
 import {
   inspectSubject,
   jobsSubject,

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import test from "ava";
 import type { Hello, RunHistory, ToldEvent } from "../../../actors/dashboard/page-api.ts";
-import { type Cluster, connect, type JobOptions, type RunLine } from "../../../index.ts";
+import { type Cluster, connect, type JobOptions, type RunLine } from "../../../internal.ts";
 import { startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { shared } from "../../helpers/clusters/one-for-many.ts";
 

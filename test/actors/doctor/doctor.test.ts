@@ -6,7 +6,7 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { brokerChecks } from "../../../actors/doctor/doctor-checks.ts";
 import { diagnosisLines } from "../../../cli/commands/cluster/doctor.ts";
-import { type Diagnosis, diagnose, type JobOptions } from "../../../index.ts";
+import { type Diagnosis, diagnose, type JobOptions } from "../../../internal.ts";
 import { clusterDeadlines, deadlinesOf, deadlineTree } from "../../../src/ports/deadlines.ts";
 import type { ServerProbe } from "../../../src/wire/transports/probe.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";

@@ -4,7 +4,7 @@
 import type { ShardReport } from "../../../actors/host/shard.ts";
 import type { HeardMessage } from "../../../actors/observe/heard-messages.ts";
 import { shardLines, topLines, treeLines } from "../../../cli/views/cluster-view.ts";
-import { type ClusterReport, Host, readRunLog } from "../../../index.ts";
+import { type ClusterReport, Host, readRunLog } from "../../../internal.ts";
 import { decodeBody } from "../../../src/wire/messages/body.ts";
 import {
   calmResult,

@@ -11,7 +11,7 @@ import {
   type JobOptions,
   loadModel,
   runHistory,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 import { onCluster, trained } from "./place.ts";

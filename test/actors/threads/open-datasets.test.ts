@@ -6,7 +6,7 @@ import { join } from "node:path";
 import test from "ava";
 import { openDatasets } from "../../../actors/threads/data/open-datasets.ts";
 import { prepareData } from "../../../actors/threads/data/prepare-data.ts";
-import { InputUnusableError } from "../../../index.ts";
+import { InputUnusableError } from "../../../internal.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";

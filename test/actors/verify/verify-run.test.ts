@@ -14,7 +14,7 @@ import {
   NotReplayableError,
   type RunProof,
   verifyRun,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import type { Manifest } from "../../../storage/checkpoint-store/checkpoint-store.ts";
 import { decodeManifest, encodeRecord } from "../../../storage/checkpoint-store/manifest.ts";
 import { pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";

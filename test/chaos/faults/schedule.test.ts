@@ -8,7 +8,7 @@ import {
   faultKinds,
   sentenceOf,
 } from "../../../chaos/faults/schedule.ts";
-import { InvalidOptionError } from "../../../index.ts";
+import { InvalidOptionError } from "../../../internal.ts";
 
 const stage = { devices: 2, hosts: 2 };
 const facts = {

@@ -3,7 +3,7 @@
 
 import test from "ava";
 import { addJob } from "../../../chaos/simulation/jobs.ts";
-import { InvalidOptionError, type JobOptions, loadModel, verifyRun } from "../../../index.ts";
+import { InvalidOptionError, type JobOptions, loadModel, verifyRun } from "../../../internal.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { runJob, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";

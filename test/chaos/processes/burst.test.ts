@@ -13,7 +13,7 @@ import {
   type JobOptions,
   type RunLine,
   startBroker,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { scheduleOf } from "../../../src/training/loop/schedule.ts";
 import { sampleLedger, stretchesOf } from "../../../storage/checkpoints/sample-ledger.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
-import { type Client, Cluster, type JobOptions, startBroker } from "../../../index.ts";
+import { type Client, Cluster, type JobOptions, startBroker } from "../../../internal.ts";
 import { calmResult, inEpochs, only } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { natsServer, testIf } from "../../helpers/needs.ts";

@@ -3,7 +3,7 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import test, { type ExecutionContext } from "ava";
-import type { JobOptions, ReaderReport, Run } from "../../../index.ts";
+import type { JobOptions, ReaderReport, Run } from "../../../internal.ts";
 import {
   calmResult,
   only,

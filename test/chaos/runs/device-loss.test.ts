@@ -1,7 +1,7 @@
 // Law 3: after any failure of device threads, the model is the reference run's.
 
 import test from "ava";
-import type { ThreadFault } from "../../../index.ts";
+import type { ThreadFault } from "../../../internal.ts";
 import { only, runJob, smallSteps } from "../../helpers/clusters/clusters.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { someOrAll, thinned } from "../../helpers/thinned.ts";

@@ -2,7 +2,7 @@
 // try the many ways to lose one in virtual time.
 
 import test from "ava";
-import { type JobOptions, readRunLog, type ThreadFault, throwIn } from "../../../index.ts";
+import { type JobOptions, readRunLog, type ThreadFault, throwIn } from "../../../internal.ts";
 import { only, runJob, smallModel, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { calmRun } from "../../helpers/clusters/either-clusters.ts";
 

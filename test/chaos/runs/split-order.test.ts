@@ -10,7 +10,7 @@ import {
   type RunEvent,
   type RunResult,
   type ThreadFault,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { only, runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";

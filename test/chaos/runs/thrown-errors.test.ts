@@ -1,7 +1,7 @@
 // An error thrown inside any actor, in mid-run: the run ends in the reference run's model.
 
 import test from "ava";
-import type { Target } from "../../../index.ts";
+import type { Target } from "../../../internal.ts";
 import { only, runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";

@@ -2,7 +2,7 @@
 // way, the shard lies where it is wanted in the end.
 
 import test, { type ExecutionContext } from "ava";
-import { Host, type JobOptions, type Run, type ShardReport } from "../../../index.ts";
+import { Host, type JobOptions, type Run, type ShardReport } from "../../../internal.ts";
 import {
   only,
   runJob,

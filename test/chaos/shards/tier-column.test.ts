@@ -2,7 +2,7 @@
 // on disk, in numbers that agree; and it may be told to write its rows down at any time.
 
 import test from "ava";
-import type { JobOptions, TierReport } from "../../../index.ts";
+import type { JobOptions, TierReport } from "../../../internal.ts";
 import { runJob, smallModel } from "../../helpers/clusters/clusters.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 

@@ -6,7 +6,7 @@ import test, { type ExecutionContext } from "ava";
 import type { ClusterShape, SimulatedCluster } from "../../../chaos/simulation/cluster.ts";
 import { jobs } from "../../../chaos/simulation/jobs.ts";
 import { referenceOf } from "../../../chaos/simulation/simulate.ts";
-import { type SimulatedFault, simulate } from "../../../index.ts";
+import { type SimulatedFault, simulate } from "../../../internal.ts";
 import { simulateHere, storyOf } from "../../helpers/simulated.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 

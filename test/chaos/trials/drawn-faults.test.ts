@@ -2,7 +2,7 @@
 // prints the seed; `SEED=17 npx ava dist/test/chaos/trials/drawn-faults.test.js` draws the same
 // faults.
 
-import type { ThreadFault } from "../../../index.ts";
+import type { ThreadFault } from "../../../internal.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
 import {
   calmResult,

@@ -3,7 +3,7 @@
 // --seed N` draws the same.
 
 import { sentenceOf } from "../../../chaos/faults/schedule.ts";
-import { chaos, type JobOptions, type ReferenceRun } from "../../../index.ts";
+import { chaos, type JobOptions, type ReferenceRun } from "../../../internal.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { isTestAll } from "../../helpers/thinned.ts";

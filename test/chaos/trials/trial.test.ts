@@ -11,7 +11,7 @@ import {
   type JobOptions,
   PromiseBrokenError,
   type RunResult,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { smallData, smallModel, smallSteps } from "../../helpers/clusters/clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 

@@ -3,7 +3,7 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import type { JobPlan, MachineConstants } from "../../../index.ts";
+import type { JobPlan, MachineConstants } from "../../../internal.ts";
 import { writeCostNetworks } from "../../../storage/cost-networks/cost-networks-file.ts";
 import { readPolicy } from "../../../storage/cost-networks/policy-file.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";

@@ -13,7 +13,7 @@ import {
   type Run,
   type RunEvent,
   type RunResult,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { sharedResult } from "../../runner/shared-results.ts";
 
 export interface TestCluster extends AsyncDisposable {

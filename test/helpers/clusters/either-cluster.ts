@@ -8,7 +8,7 @@ import type {
   JobOptions,
   Run,
   Target,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import type { Launcher } from "../../../src/ports/launcher.ts";
 import type { TestCluster } from "./clusters.ts";
 

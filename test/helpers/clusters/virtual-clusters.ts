@@ -21,7 +21,7 @@ import { SimulatedMachine } from "../../../chaos/simulation/machine.ts";
 import { SimulatedProcess } from "../../../chaos/simulation/process.ts";
 import { type SimulatedThread, SimulatedThreads } from "../../../chaos/simulation/threads.ts";
 import { World } from "../../../chaos/simulation/world.ts";
-import type { ThreadFault } from "../../../index.ts";
+import type { ThreadFault } from "../../../internal.ts";
 import type { Cells } from "../../../src/exchange/cells.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { openKernels } from "../../../src/kernels/index.ts";

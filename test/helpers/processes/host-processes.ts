@@ -1,7 +1,7 @@
 // Real host processes for tests: `osiris host` as a child, joined to a test's cluster.
 
 import type { ExecutionContext } from "ava";
-import type { Cluster, HostRecord } from "../../../index.ts";
+import type { Cluster, HostRecord } from "../../../internal.ts";
 import { type Running, startCli } from "./cli.ts";
 
 export interface HostProcess extends Running {

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
-import { type Client, connect, type JobOptions, startBroker } from "../../../index.ts";
+import { type Client, connect, type JobOptions, startBroker } from "../../../internal.ts";
 import { smallData, smallModel } from "../clusters/clusters.ts";
 import { type Running, startCli } from "./cli.ts";
 

@@ -9,7 +9,7 @@ import {
   type HistoryPoint,
   historyCsv,
   runHistory,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 

@@ -4,7 +4,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { assignRoles, firstJobOf, profileColumns } from "../../../index.ts";
+import { assignRoles, firstJobOf, profileColumns } from "../../../internal.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { murmurHash3 } from "../../../src/data/murmur-hash.ts";
 import { resolveJob } from "../../../src/job/job.ts";

@@ -17,7 +17,7 @@ import {
   profileColumns,
   type RoleOptions,
   writeWarehouse,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
 import { firstJob } from "../../../storage/first-job/write-first-job.ts";

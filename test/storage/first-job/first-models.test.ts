@@ -12,7 +12,7 @@ import {
   type JobOptions,
   loadModel,
   profileColumns,
-} from "../../../index.ts";
+} from "../../../internal.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";

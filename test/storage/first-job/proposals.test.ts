@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { tableFromArrays, tableToIPC } from "apache-arrow";
 import test from "ava";
 import { parse } from "yaml";
-import { assignRoles, firstJobOf, profileColumns } from "../../../index.ts";
+import { assignRoles, firstJobOf, profileColumns } from "../../../internal.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { shapesOf } from "../../../src/model/features.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";

@@ -4,7 +4,7 @@
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ExecutionContext } from "ava";
-import { type IngestReport, ingest } from "../../../index.ts";
+import { type IngestReport, ingest } from "../../../internal.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { natsServer, testAll, testIf } from "../../helpers/needs.ts";
 import { lastJson, runCli, startCli, startNode } from "../../helpers/processes/cli.ts";

@@ -5,7 +5,7 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tableFromIPC, tableToIPC } from "apache-arrow";
 import test, { type ExecutionContext } from "ava";
-import type { JobOptions, PredictReport } from "../../../index.ts";
+import type { JobOptions, PredictReport } from "../../../internal.ts";
 import { arrow, csv, jsonl, parquet } from "../../../src/data/sources.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";

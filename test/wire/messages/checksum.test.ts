@@ -2,7 +2,7 @@
 // another loss into the run's history, unnoticed.
 
 import test from "ava";
-import { FrameCorruptError } from "../../../index.ts";
+import { FrameCorruptError } from "../../../internal.ts";
 import { startBroker } from "../../../src/wire/broker/broker.ts";
 import {
   checksumHeader,

@@ -8,6 +8,7 @@ import type { JobOptions, JobPlan, JobSpec, PlanReport } from "../../internal.ts
 import { machineConstants, resolveJob } from "../../internal.ts";
 import { defaultConstants } from "../../src/planner/cost/constants.ts";
 import { noStepCosts } from "../../src/planner/cost/step-costs.ts";
+import { setEnvironment } from "../helpers/environment.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../helpers/processes/cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
@@ -85,11 +86,11 @@ test.serial(
   "a small job takes one device of a machine that was not measured, a large one measures",
   async (t) => {
     const directory = directoryOf(t);
-    const before = { ...process.env };
-    t.teardown(() => void Object.assign(process.env, before));
-    delete process.env.OSIRIS_CONSTANTS;
-    process.env.XDG_CACHE_HOME = directory;
-    process.env.OSIRIS_CALIBRATION = "short"; // Refused by whoever measures.
+    setEnvironment(t, {
+      OSIRIS_CONSTANTS: undefined,
+      XDG_CACHE_HOME: directory,
+      OSIRIS_CALIBRATION: "short", // Refused by the first measurement.
+    });
     const text = `label,item\n${"1,2\n".repeat(100)}`;
     writeFileSync(join(directory, "clicks.csv"), text);
     const jobWith = (data: object, rows = 1000) =>

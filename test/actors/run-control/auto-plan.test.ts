@@ -19,6 +19,7 @@ import {
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
+import { setEnvironment } from "../../helpers/environment.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
 const auto = { sharding: "auto" } as const;
@@ -70,14 +71,9 @@ testIf(testAll).serial(
 testIf(testAll).serial(
   "a machine that was not measured plans for cores; two hosts left of three plan anew",
   async (t) => {
-    const [constants, cache] = [process.env.OSIRIS_CONSTANTS, process.env.XDG_CACHE_HOME];
     const empty = mkdtempSync(join(tmpdir(), "osiris-unmeasured-"));
-    t.teardown(() => {
-      Object.assign(process.env, { OSIRIS_CONSTANTS: constants, XDG_CACHE_HOME: cache });
-      rmSync(empty, { recursive: true });
-    });
-    process.env.OSIRIS_CONSTANTS = "";
-    process.env.XDG_CACHE_HOME = empty;
+    t.teardown(() => rmSync(empty, { recursive: true }));
+    setEnvironment(t, { OSIRIS_CONSTANTS: "", XDG_CACHE_HOME: empty });
     await using place = await startTestCluster(1, { minDevices: 3 });
     const { url: nats, token = "" } = place.cluster;
     const hosts = [1, 2].map(() => Host.join({ nats, token, devices: 1 }));

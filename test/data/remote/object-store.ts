@@ -8,6 +8,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
 import { AwsClient } from "aws4fetch";
+import { setEnvironment } from "../../helpers/environment.ts";
 import { startDirectory } from "../data-files.ts";
 
 /** What the proxy does to an answer. */
@@ -71,19 +72,11 @@ export function asks(
   { endpoint }: Pick<ObjectStore, "endpoint">,
   secret = keyId,
 ): void {
-  const own: Record<string, string> = {
+  setEnvironment(t, {
     AWS_ENDPOINT_URL_S3: endpoint,
     AWS_ACCESS_KEY_ID: keyId,
     AWS_SECRET_ACCESS_KEY: secret,
-  };
-  for (const [name, value] of Object.entries(own)) {
-    const before = process.env[name];
-    process.env[name] = value;
-    t.teardown(() => {
-      if (before === undefined) delete process.env[name];
-      else process.env[name] = before;
-    });
-  }
+  });
 }
 
 /** Starts the store's process. Returns its port. */

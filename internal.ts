@@ -1,16 +1,27 @@
-// The public names, and all others that the command line, the benches and tests use. They are no
-// part of the package's interface: they may change with any version.
-
-export * from "./index.ts";
+// Every name that the command line, the benches, the tests and the packages import of the core, by
+// file. index.ts picks the public names; the others may change with any version.
 
 // A cluster, and what it runs ----
-export type { DppWorkerOptions } from "./actors/client/dpp-worker.ts";
+export { Cluster } from "./actors/cluster/cluster.ts";
+export type { ClusterOptions } from "./actors/cluster/cluster-options.ts";
+export { DppWorker, type DppWorkerOptions } from "./actors/client/dpp-worker.ts";
+export { Host, type HostOptions } from "./actors/cluster/host-process.ts";
+export { Client } from "./actors/client/client.ts";
+export { Run, type LogRecord } from "./actors/client/run.ts";
+export { connect, type ConnectionOptions } from "./actors/client/connect.ts";
+export { reportOfDirectory, reportOfRun } from "./actors/dashboard/report-data.ts";
+export type { RunEvent, RunStatus } from "./actors/run-state/run-events.ts";
+export type {
+  RunResult,
+  CutRecord,
+  RepairedTable,
+  Staleness,
+} from "./actors/run-state/run-result.ts";
+export { readRunLog, type RunLogPage } from "./storage/cluster/run-log.ts";
+export { openExporter, type Exporter } from "./actors/client/exporter.ts";
 export type { HostRecord } from "./actors/host/membership.ts";
-export type { LogRecord } from "./actors/client/run.ts";
 export type { DrainedReader, NamedShard, RunLine, RunSummary } from "./actors/jobs/job-api.ts";
-export type { ConnectionOptions } from "./actors/client/connect.ts";
 export type { IncidentRecord } from "./actors/run-state/incident-record.ts";
-export type { CutRecord, RepairedTable, Staleness } from "./actors/run-state/run-result.ts";
 export type { Incident } from "./actors/runtime/incident.ts";
 export type { ReaderReport } from "./actors/host/reader-report.ts";
 export type { ShardPart, ShardReport } from "./actors/host/shard.ts";
@@ -25,8 +36,6 @@ export type {
 export type { Wait, WaitsFor } from "./actors/runtime/wait-graph.ts";
 export type { LogOptions } from "./actors/observe/process-log.ts";
 export type { LogLevel } from "./src/ports/log.ts";
-export type { RunLogPage } from "./storage/cluster/run-log.ts";
-export type { Exporter } from "./actors/client/exporter.ts";
 export type {
   RunTimes,
   SplitReading,
@@ -37,116 +46,231 @@ export type { TableTiers, TierExpectation } from "./src/training/planning/tier-a
 export type { MissPoint } from "./src/planner/cost/miss-curve.ts";
 
 // A job, as plain data ----
+export * from "./src/model/model-builders.ts"; // dlrm, wukong, dcnV2: a function for each kind.
+export { type JobOptions, type JobSpec, resolveJob } from "./src/job/job.ts";
+export { jobJsonSchema } from "./src/job/job-json-schema.ts";
+export {
+  adagrad,
+  adam,
+  adamW,
+  ftrl,
+  lamb,
+  type ModelOptions,
+  partialRowWiseAdam,
+  partialRowWiseLamb,
+  rowWiseAdagrad,
+  sgd,
+} from "./src/model/options.ts";
+export { modelSize, type ModelSize } from "./src/model/model-size.ts";
 export { type Sweep, type SweptJob, sweepOf, sweptJobsOf } from "./src/job/sweep.ts";
 export { type TransformedRow, transformedRows } from "./src/job/transformed-rows.ts";
-export type { ModelSize } from "./src/model/model-size.ts";
 
 // A model of the user's own, in a module that a job names ----
-export type { DefinedModel, ModelFeatures } from "./src/model/custom/define-model.ts";
+export * as blocks from "./src/model/custom/all-blocks.ts";
+export {
+  defineModel,
+  type ModelDefinition,
+  type DefinedModel,
+  type ModelFeatures,
+} from "./src/model/custom/define-model.ts";
+export type { GraphBuilder as ModelGraph, Value as GraphValue } from "./src/model/graph/graph.ts";
+export type { TableOptions } from "./src/embedding/tables/options.ts";
+export type { DataOptions } from "./src/data/options.ts";
+export { arrow, criteo, csv, jsonl, parquet, synthetic } from "./src/data/sources.ts";
 
 // A trained model ----
-export type { LoadOptions } from "./storage/model/load-model.ts";
-export type { EvaluateOptions } from "./storage/model/model.ts";
-export type {
-  FeatureImportance,
-  ImportanceOptions,
+export { allowModels } from "./src/model/custom/allowed-modules.ts";
+export { loadModel, type LoadOptions } from "./storage/model/load-model.ts";
+export type { EvaluationData } from "./src/job/evaluation-options.ts";
+export { Model, type EvaluateOptions } from "./storage/model/model.ts";
+export {
+  featureImportance,
+  type FeatureImportance,
+  type ImportanceOptions,
+  type ImportanceReport,
 } from "./storage/model/evaluation/feature-importance.ts";
-export type { ImportanceReport } from "./storage/model/evaluation/feature-importance.ts";
-export type {
-  ColumnSlices,
-  Slice,
-  SliceOptions,
+export {
+  sliceMetrics,
+  type ColumnSlices,
+  type Slice,
+  type SliceOptions,
 } from "./storage/model/evaluation/slice-metrics.ts";
+export {
+  calibrateModel,
+  removeCalibration,
+  type CalibrateOptions,
+  type CalibrateReport,
+} from "./storage/model/calibrate-model.ts";
+export { predictFile } from "./storage/model/predict-file.ts";
+export {
+  exportModel,
+  type ModelExportOptions,
+  type ModelExportReport,
+} from "./storage/exports/export-model.ts";
+export { verifyModelFile, type ModelFileProof } from "./storage/exports/verify-model-file.ts";
+export {
+  exportDelta,
+  type DeltaOptions,
+  type DeltaReport,
+} from "./storage/serving/export-delta.ts";
+export {
+  ServedModel,
+  type Ranked,
+  type RankOptions,
+  type Scored,
+  type ServedVersion,
+  type ServeOptions,
+  type TableOnDisk,
+} from "./storage/serving/served-model.ts";
+export { type ModelServer, serve } from "./actors/serving/serve.ts";
+export {
+  importModel,
+  type ModelImportOptions,
+  type ModelImportReport,
+} from "./storage/imports/import-model.ts";
 export type { Calibration, StoredCalibration } from "./storage/model/calibration.ts";
-export type { CalibrateOptions, CalibrateReport } from "./storage/model/calibrate-model.ts";
 export type { CalibrationChoice } from "./storage/model/find-calibration.ts";
 export type { PredictFileOptions, PredictReport } from "./storage/model/predict-report.ts";
-export type { ModelExportOptions, ModelExportReport } from "./storage/exports/export-model.ts";
-export type { ModelFileProof } from "./storage/exports/verify-model-file.ts";
-export type { DeltaOptions, DeltaReport } from "./storage/serving/export-delta.ts";
 export type { DeltaVersion } from "./storage/serving/delta-file.ts";
-export type { Ranked, RankOptions, Scored } from "./storage/serving/served-model.ts";
-export type { ServedVersion, ServeOptions, TableOnDisk } from "./storage/serving/served-model.ts";
 export type { RowCounts } from "./storage/serving/tiered-table.ts";
 export { serverJsonSchema, type ServerOptions } from "./actors/serving/models/server-options.ts";
 export type { Response as ModelResponse } from "./actors/serving/models/front.ts";
-export type { ModelImportOptions, ModelImportReport } from "./storage/imports/import-model.ts";
 export type { EncodedBatch } from "./src/data/batch-rows.ts";
 export type { RecordColumn, RecordValue, SampleRecord } from "./src/data/records.ts";
 
 // Tables of a checkpoint, as files and from files ----
-export type { ExportOptions, ExportReport } from "./storage/table-files/export-table.ts";
-export type { ImportOptions, ImportReport } from "./storage/table-files/import-table.ts";
-export type {
-  InspectOptions,
-  TableReport,
-  TablesReport,
+export {
+  exportTable,
+  type ExportOptions,
+  type ExportReport,
+} from "./storage/table-files/export-table.ts";
+export {
+  importTable,
+  type ImportOptions,
+  type ImportReport,
+} from "./storage/table-files/import-table.ts";
+export {
+  inspectTables,
+  type InspectOptions,
+  type TableReport,
+  type TablesReport,
 } from "./storage/table-files/inspect-tables.ts";
-export type { TableIdsOptions, TableIdsReport } from "./storage/table-files/table-ids.ts";
+export {
+  jobOfCheckpoint,
+  tableIds,
+  type TableIdsOptions,
+  type TableIdsReport,
+} from "./storage/table-files/table-ids.ts";
 export type { ProgressOptions } from "./storage/disk/progress.ts";
 
 // Tables of Parquet files ----
-export type {
-  CompactedPartition,
-  CompactOptions,
-  CompactReport,
+export {
+  compactWarehouse,
+  type CompactedPartition,
+  type CompactOptions,
+  type CompactReport,
 } from "./storage/warehouse/compact-warehouse.ts";
-export type { SessionOptions, SessionReport } from "./storage/sessions/cluster-sessions.ts";
-export type { WriteOptions, WriteReport } from "./storage/warehouse/write-warehouse.ts";
-export type {
-  ColumnReport,
-  PartitionReport,
-  ReadPlanReport,
-  WarehouseReport,
+export {
+  clusterSessions,
+  type SessionOptions,
+  type SessionReport,
+} from "./storage/sessions/cluster-sessions.ts";
+export {
+  writeWarehouse,
+  type WriteOptions,
+  type WriteReport,
+} from "./storage/warehouse/write-warehouse.ts";
+export {
+  inspectWarehouse,
+  type ColumnReport,
+  type PartitionReport,
+  type ReadPlanReport,
+  type WarehouseReport,
 } from "./storage/warehouse/inspect-warehouse.ts";
 
 // Streams of messages, joined into such tables ----
-export { assignRoles } from "./storage/first-job/column-roles.ts";
-export type { AssignedColumn, ColumnRole, RoleOptions } from "./storage/first-job/column-roles.ts";
-export { profileColumns } from "./storage/first-job/profile-columns.ts";
-export type { DataProfile, ProfileOptions } from "./storage/first-job/profile-columns.ts";
+export { ingest, type IngestOptions } from "./storage/ingest/ingest-nats.ts";
+export { logShard, logShardOf } from "./storage/ingest/log-shards.ts";
+export {
+  assignRoles,
+  type AssignedColumn,
+  type ColumnRole,
+  type RoleOptions,
+} from "./storage/first-job/column-roles.ts";
+export {
+  profileColumns,
+  type DataProfile,
+  type ProfileOptions,
+} from "./storage/first-job/profile-columns.ts";
 export type { ColumnProfile } from "./storage/first-job/column-tally.ts";
-export { firstJobOf } from "./storage/first-job/write-first-job.ts";
-export type { FirstJob, FirstJobOptions } from "./storage/first-job/write-first-job.ts";
-export type { IngestOptions } from "./storage/ingest/ingest-nats.ts";
+export {
+  firstJobOf,
+  type FirstJob,
+  type FirstJobOptions,
+} from "./storage/first-job/write-first-job.ts";
 export type { IngestProgress, IngestReport } from "./storage/ingest/ingest.ts";
 export type { IngestCounts } from "./storage/ingest/position.ts";
 export type { BadMessage } from "./storage/ingest/quarantine.ts";
 
 // The checkpoints of a directory ----
-export type { HistoryFigures, HistoryPoint } from "./storage/checkpoints/run-history.ts";
-export type { CheckpointList, CheckpointRecord } from "./storage/checkpoints/list-checkpoints.ts";
-export type {
-  VerifiedCheckpoint,
-  VerifyOptions,
-  VerifyReport,
+export {
+  historyCsv,
+  runHistory,
+  type HistoryFigures,
+  type HistoryPoint,
+} from "./storage/checkpoints/run-history.ts";
+export {
+  listCheckpoints,
+  type CheckpointList,
+  type CheckpointRecord,
+} from "./storage/checkpoints/list-checkpoints.ts";
+export {
+  verifyCheckpoints,
+  type VerifiedCheckpoint,
+  type VerifyOptions,
+  type VerifyReport,
 } from "./storage/checkpoints/verify-checkpoints.ts";
-export type {
-  CheckpointDifference,
-  DiffOptions,
-  TableDifference,
+export {
+  diffCheckpoints,
+  type CheckpointDifference,
+  type DiffOptions,
+  type TableDifference,
 } from "./storage/checkpoints/diff-checkpoints.ts";
-export { planRestore, type RestoreReport } from "./storage/checkpoints/restore-checkpoint.ts";
-export type { ProofLeaf, RunProof, VerifyRunOptions } from "./actors/verify/verify-run.ts";
+export {
+  restoreCheckpoint,
+  planRestore,
+  type RestoreReport,
+} from "./storage/checkpoints/restore-checkpoint.ts";
+export {
+  verifyRun,
+  type ProofLeaf,
+  type RunProof,
+  type VerifyRunOptions,
+} from "./actors/verify/verify-run.ts";
 export type { Damage, Descent } from "./storage/checkpoint-store/checkpoint-store.ts";
 
-// The binary caches of data ----
-export type { FeatureStatistics } from "./src/data/cache/feature-statistics.ts";
-export {
-  type CacheChoice,
-  type CachedSource,
-  type CacheList,
-  type CacheRecord,
-  type CacheRemoval,
-  listCaches,
-  removeCaches,
-} from "./src/data/cache/list-caches.ts";
-
 // Metrics ----
-export type { ThresholdMetrics } from "./src/training/loop/metrics.ts";
+export { evaluate, type Metrics, type ThresholdMetrics } from "./src/training/loop/metrics.ts";
 
 // A plan: which shard goes where, and why ----
-export type { CalibrationOptions } from "./actors/calibration/calibrate.ts";
+export { calibrate, type CalibrationOptions } from "./actors/calibration/calibrate.ts";
+export {
+  countedStatistics,
+  type CountedStatistics,
+} from "./src/training/planning/counted-statistics.ts";
+export {
+  trainCostNetworks,
+  type CostTrainingOptions,
+  type TrainedNetworks,
+} from "./actors/cost-networks/train-cost-networks.ts";
+export {
+  type JobPlan,
+  planJob,
+  type PlanOptions,
+  type Paused,
+  planningJob,
+} from "./src/training/planning/plan-job.ts";
+export { schemes, type Plan, type PlacedShard, type Scheme } from "./src/planner/shards.ts";
 export {
   type KnownMachine,
   machineConstants,
@@ -155,16 +279,11 @@ export {
 } from "./actors/calibration/machine-constants.ts";
 export { type TrialOptions, tryJob } from "./actors/calibration/try-job.ts";
 export { chooseDevices, type DeviceChoice } from "./src/training/planning/choose-devices.ts";
-export type { CountedStatistics } from "./src/training/planning/counted-statistics.ts";
 export {
   type Measured,
   type MeasureOptions,
   measureCosts,
 } from "./actors/cost-networks/measure-costs.ts";
-export type {
-  CostTrainingOptions,
-  TrainedNetworks,
-} from "./actors/cost-networks/train-cost-networks.ts";
 export type { TableReasons } from "./src/training/planning/explain-plan.ts";
 export type { CostNetworks } from "./src/planner/learned/cost-networks.ts";
 export type { PlacementPolicy, PolicyMethod } from "./src/planner/policies/placement-policy.ts";
@@ -176,23 +295,25 @@ export {
   readCostNetworks,
   writeCostNetworks,
 } from "./storage/cost-networks/cost-networks-file.ts";
-export type { PlanOptions } from "./src/training/planning/plan-job.ts";
-export { type Paused, planningJob } from "./src/training/planning/plan-job.ts";
 export type { PlanReport } from "./src/training/planning/run-plan.ts";
 export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";
 export type { MachineConstants } from "./src/planner/cost/constants.ts";
-export type { Plan, PlacedShard, Scheme } from "./src/planner/shards.ts";
 export { type Stage, stages } from "./src/planner/cost/cost.ts";
 
 // Errors: compare `code`, never the message ----
 export * from "./src/errors/errors.ts";
 
 // Chaos: ways to break a cluster, and the oracle that says whether it mattered ----
-export type { BreakableLauncher, CommandFault } from "./chaos/faults/breakable-launcher.ts";
+export {
+  breakableLauncher,
+  type BreakableLauncher,
+  type CommandFault,
+} from "./chaos/faults/breakable-launcher.ts";
+export { killAt, throwIn, type Target } from "./chaos/faults/kill-at.ts";
+export { compareWithReference, type Verdict } from "./chaos/trials/oracle.ts";
+export { Chaos, chaos, type ChaosOptions, type MomentOptions } from "./chaos/chaos.ts";
+export { soak, type SoakOptions } from "./chaos/trials/soak.ts";
 export type { ThreadFault } from "./chaos/faults/breaking-cells.ts";
-export type { Target } from "./chaos/faults/kill-at.ts";
-export type { Verdict } from "./chaos/trials/oracle.ts";
-export type { ChaosOptions, MomentOptions } from "./chaos/chaos.ts";
 export type {
   Fault,
   FaultKind,
@@ -209,27 +330,40 @@ export {
   type LossFigures,
   type Spread,
 } from "./chaos/trials/figures.ts";
-export type { SoakOptions } from "./chaos/trials/soak.ts";
 export type { EpochLedger, Stretch } from "./storage/checkpoints/sample-ledger.ts";
 
 // Simulation: whole clusters in one thread and virtual time ----
-export type { CrashKind } from "./chaos/simulation/crash-points.ts";
-export type {
-  FaultKind as SimulatedFaultKind,
-  Scenario,
-  SimulatedFault,
+export {
+  drawScenario,
+  type FaultKind as SimulatedFaultKind,
+  type Scenario,
+  type SimulatedFault,
 } from "./chaos/simulation/scenario.ts";
-export type { ScenariosOptions, SeedsOptions, SeedsSummary } from "./chaos/simulation/seeds.ts";
-export type {
-  Failure as SimulationFailure,
-  SimulationVerdict,
+export {
+  simulate,
+  type Failure as SimulationFailure,
+  type SimulationVerdict,
 } from "./chaos/simulation/simulate.ts";
+export type { CrashKind } from "./chaos/simulation/crash-points.ts";
+export type { ScenariosOptions, SeedsOptions, SeedsSummary } from "./chaos/simulation/seeds.ts";
 
 // Before a run ----
-export type { JobDiagnosis } from "./actors/doctor/doctor-job.ts";
-export type { Diagnosis, DoctorOptions } from "./actors/doctor/doctor.ts";
+export { checkJob, type JobDiagnosis } from "./actors/doctor/doctor-job.ts";
+export { diagnose, type Diagnosis, type DoctorOptions } from "./actors/doctor/doctor.ts";
 export type { Check } from "./actors/doctor/doctor-checks.ts";
 export type { DeadlineLine } from "./src/ports/deadlines.ts";
+
+// The binary caches of data ----
+export type { FeatureStatistics } from "./src/data/cache/feature-statistics.ts";
+export {
+  type CacheChoice,
+  type CachedSource,
+  type CacheList,
+  type CacheRecord,
+  type CacheRemoval,
+  listCaches,
+  removeCaches,
+} from "./src/data/cache/list-caches.ts";
 
 // What the command line is made of, besides ----
 export type { NatsConfigOptions } from "./src/wire/tenancy/nats-config.ts";

@@ -267,9 +267,11 @@ export {
   type JobPlan,
   planJob,
   type PlanOptions,
-  type Paused,
+  type PlanSource,
   planningJob,
 } from "./src/training/planning/plan-job.ts";
+export { learnedPlans } from "./src/training/planning/learned-plan.ts";
+export { type Paused, untilDone } from "./src/planner/paused.ts";
 export { schemes, type Plan, type PlacedShard, type Scheme } from "./src/planner/shards.ts";
 export {
   type KnownMachine,

@@ -1,7 +1,7 @@
 // Measured costs, and the samples that they become for the training of cost networks: a tenth is
 // for validation, a tenth for the test, as the seed deals them.
 
-import type { CostTable } from "../../src/planner/learned/cost-table.ts";
+import type { CostTable } from "../../src/planner/cost-table.ts";
 import { type Standard, standardised } from "../../src/planner/learned/features.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 

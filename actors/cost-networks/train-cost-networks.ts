@@ -4,13 +4,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { CostTable } from "../../src/planner/cost-table.ts";
 import {
   backwardCosts,
   type CostNetworks,
   forwardCosts,
   setCost,
 } from "../../src/planner/learned/cost-networks.ts";
-import type { CostTable } from "../../src/planner/learned/cost-table.ts";
 import {
   type FeatureSet,
   featureCount,

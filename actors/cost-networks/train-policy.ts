@@ -2,8 +2,8 @@
 // measured, in plans whose costs the cost networks say. No plan is measured for it.
 
 import { openKernels } from "../../src/kernels/index.ts";
+import { type CostTable, weightBytesOf } from "../../src/planner/cost-table.ts";
 import type { CostNetworks } from "../../src/planner/learned/cost-networks.ts";
-import { type CostTable, weightBytesOf } from "../../src/planner/learned/cost-table.ts";
 import { trainAutoShard } from "../../src/planner/policies/autoshard/train-autoshard.ts";
 import { trainDreamShard } from "../../src/planner/policies/dreamshard/train-dreamshard.ts";
 import { networkCosts } from "../../src/planner/policies/network-costs.ts";

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { z } from "zod";
 import type { MeasuredCosts } from "../../actors/cost-networks/cost-samples.ts";
-import type { CostTable } from "../../src/planner/learned/cost-table.ts";
+import type { CostTable } from "../../src/planner/cost-table.ts";
 
 /** Where the files lie, if anywhere. */
 export const publishedHome = "../shared/data/sharding";

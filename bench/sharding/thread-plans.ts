@@ -8,8 +8,8 @@ import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import { defaultConstants, type MachineConstants } from "../../src/planner/cost/constants.ts";
 import type { Setting } from "../../src/planner/cost/cost.ts";
+import type { CostTable } from "../../src/planner/cost-table.ts";
 import type { CostNetworks } from "../../src/planner/learned/cost-networks.ts";
-import type { CostTable } from "../../src/planner/learned/cost-table.ts";
 import {
   greedyCosts,
   placeAtRandom,

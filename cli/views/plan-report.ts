@@ -3,6 +3,7 @@
 import {
   type DeviceChoice,
   type JobPlan,
+  type LearnedSearch,
   type MachineConstants,
   type Stage,
   stages,
@@ -48,7 +49,7 @@ interface GroupOfLists {
 /** The report as lines. */
 export function reportOf(
   path: string,
-  found: JobPlan,
+  found: JobPlan<LearnedSearch>,
   constants: MachineConstants,
   statistics: StatisticsSource,
   choice?: DeviceChoice,
@@ -99,7 +100,7 @@ function sentenceOf({ samples, poolingFactor, data }: StatisticsSource): string 
   return `assumed (${assumed}): there is no data cache yet; a run of the job makes it`;
 }
 
-type Feasible = Extract<JobPlan, { isFeasible: true }>;
+type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
 
 function deviceLines({ assessment }: Feasible): string[] {
   const { devices, lacksBytes } = assessment;
@@ -212,7 +213,7 @@ function alternativeLines({ considered }: Feasible): string[] {
 
 /** The report as one object; a plan's shards are in it. */
 export function jsonOf(
-  found: JobPlan,
+  found: JobPlan<LearnedSearch>,
   { source }: MachineConstants,
   { samples, ikjt }: StatisticsSource,
   choice?: DeviceChoice,

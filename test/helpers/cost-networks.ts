@@ -2,7 +2,7 @@
 // plainly as can be.
 
 import type { CostLayer, CostNetworks } from "../../src/planner/learned/cost-networks.ts";
-import { type CostTable, reuseBins } from "../../src/planner/learned/cost-table.ts";
+import { type CostTable, reuseBins } from "../../src/planner/cost-table.ts";
 import { rawFeaturesOf, tableFeatures } from "../../src/planner/learned/features.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 

@@ -2,8 +2,8 @@
 // (NeuroShard: Zha et al., MLSys 2023, section 3.1). Each probe is a function of the seed and its
 // number, so that measuring may stop anywhere and go on later.
 
-import type { CostTable } from "../../../src/planner/learned/cost-table.ts";
-import { reuseOf } from "../../../src/planner/learned/reuse.ts";
+import type { CostTable } from "../../../src/planner/cost-table.ts";
+import { reuseOf } from "../../../src/planner/reuse.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
 
 /** A table whose ids are popular by Zipf's law. */

@@ -17,16 +17,18 @@ import {
   InvalidOptionError,
   type JobPlan,
   type JobSpec,
+  type LearnedSearch,
+  learnedPlans,
   type MachineConstants,
   type MissPoint,
   type Paused,
   type PlacementPolicy,
-  planJob,
   planningJob,
   readCostNetworks,
   readPolicy,
   resolveJob,
   type Scheme,
+  untilDone,
 } from "../../../internal.ts";
 import type { ChangeArguments } from "../../support/arguments.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
@@ -58,7 +60,7 @@ export interface PlanningArguments extends ChangeArguments {
 
 /** A plan, and what it was made from. */
 export interface PlannedFile {
-  readonly found: JobPlan;
+  readonly found: JobPlan<LearnedSearch>;
   readonly constants: MachineConstants;
   readonly source: StatisticsSource;
   readonly choice: DeviceChoice | undefined;
@@ -98,14 +100,16 @@ export async function planFile(path: string, options: PlanningArguments): Promis
   const constants = constantsOf(choice?.devices ?? devices.perHost);
   const givenPlan =
     givenPath === undefined ? undefined : { text: readText(givenPath), path: givenPath };
-  const own = { ...ways, devices, constants, given: givenPlan, costs, policy };
+  const own = { ...ways, devices, constants, given: givenPlan };
   checkSeconds(options);
+  const plansWith = (isOver?: () => boolean) => {
+    const source = costs && learnedPlans({ costs, policy, isOver });
+    return planningJob(job, { ...own, source });
+  };
   const isSearched = costs !== undefined && policy === undefined && givenPlan === undefined;
   const found =
     choice?.found ??
-    (isSearched
-      ? await heard((isOver) => planningJob(job, { ...own, isOver }), options.seconds)
-      : planJob(job, own));
+    (isSearched ? await heard(plansWith, options.seconds) : untilDone(plansWith()));
   if (options.from !== undefined) checkFits(options.from, found, constants, options);
   const source = { samples: counted?.samples, poolingFactor, data: job.data, ikjt };
   return { found, constants, source, choice };
@@ -121,9 +125,9 @@ const toldAfterMs = 1000;
  * one long computation, so that a Ctrl-C is heard in its pauses.
  */
 async function heard(
-  search: (isOver: () => boolean) => Paused<JobPlan>,
+  search: (isOver: () => boolean) => Paused<JobPlan<LearnedSearch>>,
   seconds = Number.POSITIVE_INFINITY,
-): Promise<JobPlan> {
+): Promise<JobPlan<LearnedSearch>> {
   let isAsked = false;
   using _interrupt = onInterrupt(() => {
     isAsked = true;

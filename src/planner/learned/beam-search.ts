@@ -4,14 +4,14 @@
 // dearest parts is moved. The best plan of all steps counts, so the search may be stopped at
 // any moment. There is no chance in it: the plan is a function of the arguments.
 
+import type { CostTable } from "../cost-table.ts";
+import { type Paused, untilDone } from "../paused.ts";
 import type { CostNetworks } from "./cost-networks.ts";
-import type { CostTable } from "./cost-table.ts";
 import { type CacheCounts, DeviceStates, type KnownPart } from "./device-states.ts";
 import type { DeviceRoom, TablesOfDevices } from "./greedy.ts";
 import { type GridPlan, gridScales, type NoRoom, searchGrid } from "./grid-search.ts";
 import { improving } from "./improve.ts";
 import { type Move, moved, moveKinds, type TablePart, tableParts } from "./parts.ts";
-import { type Paused, untilDone } from "./paused.ts";
 
 export interface BeamOptions {
   /** States that are kept after each step. @default 3 */

@@ -3,7 +3,7 @@
 // published code gives them, so that its bins stand as text does: 0, 1, 10, … 16, 2, … 9. Networks
 // of a machine that was measured here are told others (traffic-features.ts).
 
-import { type CostTable, reuseBins } from "./cost-table.ts";
+import { type CostTable, reuseBins } from "../cost-table.ts";
 import { trafficFeatures, trafficFeaturesOf } from "./traffic-features.ts";
 
 /** What a network is told of a table: NeuroShard's numbers, or what a batch reads and writes. */

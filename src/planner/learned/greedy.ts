@@ -3,7 +3,7 @@
 // with (Zha et al., MLSys 2023, section 4.1), or a seeded draw of a device.
 
 import { purposes, RandomStream } from "../../ports/random.ts";
-import { type CostTable, weightBytesOf } from "./cost-table.ts";
+import { type CostTable, weightBytesOf } from "../cost-table.ts";
 
 /** The tables on each device, by index, in the order in which they were placed. */
 export type TablesOfDevices = readonly (readonly number[])[];

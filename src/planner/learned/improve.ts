@@ -1,11 +1,11 @@
 // What the paper's search lacks: the plan that was found is improved by moving a table of the
 // slowest device to another, or by exchanging it for one, as long as that lowers the cost.
 
+import type { Paused } from "../paused.ts";
 import { type CostNetworks, computeCost, planCost } from "./cost-networks.ts";
 import type { KnownPart } from "./device-states.ts";
 import type { DeviceRoom, TablesOfDevices } from "./greedy.ts";
 import type { GridPlan } from "./grid-search.ts";
-import type { Paused } from "./paused.ts";
 
 /** Changes that are tried at most: a limit of effort. */
 const triesMax = 20_000;

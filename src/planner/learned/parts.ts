@@ -2,7 +2,7 @@
 // part. NeuroShard (Zha et al., MLSys 2023) halves columns alone; rows that are halved, rows that
 // rest below memory and copies on every device are moves here, too, where who asks allows them.
 
-import { type CostTable, isHalvable, weightBytesOf } from "./cost-table.ts";
+import { type CostTable, isHalvable, weightBytesOf } from "../cost-table.ts";
 
 /** What may become of a part, in the order in which it is tried. */
 export const moveKinds = [

@@ -3,8 +3,8 @@
 // (features.ts) have all of it, but behind products, logarithms and a sort that no network learns
 // from some thousand samples.
 
-import { type CostTable, reuseBins } from "./cost-table.ts";
-import { windowSamples } from "./reuse.ts";
+import { type CostTable, reuseBins } from "../cost-table.ts";
+import { windowSamples } from "../reuse.ts";
 
 /** Bytes of the caches: from a core's own to one that many share. */
 const cacheBytes = [14, 16, 18, 20, 22, 24, 26].map((bits) => 2 ** bits);

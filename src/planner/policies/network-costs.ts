@@ -1,6 +1,7 @@
 // Costs of plans by cost networks, as a policy's training measures them: the stand-in for hardware,
 // of which a policy sees no more than the costs of its own plans.
 
+import type { CostTable } from "../cost-table.ts";
 import {
   type CostNetworks,
   computeCost,
@@ -8,7 +9,6 @@ import {
   deviceCosts,
   tableVector,
 } from "../learned/cost-networks.ts";
-import type { CostTable } from "../learned/cost-table.ts";
 import type { TablesOfDevices } from "../learned/greedy.ts";
 
 /** What the devices of plans of some tables cost; tables are named by their indices. */

@@ -4,8 +4,8 @@
 // N = tables of the pool, X = numbers of a table (21).
 
 import type { RandomStream } from "../../ports/random.ts";
+import type { CostTable } from "../cost-table.ts";
 import type { DeviceCosts } from "../learned/cost-networks.ts";
-import type { CostTable } from "../learned/cost-table.ts";
 import {
   rawFeaturesOf,
   type Standard,

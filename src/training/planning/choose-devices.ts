@@ -12,7 +12,7 @@ export interface DeviceChoice {
   /** By rising devices; `step` is undefined where no plan fits. */
   readonly predictions: readonly { readonly devices: number; readonly step: number | undefined }[];
   /** The plan for the chosen devices. */
-  readonly found: JobPlan;
+  readonly found: JobPlan<never>;
 }
 
 /** More devices take more processors, and are taken where a step is so much shorter with them. */
@@ -26,14 +26,20 @@ const gainMin = 0.1;
 export function chooseDevices(
   job: PlannableJob & { readonly slices: number },
   constantsFor: (devices: number) => MachineConstants,
-  options: Omit<PlanOptions, "devices" | "constants" | "given"> & { readonly cores: number },
+  options: Omit<PlanOptions, "devices" | "constants" | "given" | "source"> & {
+    readonly cores: number;
+  },
 ): DeviceChoice {
   const most = Math.min(constantsFor(1).cores ?? options.cores, job.slices);
   const counts: number[] = [];
   for (let count = 1; count <= Math.max(1, most); count *= 2) counts.push(count);
   const plans = counts.map((devices) => {
     const constants = constantsFor(devices);
-    const found = planJob(job, { ...options, devices: { hosts: 1, perHost: devices }, constants });
+    const found = planJob<never>(job, {
+      ...options,
+      devices: { hosts: 1, perHost: devices },
+      constants,
+    });
     return { devices, found, step: found.isFeasible ? found.assessment.step : undefined };
   });
   const best = plans.reduce((least, one) => {

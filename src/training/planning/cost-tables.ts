@@ -2,8 +2,8 @@
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { featuresOf } from "../../model/features.ts";
-import type { CostTable } from "../../planner/learned/cost-table.ts";
-import { reuseOf, sharesOf, windowSamples } from "../../planner/learned/reuse.ts";
+import type { CostTable } from "../../planner/cost-table.ts";
+import { reuseOf, sharesOf, windowSamples } from "../../planner/reuse.ts";
 import type { PlannedTable } from "../../planner/shards.ts";
 import type { PlannableJob } from "./workload.ts";
 

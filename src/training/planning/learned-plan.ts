@@ -9,7 +9,7 @@ import { type LearnedSearch, searchingParts } from "../../planner/learned/beam-s
 import { type CostNetworks, slowestOf } from "../../planner/learned/cost-networks.ts";
 import type { DeviceRoom } from "../../planner/learned/greedy.ts";
 import { moved, type TablePart } from "../../planner/learned/parts.ts";
-import { type Paused, untilDone } from "../../planner/learned/paused.ts";
+import { type Paused, untilDone } from "../../planner/paused.ts";
 import { networkCosts } from "../../planner/policies/network-costs.ts";
 import { type PlacementPolicy, placeByPolicy } from "../../planner/policies/placement-policy.ts";
 import { roomOf } from "../../planner/search.ts";
@@ -21,9 +21,10 @@ import {
 } from "../../planner/shards.ts";
 import { fillCaches, lacksOf, withLeastCaches } from "../../planner/size-caches.ts";
 import { jobParts, type PartPlace, schemeOfTile } from "./learned-parts.ts";
+import type { PlanSource } from "./plan-job.ts";
 import type { PlannableJob } from "./workload.ts";
 
-/** What the search by learned costs found. */
+/** The plan found by learned costs. */
 export interface LearnedJobPlan {
   /** Undefined where nothing that was tried has room. */
   readonly plan: Plan | undefined;
@@ -41,6 +42,11 @@ export interface LearnedWays {
 /** Moves of a search: a table that fits on no device is cut once for each, and then some. */
 const stepsLeast = 10;
 const stepsOfDevice = 2;
+
+/** A source of plans by learned costs, for `planJob`. @throws as `planLearned` */
+export function learnedPlans(ways: LearnedWays): PlanSource<LearnedSearch> {
+  return (job, setting, statistics) => planningLearned(job, setting, ways, statistics);
+}
 
 /**
  * Plans the tables of a setting, whose curves are known (`withCurves`). Where caches of the usual

@@ -1,15 +1,13 @@
 // The plan of a job: what the planner finds for it, what that means, and what of it a run does not
 // do yet.
 
+import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { type Assessment, assessPlan } from "../../planner/assess.ts";
 import type { MachineConstants } from "../../planner/cost/constants.ts";
 import type { Setting } from "../../planner/cost/cost.ts";
 import { tileGroupsOf } from "../../planner/enumerate.ts";
-import type { LearnedSearch } from "../../planner/learned/beam-search.ts";
-import type { CostNetworks } from "../../planner/learned/cost-networks.ts";
-import { type Paused, untilDone } from "../../planner/learned/paused.ts";
+import { type Paused, untilDone } from "../../planner/paused.ts";
 import { readPlan, writePlan } from "../../planner/plan-file.ts";
-import type { PlacementPolicy } from "../../planner/policies/placement-policy.ts";
 import { type Relaxation, relaxations } from "../../planner/relax.ts";
 import { type Considered, searchPlan } from "../../planner/search.ts";
 import type { Devices, Plan, PlannedTable, Workload } from "../../planner/shards.ts";
@@ -17,31 +15,33 @@ import { planWithCaches, withCurves, withLeastCaches } from "../../planner/size-
 import { type PlannedTiers, plannedTiers } from "../../planner/table-tiers.ts";
 import { type UnmetNeed, unmetNeeds } from "../../planner/unmet.ts";
 import { explainPlan, type TableReasons } from "./explain-plan.ts";
-import { planningLearned } from "./learned-plan.ts";
 import { type PlannableJob, type WorkloadOptions, workloadOf } from "./workload.ts";
 
-export type { Paused } from "../../planner/learned/paused.ts";
+/**
+ * A search for the plan of a job, in place of the search by formulas. `setting` has the tables, their
+ * miss curves and the devices; `statistics` are the counts of the job's data, where it has a cache.
+ * `plan` is undefined where no plan that the search tried fits into memory; `search` is its report.
+ * @throws InvalidOptionError where the source was made for other devices or another batch size
+ */
+export type PlanSource<Search> = (
+  job: PlannableJob,
+  setting: Setting,
+  statistics: readonly FeatureStatistics[] | undefined,
+) => Paused<{ readonly plan: Plan | undefined; readonly search: Search }>;
 
-export interface PlanOptions extends WorkloadOptions {
+export interface PlanOptions<Search = unknown> extends WorkloadOptions {
   readonly devices: Devices;
   readonly constants: MachineConstants;
   /** A plan that is judged, instead of searching one. */
   readonly given?: { readonly text: string; readonly path: string } | undefined;
   /** Whether the plan says why each table lies where it does. @default false */
   readonly explain?: boolean | undefined;
-  /** Cost networks that the search is guided by, instead of formulas. */
-  readonly costs?: CostNetworks | undefined;
-  /** A trained policy that places the tables, instead of that search; it needs `costs`, too. */
-  readonly policy?: PlacementPolicy | undefined;
-  /**
-   * Asked again and again while learned costs guide a search: whether the best plan so far has to
-   * do. Left out: the search goes to its end, and its plan is a function of the job.
-   */
-  readonly isOver?: (() => boolean) | undefined;
+  /** Searches the plan; left out, or where it finds none that fits, the formulas do. */
+  readonly source?: PlanSource<Search> | undefined;
 }
 
 /** A plan and what it means; or, where none fits, why, and what would help. */
-export type JobPlan =
+export type JobPlan<Search = unknown> =
   | {
       readonly isFeasible: true;
       readonly plan: Plan;
@@ -52,8 +52,8 @@ export type JobPlan =
       readonly considered: readonly Considered[];
       /** Where each table rests, and what its caches bring; empty: no table may be cached. */
       readonly tables: readonly PlannedTiers[];
-      /** Of a plan by learned costs: how the search went. */
-      readonly learned?: LearnedSearch;
+      /** The report of `source`, where the plan is its. */
+      readonly learned?: Search;
       /** Why each table lies where it does, where that was asked for. */
       readonly reasons?: readonly TableReasons[];
       /** What a run would need to follow the plan, a sentence each; empty: a run does it. */
@@ -68,14 +68,20 @@ export type JobPlan =
 /**
  * Plans a job.
  * @throws InputUnusableError where a given plan is none for this job
- * @throws InvalidOptionError where the costs are not of this job
+ * @throws InvalidOptionError where `source` was made for another job or other devices
  */
-export function planJob(job: PlannableJob, options: PlanOptions): JobPlan {
+export function planJob<Search = unknown>(
+  job: PlannableJob,
+  options: PlanOptions<Search>,
+): JobPlan<Search> {
   return untilDone(planningJob(job, options));
 }
 
-/** The same with the pauses of a search by learned costs, for who has others to listen to. */
-export function* planningJob(job: PlannableJob, options: PlanOptions): Paused<JobPlan> {
+/** The same with the pauses of `source`, for a caller that handles events meanwhile. */
+export function* planningJob<Search = unknown>(
+  job: PlannableJob,
+  options: PlanOptions<Search>,
+): Paused<JobPlan<Search>> {
   const { constants, given, explain } = options;
   const workload = workloadOf(job, options);
   if (given !== undefined) {
@@ -91,10 +97,8 @@ export function* planningJob(job: PlannableJob, options: PlanOptions): Paused<Jo
   const { devices, schemes } = options;
   const cut = schemes === undefined ? withWholeTables(workload, devices) : workload;
   const setting = withCurves({ workload: cut, devices, constants });
-  if (options.costs !== undefined) {
-    const { costs, policy, isOver, statistics } = options;
-    const ways = { costs, policy, isOver };
-    const { plan, search } = yield* planningLearned(job, setting, ways, statistics);
+  if (options.source !== undefined) {
+    const { plan, search } = yield* options.source(job, setting, options.statistics);
     if (plan !== undefined) {
       const { considered } = searchPlan(setting);
       return { ...judged(job, setting, plan, considered, explain), learned: search };
@@ -107,9 +111,11 @@ export function* planningJob(job: PlannableJob, options: PlanOptions): Paused<Jo
   return { isFeasible: false, unmet: unmetNeeds(least), relaxations: relaxations(least) };
 }
 
-/** The plan, and that learned costs were to find it, where they did not. */
-function withNote(plan: Extract<JobPlan, { isFeasible: true }>, { costs }: PlanOptions): JobPlan {
-  if (costs === undefined) return plan;
+type FeasiblePlan = Omit<Extract<JobPlan, { isFeasible: true }>, "learned">;
+
+/** The plan, with a note where `source` found none. */
+function withNote(plan: FeasiblePlan, { source }: { readonly source?: unknown }): FeasiblePlan {
+  if (source === undefined) return plan;
   const note = "By learned costs nothing that was tried has room: this plan is by formulas";
   return { ...plan, missing: [...plan.missing, note] };
 }
@@ -129,7 +135,7 @@ function judged(
   plan: Plan,
   considered: readonly Considered[],
   explain: boolean | undefined,
-): Extract<JobPlan, { isFeasible: true }> {
+): FeasiblePlan {
   const assessment = assessPlan(setting, plan);
   return {
     isFeasible: true,

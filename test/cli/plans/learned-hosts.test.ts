@@ -2,12 +2,12 @@
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { JobPlan } from "../../../index.ts";
+import type { JobPlan, LearnedSearch } from "../../../internal.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { lastJson, runCli } from "../../helpers/processes/cli.ts";
 import { directoryOf } from "../jobs.ts";
 
-type Feasible = Extract<JobPlan, { isFeasible: true }>;
+type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
 
 // On every change test/actors/cost-networks/probe-hosts.test.ts measures exchanges between hosts.
 testIf(testAll).serial(

@@ -3,7 +3,7 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import type { JobPlan, MachineConstants } from "../../../internal.ts";
+import type { JobPlan, LearnedSearch, MachineConstants } from "../../../internal.ts";
 import { writeCostNetworks } from "../../../storage/cost-networks/cost-networks-file.ts";
 import { readPolicy } from "../../../storage/cost-networks/policy-file.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
@@ -11,7 +11,7 @@ import { leavesOut, testAll, testIf } from "../../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
 import { directoryOf } from "../jobs.ts";
 
-type Feasible = Extract<JobPlan, { isFeasible: true }>;
+type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
 type Infeasible = Extract<JobPlan, { isFeasible: false }>;
 
 const tables = [

@@ -3,14 +3,14 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import type { JobPlan } from "../../../index.ts";
+import type { JobPlan, LearnedSearch } from "../../../internal.ts";
 import { writeCostNetworks } from "../../../storage/cost-networks/cost-networks-file.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
 import { directoryOf } from "../jobs.ts";
 
-type Feasible = Extract<JobPlan, { isFeasible: true }>;
+type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
 
 /** A job of so many tables for four devices, whose columns may be halved, and its learned costs. */
 async function jobOf(t: ExecutionContext, tables: number): Promise<string> {

@@ -8,7 +8,7 @@ import {
   publishedPlans,
   publishedTasks,
 } from "../../../bench/sharding/published.ts";
-import { type CostTable, weightBytesOf } from "../../../src/planner/learned/cost-table.ts";
+import { type CostTable, weightBytesOf } from "../../../src/planner/cost-table.ts";
 import {
   type GreedyCost,
   mostBytes,

@@ -2,9 +2,9 @@
 // everything that could have been done, tried one by one.
 
 import test from "ava";
+import { type CostTable, weightBytesOf } from "../../../src/planner/cost-table.ts";
 import { searchParts } from "../../../src/planner/learned/beam-search.ts";
 import type { CostNetworks } from "../../../src/planner/learned/cost-networks.ts";
-import { type CostTable, weightBytesOf } from "../../../src/planner/learned/cost-table.ts";
 import type { DeviceRoom } from "../../../src/planner/learned/greedy.ts";
 import {
   type Move,

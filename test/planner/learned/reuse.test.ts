@@ -1,8 +1,8 @@
 // How often a window looks a distinct row up: the law beside a draw.
 
 import test from "ava";
-import { reuseBins } from "../../../src/planner/learned/cost-table.ts";
-import { reuseOf, windowSamples } from "../../../src/planner/learned/reuse.ts";
+import { reuseBins } from "../../../src/planner/cost-table.ts";
+import { reuseOf, windowSamples } from "../../../src/planner/reuse.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 
 for (const [rows, zipf, poolingFactor] of [

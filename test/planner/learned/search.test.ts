@@ -2,13 +2,9 @@
 // few tables, and greedy placement without any cache.
 
 import test from "ava";
+import { type CostTable, isHalvable, weightBytesOf } from "../../../src/planner/cost-table.ts";
 import { searchLearned } from "../../../src/planner/learned/beam-search.ts";
 import type { CostNetworks } from "../../../src/planner/learned/cost-networks.ts";
-import {
-  type CostTable,
-  isHalvable,
-  weightBytesOf,
-} from "../../../src/planner/learned/cost-table.ts";
 import type { DeviceRoom } from "../../../src/planner/learned/greedy.ts";
 import { mostBytes } from "../../../src/planner/learned/greedy.ts";
 import { gridScales } from "../../../src/planner/learned/grid-search.ts";

@@ -3,8 +3,8 @@
 import test from "ava";
 import { Zipf } from "../../../src/data/synthetic/zipf.ts";
 import { featureCount, featuresOf } from "../../../src/planner/learned/features.ts";
-import { reuseOf } from "../../../src/planner/learned/reuse.ts";
 import { trafficFeatures } from "../../../src/planner/learned/traffic-features.ts";
+import { reuseOf } from "../../../src/planner/reuse.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 
 const batchSize = 1024;

@@ -6,10 +6,10 @@ import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { checkCover } from "../../../src/planner/assess.ts";
 import { defaultConstants } from "../../../src/planner/cost/constants.ts";
-import { reuseOf } from "../../../src/planner/learned/reuse.ts";
+import { reuseOf } from "../../../src/planner/reuse.ts";
 import { costTableOf } from "../../../src/training/planning/cost-tables.ts";
 import { jobParts } from "../../../src/training/planning/learned-parts.ts";
-import { planLearned } from "../../../src/training/planning/learned-plan.ts";
+import { learnedPlans, planLearned } from "../../../src/training/planning/learned-plan.ts";
 import { planJob } from "../../../src/training/planning/plan-job.ts";
 import { workloadOf } from "../../../src/training/planning/workload.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
@@ -38,7 +38,11 @@ test("tables that fit no device are cut by whole quanta, each of which lies once
   t.true(wide.every(({ scheme, quanta }) => scheme === "column-wise" && quanta <= 2));
   t.true(plan.shards.some(({ table, scheme }) => table === "odd" && scheme === "table-wise"));
   t.is(search.whole, undefined);
-  const found = planJob(job, { devices, constants, costs: drawnNetworks(4, 2) });
+  const found = planJob(job, {
+    devices,
+    constants,
+    source: learnedPlans({ costs: drawnNetworks(4, 2) }),
+  });
   if (!found.isFeasible) return t.fail();
   t.is(found.assessment.lacksBytes, 0);
   t.deepEqual(found.plan, plan);
@@ -56,7 +60,7 @@ test("where learned costs find no room, formulas plan, and say so", (t) => {
   };
   const many = { hosts: 1, perHost: 64 };
   const costs = drawnNetworks(64, 2);
-  const found = planJob(own, { devices: many, constants, costs });
+  const found = planJob(own, { devices: many, constants, source: learnedPlans({ costs }) });
   if (!found.isFeasible) return t.fail();
   t.is(found.learned, undefined);
   t.regex(found.missing.join(), /By learned costs nothing that was tried has room/);
@@ -80,7 +84,7 @@ test("a table of one quantum that fits no device is cut by rows, each block once
     const bytes = (400_000 * 33 * 4) / perHost;
     const { planned, setting } = given(own, perHost, 1.3 * bytes + 2e6);
     const costs = drawnNetworks(perHost, 3);
-    const found = planJob(planned, { ...setting, costs });
+    const found = planJob(planned, { ...setting, source: learnedPlans({ costs }) });
     if (!found.isFeasible || found.learned === undefined) return t.fail(`${perHost} devices`);
     t.is(found.assessment.lacksBytes, 0);
     const { tables } = workloadOf(planned);
@@ -88,14 +92,21 @@ test("a table of one quantum that fits no device is cut by rows, each block once
     const tall = found.plan.shards.filter(({ table }) => table === "tall");
     t.true(tall.length >= perHost && tall.every(({ scheme }) => scheme === "row-wise"));
     t.is(new Set(tall.map(({ device }) => device)).size, perHost);
-    t.deepEqual(planJob(planned, { ...setting, costs }), found, "there is no chance in it");
+    t.deepEqual(
+      planJob(planned, { ...setting, source: learnedPlans({ costs }) }),
+      found,
+      "there is no chance in it",
+    );
   }
 });
 
 test("a search that begins without any room goes on until there is some", (t) => {
   const own = tables.map((table) => ({ ...table, rowBlocks: 16, sharding: "auto" }));
   const { planned, setting } = given(own, 32, 20e6);
-  const found = planJob(planned, { ...setting, costs: drawnNetworks(32, 2) });
+  const found = planJob(planned, {
+    ...setting,
+    source: learnedPlans({ costs: drawnNetworks(32, 2) }),
+  });
   if (!found.isFeasible || found.learned === undefined) return t.fail();
   t.true(found.plan.shards.filter(({ table }) => table === "wide").length >= 16);
   t.is(found.assessment.lacksBytes, 0);
@@ -104,7 +115,10 @@ test("a search that begins without any room goes on until there is some", (t) =>
 test("rows and columns are cut of one table, where neither alone is enough", (t) => {
   const own = [{ name: "large", rows: 100_000, dim: 64, rowBlocks: 2 }];
   const { planned, setting } = given(own, 4, 1.2 * 100_000 * 17 * 4 + 1e6);
-  const found = planJob(planned, { ...setting, costs: drawnNetworks(4, 3) });
+  const found = planJob(planned, {
+    ...setting,
+    source: learnedPlans({ costs: drawnNetworks(4, 3) }),
+  });
   if (!found.isFeasible) return t.fail();
   t.is(checkCover(workloadOf(planned).tables, found.plan), undefined);
   t.is(found.learned?.whole, undefined);
@@ -122,7 +136,10 @@ test("what a job cuts by rows, copies or keeps below memory is planned so", (t) 
   ];
   const more = { tiers: { hbmBytes: 2e6, ddrBytes: 4e6 } };
   const { planned, setting } = given(own, 2, 1e9, more);
-  const found = planJob(planned, { ...setting, costs: drawnNetworks(2, 3) });
+  const found = planJob(planned, {
+    ...setting,
+    source: learnedPlans({ costs: drawnNetworks(2, 3) }),
+  });
   if (!found.isFeasible || found.learned === undefined) return t.fail();
   t.is(checkCover(workloadOf(planned).tables, found.plan), undefined);
   const of = (name: string) => found.plan.shards.filter(({ table }) => table === name);
@@ -139,8 +156,8 @@ test("where memory is scarce a table goes below it, if the job allows that", (t)
   ];
   const { planned, setting } = given(own, 2, 40e6, { tiers: { hbmBytes: 20e6, ddrBytes: 0 } });
   const costs = drawnNetworks(2, 3);
-  t.false(planJob(planned, { ...setting, costs }).isFeasible);
-  const found = planJob(planned, { ...setting, costs, cache: true });
+  t.false(planJob(planned, { ...setting, source: learnedPlans({ costs }) }).isFeasible);
+  const found = planJob(planned, { ...setting, source: learnedPlans({ costs }), cache: true });
   if (!found.isFeasible || found.learned === undefined) return t.fail();
   t.is(found.assessment.lacksBytes, 0);
   t.like(found.plan.shards, [{ table: "tall", tier: "cached" }, { table: "small" }]);
@@ -152,10 +169,14 @@ test("a table with parts that lie on given devices is refused by learned costs, 
   const { planned, setting } = given(own, 2, 1e9);
   const pin = { table: "pinned", firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 1 };
   const pins = [{ ...pin, device: 1, isFrozen: true }];
-  t.throws(() => planJob(planned, { ...setting, costs: drawnNetworks(2, 3), pins }), {
-    instanceOf: InvalidOptionError,
-    message: /without pins, as `--cost-model` knows no other costs; pinned has pins: let the job/,
-  });
+  t.throws(
+    () =>
+      planJob(planned, { ...setting, source: learnedPlans({ costs: drawnNetworks(2, 3) }), pins }),
+    {
+      instanceOf: InvalidOptionError,
+      message: /without pins, as `--cost-model` knows no other costs; pinned has pins: let the job/,
+    },
+  );
 });
 
 test("half the rows have their share of the ids, and formulas add what networks do not know", (t) => {

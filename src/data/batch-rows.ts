@@ -1,11 +1,14 @@
-// Samples without labels on their way to a prediction: one by one into a batch.
+// Assembles a prediction batch from single samples without labels.
 
 import assert from "node:assert/strict";
 import type { Means } from "./cache/cache-format.ts";
 import type { BatchMemory } from "./dataset.ts";
 import type { Sample } from "./sample.ts";
 
-/** Features of samples: as `BatchMemory`, without space behind the last id, without targets. */
+/**
+ * Features of a batch, laid out as `BatchMemory`, but without targets and trimmed to the number of
+ * ids.
+ */
 export interface EncodedBatch extends Omit<BatchMemory, "labels" | "sampleWeights" | "groups"> {
   readonly samples: number;
 }
@@ -17,17 +20,17 @@ export class BatchRows {
   readonly #dense: Float32Array;
   /** (T,B) */
   readonly #lengths: Int32Array;
-  /** Ids sample after sample, in each feature after feature; they grow. */
+  /** Ids in the order they were added: by sample, then by feature. The array grows. */
   #ids: Int32Array;
-  /** Upper halves of the ids, where a feature is wide. */
+  /** Upper 32 bits of the ids, if any feature is wide. */
   #highs: Int32Array | undefined;
-  /** Weights of the ids, where a feature has them. */
+  /** Weights of the ids, if any feature is weighted. */
   #weights: Float32Array | undefined;
   #count = 0;
-  /** Samples that were added. */
+  /** Number of samples added. */
   #added = 0;
   readonly #width: number;
-  /** What missing values become, of dense features that await the mean. */
+  /** The mean that replaces missing values, for each dense feature that is filled with its mean. */
   readonly #means: readonly (readonly [feature: number, mean: number])[];
 
   constructor(
@@ -60,7 +63,7 @@ export class BatchRows {
     this.#weights = weighted.includes(true) ? new Float32Array(room) : undefined;
   }
 
-  /** Adds the next sample; samples are added in their order, from 0 on. */
+  /** Adds a sample. Samples must be added in index order, from 0 on. */
   add(index: number, sample: Sample): void {
     assert(index === this.#added++, "samples in their order");
     this.#dense.set(sample.dense, index * this.#width);
@@ -98,7 +101,7 @@ export class BatchRows {
     this.#weights = this.#weights && grown(this.#weights, new Float32Array(room));
   }
 
-  /** The places of all ids, feature after feature. */
+  /** The permutation from the added, sample-major order of the ids to feature-major order. */
   #byFeature(): Int32Array {
     const samples = this.#samples;
     const next = new Int32Array(samples);

@@ -1,5 +1,6 @@
-// The buffers of a record batch: which of them belong to which field, and their bytes, unpacked.
-// Buffers stand in the order of the schema, field by field, a field's own before its children's.
+// The buffers of a record batch: which buffers belong to which field, and their decompressed bytes.
+// Buffers follow the order of the schema, field by field, a field's own buffers before its
+// children's.
 
 import { Type } from "apache-arrow/fb/type";
 import { openStreams, type RangeReader, type ReadCounts } from "../tables/byte-ranges.ts";
@@ -10,17 +11,19 @@ import { unpackLz4 } from "./lz4-frame.ts";
 import type { Body } from "./messages.ts";
 import type { ArrowField, BatchLayout } from "./metadata.ts";
 
-/** A field in a record batch. */
+/** Where the node and the buffers of a field lie in a record batch. */
 export interface FieldPlace {
   readonly field: ArrowField;
-  /** Its node, and the first of its buffers, among those of the batch. */
+  /**
+   * Index of the field's node and of its first buffer, among all nodes and buffers of the batch.
+   */
   readonly node: number;
   readonly buffer: number;
   readonly buffers: number;
   readonly children: readonly FieldPlace[];
 }
 
-/** Largest buffer that is unpacked. */
+/** Largest decompressed size of a buffer; larger buffers are refused. */
 const bufferBytesMax = 2 ** 30;
 
 /** The places of all fields in a record batch. @throws Damage */
@@ -31,7 +34,7 @@ export function placesOf(fields: readonly ArrowField[], layout: BatchLayout): Fi
     let buffers = buffersOf(field, layout);
     if (isView(field)) buffers += layout.viewBuffers(view++);
     buffer += buffers;
-    const isCode = field.dictionary !== undefined; // The values lie in the dictionary.
+    const isCode = field.dictionary !== undefined; // The dictionary holds the values.
     return { ...own, buffers, children: isCode ? [] : field.children.map(place) };
   };
   return fields.map(place);
@@ -41,7 +44,10 @@ function isView({ type, dictionary }: ArrowField): boolean {
   return dictionary === undefined && (type === Type.Utf8View || type === Type.BinaryView);
 }
 
-/** Buffers of a field without its children; the buffers of a view's texts are told by the batch. */
+/**
+ * Number of buffers of a field without its children. For a view field, the batch adds the number of
+ * its data buffers (`viewBuffers`).
+ */
 function buffersOf({ type, dictionary, size }: ArrowField, { isOlder }: BatchLayout): number {
   if (dictionary !== undefined) return 2;
   switch (type) {
@@ -65,15 +71,18 @@ function buffersOf({ type, dictionary, size }: ArrowField, { isOlder }: BatchLay
   }
 }
 
-/** The bytes of a column's buffers, by their places in the batch. */
+/** The bytes of a column's buffers, by the buffer's index in the batch. */
 export type ColumnBytes = ReadonlyMap<number, Uint8Array>;
 
-/** Gives the bytes of a column, its buffers once; `take` is shown them as they lie in the file. */
+/**
+ * Reads the buffers of a column, each of them once. `take` receives their bytes as stored in the
+ * file, still compressed.
+ */
 export type ReadColumn = (take: (bytes: Uint8Array) => void) => Promise<ColumnBytes>;
 
 /**
- * For each column, given by its places, what reads its buffers: those of all columns that lie close
- * together are read in one go. @throws Damage
+ * Returns a reader of the buffers of each column, given by its places. Buffers that lie close
+ * together in the file are read with one request, also across columns. @throws Damage
  */
 export function columnReaders(
   file: RangeReader,
@@ -118,7 +127,10 @@ export function columnReaders(
   });
 }
 
-/** The bytes of a buffer: behind 8 bytes with their number, or -1 where they are not packed. */
+/**
+ * Decompresses a buffer. Its first 8 bytes hold the decompressed size, or -1 if the rest is not
+ * compressed.
+ */
 function unpacked(
   bytes: Uint8Array,
   codec: BatchLayout["codec"],

@@ -1,5 +1,5 @@
-// The rows of a column in a record batch, as a column of the form that is asked: values without
-// lists, lists of ids, and lists of ids with weights.
+// Converts rows of an Arrow column into a `Column` of the form that the job wants: numbers, lists
+// of ids or texts, and such lists with weights.
 
 import { Type } from "apache-arrow/fb/type";
 import type { Column } from "../columnar/column.ts";
@@ -10,19 +10,19 @@ import type { FieldPlace } from "./batch-buffers.ts";
 import type { ArrowLeaf, ArrowShape } from "./shapes.ts";
 import { nodeOf, offsetsOf, type Source, type Values, valuesOf } from "./values.ts";
 
-/** Gives rows `from` until `end` of a record batch as a column. @throws Damage */
+/** Reads rows `from` until `end` (exclusive) of a record batch as a column. @throws Damage */
 export type ReadRows = (from: number, end: number) => Column;
 
 /** A column in a record batch. */
 export interface ColumnRows {
   readonly read: ReadRows;
-  /** Entries of all its lists; else its rows. */
+  /** Number of entries in all its lists; for a column without lists, the number of rows. */
   readonly entries: number;
 }
 
 /**
- * The rows of a column; `places`: its field, behind the structs that it lies in. `pool` keeps its
- * texts from batch to batch. @throws Damage
+ * Opens the rows of a column. `places` holds the structs around its field, from the outermost on,
+ * then the field. `pool` keeps the column's texts across batches. @throws Damage
  */
 export function columnRows(
   wanted: WantedColumn<ArrowShape>,
@@ -67,7 +67,7 @@ function ofLength<Node extends { readonly length: number }>(node: Node, rows: nu
   throw new Damage(`it has ${node.length} values for ${rows} rows`);
 }
 
-/** One number a row; NaN: there is none. */
+/** One number per row; NaN where the row has no value. */
 function numbers(values: Values, { kind }: ArrowLeaf, from: number, end: number): Column {
   const found = new Float64Array(end - from);
   for (let row = from; row < end; row++) {
@@ -76,14 +76,14 @@ function numbers(values: Values, { kind }: ArrowLeaf, from: number, end: number)
   return { form: "numbers", values: found, ...(kind === "moment" ? { isTime: true } : {}) };
 }
 
-/** Takes places of values, and makes a column of those that were taken. */
+/** Collects values by their position, and builds a column of the collected values. */
 interface Entries {
   begin(countMax: number): void;
   add(values: Values, at: number): void;
   column(offsets: Int32Array, count: number): Exclude<Column, { form: "numbers" }>;
 }
 
-/** Undefined: numbers have no entries. */
+/** The collector for a form of column; undefined for numbers, which have no entries. */
 function entryReader(leaf: ArrowLeaf, form: Column["form"], pool: TextPool): Entries | undefined {
   switch (form) {
     case "numbers":
@@ -117,7 +117,10 @@ function idEntries({ field }: ArrowLeaf): Entries {
   };
 }
 
-/** Texts of a dictionary have their places as codes; others get theirs from the pool. */
+/**
+ * A text of an Arrow dictionary keeps its code in that dictionary; any other text gets a code of
+ * the pool.
+ */
 function textEntries(pool: TextPool): Entries {
   let codes = new Int32Array(0);
   let count = 0;
@@ -139,7 +142,7 @@ function textEntries(pool: TextPool): Entries {
   };
 }
 
-/** One id or text a row, as a list of one. */
+/** One id or text per row, as a list of one entry; a missing value is an empty list. */
 function singles(values: Values, entries: Entries, from: number, end: number): Column {
   const offsets = new Int32Array(end - from + 1);
   entries.begin(end - from);
@@ -161,7 +164,7 @@ interface Lists {
   readonly endOf: (row: number) => number;
 }
 
-/** Where the entries of each row lie. */
+/** The range of each row's entries. Offsets are checked when a row is read. */
 function rangesOf(
   place: FieldPlace,
   source: Source,
@@ -184,7 +187,7 @@ function rangesOf(
   return { startOf, endOf: (row) => offsetAt(row + 1) };
 }
 
-/** The values of a list's entries: ids that are there, and their weights. */
+/** The values of a list's entries: the ids, and their weights where the list has them. */
 function entryValues(
   { children }: FieldPlace,
   { leaf, weights }: ArrowShape,
@@ -204,7 +207,7 @@ function entryValues(
   };
 }
 
-/** Entries without a value are left out; a weight that is missing is NaN. */
+/** Builds a column of lists. Entries without an id are left out; a missing weight becomes NaN. */
 function listColumn(
   { isThere, startOf, endOf }: Lists,
   ids: Values,

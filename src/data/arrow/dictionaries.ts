@@ -1,5 +1,5 @@
-// The dictionaries of an Arrow file: those that its wanted columns name, each read when the first
-// record batch asks for it. In a stream a dictionary may grow, or be another one from a batch on.
+// The dictionaries that the wanted columns of an Arrow file use, each read when the first record
+// batch needs it. In a stream, a dictionary may grow (a delta) or be replaced between two batches.
 
 import type { RangeReader, ReadCounts } from "../tables/byte-ranges.ts";
 import { Damage } from "../tables/damage.ts";
@@ -9,7 +9,7 @@ import { type ArrowIndex, bodyAt, type DictionaryPlace } from "./messages.ts";
 import type { ArrowLeaf } from "./shapes.ts";
 import { type ArrowDictionary, type Values, valuesOf } from "./values.ts";
 
-/** Reads dictionaries, and remembers the one of each id that was asked last. */
+/** Reads dictionaries, and caches the latest state of each dictionary id. */
 export class Dictionaries {
   readonly #file: RangeReader;
   readonly #index: ArrowIndex;
@@ -23,8 +23,8 @@ export class Dictionaries {
   }
 
   /**
-   * The dictionary of a leaf at record batch `batch`; `take` is shown what is read for it. Nothing
-   * is read where the leaf has none. @throws Damage
+   * The dictionary of a leaf as it is at record batch `batch`; undefined, without a read, if the
+   * leaf has no dictionary. `take` receives the bytes that are read. @throws Damage
    */
   async of(
     leaf: ArrowLeaf,
@@ -71,7 +71,7 @@ export class Dictionaries {
   }
 }
 
-/** A dictionary of parts, one behind the other. */
+/** A dictionary that consists of the values of all parts, concatenated. */
 function dictionaryOf(parts: readonly Values[]): ArrowDictionary {
   const values = parts.length === 1 && parts[0] !== undefined ? parts[0] : joined(parts);
   let texts: readonly string[] | undefined;

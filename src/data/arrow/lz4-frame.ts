@@ -1,5 +1,5 @@
-// Unpacks frames of LZ4, as Arrow packs its buffers: blocks that may copy from the blocks before
-// them, which unpackers of single blocks cannot.
+// Decompresses LZ4 frames, the form in which Arrow compresses its buffers. The blocks of a frame
+// may copy from earlier blocks, which a decompressor of single blocks does not support.
 // https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md
 //
 //   frame   04 22 4d 18 | flags | block size | [bytes, 8] | [dictionary, 4] | check | block … | 0
@@ -11,7 +11,7 @@ import { unpackLz4Block } from "../tables/lz4-block.ts";
 const magic = 0x184d_2204;
 const frame = "a buffer's LZ4 frame";
 
-/** Fills `out` with what the frame unpacks to. @throws Damage where that is more or less */
+/** Decompresses the frame into `out`. @throws Damage if it does not fill `out` exactly */
 export function unpackLz4(bytes: Uint8Array, out: Uint8Array): void {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < 7 || view.getUint32(0, true) !== magic) throw broken("has no head");

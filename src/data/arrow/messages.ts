@@ -1,5 +1,6 @@
-// Finds the messages of an Arrow file: by its footer, or, in a stream, one behind the other. Their
-// metadata alone is read, so that the rows of each record batch are known before the first is read.
+// Finds the messages of an Arrow file by its footer, or of a stream by reading one message header
+// after the other. Only metadata is read, so that the number of rows of every record batch is known
+// before a batch is read.
 //
 //   file     "ARROW1" 0 0 | message | … | message | footer | its bytes (4) | "ARROW1"
 //   stream   message | … | message | an end of 8 bytes, or none
@@ -16,45 +17,45 @@ import {
   readMessage,
 } from "./metadata.ts";
 
-/** Where the body of a message lies, and what is in it. */
+/** Byte range of a message's body in the file, and its layout. */
 export interface Body {
   readonly layout: BatchLayout;
   readonly start: number;
   readonly end: number;
 }
 
-/** A record batch. */
+/** Rows and position of a record batch. */
 export interface BatchPlace {
   readonly rows: number;
   readonly block: Block;
 }
 
-/** Values of a dictionary. */
+/** Position of a dictionary batch. */
 export interface DictionaryPlace {
   readonly id: number;
-  /** Whether they stand behind those of before, and else in their place. */
+  /** Whether its values are appended to the dictionary of this id; otherwise they replace it. */
   readonly isDelta: boolean;
   readonly block: Block;
-  /** Record batches that lie before it, which do not know it. */
+  /** Number of record batches before it in the file. They do not use this dictionary batch. */
   readonly batchesBefore: number;
 }
 
-/** The messages of a file. */
+/** The schema of a file, and the positions of its record and dictionary batches. */
 export interface ArrowIndex {
   readonly schema: ArrowSchema;
   readonly batches: readonly BatchPlace[];
   readonly dictionaries: readonly DictionaryPlace[];
-  /** What the schema was read from. */
+  /** The bytes that the schema was read from; they are part of the hash of the data. */
   readonly schemaBytes: Uint8Array;
 }
 
-/** Largest metadata that is read: that of a schema of some hundred thousand columns. */
+/** Largest metadata that is read; a schema of several hundred thousand columns fits. */
 const metadataBytesMax = 0x1000_0000;
-/** Bytes that are read ahead: most metadata is shorter. */
+/** Bytes read at a time; the metadata of most messages is shorter. */
 const aheadBytes = 0x4000;
 const magic = "ARROW1";
 
-/** The messages of a file or a stream. @throws InputUnusableError */
+/** Indexes the messages of a file or a stream. @throws InputUnusableError */
 export async function openIndex(file: RangeReader): Promise<ArrowIndex> {
   try {
     const { size } = file;
@@ -141,7 +142,7 @@ function cutShort(size: number): string {
   return `it ends after ${size} bytes, within a message: it was cut short`;
 }
 
-/** Bytes until the body of the message at `start`; 0: the stream ends there. */
+/** Bytes from `start` to the body of the message at `start`; 0 at the end of the stream. */
 async function metadataBytesAt(file: Ahead, start: number): Promise<number> {
   const some = await file.read(start, Math.min(start + 8, file.size));
   if (some.length < 4) throw new Damage(cutShort(file.size));
@@ -160,13 +161,13 @@ async function metadataBytesAt(file: Ahead, start: number): Promise<number> {
   return head + bytes;
 }
 
-/** The metadata behind its length. */
+/** Removes the length in front of the metadata: 4 bytes in older files, 8 bytes since. */
 function withoutHead(bytes: Uint8Array): Uint8Array {
   const isOlder = bytes.length >= 8 && viewOf(bytes).getInt32(0, true) !== -1;
   return bytes.subarray(isOlder ? 4 : 8);
 }
 
-/** The metadata of a message that a footer names. */
+/** Reads the metadata of a message that the footer refers to. */
 async function messageAt(file: Ahead, block: Block): Promise<ArrowMessage> {
   const { start, metadataBytes, bodyBytes } = block;
   const end = start + metadataBytes;
@@ -177,7 +178,7 @@ async function messageAt(file: Ahead, block: Block): Promise<ArrowMessage> {
   return readMessage(withoutHead(await file.read(start, end)));
 }
 
-/** The body of a message of an index. @throws Damage */
+/** Reads the metadata of a message of the index, and returns where its body lies. @throws Damage */
 export async function bodyAt(file: RangeReader, block: Block): Promise<Body> {
   const start = block.start + block.metadataBytes;
   const bytes = await file.read(block.start, start);
@@ -186,7 +187,7 @@ export async function bodyAt(file: RangeReader, block: Block): Promise<Body> {
   return { layout: message.layout, start, end: start + block.bodyBytes };
 }
 
-/** Reads some bytes more than it is asked for, as the next ones may be asked for next. */
+/** Reads ahead of the requested range, because messages are mostly requested in file order. */
 class Ahead {
   readonly #file: RangeReader;
   readonly path: string;
@@ -200,7 +201,7 @@ class Ahead {
     this.size = file.size;
   }
 
-  /** Valid until the next call. */
+  /** Bytes `start` until `end`, valid until the next call. */
   async read(start: number, end: number): Promise<Uint8Array> {
     if (start < this.#start || end > this.#start + this.#bytes.length) {
       const last = Math.min(this.size, Math.max(end, start + aheadBytes));

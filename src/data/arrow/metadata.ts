@@ -1,6 +1,6 @@
 // The metadata of Arrow's messages: a schema, a record batch, a dictionary, a footer. They are
-// flatbuffers, whose own readers believe every offset; here each byte that is read is checked to be
-// there, so that damaged metadata is an error and never an endless walk.
+// flatbuffers, whose generated readers trust every offset. Here each read is bounds-checked and the
+// number of reads is limited, so that damaged metadata is an error and never an endless loop.
 // https://arrow.apache.org/docs/format/IPC.html
 
 import { Date as DateTable } from "apache-arrow/fb/date";
@@ -27,45 +27,45 @@ import { UnionMode } from "apache-arrow/fb/union-mode";
 import { ByteBuffer } from "flatbuffers";
 import { Damage } from "../tables/damage.ts";
 
-/** Integers as they lie in a buffer. */
+/** Width and sign of the integers in a buffer. */
 export interface IntegerType {
   readonly bits: number;
   readonly isUnsigned: boolean;
 }
 
-/** A field of a schema: its type, and the fields within it. */
+/** A field of a schema: its type and its child fields. */
 export interface ArrowField extends IntegerType {
   readonly name: string;
-  /** Of the values, where they lie in a dictionary. */
+  /** Type of the values, also if a dictionary holds them. */
   readonly type: Type;
-  /** What a value is divided by: decimals, and units of time. */
+  /** Divisor of a stored value: a power of ten for decimals, units per second for times, else 1. */
   readonly divisor: number;
   /**
-   * Bytes of a value, or entries of a list, where all have as many. Of a decimal: its digits. Of a
-   * union: 1 if dense.
+   * Bytes of a value of fixed size, entries of a list of fixed size, digits of a decimal, or 1 for
+   * a dense union; 0 for any other type.
    */
   readonly size: number;
-  /** The dictionary that the values lie in, and the integers that name them. */
+  /** Id of the dictionary that holds the values, and the type of its codes. */
   readonly dictionary?: (IntegerType & { readonly id: number }) | undefined;
   readonly children: readonly ArrowField[];
 }
 
-/** What a schema says. */
+/** The top-level fields of a schema. */
 export interface ArrowSchema {
   readonly fields: readonly ArrowField[];
 }
 
-/** Where the values of a record batch lie. */
+/** Nodes and buffers of a record batch, by index. Offsets count from the start of the body. */
 export interface BatchLayout {
   readonly rows: number;
   readonly codec: "LZ4" | "ZSTD" | undefined;
-  /** Whether the metadata is of version 4, in which unions have a buffer more. */
+  /** Whether the metadata is of version 4, in which a union has one more buffer. */
   readonly isOlder: boolean;
-  /** Values of node `i`, and those without one. */
+  /** Number of values of node `i`, and how many of them are null. */
   node(i: number): { readonly length: number; readonly nulls: number };
-  /** Buffer `i`: bytes of the body. */
+  /** Byte range of buffer `i` in the body. */
   buffer(i: number): { readonly offset: number; readonly length: number };
-  /** Buffers of the texts of view `i`. */
+  /** Number of data buffers of view field `i`. */
   viewBuffers(i: number): number;
 }
 
@@ -88,12 +88,12 @@ export interface Block {
   readonly bodyBytes: number;
 }
 
-/** Structs and lists within each other. */
+/** Deepest nesting of structs and lists. */
 const depthMax = 32;
-/** Reads of a metadata's bytes, for each of them: an honest walk needs a few. */
+/** Reads allowed per byte of metadata: parsing undamaged metadata needs a few. */
 const readsPerByte = 64;
 
-/** Bytes of flatbuffers, each looked at only where it is there. */
+/** A flatbuffer reader that checks bounds and limits the number of reads. */
 class CheckedBytes extends ByteBuffer {
   #readsLeft: number;
 
@@ -130,7 +130,7 @@ class CheckedBytes extends ByteBuffer {
   }
 }
 
-/** The message whose metadata these bytes are. @throws Damage */
+/** Parses the metadata of a message. @throws Damage */
 export function readMessage(bytes: Uint8Array): ArrowMessage {
   const message = Message.getRootAsMessage(new CheckedBytes(bytes));
   const version = message.version();
@@ -159,7 +159,7 @@ export function readMessage(bytes: Uint8Array): ArrowMessage {
   }
 }
 
-/** What the footer of a file says. @throws Damage */
+/** Parses the footer of a file: its schema and the blocks of its batches. @throws Damage */
 export function readFooter(bytes: Uint8Array): {
   readonly schema: ArrowSchema;
   readonly dictionaries: readonly Block[];
@@ -260,7 +260,8 @@ function typeOf(field: Field): TypeDetails {
     case Type.Decimal: {
       const type: Decimal = field.type(new Decimal());
       const scale = type.scale();
-      // Powers of ten to this one are exact, so a quotient is the double next to the decimal.
+      // Powers of ten up to 10^22 are exact, so that the quotient is the double nearest the
+      // decimal.
       const divisor = scale < 0 || scale > 22 ? Number.NaN : 10 ** scale;
       return { ...plain, bits: type.bitWidth(), divisor, size: type.precision() };
     }
@@ -298,7 +299,7 @@ const perSecond: Readonly<Record<TimeUnit, number>> = {
   [TimeUnit.NANOSECOND]: 1e9,
 };
 
-/** Rows and values: with 31 bits they fit into every counter. */
+/** A number of rows or values. It must fit into 31 bits, the range of the counters downstream. */
 function rowsOf(value: bigint): number {
   if (value >= 0n && value <= 0x7fff_ffffn) return Number(value);
   throw new Damage(`it says that it has ${value} values`);

@@ -1,4 +1,4 @@
-// Opens an Arrow file or stream for a job: its messages, and the columns that the job asks for.
+// Opens an Arrow file or stream for a job: its message index, and the columns that the job wants.
 
 import type { ResolvedArrowOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-keys.ts";
@@ -10,7 +10,7 @@ import { openIndex } from "./messages.ts";
 import { readArrow } from "./read-arrow.ts";
 import { columnNames, shapeOf } from "./shapes.ts";
 
-/** As `openTable`. */
+/** Opens an Arrow file or stream; parameters and errors as of `openTable`. */
 export async function openArrow(
   path: string,
   options: ResolvedArrowOptions,

@@ -1,6 +1,6 @@
-// Reads Arrow files into batches of columns: the buffers of the wanted columns alone, one record
-// batch after the other, some thousand rows at a time. Whatever is wrong with a file is one error
-// that names the file, the record batch and the column.
+// Reads Arrow files into batches of columns: only the buffers of the wanted columns, one record
+// batch after the other, some thousand rows at a time. Any fault of a file is one error that names
+// the file, the record batch and the column.
 
 import type { Column, RowBatch } from "../columnar/column.ts";
 import { TextPool } from "../parquet/decode/texts.ts";
@@ -25,8 +25,9 @@ import type { ArrowDictionary, Source } from "./values.ts";
 type Wanted = WantedColumn<ArrowShape>;
 
 /**
- * The rows of a file in order, as batches that are valid until the next. Where a record batch is
- * damaged, its rows before the damage are read: the same ones whenever the same columns are wanted.
+ * Yields the rows of a file in order, in batches that are valid until the next one. If a record
+ * batch is damaged, the rows before the damage are read: the same rows whenever the same columns
+ * are wanted.
  * @throws InputUnusableError
  */
 export async function* readArrow(
@@ -64,7 +65,7 @@ export async function* readArrow(
   report.sha256 = hash.digest().toString("hex");
 }
 
-/** A column of a record batch. */
+/** A wanted column of an open record batch. */
 interface OpenColumn {
   readonly column: Wanted;
   readonly rows: ColumnRows;
@@ -86,7 +87,10 @@ class BatchReader {
     this.#dictionaries = new Dictionaries(file, index, report);
   }
 
-  /** The wanted columns of a record batch, in memory; `hash` is shown what is read of them. */
+  /**
+   * Reads the wanted columns of a record batch into memory. `hash` receives the bytes that are
+   * read.
+   */
   async open(piece: number, hash: ByteHash): Promise<OpenColumn[]> {
     const place = this.#index.batches[piece];
     if (place === undefined) throw new TypeError("a record batch of the file");
@@ -113,7 +117,7 @@ class BatchReader {
     return columns;
   }
 
-  /** Rows `from` until `end` of columns that are open. */
+  /** Rows `from` until `end` (exclusive) of open columns, by the column's name. */
   read(
     piece: number,
     columns: readonly OpenColumn[],
@@ -168,7 +172,7 @@ class BatchReader {
   }
 }
 
-/** The fields of a path, from the outermost on. */
+/** The fields along a path, from the outermost on. */
 function placesAlong(all: readonly FieldPlace[], path: readonly number[]): FieldPlace[] {
   let within = all;
   return path.map((i) => {
@@ -179,7 +183,9 @@ function placesAlong(all: readonly FieldPlace[], path: readonly number[]): Field
   });
 }
 
-/** The fields of a column that are read: those around it, its own, and those within it. */
+/**
+ * All fields that a column needs: the structs around it, its own field, and the fields within it.
+ */
 function withChildren(places: readonly FieldPlace[]): FieldPlace[] {
   const below = (place: FieldPlace): FieldPlace[] => [place, ...place.children.flatMap(below)];
   return places.flatMap((place, i) => (i === places.length - 1 ? below(place) : [place]));

@@ -1,5 +1,5 @@
-// Which columns of an Arrow schema can be read, and how: flat ones, and one level of lists.
-// Everything else is refused by name. The same as of Parquet (../parquet/shapes.ts).
+// Which columns of an Arrow schema are readable, and how: flat columns and one level of lists. Any
+// other column is refused with its name. The rules are those of Parquet (../parquet/shapes.ts).
 //
 //   flat      a field, also within structs: `user.id`
 //   list      list, large_list, fixed_size_list
@@ -16,30 +16,30 @@ import type { AskedShape } from "../tables/asked-columns.ts";
 import { Damage } from "../tables/damage.ts";
 import type { ArrowField, ArrowSchema } from "./metadata.ts";
 
-/** A field of values. */
+/** A field that holds values: numbers, times or texts. */
 export interface ArrowLeaf {
   readonly field: ArrowField;
   readonly kind: AskedShape["leaf"]["kind"];
   readonly compared: Compared;
-  /** Whether its type is null. */
+  /** Whether the field has the type Null: it has no values. */
   readonly isNull?: boolean;
 }
 
 /** How a column is read. */
 export interface ArrowShape extends AskedShape {
-  /** The places of the column's field and of the structs around it, from the outermost on. */
+  /** Child indices that lead to the column's field, from the outermost struct on. */
   readonly path: readonly number[];
   readonly leaf: ArrowLeaf;
-  /** Of a weighted list: the weights. */
+  /** The leaf of the weights, if the list is weighted. */
   readonly weights?: ArrowLeaf | undefined;
 }
 
-/** The names that a column can be asked for by, for messages. */
+/** Names of the top-level columns, for error messages. */
 export function columnNames({ fields }: ArrowSchema): string[] {
   return fields.map(({ name }) => name);
 }
 
-/** The column of a name; undefined: there is none. @throws Damage where it cannot be read */
+/** The column of a name; undefined if there is none. @throws Damage if it is not readable */
 export function shapeOf({ fields }: ArrowSchema, name: string): ArrowShape | undefined {
   const found = find(fields, name, []);
   if (found === undefined) return undefined;
@@ -62,7 +62,10 @@ export function shapeOf({ fields }: ArrowSchema, name: string): ArrowShape | und
   return { name, path, list: "weighted", leaf: idLeaf(id), weights };
 }
 
-/** The field of a name. A name may have dots of its own. */
+/**
+ * Finds a field by its dotted path. A field's own name may contain dots, so whole names are tried
+ * first.
+ */
 function find(
   fields: readonly ArrowField[],
   name: string,
@@ -90,14 +93,14 @@ function isNested({ children }: ArrowField): boolean {
   return children.length > 0;
 }
 
-/** The leaf of a list's ids. @throws Damage where its values can be none */
+/** The leaf of a list's ids. @throws Damage if its values cannot be ids */
 function idLeaf(field: ArrowField): ArrowLeaf {
   const leaf = leafOf(field);
   if (leaf.kind !== "fraction" && leaf.kind !== "moment") return leaf;
   throw new Damage("it is a list of fractions or times, and lists are of ids: integers or text");
 }
 
-/** @throws Damage where there is no number or text in it */
+/** The leaf of a field. @throws Damage if it holds neither numbers nor texts */
 function leafOf(field: ArrowField): ArrowLeaf {
   const { type, children, name } = field;
   if (type === Type.Struct_ && field.dictionary === undefined) {
@@ -115,7 +118,7 @@ function leafOf(field: ArrowField): ArrowLeaf {
   }
   const isDecimal = type === Type.Decimal;
   if (isDecimal && !decimalBits.has(bits)) throw new Damage(`it is a decimal of ${bits} bits`);
-  // Values of no bytes would be as many as the file says.
+  // Values of zero bytes would let a damaged file claim any number of values.
   if (type === Type.FixedSizeBinary && field.size < 1) {
     throw new Damage(`its values have ${field.size} bytes`);
   }
@@ -140,10 +143,10 @@ function comparedAs({ type, bits, divisor }: ArrowField, kind: ArrowLeaf["kind"]
   }
 }
 
-/** As the format has them. */
+/** Widths of decimals in the Arrow format. */
 const decimalBits = new Set([32, 64, 128, 256]);
 
-/** Bits of numbers; 0: of everything else. */
+/** Bits of numbers; 0 for all other types. */
 const widths = new Set([0, 8, 16, 32, 64, 128, 256]);
 
 const kinds: ReadonlyMap<Type, ArrowLeaf["kind"]> = new Map([

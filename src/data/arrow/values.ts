@@ -1,6 +1,5 @@
-// The values of a leaf in a record batch, or of a dictionary: what is in its buffers, by place. The
-// lengths of buffers are checked before a value is read; what a value says of other places (an
-// offset, a code) is checked where it is read.
+// The values of a leaf in a record batch or in a dictionary, by position. Buffer lengths are
+// checked before any value is read; an offset or a code is checked when it is read.
 
 import { Type } from "apache-arrow/fb/type";
 import { decimalOf, halfOf } from "../parquet/decode/numbers.ts";
@@ -9,7 +8,7 @@ import type { ColumnBytes, FieldPlace } from "./batch-buffers.ts";
 import type { BatchLayout, IntegerType } from "./metadata.ts";
 import type { ArrowLeaf } from "./shapes.ts";
 
-/** Values by their places. Of each kind of leaf some are asked: see `formOf`. */
+/** Values by position. Each kind of leaf supports some of the accessors: see `formOf`. */
 export interface Values {
   readonly length: number;
   readonly isThere: (at: number) => boolean;
@@ -17,29 +16,29 @@ export interface Values {
   /** The lower and the upper half of an integer of 64 bits. */
   readonly lowAt: (at: number) => number;
   readonly highAt: (at: number) => number;
-  /** One character for each byte. */
+  /** The text at a position, one character per byte (latin1). */
   readonly textAt: (at: number) => string;
-  /** Of texts in a dictionary: all of them, and which is meant. */
+  /** For dictionary-encoded texts: all texts of the dictionary, and the code of a value. */
   readonly texts?: readonly string[] | undefined;
   readonly codeAt?: ((at: number) => number) | undefined;
 }
 
-/** The values of a dictionary. */
+/** The values of a dictionary, and its texts. */
 export interface ArrowDictionary {
   readonly values: Values;
-  /** All of its texts, one character for each byte; made once. What is missing is empty. */
+  /** All of its texts, one character per byte, decoded once. A missing text is empty. */
   readonly texts: () => readonly string[];
 }
 
-/** Where the buffers of a field are read from. */
+/** The layout, buffers and dictionaries that the values of a field are read from. */
 export interface Source {
   readonly layout: BatchLayout;
   readonly bytes: ColumnBytes;
-  /** The dictionary of an id, as it is at this batch. */
+  /** The dictionary of an id, in its state at this batch. */
   readonly dictionaryOf: (id: number) => ArrowDictionary;
 }
 
-/** The values of a leaf. @throws Damage */
+/** Opens the values of a leaf. @throws Damage */
 export function valuesOf(place: FieldPlace, leaf: ArrowLeaf, source: Source): Values {
   const { field, kind } = leaf;
   if (field.type === Type.Null && field.dictionary === undefined) return nullsOf(place, source);
@@ -63,17 +62,17 @@ export function valuesOf(place: FieldPlace, leaf: ArrowLeaf, source: Source): Va
   }
 }
 
-/** Nulls that a batch may have, which no byte pays for. */
+/** Most nulls of a batch. Nulls take no bytes, so the size of the file does not limit them. */
 const nullsMax = 2 ** 31;
 
-/** A column of the type Null has no buffers, and no value. @throws Damage */
+/** The values of a column of the type Null, which has no buffers and no values. @throws Damage */
 function nullsOf(place: FieldPlace, { layout }: Source): Values {
   const { length } = layout.node(place.node);
   if (length > nullsMax) throw new Damage(`it has ${length} nulls, more than ${nullsMax}`);
   return { ...noValues, length, isThere: () => false };
 }
 
-/** How many values a field has, and which of them are there. @throws Damage */
+/** The number of values of a field, and its validity bitmap as a function. @throws Damage */
 export function nodeOf(
   place: FieldPlace,
   source: Source,
@@ -94,7 +93,10 @@ export function bufferOf({ buffer }: FieldPlace, i: number, { bytes }: Source): 
   return bytes.get(buffer + i) ?? new Uint8Array(0);
 }
 
-/** The first and the last place, and one, of each list or text. @throws Damage */
+/**
+ * The offsets of lists or texts: entry `at` spans from offset `at` to offset `at + 1`. @throws
+ * Damage
+ */
 export function offsetsOf(
   place: FieldPlace,
   source: Source,
@@ -182,7 +184,7 @@ function fractions(
   const { buffer, byteOffset } = aligned(bytes);
   if (type === Type.Decimal) {
     const width = bits / 8;
-    // The lowest byte stands first.
+    // Arrow stores decimals little-endian; `decimalOf` takes big-endian bytes.
     const bytesAt = (at: number) => bytes.slice(at * width, (at + 1) * width).reverse();
     return {
       numberAt: (at) => decimalOf(bytesAt(at), divisor),
@@ -227,7 +229,10 @@ function textsOf(place: FieldPlace, source: Source, length: number): (at: number
   };
 }
 
-/** Texts of up to 12 bytes stand in the view; of longer ones it has the buffer and the place. */
+/**
+ * Texts of a view. Up to 12 bytes are inline in the 16 bytes of the view; for a longer text, the
+ * view holds the index of a data buffer and an offset.
+ */
 function viewTexts(place: FieldPlace, source: Source, length: number): (at: number) => string {
   const views = nodeBuffer(bufferOf(place, 1, source));
   checkLength(views, 16 * length, `${length} values`);
@@ -249,7 +254,7 @@ function viewTexts(place: FieldPlace, source: Source, length: number): (at: numb
   };
 }
 
-/** What codes name: a value of the dictionary that is there. */
+/** Dictionary-encoded values: each code is looked up in the dictionary. */
 function inDictionary(
   place: FieldPlace,
   { field, kind }: ArrowLeaf,
@@ -283,7 +288,7 @@ function checkLength(bytes: Uint8Array, least: number, of: string): void {
   throw new Damage(`a buffer has ${bytes.length} bytes, fewer than ${of} take`);
 }
 
-/** The same bytes at a place that arrays of any numbers may begin at. */
+/** The same bytes at a multiple of 8, as typed arrays of any width require. */
 function aligned(bytes: Uint8Array): { readonly buffer: ArrayBufferLike; byteOffset: number } {
   return bytes.byteOffset % 8 === 0 ? bytes : bytes.slice();
 }

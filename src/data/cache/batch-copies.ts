@@ -1,6 +1,6 @@
-// Copies samples from the blocks of a cache into the memory of a batch: first their records, one
-// after the other, then their parts, of which bags become feature-major. The addon copies faster
-// (native/ingest/batches.h), and the same.
+// Copies samples from the blocks of a cache into the memory of a batch. First their records are
+// gathered back to back; then labels, dense features and bags are copied out, and bags become
+// feature-major. The addon does the same, faster (native/ingest/batches.h).
 
 import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../ports/addon.ts";
@@ -9,28 +9,28 @@ import { oneLabel, targetWords } from "../targets.ts";
 import { type BlockShape, sampleHeadWords } from "./cache-format.ts";
 import { layoutOf, unfold } from "./folded-records.ts";
 
-/** The records of a batch's samples, one after the other. */
+/** The records of a batch's samples, back to back. */
 export interface BatchRecords {
   readonly words: Int32Array;
-  /** (B + 1): first word of each record, and the end of the last one. */
+  /** (B + 1): first word of each record, then the end of the last record. */
   readonly starts: Int32Array;
 }
 
-/** Copies samples of a shape. */
+/** Copies samples of one block shape. */
 export interface BatchCopier {
   /**
-   * Copies records first .. end-1: record i lies in `words` from word froms[i] on; a folded one
-   * (folded-records.ts) from ~froms[i] on, and becomes what it was before.
+   * Copies records first .. end-1. Record i starts in `words` at word froms[i]; a folded record
+   * (folded-records.ts) starts at ~froms[i] and is unfolded.
    */
   gather(out: BatchRecords, words: Int32Array, froms: Int32Array, first: number, end: number): void;
   /**
-   * Copies the labels, dense features and bags of B records. Returns the number of ids: where there
-   * is no room for them, they are not all copied.
+   * Copies the labels, dense features and bags of B records. Returns the number of ids; if `batch`
+   * is too small for them, the ids are copied incompletely.
    */
   copy(batch: BatchMemory, records: BatchRecords, B: number): number;
 }
 
-/** The fastest copier that there is: the addon's, where it is built. */
+/** The fastest available copier: the addon's if it is built, otherwise `copierOf`. */
 export function batchCopier(
   shape: BlockShape,
   addon: Addon | undefined = loadAddon(),
@@ -42,7 +42,8 @@ export function batchCopier(
   const denseAt = targetWords(shape.targets ?? oneLabel);
   return {
     gather({ words: out, starts }, words, froms, first, end) {
-      // The addon checks types, and places in `words`: with others it would touch other memory.
+      // The addon checks array types and offsets in `words` only; these assertions cover the rest,
+      // so that it never touches memory outside the arrays.
       assert(out.length >= (starts[end] ?? Infinity), "room for the records");
       for (let i = first; i < end; i++) {
         const at = froms[i] ?? 0;
@@ -67,7 +68,7 @@ export function batchCopier(
   };
 }
 
-/** The copier that defines what is copied. */
+/** The reference copier, in TypeScript, which defines the results. */
 export function copierOf(shape: BlockShape): BatchCopier {
   const layout = layoutOf(shape);
   return {
@@ -117,7 +118,7 @@ function copyBags(
 ): number {
   const floats = new Float32Array(words.buffer, words.byteOffset, words.length);
   const headWords = sampleHeadWords(shape);
-  /** The next id of each sample; its lengths lie `back` words before the first one. */
+  /** Word of the next id of each sample. Its bag lengths start `back` words before its first id. */
   const next = Int32Array.from(starts.subarray(0, B), (start) => start + headWords);
   const back = Math.ceil(shape.features / 2);
   const heads = next.slice();

@@ -1,6 +1,6 @@
-// Writes samples into the blocks of a cache: 32 samples and where each of them begins, in words
-// (cache-format.ts has the format). A cache keeps the blocks; where there is an index alone,
-// readers make them again.
+// Encodes samples into the blocks of a cache: 32 samples, preceded by the first word of each
+// (cache-format.ts has the format). A full cache stores the blocks; with an index only, readers
+// encode them again from the data.
 
 import assert from "node:assert/strict";
 import type { PlainRecords } from "../columnar/plain-records.ts";
@@ -9,22 +9,24 @@ import { oneLabel } from "../targets.ts";
 import { type BlockShape, blockSamples } from "./cache-format.ts";
 import { type Folder, folderOf, layoutOf, repeatWords } from "./folded-records.ts";
 
-/** Words of a block before its first record. */
+/** Words of a full block before its first record. */
 const startsWords = blockSamples + 1;
 
-/** Collects samples until they are a block. */
+/** Collects samples until a block is full. */
 export class BlockEncoder {
   readonly #shape: BlockShape;
   readonly #headWords: number;
-  /** Whether ids have 32 bits and no weights: bags then lie side by side, as in a sample. */
+  /**
+   * Whether all ids have 32 bits and no weights. Bags are then stored back to back, as in a sample.
+   */
   readonly #isPlain: boolean;
   readonly #folder: Folder;
-  /** Words that a record may need beside its own while it is folded. */
+  /** Extra words that folding a record may need. */
   readonly #foldWords: number;
-  /** The current block: room for where its samples begin, then their records. */
+  /** The current block: space for the starts of its samples, then their records. */
   #words = new Int32Array(4096);
   #floats = new Float32Array(this.#words.buffer);
-  /** Where the bags of its last record lie (folded-records.ts). */
+  /** Positions of the bags of its last record (folded-records.ts). */
   readonly #last: Int32Array;
   #used = startsWords;
   #samples = 0;
@@ -39,11 +41,14 @@ export class BlockEncoder {
     this.#isPlain = !shape.wide.includes(true) && !shape.weighted.includes(true);
   }
 
-  /** Appends a copy of a sample. Returns the block that it completes, valid until the next call. */
+  /**
+   * Appends a copy of a sample. Returns the block if the sample completes it, valid until the next
+   * call.
+   */
   append(sample: Sample): Int32Array | undefined {
     const { dense, lengths, idCount } = sample;
     this.#reserve(this.#headWords + 3 * idCount + this.#foldWords);
-    // Looked up once: a sample may have thousands of words.
+    // Private fields are looked up once, because a sample may have thousands of words.
     const [words, floats] = [this.#words, this.#floats];
     let at = this.#writeTargets(sample, this.#used);
     for (let i = 0; i < dense.length; i++) floats[at++] = dense[i] ?? 0;
@@ -57,14 +62,14 @@ export class BlockEncoder {
     return this.#mayRepeat(sample) ? this.#fold(at) : this.#take(at);
   }
 
-  /** Samples that the block has room for. */
+  /** Free samples in the current block. */
   get room(): number {
     return blockSamples - this.#samples;
   }
 
   /**
-   * Appends records that are written already: `count` of them, for which there is room, from record
-   * `first` on. As `append`.
+   * Appends `count` encoded records from record `first` on; `count` must not exceed `room`. Returns
+   * as `append`.
    */
   appendRecords(
     { words: records, starts, width }: Omit<PlainRecords, "isPlain">,
@@ -75,7 +80,7 @@ export class BlockEncoder {
     const [from, to] = [starts[first] ?? 0, starts[first + count] ?? 0];
     this.#reserve(to - from + this.#foldWords);
     if (width !== undefined) {
-      // Bags of one word are never folded.
+      // Records of a fixed width have bags of one word, which are never folded.
       this.#words.set(records.subarray(from, to), this.#used);
       const back = this.#used - from;
       for (let i = first + 1; i <= first + count; i++) {
@@ -91,12 +96,12 @@ export class BlockEncoder {
     return this.#samples === blockSamples ? this.#end() : undefined;
   }
 
-  /** The last block, which has fewer samples; undefined: there is none. */
+  /** The last, partial block; undefined if there are no samples left. */
   rest(): Int32Array | undefined {
     return this.#samples === 0 ? undefined : this.#end();
   }
 
-  /** Writes what a sample has beside its features from word `start` on. Returns the end. */
+  /** Writes labels, sample weight and group of a sample from word `start` on. Returns the end. */
   #writeTargets({ labels, sampleWeight, group }: Sample, start: number): number {
     const { hasSampleWeights, hasGroups } = this.#shape.targets ?? oneLabel;
     let at = start;
@@ -106,7 +111,7 @@ export class BlockEncoder {
     return at;
   }
 
-  /** Writes the bags of a sample from word `start` on. Returns their end. */
+  /** Writes the bags of a sample from word `start` on. Returns the end. */
   #writeBags({ lengths, ids, highs, weights }: Sample, start: number): number {
     let at = start;
     let first = 0;
@@ -125,21 +130,24 @@ export class BlockEncoder {
     return at;
   }
 
-  /** Folds the record that ends before word `end`. Returns the block, if that completes it. */
+  /** Folds the record that ends before word `end`. Returns the block if the record completes it. */
   #fold(end: number): Int32Array | undefined {
     const folded = this.#folder.fold({ words: this.#words, last: this.#last }, this.#used, end);
     if (folded < 0) this.#words[this.#samples] = ~this.#used;
     return this.#take(folded < 0 ? ~folded : folded);
   }
 
-  /** Takes the record that ends before word `end`. */
+  /** Adds the record that ends before word `end`. Returns the block if the record completes it. */
   #take(end: number): Int32Array | undefined {
     this.#used = end;
     this.#words[++this.#samples] = end;
     return this.#samples === blockSamples ? this.#end() : undefined;
   }
 
-  /** Whether a bag has more than a word. Otherwise no bag repeats, nor do those of the next. */
+  /**
+   * Whether a bag has more than one word. Bags of one word are not folded, and the next record
+   * cannot repeat them.
+   */
   #mayRepeat({ lengths }: Sample): boolean {
     const wordsMin = this.#isPlain ? 2 : 1;
     for (let t = 0; t < lengths.length; t++) if ((lengths[t] ?? 0) >= wordsMin) return true;
@@ -157,7 +165,7 @@ export class BlockEncoder {
 
   #end(): Int32Array {
     const count = this.#samples;
-    // Of a block with fewer samples, all begins so much earlier.
+    // A partial block has fewer starts, so every record moves `unused` words forward.
     const unused = blockSamples - count;
     this.#words[0] = startsWords; // The first record of a block is never folded.
     for (let i = count; i >= 0; i--) {

@@ -1,4 +1,4 @@
-// Schemas of the names of columns, and of the characters in a field.
+// Schemas of column names and of separator characters.
 
 import { z } from "zod";
 
@@ -8,7 +8,7 @@ export const visibleName = z
   .min(1)
   .regex(/^[ -~\u00a0-\uffff]+$/, "a name without control characters");
 
-/** A character that separates: one, ASCII, and none that lines and quotes are made of. */
+/** A separator: one ASCII character other than a quote or a line break. */
 export const character = z.string().refine(isSeparator, {
   error: "one ASCII character that is no quote and no line break",
 });

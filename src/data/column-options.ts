@@ -1,5 +1,5 @@
-// How a job names columns of its data, and says what becomes of their values: the same for every
-// kind of data whose columns have names.
+// Options that name the columns of the data and the handling of their values, shared by every kind
+// of data with named columns.
 
 import { z } from "zod";
 import { character, visibleName } from "./column-name-options.ts";
@@ -7,11 +7,11 @@ import { expanded } from "./transforms/order.ts";
 import type { Transform } from "./transforms/transform-options.ts";
 
 /**
- * What a missing value of a dense column becomes: 0, the mean of the training data, 0 with a dense
- * feature behind it that is 1 where the value is missing, or a bad line.
+ * Handling of a missing value in a dense column: 0; the mean of the training data; 0 plus an extra
+ * dense feature that is 1 if the value is missing; or a bad line.
  */
 const missingDense = z.literal([0, "mean", "indicator", "reject"]);
-/** What text that is no number is in a dense column: a missing value, or a bad line. */
+/** Handling of non-numeric text in a dense column: a missing value, or a bad line. */
 const unreadableDense = z.enum(["missing", "reject"]);
 
 const column = visibleName.describe("Name of the column.");
@@ -42,7 +42,7 @@ const denseColumn = z
     return typeof entry === "string" ? { column: entry, log: false } : entry;
   });
 
-/** A dense column after its checks; a rule that is left out is the default. */
+/** A validated dense column. A missing property means its default. */
 export interface DenseColumn {
   readonly column: string;
   readonly log: boolean;
@@ -51,7 +51,7 @@ export interface DenseColumn {
   readonly decimalComma?: boolean | undefined;
 }
 
-/** How a column of ids is read, in every kind of data. */
+/** Options of a column of ids, common to every kind of data. */
 const categorical = {
   column,
   table: visibleName
@@ -78,7 +78,7 @@ const categorical = {
     ),
 };
 
-/** A column of ids of which some rules must hold together. */
+/** The options of a column of ids that are checked against each other. */
 interface CategoricalRules {
   readonly ids: "hash" | "integer";
   readonly separator?: string | undefined;
@@ -101,12 +101,14 @@ function checkCategorical(entry: string | CategoricalRules, context: z.Refinemen
   }
 }
 
-/** A column of ids by its name alone. */
+/** The options of a column of ids that is given by its name alone. */
 function byName(name: string) {
   return { column: name, table: name, ids: "hash" as const, offset: 0 };
 }
 
-/** In the order in which it is read again: the name of the data's cache is a hash of this text. */
+/**
+ * Puts the properties into a fixed order, because the cache's name is a hash of their JSON text.
+ */
 function inOrder<Entry extends { readonly column: string; readonly table?: string | undefined }>({
   column: name,
   table = name,
@@ -163,7 +165,7 @@ const value = z
     error: "an integer beyond 2^53 as text: as a number it may have been rounded",
   });
 
-/** Which values of a column are wanted. */
+/** A predicate: the values of a column that a row must have to be read. */
 export const predicate = z
   .strictObject({
     /** A column of the files, or a key of their partitions. */
@@ -177,7 +179,7 @@ export const predicate = z
     error: "a column with `equals`, `in`, `from` or `until`",
   });
 
-/** Most labels of a sample, one for each task. */
+/** Most labels of a sample; each task has one. */
 export const labelsMax = 16;
 
 const labelColumnsAre = `the name of a column, or a list of up to ${labelsMax} different ones`;
@@ -197,15 +199,15 @@ const labelColumns = z
     typeof names === "object" && names.length === 1 ? (names[0] ?? "") : names,
   );
 
-/** A label as a job writes it; a number stands for every text of the same number. */
+/** A label value in a job file. A number matches every text that denotes the same number. */
 const label = z.union([z.string().min(1), z.number(), z.boolean()]);
 
-/** What a missing value of a label becomes; left out: the line is bad. */
+/** Handling of a missing label value; left out, the line is bad. */
 export const missingLabel = z.enum(["mask", "negative"]);
 
 export type MissingLabel = z.output<typeof missingLabel>;
 
-/** What missing values of labels become, by the name of the label. */
+/** Handling of missing label values, by the label's name. */
 export const missingLabels = z
   .record(visibleName, missingLabel)
   .optional()
@@ -213,7 +215,7 @@ export const missingLabels = z
     "What a missing value of a label becomes, by the label's name: `mask`, its task has no loss and no metric on the row; `negative`, 0. Left out: what the tasks of the model say in `missing`, else a bad line.",
   );
 
-/** The options by which a job names columns that are no ids. */
+/** Options for columns other than categorical features. */
 export const named = {
   label: labelColumns.describe(
     "Column of the label, or a list of columns, one for each task: 0 and 1, true and false, or -1 and 1.",
@@ -262,7 +264,7 @@ export const named = {
     .describe("Columns of the dense features: names, or objects."),
 };
 
-/** The rules of the section, which hold for each dense column without a rule of its own. */
+/** The section's defaults for dense columns, which a column's own options override. */
 interface DenseRules {
   readonly dense: readonly DenseColumn[];
   readonly missing?: DenseColumn["missing"];
@@ -271,8 +273,8 @@ interface DenseRules {
 }
 
 /**
- * The section with its rules in its dense columns. A default is left out, so that a job which names
- * none has the identity of before there were rules.
+ * Moves the section's defaults into its dense columns. Default values are left out, so that a job
+ * that sets none keeps the cache name of releases without these options.
  */
 export function withColumnRules<Section extends DenseRules>(
   section: Section,

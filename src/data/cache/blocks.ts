@@ -1,5 +1,5 @@
-// Where a reader finds the blocks of a cache: all of them in memory, or those that were used last.
-// Every block is checked when it comes from the disk.
+// Finds the blocks of a cache for a reader: all of them in memory, or an LRU cache of recently used
+// ones. The checksum of every block is verified when it is read from disk.
 
 import { crc32 } from "node:zlib";
 import { LRUCache } from "lru-cache";
@@ -8,38 +8,38 @@ import type { DiskFile } from "../../ports/disk.ts";
 import type { SampleRange } from "../dataset.ts";
 import { type BlockTable, blockSamples, headerBytes, onDisk } from "./cache-format.ts";
 
-/** The memory of a block: it starts at word `at` of `words`. */
+/** Where a block is in memory: it starts at word `at` of `words`. */
 export interface BlockPlace {
   words: Int32Array;
   at: number;
 }
 
-/** Reads whole blocks, without blocking the thread. */
+/** Reads whole blocks asynchronously. */
 export interface BlockReader {
-  /** The file, as messages name it. */
+  /** Path of the file, for error messages. */
   readonly path: string;
   /**
-   * Fills `bytes` with the blocks first .. end-1, which begin at byte `at` of all blocks. Resolves
-   * with the number of bytes.
+   * Fills `bytes` with the blocks first .. end-1, which begin at byte `at`, counted from the first
+   * block. Resolves with the number of bytes read.
    */
   read(bytes: Uint8Array, blocks: SampleRange, at: number): Promise<number>;
-  /** Whether `read` has compared each block with the table. @default false */
+  /** Whether `read` verifies the checksum of each block itself. @default false */
   readonly isChecked?: boolean;
-  /** Told how many of the runs of blocks that are needed next are there. */
+  /** Receives the number of upcoming ranges that are in memory already. */
   ahead?(count: number): void;
-  /** Bytes that were read for them so far. */
+  /** Bytes read so far. */
   readonly bytesRead: number;
   close(): void;
 }
 
-/** The bytes of blocks first .. end-1. */
+/** Total size of blocks first .. end-1, in bytes. */
 export function bytesOfBlocks(table: BlockTable, { first, end }: SampleRange): number {
   let words = 0;
   for (let block = first; block < end; block++) words += table[2 * block] ?? 0;
   return 4 * words;
 }
 
-/** The blocks that lie in a cache's file. */
+/** Reads the blocks that a cache file stores. */
 export function blocksOfFile(file: DiskFile): BlockReader {
   let bytesRead = 0;
   return {

@@ -1,59 +1,62 @@
-// The directory of the binary caches: who uses them, and what is removed from it: what writers that
-// are gone have left there, and, where the job has a limit, the caches that no run has used for
-// longest.
+// The directory of the binary caches: marks caches as in use, and removes the files of dead writers
+// and, if the job has a size limit, the least recently used caches.
 //
-// Several runs, processes and hosts share a directory, and none of them locks anything: a cache
-// that is removed too early is made anew, and a reader that has the file open reads on.
+// Several runs, processes and hosts share a directory without locks: a cache that is removed too
+// early is built again, and a reader that has the file open continues to read it.
 //
 // Invariants
-//   D1. A cache in use is touched every minute; one that was touched within ten minutes is not
+//   D1. A cache in use is touched every minute; a cache touched within the last ten minutes is not
 //       removed.
-//   D2. Times are those of the files themselves: clocks of two machines are not compared.
+//   D2. Only modification times of files are compared, never the clocks of two machines.
 
 import { dirname, join } from "node:path";
 import type { Disk } from "../../ports/disk.ts";
 
 /** How often readers touch the caches that they read. D1 */
 export const touchEveryMs = 60_000;
-/** A cache that was touched so recently is in use. D1 */
+/** A cache touched within this time is in use. D1 */
 export const inUseMs = 600_000;
 /**
- * An unfinished file that nothing was written to for so long has lost its writer, whoever that
- * was: a writer writes every 32 samples.
+ * An unfinished file without a write for this long is abandoned, whichever host its writer ran on:
+ * the writer of a cache writes whenever its buffer of 256 KiB is full. The writer of an index
+ * writes at its end only.
  */
 export const abandonedMs = 3_600_000;
 
-/** The end of a cache's name. */
+/** File name suffix of a complete cache. */
 export const cacheSuffix = ".cache";
 const buildingName = /\.cache\.building-(.+)-\d+$/;
 const setAsideSuffix = ".damaged";
 
-/** The name of the file in which a writer makes the cache `path`; `build` counts its attempts. */
+/**
+ * The temporary name under which a writer builds the cache `path`; `build` counts the writer's
+ * builds.
+ */
 export function buildingNameOf(path: string, writer: string, build: number): string {
   return `${path}.building-${writer}-${build}`;
 }
 
-/** The name of a damaged cache that a reader has set aside. */
+/** The name to which a reader renames a damaged cache. */
 export function setAsideNameOf(path: string): string {
   return `${path}${setAsideSuffix}`;
 }
 
-/** A file of the directory, as far as its name and its times tell. */
+/** Path, size and time of last use of a file in the directory. */
 export interface CacheFile {
   readonly path: string;
   readonly bytes: number;
   readonly usedMs: number;
 }
 
-/** The complete caches of a directory, those that were not used for longest first. */
+/** The complete caches of a directory, least recently used first. */
 export function cachesIn(directory: string, disk: Disk): CacheFile[] {
   const names = disk.list(directory).filter((name) => name.endsWith(cacheSuffix));
   return filesOf(directory, names, disk).sort((a, b) => a.usedMs - b.usedMs);
 }
 
 /**
- * What writers that are gone have left in a directory, and damaged caches that were made anew or
- * that nobody has asked for since.
+ * Unfinished files of dead writers, and damaged caches that were set aside more than `abandonedMs`
+ * ago.
  */
 export function leftoversIn(directory: string, disk: Disk, nowMs: number): CacheFile[] {
   const names = disk.list(directory);
@@ -70,12 +73,12 @@ export function leftoversIn(directory: string, disk: Disk, nowMs: number): Cache
   return [...filesOf(directory, unfinished, disk).filter(isLeft), ...damaged];
 }
 
-/** Says that a run uses the cache now. D1 */
+/** Touches a cache to mark it as in use. D1 */
 export function markUsed(path: string, disk: Disk): void {
   attempt(() => disk.touch(path));
 }
 
-/** Tidies the directory of the cache `path`, which is in use. */
+/** Removes leftovers beside the cache `path`, which is in use, and caches beyond `bytesMax`. */
 export function tidyBeside(path: string, bytesMax: number | undefined, disk: Disk): void {
   markUsed(path, disk);
   attempt(() => {
@@ -94,7 +97,7 @@ export function tidyBeside(path: string, bytesMax: number | undefined, disk: Dis
   });
 }
 
-/** Sizes and times of files; one that another process has just removed is left out. */
+/** Sizes and times of files. A file that another process has just removed is left out. */
 function filesOf(directory: string, names: readonly string[], disk: Disk): CacheFile[] {
   return names.flatMap((name) => {
     const path = join(directory, name);
@@ -111,7 +114,9 @@ function fileAt(path: string, disk: Disk): CacheFile {
   }
 }
 
-/** Runs `work`. A refusal of the disk costs room alone: a run goes on without. */
+/**
+ * Runs `work`, ignoring disk errors: a failed clean-up wastes disk space but must not stop a run.
+ */
 function attempt<Result>(work: () => Result): Result | undefined {
   try {
     return work();

@@ -1,5 +1,4 @@
-// What is known of a cache's samples without reading them: its description, their size, their row
-// groups.
+// Facts about a cache that need no samples to be read: its description, its size, its row groups.
 
 import type { Disk } from "../../ports/disk.ts";
 import { shownPath } from "../remote/addresses.ts";
@@ -8,11 +7,11 @@ import { type CacheMeta, readFrame } from "./cache-format.ts";
 import { openFile } from "./cache-reader.ts";
 import { pieceBytesOf, pieceStartsOf } from "./pieces.ts";
 
-/** The row groups of a cache's samples. */
+/** The row groups (pieces) of a cache's samples. */
 export interface Pieces {
-  /** The first sample of each, and the end. */
+  /** First sample of each row group, then the end. */
   readonly starts: Uint32Array;
-  /** Bytes of the largest one in memory. */
+  /** Size in memory of the largest row group, in bytes. */
   readonly bytesMax: number;
 }
 
@@ -27,8 +26,8 @@ export function readCacheMeta(path: string, disk: Disk): CacheMeta {
 }
 
 /**
- * Where a sample lies in the files of a cache, for messages: `sample 3 of clicks.csv`, counted from
- * 1. Undefined: the cache does not tell.
+ * Position of a sample in the source files, for messages: `sample 3 of clicks.csv`, counted from 1.
+ * Undefined if the cache does not record it.
  */
 export function placeOfSample(
   { sources = [], pieces = [] }: Pick<CacheMeta, "sources" | "pieces">,
@@ -52,8 +51,8 @@ export function placeOfSample(
 }
 
 /**
- * Bytes of the samples in the cache file at `path`: a function of the samples alone, which the
- * rest of the file is not. @throws DataCacheDamagedError
+ * Bytes of the samples in the cache file at `path`. They depend on the samples only, whereas the
+ * size of the file also depends on its description. @throws DataCacheDamagedError
  */
 export function readSampleBytes(path: string, disk: Disk): number {
   const file = openFile(path, disk);
@@ -64,7 +63,9 @@ export function readSampleBytes(path: string, disk: Disk): number {
   }
 }
 
-/** The pieces of the samples in the cache file at `path`; undefined: they lie in none. */
+/**
+ * The row groups of the samples in the cache file at `path`; undefined if its sources have none.
+ */
 export function readPieces(path: string, disk: Disk): Pieces | undefined {
   const file = openFile(path, disk);
   try {

@@ -8,21 +8,21 @@
 //   keys               f64 of each sample, if a column splits the data (split-options.ts)
 //
 //   block   words      first word of each sample, and of the end, counted from the block's start;
-//                      ~ of it where the sample is folded
+//                      bitwise NOT (~) of it if the sample is folded
 //   sample  words      labels f32 (one, or `targets` says) · its weight f32, if samples have
 //                      weights · group f32 (2), if they have groups · dense f32 (dense) ·
 //                      bag lengths u16 (even number) · bags
 //   folded  words      as a sample until its bag lengths · a bit for each feature, lowest first, in
-//                      words: whether its bag is that of the sample before · bags; in place of such
-//                      a one, how many words before this one it lies in full, in the same block
+//                      words: whether its bag is that of the sample before · bags; a repeated bag
+//                      is one word: the distance back, in words, to the full bag in the same block
 //   bag     words      ids i32 · upper halves of the ids i32, if the feature is wide · weights of
 //                      the ids f32, if the feature has weights
 //
-// A sample is folded where that makes it shorter: it then repeats all bags of two words or more
-// that are those of the sample before.
+// A sample is folded if that makes it shorter. Then every bag of two or more words that equals the
+// bag of the sample before is stored as such a reference.
 //
-// All little-endian, all aligned to 4 bytes. A cache file is written under a temporary name,
-// synced, and renamed, so a file with the final name is complete.
+// All values are little-endian and aligned to 4 bytes. A cache file is written under a temporary
+// name, synced and renamed, so that a file with the final name is complete.
 
 import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
@@ -32,9 +32,11 @@ import type { KeyForm } from "../split-keys.ts";
 import { oneLabel, type Targets, targetWords } from "../targets.ts";
 import type { FeatureStatistics } from "./feature-statistics.ts";
 
-/** Part of every cache's key: each version has files of its own. */
+/** Part of every cache's key, so that versions never read each other's files. */
 export const cacheVersion = 5;
-/** Samples of a block: few, because a shuffled reader needs one sample from each block it reads. */
+/**
+ * Samples per block: few, because a shuffled reader uses one sample of each block that it reads.
+ */
 export const blockSamples = 32;
 /** Bytes before the first block. */
 export const headerBytes = 64;
@@ -46,62 +48,65 @@ const checkedBytes = 36;
 export interface QuarantinedLine {
   readonly file: string;
   readonly line: number;
-  /** Of a file with row groups: which, from 0; `line` is the row in the file. */
+  /** Row group, from 0, in a file that has row groups; `line` is then the row in the file. */
   readonly rowGroup?: number | undefined;
-  /** Of a file with record batches: which, from 0. */
+  /** Record batch, from 0, in a file that has record batches. */
   readonly recordBatch?: number | undefined;
   readonly reason: string;
 }
 
-/** What a person should know of the data, which training does not stop for. */
+/** A finding about the data that the user should see, but that does not stop training. */
 export interface DataWarning {
-  /** Its name, which stays the same: `FEATURE_PREDICTS_LABEL`. */
+  /** Stable code, such as `FEATURE_PREDICTS_LABEL`. */
   readonly code: string;
-  /** One sentence: what, where, and what to do about it. */
+  /** One sentence: the finding, where it is, and what to do about it. */
   readonly message: string;
 }
 
-/** A file that a cache was made of, as it was then. */
+/** A source file of a cache, as it was when the cache was built. */
 export interface SourceFile {
   readonly path: string;
   readonly bytes: number;
   readonly modifiedMs: number;
-  /** SHA-256 of its text, unpacked, hex; older caches lack it. */
+  /** SHA-256 of its decompressed text, hex; missing in older caches. */
   readonly sha256?: string | undefined;
-  /** Samples that were made of it; older caches lack them. */
+  /** Number of samples read from it; missing in older caches. */
   readonly samples?: number | undefined;
 }
 
-/** A reason why lines were rejected: how often, and the first of these lines. */
+/** A reason why lines were rejected: how often, and the first such line. */
 export interface RejectedReason {
-  /** What was expected, and of which column. */
+  /** The expected value, and the column. */
   readonly kind: string;
   readonly count: number;
   readonly file: string;
   readonly line: number;
   readonly rowGroup?: number | undefined;
   readonly recordBatch?: number | undefined;
-  /** What stood there instead; left out where `kind` says all. */
+  /** The value found instead; left out if `kind` says everything. */
   readonly got?: string | undefined;
-  /** The option that would read such lines. */
+  /** The option that would accept such lines. */
   readonly advice?: string | undefined;
 }
 
-/** How many values of a column share rows of its table: the model cannot tell those apart. */
+/**
+ * How many values of a column collide: values that share a row of the table are the same to the
+ * model.
+ */
 export interface ColumnValues {
   readonly column: string;
-  /** Of hashed text: its feature, of which a cache counts the rows of all samples. */
+  /** Feature of a column of hashed text. The cache counts its rows over all samples. */
   readonly feature?: number | undefined;
-  /** Rows of the table. */
+  /** Rows of the feature's embedding table. */
   readonly rows: number;
-  /** Samples that were looked at. */
+  /** Number of samples examined. */
   readonly samples: number;
-  /** Different values in them, and the rows that these fall to. */
+  /** Number of distinct values in them, and of rows that these values map to (`taken`). */
   readonly values: number;
   readonly taken: number;
-  /** Values that are not alone in their row. */
+  /** Number of values that share their row with another value. */
   readonly shared: number;
-  /** Whether the figures are estimated of all samples, by the rows that these use. */
+  /** Whether the figures are estimates for all samples, derived from the number of rows in use. */
   readonly isEstimated?: boolean | undefined;
 }
 
@@ -118,16 +123,17 @@ export interface CacheMeta {
   readonly weighted: readonly boolean[];
   /** Longest bag of each feature. */
   readonly idsMax: readonly number[];
-  /** What a sample has beside its features; left out: one label. */
+  /** Labels, weight and group of a sample; left out for one label. */
   readonly targets?: Targets | undefined;
-  /** Samples with label 1; where they have several, the first one. 0 where that is a number. */
+  /** Samples whose first label is 1; 0 if that label is numeric. */
   readonly positives: number;
-  /** Samples that have each label, where one may be missing; else left out: all have all. */
+  /** Number of samples that have each label; left out if no label may be missing. */
   readonly labelled?: readonly number[] | undefined;
-  /** Least and greatest value of each label, where one is a number; else left out. */
+  /** Least and greatest value of each label; left out unless a label is numeric. */
   readonly labelRanges?: readonly (readonly [number, number])[] | undefined;
   /**
-   * `count` is exact; the first `quarantineMax` lines are `kept`; `reasons`: the most frequent.
+   * Rejected lines: their exact `count`, the first `quarantineMax` of them (`kept`), and the most
+   * frequent `reasons`.
    */
   readonly quarantine: {
     readonly count: number;
@@ -135,8 +141,8 @@ export interface CacheMeta {
     readonly reasons: readonly RejectedReason[];
   };
   /**
-   * The mean of each dense feature whose missing values, NaN in the samples, become the mean of the
-   * training data; left out where there is none.
+   * Mean of each dense feature whose missing values (NaN in the samples) are filled with the mean
+   * of the training data; left out if no feature is.
    */
   readonly means?: Means | undefined;
   /** SHA-256 of all samples, hex: equal digests are equal data. */
@@ -145,47 +151,50 @@ export interface CacheMeta {
    * Generated data only: AUC of the true logits against the drawn labels, the best possible AUC.
    */
   readonly bestAuc?: number;
-  /** The same where the first label is a number: RMSE of the true logits. */
+  /**
+   * Generated data with a numeric first label only: RMSE of the true logits, the best possible
+   * RMSE.
+   */
   readonly bestRmse?: number;
-  /** What was noticed while the cache was written. */
+  /** Warnings about the data, found while the cache was written. */
   readonly warnings?: readonly DataWarning[];
-  /** Of columns whose values may share rows: what the first samples show. */
+  /** Collisions in columns whose values may share rows, counted in the first samples. */
   readonly values?: readonly ColumnValues[];
-  /** What was counted of each feature; left out: unknown, in a cache of an older release. */
+  /** Statistics of each feature; missing in a cache of an older release. */
   readonly statistics?: readonly FeatureStatistics[];
-  /** The keys behind the tail, if a column splits the data. */
+  /** Form and checksum of the keys after the tail, if a column splits the data. */
   readonly keys?: { readonly form: KeyForm; readonly crc: number } | undefined;
-  /** Its source, for people: the name of the cache decides what it is of. */
+  /** Source files, for display only: the key in the file's name identifies the data. */
   readonly sources?: readonly SourceFile[];
-  /** Where the samples lie in files that have row groups, in their order. */
+  /** Row groups or record batches of the samples, in sample order, if the sources have them. */
   readonly pieces?: readonly Piece[] | undefined;
-  /** Whether the file has no blocks: readers make them of the sources again, piece by piece. */
+  /** Whether the file has no blocks: readers encode them again from the sources, piece by piece. */
   readonly isIndex?: true;
 }
 
 /** The samples of a row group, or of a record batch. */
 export interface Piece {
-  /** Place of the file among the sources. */
+  /** Index of the file in `sources`. */
   readonly file: number;
   readonly rowGroup: number;
   readonly samples: number;
 }
 
-/** By index of the dense feature. */
+/** Means by index of the dense feature. */
 export type Means = Readonly<Record<number, number>>;
 
 /** Words and checksum of every block: (blocks, 2). */
 export type BlockTable = Uint32Array;
 
-/** What decides the words of a sample. */
+/** The properties that determine the layout of a sample's record. */
 export interface BlockShape {
   readonly dense: number;
   readonly features: number;
   /** Whether the ids of each feature have 64 bits. */
   readonly wide: readonly boolean[];
-  /** Whether the ids of each feature have weights; `[]`: no feature has them. */
+  /** Whether the ids of each feature have weights; `[]` if no feature has them. */
   readonly weighted: readonly boolean[];
-  /** What a sample has beside its features. @default one label */
+  /** Labels, weight and group of a sample. @default one label */
   readonly targets?: Targets | undefined;
 }
 
@@ -225,12 +234,12 @@ export function writeFrame(
   });
 }
 
-/** The keys as they lie on the disk. */
+/** The bytes of the keys, as stored on disk. */
 export function bytesOfKeys({ buffer, byteOffset, byteLength }: Float64Array): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
-/** The checked tail of a cache, and where it ends. @throws DataCacheDamagedError */
+/** Reads and verifies the header and the tail of a cache. @throws DataCacheDamagedError */
 export function readFrame(file: DiskFile): {
   table: BlockTable;
   meta: CacheMeta;
@@ -267,7 +276,7 @@ export function readFrame(file: DiskFile): {
   return { table, meta, dataEnd, end: dataEnd + tail.length };
 }
 
-/** Runs `work`. An error of the disk becomes a StoreFailedError. */
+/** Runs `work`, and wraps a disk error in a StoreFailedError. */
 export function onDisk<Result>(action: string, path: string, work: () => Result): Result {
   try {
     return work();

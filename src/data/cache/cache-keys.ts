@@ -1,5 +1,6 @@
-// Reads the keys of a cache's samples, by which a column splits the data (cache-format.ts). Damaged
-// keys set the file aside, as damaged samples do (cache-reader.ts).
+// Reads the split keys of a cache's samples: the values of the column that splits the data
+// (cache-format.ts). A cache with damaged keys is set aside, like one with damaged samples
+// (cache-reader.ts).
 
 import { crc32 } from "node:zlib";
 import { DataCacheDamagedError } from "../../errors/errors.ts";
@@ -9,17 +10,17 @@ import { setAsideNameOf } from "./cache-directory.ts";
 import { bytesOfKeys, onDisk, readFrame } from "./cache-format.ts";
 
 /**
- * The keys of the samples of the cache at `path`, in their order.
+ * The split keys of the cache at `path`, in the order of its samples.
  * @throws DataCacheDamagedError, StoreFailedError
  */
 export function readKeys(path: string, disk: Disk): SplitKeys {
-  const keys = keysOf(path, disk) ?? keysOf(path, disk); // Another reader may have mended it.
+  const keys = keysOf(path, disk) ?? keysOf(path, disk); // A retry: it may be repaired by now.
   if (keys !== undefined) return keys;
   onDisk("set aside", path, () => disk.rename(path, setAsideNameOf(path)));
   throw new DataCacheDamagedError(path, "the checksum of its keys differs");
 }
 
-/** Undefined: they are damaged. */
+/** The keys of the file; undefined if they are damaged. */
 function keysOf(path: string, disk: Disk): SplitKeys | undefined {
   if (!disk.exists(path)) throw new DataCacheDamagedError(path, "it is not there");
   const file = onDisk("open", path, () => disk.open(path, "read"));

@@ -1,10 +1,10 @@
-// Reads samples of a binary cache by index. A small cache is loaded whole and checked when it is
-// opened. Of a larger cache, the ranges that its user holds are in memory (held-ranges.ts), and the
-// recently used blocks beside them, each checked when it is read.
+// Reads samples of a binary cache by index. A small cache is loaded and verified as a whole when it
+// is opened. Of a larger cache, memory holds the ranges that the caller has requested with `hold`
+// (held-ranges.ts) and recently used blocks, each verified when it is read.
 //
 // A cache is derived data. A reader that finds damage sets the file aside and fails; the next
-// preparation makes the cache anew (prepare-cache.ts). Other readers may still have the damaged
-// file open, or find its damage later: they must not set the new file aside.
+// preparation builds the cache again (prepare-cache.ts). Other readers may still have the damaged
+// file open and find the damage later: they must not set the new file aside.
 
 import assert from "node:assert/strict";
 import { DataCacheDamagedError } from "../../errors/errors.ts";
@@ -34,24 +34,26 @@ import { layoutOf, type RecordLayout, unfoldedWords } from "./folded-records.ts"
 import { HeldRanges } from "./held-ranges.ts";
 import { pieceStartsOf } from "./pieces.ts";
 
-/** A dataset that knows which samples it has. */
+/** A dataset with a digest that identifies its samples. */
 export interface CachedSamples extends Dataset {
-  /** SHA-256 of all samples, hex, as the cache's description has it. */
+  /** SHA-256 of all samples, hex, from the cache's description. */
   readonly digest: string;
 }
 
-/** Default limit of one open cache's memory, in bytes. */
+/** Default memory limit of one open cache, in bytes. */
 export const cacheMemoryBytesMax = 0x1000_0000;
 
-/** Blocks in memory at least: who reads sample after sample reads each block once. */
+/**
+ * Least memory for recent blocks, in bytes: enough for a sequential reader to read each block once.
+ */
 const recentBytesMin = 0x10_0000;
 
 /**
- * Opens the dataset in the cache file at `path`. Close it. `means`: those of the training data,
- * where these are further data; left out, the cache's own.
- * @throws DataCacheDamagedError where the file is missing or damaged, which is then set aside;
- * `read` throws it, too
- * @throws StoreFailedError where the disk fails; `read` throws it, too
+ * Opens the dataset in the cache file at `path`; the caller closes it. `means` are the feature
+ * means of the training data, for a cache of other data; left out, the cache's own means apply.
+ * @throws DataCacheDamagedError if the file is missing, or damaged and then set aside; also by
+ * `read`
+ * @throws StoreFailedError if the disk fails; also by `read`
  */
 export function openCache(
   path: string,
@@ -92,12 +94,13 @@ export function openCache(
   }
 }
 
-/** Makes the blocks of an index of the files that it is of. */
+/** Opens a reader that encodes the blocks of an index again, from its source files. */
 export type OpenBlocks = (meta: CacheMeta, table: BlockTable) => BlockReader;
 
 /**
- * Opens the dataset whose index is the file at `path`: its samples are made again, and `read` knows
- * those alone that are held. Close it. @throws as `openCache`
+ * Opens the dataset whose index is the file at `path`; the caller closes it. Samples are encoded
+ * again from the sources, and `read` accepts only samples in ranges that are held. @throws as
+ * `openCache`
  */
 export function openIndex(
   path: string,
@@ -130,7 +133,7 @@ export function openIndex(
   }
 }
 
-/** The blocks of samples that have no cache, without the samples. Close them. */
+/** The block reader of an index, without a dataset around it. The caller closes it. */
 export interface IndexBlocks {
   readonly samples: number;
   readonly digest: string;
@@ -138,7 +141,7 @@ export interface IndexBlocks {
   readonly blocks: BlockReader;
 }
 
-/** As `openIndex`, where the blocks are handed on as they are. @throws as `openCache` */
+/** As `openIndex`, but returns the block reader itself. @throws as `openCache` */
 export function openIndexBlocks(path: string, disk: Disk, openBlocks: OpenBlocks): IndexBlocks {
   const file = openFile(path, disk);
   try {
@@ -154,13 +157,13 @@ export function openIndexBlocks(path: string, disk: Disk, openBlocks: OpenBlocks
   }
 }
 
-/** Sets the file at `path` aside where `error` says that it is damaged, and it still is. */
+/** Renames the file at `path` if `error` reports damage and the file there is still damaged. */
 function setAside(path: string, disk: Disk, error: unknown): void {
   if (!(error instanceof DataCacheDamagedError) || !isDamaged(path, disk, error.block)) return;
   onDisk("set aside", path, () => disk.rename(path, setAsideNameOf(path)));
 }
 
-/** Whether the frame of the file at `path`, or the block, is damaged. */
+/** Whether the frame or the given block of the file at `path` is damaged now. */
 function isDamaged(path: string, disk: Disk, block: number | undefined): boolean {
   if (!disk.exists(path)) return false;
   const file = openFile(path, disk);
@@ -177,7 +180,7 @@ function isDamaged(path: string, disk: Disk, block: number | undefined): boolean
   }
 }
 
-/** Opens a cache's file. @throws DataCacheDamagedError where it is not there */
+/** Opens a cache file. @throws DataCacheDamagedError if it does not exist */
 export function openFile(path: string, disk: Disk): DiskFile {
   if (!disk.exists(path)) {
     throw new DataCacheDamagedError(path, "it is not there");
@@ -185,11 +188,11 @@ export function openFile(path: string, disk: Disk): DiskFile {
   return onDisk("open", path, () => disk.open(path, "read"));
 }
 
-/** Where the samples of a dataset come from. */
+/** Source of a dataset's blocks. */
 interface Blocks {
   readonly find: FindBlock;
   readonly hold: Dataset["hold"];
-  /** Bytes that were read from the file. */
+  /** Bytes read from the file or the sources. */
   bytesRead(): number;
 }
 
@@ -206,15 +209,17 @@ class CachedDataset implements CachedSamples {
   readonly isStreamed: boolean;
   readonly #file: { close(): void };
   readonly #blocks: Blocks;
-  /** The dense features with values that await a mean, and the mean of each. */
+  /** The dense features whose missing values are filled with a mean, and the mean of each. */
   readonly #means: readonly (readonly [feature: number, mean: number])[];
   readonly #copier: BatchCopier;
   readonly #layout: RecordLayout;
   readonly #place: BlockPlace = { words: new Int32Array(0), at: 0 };
-  /** Records of the batch, sample after sample, copied here so that blocks can be dropped. */
+  /**
+   * Records of the batch, back to back. They are copies, so that blocks can be evicted meanwhile.
+   */
   #words = new Int32Array(0);
   #starts = new Int32Array(1);
-  /** Where the record of each sample lies in its block's memory: as `BatchCopier` has it. */
+  /** First word of each sample's record in its block's memory, as `BatchCopier.gather` takes it. */
   #froms = new Int32Array(0);
   #isOpen = true;
   #wordsGathered = 0;
@@ -270,7 +275,7 @@ class CachedDataset implements CachedSamples {
     this.#file.close();
   }
 
-  /** Copies the records of a batch to `#words`, those of one block's memory at once. */
+  /** Copies the records of a batch to `#words`, consecutive records of one memory with one call. */
   #gather(indices: Uint32Array): void {
     const place = this.#place;
     const B = indices.length;
@@ -309,7 +314,7 @@ class CachedDataset implements CachedSamples {
     this.#wordsGathered += used;
   }
 
-  /** Copies records first .. end-1 of the batch, which lie in one memory. */
+  /** Copies records first .. end-1 of the batch, all of which are in `words`. */
   #take(words: Int32Array, first: number, end: number): void {
     if (first === end) return;
     const needed = this.#starts[end] ?? 0;
@@ -330,7 +335,7 @@ class CachedDataset implements CachedSamples {
     }
   }
 
-  /** Copies what samples have beside their labels and features. */
+  /** Copies the sample weights and groups. */
   #copyTargets({ sampleWeights, groups }: BatchMemory, B: number): void {
     const { labels, hasSampleWeights, hasGroups } = this.targets;
     if (!hasSampleWeights) sampleWeights?.fill(1, 0, B);

@@ -1,5 +1,5 @@
-// Writes a binary cache, sample by sample (cache-format.ts has the format). A few blocks are in
-// memory until they are written together.
+// Writes a binary cache, sample by sample (cache-format.ts has the format). Blocks are buffered and
+// written several at a time.
 
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
@@ -21,23 +21,26 @@ import {
 import { StatisticsCollector } from "./feature-statistics.ts";
 import { lengthAt } from "./folded-records.ts";
 
-/** The progress of making a cache. */
+/** The progress of building a cache. */
 export interface CacheProgress {
   readonly samples: number;
   readonly quarantined: number;
-  /** Share of the input that is done, 0 to 1. */
+  /** Processed fraction of the input, 0 to 1. */
   readonly fraction: number;
 }
 
 /** The shape of every sample in a cache. */
 export interface CacheShape extends BlockShape {
-  /** Whether each label is a number; `[]`: all are classes. @default [] */
+  /** Whether each label is a regression target; `[]`: all are classes. @default [] */
   readonly numeric?: readonly boolean[] | undefined;
-  /** Rows of each feature's table; left out: unknown. */
+  /** Rows of each feature's table; left out if unknown. */
   readonly rows?: readonly number[];
 }
 
-/** Bytes of blocks that are written together: a call for each of them would take as long. */
+/**
+ * Size of the write buffer, in bytes. One write per block would spend as much time on calls as on
+ * data.
+ */
 const togetherBytes = 0x4_0000;
 
 /** A cache being written. */
@@ -45,7 +48,7 @@ export class CacheWriter {
   readonly #file: DiskFile;
   readonly #shape: CacheShape;
   readonly #headWords: number;
-  /** Lengths of the bags of a record. */
+  /** Scratch: bag lengths of a record. */
   readonly #lengths: Uint16Array;
   readonly #encoder: BlockEncoder;
   readonly #isIndex: boolean;
@@ -54,20 +57,20 @@ export class CacheWriter {
   /** Words and checksum of each written block. */
   #table = new Uint32Array(1024);
   #blocks = 0;
-  /** Blocks that are not written yet, in the first `pendingBytes`. */
+  /** Blocks not yet written, in the first `#pendingBytes` bytes. */
   readonly #pending = new Uint8Array(togetherBytes);
   #pendingBytes = 0;
   #offset = headerBytes;
   #samples = 0;
   #positives = 0;
-  /** Of each label, where one is a number. */
+  /** Least and greatest value of each label; empty unless a label is numeric. */
   readonly #labelRanges: [number, number][];
-  /** Samples that have each label, where one may be missing. */
+  /** Number of samples that have each label; empty if no label may be missing. */
   readonly #labelled: number[];
 
   /**
-   * Writes to `file`. The caller syncs and closes the file. `isIndex`: all of the cache but its
-   * blocks, which readers make again.
+   * Writes to `file`. The caller syncs and closes the file. `isIndex` leaves out the blocks, which
+   * readers encode again from the sources.
    */
   constructor(file: DiskFile, shape: CacheShape, isIndex = false) {
     this.#file = file;
@@ -87,7 +90,7 @@ export class CacheWriter {
     this.#digest.update(`dense ${shape.dense} features ${shape.features}${more}\n`);
   }
 
-  /** A sample of the cache's shape, to be filled and appended. */
+  /** An empty sample of the cache's shape, for the caller to fill and append. */
   newSample(): Sample {
     return new Sample(this.#shape);
   }
@@ -107,7 +110,7 @@ export class CacheWriter {
     this.#addLabels(sample.labels);
   }
 
-  /** As `append`, of `count` records from record `first` on. @throws StoreFailedError */
+  /** Appends `count` encoded records from record `first` on. @throws StoreFailedError */
   appendRecords(records: PlainRecords, first: number, count: number): void {
     for (let done = 0; done < count; ) {
       const some = Math.min(count - done, this.#encoder.room);
@@ -159,7 +162,7 @@ export class CacheWriter {
     const rest = this.#encoder.rest();
     if (rest !== undefined) this.#add(rest);
     this.#flush();
-    // The same samples with other keys fall into other parts: they are other data.
+    // The same samples with other keys are split differently: they are other data.
     if (keys !== undefined) this.#digest.update(bytesOfKeys(keys.values));
     const meta: CacheMeta = {
       samples: this.#samples,
@@ -214,12 +217,17 @@ export class CacheWriter {
   }
 }
 
-/** Whether samples have one label, as in caches of before there was anything else. */
+/**
+ * Whether samples have one label, no weight and no group, the shape that the description leaves
+ * out.
+ */
 function isOneLabel(targets: Targets = oneLabel): boolean {
   return targetWords(targets) === 1;
 }
 
-/** What the digest of the samples says of their shape, unless it is one label. */
+/**
+ * The targets' part of the digested shape; empty for one label, which keeps older digests valid.
+ */
 function digestOf(targets: Targets): string {
   if (isOneLabel(targets)) return "";
   const { labels, hasSampleWeights, hasGroups } = targets;

@@ -1,21 +1,21 @@
-// Counts the distinct ids of one feature, and how often each returns. Up to 2,048 distinct ids are
-// all counted. Of more, a sample is: the ids whose hash ends in so many zero bits, one bit more
-// whenever they become too many (distinct sampling: Gibbons, "Distinct sampling for highly-accurate
-// answers to distinct values queries", VLDB 2001). Each counted id then stands for 2^bits, and the
-// standard error of their number is 2.2 to 3.1 %.
+// Counts the distinct ids of one feature, and how often each occurs. Up to 2,048 distinct ids are
+// counted exactly. Beyond that, only ids whose hash ends in a number of zero bits are counted, one
+// bit more whenever they exceed the limit (distinct sampling: Gibbons, "Distinct sampling for
+// highly-accurate answers to distinct values queries", VLDB 2001). Each counted id then stands for
+// 2^bits ids, and the standard error of their number is 2.2 to 3.1 %.
 //
-// Why not HyperLogLog: it tells no repeats, and would be a second structure. Where ids are many,
-// this one rejects nearly all of them by their hash alone.
+// Why not HyperLogLog: it does not count repeats, so a second structure would be needed. With many
+// distinct ids, distinct sampling rejects nearly all of them by their hash alone.
 
 import { type DistinctSlots, type IdCounter, idCounter, slotOf } from "./id-counts.ts";
 
 /** Bins: ids seen once, twice, 3–4, 5–8, …, 16,385–32,768 times, and more often. */
 export const reuseBins = 17;
 
-/** Distinct ids that are counted one by one. */
+/** Distinct ids that are counted exactly, and most ids of a sample. */
 const countedMax = 2048;
 const slotsMin = 64;
-/** At most half of the slots are taken. */
+/** At most half of the slots are occupied, so that probes stay short. */
 const slotsMax = 2 * countedMax;
 const hashes = 2 ** 32;
 
@@ -34,8 +34,8 @@ export class DistinctSample {
   }
 
   /**
-   * Counts ids first .. end-1 by their hashes of 32 bits, or hashes that are there already: all of
-   * them as good as random.
+   * Counts ids first .. end-1 by their 32-bit hashes. With `areHashes`, `ids` already holds
+   * uniformly distributed hashes.
    */
   add(ids: Int32Array, first: number, end: number, areHashes: boolean): void {
     for (let at = first; at < end; ) {
@@ -45,8 +45,8 @@ export class DistinctSample {
   }
 
   /**
-   * The number of distinct ids, a whole number. `canCollide`: different ids may have one hash; else
-   * the hash is a permutation.
+   * The number of distinct ids, an integer. `canCollide`: different ids may share a hash, which the
+   * estimate corrects for; otherwise the hash is a permutation.
    */
   distinct(canCollide: boolean): number {
     const seen = this.#of.counted * (this.#of.sampled + 1);
@@ -55,7 +55,7 @@ export class DistinctSample {
       : seen;
   }
 
-  /** Distinct ids by how often each occurs (`reuseBins`). */
+  /** Histogram of the distinct ids by number of occurrences (`reuseBins`). */
   reuse(): number[] {
     const bins = new Array<number>(reuseBins).fill(0);
     const { slots, sampled } = this.#of;
@@ -68,7 +68,7 @@ export class DistinctSample {
     return bins;
   }
 
-  /** Doubles the slots, or, where they are as many as may be, halves the sample. */
+  /** Doubles the slots, or halves the sample once there are `slotsMax` slots. */
   #makeRoom(): void {
     const of = this.#of;
     const { slots } = of;

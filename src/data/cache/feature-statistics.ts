@@ -1,73 +1,76 @@
-// What is counted of each categorical feature while its cache is written: how many ids a sample
-// has, how many there are at all, and how often the same id returns. The planner takes these
-// counts instead of guesses. They take a bounded time and memory, however long the data is.
+// Statistics of each categorical feature, collected while the cache is written: ids per sample,
+// distinct ids, and how often an id recurs. The planner uses them instead of guesses. Memory, and
+// time per sample, do not grow with the data.
 
 import { mix64Low } from "../murmur-hash.ts";
 import type { Sample } from "../sample.ts";
 import { DistinctSample } from "./distinct-sample.ts";
 import { idCounter } from "./id-counts.ts";
 
-/** Samples of the window in which the reuse of ids is counted: the first of the data. */
+/** Number of samples, from the start of the data, in which the reuse of ids is counted. */
 export const windowSamplesMax = 65_536;
 
-/** One feature's counts over a data set. Plain data, kept in the cache's description. */
+/** One feature's statistics over a data set. Plain data, stored in the cache's description. */
 export interface FeatureStatistics {
-  /** Ids of all bags, exact. */
+  /** Total ids of all bags, exact. */
   readonly idsSum: number;
   /** Mean ids of a bag: the pooling factor. */
   readonly idsMean: number;
   /** Longest bag. */
   readonly idsMax: number;
-  /** Distinct ids: exact up to 2,048, of more estimated to 3 % (standard error). */
+  /** Distinct ids: exact up to 2,048, above that an estimate with 3 % standard error. */
   readonly distinctIds: number;
   /**
-   * Shares of the ids in 64 even runs of the table's rows, from the first row on, exact; left out:
-   * unknown, as ids have 64 bits, or an older release counted.
+   * Fractions of the ids that fall into each of 64 equal ranges of the table's rows, in row order,
+   * exact. Left out if unknown: ids of 64 bits, or a cache of an older release.
    */
   readonly idShares?: readonly number[];
-  /** The first samples, and how often ids return in them. */
+  /** Reuse of ids within the first samples. */
   readonly window: {
     readonly samples: number;
     /** Ids of these samples, repeated ones included. */
     readonly ids: number;
     /**
-     * Distinct ids by how often each occurs: once, twice, 3–4, 5–8, …, 16,385–32,768 times, more
-     * often. As exact as `distinctIds`.
+     * Histogram of the distinct ids by number of occurrences: once, twice, 3–4, 5–8, …,
+     * 16,385–32,768, more. As exact as `distinctIds`.
      */
     readonly reuse: readonly number[];
   };
 }
 
-/** As many as a table has row blocks at most. */
+/** Number of row ranges: the most row blocks that a table can have. */
 const rowRuns = 64;
 const noRuns = new Float64Array(0);
 
-/** Ids of a feature that are counted at once: one after the other they find its counts nearby. */
+/**
+ * Ids of one feature that are counted together, while the core's cache holds the feature's
+ * counters.
+ */
 const pendingMax = 1024;
-/** Records whose ids are taken feature after feature, while a core's cache has them. */
+/** Records whose ids are collected feature by feature, few enough to stay in the core's cache. */
 const recordsTogether = 128;
 
-/** Counts one cache's features, sample by sample. */
+/** Collects the statistics of a cache's features, sample by sample. */
 export class StatisticsCollector {
   readonly #counter = idCounter();
   readonly #wide: readonly boolean[];
   readonly #sums: Float64Array;
   readonly #idsMax: Uint16Array;
   readonly #distinct: readonly DistinctSample[];
-  /** (features, pendingMax): ids that are not counted yet; `highs`: empty where none is wide. */
+  /** (features, pendingMax): ids not yet counted. `#highs` is empty if no feature is wide. */
   readonly #lows: Int32Array;
   readonly #highs: Int32Array;
   readonly #pending: Uint16Array;
-  /** (pendingMax): hashes of the ids that are counted at once. */
+  /** (pendingMax): hashes of the wide ids that are counted together. */
   readonly #hashes = new Int32Array(pendingMax);
-  /** Rows of a run of each feature's table; 0: unknown. */
+  /** Rows per row range of each feature's table; 0 if unknown. */
   readonly #runRows: readonly number[];
-  /** By feature, (rowRuns): ids in each run. */
+  /** By feature, (rowRuns): ids in each row range. */
   readonly #inRuns: readonly Float64Array[];
   #windows: FeatureStatistics["window"][] = [];
   #samples = 0;
 
-  /** `wide`: whether the ids of each feature have 64 bits; `rows`: of each feature's table. */
+  /** `wide`: whether the ids of each feature have 64 bits; `rows`: rows of each feature's table. */
   constructor(wide: readonly boolean[], rows: readonly number[] = []) {
     this.#wide = wide;
     this.#sums = new Float64Array(wide.length);
@@ -86,7 +89,7 @@ export class StatisticsCollector {
   }
 
   add({ lengths, ids, highs }: Pick<Sample, "lengths" | "ids" | "highs">): void {
-    // Looked up once: a sample may have thousands of ids.
+    // Private fields are looked up once, because a sample may have thousands of ids.
     const [sums, idsMax, waiting, lows] = [this.#sums, this.#idsMax, this.#pending, this.#lows];
     let end = 0;
     for (let feature = 0; feature < lengths.length; feature++) {
@@ -112,8 +115,8 @@ export class StatisticsCollector {
   }
 
   /**
-   * As `add`, of `count` samples that have one id of 32 bits in each feature: records of `width`
-   * words from word `first` on, whose last words are the ids.
+   * As `add`, for `count` samples with exactly one 32-bit id per feature: records of `width` words
+   * from word `first` on, which end in their ids.
    */
   addRecords(words: Int32Array, first: number, count: number, width: number): void {
     for (let done = 0; done < count; ) {
@@ -146,7 +149,7 @@ export class StatisticsCollector {
     }
   }
 
-  /** The counts of all samples, by feature. */
+  /** Completes the statistics, by feature. */
   finish(): FeatureStatistics[] {
     if (this.#samples < windowSamplesMax) this.#endWindow();
     this.#countAll();
@@ -163,7 +166,10 @@ export class StatisticsCollector {
     });
   }
 
-  /** Ids beyond the table's rows (of the policies clamp and hash) count nowhere. */
+  /**
+   * Fractions of the ids by row range. Ids beyond the table's rows (policies clamp and hash) are
+   * not counted.
+   */
   #sharesOf(feature: number): Pick<FeatureStatistics, "idShares"> {
     const counts = this.#inRuns[feature] ?? noRuns;
     const all = counts.reduce((sum, ids) => sum + ids, 0);

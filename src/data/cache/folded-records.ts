@@ -1,49 +1,49 @@
-// Records in which a bag that is the same as that of the sample before, in the same block, is one
-// word: how far back it lies in full (cache-format.ts has the format). Samples of one session
-// repeat most of their bags, so that their blocks are as much smaller: on the disk, in memory and
-// on the way from a preprocessing worker to a reader (RecD: Zhao et al., MLSys 2023, section 4.2).
-// What is distinct within a slice of a batch is found anew, in sessions/ikjt.ts. The addon folds
-// faster (native/ingest/folded-records.h), and the same.
+// Folded records: a bag that equals the bag of the sample before it in the same block is stored as
+// one word, the distance back to the full bag (cache-format.ts has the format). Samples of one
+// session repeat most of their bags, so their blocks become much smaller on disk, in memory and on
+// the way from a preprocessing worker to a reader (RecD: Zhao et al., MLSys 2023, section 4.2).
+// Distinct bags within a slice of a batch are found separately, in sessions/ikjt.ts. The addon
+// folds identically and faster (native/ingest/folded-records.h).
 
 import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../ports/addon.ts";
 import { type BlockShape, sampleHeadWords } from "./cache-format.ts";
 
-/** The words of a record, whose lengths lie at the end of its head. */
+/** Layout of a record. The bag lengths are the last words of its head. */
 export interface RecordLayout {
   readonly headWords: number;
   readonly features: number;
-  /** (features): 1: ids have upper halves, 2: weights, 3: both. */
+  /** (features): 0: ids of 32 bits alone, 1: with upper halves, 2: with weights, 3: with both. */
   readonly kinds: Uint8Array;
 }
 
-/** A block's memory while it is filled. */
+/** Memory of a block that is being filled. */
 export interface OpenBlock {
   words: Int32Array;
   /**
-   * (3, features): of each feature, the word at which the bag of the last record lies in full, or
-   * -1; its ids; and whether the bag of the record that is being folded repeats it.
+   * (3, features): for each feature, the word where the full bag of the last record starts, or -1;
+   * its number of ids; and whether the record being folded repeats that bag.
    */
   readonly last: Int32Array;
 }
 
-/** Records that are not folded, side by side. */
+/** Unfolded records, back to back. */
 export interface WholeRecords {
   readonly words: Int32Array;
-  /** First word of each record, and the end of the last one. */
+  /** First word of each record, then the end of the last record. */
   readonly starts: Int32Array;
 }
 
 export interface Folder {
   /**
-   * Folds the record of words start .. end-1, behind which there is room for the words that tell
-   * which of its bags repeat. Returns its end; as `~end` where the record is folded now.
+   * Folds the record in words start .. end-1, in place. The block must have `repeatWords` free
+   * words after it. Returns its new end, as `~end` if the record was folded.
    */
   fold(block: OpenBlock, start: number, end: number): number;
   /**
-   * Appends `count` records, from record `first` on, behind word `used` of a block that has
-   * `samples` of them, with room as for `fold`, and folds them. Sets where they begin, in the first
-   * words of the block. Returns their end.
+   * Appends `count` records, from record `first` on, at word `used` of a block that holds `samples`
+   * records, and folds them; free words as for `fold`. Writes their starts into the first words of
+   * the block. Returns their end.
    */
   append(
     block: OpenBlock,
@@ -61,22 +61,22 @@ export function layoutOf(shape: BlockShape): RecordLayout {
   return { headWords: sampleHeadWords(shape), features: shape.features, kinds };
 }
 
-/** Words behind the head of a folded record that tell which bags repeat: a bit a feature. */
+/** Words after the head of a folded record that mark the repeated bags: one bit per feature. */
 export function repeatWords({ features }: Pick<RecordLayout, "features">): number {
   return Math.ceil(features / 32);
 }
 
-/** Words of each id of a feature. */
+/** Words per id of a feature. */
 export function wordsOfId(kind = 0): number {
   return 1 + (kind & 1) + (kind >> 1);
 }
 
-/** The ids of a bag of the record whose lengths begin at word `at`. */
+/** Number of ids in a bag of the record whose lengths begin at word `at`. */
 export function lengthAt(words: Int32Array, at: number, feature: number): number {
   return ((words[at + (feature >> 1)] ?? 0) >>> ((feature & 1) * 16)) & 0xffff;
 }
 
-/** The folder that defines what is folded. */
+/** The reference folder, in TypeScript, which defines the results. */
 export function plainFolder(layout: RecordLayout): Folder {
   const { headWords, features, kinds } = layout;
   const lengthWords = Math.ceil(features / 2);
@@ -142,7 +142,7 @@ function areSame(words: Int32Array, a: number, b: number, size: number): boolean
   return true;
 }
 
-/** The words of a folded record as it was before, whose head lies at `from`. */
+/** Length in words of the folded record at `from` once it is unfolded. */
 export function unfoldedWords(
   words: Int32Array,
   from: number,
@@ -154,7 +154,7 @@ export function unfoldedWords(
   return count;
 }
 
-/** Writes the record that was folded to the one at `from`, from word `at` of `out` on. */
+/** Unfolds the folded record at word `from` of `words` into `out`, from word `at` on. */
 export function unfold(
   out: Int32Array,
   at: number,
@@ -178,7 +178,7 @@ export function unfold(
   }
 }
 
-/** The fastest folder that there is: the addon's, where it is built. */
+/** The fastest available folder: the addon's if it is built, otherwise `plainFolder`. */
 export function folderOf(layout: RecordLayout, addon: Addon | undefined = loadAddon()): Folder {
   if (addon === undefined) return plainFolder(layout);
   const { foldRecord: fold, appendRecords: append } = addon;
@@ -186,7 +186,8 @@ export function folderOf(layout: RecordLayout, addon: Addon | undefined = loadAd
   const more = repeatWords(layout);
   return {
     fold({ words, last }, start, end) {
-      // The addon checks types alone: with wrong places it would touch other memory.
+      // The addon checks array types only: a wrong offset would make it touch memory outside the
+      // block.
       assert(start >= 0 && start + headWords <= end && end + more <= words.length, "a record");
       return wholeRecord(Number(fold(words, last, start, end, headWords, kinds)));
     },

@@ -1,26 +1,26 @@
 // The ranges of samples that a reader of a large cache holds in memory: the splits that it reads
-// from, and the next ones, which are read ahead. A range is read with one call of the disk, while
-// the reader's thread does other work; each of its blocks is checked when it is first used, unless
-// its reader has checked it.
+// from, and the next splits, which are prefetched. One asynchronous disk read fetches a range; the
+// checksum of a block is verified when it is first used, unless its `BlockReader` has verified it.
 //
 // Invariants
-//   H1. Memory is that of the ranges of the last call of `hold`, and of reads that it cut short.
-//   H2. A buffer is used again only when no read can still write to it.
+//   H1. Memory holds the ranges of the last call of `hold`, free buffers of dropped ranges, and
+//       reads in flight for dropped ranges.
+//   H2. A buffer is reused only when no read can still write to it.
 
 import { StoreFailedError, TrainingError } from "../../errors/errors.ts";
 import type { SampleRange } from "../dataset.ts";
 import { type BlockPlace, type BlockReader, checkBlock, startsOf } from "./blocks.ts";
 import { type BlockTable, blockSamples } from "./cache-format.ts";
 
-/** A range of blocks on its way to memory, or there. */
+/** A range of blocks that is in memory or being read. */
 interface Held {
   readonly firstBlock: number;
   readonly endBlock: number;
   readonly words: Int32Array;
   readonly bytes: Uint8Array;
-  /** By block: whether its checksum was compared. */
+  /** By block: whether its checksum was verified. */
   readonly isChecked: Uint8Array;
-  /** Resolves with the error of the read; it never rejects. */
+  /** Resolves with the error of the read, or undefined; never rejects. */
   readonly read: Promise<unknown>;
   isThere: boolean;
 }
@@ -30,7 +30,7 @@ export class HeldRanges {
   readonly #table: BlockTable;
   readonly #starts: Float64Array;
   #held = new Map<string, Held>();
-  /** The range of the last block: the next block is most often of the same. */
+  /** The range of the last block found: the next block is mostly in the same range. */
   #last: Held | undefined;
   readonly #free: ArrayBuffer[] = [];
 
@@ -59,7 +59,7 @@ export class HeldRanges {
       if (one === undefined || one.isThere) continue;
       const cause = await one.read;
       if (cause === undefined) continue;
-      this.#held.delete(key); // Asked for again, it is read again.
+      this.#held.delete(key); // The next `hold` of this range reads it again.
       if (cause instanceof TrainingError) throw cause;
       throw new StoreFailedError("read", this.#blocks.path, { cause });
     }
@@ -67,7 +67,8 @@ export class HeldRanges {
   }
 
   /**
-   * Points `place` at a block, if a range that is there has it. @throws DataCacheDamagedError
+   * Points `place` at a block and returns true if a range in memory contains the block. @throws
+   * DataCacheDamagedError
    */
   find(place: BlockPlace, block: number): boolean {
     const held = this.#rangeWith(block);
@@ -102,7 +103,7 @@ export class HeldRanges {
       ...{ firstBlock, endBlock, words, bytes, isChecked, isThere: false },
       read: this.#blocks.read(bytes, { first: firstBlock, end: endBlock }, 4 * from).then(
         (read) => {
-          bytes.fill(0, read); // What the file lacks fails the check of its block.
+          bytes.fill(0, read); // Missing bytes fail their block's checksum.
           if (this.#blocks.isChecked === true && read === bytes.length) isChecked.fill(1);
           held.isThere = true;
         },
@@ -115,7 +116,7 @@ export class HeldRanges {
   #memory(words: number): Int32Array {
     const fits = this.#free.findIndex(({ byteLength }) => byteLength >= 4 * words);
     const [found] = fits < 0 ? [] : this.#free.splice(fits, 1);
-    if (found === undefined) this.#free.length = 0; // Too small for the ranges of now.
+    if (found === undefined) this.#free.length = 0; // All are too small now.
     return new Int32Array(found ?? new ArrayBuffer(4 * words), 0, words);
   }
 

@@ -1,29 +1,30 @@
-// Counts ids of features: distinct ones by their hashes, and all in even runs of rows. The addon
-// counts faster (native/ingest/distinct.h), and the same.
+// Counts the ids of a feature: distinct ids by their hashes, and all ids by equal ranges of rows.
+// The addon counts identically and faster (native/ingest/distinct.h).
 
 import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../ports/addon.ts";
 import { mix32 } from "../murmur-hash.ts";
 
-/** A sample of distinct hashes, in slots that are found by open addressing with linear probing. */
+/** A sample of distinct hashes: a hash table with open addressing and linear probing. */
 export interface DistinctSlots {
   /** (slots, 2): a hash and its count; a free slot has the count 0. */
   slots: Int32Array;
-  /** The number of slots, a power of two, less one. */
+  /** Number of slots minus one; the number of slots is a power of two. */
   mask: number;
-  /** These bits are zero in every counted hash. */
+  /** Sampling mask: only hashes in which these bits are zero are counted. */
   sampled: number;
-  /** Distinct hashes. */
+  /** Number of distinct hashes in the slots. */
   counted: number;
 }
 
-/** A count stands still there. */
+/** A count saturates at this value. */
 export const timesMax = 2 ** 17;
 
 export interface IdCounter {
   /**
-   * Counts ids first .. end-1 by their hashes, or the hashes themselves. Returns the first one that
-   * is not counted: before it, more than half of the slots were taken.
+   * Counts ids first .. end-1 by their hashes; with `areHashes`, `ids` holds the hashes. Returns
+   * the index of the first id not counted: `end`, or earlier if more than half of the slots are
+   * occupied.
    */
   countDistinct(
     of: DistinctSlots,
@@ -32,11 +33,14 @@ export interface IdCounter {
     end: number,
     areHashes: boolean,
   ): number;
-  /** Counts ids first .. end-1 in the run that each is times `perRow`; others count nowhere. */
+  /**
+   * Counts each of the ids first .. end-1 in run `floor(id * perRow)`; ids beyond the runs are
+   * ignored.
+   */
   countRuns(runs: Float64Array, ids: Int32Array, first: number, end: number, perRow: number): void;
 }
 
-/** The counter that defines what is counted. */
+/** The reference counter, in TypeScript, which defines the results. */
 export const plainCounter: IdCounter = {
   countDistinct(of, ids, first, end, areHashes) {
     const { slots, mask, sampled } = of;
@@ -64,12 +68,12 @@ export const plainCounter: IdCounter = {
   },
 };
 
-/** The fastest counter that there is: the addon's, where it is built. */
+/** The fastest available counter: the addon's if it is built, otherwise `plainCounter`. */
 export function idCounter(addon: Addon | undefined = loadAddon()): IdCounter {
   if (addon === undefined) return plainCounter;
   const { countDistinct, countRuns } = addon;
   const counted = new Int32Array(1);
-  // The addon checks types alone: with a wrong length it would touch other memory.
+  // The addon checks array types only: a wrong length would make it touch memory outside them.
   return {
     countDistinct(of, ids, first, end, areHashes) {
       const { slots, mask, sampled } = of;
@@ -87,9 +91,9 @@ export function idCounter(addon: Addon | undefined = loadAddon()): IdCounter {
   };
 }
 
-/** The place of a hash, or of the free slot that it may take. */
+/** Index in `slots` of a hash, or of the free slot where it belongs. */
 export function slotOf(slots: Int32Array, mask: number, hash: number): number {
-  // The upper half decides the slot: the lower bits of a sampled hash are all zero.
+  // The upper half selects the slot, because the lower bits of a sampled hash are all zero.
   let slot = (hash >>> 16) & mask;
   while ((slots[2 * slot + 1] ?? 0) > 0 && slots[2 * slot] !== hash) slot = (slot + 1) & mask;
   return 2 * slot;

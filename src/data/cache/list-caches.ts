@@ -1,5 +1,5 @@
-// What lies in a cache directory, for people: of each cache its source, size and last use; and the
-// removal of some of them.
+// Lists the caches of a directory for the CLI, each with its sources, size and last use, and
+// removes the caches that the user chooses.
 
 import { statSync } from "node:fs";
 import { basename } from "node:path";
@@ -14,35 +14,35 @@ import { type CacheFile, cachesIn, inUseMs, leftoversIn } from "./cache-director
 import { readCacheMeta } from "./cache-facts.ts";
 import { onDisk, type SourceFile } from "./cache-format.ts";
 
-/** A source file of a cache, and whether it is still the one that the cache was made of. */
+/** A source file of a cache, and whether it has changed since the cache was built. */
 export interface CachedSource extends SourceFile {
   readonly state: "same" | "changed" | "gone";
 }
 
-/** A complete cache. */
+/** A complete cache, as `osiris cache ls` shows it. */
 export interface CacheRecord extends CacheFile {
   readonly name: string;
   /** Whether a run has used it within the last ten minutes. */
   readonly isInUse: boolean;
   readonly samples?: number;
-  /** Files that it was made of; none: generated data, or a version that did not note them. */
+  /** Its source files; empty for generated data, or if an older version did not record them. */
   readonly sources: readonly CachedSource[];
-  /** What is wrong with it; its next run makes it anew. */
+  /** Why it is unusable, if it is damaged; its next run builds it again. */
   readonly damage?: string;
 }
 
-/** What lies in a cache directory. */
+/** The content of a cache directory. */
 export interface CacheList {
   readonly directory: string;
-  /** Those that were used last come first. */
+  /** Most recently used first. */
   readonly caches: readonly CacheRecord[];
-  /** Unfinished caches whose writers are gone, and damaged ones that were set aside. */
+  /** Unfinished caches of dead writers, and damaged caches that were set aside. */
   readonly leftovers: readonly CacheFile[];
 }
 
 /**
- * Looks, and changes nothing. `nowMs`: milliseconds since 1970.
- * @throws InputUnusableError where the directory cannot be read
+ * Lists a cache directory, without changing it. `nowMs`: milliseconds since 1970.
+ * @throws InputUnusableError if the directory cannot be read
  */
 export function listCaches(directory: string, nowMs: number, disk: Disk = realDisk): CacheList {
   try {
@@ -73,24 +73,24 @@ function recordOf(file: CacheFile, disk: Disk, nowMs: number): CacheRecord {
 }
 
 function sourceNow(source: SourceFile): CachedSource {
-  if (isAddress(source.path)) return { ...source, state: "same" }; // Asked when it is read.
+  if (isAddress(source.path)) return { ...source, state: "same" }; // Checked when it is read.
   const now = statSync(source.path, { throwIfNoEntry: false });
   if (now === undefined) return { ...source, state: "gone" };
   const isSame = now.size === source.bytes && now.mtimeMs === source.modifiedMs;
   return { ...source, state: isSame ? "same" : "changed" };
 }
 
-/** Which caches to remove: by name or its beginning, by age, or all. Caches in use stay. */
+/** Which caches to remove: by name or prefix, by age, or all. Caches in use are kept. */
 export interface CacheChoice {
-  /** Only say which. */
+  /** Only report what would be removed. */
   readonly dryRun?: boolean | undefined;
   readonly names?: readonly string[] | undefined;
-  /** Those that no run has used for so long. */
+  /** Caches that no run has used for at least this time. */
   readonly unusedMs?: number | undefined;
   readonly all?: boolean | undefined;
 }
 
-/** What `removeCaches` removes, and what it leaves because a run uses it. */
+/** Caches that `removeCaches` removed, and those that it kept because a run uses them. */
 export interface CacheRemoval {
   readonly removed: readonly CacheFile[];
   readonly inUse: readonly CacheFile[];
@@ -98,9 +98,9 @@ export interface CacheRemoval {
 }
 
 /**
- * Removes caches of a list that was made just now, and the leftovers.
- * @throws InvalidOptionError where a name is none, or of several caches, or nothing is chosen
- * @throws StoreFailedError where the disk refuses
+ * Removes the chosen caches of a fresh list, and all leftovers.
+ * @throws InvalidOptionError if a name matches no cache or several, or nothing is chosen
+ * @throws StoreFailedError if the disk fails
  */
 export function removeCaches(
   { caches, leftovers, directory }: CacheList,

@@ -1,9 +1,9 @@
-// What options of data must agree about, and what some of them become once they were checked.
+// Cross-checks between options of `data`, and conversions of checked options.
 
 import type { z } from "zod";
 import { type FeatureSection, featureProblems } from "../transforms/features.ts";
 
-/** Where caches lie, where a job does not say. */
+/** Default directory of caches. */
 export const cacheDirectory = ".osiris/cache";
 
 /** Both spellings of `epochs`, as a user may have written them. */
@@ -18,13 +18,13 @@ export function refuseTwoSpellings({ epochs, passes }: Spellings, context: z.Ref
   context.addIssue({ code: "custom", path: ["passes"], message, input: passes });
 }
 
-/** The section with `cache: none` as what it means: a stream, and its index at the usual place. */
+/** Resolves `cache: none` to its meaning: a stream, with its index in the default directory. */
 export function withStream<Section extends { readonly cache: string }>(section: Section): Section {
   if (section.cache !== "none") return section;
   return { ...section, cache: cacheDirectory, streamed: true };
 }
 
-/** Any sample may follow any other only where all of them lie in a cache. */
+/** A global order needs a cache, which gives random access to all samples. */
 export function refuseGlobalStream(
   {
     streamed,
@@ -37,7 +37,7 @@ export function refuseGlobalStream(
   context.addIssue({ code: "custom", path: ["order"], message, input: order });
 }
 
-/** Generated samples have splits of a size only where they are streamed. */
+/** `splitSamples` of generated data requires streaming. */
 export function refuseSplits(
   {
     streamed,
@@ -50,7 +50,7 @@ export function refuseSplits(
   context.addIssue({ code: "custom", path: ["splitSamples"], message, input: splitSamples });
 }
 
-/** Only what has an index of its own can be read again without a cache. */
+/** `cache: none` requires a format with an index: without one, a sample cannot be found again. */
 export function refuseNoCache(
   { cache }: { readonly cache: string },
   context: z.RefinementCtx,
@@ -61,7 +61,7 @@ export function refuseNoCache(
   context.addIssue({ code: "custom", path: ["cache"], message, input: cache });
 }
 
-/** What of the features does not fit to the transforms that make them. */
+/** Refuses features that do not match the transforms that make them. */
 export function refuseWrongFeatures(section: FeatureSection, context: z.RefinementCtx): void {
   for (const { path, error, input } of featureProblems(section)) {
     context.addIssue({ code: "custom", path, message: error, input });

@@ -1,19 +1,18 @@
-// The pieces of a cache: the runs of samples that lie in one row group of a file. A reader of
-// samples without a cache makes them piece by piece, and the split order goes through them as its
-// splits.
+// The pieces of a cache: runs of samples of one row group, rounded to whole blocks. A streaming
+// reader encodes samples piece by piece, and the split order uses pieces as its splits.
 //
 //   row groups   |------- 70 -------|----- 50 -----|
-//   blocks       |  32  |  32  |  32  |  32  |     a piece begins with a block: no block is made
-//   pieces       |---------- 96 ------|---- 24 ---|   with two pieces
+//   blocks       |  32  |  32  |  32  |  32  |     pieces start at blocks, so no block
+//   pieces       |---------- 96 ------|---- 24 ---|   belongs to two pieces
 
 import { startsOf } from "./blocks.ts";
 import type { BlockTable, CacheMeta } from "./cache-format.ts";
 import { blockSamples } from "./cache-format.ts";
 
-/** Pieces of one data set: their starts stand in every manifest. */
+/** Most pieces of a data set. Every manifest stores their starts, so short pieces are merged. */
 const piecesMax = 16_384;
 
-/** The first sample of each piece, and the end; undefined: the samples lie in no row groups. */
+/** First sample of each piece, then the end; undefined if the sources have no row groups. */
 export function pieceStartsOf({
   pieces,
   samples,
@@ -30,7 +29,7 @@ export function pieceStartsOf({
   return Uint32Array.from([...starts, samples]);
 }
 
-/** Bytes of each piece in memory. */
+/** Size of each piece in memory, in bytes. */
 export function pieceBytesOf(starts: Uint32Array, table: BlockTable): Float64Array {
   const blocks = startsOf(table);
   const byteAt = (sample: number) => 4 * (blocks[Math.ceil(sample / blockSamples)] ?? 0);

@@ -1,5 +1,5 @@
-// Makes the binary cache of the job's data, once: from text through the decoder, or from generated
-// samples.
+// Builds the binary cache of the job's data, unless it exists: from files through a decoder, or
+// from generated samples.
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -37,22 +37,22 @@ import { type CacheProgress, type CacheShape, CacheWriter } from "./cache-writer
 /** A complete cache: its file and its description. */
 export interface CacheReport extends CacheMeta {
   readonly path: string;
-  /** Why a cache that was there is made anew; undefined: nothing was wrong with it. */
+  /** Why an existing cache was built again; undefined if it was not damaged. */
   readonly remade?: string | undefined;
 }
 
 type OnProgress = (progress: CacheProgress) => void;
 
 /**
- * The cache of this data for these tables, which exists already or is made now. Its name is a
- * function of the files (path, size, time of change), the options that decide its content, the
- * tables, and `key`, the column that splits the data. Generating blocks the thread; reading text
- * awaits its files.
- * @throws InvalidOptionError where columns and tables do not match
- * @throws InputUnusableError where a file cannot be read, or has no good line
- * @throws DataRejectedError where too many lines are bad
- * @throws DiskRefusedError where the directory refuses files, or the disk is full
- * @throws StoreFailedError where the disk fails
+ * Returns the cache of this data for these tables, and builds it if it does not exist. Its name is
+ * a hash of the files (path, size, modification time), the options that determine its content, the
+ * tables, and `key`, the column that splits the data. Generating samples blocks the thread; reading
+ * files is asynchronous.
+ * @throws InvalidOptionError if columns and tables do not match
+ * @throws InputUnusableError if a file cannot be read, or has no good line
+ * @throws DataRejectedError if too many lines are bad
+ * @throws DiskRefusedError if the directory refuses files, or the disk is full
+ * @throws StoreFailedError if the disk fails
  */
 export async function prepareCache(
   options: ResolvedDataOptions,
@@ -69,7 +69,7 @@ export async function prepareCache(
   };
   const present = presentCache(path, disk);
   if (present.meta !== undefined) {
-    check(present.meta); // The job that made it may have allowed more bad lines.
+    check(present.meta); // The job that built it may have allowed more bad lines.
     tidyBeside(path, options.cacheBytesMax, disk);
     return { path, ...present.meta };
   }
@@ -102,7 +102,7 @@ export async function prepareCache(
   return { path, ...meta, ...(present.damage === undefined ? {} : { remade: present.damage }) };
 }
 
-/** @throws InvalidOptionError where a cache alone has more bytes than those of its directory may */
+/** @throws InvalidOptionError if this cache alone exceeds the limit of the directory */
 function checkBytes({ cache, cacheBytesMax = Infinity }: ResolvedDataOptions, bytes: number): void {
   if (bytes <= cacheBytesMax) return;
   const message =
@@ -112,9 +112,9 @@ function checkBytes({ cache, cacheBytesMax = Infinity }: ResolvedDataOptions, by
 }
 
 /**
- * The cache of this data for these tables, where it has been made; undefined: it has not, it is
- * damaged, or a file of the data cannot be read. Looks, and changes nothing.
- * @throws StoreFailedError where the disk fails
+ * Returns the cache of this data for these tables without building it. Undefined if it does not
+ * exist or is damaged, or if a file of the data is remote or cannot be read.
+ * @throws StoreFailedError if the disk fails
  */
 export function findCache(
   options: ResolvedDataOptions,
@@ -124,7 +124,7 @@ export function findCache(
 ): CacheReport | undefined {
   try {
     const paths = pathsOf(options);
-    if (paths.some(isAddress)) return undefined; // Their servers would have to be asked.
+    if (paths.some(isAddress)) return undefined; // Their facts need a request.
     const path = pathOf(options, tables, key, paths.map(factsOnDisk));
     const { meta } = presentCache(path, disk);
     return meta === undefined ? undefined : { path, ...meta };
@@ -145,7 +145,7 @@ function pathOf(
   return join(options.cache, name);
 }
 
-/** Makes what the cache lies in. @throws DiskRefusedError */
+/** Creates the directory or file of a cache with `work`. @throws DiskRefusedError */
 function making<Result>(directory: string, work: () => Result): Result {
   try {
     return onDisk("make", directory, work);
@@ -158,7 +158,9 @@ function making<Result>(directory: string, work: () => Result): Result {
   }
 }
 
-/** The error of a disk that is full before the cache is whole; undefined for any other error. */
+/**
+ * The error to report if the disk is full before the cache is complete; undefined for other errors.
+ */
 function noRoomFor(
   directory: string,
   bytes: number,
@@ -176,7 +178,8 @@ function noRoomFor(
 }
 
 /**
- * An unused temporary name: this writer may be building another cache, or have left a file behind.
+ * An unused temporary name. This writer may have a build of the same cache in progress, or have
+ * left a file of an earlier one.
  */
 function freeName(path: string, disk: Disk): string {
   for (let build = 0; ; build++) {
@@ -185,7 +188,7 @@ function freeName(path: string, disk: Disk): string {
   }
 }
 
-/** The source of the cache's name: everything that decides its content. */
+/** The hash in the cache's name, over everything that determines its content. */
 function cacheKey(
   options: ResolvedDataOptions,
   tables: readonly TableShape[],
@@ -197,7 +200,7 @@ function cacheKey(
   const { cache: _cache, cacheBytesMax: _bytes, ...content } = { ...rest, streamed: undefined };
   const isText = options.kind !== "synthetic";
   const files = facts.map(({ path, bytes, version }) => [path, bytes, version]);
-  // What signs a request is no part of the data.
+  // Signatures in an address are no part of the data's identity.
   const own = isText ? { paths: options.paths.map(shownPath) } : {};
   const shapes = tables.map(({ name, column, table, rows, idBits = 32, ids }) => {
     const shape = [name, rows, idBits, isText && idBits === 32 ? ids : undefined];
@@ -210,7 +213,9 @@ function cacheKey(
   return createHash("sha256").update(text).digest("hex").slice(0, 24);
 }
 
-/** The transforms, with the contents of their vocabularies; nothing where there are none. */
+/**
+ * The identity of the transforms, including the contents of vocabularies; empty without transforms.
+ */
 function made(options: ResolvedDataOptions): { readonly transforms?: object } {
   const transforms = transformsOf(options);
   return transforms === undefined
@@ -218,14 +223,14 @@ function made(options: ResolvedDataOptions): { readonly transforms?: object } {
     : { transforms: transformsIdentity(withVocabularies(transforms)) };
 }
 
-/** Options of text that decide which data is refused, and no sample. */
+/** Options that decide whether data are refused, without changing any sample. */
 const undeciding = { rejectedMax: undefined, labelAsFeature: undefined };
 
 function pathsOf(options: ResolvedDataOptions): readonly string[] {
   return options.kind === "synthetic" ? [] : options.paths;
 }
 
-/** An existing cache; or why it cannot be used, where it is damaged. */
+/** The description of an existing cache, or the damage that makes it unusable. */
 function presentCache(path: string, disk: Disk): { meta?: CacheMeta; damage?: string } {
   if (!disk.exists(path)) {
     const isSetAside = disk.exists(setAsideNameOf(path));
@@ -258,13 +263,13 @@ async function fill(
     key,
   );
   const sources = facts.map(({ path, bytes, version }, i) => {
-    const modifiedMs = typeof version === "number" ? version : 0; // A server says otherwise.
+    const modifiedMs = typeof version === "number" ? version : 0; // A server gives a tag instead.
     return { path, bytes, modifiedMs, sha256: hashes[i], samples: counts[i] };
   });
   return writer.finish({ ...meta, sources }, keys);
 }
 
-/** The shape of the samples of data. */
+/** The shape of the samples that these options and tables produce. */
 export function cacheShapeOf(
   options: ResolvedDataOptions,
   tables: readonly TableShape[],
@@ -275,7 +280,9 @@ export function cacheShapeOf(
   return { ...shape, targets: targetsOf(options), numeric: areNumeric(options) };
 }
 
-/** Appends all good samples of the files to a cache; returns what `CacheWriter.finish` is told. */
+/**
+ * Appends all good samples of the files to a cache. Returns the arguments of `CacheWriter.finish`.
+ */
 export async function writeFiles(
   writer: CacheWriter,
   options: ResolvedFileOptions,
@@ -285,7 +292,7 @@ export async function writeFiles(
   key: KeyColumn | undefined,
 ) {
   if (!isTable(options)) return writeText(writer, options, tables, onProgress, facts, key);
-  // Nothing that reads text needs its packages.
+  // Imported on demand: text data do not need the packages of columnar formats.
   const { writeTables } = await import("../tables/table-samples.ts");
   return writeTables(writer, options, tables, onProgress, facts, key);
 }

@@ -1,7 +1,7 @@
-// The texts of a column beside the samples of an evaluation, by which it is cut into slices. The
-// files are read once more, by the rules by which they become samples, so that the texts and the
-// samples of a cache have one order: bad lines have none of both. Memory: 12 bytes a sample, and
-// the first `sliceTextsMax` texts.
+// The values of a column for the samples of an evaluation, which is then reported by slices of
+// equal value. The files are read again by the rules that made the samples, so that values and
+// samples have the same order; a bad line has neither. Memory: 12 bytes per sample, and the first
+// `sliceTextsMax` texts.
 
 import { InvalidOptionError } from "../../errors/errors.ts";
 import type { DiskFile } from "../../ports/disk.ts";
@@ -12,20 +12,22 @@ import { decodeText, named } from "../text/faults.ts";
 import { CacheWriter } from "./cache-writer.ts";
 import { cacheShapeOf, writeFiles } from "./prepare-cache.ts";
 
-/** The values of a column. */
+/** The values of a slice column, by sample. */
 export interface SliceValues {
   readonly column: string;
-  /** (samples): the place of each sample's value in `texts`; `texts.length`: it has no name. */
+  /**
+   * (samples): index of each sample's value in `texts`; `texts.length` if the value is not in it.
+   */
   readonly places: Uint32Array;
-  /** The values that have a name, in the order of the data; null: a missing value. */
+  /** The named values, in order of first occurrence; null stands for a missing value. */
   readonly texts: readonly (string | null)[];
 }
 
 /**
- * The values of a column of the files for each of their `samples` samples. `keptBy`: the column
- * that splits the data, whose bad lines are no samples.
- * @throws InvalidOptionError where the files have no such column, its values cannot be told, or
- * data are generated
+ * Reads the value of a column for each of the `samples` samples. `keptBy`: the column that splits
+ * the data; lines in which it is bad are not samples.
+ * @throws InvalidOptionError if the files lack the column, their good lines do not match the
+ * samples, or the data are generated
  */
 export async function readSliceValues(
   options: ResolvedDataOptions,
@@ -67,7 +69,10 @@ async function keysOf(
   return keys ?? { values: new Float64Array(0), texts: [] };
 }
 
-/** The writer of an index writes nothing before it is finished, and this one never is. */
+/**
+ * A file that is never written: an index writer writes only when it is finished, and this one never
+ * is.
+ */
 const nowhere: DiskFile = {
   path: "slices",
   write() {},

@@ -1,6 +1,6 @@
-// Appends ids of columns to bags: integers and texts, hashed or as they are, with 32 or 64 bits.
-// The rows of ids of 32 bits are found for a whole column at once, those of a dictionary once for
-// each of its entries.
+// Appends the ids of columns to bags: integers and texts, hashed or unchanged, of 32 or 64 bits.
+// The table rows of 32-bit ids are computed for a whole column at once; a dictionary's rows once
+// per entry of the dictionary.
 
 import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../ports/addon.ts";
@@ -12,7 +12,7 @@ import type { Column, IdColumn, TextColumn } from "./column.ts";
 import { type HashIds, idHasher, textOfId } from "./hashed-ids.ts";
 import type { CategoricalField } from "./named-columns.ts";
 
-/** Appends entry `at` of a column to a feature's bag. Returns its fault, if it has one. */
+/** Appends entry `at` of a column to a feature's bag. Returns the entry's fault, if any. */
 export type FillEntry = (sample: Sample, at: number, weight: number) => Fault | undefined;
 
 /** A column of entries. */
@@ -20,21 +20,26 @@ export type BagColumn = Exclude<Column, { form: "numbers" }>;
 
 /** Reads the entries of a feature's columns. */
 export interface BagReader {
-  /** What fills the entries of a column, valid until the next column. */
+  /** Returns the filler for a column, valid until the next column. */
   fillOf(column: BagColumn): FillEntry;
-  /** The rows of a column, valid until the next column. Undefined where ids have 64 bits. */
+  /**
+   * Returns the table rows of a column's entries, valid until the next column. Undefined for ids of
+   * 64 bits.
+   */
   readonly rowsOf: ((column: BagColumn) => EntryRows) | undefined;
 }
 
-/** The row of each entry of a column, of 32 bits; `textWay`: it goes the way of text. */
+/**
+ * The table row of each entry of a column, or `textWay` for an entry that must be decoded as text.
+ */
 export interface EntryRows {
-  /** (N): of each entry; or, where there are codes, of each code. */
+  /** (N): row of each entry; with `codes`, row of each code instead. */
   readonly rows: Int32Array;
   /** (N): the code of each entry. */
   readonly codes?: Int32Array | undefined;
 }
 
-/** Instead of a row. Rows of tables are not negative. */
+/** Marks an entry that takes the text path. Table rows are never negative. */
 export const textWay = -1;
 
 /** The reader of a feature's entries. */
@@ -70,12 +75,12 @@ export function bagReader(field: CategoricalField, feature: number): BagReader {
   return { fillOf, rowsOf };
 }
 
-/** Whether the values of a column are counted, as the way of text does. */
+/** Whether the values of the field are being counted; only the text path counts them. */
 function isWatched({ watch }: CategoricalField): boolean {
   return watch?.isOpen === true;
 }
 
-/** The way of text, of any entry. A text without characters is no entry. */
+/** The text path: decodes any entry as its text. An empty text is not an entry. */
 function byText(field: CategoricalField, feature: number): (column: BagColumn) => FillEntry {
   return (column) => (sample, at, weight) => {
     const isIds = column.form === "ids";
@@ -84,7 +89,7 @@ function byText(field: CategoricalField, feature: number): (column: BagColumn) =
   };
 }
 
-/** Ids of 64 bits as they are. */
+/** Appends 64-bit ids unchanged; `slowly` handles offsets and ids out of range. */
 function wideEntry(
   column: BagColumn,
   slowly: FillEntry,
@@ -102,7 +107,7 @@ function wideEntry(
   };
 }
 
-/** The rows of ids that lie in the table as they are: by the addon, where it is built. */
+/** Finds the rows of unhashed ids (id minus offset), with the addon if it is built. */
 export function plainRows(
   field: Pick<CategoricalField, "rows" | "offset">,
   addon: Addon | undefined = loadAddon(),
@@ -110,14 +115,14 @@ export function plainRows(
   if (addon === undefined) return plainRowsOf(field);
   return ({ ids, offsets }) => {
     const found = new Int32Array(offsets.at(-1) ?? 0);
-    // The addon checks types alone: with a wrong length it would read other memory.
+    // The addon checks array types only: a wrong length would make it read memory outside them.
     assert(ids.length >= found.length, "an id for each entry");
     addon.rowsOfIds(found, ids, field.offset, field.rows);
     return found;
   };
 }
 
-/** What defines these rows. */
+/** The reference implementation of `plainRows`, in TypeScript. */
 export function plainRowsOf({ rows, offset }: Pick<CategoricalField, "rows" | "offset">): HashIds {
   return ({ ids, offsets }) => {
     const halves = new Int32Array(ids.buffer, ids.byteOffset, 2 * ids.length);
@@ -131,7 +136,7 @@ export function plainRowsOf({ rows, offset }: Pick<CategoricalField, "rows" | "o
   };
 }
 
-/** Finds the rows of a dictionary's ids once: its column has their codes. */
+/** Computes the rows of a dictionary's ids once, for columns that hold codes. */
 function ofDictionary(rowsOf: HashIds): (column: IdColumn) => EntryRows {
   let known: BigInt64Array | undefined;
   let rows: Int32Array = new Int32Array(0);
@@ -148,7 +153,7 @@ function ofDictionary(rowsOf: HashIds): (column: IdColumn) => EntryRows {
   };
 }
 
-/** The rows of texts: hashed, each text of a dictionary once. Integers go the way of text. */
+/** The rows of texts. Each text of a dictionary is hashed once; unhashed ids take the text path. */
 function textRows({ ids, rows, seed }: CategoricalField): (column: TextColumn) => Int32Array {
   let known: readonly string[] | undefined;
   let found = new Int32Array(0); // 0: not hashed yet.

@@ -1,54 +1,54 @@
-// Rows as columns: the form in which columnar files are read and features are transformed. A column
-// is a few typed arrays; no row is an object. Readers make columns (Parquet, Arrow, JSON Lines,
-// records), transforms make columns of columns, and the row encoder makes samples of them.
+// Columnar batches: the form in which columnar files are read and features are transformed. A
+// column is a few typed arrays; no row is an object. Readers produce columns (Parquet, Arrow, JSON
+// Lines, records), transforms map columns to columns, and the row encoder turns them into samples.
 //
 // R = rows of a batch, N = entries of all lists of a column.
 //
-// What has no value is the same in every source: a number that is missing is NaN, a list or a text
-// that is missing has no entries, and `present` tells a missing list from an empty one.
+// Missing values are the same for every source: a missing number is NaN, a missing list or text has
+// no entries, and `present` distinguishes a missing list from an empty one.
 
-/** One number a row: dense features, labels, weights, points in time. */
+/** One number per row: dense features, labels, weights, points in time. */
 export interface NumberColumn {
   readonly form: "numbers";
-  /** (R): NaN where there is none. */
+  /** (R): NaN if missing. */
   readonly values: Float64Array;
   /** Whether they are points in time: seconds since 1970, UTC. @default false */
   readonly isTime?: boolean | undefined;
 }
 
-/** A list of ids a row, perhaps with a weight each. A single id is a list of one. */
+/** A list of ids per row, optionally with a weight per id. A single id is a list of one. */
 export interface IdColumn {
   readonly form: "ids";
   /** (R + 1): row r has the entries offsets[r] until offsets[r + 1]. The first is 0. */
   readonly offsets: Int32Array;
   /** (N): signed, all 64 bits. The buffer is read as pairs of 32-bit halves, too. */
   readonly ids: BigInt64Array;
-  /** The same ids by their places in a dictionary, where the file has them so. */
+  /** The same ids as codes of a dictionary, if the file encodes them so. */
   readonly coded?: CodedIds | undefined;
-  /** Whether the 64 bits of `ids` are numbers without a sign. @default false */
+  /** Whether the 64 bits of `ids` are unsigned integers. @default false */
   readonly isUnsigned?: boolean | undefined;
   /** (N): the weight of each id in its bag. @default none: weight 1 */
   readonly weights?: Float32Array | undefined;
-  /** (R): 0 where the row has no list at all. @default every row has one */
+  /** (R): 0 if the row's list is missing. @default every row has one */
   readonly present?: Uint8Array | undefined;
 }
 
-/** Ids of a dictionary. */
+/** Dictionary-encoded ids. */
 export interface CodedIds {
-  /** (N): which id of the dictionary. */
+  /** (N): index of each id in `dictionary`. */
   readonly codes: Int32Array;
-  /** The ids, some perhaps twice; it does not change. */
+  /** The ids, possibly with duplicates; never modified. */
   readonly dictionary: BigInt64Array;
 }
 
-/** A list of texts a row. A single text is a list of one. */
+/** A list of texts per row. A single text is a list of one. */
 export interface TextColumn {
   readonly form: "texts";
   /** (R + 1) */
   readonly offsets: Int32Array;
-  /** (N): which text of the dictionary. */
+  /** (N): index of each text in `dictionary`. */
   readonly codes: Int32Array;
-  /** Different texts, one character for each byte (latin1): hashes are over the bytes. */
+  /** Distinct texts, one character per byte (latin1), because hashes are computed over bytes. */
   readonly dictionary: readonly string[];
   /** (N) @default none: weight 1 */
   readonly weights?: Float32Array | undefined;
@@ -58,17 +58,17 @@ export interface TextColumn {
 
 export type Column = NumberColumn | IdColumn | TextColumn;
 
-/** The forms in which a reader is asked for a column. */
+/** The forms in which a column can be requested from a reader. */
 export type ColumnForm = Column["form"];
 
-/** Consecutive rows of one file. Its maker owns it; columns are valid until the next batch. */
+/** Consecutive rows of one file. The producer owns it; columns are valid until the next batch. */
 export interface RowBatch {
   readonly rows: number;
-  /** The file, as messages name it. */
+  /** Path of the file, for error messages. */
   readonly file: string;
-  /** Place of the first row among all rows of the file. */
+  /** Index of the first row in the file. */
   readonly firstRow: number;
-  /** Of a file with row groups, or record batches: which, from 0. */
+  /** Index of the row group or record batch, from 0, if the file has them. */
   readonly rowGroup?: number | undefined;
   readonly columns: ReadonlyMap<string, Column>;
 }

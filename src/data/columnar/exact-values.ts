@@ -1,11 +1,11 @@
-// Numbers and times without rounding, and how the cells of a column are compared with a value that
-// a job writes: in the column's own type. An integer of 64 bits, a decimal and a time in
-// nanoseconds have more digits than a float64; a float32 is compared with the bound as a float32.
+// Numbers and times without rounding, and the comparison of a column's cells with a bound of the
+// job in the column's own type. A 64-bit integer, a decimal and a time in nanoseconds have more
+// digits than a float64; a float32 is compared with the bound rounded to float32.
 //
 //   integer   a number or a bigint                  the bound: a fraction has its ceiling
 //   units     a decimal or a time as it is stored   the bound in these units: cents, nanoseconds
 //   float     a float of 16, 32 or 64 bits          the bound rounded to as many bits
-//   text      one character for each byte           as numbers or dates where both are, else bytes
+//   text      one character per byte                as numbers or dates if both are, else bytes
 
 import { dateIn, isNumber } from "../text/split-keys.ts";
 
@@ -16,15 +16,17 @@ export interface Exact {
   readonly scale: number;
 }
 
-/** A number or a date, in seconds since 1970, and which of the two it is. */
+/** A number, or a date in seconds since 1970. */
 export interface ExactMoment extends Exact {
   readonly form: "number" | "date";
 }
 
-/** Longest text of a number, and largest exponent: what is beyond them is no number of data. */
+/** Longest text and largest exponent of a number; anything beyond is not treated as a number. */
 const charactersMax = 1024;
 
-/** The number or the ISO date of a text, as `momentOf` tells them; undefined: it is neither. */
+/**
+ * Parses a text as a number or an ISO date, by the rules of `momentOf`; undefined if it is neither.
+ */
 export function exactOf(text: string): ExactMoment | undefined {
   const trimmed = text.trim();
   if (isNumber(trimmed)) {
@@ -42,7 +44,7 @@ function numberOf(text: string): Exact {
   const [mantissa = "", power = "0"] = text.toLowerCase().split("e");
   const [whole = "", fraction = ""] = mantissa.split(".");
   const exponent = Number(power);
-  // A finite number with such an exponent is 0, or as good as.
+  // A finite number with such an exponent is 0, or negligibly different from it.
   if (Math.abs(exponent) > charactersMax) return { digits: 0n, scale: 0 };
   const digits = BigInt(`${whole}${fraction}`.replace("+", ""));
   const scale = fraction.length - exponent;
@@ -65,7 +67,7 @@ export function compareExact(one: Exact, other: Exact): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** What the values of a column are, as far as comparing goes. */
+/** The type of a column's values, as far as comparisons need it. */
 export type ColumnType =
   | { readonly kind: "text" }
   /** Booleans are 0 and 1. */
@@ -73,7 +75,7 @@ export type ColumnType =
   | { readonly kind: "float"; readonly bits: number }
   | UnitType;
 
-/** A value is `units` * `each` / 10 ^ `scale`: a number, or seconds since 1970. */
+/** A stored integer u stands for u * `each` / 10 ^ `scale`: a number, or seconds since 1970. */
 interface UnitType {
   readonly kind: "units";
   readonly isTime: boolean;
@@ -81,27 +83,30 @@ interface UnitType {
   readonly scale: number;
 }
 
-/** How the cells of a column are read to be compared. */
+/** How the cells of a column are read for comparison. */
 export interface Compared {
   readonly type: ColumnType;
-  /** The form that has all of their bits; undefined: that in which they are read anyway has. */
+  /** The form to read that keeps all bits; undefined if the column's own form keeps them. */
   readonly raw?: "ids" | "texts" | undefined;
-  /** Of bytes as text: the integer that they are. */
+  /** Converts bytes, read as text, to the integer that they encode. */
   readonly unitsOf?: ((bytes: string) => bigint) | undefined;
 }
 
-/** Integers and booleans. Ids have 64 bits. */
+/** Integers and booleans. Integers of more than 32 bits are read as ids, which have 64 bits. */
 export function comparedIntegers(bits: number): Compared {
   return { type: { kind: "integer" }, ...(bits > 32 ? { raw: "ids" } : {}) };
 }
 
-/** Decimals and times. `divisor`: what units are divided by. `unitsOf`: where they are bytes. */
+/**
+ * Decimals and times. `divisor`: stored units per unit of value. `unitsOf`: for values stored as
+ * bytes.
+ */
 export function comparedUnits(
   isTime: boolean,
   divisor: number,
   unitsOf?: (bytes: string) => bigint,
 ): Compared {
-  // A day has more than one second.
+  // A divisor below 1 means units longer than a second, such as days.
   const [each, scale] = divisor < 1 ? [BigInt(Math.round(1 / divisor)), 0] : [1n, scaleOf(divisor)];
   const type = { kind: "units", isTime, each, scale } as const;
   return unitsOf === undefined ? { type, raw: "ids" } : { type, raw: "texts", unitsOf };
@@ -111,23 +116,28 @@ function scaleOf(divisor: number): number {
   return Math.round(Math.log10(divisor));
 }
 
-/** The integer of bytes from the highest to the lowest, in two's complement. */
+/** The integer of big-endian bytes in two's complement. */
 export function integerOf(bytes: string): bigint {
   if (bytes === "") return 0n;
   const hex = Buffer.from(bytes, "latin1").toString("hex");
   return BigInt.asIntN(8 * bytes.length, BigInt(`0x${hex}`));
 }
 
-/** A value of a column's type: of text, text; else a number or a bigint. */
+/** A cell: a text of a text column, otherwise a number or a bigint. */
 export type Cell = string | number | bigint;
 
-/** Where a bound lies among the cells of a column: at a cell, or right below it. */
+/**
+ * Position of a bound among the possible cells of a column: equal to a cell value (`isExact`), or
+ * between it and the next smaller one.
+ */
 export interface Point {
   readonly at: number | bigint;
   readonly isExact: boolean;
 }
 
-/** The point of a bound among numbers; undefined: they have no common order. */
+/**
+ * The position of a bound among numeric cells; undefined if the bound is not comparable with them.
+ */
 export function pointOf(
   type: Exclude<ColumnType, { kind: "text" }>,
   text: string,
@@ -151,7 +161,7 @@ function momentFor(type: ColumnType, text: string): { exact: Exact; text: string
   const exact = exactOf(text);
   const isTime = type.kind === "units" && type.isTime;
   if (exact !== undefined) return isTime || exact.form === "number" ? { exact, text } : undefined;
-  // A column of booleans has 0 and 1.
+  // Boolean cells are 0 and 1.
   const digits = isTime ? undefined : { true: 1n, false: 0n }[text];
   return digits === undefined ? undefined : { exact: { digits, scale: 0 }, text: String(digits) };
 }
@@ -162,7 +172,7 @@ export function comparePoint(cell: number | bigint, { at, isExact }: Point): num
   return isExact && !(cell > at) ? 0 : 1;
 }
 
-/** The nearest float of as many bits, half to even. */
+/** The nearest float of `bits` bits, ties to even. */
 function rounded(value: number, bits: number): number {
   if (bits === 64) return value;
   if (bits === 32) return Math.fround(value);

@@ -1,41 +1,41 @@
-// The rows of ids whose decimals are hashed, of a whole column at once. The addon hashes faster
-// (native/ingest/ids.h), and the same.
+// Computes the table rows of hashed integer ids for a whole column at once. An id's decimal text is
+// hashed. The addon hashes identically and faster (native/ingest/ids.h).
 
 import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../ports/addon.ts";
 import { mix32, murmurHash3 } from "../murmur-hash.ts";
 import type { IdColumn } from "./column.ts";
 
-/** The table that ids are hashed to: `seed` is its index. */
+/** The table that ids are hashed to. Its index is the `seed`. */
 export interface HashedTable {
   readonly seed: number;
   readonly rows: number;
 }
 
-/** (N): the row of each entry of a column. */
+/** Computes (N), the row of each entry of a column. */
 export type HashIds = (column: IdColumn) => Int32Array;
 
-/** The fastest hasher that there is: the addon's, where it is built. */
+/** The fastest available hasher: the addon's if it is built, otherwise `hasherOf`. */
 export function idHasher(table: HashedTable, addon: Addon | undefined = loadAddon()): HashIds {
   if (addon === undefined) return hasherOf(table);
   return ({ ids, offsets, isUnsigned = false }) => {
     const found = new Int32Array(offsets.at(-1) ?? 0);
-    // The addon checks types alone: with a wrong length it would read other memory.
+    // The addon checks array types only: a wrong length would make it read memory outside them.
     assert(ids.length >= found.length, "an id for each entry");
     addon.hashIds(found, ids, isUnsigned, table.seed, table.rows);
     return found;
   };
 }
 
-/** Ids that are remembered: a power of two. */
+/** Slots for cached ids: a power of two. */
 const knownMax = 4096;
 
 /**
- * The hasher that defines the rows. Ids that were hashed are remembered, as the popular ones come
- * again and again.
+ * The reference hasher, in TypeScript, which defines the rows. It caches the rows of recent ids,
+ * because popular ids recur often.
  */
 export function hasherOf({ seed, rows }: HashedTable): HashIds {
-  // Low half, high half, row, whether it has a sign: one line of a cache. Row 0: nothing is known.
+  // Per slot: low half, high half, row, whether the id is signed. Row 0 marks a free slot.
   const known = new Int32Array(4 * knownMax);
   return (column) => {
     const { ids, offsets, isUnsigned } = column;
@@ -58,7 +58,7 @@ export function hasherOf({ seed, rows }: HashedTable): HashIds {
   };
 }
 
-/** The decimals of an id. */
+/** The decimal text of an id. */
 export function textOfId({ ids, isUnsigned }: IdColumn, at: number): string {
   const id = ids[at] ?? 0n;
   return String(isUnsigned === true ? BigInt.asUintN(64, id) : id);

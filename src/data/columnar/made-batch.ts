@@ -1,5 +1,5 @@
-// A batch of columns with those that transforms make of it. A column that has not the form in which
-// a transform reads it goes the way of text: its values are read as those of a file of text.
+// A batch of columns together with the columns that transforms make of it. A column whose form a
+// transform does not read is converted by way of its text, as if it came from a text file.
 
 import type { Fault } from "../text/faults.ts";
 import { SourceColumns } from "../text/source-columns.ts";
@@ -10,21 +10,21 @@ import type { Column, RowBatch } from "./column.ts";
 import type { FieldColumns } from "./named-columns.ts";
 import { textsAt } from "./row-text.ts";
 
-/** The columns of a batch, and of the transforms. */
+/** The columns of a batch, including the outputs of the transforms. */
 export interface MadeBatch {
   readonly columns: { get(name: string): Column | undefined };
   /**
-   * A column that was made once for each run of equal rows: as `BatchColumns.bagsOf` has it.
-   * Undefined: the column is another one.
+   * A transformed column with one row per run of equal rows, as for `BatchColumns.bagsOf`;
+   * undefined for any other column.
    */
   runsOf(name: string): { readonly column: Column; readonly runs: Int32Array } | undefined;
-  /** Why a row has no features, by row. */
+  /** Faults of rows whose features could not be made, by row. */
   readonly faults: ReadonlyMap<number, Fault>;
-  /** (rows): 0 for rows that sampling drops; undefined: it drops none. */
+  /** (rows): 0 for rows that sampling drops; undefined if it drops none. */
   readonly kept: Uint8Array | undefined;
 }
 
-/** Runs the transforms on a batch of the file with this place among the files. */
+/** Runs the transforms on a batch. `place` is the index of the batch's file. */
 export function madeBatch(
   transforms: CompiledTransforms,
   { sources: fields = [] }: FieldColumns,
@@ -59,7 +59,7 @@ export function madeBatch(
   };
 }
 
-/** A column in the form in which a transform reads it. */
+/** Converts a column to the form in which a transform reads it. */
 function sourceOf(
   source: Source,
   column: Column,

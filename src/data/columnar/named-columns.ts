@@ -1,6 +1,6 @@
-// Which fields of a row are what, where a job names its columns: labels, weight and group, dense
-// and categorical features. Features are in the order of the model's tables; a categorical column
-// feeds the table with its own name, or the table that the options name.
+// Maps the columns that a job names to the fields of a row: labels, weight and group, dense and
+// categorical features. Categorical features are in the order of the model's tables; a column feeds
+// the table of its own name, or the table that the options name.
 
 import { nearestName } from "../../ports/nearest-name.ts";
 import { transformsOf } from "../data-kinds.ts";
@@ -15,17 +15,19 @@ import { planOf } from "../transforms/plan.ts";
 export interface DenseField {
   readonly field: number;
   readonly name: string;
-  /** The dense feature of its value; with `indicator`, the next one tells what is missing. */
+  /**
+   * Index of its dense feature; with `indicator`, the next feature is 1 if the value is missing.
+   */
   readonly at: number;
   readonly isInteger: boolean;
   readonly log: boolean;
-  /** What a missing value becomes; the mean is filled in later. */
+  /** Replacement of a missing value. The mean is filled in when a batch is read. */
   readonly missing: 0 | "mean" | "indicator" | "reject";
-  /** What text that is no number is. */
+  /** Handling of non-numeric text. */
   readonly unreadable: "missing" | "reject";
   /** Whether `12,5` is 12.5. @default false */
   readonly decimalComma?: boolean | undefined;
-  /** Whether a transform makes it: `field` then counts on behind the fields of the file. */
+  /** Whether a transform makes it. Such fields are numbered after the fields of the file. */
   readonly isMade?: boolean | undefined;
 }
 
@@ -33,7 +35,7 @@ export interface DenseField {
 export interface ValueTaker {
   /** Whether more values are counted. */
   readonly isOpen: boolean;
-  /** Takes a value of the sample that is being read, and the id that it became. */
+  /** Records a value of the current sample, and the id that it maps to. */
   take(value: string, id: number, high?: number): void;
 }
 
@@ -42,7 +44,7 @@ export interface CategoricalField {
   readonly field: number;
   readonly name: string;
   readonly rows: number;
-  /** Whether ids have 64 bits. Any id is then valid; the table's policy decides about its row. */
+  /** Whether ids have 64 bits. Any id is then valid; the table's policy maps it to a row. */
   readonly isWide: boolean;
   readonly ids: "hash" | "integer";
   /** Seed of hashed text: the index of the table. */
@@ -51,54 +53,56 @@ export interface CategoricalField {
   readonly beyond: "reject" | "clamp" | "hash";
   readonly offset: number;
   readonly separator: string | undefined;
-  /** Whether a row has a list of ids, perhaps with weights; undefined: it is text, or one id. */
+  /**
+   * Whether the column holds lists of ids, plain or weighted; undefined for text or a single id.
+   */
   readonly list?: "plain" | "weighted" | undefined;
-  /** The character between an id and its weight; undefined where ids have no weights. */
+  /** Character between an id and its weight; undefined if ids have no weights. */
   readonly weightSeparator: string | undefined;
   /** What a field without an id becomes: row 0, an empty bag, or a bad line. */
   readonly missing: "own" | "empty" | "reject";
-  /** As that of a dense field. */
+  /** As `DenseField.isMade`. */
   readonly isMade?: boolean | undefined;
-  /** Counts its values; undefined: nobody does. */
+  /** Counts its values; undefined if they are not counted. */
   readonly watch?: ValueTaker | undefined;
 }
 
-/** A field that is no feature. */
+/** The field of a weight or a group. */
 export interface TargetField {
   readonly field: number;
   readonly name: string;
 }
 
-/** Which fields of a row are what. */
+/** The roles of a row's fields. */
 export interface FieldColumns {
   /** The fields of the labels. */
   readonly labels: readonly number[];
-  /** Reads each of them. */
+  /** Reader of each label. */
   readonly readLabels: readonly LabelReader[];
-  /** Whether each is a number; left out: all are classes. */
+  /** Whether each label is numeric; left out, all are classes. */
   readonly numeric?: readonly boolean[] | undefined;
-  /** The field of the weight of a sample's loss; undefined: it has none. */
+  /** Field of the sample weight, if samples have one. */
   readonly weight?: TargetField | undefined;
-  /** The field of a sample's group; undefined: it has none. */
+  /** Field of the group, if samples have one. */
   readonly group?: TargetField | undefined;
   readonly dense: readonly DenseField[];
   /** In the order of the model's tables. */
   readonly categorical: readonly CategoricalField[];
-  /** The field that splits the data; undefined: none does. */
+  /** Field that splits the data, if any. */
   readonly key?: number | undefined;
-  /** The fields that transforms read, in the order of their plan; undefined: there are none. */
+  /** Fields that transforms read, in the order of their plan; undefined without transforms. */
   readonly sources?: readonly number[] | undefined;
 }
 
-/** The fields of a header, and which of the columns that the job names it lacks. */
+/** The fields of a header, and the problems with columns that the job names. */
 export interface NamedColumns {
   readonly columns: FieldColumns;
   readonly problems: readonly { readonly option: string; readonly message: string }[];
-  /** Columns that were looked for. */
+  /** Number of columns that the job names. */
   readonly asked: number;
 }
 
-/** The columns that the job names, in the file at `path` with this header. */
+/** Looks up the columns that the job names in the header of the file at `path`. */
 export function namedColumns(
   options: ResolvedColumnOptions,
   tables: readonly TableShape[],
@@ -158,7 +162,7 @@ export function namedColumns(
   return { columns, problems, asked };
 }
 
-/** The readers of the labels. */
+/** A reader for each label. */
 function readersOf(options: ResolvedColumnOptions): LabelReader[] {
   const ofClass = labelReader(options.positive);
   const [names, rules] = [labelsOf(options), whenMissing(options)];
@@ -170,7 +174,10 @@ function readersOf(options: ResolvedColumnOptions): LabelReader[] {
   });
 }
 
-/** A column of the file that a transform makes, too: one of the two would be taken unnoticed. */
+/**
+ * The problem of a transform output with the name of a column of the file: using either of them
+ * silently would be a guess.
+ */
 function shadowed(name: string, path: string): NamedColumns["problems"][number] {
   const message =
     `Expected the outputs of \`data.transforms\` to be no columns of ${path}, which has ` +
@@ -178,7 +185,7 @@ function shadowed(name: string, path: string): NamedColumns["problems"][number] 
   return { option: "data.transforms", message };
 }
 
-/** What is no feature is a column of the files. */
+/** The message for a column other than a feature that names the output of a transform. */
 function noOutput(option: string, name: string): string {
   return (
     `\`${option}\` names \`${name}\`, which a transform makes: labels, weights, groups, what splits ` +
@@ -186,7 +193,7 @@ function noOutput(option: string, name: string): string {
   );
 }
 
-/** The sentence about a column that a file does not have. */
+/** The message for a column that a file does not have. */
 export function missing(
   option: string,
   name: string,
@@ -217,7 +224,7 @@ function denseFields(
   });
 }
 
-/** One hashed id that is missing has a row of its own; otherwise nothing is looked up. */
+/** The default of `missing`: row 0 for a column of one hashed id, otherwise an empty bag. */
 function usualMissing({ ids, separator, list }: CategoricalColumn): "own" | "empty" {
   return ids === "hash" && separator === undefined && list === undefined ? "own" : "empty";
 }

@@ -1,6 +1,6 @@
-// The short way from columns to the records of a cache: all rows of a batch, column by column. A
-// row of which anything is unusual is no plain row: it goes through the row encoder, which defines
-// what every record is.
+// The fast path from columns to the records of a cache: all rows of a batch, column by column. A
+// row with anything unusual is not plain: it takes the row encoder, which defines the content of
+// every record.
 
 import { Sample } from "../sample.ts";
 import { groupWords } from "../targets.ts";
@@ -16,11 +16,13 @@ import { columnWriter, type RecordColumn, type RecordMemory } from "./record-col
  * and ids (cache/cache-format.ts).
  */
 export interface PlainRecords extends RowRecords {
-  /** Words of each record, where each has one id a feature; undefined: lengths may differ. */
+  /**
+   * Words of each record if every record has one id per feature; undefined if lengths may differ.
+   */
   readonly width: number | undefined;
 }
 
-/** No row has a record. */
+/** The records of an empty batch. */
 export const noRecords: PlainRecords = {
   words: new Int32Array(0),
   starts: new Int32Array(1),
@@ -29,8 +31,8 @@ export const noRecords: PlainRecords = {
 };
 
 /**
- * How many rows from row `first` on, and before row `end`, have records one after the other.
- * `isTaken`: whether a row is to be a sample.
+ * Number of consecutive rows from `first` on, before `end`, that are plain and for which `isTaken`
+ * holds: rows that become samples.
  */
 export function plainFrom(
   { isPlain }: PlainRecords,
@@ -43,31 +45,31 @@ export function plainFrom(
   return row - first;
 }
 
-/** The columns of a batch, by the places of fields. */
+/** The columns of a batch, by field index. */
 export interface BatchColumns {
   columnOf(field: number): Column;
   /**
-   * The column of a feature with one row for each run of equal rows, and the run of each row, where
-   * it is known so; else the column.
+   * The column of a feature. If runs of equal rows are known, it has one row per run, and `runs`
+   * maps each row of the batch to its run.
    */
   bagsOf(field: number): { readonly column: Column; readonly runs?: Int32Array | undefined };
 }
 
-/** Fills a part of a sample from a row. Returns the row's fault, if it has one. */
+/** Fills a part of a sample from a row. Returns the row's fault, if any. */
 export type Fill = (sample: Sample, row: number) => Fault | undefined;
 
-/** What makes records of a batch. */
+/** The readers and fillers that build the records of a batch. */
 export interface RecordSources {
   readonly bags: readonly BagReader[];
   labelOf(place: number, column: Column): (row: number) => number | Fault;
-  /** What fills the weight and the group of a sample, where it has them. */
+  /** Fillers of a sample's weight and group, if samples have them. */
   fillsOf(columns: BatchColumns): { readonly weight?: Fill; readonly group?: Fill };
 }
 
-/** Makes the records of a batch; undefined where its columns have another form. */
+/** Builds the records of a batch; undefined if the fast path does not support its columns. */
 export type RecordMaker = (columns: BatchColumns, rows: number) => PlainRecords | undefined;
 
-/** The maker of records; undefined where ids have 64 bits, or parts of texts are ids. */
+/** Creates a record maker; undefined if ids have 64 bits or texts are split into ids. */
 export function recordMaker(fields: FieldColumns, sources: RecordSources): RecordMaker | undefined {
   const { labels, dense, categorical } = fields;
   const places = placesOf(fields);
@@ -140,18 +142,20 @@ export function recordMaker(fields: FieldColumns, sources: RecordSources): Recor
   };
 }
 
-/** The words of a plain record: where its parts begin. */
+/** First word of each part of a plain record. */
 export interface RecordPlaces {
   readonly weightAt: number;
   readonly groupAt: number;
   readonly denseAt: number;
   readonly lengthsAt: number;
   readonly idsAt: number;
-  /** The end of all records; undefined: where there are lists, their ends differ. */
+  /** Words of a record; undefined if features may hold lists, so that lengths differ. */
   readonly width: number | undefined;
 }
 
-/** The places in the records of rows; undefined where rows have more than those have. */
+/**
+ * The layout of plain records; undefined if a feature is not supported (64-bit ids, separators).
+ */
 export function placesOf(columns: FieldColumns): RecordPlaces | undefined {
   const { labels, dense, categorical, weight, group } = columns;
   if (!categorical.every(isNarrow)) return undefined;
@@ -161,13 +165,13 @@ export function placesOf(columns: FieldColumns): RecordPlaces | undefined {
   const denseAt = groupAt + (group === undefined ? 0 : groupWords);
   const lengthsAt = denseAt + denseWords;
   const idsAt = lengthsAt + Math.ceil(categorical.length / 2);
-  // What transforms make may be lists, too.
+  // Outputs of transforms may be lists, too.
   const areSingles = categorical.every(({ list, isMade }) => !list && isMade !== true);
   const width = areSingles ? idsAt + categorical.length : undefined;
   return { weightAt, groupAt, denseAt, lengthsAt, idsAt, width };
 }
 
-/** The lengths of bags of one id each, two in a word. */
+/** The bag lengths of records with one id per feature, two lengths per word. */
 export function lengthsOf({ lengthsAt, idsAt, width = idsAt }: RecordPlaces): RecordColumn[] {
   const isOdd = (width - idsAt) % 2 === 1;
   return Array.from({ length: idsAt - lengthsAt }, (_, i) => {
@@ -176,14 +180,14 @@ export function lengthsOf({ lengthsAt, idsAt, width = idsAt }: RecordPlaces): Re
   });
 }
 
-/** Memory for records of one length, or for the heads of others. */
+/** Memory for records of fixed width, or for the heads of records of variable length. */
 export interface RecordRoom {
   readonly heads: RecordMemory;
-  /** (rows + 1): where records begin, if they have one length. */
+  /** (rows + 1): starts of records of fixed width. */
   readonly starts: Int32Array;
 }
 
-/** Memory for so many records, all of them plain: that of `before`, if it is large enough. */
+/** Memory for `rows` records, all marked plain. Reuses `before` if it is large enough. */
 export function roomFor(
   rows: number,
   { idsAt, width = idsAt }: RecordPlaces,
@@ -200,7 +204,7 @@ export function roomFor(
   return room;
 }
 
-/** The records of one length in their memory. */
+/** Records of fixed width as `PlainRecords`. */
 export function recordsOf({ heads, starts }: RecordRoom): PlainRecords {
   return { ...heads, starts };
 }
@@ -209,14 +213,14 @@ function isNarrow({ isWide, separator, weightSeparator }: CategoricalField): boo
   return !isWide && separator === undefined && weightSeparator === undefined;
 }
 
-/** The rows of the entries of a column; undefined: it has numbers, or weights. */
+/** The table rows of a column's entries; undefined for a column of numbers or with weights. */
 function entriesOf(column: Column, reader: BagReader | undefined) {
   if (column.form === "numbers" || column.weights !== undefined) return undefined;
   const rowsOf = reader?.rowsOf;
   return rowsOf && { of: rowsOf(column satisfies BagColumn), offsets: column.offsets };
 }
 
-/** Writes a part of each record that a sample is filled with. */
+/** Writes the part of each record that `fill` puts into a sample. */
 function writeFilled(
   { words, width, isPlain }: RecordMemory,
   at: number,
@@ -246,7 +250,9 @@ function writeLabels(
   }
 }
 
-/** Dense features, whose logarithms are taken where they are to be, as `denseFill` has them. */
+/**
+ * A dense feature as a `RecordColumn`, by the rules of `denseFill`. Logarithms are already applied.
+ */
 export function numbersOf(
   values: Float64Array,
   { at, missing }: Pick<DenseField, "at" | "missing">,
@@ -261,7 +267,10 @@ export function numbersOf(
   };
 }
 
-/** The logarithms of numbers; what float32 does not hold stays as it is. */
+/**
+ * Applies log(1 + max(x, 0)). Values that are not finite in float32 are kept, to be handled as
+ * faults or missing values.
+ */
 function logsOf(values: Float64Array): Float64Array {
   return values.map((value) => {
     return Number.isFinite(Math.fround(value)) ? Math.log1p(Math.max(value, 0)) : value;

@@ -1,7 +1,7 @@
-// Writes the bags of rows into records, behind heads of one length (record-columns.ts). The addon
-// writes faster (native/ingest/record-bags.h), and the same.
+// Writes the bags of rows into records, after heads of fixed width (record-columns.ts). The addon
+// writes identically and faster (native/ingest/record-bags.h).
 //
-// R = rows of a batch, U = rows of it that are kept once for a run of equal rows.
+// R = rows of a batch, U = its runs of equal rows, each of which is stored once.
 
 import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../ports/addon.ts";
@@ -9,31 +9,31 @@ import { bagIdsMax } from "../sample.ts";
 import { type EntryRows, textWay } from "./bag-reader.ts";
 import type { RecordMemory } from "./record-columns.ts";
 
-/** Records of different lengths. */
+/** Records of variable length. */
 export interface RowRecords {
   readonly words: Int32Array;
-  /** (R + 1): first word of each record, and the end of the last one. */
+  /** (R + 1): first word of each record, then the end of the last record. */
   readonly starts: Int32Array;
-  /** (R): 0 where a row has anything unusual; its record then has no words. */
+  /** (R): 0 if the row is unusual and therefore has no record. */
   readonly isPlain: Uint8Array;
 }
 
-/** The bags of a feature, of ids of 32 bits without weights. */
+/** The bags of a feature with 32-bit ids and no weights. */
 export interface RecordBags {
-  /** (R + 1), or (U + 1): where the entries of each row begin. */
+  /** (R + 1) or, with `runs`, (U + 1): first entry of each row or run. */
   readonly offsets: Int32Array;
-  /** (R): which of U rows has the entries of each row; undefined: each row its own. */
+  /** (R): the run of each row; undefined if every row has its own entries. */
   readonly runs?: Int32Array | undefined;
   readonly entries: EntryRows;
-  /** What a row without an entry is: a bag with row 0, a bag without ids, or unusual. */
+  /** Handling of a row without entries: a bag with row 0, an empty bag, or an unusual row. */
   readonly absent: "own" | "empty" | "unusual";
 }
 
-/** Writes bags behind the heads of records. */
+/** Writes bags after the heads of records. */
 export interface BagWriter {
   /**
-   * Sets the starts of records with these bags behind `headWords` words, and `isPlain` to 0 where a
-   * bag is unusual. Returns the words of all.
+   * Computes the starts of records with heads of `headWords` words and these bags, and sets
+   * `isPlain` to 0 for rows with an unusual bag. Returns the total number of words.
    */
   measure(
     out: Omit<RowRecords, "words">,
@@ -42,8 +42,8 @@ export interface BagWriter {
     bags: readonly RecordBags[],
   ): number;
   /**
-   * Writes measured records: their heads, in which the lengths of bags go to the words from
-   * `lengthsAt` on, and their bags.
+   * Writes measured records: their heads, with the bag lengths from word `lengthsAt` on, and their
+   * bags.
    */
   write(
     out: RowRecords,
@@ -54,7 +54,7 @@ export interface BagWriter {
   ): void;
 }
 
-/** The writer that defines what is written. */
+/** The reference writer, in TypeScript, which defines the results. */
 export const plainBagWriter: BagWriter = {
   measure({ starts, isPlain }, rows, headWords, bags) {
     starts[0] = 0;
@@ -88,7 +88,7 @@ export const plainBagWriter: BagWriter = {
   },
 };
 
-/** The ids of a row's bag; -1: it is unusual. */
+/** Number of ids in a row's bag; -1 if it is unusual. */
 function lengthOf(bag: RecordBags, row: number): number {
   const [from, end] = entriesAt(bag, row);
   const length = end - from;
@@ -107,12 +107,12 @@ function rowOf({ rows, codes }: EntryRows, entry: number): number {
   return rows[codes === undefined ? entry : (codes[entry] ?? 0)] ?? textWay;
 }
 
-/** Numbers of a feature in the plan of the addon. */
+/** Integers per feature in the plan for the addon. */
 const planNumbers = 3;
 const absences = { own: 0, empty: 1, unusual: 2 } as const;
 const none = new Int32Array(0);
 
-/** The fastest writer that there is: the addon's, where it is built. */
+/** The fastest available writer: the addon's if it is built, otherwise `plainBagWriter`. */
 export function bagWriter(addon: Addon | undefined = loadAddon()): BagWriter {
   if (addon === undefined) return plainBagWriter;
   const { measureBags: measure, writeBags: write } = addon;
@@ -127,8 +127,8 @@ export function bagWriter(addon: Addon | undefined = loadAddon()): BagWriter {
     }
     return [plan, arrays] as const;
   };
-  // The addon checks types and the places of entries: with wrong lengths it would touch other
-  // memory.
+  // The addon checks array types and entry indices only: wrong lengths would make it touch memory
+  // outside the arrays.
   return {
     measure({ starts, isPlain }, rows, headWords, bags) {
       assert(starts.length > rows && isPlain.length >= rows, "room for the starts");

@@ -1,20 +1,20 @@
-// Writes columns into the records of a cache, of many rows at once. The addon writes faster
-// (native/ingest/records.h), and the same.
+// Writes columns into the records of a cache, many rows at a time. The addon writes identically and
+// faster (native/ingest/records.h).
 
 import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../ports/addon.ts";
 import { type EntryRows, textWay } from "./bag-reader.ts";
 
-/** Memory for records of one length, or for the heads of others. */
+/** Memory for records of fixed width, or for the heads of records of variable length. */
 export interface RecordMemory {
   /** (rows, width) */
   readonly words: Int32Array;
   readonly width: number;
-  /** (rows): 0 where a row has anything unusual, whose words then mean nothing. */
+  /** (rows): 0 if the row is unusual; its words are then undefined. */
   readonly isPlain: Uint8Array;
 }
 
-/** What is written to one word of every record, or to two; `at`: the first of them. */
+/** A column that fills one or two words of every record; `at` is the first word. */
 export type RecordColumn = SameColumn | NumberColumn | IdColumn;
 
 interface SameColumn {
@@ -23,40 +23,48 @@ interface SameColumn {
   readonly value: number;
 }
 
-/** Numbers as float32. A number that is too large for it is unusual. */
+/** Numbers, stored as float32. A row whose number exceeds the range of float32 is unusual. */
 interface NumberColumn {
   readonly kind: "numbers";
   readonly at: number;
-  /** (rows): NaN where there is none. */
+  /** (rows): NaN if missing. */
   readonly values: Float64Array;
-  /** What a record has where there is none: 0 or NaN; undefined: it is unusual. */
+  /** Replacement of a missing number: 0 or NaN; undefined makes the row unusual. */
   readonly absent: number | undefined;
-  /** Whether the next word tells whether there is none. */
+  /** Whether the next word is the indicator: 1 if the number is missing, else 0. */
   readonly hasIndicator: boolean;
 }
 
-/** Rows of a table, one id in each row. */
+/** Table rows of a feature with one id per row. */
 interface IdColumn {
   readonly kind: "ids";
   readonly at: number;
-  /** (rows + 1): where the entries of each row begin. */
+  /** (rows + 1): first entry of each row. */
   readonly offsets: Int32Array;
   readonly entries: EntryRows;
-  /** Whether a row without an id has row 0; else it is unusual, as is one with several. */
+  /**
+   * Whether a row without an id gets table row 0; otherwise it is unusual. A row with several ids
+   * always is.
+   */
   readonly hasOwn: boolean;
 }
 
-/** Writes columns to the first `rows` records; `isPlain` is 1 or 0 before. */
+/**
+ * Writes columns to the first `rows` records. `isPlain` must be initialised; it is cleared for
+ * unusual rows and never set.
+ */
 export type WriteColumns = (
   out: RecordMemory,
   rows: number,
   columns: readonly RecordColumn[],
 ) => void;
 
-/** Rows whose columns are written one after the other while their records are in a core's cache. */
+/**
+ * Rows that are written column by column, few enough for their records to stay in the core's cache.
+ */
 const rowsTogether = 512;
 
-/** The writer that defines what is written. */
+/** The reference writer, in TypeScript, which defines the results. */
 export const writeColumns: WriteColumns = (out, rows, columns) => {
   const floats = new Float32Array(out.words.buffer, out.words.byteOffset, out.words.length);
   for (let first = 0; first < rows; first += rowsTogether) {
@@ -113,16 +121,19 @@ function writeIds(
   }
 }
 
-/** Numbers of a column in the plan of the addon: its kind, its word, and two of its kind. */
+/**
+ * Integers per column in the plan for the addon: its kind, its word, and two that depend on the
+ * kind.
+ */
 const planNumbers = 4;
 const kinds = { same: 0, numbers: 1, ids: 2 } as const;
 const noCodes = new Int32Array(0);
 
-/** The fastest writer that there is: the addon's, where it is built. */
+/** The fastest available writer: the addon's if it is built, otherwise `writeColumns`. */
 export function columnWriter(addon: Addon | undefined = loadAddon()): WriteColumns {
   if (addon === undefined) return writeColumns;
   return ({ words, width, isPlain }, rows, columns) => {
-    // The addon checks types alone: with a wrong length it would touch other memory.
+    // The addon checks array types only: a wrong length would make it touch memory outside them.
     assert(words.length >= rows * width && isPlain.length >= rows, "room for the records");
     const plan = new Int32Array(columns.length * planNumbers);
     const arrays: (Float64Array | Int32Array)[] = [];

@@ -1,5 +1,5 @@
-// Values of records in memory into features, as their text would be read. Numbers, which most
-// values are, are taken without the detour over text where no digit of it could differ.
+// Reads values of in-memory records into features with the result that their text would give.
+// Numbers, the most frequent values, skip the conversion to text if it cannot change the result.
 
 import type { Sample } from "../sample.ts";
 import type { Fault } from "../text/faults.ts";
@@ -13,15 +13,16 @@ import {
 } from "../text/line-decoder.ts";
 import type { CategoricalField, DenseField } from "./named-columns.ts";
 
-/** Reads one column of a record. Returns its fault, if it has one. */
+/** Reads one column of a record. Returns the value's fault, if any. */
 export type ReadValue = (sample: Sample, value: unknown) => Fault | undefined;
 
-/** Integers below this have at most 15 digits, which are exact, and are written without `e`. */
+/** Integers below this limit have at most 15 digits, are exact, and print without an exponent. */
 const shortEnd = 1e15;
 
 /**
- * The reader of a dense feature. `areNumbers`: whether the training data have booleans as 1 and 0,
- * as tables do. In text they are words, which are left to `unreadable` where it makes them missing.
+ * Creates the reader of a dense feature. `areNumbers`: whether booleans are 1 and 0 in the training
+ * data, as in columnar files. In text they are words, which `unreadable: missing` turns into
+ * missing values.
  */
 export function denseReader(column: DenseField, areNumbers: boolean): ReadValue {
   const isWord = !areNumbers && column.unreadable === "missing";
@@ -29,7 +30,7 @@ export function denseReader(column: DenseField, areNumbers: boolean): ReadValue 
     if (typeof value === "boolean" && !isWord) return setDense(sample, value ? 1 : 0, column);
     if (typeof value === "number") {
       const isRead = column.isInteger ? isShort(value) : Number.isFinite(Math.fround(value));
-      // The text of -0 is that of 0.
+      // Adding 0 turns -0 into 0, whose text it shares.
       if (isRead) return setDense(sample, value + 0, column);
     } else if (value === null || value === undefined) return setDense(sample, undefined, column);
     const text = textOf(value);
@@ -39,10 +40,10 @@ export function denseReader(column: DenseField, areNumbers: boolean): ReadValue 
   };
 }
 
-/** The reader of a categorical feature. `isBag`: whether its column may hold a list. */
+/** Creates the reader of a categorical feature. `isBag`: whether its column may hold a list. */
 export function bagReader(feature: number, column: CategoricalField, isBag: boolean): ReadValue {
   const { ids, isWide, weightSeparator, separator = "", offset, rows } = column;
-  // Digits and signs are an id as they stand: no separator cuts them.
+  // Numbers skip the text path only if no separator could split their digits or sign.
   const isPlain = ids === "integer" && weightSeparator === undefined && !/[-\d]/.test(separator);
   const idOf = (value: unknown): number => {
     if (!isPlain || typeof value !== "number" || !isShort(value)) return Number.NaN;
@@ -80,31 +81,32 @@ export function bagReader(feature: number, column: CategoricalField, isBag: bool
   };
 }
 
-/** Whether a number's text is an integer that every reader of text takes, with the same value. */
+/** Whether a number is an integer whose text every text reader parses to the same value. */
 function isShort(value: number): boolean {
   return Number.isInteger(value) && value < shortEnd && value > -shortEnd;
 }
 
 /**
- * The field that training would have read, one byte per character; undefined where there is none.
+ * The text that training would have read for a value, one byte per character; undefined for a value
+ * without a text form.
  */
 export function textOf(value: unknown): string | undefined {
   if (value === null || value === undefined) return "";
   if (typeof value === "number" || typeof value === "bigint") return String(value);
-  if (typeof value === "boolean") return String(value); // As the readers of JSON Lines and tables.
+  if (typeof value === "boolean") return String(value); // As for JSON Lines and tables.
   if (typeof value !== "string") return undefined;
   return isAscii(value) ? value : Buffer.from(value, "utf8").toString("latin1");
 }
 
-/** Whether each character is one byte, and the same one in UTF-8. */
+/** Whether a text is ASCII, so that its characters are its UTF-8 bytes. */
 function isAscii(text: string): boolean {
   for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) > 0x7f) return false;
   return true;
 }
 
 /**
- * As `textOf`, for an id. An integer beyond 2^53 may have been rounded, and would be another id: it
- * is refused as a number; as a 64-bit id so is a fraction.
+ * As `textOf`, for an id. A number beyond 2^53 is refused, because it may have been rounded to
+ * another id. For 64-bit ids, fractions are refused too.
  */
 export function idTextOf(
   value: unknown,
@@ -119,7 +121,7 @@ function noId({ name, isWide }: CategoricalField, wanted: string, value: unknown
   return { kind: `expected \`${name}\` to be ${wanted}, as text, bigint or a safe integer` };
 }
 
-/** The fault of a value that has no text. */
+/** The fault of a value without a text form. */
 export function noValue(name: string, wanted: string): Fault {
   return { kind: `expected \`${name}\` to be ${wanted}, as text or number` };
 }

@@ -1,9 +1,9 @@
-// Makes samples of rows that are columns, by the rules by which text becomes samples: a number
-// means what its text would, so that one data set as text and as columns gives the same samples,
-// byte for byte. docs/data.md has the rules.
+// Encodes the rows of columnar batches into samples by the rules for text: a number means what its
+// text would mean, so that the same data as text and as columns give identical samples, byte for
+// byte. docs/data.md has the rules.
 //
-// What is frequent takes a short way: numbers as they are, and rows of hashed ids and texts that
-// were hashed before. Everything else, faults too, goes the way of text.
+// Frequent cases have fast paths: numbers are used unchanged, and rows of ids and texts are hashed
+// once. Everything else, including faults, takes the text path.
 
 import type { Sample } from "../sample.ts";
 import { groupOf } from "../targets.ts";
@@ -22,30 +22,30 @@ import { millisecondsOf, textAt, textsAt, timeText } from "./row-text.ts";
 /** Fills samples from the rows of batches. */
 export interface RowEncoder {
   /**
-   * Takes a batch; its rows can be encoded until the next. `place`: that of its file among the
-   * files, which sampling asks for. @default 0
+   * Starts a batch, whose rows can be encoded until the next call. `place`: index of its file,
+   * which sampling depends on. @default 0
    */
   begin(batch: RowBatch, place?: number): void;
   /** Whether sampling keeps a row. */
   isKept(row: number): boolean;
-  /** Fills a sample from a row of the batch. Returns the row's fault, if it has one. */
+  /** Fills a sample from a row of the batch. Returns the row's fault, if any. */
   encode(sample: Sample, row: number): Fault | undefined;
   /**
-   * The records of the batch's rows that need nothing but to be copied; undefined: it has none. A
-   * row without one is to be encoded.
+   * The finished records of the batch's plain rows; undefined if the fast path does not apply. A
+   * row without a record must be passed to `encode`.
    */
   records(): PlainRecords | undefined;
-  /** The features alone, for a prediction. */
+  /** Fills the features only, for a prediction. */
   encodeFeatures(sample: Sample, row: number): Fault | undefined;
 }
 
-/** Labels whose reading is remembered, of one column. */
+/** Most cached label values of a column. */
 const labelsMax = 4096;
 
 /**
- * The encoder of rows. `header`: the names of the columns, which `columns` names by their places.
- * `keys` takes the keys of the rows where a column splits the data. `transforms`: what makes the
- * columns that no batch has; `header` names them, too, at its end.
+ * Creates a row encoder. `header` holds the column names, to which the field indices of `columns`
+ * refer. `keys` collects the split keys of the rows, if a column splits the data. `transforms` make
+ * additional columns, whose names end `header`.
  */
 export function createRowEncoder(
   columns: FieldColumns,
@@ -54,7 +54,7 @@ export function createRowEncoder(
   transforms?: CompiledTransforms,
 ): RowEncoder {
   const bags = columns.categorical.map((column, feature) => bagReader(column, feature));
-  /** What fills samples of the batch; made when a row is encoded. */
+  /** Fillers for the current batch, created when the first row is encoded. */
   let fills: { readonly targets: Fill[]; readonly features: Fill[] } | undefined;
   const labels = columns.labels.map(() => new Map<string | number, number | Fault>());
   const labelOf = (place: number, column: Column) => {
@@ -143,13 +143,13 @@ export function createRowEncoder(
   };
 }
 
-/** Reads the key of a row: its fault, if it has one. */
+/** Creates a reader of split keys, which returns the fault of a row, if any. */
 function keyReader(
   column: Column,
   keys: Pick<KeyCollector, "read" | "take">,
 ): (row: number) => Fault | undefined {
   if (column.form !== "numbers" || column.isTime !== true) {
-    return (row) => keys.read(textsAt(column, row).join("|")); // A column of slices may have lists.
+    return (row) => keys.read(textsAt(column, row).join("|")); // Slice columns may hold lists.
   }
   return (row) => {
     const seconds = column.values[row] ?? Number.NaN;
@@ -162,7 +162,7 @@ function keyFill(readKey: (row: number) => Fault | undefined): Fill {
   return (_, row) => readKey(row);
 }
 
-/** Reads the labels of a column, those alike once. */
+/** Creates a reader of a column's labels that parses equal values once. */
 function labelReaderOf(
   column: Column,
   readLabel: LabelReader,
@@ -178,7 +178,7 @@ function labelReaderOf(
     return label;
   };
   if (column.form !== "numbers") return labelOf;
-  // Most labels are 0 and 1: no search for them.
+  // Most labels are 0 or 1, which need no map lookup.
   const classes: (number | Fault | undefined)[] = [undefined, undefined];
   return (row) => {
     const value = column.values[row] ?? 0;
@@ -220,7 +220,7 @@ function groupFill(column: Column, { name }: TargetField): Fill {
   };
 }
 
-/** The number of a column of numbers or ids; NaN: there is none. */
+/** The number in a row of a column of numbers or ids; NaN if missing. */
 function numberAt(column: Column, row: number): number {
   if (column.form === "numbers") return column.values[row] ?? Number.NaN;
   const text = textAt(column, row);
@@ -234,7 +234,7 @@ export function denseFill(column: Column, field: DenseField): Fill {
   const { at, log, missing } = field;
   return (sample, row) => {
     const value = numberAt(column, row);
-    // What is missing, and what float32 does not hold, is as in text.
+    // Missing values and values beyond the range of float32 take the text path.
     if (!Number.isFinite(Math.fround(value))) {
       return decodeDense(sample, Number.isNaN(value) ? "" : String(value), field);
     }

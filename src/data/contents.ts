@@ -1,58 +1,64 @@
-// What a run was trained and evaluated on: the contents of its data, small enough for the manifest
-// of a checkpoint. A path says where data lies, its contents say which data it is.
+// Identifies the data that a run was trained and evaluated on, in a form small enough for the
+// manifest of a checkpoint. A path says where data are, a digest says which data they are.
 
 import { createHash } from "node:crypto";
 import { type CacheMeta, cacheVersion } from "./cache/cache-format.ts";
 import type { IkjtGroups } from "./sessions/ikjt.ts";
 
-/** The contents of one dataset. Plain data: it crosses the wire and lies in manifests. */
+/** Identity of one dataset. Plain data, sent between hosts and stored in manifests. */
 export interface DataContents {
   readonly samples: number;
-  /** SHA-256 of all samples, as a cache of version `version` has them. */
+  /** SHA-256 of all samples, in the encoding of cache version `version`. */
   readonly digest: string;
   readonly version: number;
-  /** SHA-256 of all files' text; undefined: generated, or of an older cache. */
+  /** SHA-256 over the hashes of all files' text; undefined for generated data and older caches. */
   readonly text?: string | undefined;
-  /** The first files, in order, with the beginning of the SHA-256 of the text of each. */
+  /** The first files, in order, each with a prefix of the SHA-256 of its text. */
   readonly files: readonly { readonly path: string; readonly sha256: string }[];
 }
 
-/** The contents of the data of a run. */
+/** Identities of a run's datasets, and the order of its training samples. */
 export interface RunContents {
   readonly training: DataContents;
-  /** Samples that are trained on, where that does not follow from `evaluation.fraction` alone. */
+  /** Number of training samples, unless it follows from `evaluation.fraction` alone. */
   readonly trained?: number | undefined;
-  /** Left out where a part of the training data is held out, or nothing is evaluated. */
+  /**
+   * Data of the evaluation; left out if it is a held-out part of the training data, or if there is
+   * no evaluation.
+   */
   readonly evaluation?: DataContents | undefined;
-  /** The same of the test. */
+  /** Data of the test; left out by the same rule. */
   readonly test?: DataContents | undefined;
-  /** Samples of a split, where the samples come in the split order. */
+  /** Samples per split, if samples come in the split order. */
   readonly splitSamples?: number | undefined;
-  /** The splits, where they are the row groups of the files, or whole sessions. */
+  /** The splits, if they are row groups or whole sessions. */
   readonly splits?: RowGroupSplits | undefined;
-  /** Features whose lists are deduplicated together; left out: none. */
+  /** Groups of features whose lists are deduplicated together, if any. */
   readonly ikjt?: IkjtGroups | undefined;
 }
 
 /**
- * Splits that are row groups of the files, or whole sessions, and in how many lanes a batch goes
- * through them.
+ * Splits that are row groups of the files or whole sessions, and the number of splits that are read
+ * in parallel.
  */
 export interface RowGroupSplits {
-  /** The first sample of each split among those that are trained on, and the end. */
+  /** First sample of each split of the training samples, then the end. */
   readonly starts: readonly number[];
-  /** Splits that a batch is drawn from: no more than the job has slices. */
+  /** Number of splits that a batch draws from; at most the job's number of slices. */
   readonly lanes: number;
-  /** Whether the samples of a split keep their order: splits are whole sessions. @default false */
+  /**
+   * Whether the samples of a split keep their order, as they do if splits are whole sessions.
+   * @default false
+   */
   readonly keepsOrder?: boolean | undefined;
 }
 
-/** Files whose hashes stand in every manifest: enough to name the one that changed. */
+/** Number of files whose hashes every manifest stores, to name the file that changed. */
 const filesMax = 100;
-/** Hexadecimal digits of a file's hash: enough to tell its versions apart. */
+/** Hexadecimal digits stored of a file's hash: enough to distinguish its versions. */
 const fileDigits = 16;
 
-/** The contents of a dataset with this cache. */
+/** The identity of the dataset in a cache. */
 export function contentsOf({ samples, digest, sources }: CacheMeta): DataContents {
   const hashes = (sources ?? []).flatMap(({ path, sha256 }) =>
     sha256 === undefined ? [] : [{ path, sha256 }],
@@ -67,17 +73,16 @@ export function contentsOf({ samples, digest, sources }: CacheMeta): DataContent
   return { ...contents, text: hash.digest("hex"), files };
 }
 
-/** The contents that a checkpoint's metrics name; undefined: an older checkpoint names none. */
+/** The contents recorded in a checkpoint's metrics; undefined in an older checkpoint. */
 export function recordedContents(metrics: unknown): RunContents | undefined {
   const { contents } = (metrics ?? {}) as { readonly contents?: RunContents };
   return contents;
 }
 
 /**
- * The contents of a run that goes on: its samples come in the order that it began with, and the
- * same lists are deduplicated, whatever a new run on the same data would have. `then`: what the run
- * recorded, undefined in a run of before contents were recorded, and in one that has not trained a
- * step, which `isNew` says.
+ * The contents of a resumed run. Sample order and deduplicated lists stay those that the run began
+ * with, even if a new run on the same data would choose others. `then`: the recorded contents;
+ * undefined for a run of an older release, and for a run without a trained step (`isNew`).
  */
 export function inOrderOf(
   then: RunContents | undefined,
@@ -88,7 +93,7 @@ export function inOrderOf(
   return { ...now, splitSamples: then?.splitSamples, splits: then?.splits, ikjt: then?.ikjt };
 }
 
-/** Whether both have the same samples, as far as caches of two versions can tell. */
+/** Whether both have the same samples, as far as caches of different versions are comparable. */
 export function haveSameSamples(one: DataContents, other: DataContents): boolean {
   if (one.version === other.version) return one.digest === other.digest;
   if (one.text !== undefined && other.text !== undefined) return one.text === other.text;
@@ -96,8 +101,8 @@ export function haveSameSamples(one: DataContents, other: DataContents): boolean
 }
 
 /**
- * The places of the files of `now` whose text is not that of the file in the same place of `then`;
- * empty where the same text is read in another way, or the files are not known.
+ * Indices of the files of `now` whose text differs from that of the file at the same index in
+ * `then`. Empty if the same text is merely decoded differently, or the files are unknown.
  */
 export function changedFiles(then: DataContents, now: DataContents): number[] {
   return now.files.flatMap(({ sha256 }, i) =>

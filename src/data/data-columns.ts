@@ -1,4 +1,4 @@
-// The columns of files that a job's data names, whatever it wants of them.
+// Lists the file columns that a job's data section refers to.
 
 import { transformsOf } from "./data-kinds.ts";
 import type { ResolvedDataOptions } from "./options.ts";
@@ -6,7 +6,10 @@ import { targetColumnsOf } from "./targets.ts";
 import { categoricalOf } from "./text/match-features.ts";
 import { planOf } from "./transforms/plan.ts";
 
-/** Labels, weight, group, features, and what transforms and `where` read; not what they make. */
+/**
+ * File columns of labels, weight, group and features, and inputs of transforms and `where`; not the
+ * outputs of transforms.
+ */
 export function dataColumnsOf(data: ResolvedDataOptions): string[] {
   if (data.kind === "synthetic" || data.kind === "criteo-tsv") return [];
   const { sources, outputs } = planOf(transformsOf(data) ?? []);

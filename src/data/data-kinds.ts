@@ -1,5 +1,5 @@
-// What kinds of data have in common, as far as code has to know: whether the job names their
-// columns, and what people call one of their samples.
+// Properties of the kinds of data: whether a kind has named columns or pieces, and what messages
+// call its samples.
 
 import type {
   ResolvedColumnOptions,
@@ -13,27 +13,27 @@ export function namesColumns(data: ResolvedDataOptions): data is ResolvedColumnO
   return data.kind === "csv" || data.kind === "jsonl" || isTable(data);
 }
 
-/** Kinds of files of columns, which have pieces: row groups, record batches. */
+/** Kinds of columnar files, which consist of pieces: row groups or record batches. */
 export type TableKind = ResolvedTableOptions["kind"];
 
-/** Whether the data are files of columns. */
+/** Whether the data are columnar files. */
 export function isTable<Kind extends { readonly kind?: unknown }>(
   data: Kind,
 ): data is Extract<Kind, { kind: TableKind }> {
   return data.kind === "arrow" || data.kind === "parquet";
 }
 
-/** What a format of columns is called. */
+/** Display name of a columnar format. */
 export function formatOf({ kind }: { readonly kind: TableKind }): "Arrow" | "Parquet" {
   return kind === "arrow" ? "Arrow" : "Parquet";
 }
 
-/** What a piece of a file of columns is called. */
+/** Display name of a piece of a columnar file. */
 export function pieceNameOf({ kind }: { readonly kind: TableKind }): "record batch" | "row group" {
   return kind === "arrow" ? "record batch" : "row group";
 }
 
-/** The place of a piece, as bad rows tell it; from 0. */
+/** Position of a piece, from 0, in the property that records of bad rows use. */
 export function pieceOf(
   { kind }: { readonly kind: TableKind },
   piece: number | undefined,
@@ -41,22 +41,22 @@ export function pieceOf(
   return kind === "arrow" ? { recordBatch: piece } : { rowGroup: piece };
 }
 
-/** The transforms of the data; undefined: they have none. */
+/** The transforms of the data, if any. */
 export function transformsOf(data: ResolvedDataOptions): readonly Transform[] | undefined {
   return namesColumns(data) ? data.transforms : undefined;
 }
 
-/** Whether the samples are made whenever they are needed, without a cache. */
+/** Whether samples are encoded on demand, without a cache. */
 export function isStreamed(data: ResolvedDataOptions): boolean {
   return "streamed" in data && data.streamed === true;
 }
 
-/** What a sample is called where it lies: text has lines, tables have rows. */
+/** What messages call the records of a file: lines of text, rows of columnar files. */
 export function linesOf({ kind }: Pick<ResolvedDataOptions, "kind">): "lines" | "rows" {
   return isTable({ kind }) ? "rows" : "lines";
 }
 
-/** Where a sample lies, for a message. `line` counts from 1 in its file. */
+/** Position of a sample, for messages. `line` counts from 1 in its file. */
 export function placeOf(place: {
   readonly file: string;
   readonly line: number;
@@ -70,7 +70,7 @@ export function placeOf(place: {
     : `${file}, row group ${rowGroup}, row ${line}`;
 }
 
-/** The format of a file by the ending of its name, without what packs it. */
+/** The format of a file by its extension, without the extension of a compression. */
 export const formatsByEnding = {
   csv: "csv",
   tsv: "tsv",

@@ -1,5 +1,5 @@
-// A dataset: samples that can be read by index, in any order, any number of times. The samples
-// always come from the binary cache, whether its source was text or a generator.
+// A dataset: samples that can be read by index, in any order, any number of times. The samples come
+// from a binary cache, or from an index whose blocks are encoded again from the source.
 //
 // B = samples of a batch, L = labels of a sample, T = categorical features, N = ids.
 
@@ -9,7 +9,7 @@ import { groupWords, type Targets } from "./targets.ts";
 export interface BatchMemory {
   /** (B, dense) */
   readonly dense: Float32Array;
-  /** (B, L): 0 or 1. */
+  /** (B, L): 0 or 1, or any number if the label is numeric. */
   readonly labels: Float32Array;
   /** (T, B): number of ids of each bag, feature-major. */
   readonly lengths: Int32Array;
@@ -17,18 +17,18 @@ export interface BatchMemory {
   readonly ids: Int32Array;
   /**
    * (N): upper halves of the ids of wide features; `ids` has the lower halves. Values of other
-   * features are undefined. Left out where no feature is wide.
+   * features are undefined. Left out if no feature is wide.
    */
   readonly highs?: Int32Array | undefined;
   /** (N): weight of each id in its bag, 1 in features without weights; left out: all 1. */
   readonly weights?: Float32Array | undefined;
   /** (B): the weight of each sample's loss; left out: all 1. */
   readonly sampleWeights?: Float32Array | undefined;
-  /** (2, B): the group of each sample (targets.ts); left out: nobody asks. */
+  /** (2, B): the group of each sample (targets.ts); left out if it is not needed. */
   readonly groups?: Float32Array | undefined;
   /**
-   * (G, B): which distinct list of a group of features each sample has (ikjt.ts); left out: no
-   * lists are deduplicated. `read` does not fill it.
+   * (G, B): index of each sample's list among the distinct lists of a group of features (ikjt.ts);
+   * left out if no lists are deduplicated. `read` does not fill it.
    */
   readonly inverse?: Int32Array | undefined;
 }
@@ -39,22 +39,21 @@ export interface SampleRange {
   readonly end: number;
 }
 
-/** What a dataset has read since it was opened, in bytes. */
+/** Bytes that a dataset has read since it was opened. */
 export interface BytesRead {
   /** From its file. */
   readonly file: number;
-  /** Of the samples that were asked for. */
+  /** Of the requested samples. */
   readonly samples: number;
 }
 
 export interface Dataset {
   readonly samples: number;
   /**
-   * The first sample of each piece in which the samples lie in their files, and the end; undefined:
-   * they lie in none.
+   * First sample of each piece (pieces.ts), then the end; undefined if the sources have no pieces.
    */
   readonly pieces?: Uint32Array | undefined;
-  /** Whether `read` knows those samples alone that are held. */
+  /** Whether `read` accepts only samples in held ranges. */
   readonly isStreamed?: boolean | undefined;
   /** Dense features of a sample. */
   readonly dense: number;
@@ -66,7 +65,7 @@ export interface Dataset {
   readonly weighted: readonly boolean[];
   /** Longest bag of each feature. */
   readonly idsMax: readonly number[];
-  /** What a sample has beside its features. */
+  /** Labels, weight and group of a sample. */
   readonly targets: Targets;
   /**
    * Copies the samples `indices`, in that order, into `batch`. Returns the number of ids. `batch`
@@ -76,16 +75,19 @@ export interface Dataset {
    */
   read(indices: Uint32Array, batch: BatchMemory): number;
   /**
-   * Reads whole ranges of samples in large reads, and holds them until the next call. Resolves when
-   * those of `now` are there; those of `next` are read meanwhile. Does nothing where all samples
-   * are in memory.
+   * Loads ranges of samples with large reads, and holds them until the next call. Resolves when the
+   * ranges of `now` are in memory; those of `next` are prefetched meanwhile. Does nothing if all
+   * samples are in memory.
    */
   hold(now: readonly SampleRange[], next: readonly SampleRange[]): Promise<void>;
   readonly bytesRead: BytesRead;
   close(): void;
 }
 
-/** Memory for any `samples` samples of a dataset, with all that they have. */
+/**
+ * Allocates memory for `samples` samples of a dataset, whichever they are, with all of its optional
+ * parts.
+ */
 export function memoryFor(dataset: Dataset, samples: number): BatchMemory {
   const { targets, wide, weighted } = dataset;
   const ids = samples * dataset.idsMax.reduce((sum, most) => sum + most, 0);

@@ -20,7 +20,7 @@ export function murmurHash3(text: string, seed: number): number {
   return mix32(hash ^ text.length);
 }
 
-/** The hash of bytes `begin` until `end`: that of their text. */
+/** The hash of bytes `begin` until `end` (exclusive), equal to the hash of their latin1 text. */
 export function murmurHash3Of(bytes: DataView, begin: number, end: number, seed: number): number {
   const length = end - begin;
   const blocksEnd = begin + (length & ~3);
@@ -79,8 +79,8 @@ export function mix64Low(low: number, high: number): number {
 }
 
 /**
- * value % modulus, faster, for a value below 2^47. The quotient then is so far from the next
- * integer that its rounding to 53 bits never reaches it.
+ * value % modulus, faster, for a value below 2^47. A quotient that is no integer is then too far
+ * from the next integer for its rounding to 53 bits to reach it.
  */
 function remainder(value: number, modulus: number): number {
   return value - Math.floor(value / modulus) * modulus;
@@ -92,7 +92,8 @@ export function multiplyHigh(low: number, high: number, m: number, mHigh: number
   const a1 = low >>> 16;
   const b0 = m & 0xffff;
   const b1 = m >>> 16;
-  // A product of 16-bit numbers, and 16 bits more, fit into 32 bits: nothing is carried unseen.
+  // A product of two 16-bit numbers plus a 16-bit number fits into 32 bits, so that no carry is
+  // lost.
   const first = (Math.imul(a1, b0) + (Math.imul(a0, b0) >>> 16)) >>> 0;
   const second = (Math.imul(a0, b1) + (first & 0xffff)) >>> 0;
   const carried = Math.imul(a1, b1) + (first >>> 16) + (second >>> 16);

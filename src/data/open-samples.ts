@@ -1,4 +1,4 @@
-// Opens the samples of a job's data: of their cache, or of the files themselves by their index.
+// Opens the samples of a job's data, from their cache or, by an index, from the source itself.
 
 import assert from "node:assert/strict";
 import type { Disk } from "../ports/disk.ts";
@@ -8,7 +8,7 @@ import { isStreamed, isTable } from "./data-kinds.ts";
 import type { ResolvedDataOptions, TableShape } from "./options.ts";
 import type { KeyColumn } from "./split-keys.ts";
 
-/** What the samples were made of, and are made of again where they have no cache. */
+/** The source of the samples, from which they are encoded again if they have no cache. */
 export interface SamplesOrigin {
   readonly options: ResolvedDataOptions;
   readonly tables: readonly TableShape[];
@@ -16,19 +16,19 @@ export interface SamplesOrigin {
   readonly key?: KeyColumn | undefined;
 }
 
-/** How samples are opened. */
+/** Options of `openSamples`. */
 export interface OpenLimits {
-  /** As `openCache`. */
+  /** Means of the training data, as for `openCache`. */
   readonly means?: Means | undefined;
-  /** Of a cache, in bytes. */
+  /** Memory limit of a cache, in bytes. */
   readonly memoryBytesMax?: number | undefined;
-  /** Makes the blocks of samples without a cache. @default they are made here, of the files */
+  /** Opens the blocks of samples without a cache. @default they are encoded in this thread */
   readonly openBlocks?: OpenBlocks | undefined;
 }
 
 /**
- * Opens the samples whose cache, or whose index, is the file at `path`. Close them.
- * @throws as `openCache`; reading samples without a cache throws InputUnusableError, too
+ * Opens the samples of the cache or index at `path`; the caller closes them.
+ * @throws as `openCache`; reading samples without a cache also throws InputUnusableError
  */
 export async function openSamples(
   path: string,
@@ -40,7 +40,7 @@ export async function openSamples(
   return openIndex(path, disk, openBlocks ?? (await blocksOf(origin)), means);
 }
 
-/** How the blocks of samples without a cache are made of the files. */
+/** Returns the function that encodes the blocks of streamed samples from their source. */
 export async function blocksOf({ options, tables, key }: SamplesOrigin): Promise<OpenBlocks> {
   if (options.kind === "synthetic") {
     const { generatedBlocks } = await import("./synthetic/generated-blocks.ts");

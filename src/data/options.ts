@@ -131,7 +131,7 @@ export const csvOptions = z
   .transform(withPasses)
   .transform(withColumnRules);
 
-/** Options of files of columns. */
+/** Options of columnar files. */
 const columnFiles = {
   ...files,
   ...named,
@@ -329,27 +329,27 @@ export type ResolvedCsvOptions = z.output<typeof csvOptions>;
 export type ResolvedJsonLinesOptions = z.output<typeof jsonLinesOptions>;
 export type ResolvedParquetOptions = z.output<typeof parquetOptions>;
 export type ResolvedSyntheticOptions = z.output<typeof syntheticOptions>;
-/** Data that are files of columns. */
+/** Data in columnar files. */
 export type ResolvedTableOptions = ResolvedArrowOptions | ResolvedParquetOptions;
 /** Data whose columns the job names. */
 export type ResolvedColumnOptions =
   | ResolvedCsvOptions
   | ResolvedTableOptions
   | ResolvedJsonLinesOptions;
-/** Data that are read from files. */
+/** Data in files. */
 export type ResolvedFileOptions = ResolvedCriteoTsvOptions | ResolvedColumnOptions;
-/** Data that are text. */
+/** Data in text files. */
 export type ResolvedTextOptions =
   | ResolvedCriteoTsvOptions
   | ResolvedCsvOptions
   | ResolvedJsonLinesOptions;
 
-/** Ids of a bag of generated data. */
+/** Bag lengths of generated data: a range, or a mean and a spread. */
 export type BagLengths =
   | ResolvedSyntheticOptions["idsPerBag"]
   | { readonly mean: number; readonly spread: number };
 
-/** The bags and the popularity of the ids of a feature, generated. */
+/** Bag lengths and popularity of the ids of a generated feature. */
 export function idsOfFeature(
   { idsPerBag: bags, zipf: exponent, perFeature = {}, sessions }: ResolvedSyntheticOptions,
   feature: string,
@@ -360,20 +360,20 @@ export function idsOfFeature(
   return { idsPerBag: list ?? own?.idsPerBag ?? bags, zipf: own?.zipf ?? exponent };
 }
 
-/** Mean ids of a bag. */
+/** Mean number of ids of a bag. */
 export function meanIdsOf(bags: BagLengths): number {
   return "mean" in bags ? bags.mean : (bags.min + bags.max) / 2;
 }
 
 /** The data section's view of a categorical feature of the model, and of its table. */
 export interface TableShape {
-  /** Name of the feature; the same as its table's, where the model names no features. */
+  /** Name of the feature; equal to its table's name if the model names no features. */
   readonly name: string;
-  /** The column that feeds the feature. @default the column that names the table */
+  /** The column that feeds the feature. @default the column whose `table` is this name */
   readonly column?: string | undefined;
   /**
-   * Index of its table: the seed of hashed text, so that features of a table agree. @default its
-   * own
+   * Index of its table, which seeds the hash of text, so that features that share a table agree.
+   * @default its own
    */
   readonly table?: number | undefined;
   readonly rows: number;

@@ -1,8 +1,8 @@
-// Which rows are wanted: predicates on columns. What has no value is never wanted.
+// Row filters: predicates on columns. A missing value matches no predicate.
 //
-// Cells and bounds are compared in the type of the column (exact-values.ts): as numbers where both
-// are numbers, as times where both are dates, and else as text, byte by byte: `03` equals 3, and
-// `2026-11-01` lies before `2026-11-01T12:00`.
+// Cells and bounds are compared in the type of the column (exact-values.ts). Text is compared as
+// numbers if both are numbers, as times if both are dates, otherwise byte by byte: `03` equals 3,
+// and `2026-11-01` is before `2026-11-01T12:00`.
 
 import type { Column, RowBatch } from "./column.ts";
 import {
@@ -16,39 +16,39 @@ import {
   pointOf,
 } from "./exact-values.ts";
 
-/** A value as a job writes it. */
+/** A value of a predicate, as written in the job. */
 export type WhereValue = string | number | boolean;
 
-/** A predicate on a column: all that it says must hold. */
+/** A predicate on a column: the conjunction of its conditions. */
 export interface Predicate {
   readonly column: string;
   readonly equals?: WhereValue | undefined;
   readonly in?: readonly WhereValue[] | undefined;
-  /** The first value that is wanted. */
+  /** Inclusive lower bound. */
   readonly from?: WhereValue | undefined;
-  /** The first value behind it that is not. */
+  /** Exclusive upper bound. */
   readonly until?: WhereValue | undefined;
 }
 
-/** A predicate, read once for columns of one type. */
+/** A predicate, compiled for columns of one type. */
 export interface RowTest {
   readonly column: string;
   readonly compared: Compared;
-  /** Whether a value is wanted. */
+  /** Whether a value satisfies the predicate. */
   readonly isWanted: (cell: Cell) => boolean;
-  /** Whether any value from `least` to `most` may be wanted. */
+  /** Whether any value from `least` to `most` may satisfy the predicate. */
   readonly mayBeWanted: (least: Cell, most: Cell) => boolean;
 }
 
-/** Text, as the keys of partitions are. */
+/** Comparison as text, the type of partition keys. */
 const text: Compared = { type: { kind: "text" } };
 
-/** The name of the column in a batch that has all bits of its cells, beside that which rounds. */
+/** Name, in a batch, of the exact version of a column whose regular version is rounded. */
 export function rawName(name: string): string {
   return `\0${name}`;
 }
 
-/** The test of a predicate. `compared`: how the cells of its column are. @default text */
+/** Compiles a predicate. `compared`: how the column's cells are compared. @default text */
 export function rowTest(
   { column, equals, in: some, from, until }: Predicate,
   compared: Compared = text,
@@ -80,13 +80,13 @@ function bytesOf(value: WhereValue): string {
   return Buffer.from(String(value), "utf8").toString("latin1");
 }
 
-/** Compares a cell with a bound: below 0, 0, or above 0; NaN: they cannot be compared. */
+/** Compares a cell with a bound: below 0, 0, above 0, or NaN if they are not comparable. */
 type Compare = (cell: Cell) => number;
 
 /** The order of a column's cells. */
 interface Order {
   compareWith(bound: string): Compare;
-  /** Bounds of which one is wanted. */
+  /** A set of values, one of which a cell must equal. */
   setOf(bounds: readonly string[]): {
     readonly has: (cell: Cell) => boolean;
     readonly bounds: readonly Compare[];
@@ -107,7 +107,7 @@ function orderOf(type: ColumnType): Order {
       const exact = pointsOf(bounds).flatMap((point) =>
         point?.isExact === true ? [point.at] : [],
       );
-      // A cell of 64 bits is a bigint, and other integers are numbers.
+      // Cells of 64-bit integer columns are bigints, those of other integer columns numbers.
       const big = type.kind === "float" ? [] : exact.map((at) => BigInt(at));
       const all = new Set<Cell>([...exact, ...big]);
       return { has: (cell) => all.has(cell), bounds: bounds.map(compareWith) };
@@ -115,7 +115,7 @@ function orderOf(type: ColumnType): Order {
   };
 }
 
-/** A number of a text equals another text of the same number, and a date another one of it. */
+/** Order of text cells. Texts of the same number are equal, as are texts of the same date. */
 const textOrder: Order = {
   compareWith(bound) {
     const exact = exactOf(bound);
@@ -136,7 +136,7 @@ function textKey(cell: Cell): string {
   return exact === undefined ? `text ${cell}` : `${exact.form} ${exact.digits}e-${exact.scale}`;
 }
 
-/** Whether a row of a batch is wanted. */
+/** Returns whether a row of a batch satisfies all predicates. */
 export function rowFilter(tests: readonly RowTest[], batch: RowBatch): (row: number) => boolean {
   const columns = tests.map(({ column: name, isWanted, compared }) => {
     const column = batch.columns.get(rawName(name)) ?? batch.columns.get(name);
@@ -152,7 +152,7 @@ export function rowFilter(tests: readonly RowTest[], batch: RowBatch): (row: num
   };
 }
 
-/** The cell of a row; undefined: it has no value. */
+/** Creates a reader of a column's cells; undefined for a missing value. */
 function cellReader(
   column: Column,
   { type, unitsOf }: Compared,
@@ -180,7 +180,7 @@ function cellReader(
   const { codes, dictionary } = column;
   const cellOf = (bytes: string): Cell => {
     if (unitsOf !== undefined) return unitsOf(bytes);
-    // Booleans that are ids are their texts.
+    // Boolean columns that are read as ids hold `true` and `false` as text.
     return type.kind === "text" ? bytes : Number(bytes === "true");
   };
   const known: (Cell | undefined)[] = [];

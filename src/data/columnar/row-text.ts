@@ -1,10 +1,10 @@
-// The text that a row of a column would be in a file of text.
+// The text that a value of a column would have in a text file.
 
 import { dateOf } from "../text/split-keys.ts";
 import type { Column } from "./column.ts";
 import { textOfId } from "./hashed-ids.ts";
 
-/** The field that text would have, one byte per character; `""`: there is no value. */
+/** The text of a row's value, one byte per character; `""` if it is missing. */
 export function textAt(column: Column, row: number): string {
   if (column.form === "numbers") {
     const value = column.values[row] ?? Number.NaN;
@@ -17,7 +17,7 @@ export function textAt(column: Column, row: number): string {
   return textOfId(column, at);
 }
 
-/** The texts of a row's list, or of its one field; none where there is no value. */
+/** The texts of a row's list or single value; empty if it is missing. */
 export function textsAt(column: Column, row: number): string[] {
   if (column.form === "numbers") {
     const text = textAt(column, row);
@@ -31,12 +31,15 @@ export function textsAt(column: Column, row: number): string[] {
   );
 }
 
-/** Milliseconds of a time in seconds, to the microsecond: seconds alone are no exact multiple. */
+/**
+ * Converts seconds to milliseconds, rounded to the microsecond: a time in seconds is rarely exact
+ * in binary.
+ */
 export function millisecondsOf(seconds: number): number {
   return Math.round(seconds * 1e6) / 1e3;
 }
 
-/** A time as a date. Times of which there is no date are shown as seconds. */
+/** A time as an ISO date, or as seconds if it is beyond the range of dates. */
 export function timeText(seconds: number): string {
   const milliseconds = millisecondsOf(seconds);
   return Math.abs(milliseconds) <= 8.64e15 ? dateOf(milliseconds) : String(seconds);

@@ -1,9 +1,9 @@
-// Counts the values of columns of ids in the first samples: how many there are, how many rows of
-// their tables they fall to, and how often each comes with which label. Rows alone cannot tell: two
-// values that are hashed to one row look like one value.
+// Counts the values of columns of ids in the first samples: distinct values, table rows that they
+// map to, and labels that each value occurs with. Rows alone do not show this, because two values
+// that hash to one row look like one value.
 //
-// Only the first samples are counted, and they go the way of text (text/line-decoder.ts), which
-// hands each value over with its row. From then on nothing is counted, and nothing costs anything.
+// The first samples take the text path (text/line-decoder.ts), which passes each value on with its
+// row. After them counting stops and costs nothing.
 
 import type { ColumnValues, DataWarning } from "../cache/cache-format.ts";
 import type { FeatureStatistics } from "../cache/feature-statistics.ts";
@@ -11,19 +11,19 @@ import { mix32, mix64Modulo } from "../murmur-hash.ts";
 import type { Sample } from "../sample.ts";
 import type { CategoricalField, FieldColumns } from "./named-columns.ts";
 
-/** Samples whose values are counted: the first good ones. */
+/** Number of good samples, from the start of the data, whose values are counted. */
 export const watchedSamples = 10_000;
-/** Values of a column that are counted, at most: only columns of lists have more. */
+/** Most counted values of a column. Only columns of lists have more in the first samples. */
 const valuesMax = 16_384;
 
-/** What is counted of one value. */
+/** Table row of a value, and its samples by label. */
 interface ValueCount {
   readonly row: number;
   /** Samples by label: 0, 1. */
   readonly labels: [number, number];
 }
 
-/** Takes the values of one column. */
+/** Counts the values of one column. */
 export class FieldWatch {
   readonly field: CategoricalField;
   readonly counts = new Map<string, ValueCount>();
@@ -36,12 +36,12 @@ export class FieldWatch {
     this.field = field;
   }
 
-  /** Takes a value of the sample that is being read, and the id that it became. */
+  /** Records a value of the current sample, and the id that it maps to. */
   take(value: string, id: number, high = id >> 31): void {
     if (this.isOpen) this.#pending.push([value, rowOf(id, high, this.field)]);
   }
 
-  /** Forgets the sample that is being read. */
+  /** Discards the values of the current sample. */
   drop(): void {
     this.#pending.length = 0;
   }
@@ -62,13 +62,13 @@ export class FieldWatch {
   }
 }
 
-/** The row of an id, by the policy of its table for ids beyond it (embedding/lookup). */
+/** The table row of an id, by the table's policy for ids beyond its rows (embedding/lookup). */
 function rowOf(id: number, high: number, { rows, isWide }: CategoricalField): number {
   if (id >= 0 && id < rows && high === 0) return id;
   return isWide ? mix64Modulo(id, high, rows) : mix32(id) % rows;
 }
 
-/** Whether values of a column may share a row, and how many do so may be counted. */
+/** Whether values of a column may share a row, so that collisions are worth counting. */
 function mayShareRows({ ids, beyond, isWide }: CategoricalField): boolean {
   return (ids === "hash" && !isWide) || beyond === "hash";
 }
@@ -85,12 +85,12 @@ export class ValueWatch {
     this.#hasClasses = numeric?.[0] !== true;
   }
 
-  /** Whether more samples are counted. */
+  /** Whether further samples are counted. */
   get isOpen(): boolean {
     return this.#fields.length > 0 && this.#samples < watchedSamples;
   }
 
-  /** The columns of the next file, whose values are handed over. */
+  /** The columns of the next file, with their watches attached. */
   attachedTo<Columns extends FieldColumns>(columns: Columns): Columns {
     if (!this.isOpen) return columns;
     const categorical = columns.categorical.map((field, i) => ({
@@ -110,12 +110,12 @@ export class ValueWatch {
     if (!this.isOpen) for (const field of this.#fields) field.isOpen = false;
   }
 
-  /** Forgets the sample that was read: its line is bad. */
+  /** Discards the current sample, because its line is bad. */
   drop(): void {
     for (const field of this.#fields) field.drop();
   }
 
-  /** The columns whose values may share rows, in the order of the features. */
+  /** Value counts of the columns whose values may share rows, in feature order. */
   values(): ColumnValues[] {
     return this.#fields.flatMap(({ field, counts }, feature) => {
       if (!mayShareRows(field) || counts.size === 0) return [];
@@ -126,8 +126,8 @@ export class ValueWatch {
   }
 
   /**
-   * What values tell of the label that is not to be seen in rows. `isKnown`: of columns that are
-   * warned of already.
+   * Warnings of values that predict the label but share rows, so that the row statistics do not
+   * show it. `isKnown`: whether a column already has a warning.
    */
   warnings(isKnown: (column: string) => boolean): DataWarning[] {
     if (!this.#hasClasses) return [];
@@ -135,7 +135,7 @@ export class ValueWatch {
       if (!isSingle || isKnown(field.name)) return [];
       const all = [...counts].map(([value, { labels }]) => ({ value, labels }));
       const found = labelTold(all, this.#labels);
-      // Where each value has its row, the rows of all samples are known (text/leakage.ts).
+      // If each value has its own row, text/leakage.ts finds this in the rows of all samples.
       const isSeen = found?.value === undefined && occupied(counts).shared === 0;
       return found === undefined || isSeen ? [] : [toldWarning(field.name, found, this.#samples)];
     });
@@ -150,23 +150,23 @@ function occupied(counts: ReadonlyMap<string, ValueCount>) {
   return { values: counts.size, taken: inRow.size, shared };
 }
 
-/** Fewest samples of a value, and the share of all, before it is named. */
+/** Least number of samples, and least fraction of all samples, for a value to be reported. */
 const [evidenceMin, shareMin] = [30, 0.01];
-/** Highest probability that a value has one class alone by chance. */
+/** Highest accepted probability that a value has a single class by chance. */
 const chanceMax = 1e-9;
 
-/** What values tell of a label: all of them, or one. */
+/** A finding: all values of a column, or one value, predict the label. */
 export interface LabelTold {
-  /** Undefined: each value comes with one label only. */
+  /** The value; undefined if every value of the column occurs with one label only. */
   readonly value: string | undefined;
   readonly label: 0 | 1;
   readonly samples: number;
 }
 
 /**
- * Whether each value comes with one label only, or a frequent one does. `labels`: samples by label.
- * A column that is merely a good feature has no such value: that all samples of one share a label
- * must be less likely by chance than one in 10^9.
+ * Finds whether every value, or a frequent value, occurs with one label only. `labels`: samples by
+ * label. A merely good feature is not reported: the probability that all samples of a value share a
+ * label by chance must be below 10^-9.
  */
 export function labelTold(
   values: readonly { readonly value: string; readonly labels: readonly [number, number] }[],
@@ -206,12 +206,13 @@ function toldWarning(column: string, told: LabelTold, samples: number): DataWarn
   return { code: "VALUE_PREDICTS_LABEL", message };
 }
 
-/** Columns with fewer values than this are warned of where values share rows. */
+/** Only columns with fewer values than this get a warning of shared rows. */
 const fewValues = 1000;
 
 /**
- * The same of all samples, where these use more rows than the first ones: of many values, as many
- * as use that many rows on average (linear counting: Whang, Vander-Zanden, Taylor 1990).
+ * Extrapolates value counts to all samples, if these use more rows than the first samples. The
+ * number of values is estimated from the number of used rows by linear counting (Whang,
+ * Vander-Zanden, Taylor 1990).
  */
 export function ofAllSamples(
   counted: ColumnValues,
@@ -219,9 +220,9 @@ export function ofAllSamples(
 ): ColumnValues {
   const { rows, taken, values, feature = -1 } = counted;
   const used = Math.min(statistics[feature]?.distinctIds ?? 0, rows - 1);
-  if (used <= taken + 1 || used <= 1.05 * taken) return counted; // 1: the row of what is missing.
+  if (used <= taken + 1 || used <= 1.05 * taken) return counted; // 1: the row of missing values.
   const hashed = Math.max(1, rows - 1);
-  const full = Math.min(used, hashed - 0.5); // Where every row is used, it is a lower bound.
+  const full = Math.min(used, hashed - 0.5); // A lower bound if all rows are used.
   const estimated = Math.max(values, Math.round(-hashed * Math.log1p(-full / hashed)));
   const alone = estimated * (1 - 1 / hashed) ** (estimated - 1);
   const shared = Math.max(0, Math.round(estimated - alone));
@@ -234,7 +235,7 @@ const inRows = ({ values, taken, isEstimated }: ColumnValues) => {
   return `${about}${number(values)} values in ${number(taken)} ${taken === 1 ? "row" : "rows"}`;
 };
 
-/** How many values fall to how many rows: a clause. */
+/** A clause that says how many values map to how many rows. */
 export function sharingOf(own: ColumnValues): string {
   const { shared, isEstimated, samples } = own;
   const about = isEstimated === true ? "about " : "";
@@ -243,15 +244,15 @@ export function sharingOf(own: ColumnValues): string {
   return `${inRows(own)} (${share})${where}`;
 }
 
-/** Whether a column has few values, and some of them share rows. */
+/** Whether a column has few values, some of which share rows. */
 export function isShared({ values, shared }: ColumnValues): boolean {
   return shared > 0 && values < fewValues;
 }
 
-/** Columns that the warning names. */
+/** Most columns that the warning names. */
 const namedMax = 8;
 
-/** The warning of columns whose few values share rows; none where there are none. */
+/** The warning about columns with few values that share rows; empty if there are none. */
 export function sharingWarnings(all: readonly ColumnValues[]): DataWarning[] {
   const found = all.filter(isShared);
   if (found.length === 0) return [];
@@ -267,7 +268,7 @@ export function sharingWarnings(all: readonly ColumnValues[]): DataWarning[] {
   return [{ code: "VALUES_SHARE_ROWS", message }];
 }
 
-/** Rows of which fewer than one value is expected to share one. */
+/** A number of rows for which less than one collision of values is expected. */
 function rowsFor({ values, rows }: ColumnValues): number {
   const wanted = Math.max(1024, 2 ** Math.ceil(Math.log2(values * values)));
   return Math.min(2 ** 20, Math.max(wanted, 2 ** Math.ceil(Math.log2(2 * rows))));

@@ -1,6 +1,6 @@
-// The footer of a Parquet file: its schema, and where the columns of each row group lie. The bytes
-// are walked through once before they are decoded, and every number in them is checked before it is
-// used: a footer may say anything.
+// The footer of a Parquet file: its schema, and the byte ranges of each row group's columns. A
+// footer is untrusted: its structure is parsed once with limits before hyparquet decodes it, and
+// every number is checked before it is used.
 
 import {
   type ColumnChunk,
@@ -15,32 +15,35 @@ import type { ByteRange, RangeReader } from "../tables/byte-ranges.ts";
 import { Damage, unusableAt } from "../tables/damage.ts";
 import { readStruct } from "./decode/thrift.ts";
 
-/** A column of a row group. */
+/** A column chunk: a column of a row group. */
 export interface Chunk extends ByteRange {
   readonly codec: string;
-  /** How its values and levels are encoded, in no order. */
+  /** Encodings of its values and levels, in no particular order. */
   readonly encodings: readonly string[];
   /** Bytes before compression. */
   readonly rawBytes: number;
-  /** Values, missing ones among them; entries of its lists. */
+  /** Number of values, nulls included; for lists, of entries. */
   readonly values: number;
   readonly physical: string;
   readonly statistics: Statistics | undefined;
 }
 
-/** Consecutive rows. */
+/** A row group. */
 export interface Group {
   readonly rows: number;
-  /** By the path of the leaf (`leafKey`). */
+  /** Column chunks by the path of the leaf (`leafKey`). */
   readonly chunks: ReadonlyMap<string, Chunk>;
 }
 
-/** A leaf by its path. A name may have dots of its own: `a.b` beside the member `b` of `a`. */
+/**
+ * Key of a leaf's path. Names may contain dots, so that a column `a.b` can exist beside the member
+ * `b` of `a`.
+ */
 export function leafKey(path: readonly string[]): string {
   return path.join("\0");
 }
 
-/** What a footer says. */
+/** The parsed footer. */
 export interface Footer {
   readonly schema: SchemaTree;
   readonly rows: number;
@@ -49,13 +52,13 @@ export interface Footer {
   readonly bytes: Uint8Array;
 }
 
-/** Largest footer that is read: that of some thousand columns in some thousand row groups. */
+/** Largest footer that is read; some thousand columns in some thousand row groups fit. */
 const footerBytesMax = 0x2000_0000;
-/** Bytes at the end that are read first: most footers are among them. */
+/** Bytes read first from the end of the file; most footers fit. */
 const tailBytes = 0x1_0000;
 const magic = "PAR1";
 
-/** The footer of a file. @throws InputUnusableError */
+/** Reads the footer of a file. @throws InputUnusableError */
 export async function readFooter(file: RangeReader): Promise<Footer> {
   try {
     const bytes = await footerBytes(file);
@@ -125,21 +128,24 @@ function chunkOf(file: RangeReader, column: ColumnChunk, name: string, piece: nu
   }
 }
 
-/** A column without values has no pages, wherever the footer says that they lie. */
+/** A column without values has no pages, whatever offsets the footer gives. */
 const noBytes: ByteRange = { start: magic.length, end: magic.length };
 
-/** Where the pages of a column lie. @throws Damage */
+/** Byte range of a column's pages. @throws Damage */
 function rangeOf(meta: NonNullable<ColumnChunk["meta_data"]>, size: number): ByteRange {
   const data = countOf(meta.data_page_offset, "bytes before its first page");
   const dictionary = Number(meta.dictionary_page_offset ?? 0n);
-  // Some writers say 0 where there is no dictionary.
+  // Some writers store 0 if there is no dictionary.
   const start = dictionary > 0 && dictionary < data ? dictionary : data;
   const end = start + countOf(meta.total_compressed_size, "bytes");
   if (start >= magic.length && end <= size) return { start, end };
   throw new Damage(`it lies in the bytes ${start} to ${end} of ${size}`);
 }
 
-/** Rows and values of a group: with 31 bits they fit into every counter. */
+/**
+ * A number of bytes, rows or values. Rows and values must fit into 31 bits, the range of the
+ * counters downstream.
+ */
 function countOf(value: bigint | number, what: string): number {
   const count = Number(value);
   const isBytes = what.startsWith("bytes");

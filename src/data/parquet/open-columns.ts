@@ -1,4 +1,4 @@
-// Opens a Parquet file for a job: its footer, and the columns that the job asks for.
+// Opens a Parquet file for a job: its footer, and the columns that the job wants.
 
 import type { RowBatch } from "../columnar/column.ts";
 import type { ResolvedParquetOptions, TableShape } from "../options.ts";
@@ -14,14 +14,14 @@ import { mayHaveWanted } from "./prune.ts";
 import { readParquet } from "./read-parquet.ts";
 import { type ColumnShape, columnNames, shapeOf } from "./shapes.ts";
 
-/** A Parquet file that is open, and what of it is read. */
+/** An open Parquet file, and its wanted columns. */
 export interface ParquetFile extends TableFile {
   readonly file: RangeReader;
   readonly footer: Footer;
   readonly wanted: readonly WantedColumn<ColumnShape>[];
 }
 
-/** As `openTable`. */
+/** Opens a Parquet file; parameters and errors as of `openTable`. */
 export async function openParquet(
   path: string,
   options: ResolvedParquetOptions,
@@ -47,12 +47,15 @@ export async function openParquet(
   }
 }
 
-/** Row groups that cannot have a row which the tests want are not read. */
+/**
+ * The open file. `batches` skips row groups whose statistics rule out every row that the tests
+ * want.
+ */
 function tableOf(file: RangeReader, footer: Footer, asked: AskedColumns<ColumnShape>): ParquetFile {
   const { wanted } = asked;
   const shapes = new Map(wanted.map(({ shape }) => [shape.name, shape]));
   const idle: PieceMemory[] = [];
-  /** Each reader has memory of its own, which a later one uses again. */
+  /** Each reader has its own memory, which later readers reuse. */
   async function* withMemory(read: (memory: PieceMemory) => AsyncGenerator<RowBatch>) {
     const memory = idle.pop() ?? new PieceMemory(new MemoryBudget(file.size));
     try {

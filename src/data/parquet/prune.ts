@@ -1,12 +1,12 @@
-// Which row groups cannot have a row that is wanted, by the least and greatest value that writers
-// put into the footer. What the footer does not say, or says in a way that may be rounded, is read.
+// Row group pruning: skips row groups that cannot contain a wanted row, by the minimum and maximum
+// in the footer. A row group without statistics, or with rounded ones, is read.
 
 import type { Cell } from "../columnar/exact-values.ts";
 import type { RowTest } from "../columnar/row-filter.ts";
 import type { Group } from "./footer.ts";
 import type { ColumnShape, Leaf } from "./shapes.ts";
 
-/** Whether a row group may have a row that all tests want. */
+/** Whether a row group may contain a row that satisfies all tests. */
 export function mayHaveWanted(
   group: Group,
   tests: readonly RowTest[],
@@ -19,13 +19,13 @@ export function mayHaveWanted(
   });
 }
 
-/** Milliseconds by which a time may lie beyond its statistics, which have milliseconds. */
+/** Milliseconds by which a time may exceed its statistics, which are rounded to milliseconds. */
 const roundingMs = 1n;
 
 function rangeOf(group: Group, leaf: Leaf): [Cell, Cell] | undefined {
   const { statistics } = group.chunks.get(leaf.path) ?? {};
   const { type } = leaf.compared;
-  // The older fields compare bytes with a sign, whatever the type.
+  // The deprecated fields `min` and `max` are in signed byte order, whatever the type.
   const isSigned = leaf.kind === "integer" && !leaf.isUnsigned;
   const least = statistics?.min_value ?? (isSigned ? statistics?.min : undefined);
   const most = statistics?.max_value ?? (isSigned ? statistics?.max : undefined);
@@ -37,7 +37,7 @@ function rangeOf(group: Group, leaf: Leaf): [Cell, Cell] | undefined {
     };
     return [unitsOf(least, -roundingMs), unitsOf(most, roundingMs)];
   }
-  // Decimals are rounded in what is read of the footer.
+  // The footer decoder rounds decimals.
   if (type.kind !== "integer" && type.kind !== "float") return undefined;
   return isNumber(least) && isNumber(most) ? [least, most] : undefined;
 }

@@ -1,5 +1,5 @@
-// The codecs of pages. What a page says of its size is checked before memory is taken for it, and
-// again by what comes out.
+// Decompresses pages. The size that a page claims is checked before memory is allocated for it, and
+// again against the decompressed bytes.
 
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { slackBytes } from "../../tables/byte-ranges.ts";
@@ -10,20 +10,20 @@ import { readyZstd, unpackZstd } from "../../tables/zstd.ts";
 import { unpackLz4Hadoop, unpackLz4Raw } from "./lz4.ts";
 import type { PageDecoders } from "./page-decoders.ts";
 
-/** Largest page that is read, unpacked. Writers make pages of about a megabyte. */
+/** Largest decompressed page that is read. Writers produce pages of about a megabyte. */
 export const pageBytesMax = 0x1000_0000;
 
-/** Most bytes that a byte of snappy unpacks to: a copy of 64 bytes takes three. */
+/** Highest compression ratio of snappy: a copy of 64 bytes takes at least two bytes. */
 const snappyRatioMax = 64;
 
-/** Unpacks the pages of a column, each into the same memory. */
+/** Decompresses the pages of a column, all into the same memory. */
 export class Unpacker {
   readonly #codec: string;
   readonly #decoders: PageDecoders;
   readonly #memory: PieceMemory;
   #bytes = new Uint8Array(0);
 
-  /** @throws Damage where the codec is not read */
+  /** @throws Damage if the codec is not supported */
   constructor(codec: string, decoders: PageDecoders, memory: PieceMemory) {
     if (!codecs.has(codec)) {
       const names = [...codecs].join(", ");
@@ -34,14 +34,14 @@ export class Unpacker {
     this.#memory = memory;
   }
 
-  /** Makes the codec ready, if it is not: before pages are unpacked. */
+  /** Loads the codec. Must resolve before pages are decompressed. */
   async ready(): Promise<void> {
     if (this.#codec === "ZSTD") await readyZstd();
   }
 
   /**
-   * The `size` bytes that `packed` unpacks to, with `slackBytes` behind them; valid until the next.
-   * `head` of them are not packed, and stand before. @throws Damage
+   * Decompresses `packed` into `size` bytes, followed by `slackBytes`; valid until the next call.
+   * The first `head` bytes are not compressed. @throws Damage
    */
   unpack(packed: Uint8Array, size: number, head: number): Uint8Array {
     if (size > pageBytesMax) throw new Damage(`a page says that it has ${size} bytes`);

@@ -1,5 +1,5 @@
-// Reads a column of a row group, some rows at a time: the cursor of its shape. Here are columns
-// without lists; list-cursors.ts has the others.
+// Reads a column of a row group, some rows at a time. This file opens the cursor for a column's
+// shape and reads columns without lists; list-cursors.ts reads lists.
 
 import type { Column } from "../../columnar/column.ts";
 import { formOf, type WantedColumn } from "../../tables/asked-columns.ts";
@@ -11,7 +11,10 @@ import { ListCursor, ListReader, WeightedCursor } from "./list-cursors.ts";
 import { TextPool } from "./texts.ts";
 import type { CodedTarget, Target } from "./values.ts";
 
-/** The cursor of a column. `weights`: the second leaf of a weighted list. @throws Damage */
+/**
+ * Opens the cursor of a column. `weights`: source of the second leaf of a weighted list. @throws
+ * Damage
+ */
 export function openCursor(
   column: WantedColumn<ColumnShape>,
   source: LeafSource,
@@ -50,7 +53,7 @@ function newCoded(): CodedTarget {
 
 let singles = new Int32Array(0);
 
-/** 0, 1, 2, … rows: the offsets of rows that all have a value. All columns share them. */
+/** 0, 1, 2, … rows: the offsets if every row has one value. All columns share the array. */
 function offsetsOfSingles(rows: number): Int32Array {
   if (singles.length <= rows) {
     singles = new Int32Array(2 * rows + 1);
@@ -92,8 +95,8 @@ class FlatCursor implements ColumnCursor {
   }
 
   /**
-   * Counts which of some rows have a value, and writes their offsets, from the first row on that
-   * has none. `rows`: of the batch.
+   * Counts the present values of `some` rows. From the first missing value of the batch on, it also
+   * writes the rows' offsets. `rows`: rows of the batch.
    */
   #present(row: number, some: number, count: number, rows: number): number {
     const { definition, at, leaf, run, memory } = this.#leaf;
@@ -110,7 +113,7 @@ class FlatCursor implements ColumnCursor {
     return there - count;
   }
 
-  /** Moves `there` numbers to the rows that have one; the others have none. */
+  /** Moves `there` numbers to the rows that have a value, and sets the other rows to NaN. */
   #spread(values: Float64Array, row: number, some: number, there: number): void {
     const { definition, at, leaf, run } = this.#leaf;
     let from = row + there;

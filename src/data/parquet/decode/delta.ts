@@ -1,5 +1,5 @@
-// Integers as packed differences: DELTA_BINARY_PACKED. A reader goes on where it stopped.
-// Arithmetic is modulo 2^64, on halves of 32 bits.
+// Decodes DELTA_BINARY_PACKED: integers as bit-packed differences. A reader keeps its position
+// between calls. Arithmetic is modulo 2^64, on 32-bit halves.
 // https://parquet.apache.org/docs/file-format/data-pages/encodings (DELTA_BINARY_PACKED = 5)
 //
 //   header   values of a block, mini-blocks of a block, values in all, first value
@@ -9,10 +9,10 @@ import { slackBytes } from "../../tables/byte-ranges.ts";
 import { Damage } from "../../tables/damage.ts";
 import { bitsAt } from "./hybrid.ts";
 
-/** Most values of a block: writers have some hundreds. */
+/** Most values per block; writers use some hundreds. */
 const blockMax = 1 << 20;
 
-/** Integers of 64 bits, or of 32 that are widened. */
+/** Reads integers of 64 bits, or of 32 bits, which are sign-extended. */
 export class DeltaReader {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
@@ -21,23 +21,23 @@ export class DeltaReader {
   readonly #miniBlocks: number;
   readonly #miniValues: number;
   #at: number;
-  /** Values that are left in all. */
+  /** Values left to read in the page. */
   #left: number;
   #isFirst = true;
   #low = 0;
   #high = 0;
   #leastLow = 0;
   #leastHigh = 0;
-  /** Where the widths of the block stand, and which mini-block is next. */
+  /** Offset of the block's bit widths, and the next mini-block. */
   #widths = 0;
   #mini: number;
-  /** Of the current mini-block. */
+  /** Values left in the current mini-block, its bit width, and the read position. */
   #miniLeft = 0;
   #width = 0;
   #byte = 0;
   #bit = 0;
 
-  /** `bytes` has `slackBytes` more behind `end`. @throws Damage */
+  /** `bytes` must extend `slackBytes` beyond `end`. @throws Damage */
   constructor(bytes: Uint8Array, start: number, end: number, isWide: boolean) {
     this.#bytes = bytes;
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -56,17 +56,20 @@ export class DeltaReader {
     [this.#low, this.#high] = this.#zigzag();
   }
 
-  /** Values that are left. */
+  /** Values left to read. */
   get left(): number {
     return this.#left;
   }
 
-  /** Where the values end; known when all were read. */
+  /** Offset of the end of the values; valid once all values are read. */
   get end(): number {
     return this.#at;
   }
 
-  /** Writes values as pairs of halves, low first, from pair `from` on. @throws Damage */
+  /**
+   * Writes the next `count` values as pairs of halves, low half first, from pair `from` on. @throws
+   * Damage
+   */
   read(pairs: Int32Array, from: number, count: number): void {
     if (count > this.#left) throw new Damage("a page has fewer values than it says");
     for (let i = from; i < from + count; i++) {
@@ -111,7 +114,7 @@ export class DeltaReader {
     }
     this.#width = this.#bytes[this.#widths + this.#mini++] ?? 0;
     const bytes = (this.#width * this.#miniValues) / 8;
-    // The last mini-block of a page may be cut short, but not behind a value that is read.
+    // The last mini-block of a page may be truncated after its last value.
     if (this.#width > 64 || this.#at + bytes > this.#end + slackBytes) throw ended();
     this.#miniLeft = this.#miniValues;
     [this.#byte, this.#bit] = [this.#at, 0];

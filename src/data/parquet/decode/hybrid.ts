@@ -1,5 +1,5 @@
-// The hybrid of run lengths and packed bits, in which Parquet writes levels and places in a
-// dictionary. A reader goes on where it stopped, so a run of any length costs no memory.
+// Decodes the RLE/bit-packing hybrid, in which Parquet stores levels and dictionary indices. A
+// reader keeps its position between calls, so that a run of any length takes no memory.
 // https://parquet.apache.org/docs/file-format/data-pages/encodings (RLE = 3)
 //
 //   run      = header value            header = 2 x length, value in whole bytes
@@ -7,23 +7,23 @@
 
 import { Damage } from "../../tables/damage.ts";
 
-/** A hybrid, and where its reader stands. */
+/** An encoded hybrid and the position of its reader. */
 export interface HybridPlace {
-  /** `slackBytes` more lie behind `end`. */
+  /** Extends `slackBytes` beyond `end`. */
   readonly bytes: Uint8Array;
   readonly view: DataView;
   readonly end: number;
   readonly width: number;
   /**
-   * The next byte, the values left of the current run, 1 if it is packed, and its value; of packed
-   * bits: the bits of the next byte that are done.
+   * Offset of the next byte; values left in the current run; 1 if the run is bit-packed; and the
+   * run's value, or the number of consumed bits of the next byte if it is bit-packed.
    */
   readonly state: Float64Array;
 }
 
 /**
- * Writes the next `count` values of a hybrid to `out[from]` and behind it. Returns the largest one,
- * as a number without a sign. @throws Damage where there are fewer
+ * Writes the next `count` values of a hybrid from `out[from]` on. Returns the largest value,
+ * unsigned. @throws Damage if there are fewer values
  */
 export type ReadHybrid = (
   out: Int32Array,
@@ -32,12 +32,12 @@ export type ReadHybrid = (
   place: HybridPlace,
 ) => number;
 
-/** Values of up to 32 bits. */
+/** Reads values of up to 32 bits. */
 export class HybridReader {
   readonly #place: HybridPlace;
   readonly #read: ReadHybrid;
 
-  /** `bytes` has `slackBytes` more behind `end`. @throws Damage */
+  /** `bytes` must extend `slackBytes` beyond `end`. @throws Damage */
   constructor(bytes: Uint8Array, start: number, end: number, width: number, read: ReadHybrid) {
     if (width > 32) throw new Damage(`it has values of ${width} bits, of at most 32`);
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -51,8 +51,8 @@ export class HybridReader {
   }
 
   /**
-   * Reads the next `count` values where they are one run: returns its value. Undefined: nothing was
-   * read. @throws Damage
+   * Reads the next `count` values if they belong to one run, and returns its value; otherwise reads
+   * nothing and returns undefined. @throws Damage
    */
   readRun(count: number): number | undefined {
     const place = this.#place;
@@ -66,7 +66,7 @@ export class HybridReader {
   }
 }
 
-/** The reader that defines what is read. */
+/** The reference reader, in TypeScript, which defines the results. */
 export const readHybrid: ReadHybrid = (out, from, count, place) => {
   const { width, state } = place;
   if (width === 0) {
@@ -101,7 +101,7 @@ function begin({ bytes, end, width, state }: HybridPlace): void {
   const isPacked = header % 2 === 1;
   let [left, value] = [header / 2, 0];
   if (isPacked) {
-    // The last group may be cut short behind its last value.
+    // The last group may be truncated after its last value.
     const there = Math.floor(((end - at) * 8) / width);
     left = Math.min(8 * Math.floor(header / 2), there);
   } else {
@@ -136,18 +136,18 @@ function unpack(
       bit &= 7;
     }
   }
-  // A run of packed bits ends at a whole byte.
+  // A bit-packed run ends at a byte boundary.
   state[0] = state[1] === count && bit > 0 ? at + 1 : at;
   state[3] = bit;
 }
 
-/** 32 bits from bit `bit`, 0 to 7, of the byte `at` on. */
+/** The 32 bits that start at bit `bit` (0 to 7) of byte `at`. */
 export function bitsAt(view: DataView, at: number, bit: number): number {
   const low = view.getUint32(at, true) >>> bit;
   return bit === 0 ? low | 0 : low | (view.getUint8(at + 4) << (32 - bit));
 }
 
-/** What a reader of the addon says is wrong; native/ingest/pages.h has the same numbers. */
+/** Fault codes of the addon's reader, equal to those in native/ingest/pages.h. */
 const [ends, runTooLong] = [-1, -2];
 
 export function hybridFault(fault: number): Damage {

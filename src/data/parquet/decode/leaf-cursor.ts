@@ -1,5 +1,5 @@
-// One leaf of a column in a row group: its levels, block after block, and the values of its pages,
-// which go straight into the arrays of a column. Memory is that of a batch and of two pages.
+// Reads one leaf of a column in a row group: its levels in blocks, and the values of its pages
+// directly into the arrays of a column. Memory: one batch and two pages.
 
 import type { Column, IdColumn } from "../../columnar/column.ts";
 import type { ByteStream } from "../../tables/byte-ranges.ts";
@@ -26,11 +26,11 @@ const noLevels = new Int32Array(0);
 
 /** Reads the rows of one column in a row group. */
 export interface ColumnCursor {
-  /** The next `rows` rows; the column is valid until the next call. @throws Damage */
+  /** Reads the next `rows` rows; the column is valid until the next call. @throws Damage */
   read(rows: number): Promise<Column>;
 }
 
-/** A leaf's bytes in a row group. */
+/** The bytes of a leaf in a row group, and the tools to decode them. */
 export interface LeafSource {
   readonly stream: ByteStream;
   readonly chunk: Chunk;
@@ -38,7 +38,7 @@ export interface LeafSource {
   readonly memory: PieceMemory;
 }
 
-/** As that of `LeafCursor`. A target that grows becomes twice as large at least. */
+/** Implements `LeafCursor.reserve`. A target that grows at least doubles. */
 function reserve(target: Target, count: number, memory: PieceMemory): void {
   const sizeOf = ({ length }: ArrayLike<number>) => Math.max(count, 2 * length);
   switch (target.form) {
@@ -75,7 +75,7 @@ export function grown<Elements extends Int32Array | Float64Array | Uint8Array>(
   return larger;
 }
 
-/** The levels of a leaf, block after block, and the values of its pages. */
+/** Reads the levels of a leaf in blocks, and the values of its pages. */
 export class LeafCursor {
   readonly leaf: Leaf;
   readonly target: Target;
@@ -89,9 +89,12 @@ export class LeafCursor {
   /** The levels of the block. */
   repetition = noLevels;
   definition = noLevels;
-  /** The one definition level of the block, which then is in `definition` of lists alone. */
+  /**
+   * The definition level of the block if all its entries share one. `definition` is then filled for
+   * lists only.
+   */
   run: number | undefined;
-  /** The levels of the block that are left: `at` until `end`. */
+  /** The unread levels of the block: `at` until `end`. */
   at = 0;
   end = 0;
 
@@ -113,7 +116,10 @@ export class LeafCursor {
     this.target = target;
   }
 
-  /** Makes sure that a level is left, in this block or the next. False: the column ends. */
+  /**
+   * Loads the next block of levels if none is left in this block. Resolves with false at the end of
+   * the column.
+   */
   async fill(): Promise<boolean> {
     if (this.at < this.end) return true;
     if (this.#pageLeft === 0 && !(await this.#nextPage())) return false;
@@ -147,24 +153,24 @@ export class LeafCursor {
     return true;
   }
 
-  /** Makes room for `count` values in the target, and keeps those that are in it. */
+  /** Makes room for `count` values in the target, preserving its values. */
   reserve(count: number): void {
     reserve(this.target, count, this.memory);
   }
 
-  /** Reads the next values of the page into the target, from place `at` on. */
+  /** Reads the next `count` values of the page into the target, from index `at` on. */
   values(at: number, count: number): void {
     this.reserve(at + count);
     this.#read(at, count);
   }
 }
 
-/** Levels of a wrong size would name entries that are none. */
+/** A level beyond the schema's maximum would refer to entries that do not exist. */
 function checkLevel(level: number, max: number): void {
   if (level >>> 0 > max) throw new Damage(`a level is ${level >>> 0}, and the schema has ${max}`);
 }
 
-/** The column of what a target has got. */
+/** Builds a column from the values in a target. */
 export function columnOf(
   { kind, isUnsigned, element }: Leaf,
   target: Target,
@@ -202,7 +208,7 @@ export function columnOf(
   }
 }
 
-/** A column whose ids are written out only when someone asks for them. */
+/** A dictionary-encoded column whose `ids` are materialised on first access. */
 function codedColumn(
   column: Omit<IdColumn, "ids">,
   { codes, dictionary }: CodedTarget,

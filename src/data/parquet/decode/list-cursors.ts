@@ -1,5 +1,5 @@
-// Columns of lists: levels become offsets, and an entry that is missing is left out. Of lists with
-// weights two leaves are read side by side.
+// Cursors of columns of lists: levels become offsets, and missing entries are left out. For
+// weighted lists, the leaves of ids and weights are read in parallel.
 
 import type { Column } from "../../columnar/column.ts";
 import { Damage } from "../../tables/damage.ts";
@@ -9,7 +9,7 @@ import { type ColumnCursor, columnOf, grown, type LeafCursor, levelsMax } from "
 /** Most entries of a column in one batch. */
 const entriesMax = 1 << 24;
 
-/** The rows of a leaf in lists. */
+/** Reads the lists of one leaf. */
 export class ListReader {
   readonly leaf: LeafCursor;
   readonly #entryLevel: number;
@@ -26,7 +26,7 @@ export class ListReader {
     this.#entryLevel = entryLevel;
   }
 
-  /** Reads rows. `isByEntry`: offsets count entries without a value, too. */
+  /** Reads the next `rows` rows. With `isByEntry`, offsets also count entries without a value. */
   async read(rows: number, isByEntry: boolean): Promise<void> {
     const { leaf } = this;
     if (leaf.target.form === "texts") leaf.target.pool.begin();
@@ -48,7 +48,10 @@ export class ListReader {
     this.offsets[rows] = isByEntry ? this.entryCount : this.valueCount;
   }
 
-  /** Takes the levels of the block until the row behind the last one. Returns the rows so far. */
+  /**
+   * Consumes the levels of the block up to the start of the row after the last requested one.
+   * Returns the number of rows so far.
+   */
   #scan(first: number, rows: number, isByEntry: boolean): number {
     const { leaf, offsets } = this;
     const { repetition, definition, end } = leaf;
@@ -59,7 +62,7 @@ export class ListReader {
     if (isByEntry && this.entries.length < this.entryCount + levelsMax) {
       this.entries = grown(this.entries, leaf.memory.uint8(2 * (this.entryCount + levelsMax)));
     }
-    // All of them have a value: only where rows begin is left to be seen.
+    // Fast path: every entry of the block has a value, so only the starts of rows are needed.
     if (!isByEntry && leaf.run === max && (first > 0 || repetition[leaf.at] === 0)) {
       const start = leaf.at;
       const { row, at } = leaf.decoders.markRows(offsets, first, rows, this.valueCount, leaf);
@@ -91,13 +94,13 @@ export class ListReader {
     return row;
   }
 
-  /** `present` of a column: left out where every row has a list. */
+  /** The `present` array of a column; left out if every row has a list. */
   presence(rows: number): { readonly present?: Uint8Array } {
     return this.hasAbsent ? { present: this.present.subarray(0, rows) } : {};
   }
 }
 
-/** A list of ids or texts. */
+/** Cursor of a column of lists of ids or texts. */
 export class ListCursor implements ColumnCursor {
   readonly #list: ListReader;
   readonly #leaf: Leaf;
@@ -116,7 +119,7 @@ export class ListCursor implements ColumnCursor {
   }
 }
 
-/** A list of ids with their weights: two leaves with the same lists. */
+/** Cursor of a column of weighted lists: two leaves with the same list structure. */
 export class WeightedCursor implements ColumnCursor {
   readonly #ids: ListReader;
   readonly #numbers: ListReader;
@@ -144,7 +147,10 @@ export class WeightedCursor implements ColumnCursor {
     return { ...column, weights, ...ids.presence(rows) } as Column;
   }
 
-  /** Drops the weights of entries without an id; a weight that is missing is NaN. */
+  /**
+   * Drops the weights of entries without an id, and turns offsets of entries into offsets of ids. A
+   * missing weight becomes NaN.
+   */
   #keep(offsets: Int32Array, rows: number): void {
     const [ids, numbers] = [this.#ids, this.#numbers];
     const { target } = numbers.leaf;

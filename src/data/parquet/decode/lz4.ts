@@ -1,4 +1,4 @@
-// Unpacks pages of LZ4, in both forms that Parquet has.
+// Decompresses LZ4 pages, in both of Parquet's framings.
 // https://github.com/apache/parquet-format/blob/master/Compression.md
 //
 //   LZ4_RAW   a block
@@ -11,13 +11,16 @@ import { unpackLz4Block } from "../../tables/lz4-block.ts";
 
 const what = "a page's LZ4";
 
-/** Fills `out` with what a block unpacks to. @throws Damage where that is more or less */
+/** Decompresses a block into `out`. @throws Damage if it does not fill `out` exactly */
 export function unpackLz4Raw(out: Uint8Array, packed: Uint8Array): void {
   const done = unpackLz4Block(packed, out, 0, what);
   if (done !== out.length) throw new Damage(`${what} has ${done} bytes, and not ${out.length}`);
 }
 
-/** Fills `out`. @throws Damage where the bytes are of neither form, or unpack to more or less */
+/**
+ * Decompresses Hadoop's pieces or a plain block into `out`. @throws Damage if the bytes are
+ * neither, or do not fill `out` exactly
+ */
 export function unpackLz4Hadoop(out: Uint8Array, packed: Uint8Array): void {
   try {
     if (unpackPieces(out, packed) === out.length) return;
@@ -27,7 +30,10 @@ export function unpackLz4Hadoop(out: Uint8Array, packed: Uint8Array): void {
   unpackLz4Raw(out, packed);
 }
 
-/** Unpacks the pieces of Hadoop. Returns the bytes; undefined where the pieces do not fit. */
+/**
+ * Decompresses Hadoop's pieces. Returns the number of bytes written; undefined if the bytes are not
+ * in this framing.
+ */
 function unpackPieces(out: Uint8Array, packed: Uint8Array): number | undefined {
   const view = new DataView(packed.buffer, packed.byteOffset, packed.length);
   let [at, done] = [0, 0];
@@ -36,7 +42,7 @@ function unpackPieces(out: Uint8Array, packed: Uint8Array): number | undefined {
     const [size, length] = [view.getUint32(at), view.getUint32(at + 4)];
     at += 8;
     if (length > packed.length - at || size > out.length - done) return undefined;
-    // A piece copies from itself alone.
+    // The blocks are independent: a piece copies only from itself.
     const piece = out.subarray(done, done + size);
     if (unpackLz4Block(packed.subarray(at, at + length), piece, 0, what) !== size) return undefined;
     at += length;

@@ -1,11 +1,11 @@
-// The values of a page in the forms of PLAIN, BYTE_STREAM_SPLIT and DELTA_BINARY_PACKED: integers
-// as pairs of halves of 64 bits, fractions as doubles. Readers go on where they stopped.
+// Decodes values in the encodings PLAIN, BYTE_STREAM_SPLIT and DELTA_BINARY_PACKED: integers as
+// pairs of 32-bit halves, fractions as doubles. Readers keep their position between calls.
 
 import { Damage } from "../../tables/damage.ts";
 import type { Leaf } from "../shapes.ts";
 import { DeltaReader } from "./delta.ts";
 
-/** Values of a page. */
+/** Byte range of a page's values. */
 export interface PageBytes {
   readonly bytes: Uint8Array;
   readonly start: number;
@@ -18,7 +18,7 @@ export type PairReader = (pairs: Int32Array, at: number, count: number) => void;
 /** Writes the next `count` numbers from `out[at]` on. */
 export type NumberReader = (out: Float64Array, at: number, count: number) => void;
 
-/** Integers of 4 or 8 bytes, one after the other. */
+/** Reads integers in PLAIN: 4 or 8 bytes each. */
 export function plainPairs(page: PageBytes, { element, isUnsigned }: Leaf): PairReader {
   const { bytes, end } = page;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -40,7 +40,10 @@ export function plainPairs(page: PageBytes, { element, isUnsigned }: Leaf): Pair
   };
 }
 
-/** Integers whose first bytes stand together, then their second bytes, and so on. */
+/**
+ * Reads integers in BYTE_STREAM_SPLIT: the first bytes of all values, then all second bytes, and so
+ * on.
+ */
 export function splitPairs(page: PageBytes, { element, isUnsigned }: Leaf): PairReader {
   const { bytes, start } = page;
   const width = element.type === "INT32" ? 4 : 8;
@@ -63,7 +66,7 @@ export function splitPairs(page: PageBytes, { element, isUnsigned }: Leaf): Pair
   };
 }
 
-/** Packed differences. */
+/** Reads integers in DELTA_BINARY_PACKED. */
 export function deltaPairs({ bytes, start, end }: PageBytes, leaf: Leaf): PairReader {
   const isWide = leaf.element.type === "INT64";
   const reader = new DeltaReader(bytes, start, end, isWide);
@@ -74,12 +77,15 @@ export function deltaPairs({ bytes, start, end }: PageBytes, leaf: Leaf): PairRe
   };
 }
 
-/** Integers that become numbers at a time. */
+/** Integers converted per step. */
 const some = 4096;
-/** Memory for them, which nobody uses from one call to the next. */
+/** Scratch memory for these integers; its content is not used across calls. */
 const pairs = new Int32Array(2 * some);
 
-/** The numbers that integers stand for: a decimal, a time, or the integer itself. */
+/**
+ * Converts integers to the numbers that they represent: decimals, times, or the integers
+ * themselves.
+ */
 export function numbersOfPairs(read: PairReader, { isUnsigned, divisor }: Leaf): NumberReader {
   return (out, first, count) => {
     for (let at = first; at < first + count; at += some) {
@@ -95,7 +101,7 @@ export function numbersOfPairs(read: PairReader, { isUnsigned, divisor }: Leaf):
   };
 }
 
-/** Floats, doubles and halves, one after the other. */
+/** Reads floats, doubles and halves in PLAIN. */
 export function plainFractions({ bytes, start, end }: PageBytes, leaf: Leaf): NumberReader {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const width = widthOf(leaf);
@@ -112,7 +118,7 @@ export function plainFractions({ bytes, start, end }: PageBytes, leaf: Leaf): Nu
   };
 }
 
-/** The same, whose first bytes stand together, then their second bytes, and so on. */
+/** Reads floats, doubles and halves in BYTE_STREAM_SPLIT. */
 export function splitFractions({ bytes, start, end }: PageBytes, leaf: Leaf): NumberReader {
   const width = widthOf(leaf);
   const values = Math.floor((end - start) / width);
@@ -127,7 +133,7 @@ export function splitFractions({ bytes, start, end }: PageBytes, leaf: Leaf): Nu
   };
 }
 
-/** Bits, the lowest of a byte first. */
+/** Reads booleans in PLAIN: one bit each, lowest bit of a byte first. */
 export function plainBits({ bytes, start, end }: PageBytes): NumberReader {
   let bit = 0;
   return (out, at, count) => {
@@ -138,7 +144,7 @@ export function plainBits({ bytes, start, end }: PageBytes): NumberReader {
   };
 }
 
-/** Numbers of a fixed number of bytes: big decimals, and times of INT96. */
+/** Reads numbers of fixed byte length: decimals as bytes, and INT96 times. */
 export function fixedNumbers({ bytes, start, end }: PageBytes, leaf: Leaf): NumberReader {
   const width = widthOf(leaf);
   if (width < 1) throw new Damage(`its values have ${width} bytes`);
@@ -152,19 +158,22 @@ export function fixedNumbers({ bytes, start, end }: PageBytes, leaf: Leaf): Numb
   };
 }
 
-/** What the bytes of a value are: a decimal, a time of INT96 in seconds, or a float16. */
+/**
+ * Returns the conversion of a value's bytes: from a decimal, an INT96 time (to seconds) or a
+ * float16.
+ */
 export function fixedNumberOf({ kind, isDecimal, divisor }: Leaf): (bytes: Uint8Array) => number {
   if (kind === "moment") return secondsOf;
   if (isDecimal) return (bytes) => decimalOf(bytes, divisor);
   return ([low = 0, high = 0]) => halfOf(low | (high << 8));
 }
 
-/** Most bytes of a decimal: those of 76 digits, the most that a format has (Arrow's decimal256). */
+/** Most bytes of a decimal: 76 digits, the maximum of any supported format (Arrow's decimal256). */
 const decimalBytesMax = 32;
 
 /**
- * A number with its bytes from the highest to the lowest, in decimals of the scale. @throws Damage
- * where it has more bytes than any decimal: to read them takes the square of their number
+ * The number of a decimal in big-endian bytes, divided by `divisor`. @throws Damage if it has more
+ * bytes than any decimal, because the conversion takes time quadratic in their number
  */
 export function decimalOf(bytes: Uint8Array, divisor: number): number {
   if (bytes.length > decimalBytesMax) {
@@ -175,14 +184,15 @@ export function decimalOf(bytes: Uint8Array, divisor: number): number {
   let value = 0n;
   for (const one of bytes) value = value * 256n + BigInt(one);
   value = BigInt.asIntN(8 * bytes.length, value);
-  // Below 2^53 the quotient of two exact numbers is the nearest double; else text rounds once.
+  // The quotient of two exact doubles is the nearest double. Larger values go through text, which
+  // rounds only once.
   if (BigInt.asIntN(53, value) === value) return Number(value) / divisor;
   return Number(`${value}e-${Math.round(Math.log10(divisor))}`);
 }
 
 /**
- * Seconds since 1970 of a Julian day and the nanoseconds in it. Some writers have a time before
- * 1970 as nanoseconds below 0.
+ * Seconds since 1970 of an INT96 time: a Julian day and nanoseconds within it. Some writers use
+ * negative nanoseconds for times before 1970.
  */
 function secondsOf(bytes: Uint8Array): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

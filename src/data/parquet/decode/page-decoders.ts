@@ -1,5 +1,4 @@
-// What the bytes of pages are decoded with. The addon decodes faster (native/ingest/pages.h), and
-// the same.
+// Low-level decoders of pages. The addon decodes identically and faster (native/ingest/pages.h).
 
 import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../../ports/addon.ts";
@@ -8,7 +7,7 @@ import { unpackSnappy } from "./snappy.ts";
 
 export interface PageDecoders {
   readonly readHybrid: ReadHybrid;
-  /** out[at + i] = values[places[i]], of `count` places, each of which is a place in `values`. */
+  /** Gathers: out[at + i] = values[places[i]] for `count` places, all within `values`. */
   takeNumbers(
     out: Float64Array,
     at: number,
@@ -16,7 +15,7 @@ export interface PageDecoders {
     places: Int32Array,
     count: number,
   ): void;
-  /** The same of pairs. */
+  /** Gathers pairs, as `takeNumbers`. */
   takePairs(
     out: Int32Array,
     at: number,
@@ -25,9 +24,9 @@ export interface PageDecoders {
     count: number,
   ): void;
   /**
-   * Sets the offsets of rows that begin among levels `at` until `end`, all of which have a value,
-   * until the row behind the last of `rows`; `row` of them have begun before, and `values` values.
-   * Returns the rows so far, and the level where it ends.
+   * Sets the offsets of rows that begin among the levels `at` until `end`, all of which have a
+   * value, and stops at the row after the last of `rows`. `row` rows and `values` values precede
+   * them. Returns the number of rows so far, and the level at which it stopped.
    */
   markRows(
     offsets: Int32Array,
@@ -36,11 +35,11 @@ export interface PageDecoders {
     values: number,
     levels: { readonly repetition: Int32Array; readonly at: number; readonly end: number },
   ): { readonly row: number; readonly at: number };
-  /** Unpacks to all of `body`. @throws Damage where the bytes unpack to others */
+  /** Decompresses into `body`. @throws Damage if the bytes do not fill it exactly */
   unpackSnappy(body: Uint8Array, packed: Uint8Array): void;
 }
 
-/** The decoders that define what is decoded. */
+/** The reference decoders, in TypeScript, which define the results. */
 export const plainDecoders: PageDecoders = {
   readHybrid,
   takeNumbers(out, at, values, places, count) {
@@ -65,11 +64,11 @@ export const plainDecoders: PageDecoders = {
   unpackSnappy,
 };
 
-/** The fastest decoders that there are: the addon's, where it is built. */
+/** The fastest available decoders: the addon's if it is built, otherwise `plainDecoders`. */
 export function pageDecoders(addon: Addon | undefined = loadAddon()): PageDecoders {
   if (addon === undefined) return plainDecoders;
   const { readHybrid: read, markRows, takeNumbers, takePairs, unpackSnappy: unpack } = addon;
-  // The addon checks types alone: with a wrong length it would touch other memory.
+  // The addon checks array types only: a wrong length would make it touch memory outside them.
   return {
     readHybrid(out, from, count, { bytes, end, width, state }) {
       assert(from + count <= out.length && end <= bytes.length, "room for the values");
@@ -91,7 +90,7 @@ export function pageDecoders(addon: Addon | undefined = loadAddon()): PageDecode
       takePairs(out, at, values, places, count);
     },
     unpackSnappy(body, packed) {
-      // What is wrong, if it is, the other reader says.
+      // On failure, the TypeScript decoder reports the fault in detail.
       if (unpack(body, packed) !== 1) unpackSnappy(body, packed);
     },
   };

@@ -1,5 +1,5 @@
-// The pages of a column in a row group, one after the other: their headers are read and checked,
-// their bytes unpacked. One page is in memory, and the dictionary's.
+// Reads the pages of a column in a row group in order: reads and checks their headers, and
+// decompresses their bytes. Memory holds one page and the dictionary page.
 // https://parquet.apache.org/docs/file-format/data-pages
 
 import { crc32 } from "node:zlib";
@@ -14,21 +14,21 @@ import { HybridReader } from "./hybrid.ts";
 import type { PageDecoders } from "./page-decoders.ts";
 import { readStruct, ThriftEnded, type ThriftStruct, type ThriftValue } from "./thrift.ts";
 
-/** The levels and values of a page, unpacked; valid until the next page. */
+/** The decompressed levels and values of a page; valid until the next page. */
 export interface DataPage {
-  /** Entries of the page: its values and its nulls. */
+  /** Entries of the page, nulls included. */
   readonly count: number;
   readonly repetition: HybridReader | undefined;
   readonly definition: HybridReader | undefined;
   readonly encoding: number;
-  /** Values lie in the bytes `start` until `end`, and slack behind them. */
+  /** Values are the bytes `start` until `end`, followed by slack. */
   readonly bytes: Uint8Array;
   readonly start: number;
   readonly end: number;
   readonly decoders: PageDecoders;
 }
 
-/** The values of a dictionary, as PLAIN. */
+/** The values of a dictionary, encoded as PLAIN. */
 export interface DictionaryPage {
   readonly count: number;
   readonly bytes: Uint8Array;
@@ -36,7 +36,7 @@ export interface DictionaryPage {
   readonly decoders: PageDecoders;
 }
 
-/** Levels of a column: the largest repetition and definition. */
+/** Largest repetition and definition level of a column. */
 export interface Levels {
   readonly repetitionMax: number;
   readonly definitionMax: number;
@@ -44,14 +44,14 @@ export interface Levels {
 
 const [dataV1, index, dictionary, dataV2] = [0, 1, 2, 3];
 const [rle, bitPacked] = [3, 4];
-/** Most bytes of a page's header: statistics of long texts stand in it. */
+/** Largest page header, in bytes: it may hold statistics of long texts. */
 const headerBytesMax = 0x100_0000;
-/** Bytes in which most headers fit. */
+/** Bytes that are read first for a header; most headers fit. */
 const headerBytesUsual = 0x1000;
 
-/** What pages are read with. */
+/** Dependencies of a `PageReader`. */
 export interface PageTools {
-  /** Takes the bytes of all pages that are read. */
+  /** Receives the stored bytes of all pages that are read. */
   readonly hash: ByteHash;
   readonly decoders: PageDecoders;
   readonly memory: PieceMemory;
@@ -66,11 +66,11 @@ export class PageReader {
   readonly #hash: ByteHash;
   readonly #decoders: PageDecoders;
   readonly #memory: PieceMemory;
-  /** Values that the chunk still has to have. */
+  /** Values of the chunk that are not read yet. */
   #left: number;
   #dictionary: DictionaryPage | undefined;
 
-  /** @throws Damage where the codec is not read */
+  /** @throws Damage if the codec is not supported */
   constructor(
     stream: ByteStream,
     { codec, values }: Chunk,
@@ -87,12 +87,12 @@ export class PageReader {
     this.#memory = memory;
   }
 
-  /** The dictionary of the pages so far. */
+  /** The dictionary page, once it has been read. */
   get dictionary(): DictionaryPage | undefined {
     return this.#dictionary;
   }
 
-  /** The next page with values; undefined: there is none. @throws Damage */
+  /** Reads the next page with values; undefined after the last. @throws Damage */
   async next(): Promise<DataPage | undefined> {
     await this.#unpacker.ready();
     while (this.#left > 0) {
@@ -114,7 +114,7 @@ export class PageReader {
     return undefined;
   }
 
-  /** The header and the bytes of a page, as they lie in the file. */
+  /** Reads the header and the stored bytes of a page. */
   async #page() {
     const { fields: header, end } = await this.#header();
     const [size, packedSize] = [numberOf(header.get(2)), numberOf(header.get(3))];
@@ -154,7 +154,7 @@ export class PageReader {
     const count = numberOf(structOf(header.get(7)).get(1));
     if (count < 0) throw new Damage(`its dictionary says that it has ${count} values`);
     checkDictionary(size, packed.length);
-    // A copy: the next page is unpacked into the same memory.
+    // A copy, because the next page is decompressed into the same memory.
     const bytes = this.#memory.uint8(size + slackBytes);
     bytes.set(this.#unpack(packed, size, 0).subarray(0, size + slackBytes));
     this.#dictionary = { count, bytes, end: size, decoders: this.#decoders };
@@ -210,13 +210,15 @@ export class PageReader {
     return new HybridReader(bytes, from, to, bitsOf(max), this.#decoders.readHybrid);
   }
 
-  /** `head` bytes are not packed. */
+  /** Decompresses a page; its first `head` bytes are not compressed. */
   #unpack(packed: Uint8Array, size: number, head: number): Uint8Array {
     if (!this.#isPacked) return this.#copy(packed, size);
     return this.#unpacker.unpack(packed, size, head);
   }
 
-  /** Bytes that are not packed: they stay where they are, and have slack behind them there. */
+  /**
+   * Returns uncompressed bytes without copying. The stream's buffer provides the slack after them.
+   */
   #copy(packed: Uint8Array, size: number): Uint8Array {
     if (packed.length !== size) {
       throw new Damage(`a page says that it has ${size} bytes, and has ${packed.length}`);

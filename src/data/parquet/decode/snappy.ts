@@ -1,14 +1,14 @@
-// Unpacks snappy, as native/ingest/pages.h does, and the same. Packed bytes may say anything: no
-// length is believed that neither they nor the page have room for.
+// Decompresses snappy, identically to native/ingest/pages.h. The input is untrusted: every length
+// is checked against the input and the output.
 // https://github.com/google/snappy/blob/main/format_description.txt
 
 import { Damage } from "../../tables/damage.ts";
 
-/** Fills `out` with what `packed` unpacks to. @throws Damage where that is more or less */
+/** Decompresses `packed` into `out`. @throws Damage if it does not fill `out` exactly */
 export function unpackSnappy(out: Uint8Array, packed: Uint8Array): void {
   const { length } = packed;
   let [at, to] = [0, 0];
-  while (at < length && (packed[at++] ?? 0) >= 128); // The length, which the page tells, too.
+  while (at < length && (packed[at++] ?? 0) >= 128); // Skips the length, which the page repeats.
   while (at < length) {
     const tag = packed[at++] ?? 0;
     const left = length - at;
@@ -35,13 +35,13 @@ export function unpackSnappy(out: Uint8Array, packed: Uint8Array): void {
     at += bytes;
     if (offset === 0 || offset > to) throw broken("copy what is not there");
     if (count > out.length - to) throw tooMany(out);
-    // Byte by byte, as a copy may read what it wrote.
+    // Byte by byte, because a copy may overlap its own output.
     for (const end = to + count; to < end; to++) out[to] = out[to - offset] ?? 0;
   }
   if (to !== out.length) throw broken(`unpack to ${to} bytes, and not ${out.length}`);
 }
 
-/** Without a sign, of up to four bytes. */
+/** An unsigned little-endian number of up to four bytes. */
 function littleNumber(bytes: Uint8Array, at: number, count: number): number {
   let value = 0;
   for (let i = 0; i < count; i++) value += (bytes[at + i] ?? 0) * 2 ** (8 * i);

@@ -1,10 +1,10 @@
-// The different texts of a column in a row group: those of its dictionary, and behind them those of
-// pages without one.
+// The distinct texts of a column in a row group: the texts of its dictionary, then those of pages
+// without a dictionary.
 
 import { Damage } from "../../tables/damage.ts";
 import { TextBudget } from "../../tables/memory-budget.ts";
 
-/** Texts beyond the dictionary that are kept for the batches to come. */
+/** Texts beyond the dictionary that are kept across batches. */
 const textsMax = 65_536;
 
 /** Gives each text a code. A code means its text until the next `begin`. */
@@ -14,18 +14,18 @@ export class TextPool {
   #codes: Map<string, number> | undefined;
   readonly #budget = new TextBudget();
 
-  /** The texts by their codes. */
+  /** The texts, by code. */
   get dictionary(): readonly string[] {
     return this.#codes === undefined ? this.#known : this.#all;
   }
 
-  /** Takes the texts of the column's dictionary: their codes are their places. */
+  /** Sets the texts of the column's dictionary; their codes are their indices. */
   setKnown(texts: readonly string[]): void {
     this.#known = texts;
     this.#codes = undefined;
   }
 
-  /** Begins a batch: texts of before may be forgotten. */
+  /** Starts a batch. Texts of earlier batches may be dropped. */
   begin(): void {
     const isFull = this.#all.length - this.#known.length > textsMax || this.#budget.isHalfTaken;
     if (isFull) this.#codes = undefined;
@@ -45,7 +45,7 @@ export class TextPool {
   }
 }
 
-/** Texts of some bytes, each with its length before it. */
+/** Reads PLAIN texts: each is preceded by its length. */
 export class PlainTexts {
   readonly #bytes: Buffer;
   readonly #end: number;
@@ -57,14 +57,14 @@ export class PlainTexts {
     this.#end = end;
   }
 
-  /** The next text, one character for each byte. @throws Damage */
+  /** The next text, one character per byte. @throws Damage */
   next(): string {
     if (this.#at + 4 > this.#end) throw new Damage("a page has fewer texts than it says");
     const start = this.#at + 4;
     return this.take(start, this.#bytes.readUInt32LE(this.#at));
   }
 
-  /** The next `length` bytes. */
+  /** The next `length` bytes as a text. */
   fixed(length: number): string {
     return this.take(this.#at, length);
   }

@@ -1,22 +1,23 @@
-// Thrift's compact protocol, as far as Parquet's headers need it. Whatever the bytes are, reading
-// ends: every number has at most ten bytes, nothing reaches beyond the end, and structures nest
-// only so far. https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
+// Parses Thrift's compact protocol, as far as Parquet's headers use it. Parsing terminates for any
+// input: numbers have at most ten bytes, no length reaches beyond the end, and the nesting of
+// structures is limited.
+// https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 
 import { Damage } from "../../tables/damage.ts";
 
-/** The fields of a structure, by their numbers. */
+/** The fields of a structure, by field id. */
 export type ThriftStruct = ReadonlyMap<number, ThriftValue>;
 /** Integers are numbers: exact up to 2^53. */
 export type ThriftValue = number | boolean | Uint8Array | ThriftStruct | readonly ThriftValue[];
 
-/** Structures and lists within each other. */
+/** Deepest nesting of structures and lists. */
 const depthMax = 24;
 
 const [stop, yes, no, byte, i16, i32, i64, double, binary, list, set, struct] = [
   0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12,
 ];
 
-/** A structure of some bytes, and where it ends. @throws Damage */
+/** Parses a structure; returns its fields and its end. @throws Damage */
 export function readStruct(
   bytes: Uint8Array,
   start: number,
@@ -27,7 +28,7 @@ export function readStruct(
   return { fields, end: reader.at };
 }
 
-/** The bytes end before the structure does: more of them may complete it. */
+/** The bytes end within the structure, so that more bytes may complete it. */
 export class ThriftEnded extends Damage {}
 
 class Reader {
@@ -83,7 +84,7 @@ class Reader {
     if (depth > depthMax) throw new Damage(`a header nests deeper than ${depthMax} structures`);
     const head = this.#byte();
     const size = head >> 4 === 15 ? this.#varint() : head >> 4;
-    // Every element has a byte at least.
+    // Every element takes at least one byte.
     if (size > this.#end - this.at) throw new ThriftEnded(`a header lists ${size} elements`);
     return Array.from({ length: size }, () => this.#value(head & 15, depth));
   }

@@ -1,5 +1,5 @@
-// Reads the values of a column's pages, whatever their encoding, in the form that the column is
-// wanted in. Dictionaries are decoded once, and their values gathered by place.
+// Reads the values of a column's pages in any encoding, in the form in which the column is
+// requested. A dictionary is decoded once, and its values are gathered by index.
 
 import { Damage } from "../../tables/damage.ts";
 import { checkUnpacked, TextBudget } from "../../tables/memory-budget.ts";
@@ -26,30 +26,30 @@ import type { PageDecoders } from "./page-decoders.ts";
 import { type DataPage, type DictionaryPage, encodingName } from "./pages.ts";
 import { PlainTexts, type TextPool } from "./texts.ts";
 
-/** Where values go: in one of the forms of columns. */
+/** Destination of values: arrays in one of the forms of columns. */
 export type Target =
   | { readonly form: "numbers"; values: Float64Array }
   | IdTarget
   | { readonly form: "texts"; codes: Int32Array; readonly pool: TextPool };
 
-/** Where ids go. */
+/** Destination of ids. */
 export interface IdTarget {
   readonly form: "ids";
-  /** Two halves of each id, low first. */
+  /** Two halves per id, low half first. */
   pairs: Int32Array;
-  /** Set where ids may stay places in a dictionary. */
+  /** Set if ids may stay dictionary codes. */
   readonly coded?: CodedTarget | undefined;
 }
 
-/** Places in a dictionary instead of ids, until a page of a batch has none. */
+/** Dictionary codes instead of ids, until a page of the batch has no dictionary encoding. */
 export interface CodedTarget {
   codes: Int32Array;
   dictionary: BigInt64Array;
-  /** Whether all ids of the batch so far are in `codes`; else they are in the pairs. */
+  /** Whether all ids of the batch so far are in `codes`; otherwise they are in `pairs`. */
   isWhole: boolean;
 }
 
-/** Writes the next `count` values of a page to the target, from place `at` on. */
+/** Writes the next `count` values of a page to the target, from index `at` on. */
 export type ValueReader = (at: number, count: number) => void;
 
 const encodings = {
@@ -63,15 +63,15 @@ const encodings = {
   split: 9,
 } as const;
 
-/** Values of a dictionary in the target's form, and how many. */
+/** Number of values of a dictionary, and the values in the target's form. */
 export type Dictionary = { readonly count: number; readonly values: Float64Array | Int32Array };
 
-/** Places of a dictionary that are read at a time. */
+/** Dictionary indices read per step. */
 const placesMax = 4096;
-/** Memory for them, which nobody uses from one call to the next. */
+/** Scratch memory for these indices; its content is not used across calls. */
 const places = new Int32Array(placesMax);
 
-/** The values of a dictionary page; texts go to the target's pool. @throws Damage */
+/** Decodes a dictionary page; texts go to the target's pool. @throws Damage */
 export function readDictionary(
   page: DictionaryPage,
   leaf: Leaf,
@@ -105,20 +105,20 @@ export function readDictionary(
 }
 
 /**
- * The most values that a dictionary of some bytes has. A bit of a boolean becomes a number of eight
- * bytes; but of booleans there are two.
+ * Most values of a dictionary of `bytes` bytes, which bounds the memory for its values. For
+ * booleans, a bit would become an eight-byte number, but there are only two distinct values.
  */
 function dictionaryMax({ kind, element }: Leaf, bytes: number): number {
   if (kind === "boolean") return bytes === 0 ? 0 : 2;
   return Math.floor(bytes / (valueBytes[element.type ?? ""] ?? 1));
 }
 
-/** The fewest bytes of a value; of texts their length is before them. */
+/** Fewest bytes of a value; for a text, the bytes of its length. */
 const valueBytes: Readonly<Record<string, number>> = {
   ...{ INT32: 4, FLOAT: 4, INT64: 8, DOUBLE: 8, INT96: 12, BYTE_ARRAY: 4 },
 };
 
-/** The reader of a page's values. @throws Damage */
+/** Creates the reader of a page's values. @throws Damage */
 export function valueReader(
   page: DataPage,
   leaf: Leaf,
@@ -155,7 +155,7 @@ export function valueReader(
 
 function dictionaryReader(page: DataPage, target: Target, dictionary: Dictionary): ValueReader {
   const { bytes, start, end, decoders } = page;
-  // A page without a value may lack the width, too.
+  // A page without values may lack the byte with the bit width.
   const width = start < end ? (bytes[start] ?? 0) : 0;
   const reader = new HybridReader(bytes, Math.min(start + 1, end), end, width, decoders.readHybrid);
   const { count: size, values } = dictionary;
@@ -182,7 +182,7 @@ function dictionaryReader(page: DataPage, target: Target, dictionary: Dictionary
   };
 }
 
-/** The first `at` ids of a batch go from its codes to its pairs, with room for `count` more. */
+/** Converts the first `at` ids of the batch from codes to pairs, with room for `count` more. */
 function uncode(target: IdTarget, coded: CodedTarget, at: number, count: number): void {
   if (target.pairs.length < 2 * (at + count)) target.pairs = new Int32Array(4 * (at + count));
   const ids = new BigInt64Array(target.pairs.buffer);
@@ -190,7 +190,7 @@ function uncode(target: IdTarget, coded: CodedTarget, at: number, count: number)
   coded.isWhole = false;
 }
 
-/** Writes the ids that the first `count` codes name. */
+/** Writes the ids of the first `count` codes. */
 export function idsOfCodes(
   ids: BigInt64Array,
   { codes, dictionary }: Pick<CodedTarget, "codes" | "dictionary">,
@@ -205,7 +205,7 @@ function checkPlace(most: number, size: number): void {
 
 type Encoded = PageBytes & {
   readonly encoding: number;
-  /** Entries of the page: its values and its nulls. */
+  /** Entries of the page, nulls included. */
   readonly count: number;
   readonly decoders: PageDecoders;
 };
@@ -237,12 +237,14 @@ function numberReader(page: Encoded, leaf: Leaf): NumberReader {
   throw new Damage(`a page has ${encodingName(page.encoding)}`);
 }
 
-/** Whether all values have as many bytes: decimals, float16, fixed text, and times of INT96. */
+/**
+ * Whether values have a fixed byte length: decimals as bytes, float16, fixed text and INT96 times.
+ */
 function isFixedBytes({ element: { type } }: Leaf): boolean {
   return type === "FIXED_LEN_BYTE_ARRAY" || type === "INT96";
 }
 
-/** Numbers whose bytes are encoded as those of text are. */
+/** Reads numbers that are encoded like texts. */
 function numbersOfTexts(page: Encoded, leaf: Leaf): NumberReader {
   const next = textReader(page, leaf);
   const numberOf = fixedNumberOf(leaf);
@@ -251,7 +253,7 @@ function numbersOfTexts(page: Encoded, leaf: Leaf): NumberReader {
   };
 }
 
-/** Bits of a page of levels: behind their length, one bit each. */
+/** Reads booleans in the RLE hybrid: a length, then one bit per value. */
 function hybridBits({ bytes, start, end, encoding, decoders }: Encoded): NumberReader {
   if (encoding !== encodings.rle) throw new Damage(`a page has ${encodingName(encoding)}`);
   const reader = new HybridReader(bytes, Math.min(start + 4, end), end, 1, decoders.readHybrid);
@@ -265,7 +267,7 @@ function hybridBits({ bytes, start, end, encoding, decoders }: Encoded): NumberR
   };
 }
 
-/** The next text of a page. */
+/** Creates the reader of a page's texts. */
 function textReader(page: Encoded, leaf: Leaf): () => string {
   const { bytes, start, end, encoding } = page;
   if (leaf.kind === "boolean") {
@@ -288,7 +290,7 @@ function textReader(page: Encoded, leaf: Leaf): () => string {
   throw new Damage(`a page has ${encodingName(encoding)}`);
 }
 
-/** Texts that must have as many bytes. */
+/** Checks that every text has `length` bytes. */
 function ofLength(next: () => string, length: number): () => string {
   return () => {
     const text = next();
@@ -297,7 +299,7 @@ function ofLength(next: () => string, length: number): () => string {
   };
 }
 
-/** BYTE_STREAM_SPLIT: the first bytes of all values, then all second bytes, and so on. */
+/** Reads BYTE_STREAM_SPLIT: the first bytes of all values, then all second bytes, and so on. */
 function splitTexts({ bytes, start, end }: PageBytes, length: number): () => string {
   if (length < 1) throw new Damage(`its values have ${length} bytes`);
   const values = Math.floor((end - start) / length);
@@ -311,12 +313,12 @@ function splitTexts({ bytes, start, end }: PageBytes, length: number): () => str
   };
 }
 
-/** Most texts of a page whose lengths are read before them. */
+/** Most texts of a page whose lengths are decoded up front. */
 const textsMax = 1 << 24;
 
 type Lengths = PageBytes & Pick<Encoded, "count">;
 
-/** Lengths as packed differences: they stand before what they are the lengths of. */
+/** Reads the lengths in front of the texts, as DELTA_BINARY_PACKED. */
 function readLengths({ bytes, start, end, count: countMax }: Lengths) {
   const reader = new DeltaReader(bytes, start, end, false);
   const count = reader.left;
@@ -339,7 +341,7 @@ function deltaLengths(page: Lengths) {
   return { next: () => texts.fixed(lengths.lengthAt(at++)) };
 }
 
-/** Texts that share their beginnings with the one before: DELTA_BYTE_ARRAY. */
+/** Reads DELTA_BYTE_ARRAY: texts that share a prefix with the previous text. */
 function deltaTexts(page: Lengths): () => string {
   const shared = readLengths(page);
   const rest = deltaLengths({ ...page, start: shared.end });

@@ -1,11 +1,11 @@
-// Which pieces of a dataset are to be held while its samples are read in their order, where the
-// dataset knows those samples alone that are held.
+// Selects the pieces of a streamed dataset to hold while its samples are read in order: such a
+// dataset reads only samples in held ranges.
 
 import type { Dataset, SampleRange } from "./dataset.ts";
 
 /**
- * The pieces with the samples first .. first+count-1, and the one behind them, which is read ahead.
- * Undefined: the dataset knows all its samples at any time.
+ * The pieces of the samples first .. first+count-1, and the piece after them, to prefetch.
+ * Undefined if the dataset does not need its samples to be held.
  */
 export function piecesAt(
   { isStreamed, pieces }: Pick<Dataset, "isStreamed" | "pieces">,
@@ -24,7 +24,9 @@ export function piecesAt(
   return { now, next: [] };
 }
 
-/** Holds the samples first .. first+count-1, where they must be. @throws as `Dataset.hold` */
+/**
+ * Holds the samples first .. first+count-1 if the dataset requires it. @throws as `Dataset.hold`
+ */
 export async function holdAt(dataset: Dataset, first: number, count: number): Promise<void> {
   const held = piecesAt(dataset, first, count);
   if (held !== undefined) await dataset.hold(held.now, held.next);

@@ -1,7 +1,7 @@
-// Encodes records in memory into ids and dense values, with exactly the transforms of the training
-// data. A record is an object with the names of the job's columns as keys. A missing key is an
-// empty field of training. Other keys are ignored where a record has every column; where it lacks
-// one, another key may be that column's name misspelled, and the record is refused.
+// Encodes in-memory records into ids and dense values, by exactly the rules and transforms of the
+// training data. A record is an object whose keys are the names of the job's columns. A missing key
+// means a missing value. Unknown keys are ignored if a record has every column. If a column is
+// missing, an unknown key may be its misspelled name, so the record is refused.
 
 import { InvalidOptionError } from "../errors/errors.ts";
 import { shownName } from "../errors/visible.ts";
@@ -47,12 +47,12 @@ export type SampleRecord = Readonly<Record<string, RecordValue | readonly Record
 
 /** Encodes records into batches. */
 export interface RecordEncoder {
-  /** The columns that features come from; undefined: transforms make some of them. */
+  /** The columns that features come from; undefined if transforms make some of them. */
   readonly columns: EncodedColumns | undefined;
   /**
-   * The features of the records, in their order, in memory that the caller owns.
-   * `only`: the columns to read, of records whose names are known to be right; dense features of
-   * other columns are 0, and their bags empty.
+   * Encodes the features of the records, in order, into memory that the caller owns. `only`: the
+   * columns to read, for records whose keys were checked before; other dense features are 0, and
+   * other bags empty.
    * @throws InvalidOptionError naming the record and its column
    */
   encode(records: readonly SampleRecord[], only?: ReadonlySet<string>): EncodedBatch;
@@ -60,15 +60,15 @@ export interface RecordEncoder {
 
 /** Names of columns. */
 export interface EncodedColumns {
-  /** By dense feature. */
+  /** Column of each dense feature. */
   readonly dense: readonly string[];
-  /** By categorical feature. */
+  /** Column of each categorical feature. */
   readonly features: readonly string[];
 }
 
 /**
- * The encoder of a job's data, with the columns that the job's tables were trained on. `means`:
- * those of the training data, for columns with `missing: "mean"`.
+ * Creates the encoder for a job's data, with the columns that the job's tables were trained on.
+ * `means`: means of the training data, for columns with `missing: "mean"`.
  */
 export function createRecordEncoder(
   data: ResolvedDataOptions,
@@ -147,7 +147,9 @@ export function createRecordEncoder(
   };
 }
 
-/** A record with the members of objects in it that are columns, `user.id`, as keys of its own. */
+/**
+ * Flattens a record: members of nested objects that are columns, such as `user.id`, become keys.
+ */
 function flat(record: SampleRecord, names: readonly string[]): SampleRecord {
   if (typeof record !== "object" || record === null || Array.isArray(record)) return record;
   const found: Record<string, unknown> = { ...record };
@@ -164,11 +166,14 @@ function flat(record: SampleRecord, names: readonly string[]): SampleRecord {
 /** A column of a record. */
 export interface RecordColumn {
   readonly name: string;
-  /** What its value is: a number; an id, as text or number; a list of ids. */
+  /** Type of its value: a number, an id (text or number), or a list of ids. */
   readonly holds: "number" | "id" | "ids";
 }
 
-/** The columns of a record, each once, in the job's order: dense features, ids, what is made. */
+/**
+ * The columns of a record, each once, in the order: dense features, categorical features, inputs of
+ * transforms.
+ */
 export function recordColumnsOf(
   data: ResolvedDataOptions,
   tables: readonly TableShape[],
@@ -189,8 +194,8 @@ export function recordColumnsOf(
 }
 
 /**
- * The columns of the files that the features of samples come from; of a feature that is made of
- * several columns, the output of the transform that joins them.
+ * The file columns that the features come from. For a feature that is made from several columns, it
+ * is the output of the transform that joins them.
  */
 export function featureColumnsOf(
   data: ResolvedDataOptions,
@@ -209,7 +214,7 @@ export function featureColumnsOf(
     const input = inputs.get(name);
     return input === undefined || input === name ? name : sourceOf(input);
   };
-  // A column with an indicator of missing values makes the feature behind its own, too.
+  // A column with an indicator of missing values also feeds the next feature.
   const dense = names.dense.map((name, at) => sourceOf(name || (names.dense[at - 1] ?? "")));
   return { dense, features: names.features.map(sourceOf) };
 }
@@ -220,32 +225,32 @@ function isBagOf(data: ResolvedDataOptions, { categorical }: Columns, feature: n
   return data.kind === "synthetic" || separator !== undefined || list !== undefined;
 }
 
-/** The column of each feature. */
+/** The column of each feature; empty for the indicator of a dense column. */
 function namesBy({ dense, categorical }: Columns, count: number): EncodedColumns {
   const names = new Array<string>(count).fill("");
   for (const { name, at } of dense) names[at] = name;
   return { dense: names, features: categorical.map(({ name }) => name) };
 }
 
-/** The columns of a record, each once: those that features and transforms read. */
+/** The names of a record's columns, each once: columns that features and transforms read. */
 function namesOf(columns: Columns, transforms: CompiledTransforms | undefined): string[] {
   const read = [...columns.dense, ...columns.categorical].filter(({ isMade }) => isMade !== true);
   const sources = transforms?.sources.map(({ column }) => column) ?? [];
   return [...new Set([...read.map(({ name }) => name), ...sources])];
 }
 
-/** What transforms make of records; sampling is of training data, and drops none. */
+/** Runs the transforms on records. Sampling is ignored: it applies to training data only. */
 function madeOfRecords(
   transforms: CompiledTransforms,
   records: readonly SampleRecord[],
   of: {
     readonly isGood: (index: number) => boolean;
     readonly readers: BagReaders;
-    /** Whether booleans are numbers to the transforms, as they are in tables. */
+    /** Whether transforms read booleans as numbers, as in columnar files. */
     readonly areNumbers: boolean;
   },
 ): MadeFeatures {
-  // A weight of a list in a table stands behind its id, as text.
+  // In records, an entry of a weighted list is text: an id, `:`, a weight.
   const sources = transforms.sources.map((source) => {
     return source.list === "weighted" ? { ...source, weightSeparator: ":" } : source;
   });
@@ -276,7 +281,10 @@ function madeOfRecords(
   return new MadeFeatures(transforms.run(columns.columns(), rows), faults, of.readers);
 }
 
-/** The fault of a record whose keys cannot be all meant; `names`: the job's columns, each once. */
+/**
+ * The fault of a record with a key that is probably a misspelled column name. `names`: the job's
+ * columns, each once.
+ */
 function checkNames(
   record: SampleRecord,
   names: readonly string[],
@@ -309,7 +317,7 @@ function checkNames(
   return { kind: `\`${shownName(unknown)}\` is no column of the job: ${advice}` };
 }
 
-/** The columns of a record, with the rules by which their values become features. */
+/** The columns of a record, with the rules that convert their values to features. */
 export function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Columns {
   switch (data.kind) {
     case "criteo-tsv":
@@ -330,14 +338,16 @@ export function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape
   }
 }
 
-/** The columns of the files that features and transforms read, and those that are no features. */
+/**
+ * File columns of the features, of the inputs of transforms, and of the labels, weight and group.
+ */
 function givenNames(data: ResolvedColumnOptions, features: readonly string[]): string[] {
   const { sources, outputs } = planOf(transformsOf(data) ?? []);
   const read = [...features, ...sources.map(({ column }) => column)];
   return [...new Set([...targetColumnsOf(data), ...read])].filter((name) => !outputs.has(name));
 }
 
-/** Columns of tables: a weight stands behind its id, as text. */
+/** Columns of formats with lists: in records, a weighted entry is text, an id, `:`, a weight. */
 function listedColumns(
   data: ResolvedTableOptions | ResolvedJsonLinesOptions,
   tables: readonly TableShape[],
@@ -351,7 +361,7 @@ function listedColumns(
   return { ...columns, categorical, fields: header.length, delimiter: ",", hasQuotes: false };
 }
 
-/** Columns of generated samples: dense values are used as they are, and ids are rows. */
+/** Columns of generated samples: dense values are used unchanged, and ids are table rows. */
 function syntheticColumns(
   { dense, weights }: ResolvedSyntheticOptions,
   tables: readonly TableShape[],
@@ -381,7 +391,7 @@ function syntheticColumns(
   };
 }
 
-/** The first few of many names, for a message. */
+/** The first few names, for a message. */
 function listed(names: readonly string[]): string {
   const shown = names.slice(0, 6).map((name) => `\`${shownName(name)}\``);
   if (names.length === 0) return "none";

@@ -1,5 +1,5 @@
-// The order of samples: a permutation that is a function of (seed, epoch, index), so that a reader
-// can start anywhere and no state has to be kept (law 4).
+// The sample order: a permutation that is a function of (seed, epoch, index), so that a reader can
+// start anywhere without state (law 4).
 //
 // A Feistel network over the fewest bits that hold all indices, repeated until the result is an
 // index (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002): fewer than two
@@ -12,7 +12,7 @@ import { mix32 } from "./murmur-hash.ts";
 const rounds = 8;
 const samplesMax = 0x1_0000_0000;
 
-/** The inputs that decide the order of an epoch. */
+/** The inputs that determine the order of an epoch. */
 export interface SampleOrder {
   readonly seed: number;
   readonly epoch: number;
@@ -80,8 +80,8 @@ export class Permutation {
   }
 
   /**
-   * One pass through the network's rounds. The halves swap after each round, and end where they
-   * began.
+   * Runs all rounds of the network. The halves swap after each round; after an even number of
+   * rounds they are in their original places.
    */
   #turn(place: number): number {
     let leftBits = this.#leftBits;

@@ -1,4 +1,4 @@
-// One sample between its source, text or a generator, and the cache. Its memory is reused.
+// A mutable sample between a decoder or generator and the cache or batch. Its memory is reused.
 
 import assert from "node:assert/strict";
 import { groupWords, oneLabel, type Targets } from "./targets.ts";
@@ -8,15 +8,15 @@ export const bagIdsMax = 65_535;
 
 /** One sample. Fill it feature by feature, in the order of the model's tables. */
 export class Sample {
-  /** (labels): 0 or 1 each, or any finite number where the data say so. */
+  /** (labels): 0 or 1, or any finite number if the label is numeric. */
   readonly labels: Float32Array;
-  /** The weight of its loss; 1 where the data have none. */
+  /** Weight of its loss; 1 if the data have no weights. */
   sampleWeight = 1;
-  /** Its group (targets.ts); zeros where the data have none. */
+  /** Its group (targets.ts); zeros if the data have no groups. */
   readonly group = new Float32Array(groupWords);
   /** (dense) */
   readonly dense: Float32Array;
-  /** (dense): 1 where the text had no value; generated samples do not say. */
+  /** (dense): 1 if the value was missing. Not set for generated samples. */
   readonly missing: Uint8Array;
   /** (features): ids of each bag. */
   readonly lengths: Uint16Array;
@@ -24,7 +24,7 @@ export class Sample {
   #highs: Int32Array = new Int32Array(64);
   #weights: Float32Array = new Float32Array(64).fill(1);
   #count = 0;
-  /** Whether ids have 32 bits and no weights: only they are written. */
+  /** Whether all ids have 32 bits and no weights, so that `push` writes `ids` only. */
   readonly #isPlain: boolean;
 
   constructor(shape: {
@@ -32,7 +32,9 @@ export class Sample {
     readonly features: number;
     /** @default one label */
     readonly targets?: Targets | undefined;
-    /** Whether the ids of each feature have 64 bits, or weights. @default any may */
+    /**
+     * Whether the ids of each feature have 64 bits (`wide`) or weights. @default any feature may
+     */
     readonly wide?: readonly boolean[] | undefined;
     readonly weighted?: readonly boolean[] | undefined;
   }) {

@@ -1,6 +1,6 @@
-// Functions with which an author of a job names the data: Criteo's logs, CSV, Parquet and Arrow
-// files, generated samples. Each function only fills in the job's data section (options.ts), which
-// is checked with the job.
+// Builders of a job's data section: Criteo logs, CSV, Parquet, Arrow and JSON Lines files,
+// generated samples. Each function only fills in options (options.ts), which are checked with the
+// job.
 
 import type {
   ArrowOptions,
@@ -43,7 +43,7 @@ export function csv(
   return { kind: "csv", paths: listOf(paths), ...options };
 }
 
-/** Parquet files, whose columns the job names as those of a CSV file. */
+/** Parquet files, with columns named as for CSV. */
 export function parquet(
   paths: string | readonly string[],
   options: Omit<ParquetOptions, "kind" | "paths">,
@@ -51,7 +51,7 @@ export function parquet(
   return { kind: "parquet", paths: listOf(paths), ...options };
 }
 
-/** Arrow files and streams, whose columns the job names as those of a CSV file. */
+/** Arrow files and streams, with columns named as for CSV. */
 export function arrow(
   paths: string | readonly string[],
   options: Omit<ArrowOptions, "kind" | "paths">,
@@ -59,7 +59,7 @@ export function arrow(
   return { kind: "arrow", paths: listOf(paths), ...options };
 }
 
-/** JSON Lines: an object in each line, whose keys the job names as the columns of a CSV file. */
+/** JSON Lines: one object per line, with keys as the columns of a CSV file. */
 export function jsonl(
   paths: string | readonly string[],
   options: Omit<JsonLinesOptions, "kind" | "paths">,

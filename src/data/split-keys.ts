@@ -1,9 +1,11 @@
-// The column that splits the lines into training, validation and test, or cuts an evaluation into
-// slices, and its values.
+// The key column: the column that splits lines into training, validation and test, or an evaluation
+// into slices; and its values.
 
 import type { SplitSpec } from "./split-options.ts";
 
-/** A column that is read beside the samples. The cache keeps the first two kinds. */
+/**
+ * A column that is read alongside the samples. The cache stores the keys of a `SplitColumn` only.
+ */
 export type KeyColumn = SplitColumn | SliceColumn;
 
 /** The column that splits the lines. */
@@ -11,15 +13,15 @@ export type SplitColumn =
   | { readonly kind: "time"; readonly column: string }
   | { readonly kind: "hash"; readonly column: string; readonly salt: number };
 
-/** The column that names the slice of each evaluated sample; an empty text is a slice, too. */
+/** The column whose value is the slice of each evaluated sample. Empty text is a slice, too. */
 export interface SliceColumn {
   readonly kind: "slice";
   readonly column: string;
-  /** The split of the data that `column` decides: each key is whether it keeps the line, 0 or 1. */
+  /** If set, each key is 1 or 0: whether this split accepts the line's value of `column`. */
   readonly keptBy?: SplitColumn | undefined;
 }
 
-/** The column that a cache has to keep for this split; undefined: none. */
+/** The column whose keys a cache must store for this split, if any. */
 export function keyColumnOf(split: SplitSpec | undefined): SplitColumn | undefined {
   if (split === undefined || split.kind === "order") return undefined;
   const { kind, column } = split;
@@ -31,17 +33,19 @@ export function optionOfKey({ kind }: KeyColumn): string {
   return kind === "slice" ? "by" : "evaluation.split.column";
 }
 
-/** What the keys of a column are. Dates are milliseconds since 1970, UTC. */
+/** Type of a column's keys. Dates are milliseconds since 1970, UTC. */
 export type KeyForm = "number" | "date" | "hash" | "text";
 
-/** The keys of the good lines, in their order. */
+/** The keys of the good lines, in order. */
 export interface SplitKeys {
   readonly form: KeyForm;
-  /** (samples); of texts: the place in `texts`, or that of none: there were too many. */
+  /**
+   * (samples); for texts, the index in `texts`, or `sliceTextsMax` or more if there were too many.
+   */
   readonly values: Float64Array;
-  /** The texts of a column of slices, one byte per character, in the order of the lines. */
+  /** The texts of a slice column, one byte per character, in order of first occurrence. */
   readonly texts?: readonly string[] | undefined;
 }
 
-/** Most texts of a column of slices: those that come later have no name. */
+/** Most named texts of a slice column; later texts are not named. */
 export const sliceTextsMax = 0x2_0000;

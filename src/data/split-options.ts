@@ -1,5 +1,5 @@
-// How one set of files is split into parts for training, validation and test, where it is not
-// split at random: by the order of the lines, by time, or by the hash of a column.
+// Options for splitting one set of files into training, validation and test other than at random:
+// by the order of the lines, by time, or by the hash of a column.
 
 import { z } from "zod";
 import { visibleName } from "./column-name-options.ts";
@@ -36,5 +36,5 @@ export const splitOptions = z.discriminatedUnion("kind", [
   }),
 ]);
 
-/** How data are split, after the checks. */
+/** The validated option. */
 export type SplitSpec = z.output<typeof splitOptions>;

@@ -1,16 +1,16 @@
-// The split order: an order of samples for data larger than memory. The samples are cut into splits
-// of consecutive samples. In every epoch the splits come in another order, and so do the samples of
-// each split, unless splits are whole sessions (sessions/session-splits.ts). A reader needs only
-// the splits that it is in the midst of, so that it reads every byte once, in large reads.
+// The split order: a sample order for data larger than memory. The samples are cut into splits of
+// consecutive samples. Every epoch shuffles the splits, and the samples within each split unless
+// splits are whole sessions (sessions/session-splits.ts). A reader holds only the splits in use, so
+// that it reads every byte once per epoch, in large reads.
 //
-// Each slice of the batch goes through a part of the splits of its own:
+// Each slice of the batch draws from its own part of the permuted splits:
 //
 //   splits, permuted   | 7  2  9 | 4  0  5 | 1  8  3 | 6      the end of an epoch
 //                        slice 0   slice 1   slice 2   short batch
 //
-// So a batch mixes as many splits as it has slices, and a host reads only the splits of the slices
-// that lie on it. All is a function of (seed, epoch, place): training may go on at any step, and
-// any reader may serve it (law 4).
+// So a batch mixes as many splits as it has slices, and a host reads only the splits of its own
+// slices. The order is a function of (seed, epoch, position): training can resume at any step, and
+// any reader can serve it (law 4).
 
 import assert from "node:assert/strict";
 import { purposes } from "../ports/random.ts";
@@ -18,14 +18,17 @@ import { blockSamples } from "./cache/cache-format.ts";
 import type { SampleRange } from "./dataset.ts";
 import { Permutation } from "./sample-order.ts";
 
-/** Blocks' bytes of all splits that a batch is drawn from, at most. */
+/** Most bytes of all splits that a batch draws from. */
 const bytesMax = 0x400_0000;
-/** Fewest splits that a slice goes through: at the ends of its part it reads splits in part. */
+/**
+ * Fewest splits per slice, because a slice may use only a part of the first and last split of its
+ * share.
+ */
 const splitsMin = 64;
 
 /**
- * Samples of a split: a function of the data and the number of slices. `bytes`: of all the samples
- * in the cache.
+ * Samples per split, from the data and the number of slices. `bytes`: size of all samples in the
+ * cache.
  */
 export function splitSamplesOf(data: {
   readonly samples: number;
@@ -35,58 +38,62 @@ export function splitSamplesOf(data: {
   const { samples, bytes, slices } = data;
   const byMemory = Math.floor((bytesMax * samples) / (bytes * slices));
   const byData = Math.floor(samples / (splitsMin * slices));
-  // Whole blocks: none is read with two splits.
+  // Whole blocks, so that no block belongs to two splits.
   const blocks = Math.floor(Math.min(byMemory, byData) / blockSamples);
   return blockSamples * Math.max(1, blocks);
 }
 
-/** Bytes of the pieces that a reader holds, at most: those of a batch, and as many read ahead. */
+/** Most bytes of the pieces that a reader holds: those of a batch, and as many prefetched. */
 export const heldBytesMax = 0x2000_0000;
 
 /**
- * Splits that a batch is drawn from where they are row groups, of `pieceBytes` at most: as many as
- * `readerBytesMax` hold, each with the next one; no more than the slices; 0: not even one.
+ * Number of splits that a batch draws from if splits are row groups of up to `pieceBytes`: as many
+ * as fit into `readerBytesMax`, each with its prefetched successor, and at most the number of
+ * slices. 0 if not even one fits.
  */
 export function lanesOf(pieceBytes: number, slices: number, readerBytesMax: number): number {
   return Math.min(slices, Math.floor(readerBytesMax / (2 * Math.max(1, pieceBytes))));
 }
 
-/** Splits of equally many samples; the last may have fewer. The first of each, and the end. */
+/** Splits of equal size, the last possibly shorter: first sample of each, then the end. */
 export function evenSplits(samples: number, splitSamples: number): Uint32Array {
   const splits = Math.ceil(samples / splitSamples);
   return Uint32Array.from({ length: splits + 1 }, (_, i) => Math.min(i * splitSamples, samples));
 }
 
-/** A whole batch: its samples, and the first of each slice, and the end. */
+/** A whole batch: its number of samples, and the first position of each slice, then the end. */
 export interface BatchShape {
   readonly batchSize: number;
   readonly bounds: readonly number[];
 }
 
-/** Places of a pass that lie side by side in the permuted splits. `until`: the part's end. */
+/** Consecutive positions in the permuted splits. `until`: end of the slice's part. */
 interface Stretch {
   readonly position: number;
   readonly count: number;
   readonly until: number;
 }
 
-/** Splits as `evenSplits` or others cut them. */
+/** Inputs of a `SplitOrder`. */
 interface SplitsOfEpoch extends BatchShape {
   readonly seed: number;
   readonly epoch: number;
-  /** The first sample of each, and the end. */
+  /** First sample of each split, then the end. */
   readonly starts: Uint32Array;
   /** Whether the samples of a split keep their order. @default false */
   readonly keepsOrder?: boolean | undefined;
 }
 
-/** Splits of some places of a pass. */
+/** Splits that some positions of an epoch need. */
 export interface RangesOfPlaces {
-  /** Those that these places draw from. */
+  /** Splits that these positions draw from. */
   readonly now: SampleRange[];
-  /** Those that the places of the same slices in later batches draw from next. */
+  /** Splits that the same slices draw from next, in later batches. */
   readonly next: SampleRange[];
-  /** Whether the slices come to no other split in this pass: what is next is of the next pass. */
+  /**
+   * Whether the slices reach no further split in this epoch, so that the next splits are those of
+   * the next epoch.
+   */
   readonly isEnd: boolean;
 }
 
@@ -96,13 +103,13 @@ export class SplitOrder {
   readonly #seed: number;
   readonly #epoch: number;
   readonly #batch: BatchShape;
-  /** Whole batches of the epoch. */
+  /** Number of whole batches of the epoch. */
   readonly #batches: number;
   readonly #starts: Uint32Array;
   readonly #keepsOrder: boolean;
-  /** The splits in this epoch's order. */
+  /** The splits, in this epoch's order. */
   readonly #splits: Uint32Array;
-  /** Where each of them begins, among all samples in their order, and the end. */
+  /** First position of each permuted split in the epoch, then the end. */
   readonly #positions: Float64Array;
 
   constructor(spec: SplitsOfEpoch) {
@@ -125,7 +132,7 @@ export class SplitOrder {
     }
   }
 
-  /** Fills `out` with the samples at places first, first + 1, … of the epoch. */
+  /** Fills `out` with the samples at positions first, first + 1, … of the epoch. */
   fill(out: Uint32Array, first: number): void {
     assert(first >= 0 && first + out.length <= this.samples, "places in the pass");
     let at = 0;
@@ -159,10 +166,10 @@ export class SplitOrder {
       const from = this.#indexAt(position);
       const last = this.#indexAt(position + places - 1);
       for (let i = from; i <= last; i++) now.set(i, this.#rangeOf(i));
-      // In the batch that ends a split, the one before is still held: the next one waits.
+      // A batch that crosses into another split holds both; prefetching waits, to bound memory.
       const isLast = (this.#positions[last + 1] ?? until) >= until;
       if (from === last && !isLast) next.set(last + 1, this.#rangeOf(last + 1));
-      // The short batch is behind all splits of the slices.
+      // The short last batch comes after the parts of all slices.
       if (position < this.#batches * this.#batch.batchSize) isEnd &&= isLast && from === last;
     }
     for (const split of now.keys()) next.delete(split);
@@ -188,13 +195,13 @@ export class SplitOrder {
     }
   }
 
-  /** The samples of the split that is the `i`-th of this epoch. */
+  /** The samples of this epoch's `i`-th split. */
   #rangeOf(i: number): SampleRange {
     const split = this.#splits[i] ?? 0;
     return { first: this.#starts[split] ?? 0, end: this.#starts[split + 1] ?? 0 };
   }
 
-  /** Which of the permuted splits has this position. */
+  /** Index of the permuted split that contains a position. */
   #indexAt(position: number): number {
     let [low, high] = [0, this.#splits.length - 1];
     while (low < high) {

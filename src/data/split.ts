@@ -1,10 +1,10 @@
-// The parts of a dataset, as views: the same options and the same data give the same samples on
-// every host.
+// Splits a dataset into views for training, validation and test. The same options and data give the
+// same parts on every host.
 //
 //   random   the first samples of a permutation by the seed are validation, the next ones the test
-//   order    the last lines are the test, those before them validation
-//   time     the latest keys are the test, those before them validation; one key, one part
-//   hash     the lowest hashes are validation, the next ones the test; one key, one part
+//   order    the last lines are the test, the lines before them validation
+//   time     the latest keys are the test, the keys before them validation; a key is in one part
+//   hash     the lowest hashes are validation, the next ones the test; a key is in one part
 
 import assert from "node:assert/strict";
 import { InvalidOptionError } from "../errors/errors.ts";
@@ -16,16 +16,16 @@ import type { SplitKeys } from "./split-keys.ts";
 import type { SplitSpec } from "./split-options.ts";
 import { dateOf, momentOf } from "./text/split-keys.ts";
 
-/** Chooses one of the parts that chance makes. */
+/** A part of a random split. */
 export interface RandomPart {
-  /** Share of validation, above 0 and below 1. */
+  /** Fraction of validation, above 0 and below 1. */
   readonly fraction: number;
-  /** Share of the test part; left out: there is none. */
+  /** Fraction of the test; left out if there is none. */
   readonly testFraction?: number | undefined;
   readonly part: "train" | "heldOut" | "test";
 }
 
-/** Samples whose place in the data, or whose key, is at least `from` and less than `to`. */
+/** Samples whose index (`place`) or key is at least `from` and less than `to`. */
 export interface RangePart {
   readonly by: "place" | "key";
   /** @default -Infinity */
@@ -34,7 +34,7 @@ export interface RangePart {
   readonly to?: number | undefined;
 }
 
-/** A part of a dataset. Plain data: it crosses the wire. */
+/** A part of a dataset. Plain data, sent between hosts. */
 export type DatasetPart = RandomPart | RangePart;
 
 /** A part, and the number of its samples. */
@@ -50,7 +50,7 @@ export interface SplitPlan {
   readonly test?: SizedPart;
 }
 
-/** Shares of the parts, and how they are chosen; `split` left out: by chance. */
+/** Fractions of the parts, and the kind of split; `split` left out means random. */
 export interface SplitShares {
   readonly fraction: number;
   readonly testFraction?: number | undefined;
@@ -58,9 +58,8 @@ export interface SplitShares {
 }
 
 /**
- * The parts of `samples` samples. `keysOf` reads their keys, where a column splits them.
- * @throws InvalidOptionError where a part would be empty, or a boundary is of another form than the
- * column
+ * Plans the split of `samples` samples. `keysOf` reads their keys, if a column splits them.
+ * @throws InvalidOptionError if a part would be empty, or a boundary is not of the column's type
  */
 export function planSplit(
   samples: number,
@@ -98,7 +97,7 @@ function randomPlan(samples: number, { fraction, testFraction }: SplitShares): S
   return { training, evaluation, test: { samples: tests, split: { ...shares, part: "test" } } };
 }
 
-/** Samples of validation and of the test, by their shares. */
+/** Numbers of validation and test samples, from their fractions. */
 function heldOutOf(
   samples: number,
   { fraction, testFraction = 0 }: Pick<SplitShares, "fraction" | "testFraction">,
@@ -106,7 +105,7 @@ function heldOutOf(
   return [Math.round(samples * fraction), Math.round(samples * testFraction)];
 }
 
-/** Training up to `from`, validation up to `testFrom`, then the test, where there is one. */
+/** Training before `from`, validation before `testFrom`, then the test, if there is one. */
 function rangePlan(
   by: RangePart["by"],
   from: number,
@@ -136,7 +135,10 @@ function hashPlan(
   return testFraction === undefined ? parts : { ...parts, test: part({ from: to, to: testTo }) };
 }
 
-/** Where validation and the test begin. All samples of one time lie on the later side. */
+/**
+ * The times at which validation and test begin. Samples of the same time stay together, in the
+ * later part.
+ */
 function timeBoundaries(
   { form, values }: SplitKeys,
   { testFraction }: SplitShares,
@@ -160,7 +162,7 @@ function timeBoundaries(
   return [sorted[Math.max(0, before - held)] ?? -Infinity, testAt];
 }
 
-/** @throws InvalidOptionError where a part has no sample */
+/** Returns the plan. @throws InvalidOptionError if a part has no samples */
 function checked(
   samples: number,
   { fraction, testFraction, split }: SplitShares,
@@ -187,7 +189,7 @@ function checked(
   throw new InvalidOptionError(option, message);
 }
 
-/** What the keys of a column are, for people. */
+/** A clause that describes the keys of a column, for messages. */
 function rangeOf({ form, values }: SplitKeys, column: string): string {
   if (form === "hash") return `\`${column}\` has ${new Set(values).size} values`;
   const [least, most] = [values.reduce(min, Infinity), values.reduce(max, -Infinity)];
@@ -199,10 +201,10 @@ const min = (one: number, other: number) => Math.min(one, other);
 const max = (one: number, other: number) => Math.max(one, other);
 
 /**
- * A view of one part of `dataset`, in its order. The parts are disjoint and together make the
- * whole. Takes 4 bytes per sample. Closing the view closes the dataset. `keysOf` reads the keys of
- * its samples, where a column splits it.
- * @throws InvalidOptionError where a part would be empty
+ * A view of one part of `dataset`, in the order of the dataset. The parts are disjoint and
+ * complete. A view takes 4 bytes per sample. Closing it closes the dataset. `keysOf` reads the keys
+ * of the samples, if a column splits them.
+ * @throws InvalidOptionError if a part would be empty
  */
 export function splitDataset(
   dataset: Dataset,
@@ -213,8 +215,8 @@ export function splitDataset(
 }
 
 /**
- * Where the pieces of `samples` samples lie among those of a part: the first of each, and the end.
- * `starts`: the first of each among all, and the end.
+ * The pieces of a part of `samples` samples: first position of each in the part, then the end.
+ * `starts`: first sample of each piece of the whole, then the end.
  */
 export function piecesOf(
   part: DatasetPart & { readonly seed: number },
@@ -234,7 +236,7 @@ function samplesOf(
   return "by" in part ? inRange(samples, part, keysOf) : drawn(samples, part);
 }
 
-/** The samples of a range. */
+/** The samples of a range part, ascending. */
 function inRange(
   samples: number,
   { by, from = -Infinity, to = Infinity }: RangePart,
@@ -248,7 +250,7 @@ function inRange(
   });
 }
 
-/** The samples that chance gives to a part. */
+/** The samples of a random part, ascending. */
 function drawn(
   size: number,
   { seed, ...wanted }: RandomPart & { readonly seed: number },
@@ -306,8 +308,8 @@ function viewOf(dataset: Dataset, chosen: Uint32Array): Dataset {
 }
 
 /**
- * Where in the ascending `chosen` each of the ascending `samples` is, or the next one; each place
- * once: a piece without a chosen sample is none.
+ * Position in the ascending `chosen` of each of the ascending `samples`, or of the next larger one.
+ * Duplicate positions are dropped, so that a piece without a chosen sample disappears.
  */
 function placesIn(chosen: Uint32Array, samples: Uint32Array): Uint32Array {
   let at = 0;

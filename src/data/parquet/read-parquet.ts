@@ -1,6 +1,6 @@
-// Reads Parquet files into batches of columns: the wanted columns alone, one row group after the
-// other, some thousand rows at a time. Whatever is wrong with a file is one error that names the
-// file, the row group and the column.
+// Reads Parquet files into batches of columns: only the wanted columns, one row group after the
+// other, some thousand rows at a time. Any fault of a file is one error that names the file, the
+// row group and the column.
 
 import type { Column, RowBatch } from "../columnar/column.ts";
 import { batchName, type WantedColumn } from "../tables/asked-columns.ts";
@@ -21,21 +21,21 @@ import { type PageDecoders, pageDecoders } from "./decode/page-decoders.ts";
 import type { Chunk, Footer, Group } from "./footer.ts";
 import type { ColumnShape } from "./shapes.ts";
 
-/** How a file is read. */
+/** Options of `readParquet`. */
 export interface ReadLimits
   extends Pick<TableLimits, "report" | "onDamage" | "rowsFirst" | "rowsMax"> {
-  /** Which row groups. @default all */
+  /** Selects the row groups to read. @default all */
   readonly isWanted?: ((group: number) => boolean) | undefined;
-  /** @default the fastest */
+  /** Decoders of pages. @default the fastest available */
   readonly decoders?: PageDecoders | undefined;
-  /** Memory of a reader before, which has ended. @default new memory */
+  /** Memory of a finished reader, for reuse. @default new memory */
   readonly memory?: PieceMemory | undefined;
 }
 
 /**
- * The rows of a file in order, as batches that are valid until the next. Its errors are of the
- * file, of a row group, or of a column. Where a row group is damaged, its rows before the damage
- * are read: the same ones whenever the same columns are wanted.
+ * Yields the rows of a file in order, in batches that are valid until the next one. An error names
+ * the file, the row group or the column. If a row group is damaged, the rows before the damage are
+ * read: the same rows whenever the same columns are wanted.
  * @throws InputUnusableError
  */
 export async function* readParquet(
@@ -90,7 +90,7 @@ export async function* readParquet(
   report.sha256 = hash.digest().toString("hex");
 }
 
-/** What of a row group is read, and how. */
+/** Dependencies of a `GroupReader`. */
 interface GroupSource {
   readonly file: RangeReader;
   readonly group: Group;

@@ -1,5 +1,6 @@
-// Which columns of a schema can be read, and how: flat ones, and one level of lists. Everything
-// else is refused by name. https://github.com/apache/parquet-format/blob/master/LogicalTypes.md
+// Which columns of a schema are readable, and how: flat columns and one level of lists. Any other
+// column is refused with its name.
+// https://github.com/apache/parquet-format/blob/master/LogicalTypes.md
 //
 //   flat      a leaf, also within structs: `user.id`
 //   list      group LIST { repeated group { element } }, and its older forms: a repeated leaf,
@@ -18,21 +19,21 @@ import { leafKey } from "./footer.ts";
 
 /** How the values of a leaf are read. */
 export interface Leaf {
-  /** Its path, as row groups have it (`leafKey`). */
+  /** Key of its path in the row groups (`leafKey`). */
   readonly path: string;
   readonly element: SchemaElement;
-  /** The kind of its values, whatever bytes they have. */
+  /** Kind of its values, independent of their storage. */
   readonly kind: "integer" | "fraction" | "boolean" | "text" | "moment";
-  /** Integers without a sign. */
+  /** Whether its integers are unsigned. */
   readonly isUnsigned: boolean;
-  /** What a value is divided by: decimals, and units of time. */
+  /** Divisor of a stored value: a power of ten for decimals, units per second for times, else 1. */
   readonly divisor: number;
   readonly isDecimal: boolean;
   /** How `where` compares its values. */
   readonly compared: Compared;
-  /** Definition level of a value that is there. */
+  /** Definition level of a present value. */
   readonly definitionMax: number;
-  /** Whether its logical type is null, whatever its physical one is. */
+  /** Whether its logical type is NULL, whatever its physical type is. */
   readonly isNull?: boolean;
 }
 
@@ -41,19 +42,19 @@ export interface ColumnShape {
   readonly name: string;
   readonly list: "none" | "plain" | "weighted";
   readonly leaf: Leaf;
-  /** Of a weighted list: the weights. */
+  /** The leaf of the weights, if the list is weighted. */
   readonly weights?: Leaf | undefined;
-  /** Of a list: the definition level from which on there is an entry. 0: no list. */
+  /** Lowest definition level at which a list has an entry; 0 for a column without lists. */
   readonly entryLevel: number;
 }
 
-/** The names that a column can be asked for by, for messages. */
+/** Names of the top-level columns, for error messages. */
 export function columnNames(schema: SchemaTree): string[] {
-  // A file may leave a name out; such a column cannot be asked for.
+  // A damaged file may lack a name; such a column is not selectable.
   return schema.children.flatMap(({ element }) => (element.name === undefined ? [] : element.name));
 }
 
-/** The column of a name; undefined: there is none. @throws Damage where it cannot be read */
+/** The column of a name; undefined if there is none. @throws Damage if it is not readable */
 export function shapeOf(schema: SchemaTree, name: string): ColumnShape | undefined {
   const found = find(schema, name);
   if (found === undefined) return undefined;
@@ -70,7 +71,10 @@ export function shapeOf(schema: SchemaTree, name: string): ColumnShape | undefin
   return listShape(name, only, level + optional(node), node);
 }
 
-/** The node of a name, and the definition level above it. A name may have dots of its own. */
+/**
+ * Finds the node of a dotted path, and the definition level above it. A node's own name may contain
+ * dots, so whole names are tried first.
+ */
 function find(
   schema: SchemaTree,
   name: string,
@@ -92,7 +96,10 @@ function find(
   return undefined;
 }
 
-/** `repeated`: the node of an entry; `outer`: the column's own, perhaps the same. */
+/**
+ * The shape of a list. `repeated`: the repeated node; `outer`: the column's node, possibly the
+ * same.
+ */
 function listShape(
   name: string,
   repeated: SchemaTree,
@@ -118,13 +125,13 @@ function listShape(
   return { name, list: "weighted", leaf, weights, entryLevel };
 }
 
-/** The leaf of a list's ids. @throws Damage where its values can be none */
+/** Checks the leaf of a list's ids. @throws Damage if its values cannot be ids */
 function idLeaf(leaf: Leaf): Leaf {
   if (leaf.kind !== "fraction" && leaf.kind !== "moment") return leaf;
   throw new Damage("it is a list of fractions or times, and lists are of ids: integers or text");
 }
 
-/** The node of an element: the repeated one itself in older forms of lists, and in maps. */
+/** The node of an element: in maps and in older forms of lists, the repeated node itself. */
 function elementOf(repeated: SchemaTree, outer: SchemaTree): SchemaTree {
   const [only, ...others] = repeated.children;
   if (only === undefined || others.length > 0) return repeated;
@@ -180,7 +187,7 @@ const floatBits: Readonly<Record<string, number>> = {
 
 const nanosecondsPerDay = 86_400n * 10n ** 9n;
 
-/** Nanoseconds since 1970 of an INT96: nanoseconds with a sign, and a Julian day. */
+/** Nanoseconds since 1970 of an INT96 time: signed nanoseconds of the day, then a Julian day. */
 export function int96Of(bytes: string): bigint {
   const own = Buffer.from(bytes, "latin1");
   const days = BigInt(own.readInt32LE(8) - 2_440_588);
@@ -189,7 +196,7 @@ export function int96Of(bytes: string): bigint {
 
 type Kind = Pick<Leaf, "kind" | "isUnsigned" | "divisor" | "isDecimal">;
 
-/** The kind of a leaf's values. @throws Damage where there is no number or text in it */
+/** The kind of a leaf's values. @throws Damage if it holds neither numbers nor texts */
 function kindOf(element: SchemaElement): Kind {
   const { type, converted_type: converted, logical_type: logical } = element;
   const kind = (name: Leaf["kind"], divisor = 1): Kind => {
@@ -197,7 +204,7 @@ function kindOf(element: SchemaElement): Kind {
   };
   if (logical?.type === "DECIMAL" || converted === "DECIMAL") {
     const scale = element.scale ?? (logical?.type === "DECIMAL" ? logical.scale : 0);
-    // Powers of ten to this one are exact, so a quotient is the double next to the decimal.
+    // Powers of ten up to 10^22 are exact, so that the quotient is the double nearest the decimal.
     if (scale < 0 || scale > 22) throw new Damage(`it is a decimal of the scale ${scale}`);
     const { type_length: bytes = 0 } = element;
     if (type === "FIXED_LEN_BYTE_ARRAY" && bytes > decimalBytesMax) {
@@ -235,7 +242,7 @@ function kindOf(element: SchemaElement): Kind {
   }
 }
 
-/** A decimal of 76 digits, the largest of Arrow (decimal256), has 32 bytes. */
+/** Most bytes of a decimal: 76 digits, the maximum of Arrow (decimal256), take 32. */
 const decimalBytesMax = 32;
 
 const perSecond: Readonly<Record<string, number>> = { MILLIS: 1e3, MICROS: 1e6, NANOS: 1e9 };

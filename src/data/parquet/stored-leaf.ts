@@ -1,5 +1,5 @@
-// The values of one leaf in a row group as Parquet stores them: numbers, integers of 64 bits,
-// booleans and bytes. What a logical type means is left to the caller.
+// Reads the values of one leaf in a row group by their physical types: numbers, 64-bit integers,
+// booleans and bytes. The caller interprets the logical type.
 
 import type { SchemaTree } from "hyparquet";
 import { openStreams, type RangeReader } from "../tables/byte-ranges.ts";
@@ -14,28 +14,31 @@ import type { Target } from "./decode/values.ts";
 import { type Group, leafKey } from "./footer.ts";
 import type { Leaf } from "./shapes.ts";
 
-/** Entries of a leaf: one a row, or some a row where it lies in lists. */
+/** Entries of a leaf: one per row, or any number per row if the leaf is in lists. */
 export interface StoredLeaf {
-  /** Of each entry, how many of the optional and repeated nodes above and at it are there. */
+  /** Definition level of each entry. */
   readonly levels: readonly number[];
-  /** Of each entry; null: there is none. */
+  /** Value of each entry; null if it is missing. */
   readonly values: readonly unknown[];
-  /** Of a leaf in lists: where the entries of each row begin, and the end of the last. */
+  /** For a leaf in lists: first entry of each row, then the end of the last row. */
   readonly starts: readonly number[];
 }
 
-/** Where a leaf stands in the schema. */
+/** Position of a leaf in the schema. */
 export interface LeafPlace {
   readonly node: SchemaTree;
   readonly isRepeated: boolean;
-  /** The level of a value that is there. */
+  /** Definition level of a present value. */
   readonly level: number;
 }
 
-/** What a value takes at least, in the arrays of `StoredLeaf`. */
+/** Least memory per value in the arrays of `StoredLeaf`, in bytes. */
 const valueBytes = 16;
 
-/** Reads leaves of a file. The memory of a row group is bounded by the size of the file. */
+/**
+ * Reads leaves of a file. The size of the file bounds the memory for a row group, so that a damaged
+ * footer cannot exhaust it.
+ */
 export class StoredLeaves {
   readonly #file: RangeReader;
   readonly #memory: PieceMemory;
@@ -48,7 +51,7 @@ export class StoredLeaves {
     this.#values = new MemoryBudget(file.size);
   }
 
-  /** The entries of a leaf in row group `place`. @throws InputUnusableError */
+  /** Reads the entries of a leaf in row group `place`. @throws InputUnusableError */
   async read(group: Group, place: number, leaf: LeafPlace): Promise<StoredLeaf> {
     try {
       if (place !== this.#place) this.#values.begin();
@@ -82,7 +85,7 @@ export class StoredLeaves {
   }
 }
 
-/** A leaf by its physical type alone. */
+/** A leaf that is read by its physical type alone. */
 function leafOf({ element, path }: SchemaTree, definitionMax: number): Leaf {
   const kind = kinds[element.type ?? ""] ?? "text";
   return {
@@ -102,13 +105,13 @@ function targetOf({ kind }: Leaf): Target {
   return { form: "numbers", values: new Float64Array(0) };
 }
 
-/** Takes the entries of a leaf, block after block. */
+/** Collects the entries of a leaf, block by block. */
 class Taken {
   readonly levels: number[] = [];
   readonly values: unknown[] = [];
   readonly starts: number[] = [];
   readonly #leaf: LeafCursor;
-  /** The bytes of texts by their codes: a text of a dictionary has them once. */
+  /** Bytes of texts by code, so that the occurrences of a dictionary's text share them. */
   readonly #bytes: { readonly text: string; readonly bytes: Uint8Array }[] = [];
 
   constructor(leaf: LeafCursor) {
@@ -140,7 +143,7 @@ class Taken {
     }
   }
 
-  /** The values of the block, by place among those that are there. */
+  /** Returns the values of the block, by index among the present values. */
   #valueAt(): (place: number) => unknown {
     const { target, leaf } = this.#leaf;
     switch (target.form) {

@@ -1,15 +1,15 @@
-// Addresses among the paths of a job, and what a message, a name or a manifest may show of them: an
-// address may hold a password, or a query that signs requests.
+// Remote addresses among the paths of a job, and their redacted form for messages, names and
+// manifests: an address may contain a password, or a query with a signature.
 
 import { InputUnusableError } from "../../errors/errors.ts";
 import { isS3 } from "./s3-address.ts";
 
-/** Whether a path of a job is an address. */
+/** Whether a path of a job is a remote address. */
 export function isAddress(path: string): boolean {
   return /^https?:\/\//i.test(path) || isS3(path);
 }
 
-/** An address without user, password and query: a query may sign a request. */
+/** An address without user, password and query, which may contain a signature. */
 export function shownAddress(address: string): string {
   if (isS3(address)) return address;
   if (!URL.canParse(address)) {
@@ -19,14 +19,14 @@ export function shownAddress(address: string): string {
   return origin + pathname;
 }
 
-/** A path of a job as messages name it: an address without what may be secret in it. */
+/** A path of a job for messages: addresses are redacted. */
 export function shownPath(path: string): string {
   return isAddress(path) ? shownAddress(path) : path;
 }
 
 /**
- * The address, which names a file. A web server lists no files; what an `s3://` prefix stands for,
- * `s3FilesOf` has said. @throws InputUnusableError where it names none
+ * Returns the address if it names a single file. Web servers do not list directories, and
+ * `s3FilesOf` has already expanded `s3://` prefixes. @throws InputUnusableError if it names no file
  */
 export function addressOfFile(address: string): string {
   if (isS3(address)) return address;

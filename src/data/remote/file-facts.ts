@@ -1,5 +1,5 @@
-// What tells a file from the file that it was: where it lies, its size, and when it was changed, or
-// what its server says of its contents.
+// The facts by which a changed file is detected: path, size, and modification time or the server's
+// tag.
 
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
@@ -10,11 +10,14 @@ import { openWebFile } from "./web-ranges.ts";
 export interface FileFacts {
   readonly path: string;
   readonly bytes: number;
-  /** When it was changed, in milliseconds since 1970; of a server's file, what the server says. */
+  /** Modification time, in milliseconds since 1970; for a remote file, its tag (`WebFile.tag`). */
   readonly version: number | string;
 }
 
-/** @throws InputUnusableError where the file cannot be read; StoreFailedError as `openWebFile` */
+/**
+ * The facts of a local or remote file.
+ * @throws InputUnusableError if it cannot be read; StoreFailedError as `openWebFile`
+ */
 export async function factsOf(path: string): Promise<FileFacts> {
   try {
     if (isAddress(path)) {
@@ -27,10 +30,10 @@ export async function factsOf(path: string): Promise<FileFacts> {
   }
 }
 
-/** Servers, or files, that are asked at once. */
+/** Concurrent requests. */
 const askedAtOnce = 16;
 
-/** The same of several files, in their order. */
+/** The facts of several files, in the order of `paths`. */
 export async function factsOfAll(paths: readonly string[]): Promise<FileFacts[]> {
   const facts: FileFacts[] = [];
   for (let first = 0; first < paths.length; first += askedAtOnce) {
@@ -39,7 +42,7 @@ export async function factsOfAll(paths: readonly string[]): Promise<FileFacts[]>
   return facts;
 }
 
-/** The same of a file on a disk. @throws InputUnusableError where it cannot be read */
+/** The facts of a local file. @throws InputUnusableError if it cannot be read */
 export function factsOnDisk(path: string): FileFacts {
   try {
     const { size, mtimeMs } = statSync(path);

@@ -1,19 +1,19 @@
-// Patterns for names: `*` stands for any characters, `?` for one. They come from jobs, and so from
-// strangers: a regular expression of many stars would try every way to share a name among them.
-// Here the last star alone is tried again, one character further, so that the time is that of the
-// pattern's length times the name's.
+// Glob patterns for names: `*` matches any characters, `?` one character. Jobs, and so their
+// patterns, are untrusted: a regular expression with many stars could backtrack exponentially. This
+// matcher backtracks to the last star only, so that its time is at most the pattern's length times
+// the name's.
 
 import { InputUnusableError } from "../../errors/errors.ts";
 
-/** Whether a text is a pattern, and no name. */
+/** Whether a text is a pattern rather than a name. */
 export function isPattern(text: string): boolean {
   return /[*?]/.test(text);
 }
 
-/** Whether the whole `name` is one that `pattern` means. */
+/** Whether `pattern` matches the whole `name`. */
 export function matchesName(pattern: string, name: string): boolean {
   let [at, of] = [0, 0];
-  /** The last star, and the first character of the name that it does not stand for. */
+  /** Index of the last star, and of the first character of the name after those that it matches. */
   let [star, rest] = [-1, 0];
   while (at < name.length) {
     const wanted = pattern[of];
@@ -32,14 +32,14 @@ export function matchesName(pattern: string, name: string): boolean {
   return of === pattern.length;
 }
 
-/** Names that the paths of a job may have looked at: they are looked at while others wait. */
+/** Most names that are matched for the paths of a job, because matching them blocks the thread. */
 const namesMax = 1_000_000;
 
-/** Counts the names that were looked at for the paths of a job. */
+/** Counts the names that are matched for the paths of a job. */
 export class NameCount {
   #names = 0;
 
-  /** @throws InputUnusableError where they are too many */
+  /** @throws InputUnusableError if there are too many */
   add(names: number, directory: string): void {
     this.#names += names;
     if (this.#names <= namesMax) return;

@@ -1,29 +1,30 @@
-// Addresses of objects in S3-compatible stores, `s3://bucket/key`, and the requests that mean them.
-// The environment says which store, and who asks, as for every tool of S3:
+// Addresses of objects in S3-compatible stores, `s3://bucket/key`, and their HTTP requests. The
+// environment selects the store and the credentials, as for every S3 tool:
 //
 //   AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL           the store @default Amazon's, of the region
 //   AWS_REGION, AWS_DEFAULT_REGION                  @default us-east-1
-//   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,       who asks @default nobody: public objects
+//   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,       credentials @default none: public objects
 //   AWS_SESSION_TOKEN
 //
-// None of them is in a job, a message or a log. Requests are signed (Signature Version 4).
+// None of these values appears in a job, a message or a log. Requests are signed (Signature Version
+// 4).
 
 import { InputUnusableError } from "../../errors/errors.ts";
 
-/** Whether a path of a job is the address of an object, or of objects. */
+/** Whether a path of a job is the address of an object, or of several. */
 export function isS3(path: string): boolean {
   return /^s3:\/\//i.test(path);
 }
 
 /**
- * Names of buckets, by the rules of S3. A bucket becomes a part of the host's name, or of the path:
- * any other character in it would have a signed request sent to another host, or another bucket.
+ * Valid bucket names, by the rules of S3. A bucket becomes a part of the host name or the path,
+ * where any other character could direct a signed request to another host or bucket.
  */
 const bucketForm = /^(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
 
 /**
  * Bucket and key of an address.
- * @throws InputUnusableError where it has no bucket, or one of them would lead elsewhere
+ * @throws InputUnusableError if the bucket is missing, or if bucket or key could redirect a request
  */
 export function s3Parts(address: string): { readonly bucket: string; readonly key: string } {
   const [, bucket = "", key = ""] = /^s3:\/\/([^/]*)\/?(.*)$/is.exec(address) ?? [];
@@ -52,19 +53,19 @@ function environment() {
   };
 }
 
-/** Where an object lies on the web; `key` "": the bucket. */
+/** The URL of an object; with `key` "", of the bucket. */
 function urlOf(bucket: string, key: string): URL {
   const { endpoint, region } = environment();
   const path = key === "" ? "" : `/${key.split("/").map(encodeURIComponent).join("/")}`;
   if (endpoint !== undefined) return new URL(`${endpoint.replace(/\/+$/, "")}/${bucket}${path}`);
   const host = `s3.${region}.amazonaws.com`;
-  // A certificate of the store holds for names without dots alone.
+  // The store's wildcard certificate covers bucket names without dots only.
   return new URL(
     bucket.includes(".") ? `https://${host}/${bucket}${path}` : `https://${bucket}.${host}${path}`,
   );
 }
 
-/** The signed request for an address; with a query, for the bucket of it. */
+/** The signed request for an object, or, with a query, for its bucket. */
 export async function s3Request(
   address: string,
   headers: Readonly<Record<string, string>>,
@@ -77,7 +78,7 @@ export async function s3Request(
   const url = urlOf(bucket, isBucket ? "" : key);
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
   const { accessKeyId, secretAccessKey, sessionToken, region } = environment();
-  const redirect = "manual"; // Another region's store would refuse the signature.
+  const redirect = "manual"; // Another region's store refuses the signature.
   if (accessKeyId === undefined || secretAccessKey === undefined) {
     return [url.href, { headers: new Headers(headers), redirect }];
   }
@@ -88,15 +89,15 @@ export async function s3Request(
     ...(sessionToken === undefined ? {} : { sessionToken }),
   });
   const signed = await signer.sign();
-  // What is not signed may be changed on the way: no store needs its signature.
+  // These headers stay unsigned, because proxies may change them and no store requires them signed.
   for (const [name, value] of Object.entries(headers)) signed.headers.set(name, value);
   return [signed.url.href, { headers: signed.headers, redirect }];
 }
 
-/** Bytes of a refusal that are looked at. */
+/** Characters of an error response that are searched for a code. */
 const problemMax = 4096;
 
-/** Why a store refuses, and what to do. */
+/** The message for an error response: the store's reason, and advice. */
 export async function s3Problem(response: Response, address: string): Promise<string> {
   const { bucket } = s3Parts(address);
   const { status, headers } = response;

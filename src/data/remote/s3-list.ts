@@ -1,6 +1,6 @@
-// The objects that a path of a job stands for: those below a prefix that ends in `/`, or those that
-// a pattern matches, as directories and patterns of a disk do (ListObjectsV2). A store that has
-// ListObjects version 1 alone returns no token: the next request names the last key instead.
+// Expands a path of a job to objects: all objects below a prefix that ends in `/`, or those that a
+// pattern matches, as for directories and patterns on disk (ListObjectsV2). A store that supports
+// only ListObjects version 1 returns no token; the next request then names the last key instead.
 
 import type { XmlElement } from "@rgrove/parse-xml";
 import { InputUnusableError } from "../../errors/errors.ts";
@@ -8,14 +8,14 @@ import { matchesName } from "./name-pattern.ts";
 import { isS3, s3Parts } from "./s3-address.ts";
 import { askServer, Passing, usualLimits, type WebLimits } from "./web-requests.ts";
 
-/** Objects of one listing that are looked at. */
+/** Most objects of one listing. */
 const objectsMax = 1_000_000;
 
 /**
- * The paths, with the objects' own instead of a prefix and a pattern of them: sorted by the bytes
- * of their keys, without names that begin with `.` or `_`. Any other path is as it was.
- * @throws InputUnusableError where a store refuses, or has no such object
- * @throws StoreFailedError where it does not answer as it should
+ * Replaces each prefix and pattern among the paths by the paths of its objects, sorted by the bytes
+ * of their keys, without names that begin with `.` or `_`. Other paths stay unchanged.
+ * @throws InputUnusableError if a store refuses, or has no such object
+ * @throws StoreFailedError if it does not respond correctly
  */
 export async function s3FilesOf(
   paths: readonly string[],
@@ -46,7 +46,10 @@ async function objectsOf(address: string, limits: WebLimits): Promise<string[]> 
   return keys.map((one) => `s3://${bucket}/${one}`);
 }
 
-/** `*` and `?` match within a name; what matches stands for all below it. */
+/**
+ * Whether a pattern selects a key. `*` and `?` match within a name, and a matched prefix selects
+ * all objects below it.
+ */
 export function isMeant(pattern: string, key: string): boolean {
   const whole = pattern.replace(/\/$/, "");
   if (whole === "") return true;
@@ -57,13 +60,13 @@ export function isMeant(pattern: string, key: string): boolean {
   });
 }
 
-/** What writers leave beside their data, and what stands for a directory. */
+/** Whether an object is no data: a side file of a writer, or a directory marker. */
 function isHidden(key: string, prefix: string): boolean {
   const names = key.slice(prefix.lastIndexOf("/") + 1).split("/");
   return key.endsWith("/") || names.some((name) => /^[._]/.test(name));
 }
 
-/** What the next page is asked with. */
+/** Query parameters of the request for the next page. */
 type Next = Readonly<Record<string, string>>;
 
 interface Page {
@@ -98,7 +101,10 @@ async function pageOf(
   );
 }
 
-/** What asks for the keys behind those of a page that has no token. `marker`: that of the page. */
+/**
+ * The parameters that request the keys after a page without a token. `marker`: the marker that
+ * requested this page.
+ */
 function behind(address: string, keys: readonly string[], marker: string | undefined): Next {
   const last = keys.at(-1);
   if (last !== undefined && last !== marker && !keys.includes(marker ?? "")) {
@@ -108,12 +114,12 @@ function behind(address: string, keys: readonly string[], marker: string | undef
   throw none(address, `${what}: name the objects of ${address} one by one`);
 }
 
-/** The elements of a name in an element. */
+/** The child elements with a name. */
 function named({ children }: XmlElement, name: string): XmlElement[] {
   return children.filter((one): one is XmlElement => "name" in one && one.name === name);
 }
 
-/** A list that was cut off is asked for again. */
+/** Parses a list. A truncated list is a transient failure, so that it is requested again. */
 function read<Result>(parse: () => Result): Result {
   try {
     return parse();

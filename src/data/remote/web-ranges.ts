@@ -1,5 +1,5 @@
-// A file on a web server, or an object of a store, read by ranges (RFC 9110, section 14). A file
-// that changes while it is read is an error that names it.
+// Reads a file on a web server or an object of a store by range requests (RFC 9110, section 14). A
+// file that changes while it is read is an error that names it.
 
 import { shownAddress } from "./addresses.ts";
 import {
@@ -11,36 +11,36 @@ import {
   type WebLimits,
 } from "./web-requests.ts";
 
-/** A file on a server. */
+/** An open remote file. */
 export interface WebFile extends WebFacts {
-  /** Its address without what may be secret in it. */
+  /** Its redacted address. */
   readonly path: string;
-  /** Its first bytes, which tell how it is packed: six, if it has six. */
+  /** Its first six bytes, or fewer if it is shorter, which identify its compression. */
   readonly head: Uint8Array;
   /**
-   * The bytes start .. end-1. Rejects as `openWebFile` does, and with the reason of `signal` once
-   * nobody waits for them.
+   * Reads the bytes start .. end-1. Rejects as `openWebFile`, or with the reason of `signal` if it
+   * aborts.
    */
   read(start: number, end: number, signal?: AbortSignal): Promise<Uint8Array>;
 }
 
-/** What each answer of a server says of a file. */
+/** The facts about a file in every response. */
 interface WebFacts {
   readonly size: number;
-  /** What the server says of its contents: the ETag, or when they were changed; "": nothing. */
+  /** The ETag, otherwise Last-Modified, otherwise "". */
   readonly tag: string;
 }
 
 /**
- * Asks the server for the file's size and tag.
- * @throws InputUnusableError where the file is not there, may not be read, or has changed, and
- * where the server reads no ranges; StoreFailedError where it does not answer as it should
+ * Requests the file's size, tag and first bytes.
+ * @throws InputUnusableError if the file does not exist, may not be read or has changed, or if the
+ * server does not support ranges; StoreFailedError if it does not respond correctly
  */
 export async function openWebFile(
   address: string,
   limits: WebLimits = usualLimits,
 ): Promise<WebFile> {
-  // Some stores take a range that ends at byte 0 for the whole file.
+  // Not bytes 0-0: some stores answer a range that ends at byte 0 with the whole file.
   const { bytes: head, ...known } = await asked(address, { start: 0, end: 6 }, limits);
   return {
     path: shownAddress(address),
@@ -56,7 +56,7 @@ export async function openWebFile(
 interface Asked {
   readonly start: number;
   readonly end: number;
-  /** What the file was. */
+  /** Size and tag that the file must still have. */
   readonly known?: WebFacts;
   readonly signal?: AbortSignal | undefined;
 }
@@ -65,7 +65,7 @@ interface Answer extends WebFacts {
   readonly bytes: Uint8Array;
 }
 
-/** Asks for a range. What came of an answer that was cut off is not asked for again. */
+/** Requests a range. After a truncated response, only the missing bytes are requested again. */
 function asked(address: string, range: Asked, limits: WebLimits): Promise<Answer> {
   const { start, end, known, signal } = range;
   const path = shownAddress(address);
@@ -85,7 +85,7 @@ function asked(address: string, range: Asked, limits: WebLimits): Promise<Answer
       done = from - start + count;
     });
     if (filled !== wanted.length) {
-      done = from - start; // The answer contradicts itself: none of it is taken.
+      done = from - start; // An inconsistent response: discard it.
       throw new Passing(`the server sent ${filled} bytes of ${wanted.length}`);
     }
     return { ...found, bytes: memory.subarray(0, last - start) };
@@ -97,15 +97,18 @@ function headersOf(start: number, end: number, tag = ""): Record<string, string>
   return {
     Range: `bytes=${start}-${end - 1}`,
     ...(tag.startsWith('"') ? { "If-Match": tag } : {}), // A strong ETag.
-    // The bytes of the file, as they are: ranges of what is compressed on the way are none of them.
+    // Without transfer compression, because a range of compressed bytes is not a range of the file.
     "Accept-Encoding": "identity",
   };
 }
 
-/** What an answer says of the file. @throws Passing, and where the server reads no ranges */
+/**
+ * Size and tag from a response. @throws Passing; InputUnusableError if the server does not support
+ * ranges
+ */
 function factsIn({ status, headers }: Response, path: string): WebFacts {
   const tag = headers.get("etag") ?? headers.get("last-modified") ?? "";
-  // Some servers send no range of an empty file, and others refuse its first byte.
+  // For an empty file, some servers send no range, and others refuse it (416).
   if (status === 200 && headers.get("content-length") === "0") return { size: 0, tag };
   if (status !== 206 && status !== 416) {
     throw refused(path, "the server reads no ranges of files (Range)");
@@ -120,7 +123,7 @@ function factsIn({ status, headers }: Response, path: string): WebFacts {
   return { size: Number(size), tag };
 }
 
-/** @throws Passing where an answer has other bytes than start .. end-1 */
+/** @throws Passing if a response holds other bytes than start .. end-1 */
 function checkRange({ headers }: Response, start: number, end: number): void {
   const range = headers.get("content-range") ?? "";
   const [, from, to] = /^bytes (\d+)-(\d+)\//.exec(range) ?? [];
@@ -130,8 +133,9 @@ function checkRange({ headers }: Response, start: number, end: number): void {
 }
 
 /**
- * Fills `memory` with the body of an answer, and tells after each piece how many bytes are there.
- * Returns the bytes of the body, as far as it was read: more than `memory` has are too many.
+ * Copies the body of a response into `memory`, and reports the number of bytes after each chunk.
+ * Returns the number of body bytes read, which exceeds the size of `memory` if the body is too
+ * long.
  */
 async function fill(
   memory: Uint8Array,
@@ -149,7 +153,7 @@ async function fill(
       onBytes(count);
     }
   } catch (error) {
-    if (count < memory.length) throw error; // Cut off, and not behind the last byte.
+    if (count < memory.length) throw error; // Truncated before the last byte.
   }
   return count;
 }

@@ -1,18 +1,17 @@
-// Requests to a web server or a store of objects that may be slow, cut answers off, or refuse for a
-// while: they are made again, a few times and later each time. What no repeating mends is an error
-// that names the file.
+// HTTP requests to a web server or an object store, with retries and exponential backoff for slow,
+// truncated and temporarily refused responses. A permanent failure is an error that names the file.
 
 import { InputUnusableError, StoreFailedError } from "../../errors/errors.ts";
 import { type Clock, realClock } from "../../ports/clock.ts";
 import { shownAddress } from "./addresses.ts";
 import { isS3, s3Problem, s3Request } from "./s3-address.ts";
 
-/** How often and how long a server is asked. */
+/** Limits of attempts and waiting. */
 export interface WebLimits {
   readonly attemptsMax: number;
-  /** For one answer, with its body. */
+  /** Deadline of one response, including its body. */
   readonly deadlineMs: number;
-  /** Before the second attempt; twice as long before each further one. */
+  /** Wait before the second attempt; it doubles with each further attempt. */
   readonly backoffMs: number;
   readonly clock: Clock;
 }
@@ -23,12 +22,12 @@ export const usualLimits: WebLimits = {
   backoffMs: 200,
   clock: realClock,
 };
-/** Longest wait before an attempt, also where the server asks for a longer one. */
+/** Longest wait before an attempt, also if the server requests a longer one. */
 const backoffMsMax = 10_000;
 
-/** Another attempt may get an answer. */
+/** A transient failure: another attempt may succeed. */
 export class Passing extends Error {
-  /** How long the server asks to wait. */
+  /** Wait that the server requests (Retry-After). */
   readonly afterMs: number;
 
   constructor(message: string, afterMs = 0, options?: ErrorOptions) {
@@ -37,22 +36,23 @@ export class Passing extends Error {
   }
 }
 
-/** What is asked of a server. */
+/** A request. */
 export interface WebQuestion {
   readonly address: string;
-  /** Of the next attempt. */
+  /** Headers of the next attempt. */
   readonly headers?: () => Headed;
-  /** Of a store of objects, beside the address. */
+  /** Query parameters for the bucket of an object store. */
   readonly query?: Readonly<Record<string, string>>;
-  /** Nobody waits for the answer any more. */
+  /** Aborts if the response is no longer needed. */
   readonly signal?: AbortSignal | undefined;
 }
 
 type Headed = Readonly<Record<string, string>>;
 
 /**
- * Asks until `read` has taken an answer; `read` may throw `Passing`, too. Rejects with
- * InputUnusableError where the server refuses, StoreFailedError where it does not answer.
+ * Sends a request until `read` has accepted a response; `read` may throw `Passing` to retry.
+ * Rejects with InputUnusableError if the server refuses, and with StoreFailedError after the last
+ * attempt.
  */
 export async function askServer<Answer>(
   question: WebQuestion,
@@ -77,7 +77,7 @@ export async function askServer<Answer>(
   }
 }
 
-/** Waits, or until nobody waits for the answer any more. */
+/** Waits for `waitMs` or until the signal aborts. */
 function pause(waitMs: number, clock: Clock, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resume) => {
     const cancel = clock.after(waitMs, () => {
@@ -116,11 +116,11 @@ async function attemptOf<Answer>(
     throw new Passing(reason, 0, { cause: error });
   } finally {
     signal?.removeEventListener("abort", end);
-    ended.abort(); // What is left of an answer is not waited for.
+    ended.abort(); // Cancels the rest of the response.
   }
 }
 
-/** The request for an address. A user and a password in it become a header. */
+/** The request for an address. User and password in it become an Authorization header. */
 function webRequest(address: string, headers: Headed): readonly [string, { headers: Headed }] {
   if (!URL.canParse(address)) throw refused(shownAddress(address), "that is no address");
   const url = new URL(address);
@@ -144,13 +144,13 @@ async function checkStatus(response: Response, address: string): Promise<void> {
   throw refused(path, said);
 }
 
-/** The error of a server that will not answer. */
+/** The error of a file that a server refuses. */
 export function refused(path: string, why: string): InputUnusableError {
   const message = `Cannot read the data file ${path}: ${why}; name another address, or copy the file`;
   return new InputUnusableError(path, message);
 }
 
-/** The error of a file that is another one now. */
+/** The error of a file that has changed. */
 export function changed(path: string): InputUnusableError {
   const message =
     `The data file ${path} has changed while it was read: put it back as it was, or start again ` +

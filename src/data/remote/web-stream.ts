@@ -1,43 +1,43 @@
-// A file on a server, read from its first byte to its last: by ranges that are asked for ahead of
-// whoever reads, as one answer at a time would leave the network idle between two of them.
+// Reads a remote file sequentially, with several range requests in flight ahead of the reader: one
+// request at a time would leave the network idle between responses.
 //
-//   file     |--taken--|--now--|~~asked~~|~~asked~~|      not asked for yet      |
+//   file     |--taken--|--now--|~~asked~~|~~asked~~|        not requested         |
 //                              [---- window ------]
 //
-// The window begins small, so that a look at the first lines of a large file asks for little, and
+// The window starts small, so that reading only the first lines of a large file fetches little, and
 // doubles with each range that is taken.
 
 import type { WebFile } from "./web-ranges.ts";
 
-/** How much is asked for ahead. */
+/** Sizes of the read-ahead window. */
 export interface WindowSizes {
-  /** Bytes that are asked for and not taken: at first, and at most. */
+  /** Bytes requested but not taken yet: initial and maximum. */
   readonly windowBytesMin: number;
   readonly windowBytesMax: number;
-  /** Bytes of what is given on at once. */
+  /** Bytes per yielded chunk. */
   readonly chunkBytes: number;
 }
 
-/** Ranges of a window. */
+/** Ranges per window. */
 const windowRanges = 4;
 
 const usualSizes: WindowSizes = {
   windowBytesMin: 0x10_0000, // Ranges of 256 KiB.
-  windowBytesMax: 0x100_0000, // Ranges of 4 MiB: a request costs as long as some 100 KiB take.
-  chunkBytes: 0x4_0000, // As of a file on a disk.
+  windowBytesMax: 0x100_0000, // Ranges of 4 MiB: a request costs as much time as some 100 KiB.
+  chunkBytes: 0x4_0000, // As for local files.
 };
 
-/** A file that is being read. */
+/** An open stream of a remote file. */
 export interface WebStream {
-  /** Bytes that were given on. */
+  /** Bytes yielded so far. */
   readonly bytesRead: number;
-  /** The bytes in their order; rejects as `WebFile.read` does. Read once. */
+  /** The bytes in order; can be iterated once. Rejects as `WebFile.read`. */
   readonly content: AsyncGenerator<Buffer>;
-  /** Lets go of what was asked for and not taken. */
+  /** Cancels requests in flight. */
   close(): void;
 }
 
-/** The bytes of a file from its first on. */
+/** Opens a stream of a file's bytes. */
 export function streamOf(file: WebFile, sizes: WindowSizes = usualSizes): WebStream {
   const ended = new AbortController();
   let bytesRead = 0;
@@ -54,7 +54,7 @@ export function streamOf(file: WebFile, sizes: WindowSizes = usualSizes): WebStr
   };
 }
 
-/** What is given on, and `close` at its end, whatever ends it. */
+/** Yields the content, and calls `close` however the iteration ends. */
 async function* untilEnd(content: AsyncGenerator<Buffer>, close: () => void) {
   try {
     yield* content;
@@ -75,7 +75,7 @@ async function* chunksOf(
     while (asked < file.size && asked - taken < window) {
       const end = Math.min(file.size, asked + window / windowRanges);
       const range = file.read(asked, end, signal);
-      range.catch(() => {}); // Whoever reads on is told when its turn comes.
+      range.catch(() => {}); // The error is thrown when this range is taken.
       ranges.push(range);
       asked = end;
     }

@@ -1,16 +1,17 @@
-// Groups of lists that are to be equally long in each sample (`data.ikjt.aligned`), as ids and the
-// times of them are: where they are not, the data are wrong, and no training should begin.
+// Checks groups of lists that must be equally long in each sample (`data.ikjt.aligned`), such as
+// ids and their times. Lists of different lengths are a fault of the data, so training must not
+// start.
 
 import { InputUnusableError } from "../../errors/errors.ts";
 import { type Dataset, memoryFor } from "../dataset.ts";
 import type { IkjtSpec } from "./ikjt-options.ts";
 import type { NamedSamples } from "./session-splits.ts";
 
-/** Samples that are read at a time. */
+/** Samples read at a time. */
 const chunk = 4096;
 
 /**
- * Reads all samples, if lists are to be aligned. `features`: the names of the features, in order.
+ * Reads and checks all samples, if `aligned` is set. `features`: names of the features, in order.
  * @throws InputUnusableError naming the first sample whose lists differ in length, and both lists
  */
 export async function checkAligned(

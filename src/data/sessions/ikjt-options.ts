@@ -1,4 +1,5 @@
-// Options of deduplicated lists: which features share them, and when they pay (ikjt.ts).
+// Options of deduplicated lists: which features share them, and from which repetition on they are
+// worthwhile (ikjt.ts).
 
 import { z } from "zod";
 import { visibleName } from "../column-name-options.ts";
@@ -12,9 +13,9 @@ const groups = z
 const section = z
   .strictObject({
     /**
-     * Names of features: the lists of a group are deduplicated together, so that a group has as
-     * many distinct lists as samples that differ in any of them. `auto`: features that repeat,
-     * those together that change together.
+     * Groups of feature names. The lists of a group are deduplicated together: samples that differ
+     * in any feature of the group have different lists. `auto` groups the repeating features by
+     * which of them change together.
      */
     groups,
     threshold: z
@@ -35,7 +36,7 @@ const section = z
     error: "groups of names, as groups that are found are told to have nothing in common",
   });
 
-/** `data.ikjt`: the groups alone, or with a threshold. */
+/** `data.ikjt`: the groups alone, or an object with a threshold. */
 export const ikjtOptions = z.union([
   section,
   groups.transform((own): z.output<typeof section> => {
@@ -46,7 +47,7 @@ export const ikjtOptions = z.union([
 /** The section after its checks: complete. */
 export type IkjtSpec = z.output<typeof ikjtOptions>;
 
-/** A group that names what is no feature, or one that is in two groups. */
+/** A wrong name in a group: not a feature, or a feature of another group. */
 export interface WrongGroup {
   readonly group: number;
   readonly place: number;
@@ -54,7 +55,7 @@ export interface WrongGroup {
   readonly expected: string;
 }
 
-/** The first such name; undefined: none. */
+/** Returns the first wrong name in the groups, if any. */
 export function wrongGroupIn({ groups: all }: IkjtSpec, features: readonly string[]) {
   if (all === "auto") return undefined;
   const seen = new Set<string>();

@@ -1,15 +1,15 @@
-// The inverse keyed jagged tensor (IKJT): a batch in which the lists of a group of features stand
-// once for all samples that have the same (RecD: Zhao et al., MLSys 2023, section 4.2). Samples of
-// one session repeat most of what describes their user.
+// The inverse keyed jagged tensor (IKJT): a batch that stores the lists of a group of features once
+// for all samples with equal lists (RecD: Zhao et al., MLSys 2023, section 4.2). Samples of one
+// session repeat most lists that describe their user.
 //
-// The lists of a group are distinct within a slice of the batch, never beyond it: slices are the
-// job's, so that what a device is given does not depend on how many devices there are (law 4).
+// Lists are deduplicated within a slice of the batch, never across slices. The job defines the
+// slices, so that the data of a device do not depend on the number of devices (law 4).
 //
-//   lengths  in each slice, the distinct lists of a group, in the order in which its samples first
-//            have them, lie at its first places; the other places are empty
-//   ids      of distinct lists alone, feature after feature
-//   inverse  (G,B): for each group and sample, which of the group's distinct lists it has, counted
-//            through the slices of the device
+//   lengths  per slice: the distinct lists of a group in order of first occurrence, at the slice's
+//            first positions; its other positions are empty
+//   ids      ids of the distinct lists only, feature-major
+//   inverse  (G,B): for each group and sample, the index of its list among the group's distinct
+//            lists, counted across the slices of the device
 //
 // B = samples of a device, G = groups, T = features.
 
@@ -21,10 +21,10 @@ import { markSame } from "./same-rows.ts";
  */
 export type IkjtGroups = readonly (readonly number[])[];
 
-/** What of a batch an IKJT changes. */
+/** The parts of a batch that an IKJT changes. */
 export type IkjtMemory = Pick<BatchMemory, "lengths" | "ids" | "highs" | "weights" | "inverse">;
 
-/** How many lists a group had, and how many of them were distinct; and the ids of both. */
+/** Counts of a group's lists and distinct lists, and of the ids in each. */
 export interface GroupCounts {
   lists: number;
   distinctLists: number;
@@ -32,13 +32,15 @@ export interface GroupCounts {
   distinctIds: number;
 }
 
-/** What lists have: of each feature, whether ids have upper halves, or weights. */
+/** For each feature, whether its ids have upper halves (`wide`) and weights. */
 export interface ListShape {
   readonly wide: readonly boolean[];
   readonly weighted: readonly boolean[];
 }
 
-/** The lists of some features in a plain batch. `starts` (T,B): where each begins. */
+/**
+ * The lists of some features in a batch without deduplication. `starts` (T,B): first id of each.
+ */
 export interface Lists {
   readonly features: readonly number[];
   readonly samples: number;
@@ -71,22 +73,22 @@ export function sameLists(
   return true;
 }
 
-/** Turns plain batches into IKJTs, in their own memory. Keeps scratch memory between batches. */
+/** Converts batches into IKJTs in place. Keeps scratch memory between batches. */
 export class IkjtMaker {
   readonly #groups: IkjtGroups;
-  /** For each feature its group; -1: none. */
+  /** Group of each feature; -1 if it is in none. */
   readonly #groupOf: Int32Array;
   readonly #shape: ListShape;
-  /** What was counted of each group so far. */
+  /** Counts of each group over all batches so far. */
   readonly counts: readonly GroupCounts[];
-  /** (T,B): where each bag begins. */
+  /** (T,B): first id of each bag. */
   #starts = new Int32Array(0);
-  /** (B): the sample that first had each distinct list, by place in its slice. */
+  /** (G,B): the sample in which each distinct list first occurs, by position in its slice. */
   #firsts = new Int32Array(0);
   #hashes = new Int32Array(0);
   #same = new Uint8Array(0);
   readonly #mark = markSame();
-  /** Hash table of one slice: 1 + place of a distinct list; 0: free. */
+  /** Hash table of one slice: 1 + index of a distinct list, or 0 for a free slot. */
   #slots = new Int32Array(0);
 
   constructor(groups: IkjtGroups, shape: ListShape) {
@@ -100,8 +102,8 @@ export class IkjtMaker {
   }
 
   /**
-   * Makes an IKJT of a plain batch, in place; `inverse` must be there. `bounds`: the first sample
-   * of each slice of the device, and the end. Returns the number of ids that are left.
+   * Converts a batch into an IKJT, in place; the batch must have `inverse`. `bounds`: first sample
+   * of each slice of the device, then the end. Returns the number of remaining ids.
    */
   make(batch: IkjtMemory, bounds: Int32Array): number {
     const samples = bounds.at(-1) ?? 0;
@@ -123,7 +125,7 @@ export class IkjtMaker {
     return this.#keep(batch, bounds, distinct);
   }
 
-  /** Fills `inverse` of a group. Returns the distinct lists of each slice. */
+  /** Fills `inverse` of a group. Returns the number of distinct lists of each slice. */
   #findDistinct(batch: IkjtMemory, group: number, bounds: Int32Array): Int32Array {
     const samples = bounds.at(-1) ?? 0;
     const inverse = batch.inverse?.subarray(group * samples, (group + 1) * samples);
@@ -137,7 +139,7 @@ export class IkjtMaker {
       const mask = this.#clearSlots(end - first);
       let count = 0;
       for (let sample = first; sample < end; sample++) {
-        // A session's samples stand beside each other: most repeat the list just before.
+        // Samples of a session are adjacent, so most repeat the list of the sample before.
         if (sample > first && same[sample] === 1) {
           inverse[sample] = inverse[sample - 1] ?? 0;
           continue;
@@ -166,7 +168,7 @@ export class IkjtMaker {
     return counts;
   }
 
-  /** Marks the samples that have, bit by bit, the lists of the sample before. */
+  /** Marks the samples whose lists are bitwise equal to those of the sample before. */
   #markSame({ ids, highs, weights }: IkjtMemory, group: number, samples: number): Uint8Array {
     if (this.#same.length < samples) this.#same = new Uint8Array(samples);
     this.#same.fill(1, 0, samples);
@@ -185,7 +187,7 @@ export class IkjtMaker {
     return this.#same;
   }
 
-  /** An empty hash table for a slice of `samples`. Returns the mask of its slots. */
+  /** Clears the hash table for a slice of `samples` samples. Returns the mask of its slots. */
   #clearSlots(samples: number): number {
     const size = 2 ** (33 - Math.clz32(Math.max(1, samples)));
     if (this.#slots.length < size) this.#slots = new Int32Array(size);
@@ -199,7 +201,10 @@ export class IkjtMaker {
     return sameLists(batch, this.#shape, lists, sample, other);
   }
 
-  /** Of lengths and ids: lists that differ in the rest are told apart by comparing them. */
+  /**
+   * A hash over lengths and lower halves of ids. Lists that differ in upper halves or weights only
+   * collide, and are distinguished by comparison.
+   */
   #hash({ ids, lengths }: IkjtMemory, group: number, sample: number): number {
     const samples = this.#samplesIn({ lengths });
     let hash = 0;
@@ -220,8 +225,8 @@ export class IkjtMaker {
   }
 
   /**
-   * Moves the distinct lists to the first places of their slices. What is read never lies before
-   * what is written, so the batch's own memory serves both.
+   * Moves the distinct lists to the first positions of their slices. Reads are never behind writes,
+   * so it works in place.
    */
   #keep(batch: IkjtMemory, bounds: Int32Array, distinct: readonly Int32Array[]): number {
     const samples = bounds.at(-1) ?? 0;
@@ -279,7 +284,9 @@ export class IkjtMaker {
   }
 }
 
-/** Moves the ids from..to-1, and what goes with them, to `out`. Returns where they end. */
+/**
+ * Moves the ids from..to-1, with their upper halves and weights, to `out`. Returns their new end.
+ */
 function move({ ids, highs, weights }: IkjtMemory, out: number, from: number, to: number): number {
   if (out !== from) {
     ids.copyWithin(out, from, to);
@@ -289,33 +296,37 @@ function move({ ids, highs, weights }: IkjtMemory, out: number, from: number, to
   return out + to - from;
 }
 
-/** The lists of an axis on one device: where they lie among its samples. */
+/** The lists of an axis on one device, and their positions among its samples. */
 export interface AxisRows {
-  /** All of them. */
+  /** Number of lists. */
   readonly rows: number;
-  /** Runs of samples, in order, that have one each. */
+  /** Ranges of sample positions that hold the lists, in order. */
   readonly runs: readonly { readonly first: number; readonly count: number }[];
 }
 
-/** The rows of an axis: 0, the samples; 1 + g, the distinct lists of group g. */
+/**
+ * The rows of an axis: axis 0 has one row per sample, axis 1 + g one per distinct list of group g.
+ */
 export function axisAt(axes: readonly AxisRows[], axis = 0): AxisRows {
   const own = axes[axis];
   if (own === undefined) throw new RangeError(`There is no group ${axis - 1} of features`);
   return own;
 }
 
-/** The axis of samples: each has a list of its own. */
+/** The axis of samples: each sample has its own list. */
 export function samplesAxis(samples: number): AxisRows {
   return { rows: samples, runs: [{ first: 0, count: samples }] };
 }
 
-/** The axis of a group with these distinct lists in each slice. `bounds`: as of `make`. */
+/**
+ * The axis of a group, with `counts` distinct lists per slice. `bounds`: as for `IkjtMaker.make`.
+ */
 export function groupAxis(bounds: Int32Array, counts: Int32Array): AxisRows {
   const runs = Array.from(counts, (count, slice) => ({ first: bounds[slice] ?? 0, count }));
   return { rows: counts.reduce((sum, count) => sum + count, 0), runs };
 }
 
-/** The distinct lists of each slice of a device, by the `inverse` (B) of a group. */
+/** Number of distinct lists in each slice of a device, from the `inverse` (B) of a group. */
 export function distinctIn(inverse: Int32Array, bounds: Int32Array): Int32Array {
   let before = 0;
   return Int32Array.from({ length: bounds.length - 1 }, (_, slice) => {

@@ -1,22 +1,21 @@
-// Rows that repeat the row before them: transforms compute the first row of each run, and the
-// others share what comes of it (RecD: Zhao et al., MLSys 2023, section 5, O4). Clustered sessions
-// have long runs. Row r of an output is a function of row r of the inputs, so nothing changes but
-// the time.
+// Runs of equal rows: transforms compute the first row of each run, and the other rows share its
+// result (RecD: Zhao et al., MLSys 2023, section 5, O4). Clustered sessions have long runs. Row r
+// of an output is a function of row r of the inputs, so this saves time without changing results.
 //
-// R = rows, U = rows that differ from the row before, N = entries of all lists of a column.
+// R = rows, U = runs of equal rows, N = entries of all lists of a column.
 
 import type { TransformColumn } from "../transforms/values.ts";
 import { markSame, type RowWords, rowCopier } from "./same-rows.ts";
 
-/** Rows for each row that differs, at least: with fewer, copies cost more than they save. */
+/** Least mean length of a run: with shorter runs, copying costs more than it saves. */
 const runsMin = 1.5;
-/** Rows by which it is seen whether rows repeat at all. */
+/** Rows that are probed first, to give up early if rows do not repeat. */
 const probedRows = 128;
 
-/** (U + 1): the first row of each run of equal rows, and the number of rows. */
+/** (U + 1): first row of each run of equal rows, then the number of rows. */
 export type Heads = Int32Array;
 
-/** The runs of rows that are equal in all of these columns; undefined: too few rows repeat. */
+/** The runs of rows that are equal in all of these columns; undefined if too few rows repeat. */
 export function headsOf(columns: readonly TransformColumn[], rows: number): Heads | undefined {
   if (columns.length === 0) return undefined;
   const mark = markSame();
@@ -33,7 +32,7 @@ export function headsOf(columns: readonly TransformColumn[], rows: number): Head
   return heads.subarray(0, count + 1);
 }
 
-/** What the values of a row are, in words of 32 bits. */
+/** The values of a column as 32-bit words, by row. */
 function partsOf(column: TransformColumn): RowWords[] {
   if (column.form === "numbers") return [{ words: wordsOf(column.values), perEntry: 2 }];
   const { offsets } = column;
@@ -42,7 +41,8 @@ function partsOf(column: TransformColumn): RowWords[] {
   };
   if (column.form === "lists") return [lists(column.values, 2)];
   const { present, weights } = column;
-  // Of a dictionary, rows with one list may differ in the codes of an id that it has twice.
+  // Comparing codes is conservative: a dictionary may hold an id twice, so equal lists may have
+  // different codes.
   const own =
     column.form === "texts"
       ? lists(column.codes, 1)
@@ -56,12 +56,12 @@ function partsOf(column: TransformColumn): RowWords[] {
   ];
 }
 
-/** The first row of each run. (U) */
+/** The column reduced to the first row of each run (U). */
 export function headRows(column: TransformColumn, heads: Heads): TransformColumn {
   return picked(column, heads.subarray(0, -1));
 }
 
-/** All rows of what was computed of the first row of each run. (R) */
+/** Expands a column of first rows to all rows (R). */
 export function allRows(column: TransformColumn, heads: Heads): TransformColumn {
   return picked(column, runsOf(heads));
 }
@@ -73,7 +73,7 @@ function runsOf(heads: Heads): Int32Array {
   return runs;
 }
 
-/** These rows, in new memory. */
+/** Copies the chosen rows into new memory. */
 function picked(column: TransformColumn, chosen: Int32Array): TransformColumn {
   const rows = chosen.length;
   if (column.form === "numbers") {
@@ -89,7 +89,7 @@ function picked(column: TransformColumn, chosen: Int32Array): TransformColumn {
   }
   const total = offsets[rows] ?? 0;
   const copy = rowCopier();
-  /** Copies the entries of the rows. */
+  /** Copies the entries of the chosen rows. */
   const copied = <Entries extends ArrayBufferView>(entries: Entries, out: Entries): Entries => {
     const perEntry = total === 0 ? 1 : out.byteLength / 4 / total;
     copy(wordsOf(out), offsets, chosen, { words: wordsOf(entries), perEntry, offsets: from });
@@ -127,13 +127,15 @@ function wordsOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Int32Arra
   return new Int32Array(buffer, byteOffset, byteLength / 4);
 }
 
-/** A column of the first row of each run of equal rows; `runs` (R): the run of each row. */
+/** A column with one row per run of equal rows; `runs` (R): the run of each row. */
 export interface RowRuns {
   readonly column: TransformColumn;
   readonly runs: Int32Array;
 }
 
-/** A column, or what it is in the first row of each run; each is made when it is asked for. */
+/**
+ * A column of all rows or of the first row of each run. Either form is computed on first access.
+ */
 export class RepeatedColumn {
   #whole: TransformColumn | undefined;
   #heads: TransformColumn | undefined;
@@ -154,7 +156,7 @@ export class RepeatedColumn {
     return new RepeatedColumn(column, undefined, undefined);
   }
 
-  /** A column that was computed for the first row of each run. */
+  /** A column computed for the first row of each run. */
   static atHeads(column: TransformColumn, heads: Heads): RepeatedColumn {
     return new RepeatedColumn(undefined, heads, column);
   }
@@ -167,13 +169,13 @@ export class RepeatedColumn {
     return this.#whole;
   }
 
-  /** The first row of each run, and the run of each row; undefined: it was computed of all rows. */
+  /** The column by runs; undefined if it was computed for all rows. */
   get runs(): RowRuns | undefined {
     if (this.heads === undefined || this.#heads === undefined) return undefined;
     return { column: this.#heads, runs: runsOf(this.heads) };
   }
 
-  /** The first row of each of these runs. */
+  /** The column at the first row of each of these runs. */
   headsAt(heads: Heads): TransformColumn {
     if (this.heads === heads && this.#heads !== undefined) return this.#heads;
     return headRows(this.rows, heads);

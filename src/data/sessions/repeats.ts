@@ -1,40 +1,43 @@
-// How often the lists of features repeat from one sample to the next, and which features change
-// together. Samples of one session stand beside each other where the data, and the order of the
-// run, keep them together; elsewhere hardly any list repeats.
+// Measures how often the lists of features repeat from one sample to the next, and which features
+// change together. Lists repeat if samples of one session are adjacent, in the data and in the
+// sample order; otherwise hardly any list repeats.
 
 import { type IkjtGroups, type IkjtMemory, sameLists } from "./ikjt.ts";
 
-/** Features whose lists change together in this share of the pairs of neighbours are one group. */
+/** Features form a group if they change together in at least this fraction of adjacent pairs. */
 const agreementMin = 0.99;
 
 /**
- * Lists for each distinct list, where a list repeats the one before in this share of the samples of
- * a batch: 1 / (1 - d (S-1) / S), for S samples a session that keep a list with probability d
- * (RecD: Zhao et al., MLSys 2023, section 4.2).
+ * Deduplication factor: lists per distinct list, if this fraction of a batch's samples repeats the
+ * list before. It is 1 / (1 - d (S-1) / S) for sessions of S samples that keep a list with
+ * probability d (RecD: Zhao et al., MLSys 2023, section 4.2).
  */
 export function dedupeFactor(repeatedShare: number): number {
   return 1 / Math.max(1 - repeatedShare, Number.EPSILON);
 }
 
-/** What it needs to know of the samples. */
+/** The shape of the samples. */
 interface Shape {
   readonly features: number;
   readonly wide: readonly boolean[];
   readonly weighted: readonly boolean[];
 }
 
-/** Counts, over batches, the samples that repeat the lists of the sample before. */
+/** Counts, over batches, the samples whose lists equal those of the sample before. */
 export class RepeatCounter {
   readonly groups: IkjtGroups;
   readonly #shape: Shape;
-  /** By group, samples that repeat; by pair of groups, neighbours in which both do, or none. */
+  /**
+   * By group: samples that repeat. By pair of groups: adjacent samples in which both or neither
+   * repeat.
+   */
   readonly #repeated: Float64Array;
   readonly #agreed: Float64Array;
-  /** Samples; and those that have one before them in their slice. */
+  /** Number of samples, and of samples with a predecessor in their slice. */
   #samples = 0;
   #pairs = 0;
 
-  /** `groups`: left out, each feature is one. */
+  /** `groups` @default each feature alone */
   constructor(shape: Shape, groups?: IkjtGroups) {
     this.groups = groups ?? Array.from({ length: shape.features }, (_, feature) => [feature]);
     this.#shape = shape;
@@ -43,7 +46,7 @@ export class RepeatCounter {
     this.#agreed = new Float64Array(groups === undefined ? count * count : 0);
   }
 
-  /** Counts a plain batch. `bounds`: the first sample of each slice, and the end. */
+  /** Counts a batch without deduplication. `bounds`: first sample of each slice, then the end. */
   count(batch: IkjtMemory, bounds: Int32Array): void {
     const samples = bounds.at(-1) ?? 0;
     const starts = new Int32Array(batch.lengths.length + 1);
@@ -66,12 +69,12 @@ export class RepeatCounter {
     this.#samples += samples;
   }
 
-  /** Share of the samples whose lists of a group repeat those of the sample before. */
+  /** Fraction of the samples whose lists of a group equal those of the sample before. */
   repeatedShare(group: number): number {
     return (this.#repeated[group] ?? 0) / Math.max(1, this.#samples);
   }
 
-  /** Share of neighbours in which both groups change, or none does. */
+  /** Fraction of adjacent samples in which both groups change, or neither does. */
   agreement(group: number, other: number): number {
     return (this.#agreed[group * this.groups.length + other] ?? 0) / Math.max(1, this.#pairs);
   }
@@ -89,7 +92,10 @@ export class RepeatCounter {
   }
 }
 
-/** Groups of features that repeat by `threshold`, those together that change together. */
+/**
+ * Proposes groups: features with a deduplication factor of at least `threshold`, grouped by which
+ * of them change together.
+ */
 export function proposeGroups(repeats: RepeatCounter, threshold: number): number[][] {
   const groups: number[][] = [];
   for (const [feature] of repeats.groups.entries()) {

@@ -1,24 +1,24 @@
-// Which rows have the entries of the row before them. The addon compares faster
-// (native/ingest/same-rows.h), and the same.
+// Finds rows whose entries equal those of the row before. The addon compares identically and faster
+// (native/ingest/same-rows.h).
 
 import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../ports/addon.ts";
 
-/** The entries of rows, in words of 32 bits. */
+/** The entries of rows, as 32-bit words. */
 export interface RowWords {
   readonly words: Int32Array;
   readonly perEntry: number;
-  /** (R + 1): where the entries of each row begin; undefined: each row has one. */
+  /** (R + 1): first entry of each row; undefined if each row has one entry. */
   readonly offsets?: Int32Array | undefined;
 }
 
 /**
- * Sets same[r] to 0 for rows first .. end-1 whose entries, bit by bit, are not those of row r - 1.
- * Row 0 has none before it.
+ * Sets same[r] to 0 for each row r in first .. end-1 whose entries differ in any bit from those of
+ * row r - 1. Row 0 always counts as different.
  */
 export type MarkSame = (same: Uint8Array, first: number, end: number, entries: RowWords) => void;
 
-/** The comparison that defines which rows are the same. */
+/** The reference comparison, in TypeScript, which defines the results. */
 export const plainMarkSame: MarkSame = (same, first, end, { words, perEntry, offsets }) => {
   for (let row = first; row < end; row++) {
     if (same[row] === 0) continue;
@@ -32,11 +32,11 @@ export const plainMarkSame: MarkSame = (same, first, end, { words, perEntry, off
 
 const none = new Int32Array(0);
 
-/** The fastest comparison that there is: the addon's, where it is built. */
+/** The fastest available comparison: the addon's if it is built, otherwise `plainMarkSame`. */
 export function markSame(addon: Addon | undefined = loadAddon()): MarkSame {
   if (addon === undefined) return plainMarkSame;
   return (same, first, end, { words, perEntry, offsets }) => {
-    // The addon checks types alone: with wrong lengths it would read other memory.
+    // The addon checks array types only: wrong lengths would make it read memory outside them.
     assert(first >= 0 && end <= same.length, "a mark for each row");
     assert((offsets?.length ?? Infinity) > end, "where each row begins");
     const last = offsets === undefined ? end : (offsets[end] ?? Infinity);
@@ -45,9 +45,7 @@ export function markSame(addon: Addon | undefined = loadAddon()): MarkSame {
   };
 }
 
-/**
- * Copies the entries of rows: row i of `out`, which begins at entry outOffsets[i], is row rows[i].
- */
+/** Copies the entries of rows: row rows[i] is copied to `out`, from entry outOffsets[i] on. */
 export type CopyRows = (
   out: Int32Array,
   outOffsets: Int32Array,
@@ -55,7 +53,7 @@ export type CopyRows = (
   entries: RowWords & { readonly offsets: Int32Array },
 ) => void;
 
-/** The copy that defines what is copied. */
+/** The reference copy, in TypeScript, which defines the results. */
 export const plainCopyRows: CopyRows = (out, outOffsets, rows, { words, perEntry, offsets }) => {
   for (let i = 0; i < rows.length; i++) {
     let from = perEntry * (offsets[rows[i] ?? 0] ?? 0);
@@ -64,11 +62,11 @@ export const plainCopyRows: CopyRows = (out, outOffsets, rows, { words, perEntry
   }
 };
 
-/** The fastest copy that there is: the addon's, where it is built. */
+/** The fastest available copy: the addon's if it is built, otherwise `plainCopyRows`. */
 export function rowCopier(addon: Addon | undefined = loadAddon()): CopyRows {
   if (addon === undefined) return plainCopyRows;
   return (out, outOffsets, rows, { words, perEntry, offsets }) => {
-    // The addon checks types alone: with wrong lengths it would touch other memory.
+    // The addon checks array types only: wrong lengths would make it touch memory outside them.
     assert(outOffsets.length > rows.length, "where each row goes");
     assert(out.length >= perEntry * (outOffsets[rows.length] ?? Infinity), "room for the rows");
     assert(words.length >= perEntry * (offsets.at(-1) ?? Infinity), "the entries of each row");

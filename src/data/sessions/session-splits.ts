@@ -1,30 +1,29 @@
 // The splits of the session order: runs of whole sessions, whose samples keep the order of the
-// data. A session is a run of samples with one group (targets.ts), as sessions stand in clustered
-// data.
+// data. A session is a run of samples with the same group (targets.ts), as in clustered data.
 
 import assert from "node:assert/strict";
 import { InputUnusableError } from "../../errors/errors.ts";
 import { type Dataset, memoryFor } from "../dataset.ts";
 
-/** Splits of a run, at most: where each begins stands in every manifest. */
+/** Most splits of a run, because every manifest stores their starts. */
 const splitsMax = 16_384;
-/** Samples that are read at a time. */
+/** Samples read at a time. */
 const chunk = 4096;
 
-/** What messages name. */
+/** Names of the data, for error messages. */
 export interface NamedSamples {
   /** The column that names the session. */
   readonly column: string;
   /** The path of the data. */
   readonly path: string;
-  /** Where a sample lies; undefined: it is not known. */
+  /** Position of a sample in the files, if known. */
   placeOf(sample: number): string | undefined;
 }
 
 /**
- * The first sample of each split, and the end: whole sessions each, of as few samples as
- * `splitsMax` splits allow.
- * @throws InputUnusableError where the samples of a session lie in several places
+ * First sample of each split, then the end. Splits are whole sessions, as short as `splitsMax`
+ * allows.
+ * @throws InputUnusableError if the samples of a session are not adjacent
  */
 export async function sessionSplits(dataset: Dataset, named: NamedSamples): Promise<number[]> {
   const samplesMin = Math.ceil(dataset.samples / splitsMax);
@@ -47,7 +46,10 @@ export async function sessionSplits(dataset: Dataset, named: NamedSamples): Prom
   return [...starts, dataset.samples];
 }
 
-/** Sessions that may seem to lie in two places, as two of so many may share a hash (targets.ts). */
+/**
+ * Tolerated number of apparently scattered sessions: different sessions may share a 48-bit hash
+ * (targets.ts). It is eight times the expected number of collisions.
+ */
 function sharedHashes(sessions: number): number {
   return Math.floor((8 * sessions ** 2) / 2 ** 49);
 }

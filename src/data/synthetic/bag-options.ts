@@ -1,4 +1,4 @@
-// How many ids the bags of generated data have, as a job says it.
+// Options for the number of ids in bags of generated data.
 
 import { z } from "zod";
 

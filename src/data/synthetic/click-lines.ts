@@ -1,6 +1,5 @@
-// Writes a generated click log as CSV, the one of docs/tutorial.md: a price and an age, one in five
-// of which is missing, a user, a page and up to three tags. The truth is planted as in all
-// generated data.
+// Writes the generated click log of docs/tutorial.md as CSV: a price, an age that is missing in one
+// line of five, a user, a page and up to three tags. A truth is planted, as in all generated data.
 
 import { checkOptions } from "../../ports/check-options.ts";
 import { syntheticOptions } from "../options.ts";
@@ -22,7 +21,7 @@ const tables = Object.entries(features).map(([name, rows]) => ({ name, rows }));
 /**
  * Writes generated samples as CSV with `clicked`, `price`, `age`, `user`, `page` and `tags`.
  * @throws InvalidOptionError
- * @throws InputUnusableError where the file cannot be written
+ * @throws InputUnusableError if the file cannot be written
  */
 export function writeClickLines(given: ClickLinesOptions, path: string): GeneratedReport {
   const options = checkOptions(syntheticOptions, {

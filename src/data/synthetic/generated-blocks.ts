@@ -1,5 +1,5 @@
-// Generates the blocks of samples that have no cache, whenever they are read. Each block is
-// compared with the index: another release may generate other samples.
+// Generates the blocks of streamed samples on each read. Each block's checksum is compared with the
+// index, because another release may generate different samples.
 
 import { crc32 } from "node:zlib";
 import { InputUnusableError } from "../../errors/errors.ts";
@@ -10,15 +10,15 @@ import type { ResolvedSyntheticOptions, TableShape } from "../options.ts";
 import { Sample } from "../sample.ts";
 import { SyntheticSamples } from "./synthetic.ts";
 
-/** What decides the samples of the blocks. */
+/** The inputs that determine the samples. */
 export interface GeneratedOrigin {
   readonly options: ResolvedSyntheticOptions;
   readonly tables: readonly TableShape[];
 }
 
 /**
- * Blocks that are generated when they are read. Reading them rejects with InputUnusableError where
- * the index is of other samples.
+ * A block reader that generates blocks on demand. `read` rejects with InputUnusableError if the
+ * index describes different samples.
  */
 export function generatedBlocks(
   { options, tables }: GeneratedOrigin,

@@ -8,19 +8,19 @@ import { type GeneratedReport, generateSamples } from "./synthetic.ts";
 
 const linesAtOnce = 4096;
 
-/** What a file of generated samples is written of. */
+/** The samples and the format of a generated text file. */
 export interface GeneratedLines {
   readonly options: ResolvedSyntheticOptions;
   readonly tables: readonly TableShape[];
   /** The first line. @default none */
   readonly header?: string | undefined;
-  /** The line of the sample at `index`, without its end. */
+  /** The line of the sample at `index`, without the line break. */
   lineOf(sample: Sample, index: number): string;
   /** Called every 4096 samples, with the number of samples written so far. */
   onProgress?: ((samples: number) => void) | undefined;
 }
 
-/** Writes the samples at `path`. @throws InputUnusableError where it cannot be written */
+/** Writes the samples to `path`. @throws InputUnusableError if it cannot be written */
 export function writeGeneratedLines(from: GeneratedLines, path: string): GeneratedReport {
   const { options, tables, onProgress } = from;
   try {

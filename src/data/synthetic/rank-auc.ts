@@ -1,12 +1,14 @@
 // The AUC of generated data's true logits. (src/training, above this room, has the metrics of
 // training.)
 
-/** Samples that the best AUC is computed of, at most. */
+/** Most samples from which the best AUC is computed. */
 export const rankedMax = 2 ** 24;
 
-/** The true logits of the first `most` samples, by label: 8 bytes of memory a sample. */
+/**
+ * Collects the true logits of the first `most` samples by label, in 8 bytes of memory per sample.
+ */
 export class RankedLogits {
-  /** Of positive samples from the left, of negative ones from the right. */
+  /** Logits of positive samples from the left, of negative samples from the right. */
   readonly #logits: Float64Array;
   readonly #most: number;
   #positives = 0;
@@ -18,7 +20,7 @@ export class RankedLogits {
     this.#logits = new Float64Array(most);
   }
 
-  /** Takes the next sample; one without a label (NaN) is in no class. */
+  /** Adds the next sample. A missing label (NaN) belongs to neither class. */
   add(label: number, logit: number): void {
     if (this.#taken++ >= this.#most) return;
     if (label === 1) this.#logits[this.#positives++] = logit;

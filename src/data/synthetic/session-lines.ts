@@ -1,6 +1,6 @@
-// Writes generated sessions as JSON Lines: a line for each sample, with its session, its time and
-// its lists. Most features are of the user, whose lists rarely change within a session; the others
-// are of the item, and change with every sample.
+// Writes generated sessions as JSON Lines: a line per sample, with its session, time and lists.
+// Most features belong to the user, and their lists rarely change within a session; the others
+// belong to the item, and change with every sample.
 
 import { checkOptions } from "../../ports/check-options.ts";
 import { mix32 } from "../murmur-hash.ts";
@@ -10,9 +10,9 @@ import { writeGeneratedLines } from "./generated-lines.ts";
 import { Sessions } from "./sessions.ts";
 import type { GeneratedReport } from "./synthetic.ts";
 
-/** The first sample's time, in milliseconds since 1970, and those of a tick. */
+/** Time of the first sample, in milliseconds since 1970, and milliseconds per tick. */
 const [firstTime, tickMs] = [1_750_000_000_000, 10];
-/** Lists of the user, by the probability that a sample repeats the one before. */
+/** Probability that a sample repeats the list before, for each list of the user. */
 const kept = [0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 1];
 const userIds = 26;
 const items = 2;
@@ -23,9 +23,9 @@ export interface SessionLinesOptions {
   readonly samples: number;
   /** Mean samples of a session. @default 16.5 */
   readonly mean?: number;
-  /** Samples of every session, instead. */
+  /** Samples of every session, instead of `mean`. */
   readonly fixed?: number | undefined;
-  /** How probably each list of the user stays. @default from 0.9 to 1 */
+  /** Probability that each list of the user stays. @default from 0.9 to 1 */
   readonly d?: number | undefined;
   /** @default "time" */
   readonly order?: "session" | "time";
@@ -43,7 +43,7 @@ export interface SessionLinesOptions {
  * Writes generated samples as JSON Lines with `session`, `time`, `label`, the user's lists `user1`
  * … `user8` and the item's `item1` and `item2`.
  * @throws InvalidOptionError
- * @throws InputUnusableError where the file cannot be written
+ * @throws InputUnusableError if the file cannot be written
  */
 export function writeSessionLines(options: SessionLinesOptions, path: string): GeneratedReport {
   const { rows = 10_000, onProgress, mean, fixed, d: same, order = "time", ...rest } = options;

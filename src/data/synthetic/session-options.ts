@@ -4,12 +4,14 @@ import { z } from "zod";
 import { visibleName } from "../column-name-options.ts";
 import { idsPerBag } from "./bag-options.ts";
 
-/** Samples of a session, at most: longer ones are cut. */
+/** Most samples of a session; longer sessions are truncated. */
 export const sessionSamplesMax = 65_536;
-/** Samples of sessions in time order, at most: their order lies in memory, 12 bytes a sample. */
+/**
+ * Most samples of sessions in time order, because their order takes 12 bytes of memory per sample.
+ */
 const timedSamplesMax = 2 ** 28;
 
-/** A feature whose list stays from one sample of a session to the next. */
+/** A feature whose list may stay the same from one sample of a session to the next. */
 const sessionFeature = z.strictObject({
   d: z
     .number()
@@ -83,7 +85,7 @@ export const sessionOptions = z
 /** The option after its checks. */
 export type ResolvedSessionOptions = z.output<typeof sessionOptions>;
 
-/** Samples in time order have an end that memory sets. */
+/** Limits the samples in time order, whose order is kept in memory. */
 export function refuseManyTimed(
   {
     samples,

@@ -13,7 +13,10 @@ import type { PageDecoders } from "./page-decoders.ts";
 /** Largest decompressed page that is read. Writers produce pages of about a megabyte. */
 export const pageBytesMax = 0x1000_0000;
 
-/** Highest compression ratio of snappy: a copy of 64 bytes takes at least two bytes. */
+/**
+ * Upper bound of snappy's compression ratio: its densest element, a copy of 64 bytes, takes three
+ * bytes.
+ */
 const snappyRatioMax = 64;
 
 /** Decompresses the pages of a column, all into the same memory. */

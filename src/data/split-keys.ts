@@ -39,9 +39,7 @@ export type KeyForm = "number" | "date" | "hash" | "text";
 /** The keys of the good lines, in order. */
 export interface SplitKeys {
   readonly form: KeyForm;
-  /**
-   * (samples); for texts, the index in `texts`, or `sliceTextsMax` or more if there were too many.
-   */
+  /** (samples); for texts, the index in `texts`, or `sliceTextsMax` for a text beyond the limit. */
   readonly values: Float64Array;
   /** The texts of a slice column, one byte per character, in order of first occurrence. */
   readonly texts?: readonly string[] | undefined;

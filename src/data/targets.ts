@@ -1,27 +1,29 @@
-// What a sample has beside its features: one label for each task, a class or a number, the weight
-// of its loss, and the group in which its prediction is ranked (a user, say: the model is never
-// told). Columns name them, and a job that names one label alone has the data of before there were
-// others.
+// The targets of a sample: one label per task, a class or a number; the weight of its loss; and the
+// group in which its prediction is ranked (for example a user), which is no input of the model. A
+// job that names a single label has the same data as in releases without other targets.
 
 import type { MissingLabel } from "./column-options.ts";
 import { namesColumns } from "./data-kinds.ts";
 import { murmurHash3 } from "./murmur-hash.ts";
 import type { ResolvedDataOptions } from "./options.ts";
 
-/** Which of them the samples of some data have. */
+/** The targets that the samples of a dataset have. */
 export interface Targets {
   /** Labels of a sample, at least one. */
   readonly labels: number;
   readonly hasSampleWeights: boolean;
   readonly hasGroups: boolean;
-  /** Whether a label may be missing: it is NaN then, and its task has no loss. @default false */
+  /**
+   * Whether a label may be missing. It is then NaN, and its task has no loss on the sample.
+   * @default false
+   */
   readonly hasGaps?: boolean | undefined;
 }
 
-/** Of a job that names one label. */
+/** The targets of a job that names a single label. */
 export const oneLabel: Targets = { labels: 1, hasSampleWeights: false, hasGroups: false };
 
-/** What the samples of a job's data have beside their features. */
+/** The targets of a job's data. */
 export function targetsOf(data: ResolvedDataOptions): Targets {
   const targets = namedTargetsOf(data);
   return whenMissing(data).includes("mask") ? { ...targets, hasGaps: true } : targets;
@@ -51,7 +53,7 @@ function namedTargetsOf(data: ResolvedDataOptions): Targets {
   }
 }
 
-/** The names of the labels, in order. Of generated data: `label`, `label2`, `label3` … */
+/** The names of the labels, in order; for generated data, `label`, `label2`, `label3` … */
 export function labelsOf(data: ResolvedDataOptions): readonly string[] {
   if (namesColumns(data)) return typeof data.label === "string" ? [data.label] : data.label;
   const count = data.kind === "synthetic" ? (data.labels ?? 1) : 1;
@@ -63,47 +65,47 @@ export function nameOfLabel(i: number): string {
   return i === 0 ? "label" : `label${i + 1}`;
 }
 
-/** Of each label, whether it is any finite number; the others are of two classes, 0 and 1. */
+/** Whether each label is any finite number; other labels are classes, 0 and 1. */
 export function areNumeric(data: ResolvedDataOptions): readonly boolean[] {
   const numeric = data.kind === "criteo-tsv" ? [] : (data.numericLabels ?? []);
   return labelsOf(data).map((name) => numeric.includes(name));
 }
 
-/** Of each label, what a missing value becomes; undefined: the line is bad. */
+/** Handling of missing values, per label; undefined makes the line bad. */
 export function whenMissing(data: ResolvedDataOptions): readonly (MissingLabel | undefined)[] {
   const rules = data.kind === "criteo-tsv" ? undefined : data.missingLabels;
   return labelsOf(data).map((name) => rules?.[name]);
 }
 
-/** The labels, as an evaluation takes them. */
+/** The labels, in the form that an evaluation takes. */
 export function scoredLabelsOf(data: ResolvedDataOptions) {
   const numeric = areNumeric(data);
   return labelsOf(data).map((name, i) => ({ name, isNumber: numeric[i] === true }));
 }
 
-/** The columns that are no features: labels, then weight and group where named. */
+/** The columns of the targets: labels, then weight and group if the job names them. */
 export function targetColumnsOf(data: ResolvedDataOptions): string[] {
   if (!namesColumns(data)) return [...labelsOf(data)];
   return [...labelsOf(data), ...[data.weight, data.group].filter((name) => name !== undefined)];
 }
 
-/** Words of a sample in the cache for what it has beside its features. */
+/** Words of the targets in a sample's record in the cache. */
 export function targetWords({ labels, hasSampleWeights, hasGroups }: Targets): number {
   return labels + (hasSampleWeights ? 1 : 0) + (hasGroups ? groupWords : 0);
 }
 
-/** Numbers of a sample in an evaluation: a logit and a label for each task, and its group. */
+/** Numbers per sample in an evaluation: a logit and a label per task, and the group. */
 export function scoreWords({ labels, hasGroups }: Targets = oneLabel): number {
   return 2 * labels + (hasGroups ? groupWords : 0);
 }
 
-/** Numbers that a group is. */
+/** Numbers that represent a group. */
 export const groupWords = 2;
 
 /**
- * The group of a text, in two numbers of 24 bits, which float32 holds exactly: two hashes of the
- * text, so that equal texts are equal groups in any file. Of a million groups, two share a hash
- * with a probability of 0.2 %.
+ * The group of a text, as two 24-bit numbers, which float32 holds exactly. They are two hashes of
+ * the text, so that equal texts are equal groups in any file. Among a million groups, any two share
+ * a hash with a probability of 0.2 %.
  */
 export function groupOf(text: string): readonly [number, number] {
   return [murmurHash3(text, 0x67_726f) >>> 8, murmurHash3(text, 0x75_7073) >>> 8];

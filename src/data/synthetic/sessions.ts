@@ -1,5 +1,5 @@
-// Sessions of generated samples: which session a sample is of, and which list each feature shows
-// there. A session has an endless row of ids for each feature, of which a sample shows a window:
+// Sessions of generated samples: the session of each sample, and the list of each feature in it. A
+// session has an endless sequence of ids per feature, and a sample's list is a window of it:
 //
 //   ids of the session   a b c d e f …
 //   sample 0             a b c           the first list
@@ -9,28 +9,31 @@
 // So S samples of a session have 1 + (S - 1)(1 - d) distinct lists on average, and deduplication
 // stores 1 / (1 - d (S - 1) / S) times fewer ids.
 //
-// A sample remains a function of (seed, index). Only where each session begins is kept, 4 bytes a
-// session, and in time order where each sample lies.
+// A sample stays a function of (seed, index). Memory holds only the start of each session, 4 bytes
+// per session, and in time order also the position of each sample.
 
 import { type Key, keyOf, philox, purposes } from "../../ports/random.ts";
 import { type ResolvedSessionOptions, sessionSamplesMax } from "./session-options.ts";
 
-/** A batch of 2,048 samples then has about 1.15 of a session of 16.5, as RecD found in its logs. */
+/**
+ * Default number of concurrent sessions: a batch of 2,048 samples then has about 1.15 samples of a
+ * session of 16.5, as RecD measured in its logs.
+ */
 const usualOpen = 6400;
 
-/** Where a sample stands. */
+/** Position of a sample in its session. */
 export interface SessionPlace {
   readonly session: number;
-  /** Samples of its session before it. */
+  /** Number of earlier samples of its session. */
   readonly position: number;
 }
 
-/** What decides the sessions. */
+/** The inputs that determine the sessions. */
 interface SessionsShape {
   readonly seed: number;
   readonly samples: number;
   readonly sessions: ResolvedSessionOptions;
-  /** Names of the features, in their order. */
+  /** Names of the features, in order. */
   readonly features: readonly string[];
 }
 
@@ -41,9 +44,15 @@ export class Sessions {
   readonly #options: ResolvedSessionOptions;
   /** First sample of each session, in session order; then the number of samples. */
   readonly #starts: Uint32Array;
-  /** Of each sample in time order, its index in session order; undefined: that is the order. */
+  /**
+   * Index in session order of each sample in time order; undefined if samples come in session
+   * order.
+   */
   readonly #order: Uint32Array | undefined;
-  /** Of each feature, the feature whose draws say when it changes; undefined: not in sessions. */
+  /**
+   * For each feature, the feature whose random draws determine when its list changes; undefined if
+   * its lists do not repeat.
+   */
   readonly #leaders: readonly (number | undefined)[];
   readonly #kept: readonly number[];
   readonly #words = new Uint32Array(4);
@@ -64,7 +73,7 @@ export class Sessions {
     this.#order = sessions.order === "time" ? this.#arrivals() : undefined;
   }
 
-  /** Sessions of all samples. The last may be cut. */
+  /** Number of sessions. The last session may be truncated. */
   get count(): number {
     return this.#starts.length - 1;
   }
@@ -74,7 +83,7 @@ export class Sessions {
     return this.#leaders[feature] !== undefined;
   }
 
-  /** Where the sample at `index` stands. Samples after the last one are the first ones again. */
+  /** The position of the sample at `index`. Indices beyond the last sample wrap around. */
   placeOf(index: number): SessionPlace {
     const at = index % this.#samples;
     const sorted = this.#order?.[at] ?? at;
@@ -88,7 +97,7 @@ export class Sessions {
     return { session: low, position: sorted - (this.#starts[low] ?? 0) };
   }
 
-  /** How often the list of a feature has changed in its session, up to this sample. */
+  /** Number of changes of a feature's list in its session, up to this sample. */
   changesOf(feature: number, { session, position }: SessionPlace): number {
     const kept = (this.#kept[feature] ?? 0) * 0x1_0000_0000;
     const leader = this.#leaders[feature] ?? feature;
@@ -101,8 +110,8 @@ export class Sessions {
   }
 
   /**
-   * When the sample came, in ticks since the first session began: one sample a tick comes of all
-   * sessions that are under way.
+   * Time of the sample, in ticks since the start of the first session. All concurrent sessions
+   * together produce one sample per tick on average.
    */
   timeOf({ session, position }: SessionPlace): number {
     const open = this.#options.open ?? usualOpen;
@@ -114,7 +123,7 @@ export class Sessions {
     return Math.floor(time);
   }
 
-  /** Where sessions begin. */
+  /** Draws the lengths of the sessions. Returns their starts. */
   #lengths(): Uint32Array {
     const { mean = 1, samples: fixed } = this.#options;
     const starts: number[] = [];
@@ -133,9 +142,9 @@ export class Sessions {
     return Math.min(sessionSamplesMax, 1 + more);
   }
 
-  /** The samples by their times; where these are equal, in session order. */
+  /** The samples sorted by time; samples of equal time stay in session order. */
   #arrivals(): Uint32Array {
-    const keys = new BigUint64Array(this.#samples); // The time above the index: sorted as numbers.
+    const keys = new BigUint64Array(this.#samples); // High half: the time; low half: the index.
     const halves = new Uint32Array(keys.buffer);
     for (let session = 0; session < this.count; session++) {
       const start = this.#starts[session] ?? 0;

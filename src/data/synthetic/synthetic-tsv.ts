@@ -26,7 +26,7 @@ export interface SyntheticTsvOptions {
  * Writes generated samples as a Criteo text file: integers from the dense features, and eight hex
  * digits for each id.
  * @throws InvalidOptionError
- * @throws InputUnusableError where the file cannot be written
+ * @throws InputUnusableError if the file cannot be written
  */
 export function writeSyntheticTsv(options: SyntheticTsvOptions, path: string): GeneratedReport {
   const { rows = 10_000, onProgress, ...rest } = options;
@@ -51,7 +51,7 @@ function criteoLine(sample: Sample): string {
 /** The byte values as two hex digits. */
 const hexBytes = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
-/** Eight hex digits: `toString(16)` is many times slower beyond 31 bits. */
+/** Eight hex digits, by table: `toString(16)` is many times slower beyond 31 bits. */
 function hexOf(bits: number): string {
   const [a, b] = [hexBytes[bits >>> 24] ?? "", hexBytes[(bits >>> 16) & 255] ?? ""];
   const [c, d] = [hexBytes[(bits >>> 8) & 255] ?? "", hexBytes[bits & 255] ?? ""];

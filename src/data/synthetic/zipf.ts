@@ -19,7 +19,7 @@ export class Zipf {
     this.#shortcut = 2 - this.#inverse(this.#integral(2.5) - this.#weight(2));
   }
 
-  /** A rank. Draws as many uniform numbers in [0, 1) as needed: about 1.1 on average. */
+  /** Draws a rank. Takes as many uniform numbers in [0, 1) as needed: about 1.1 on average. */
   draw(uniform: () => number): number {
     for (;;) {
       const area = this.#last + uniform() * (this.#first - this.#last);

@@ -1,5 +1,5 @@
-// The columns of a file that a job asks for: whether the file has them, whether they are what the
-// job says, and in which form they are read. The same for every format of columns.
+// The columns of a file that a job wants: checks that the file has them and that their types match
+// the job, and determines the form in which each is read. Shared by all columnar formats.
 
 import { InvalidOptionError } from "../../errors/errors.ts";
 import type { ColumnForm } from "../columnar/column.ts";
@@ -15,61 +15,67 @@ import { planOf, type Source } from "../transforms/plan.ts";
 import { unusableAt } from "./damage.ts";
 import { partitionsOf } from "./table-files.ts";
 
-/** What of a column decides whether it can be read as a job says. */
+/** The properties of a column that determine whether it can be read as the job wants. */
 export interface AskedShape {
   readonly name: string;
   readonly list: "none" | "plain" | "weighted";
   readonly leaf: {
-    /** The kind of its values, whatever bytes they have. */
+    /** Kind of its values, independent of their storage. */
     readonly kind: "integer" | "fraction" | "boolean" | "text" | "moment";
-    /** How `where` compares them. */
+    /** How `where` compares its values. */
     readonly compared: Compared;
-    /** Whether its type has no value but null: the column is missing in every row. */
+    /** Whether its type is null: the column is missing in every row. */
     readonly isNull?: boolean;
   };
 }
 
-/** The columns of a file, before anything is asked of them. */
+/** The columns that a file has. */
 export interface FileColumns<Shape> {
-  /** The names that a column can be asked for by, for messages. */
+  /** Names of the top-level columns, for error messages. */
   readonly names: readonly string[];
-  /** The column of a name; undefined: there is none. Throws Damage where it cannot be read. */
+  /** The column of a name; undefined if there is none. Throws Damage if it is not readable. */
   readonly shapeOf: (name: string) => Shape | undefined;
 }
 
-/** A column that is wanted, and what for: integers as ids have 64 bits, as numbers 53. */
+/**
+ * A wanted column and its use, which matters for precision: integers keep 64 bits as ids, 53 as
+ * numbers.
+ */
 export interface WantedColumn<Shape> {
   readonly shape: Shape;
   readonly isId: boolean;
   /**
    * Whether it is read for `where` alone, with all bits of its values. A column that a feature
-   * reads as rounded numbers is read a second time so. @default false
+   * reads as rounded numbers is read a second time this way. @default false
    */
   readonly isRaw?: boolean;
 }
 
-/** The name of a column in a batch. */
+/** Key of a column in a batch. */
 export function batchName({ shape, isRaw }: WantedColumn<AskedShape>): string {
   return isRaw === true ? rawName(shape.name) : shape.name;
 }
 
-/** What a job reads of a file. */
+/** The columns that a job reads of a file, and the tests of its rows. */
 export interface AskedColumns<Shape> {
   readonly columns: FieldColumns;
-  /** The names of the columns, as the fields of `columns` count them; then what is made of them. */
+  /**
+   * Column names, to which the field indices of `columns` refer; then the outputs of transforms.
+   */
   readonly header: readonly string[];
   readonly wanted: readonly WantedColumn<Shape>[];
-  /** The tests that rows must pass. */
+  /** Tests that a row must pass to be a sample. */
   readonly tests: readonly RowTest[];
-  /** The keys of the file's partitions that are columns, with their values. */
+  /** Partition keys that serve as columns, with their values. */
   readonly partitions: ReadonlyMap<string, string | undefined>;
 }
 
 /**
- * What a job reads of the file at `path`. `kept`: the file is predicted; labels, weight and group
- * may be missing, and are not read, and these columns are read beside the features.
- * @throws InvalidOptionError where the file lacks a column, or has another kind of it
- * @throws InputUnusableError where a column cannot be read
+ * Determines the columns that a job reads of the file at `path`. `kept` is set for a prediction:
+ * labels, weight and group are not read and may be missing, and the columns `kept` are read beside
+ * the features.
+ * @throws InvalidOptionError if the file lacks a column, or has it with another type
+ * @throws InputUnusableError if a column cannot be read
  */
 export function askedColumns<Shape extends AskedShape>(
   path: string,
@@ -123,7 +129,7 @@ export function askedColumns<Shape extends AskedShape>(
   return { columns: own, header: named, wanted, tests, partitions };
 }
 
-/** How a column is read for its roles. */
+/** The forms in which a column is read for its roles. */
 function wantedAs<Shape extends AskedShape>(
   shape: Shape,
   roles: readonly Role[],
@@ -134,7 +140,8 @@ function wantedAs<Shape extends AskedShape>(
   const isText = others.some(({ kind }) => {
     return kind === "id" || kind === "text" || (kind === "kept" && !isNumber);
   });
-  // A label of true and false is text; an integer is a number, which it stays as text.
+  // Boolean labels are read as text, `true` and `false`. Integer labels are read as numbers, which
+  // lose nothing when printed.
   const isLabelText = leaf.kind === "boolean" && others.some(({ kind }) => kind === "label");
   const isId = isText || isLabelText;
   const isCompared = others.length < roles.length;
@@ -145,12 +152,12 @@ function wantedAs<Shape extends AskedShape>(
   ];
 }
 
-/** What a job wants a column for. */
+/** The use of a column by an option of the job. */
 interface Role {
   readonly option: string;
   readonly name: string;
   /**
-   * `number`: a dense feature or a weight; `text`: a group or what is hashed to split the data;
+   * `number`: a dense feature or a weight; `text`: a group, or a column whose hash splits the data;
    * `kept`: written beside a prediction.
    */
   readonly kind: "label" | "number" | "text" | "time" | "id" | "where" | "kept";
@@ -188,14 +195,16 @@ function rolesOf(
   ];
 }
 
-/** A column of slices may be of any kind, as one that is kept beside predictions. */
+/**
+ * Role of the key column. A slice column may have any type, like a column kept beside predictions.
+ */
 function keyRole(key: KeyColumn): Role {
   const { kind, column: name } = key.kind === "slice" ? (key.keptBy ?? key) : key;
   const kinds = { hash: "text", time: "time", slice: "kept" } as const;
   return { option: optionOfKey(key), name, kind: kinds[kind] };
 }
 
-/** A list may be one of texts that a separator splits: then it is none. */
+/** Role of a transform's input. A list that a separator splits from text is no list in the file. */
 function sourceRole({ column: name, form, list }: Source): Role {
   const option = "data.transforms";
   if (form === "numbers") return { option, name, kind: "number" };
@@ -230,7 +239,7 @@ function whereProblems(
   });
 }
 
-/** What is wrong with a column for its role. */
+/** The problem of a column in its role, if any. */
 function problemOf(
   { option, name, kind, list, isHashed = true }: Role,
   shapes: ReadonlyMap<string, AskedShape>,
@@ -262,7 +271,10 @@ const listWords = {
   weighted: "is a list with weights",
 };
 
-/** The form in which a column's values are read: integers and booleans as ids are ids and texts. */
+/**
+ * The form in which a column's values are read. As ids, integers are read as ids and booleans as
+ * texts.
+ */
 export function formOf({ shape, isId, isRaw }: WantedColumn<AskedShape>): ColumnForm {
   const { list, leaf } = shape;
   if (isRaw === true && leaf.compared.raw !== undefined) return leaf.compared.raw;

@@ -1,6 +1,7 @@
-// Reads ranges of a file: those of a row group's wanted columns, merged where they lie close
-// together, so that a disk or a network is asked a few times and not once a column. DSI's coalesced
-// reads: Zhao et al., Understanding data storage and ingestion, ISCA 2022, section 7.
+// Reads byte ranges of a file. The ranges of a row group's wanted columns are coalesced if they lie
+// close together, so that a disk or server gets a few large reads instead of one per column
+// (coalesced reads of DSI: Zhao et al., Understanding data storage and ingestion, ISCA 2022,
+// section 7).
 //
 //   file     |..a..|gap|..b..|      gap       |..........c..........|
 //   reads    [---------------]                [-------][-------][---]
@@ -12,37 +13,36 @@ import { openWebFile } from "../remote/web-ranges.ts";
 import { Damage } from "./damage.ts";
 import type { PieceMemory } from "./piece-memory.ts";
 
-/** Bytes behind the end of any bytes that are read, which readers may look at and do not use. */
+/** Padding after all bytes that are read, which decoders may load but never use. */
 export const slackBytes = 8;
 
-/** Bytes of a file at places. */
+/** Random access to the bytes of a file. */
 export interface RangeReader {
-  /** The file, as messages name it. */
+  /** Path of the file, for error messages. */
   readonly path: string;
   readonly size: number;
-  /** What its server says of its contents; undefined: it lies on a disk. */
+  /** Tag of a remote file (`WebFile.tag`); undefined for a local file. */
   readonly tag?: string | undefined;
   /**
-   * The bytes `start` until `end`, with `slackBytes` more behind them. `memory`: of so many bytes,
-   * which they may fill. @default new memory
+   * Reads the bytes `start` until `end`, followed by `slackBytes`. `memory`: memory of that total
+   * size to read into. @default new memory
    */
   read(start: number, end: number, memory?: Uint8Array): Promise<Uint8Array>;
   close(): Promise<void>;
 }
 
-/** Bytes that were wanted of a file, and bytes that were read for them. */
+/** Bytes wanted of a file, bytes read for them, and number of reads. */
 export interface ReadCounts {
   wanted: number;
   read: number;
   reads: number;
 }
 
-/** Longest span of merged columns, and the window in which a larger column is read. */
+/** Longest span of coalesced columns, and the window size in which a larger column is read. */
 export const spanBytesMax = 1.25 * 2 ** 20;
 
 /**
- * The file at `path`, on a local disk or a web server. Rejects with the system's error, or as
- * `openWebFile` does.
+ * Opens the local or remote file at `path`. Rejects with the system's error, or as `openWebFile`.
  */
 export async function openRanges(path: string): Promise<RangeReader> {
   if (isAddress(path)) return await openWebRanges(path);
@@ -84,15 +84,15 @@ async function openWebRanges(address: string): Promise<RangeReader> {
   };
 }
 
-/** Where a column of a row group lies. */
+/** A byte range of a file, such as a column chunk. */
 export interface ByteRange {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * For each range, in their order, its bytes as a stream. Small ranges share their reads, into
- * `memory` if there is one.
+ * Opens a stream of the bytes of each range, in the order of `ranges`. Small ranges share reads,
+ * which go into `memory` if it is given.
  */
 export function openStreams(
   file: RangeReader,
@@ -114,8 +114,8 @@ export function openStreams(
 }
 
 /**
- * The reads that streams of `ranges` make. Of a range longer than a read these are the fewest: what
- * is left of a page at a window's end is read again with the next window.
+ * The reads that streams of `ranges` will make. For a range longer than a window it is a lower
+ * bound, because a page that crosses the end of a window is read again with the next window.
  */
 export function plannedReads(ranges: readonly ByteRange[]): ByteRange[] {
   return spansOf(ranges).flatMap(({ start, end }) => {
@@ -126,7 +126,10 @@ export function plannedReads(ranges: readonly ByteRange[]): ByteRange[] {
   });
 }
 
-/** Ranges, by their places, that one span has. Only a single large range makes a longer one. */
+/**
+ * Coalesces ranges into spans. `places`: indices of the ranges in a span. Only a single large range
+ * makes a span longer than `spanBytesMax`.
+ */
 function spansOf(ranges: readonly ByteRange[]): (ByteRange & { readonly places: number[] })[] {
   const sorted = [...ranges.entries()].sort(([, a], [, b]) => a.start - b.start);
   const spans: { start: number; end: number; places: number[] }[] = [];
@@ -142,7 +145,7 @@ function spansOf(ranges: readonly ByteRange[]): (ByteRange & { readonly places: 
   return spans;
 }
 
-/** A read that several columns share; it is done when the first of them asks. */
+/** A read that several columns share. The first column that needs it starts it. */
 class Span {
   readonly #file: RangeReader;
   readonly #counts: ReadCounts;
@@ -178,16 +181,16 @@ class Span {
   }
 }
 
-/** The bytes of a column, from its first on. */
+/** A sequential stream of a column's bytes. */
 export class ByteStream {
   readonly #file: RangeReader;
   readonly #end: number;
   readonly #counts: ReadCounts;
   readonly #span: Span | undefined;
-  /** Place in the file of the next byte. */
+  /** File offset of the next byte. */
   #at: number;
   #window: Uint8Array = new Uint8Array(slackBytes);
-  /** Places in the file of the window's first byte, and of the one behind its last. */
+  /** File offsets of the window's first byte, and of its end. */
   #first: number;
   #last: number;
 
@@ -206,14 +209,14 @@ export class ByteStream {
     this.#last = start;
   }
 
-  /** Bytes that are left. */
+  /** Bytes not consumed yet. */
   get left(): number {
     return this.#end - this.#at;
   }
 
   /**
-   * The next bytes, at least `count` where so many are left, and `slackBytes` behind them. They
-   * stay the next ones until `skip`.
+   * Returns the next bytes without consuming them: at least `count`, if that many are left,
+   * followed by `slackBytes`. `skip` consumes bytes.
    */
   async peek(count: number): Promise<Uint8Array> {
     const wanted = Math.min(count, this.left);

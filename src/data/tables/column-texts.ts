@@ -1,5 +1,5 @@
-// The texts of some features' columns in a file of columns, as they are hashed: for commands that
-// ask which text has which row.
+// Reads the texts of features' columns in a columnar file, as they are hashed, for commands that
+// look up which text has which table row.
 
 import type { CategoricalField } from "../columnar/named-columns.ts";
 import { textsAt } from "../columnar/row-text.ts";
@@ -10,20 +10,20 @@ import { DamageCount } from "./damage.ts";
 import { openTable } from "./open-table.ts";
 import { isInWanted, wantedRows } from "./wanted-rows.ts";
 
-/** The texts of some rows. */
+/** The texts of a batch of rows. */
 export interface ColumnTexts {
   /** The columns of the features. */
   readonly columns: readonly CategoricalField[];
   readonly rows: number;
-  /** For each row and column, the texts: one, or those of its list. */
+  /** For each row and column, its text or the texts of its list. */
   readonly texts: Iterable<readonly [column: CategoricalField, text: string]>;
-  /** Share of the file that is read. */
+  /** Fraction of the file read so far. */
   readonly fraction: number;
 }
 
 /**
- * Reads the columns of the features at these places, of the rows that the job wants; nothing of a
- * file in other partitions. @throws as `openTable` and `TableFile.batches`
+ * Reads the columns of the features with these indices, for the rows that the job wants. A file in
+ * an unwanted partition yields nothing. @throws as `openTable` and `TableFile.batches`
  */
 export async function* columnTexts(
   path: string,

@@ -1,24 +1,24 @@
-// What is wrong with the bytes of a file of columns, or what of the format is not read: thrown
-// where it is found, and told with file, piece and column by whoever knows them. A job may allow
-// some of it: what cannot be read is then left out and counted.
+// Damage: faults of a columnar file's bytes, and unsupported parts of its format. Decoders throw
+// `Damage` without a position; callers that know file, piece and column wrap it. A job may tolerate
+// some damage: unreadable pieces are then left out and counted.
 
 import { InputUnusableError, TrainingError } from "../../errors/errors.ts";
 import { formatOf, pieceNameOf, pieceOf, type TableKind } from "../data-kinds.ts";
 import type { BadLines, Fault } from "../text/faults.ts";
 
-/** A fault of a file's bytes: a sentence without its place. */
+/** A fault of a file's bytes: a sentence without file, piece or column. */
 export class Damage extends Error {}
 
-/** A place in a file. */
+/** A position in a file. */
 export interface Place {
   readonly kind: TableKind;
   readonly path: string;
-  /** Which row group, or record batch; from 0. */
+  /** Index of the row group or record batch. */
   readonly piece?: number | undefined;
   readonly column?: string | undefined;
 }
 
-/** The error for a file at a place: `cause` may be whatever decoding its bytes threw. */
+/** The error for a fault at a position. `cause` may be anything that decoding threw. */
 export function unusableAt({ kind, path, piece, column }: Place, cause: unknown): TrainingError {
   if (cause instanceof TrainingError) return cause;
   const within = piece === undefined ? "" : `, ${pieceNameOf({ kind })} ${piece}`;
@@ -31,18 +31,18 @@ export function unusableAt({ kind, path, piece, column }: Place, cause: unknown)
   return new InputUnusableError(path, message, { cause });
 }
 
-/** The rows of a row group, or record batch, from one on, that cannot be read. */
+/** The unreadable rows at the end of a row group or record batch. */
 export interface DamagedRows {
   readonly piece: number;
-  /** The first of them in the file, from 0. */
+  /** Index of the first unreadable row in the file. */
   readonly firstRow: number;
   readonly rows: number;
   readonly error: InputUnusableError;
 }
 
 /**
- * Whether the error is of bytes that cannot be decoded, which they will not say tomorrow either. A
- * disk or a server that does not answer is none, nor is a file that has changed.
+ * Whether the error is permanent damage: bytes that cannot be decoded. A failing disk or server is
+ * not damage, nor is a file that has changed.
  */
 export function isDamage(error: unknown): error is InputUnusableError {
   if (!(error instanceof InputUnusableError)) return false;
@@ -50,14 +50,14 @@ export function isDamage(error: unknown): error is InputUnusableError {
   return cause instanceof Error && !("syscall" in cause);
 }
 
-/** Counts what cannot be read, up to what a job allows. */
+/** Counts damaged pieces and files, up to the limit that the job allows. */
 export class DamageCount {
   readonly #kind: TableKind;
   readonly #max: number;
   readonly #bad: BadLines;
   #count = 0;
 
-  /** At most `damagedMax` pieces and files; their rows go to `bad`. */
+  /** Tolerates `damagedMax` pieces and files; their rows are added to `bad`. */
   constructor(
     { kind, damagedMax }: { readonly kind: TableKind; readonly damagedMax: number },
     bad: BadLines,
@@ -67,7 +67,7 @@ export class DamageCount {
     this.#bad = bad;
   }
 
-  /** What `TableFile.batches` tells of a file's pieces; undefined: nothing may be damaged. */
+  /** The `onDamage` callback for a file's pieces; undefined if the job tolerates no damage. */
   of(path: string): ((rows: DamagedRows) => void) | undefined {
     if (this.#max === 0) return undefined;
     return ({ piece, firstRow, rows, error }) => {
@@ -78,7 +78,7 @@ export class DamageCount {
     };
   }
 
-  /** A file whose footer cannot be read counts as one row: nobody knows how many it has. */
+  /** Adds an unreadable file. It counts as one row, because its number of rows is unknown. */
   addFile(path: string, error: unknown): void {
     if (this.#max === 0 || !isDamage(error)) throw error;
     this.#add(error);
@@ -97,7 +97,10 @@ export class DamageCount {
   }
 }
 
-/** The error without its place, which is told beside the fault, and without its advice. */
+/**
+ * The fault of an error: its message without position, which is recorded separately, and without
+ * advice.
+ */
 function faultOf(what: string, { message, path }: InputUnusableError): Fault {
   const rest = message.slice(message.indexOf(path) + path.length).replace(/; [^;]*$/, "");
   const why = rest.replace(/^(, (row group|record batch) \d+)?[,:] /, "");

@@ -1,12 +1,11 @@
-// A block of LZ4. Packed bytes may say anything: no length is believed that neither they nor what
-// they unpack to have room for.
-// https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
+// Decompresses LZ4 blocks. The input is untrusted: every length is checked against the input and
+// the output. https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
 
 import { Damage } from "./damage.ts";
 
 /**
- * Unpacks a block behind the `first` bytes of `out`, from which it may copy. Returns the bytes that
- * are there then. `what` it is a block of, for the message. @throws Damage
+ * Decompresses a block into `out`, after its `first` bytes, from which the block may copy. Returns
+ * the number of bytes in `out`. `what` names the container, for messages. @throws Damage
  */
 export function unpackLz4Block(
   bytes: Uint8Array,
@@ -17,7 +16,7 @@ export function unpackLz4Block(
   const broken = (how: string) => new Damage(`${what} ${how}`);
   const end = bytes.length;
   let [at, done] = [0, first];
-  /** A length goes on in bytes of 255. */
+  /** Reads the rest of a length: bytes of 255 continue it. */
   const lengthOf = (nibble: number) => {
     let length = nibble;
     if (nibble < 15) return length;
@@ -36,7 +35,7 @@ export function unpackLz4Block(
     else for (let i = 0; i < literals; i++) out[done + i] = bytes[at + i] ?? 0;
     at += literals;
     done += literals;
-    if (at === end) return done; // The last sequence has literals alone.
+    if (at === end) return done; // The last sequence has only literals.
     if (at + 2 > end) throw broken("ends within a copy");
     const back = (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
     at += 2;

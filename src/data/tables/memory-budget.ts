@@ -1,33 +1,36 @@
-// What the bytes of a file may ask for in memory: what a count, a length or a packed page says is
-// held to what the file has paid for it, before memory is taken. A file of some kilobytes can say
-// that it has gigabytes.
+// Memory budgets for untrusted files. A count, a length or a page header of a file of some
+// kilobytes can claim gigabytes. Before memory is allocated, the claim is checked against a limit
+// in proportion to the size of the file.
 //
-// A little is free, as a column of one value packs to nothing; beyond it a byte of the file pays
-// for so many bytes of memory.
+// A fixed amount is free, because a column of one repeated value compresses to almost nothing.
+// Beyond it, each byte of the file allows a fixed number of bytes of memory.
 
 import { Damage } from "./damage.ts";
 
-/** Unpacked bytes that need not be paid for: some million values of a column that has one. */
+/** Free decompressed bytes: some million values of a column with a single value. */
 const unpackedFreeBytes = 2 ** 26;
-/** Of a dictionary, whose values differ. */
+/** Free decompressed bytes of a dictionary, whose values are distinct. */
 const dictionaryFreeBytes = 2 ** 20;
-/** Bytes that a packed byte may unpack to. Columns of tables have a tenth of it. */
+/** Highest compression ratio beyond the free bytes. Real columns reach a tenth of it. */
 const unpackedRatioMax = 256;
-/** Memory of the columns of one piece of a file that need not be paid for. */
+/** Free memory for the columns of one piece, in bytes. */
 const pieceFreeBytes = 2 ** 30;
-/** Memory that a byte of the file pays for. */
+/** Bytes of memory allowed per byte of the file. */
 const pieceRatioMax = 64;
-/** Texts of one column that are held at a time. */
+/** Most memory for the texts of one column at a time, in bytes. */
 const heldTextBytesMax = 2 ** 29;
-/** What a text takes beside its characters. */
+/** Memory overhead of a text, in bytes. */
 const textBytes = 24;
 
-/** Refuses what says that it unpacks to more than it may. `what`: "a page". @throws Damage */
+/**
+ * Refuses a claimed decompressed size beyond the limit. `what`: for example "a page". @throws
+ * Damage
+ */
 export function checkUnpacked(what: string, bytes: number, packedBytes: number): void {
   checkRatio(what, bytes, packedBytes, unpackedFreeBytes);
 }
 
-/** The same of a dictionary. @throws Damage */
+/** As `checkUnpacked`, for a dictionary. @throws Damage */
 export function checkDictionary(bytes: number, packedBytes: number): void {
   checkRatio("its dictionary", bytes, packedBytes, dictionaryFreeBytes);
 }
@@ -46,17 +49,17 @@ export class MemoryBudget {
   readonly #max: number;
   #taken = 0;
 
-  /** `paidBytes`: of the file, or of the piece. */
+  /** `paidBytes`: size of the file or of the piece. */
   constructor(paidBytes: number) {
     this.#max = pieceFreeBytes + pieceRatioMax * paidBytes;
   }
 
-  /** Begins a piece: what was taken for the one before is free. */
+  /** Starts a piece: the memory of the previous piece is free again. */
   begin(): void {
     this.#taken = 0;
   }
 
-  /** Counts memory before it is taken. @throws Damage */
+  /** Counts memory before it is allocated. @throws Damage */
   take(bytes: number): void {
     this.#taken += bytes;
     if (this.#taken <= this.#max) return;
@@ -67,7 +70,10 @@ export class MemoryBudget {
   }
 }
 
-/** Counts the texts of a column that are held at a time: several may share the same bytes. */
+/**
+ * Limits the memory for a column's texts. The size of the file does not limit it, because several
+ * texts may share the same bytes of the file.
+ */
 export class TextBudget {
   #taken = 0;
 
@@ -79,7 +85,7 @@ export class TextBudget {
     this.#taken = 0;
   }
 
-  /** Counts a text that is kept. @throws Damage */
+  /** Counts a text before it is kept. @throws Damage */
   take(length: number): void {
     this.#taken += textBytes + length;
     if (this.#taken <= heldTextBytesMax) return;

@@ -1,15 +1,15 @@
-// Opens a file of columns by the kind of the job's data. The reader of a format is loaded with its
-// packages when it is first needed.
+// Opens a columnar file by the kind of the job's data. The reader of a format and its packages are
+// loaded on first use.
 
 import type { ResolvedTableOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import type { TableFile } from "./table-file.ts";
 
 /**
- * Opens a file for a job; the caller closes it. `kept`: the file is predicted; labels, weight and
- * group may be missing, and are not read, and these columns are read beside the features.
- * @throws InvalidOptionError where the file lacks a column, or has another kind of it
- * @throws InputUnusableError where it cannot be read
+ * Opens a file for a job; the caller closes it. `kept` is set for a prediction: labels, weight and
+ * group are not read and may be missing, and the columns `kept` are read beside the features.
+ * @throws InvalidOptionError if the file lacks a column, or has it with another type
+ * @throws InputUnusableError if it cannot be read
  */
 export async function openTable(
   path: string,

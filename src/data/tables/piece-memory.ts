@@ -1,22 +1,26 @@
-// The memory of a reader of columns: what a piece took, the next one uses again. Without it every
-// piece would take new memory for each of its columns, which costs more than decoding them.
+// The memory pool of a columnar reader: buffers of a piece are reused for the next piece. Without
+// it, every piece would allocate memory for each of its columns, which costs more than decoding
+// them.
 //
 // Invariants
-//   P1. What was taken belongs to whoever took it until the next piece begins.
-//   P2. Memory is that of two pieces at most: what the last one did not need is let go.
-//   P3. A piece takes no more than what its file pays for (memory-budget.ts).
+//   P1. A buffer belongs to its taker until the next piece begins.
+//   P2. Memory is that of two pieces at most: buffers that the last piece did not reuse are
+//       released.
+//   P3. A piece takes no more memory than its file's budget allows (memory-budget.ts).
 
 import type { MemoryBudget } from "./memory-budget.ts";
 
-/** Bytes that are taken at least. */
+/** Smallest buffer, in bytes. */
 const bytesMin = 256;
 
-/** Sizes between a power of two and the next: at most an eighth of a buffer is not used. */
+/**
+ * Eight sizes between a power of two and the next, so that at most an eighth of a buffer is unused.
+ */
 const stepsLog2 = 3;
 
-/** Arrays with undefined values. */
+/** Hands out arrays with undefined content. */
 export class PieceMemory {
-  /** By size: buffers of the piece before that are not taken yet. */
+  /** Buffers of the previous piece that are not reused yet, by size. */
   #free = new Map<number, ArrayBuffer[]>();
   #taken: ArrayBuffer[] = [];
   readonly #budget: MemoryBudget;
@@ -25,7 +29,7 @@ export class PieceMemory {
     this.#budget = budget;
   }
 
-  /** Begins a piece: nobody uses what was taken for the one before. */
+  /** Starts a piece. The arrays of the previous piece must not be used any more. */
   begin(): void {
     const free = new Map<number, ArrayBuffer[]>();
     for (const buffer of this.#taken) {
@@ -50,7 +54,7 @@ export class PieceMemory {
     return new Float64Array(this.#take(8 * length), 0, length);
   }
 
-  /** A buffer of its own: arrays of it begin with it. */
+  /** Takes a whole buffer, so that the array starts at offset 0. */
   #take(bytes: number): ArrayBuffer {
     const least = Math.max(bytes, bytesMin);
     const step = 2 ** (Math.floor(Math.log2(least)) - stepsLog2);

@@ -1,9 +1,10 @@
-// The heads of runs: the samples of a run that lie in the last block of the piece before.
+// The heads of runs. A run is the samples of one row group; its head is the samples that share a
+// block with the previous piece, because pieces consist of whole blocks.
 //
 //   runs     |------- 70 -------|----- 50 -----|
 //   pieces   |---------- 96 ------|---- 24 ---|   26 samples of the second run are its head
 //
-// The piece before and the run's own one are often read at the same time: both need the head.
+// The previous piece and the run's own piece are often read concurrently, and both need the head.
 
 import { copierOf } from "../cache/batch-copies.ts";
 import { BlockEncoder } from "../cache/block-encoder.ts";
@@ -11,10 +12,10 @@ import { type BlockShape, blockSamples } from "../cache/cache-format.ts";
 import { layoutOf, unfoldedWords } from "../cache/folded-records.ts";
 import type { Run, RunReaders, SampleSink } from "./run-readers.ts";
 
-/** Heads that are remembered: of fewer samples than a block each. */
+/** Most cached heads. Each has fewer samples than a block. */
 const headsMax = 64;
 
-/** Reads heads, each once as long as it is remembered. */
+/** Reads heads, and caches the most recently read. */
 export class RunHeads {
   readonly #readers: RunReaders;
   readonly #shape: BlockShape;
@@ -25,13 +26,13 @@ export class RunHeads {
     this.#shape = shape;
   }
 
-  /** The head of a run, as a block; its reader stops behind it. @throws InputUnusableError */
+  /** The head of a run, as a block. The run's reader stops after it. @throws InputUnusableError */
   of(run: Run): Promise<Int32Array> {
     const known = this.#heads.get(run);
     if (known !== undefined) return known;
     const head = this.#read(run);
     this.#heads.set(run, head);
-    head.catch(() => this.#heads.delete(run)); // Asked for again, it is read again.
+    head.catch(() => this.#heads.delete(run)); // The next request retries.
     const [oldest] = this.#heads.keys();
     if (this.#heads.size > headsMax && oldest !== undefined) this.#heads.delete(oldest);
     return head;
@@ -49,12 +50,15 @@ export class RunHeads {
   }
 }
 
-/** The sample behind the head of a run, if it has one: the first of a block. */
+/** The first sample after the head of a run, which is the first of a block. */
 export function headEndOf({ first }: Run): number {
   return Math.ceil(first / blockSamples) * blockSamples;
 }
 
-/** Adds the samples of a head, whose records may be folded: they are no neighbours of others. */
+/**
+ * Adds the samples of a head. Its records are unfolded first, because they refer to neighbours
+ * within the head's own block.
+ */
 export function addHead(head: Int32Array, shape: BlockShape, out: SampleSink): void {
   const layout = layoutOf(shape);
   const copier = copierOf(shape);

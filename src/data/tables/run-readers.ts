@@ -1,11 +1,11 @@
-// Reads runs of samples of files of columns, as when their index was made, some samples at a time.
-// A reader that stops within a run is kept: it most often goes on from there, with the next piece.
-// Files that nobody reads stay open for a while.
+// Reads runs of samples from columnar files, a part at a time, by the rules that made their index.
+// A reader that stops within a run is kept, because the next piece mostly continues there. Idle
+// files stay open for a while.
 //
 // Invariants
 //   R1. A file is read by one reader at a time.
-//   R2. A file on a disk is opened again where it is another one than it was: the old one would
-//       hide the change. A server refuses to send parts of another file (remote/web-ranges.ts).
+//   R2. A local file is reopened if it was replaced or changed, because an old descriptor would
+//       hide the change. A server refuses ranges of a changed file (remote/web-ranges.ts).
 
 import { stat } from "node:fs/promises";
 import { noRecords, type PlainRecords, plainFrom } from "../columnar/plain-records.ts";
@@ -18,24 +18,24 @@ import type { CompiledTransforms } from "../transforms/compile.ts";
 import type { TableFile, TableLimits } from "./table-file.ts";
 import { type WantedRows, wantedRows } from "./wanted-rows.ts";
 
-/** A run of samples within a piece of a file. */
+/** The samples of one row group or record batch. */
 export interface Run {
-  /** Place of the file among the sources. */
+  /** Index of the file among the sources. */
   readonly file: number;
   readonly rowGroup: number;
-  /** Its first sample among all. */
+  /** Index of its first sample in the dataset. */
   readonly first: number;
   readonly samples: number;
 }
 
-/** Takes samples, or their records, in order. */
+/** Receives samples, or their records, in order. */
 export interface SampleSink {
   add(sample: Sample): void;
-  /** So many records, from record `first` on, side by side. */
+  /** Adds `count` records, from record `first` on, which are stored back to back. */
   addRecords(records: Omit<PlainRecords, "isPlain">, first: number, count: number): void;
 }
 
-/** How runs are read. */
+/** Dependencies of `RunReaders`. */
 export interface RunReadersOptions {
   /** The paths of the files. */
   readonly paths: readonly string[];
@@ -44,34 +44,39 @@ export interface RunReadersOptions {
   /** The column that splits the data. */
   readonly key: KeyColumn | undefined;
   readonly transforms: CompiledTransforms | undefined;
-  /** Memory for a sample. */
+  /** Scratch memory for a sample. */
   readonly sample: Sample;
   readonly limits: TableLimits;
 }
 
-/** An open file, and what it was when it was opened. */
+/** An open file, and its version when it was opened. */
 interface OpenFile {
   readonly place: number;
   readonly table: TableFile;
   readonly version: string;
-  /** Its encoder, whose memory is used again; undefined: keys make each run another beginning. */
+  /**
+   * Its encoder, whose memory is reused; undefined if a key column requires a new encoder per run.
+   */
   readonly encoder: RowEncoder | undefined;
 }
 
-/** Rows of a batch: its columns and records stay in a core's second cache. */
+/** Rows per batch: its columns and records fit into a core's L2 cache. */
 const rowsTogether = 4096;
-/** Files that are open while nobody reads them: each keeps the memory of a piece. */
+/** Most idle open files, because each keeps the memory of a piece. */
 const idleFilesMax = 2;
-/** Readers that have stopped within a run: each holds a batch, and a page of every column. */
+/**
+ * Most readers that are stopped within a run, because each holds a batch and a page of every
+ * column.
+ */
 const stoppedMax = 1;
-/** Samples that are skipped. */
+/** Discards samples. */
 const nowhere: SampleSink = { add() {}, addRecords() {} };
 
-/** The readers of the runs of some files. Close them. */
+/** Readers of the runs of a set of files. The owner closes them. */
 export class RunReaders {
   readonly #options: RunReadersOptions;
   readonly #idle: OpenFile[] = [];
-  /** Readers that stopped within their runs. */
+  /** Readers that are stopped within their runs. */
   readonly #stopped: RunReader[] = [];
   #isOpen = true;
 
@@ -80,7 +85,7 @@ export class RunReaders {
   }
 
   /**
-   * Works with a reader that stands at sample `from` of a run. `rowsFirst`: as that of
+   * Calls `work` with a reader that is positioned at sample `from` of a run. `rowsFirst`: as in
    * `TableLimits`. @throws InputUnusableError
    */
   async use<Result>(
@@ -102,14 +107,14 @@ export class RunReaders {
     return result;
   }
 
-  /** Closes all files but those that are read just now, which their readers close. */
+  /** Closes all files, except those being read: their readers close them. */
   async close(): Promise<void> {
     this.#isOpen = false;
     for (const reader of this.#stopped.splice(0)) await this.#end(reader, false);
     for (const { table } of this.#idle.splice(0)) await table.close();
   }
 
-  /** A reader at sample `from` of a run, or before it. */
+  /** A reader positioned at sample `from` of a run, or before it. */
   async #take(run: Run, from: number, rowsFirst: number): Promise<RunReader> {
     const at = this.#stopped.findIndex((reader) => reader.run === run && reader.at <= from);
     const [stopped] = at < 0 ? [] : this.#stopped.splice(at, 1);
@@ -120,7 +125,7 @@ export class RunReaders {
     return new RunReader(run, await this.#file(run.file), rowsFirst, this.#options);
   }
 
-  /** Takes a reader that may have stopped within its run. */
+  /** Takes back a reader, and keeps it if it is stopped within its run. */
   async #giveBack(reader: RunReader): Promise<void> {
     const { first, samples } = reader.run;
     if (!this.#isOpen || reader.at === first + samples) {
@@ -132,7 +137,7 @@ export class RunReaders {
     if (oldest !== undefined) await this.#end(oldest, true);
   }
 
-  /** A file for one reader. */
+  /** A file for exclusive use by one reader. */
   async #file(place: number): Promise<OpenFile> {
     const at = this.#idle.findIndex((one) => one.place === place); // R1
     const [found] = at < 0 ? [] : this.#idle.splice(at, 1);
@@ -166,7 +171,10 @@ export class RunReaders {
     return version === (await this.#version(place));
   }
 
-  /** What the disk says of a file now; `""`: it lies on no disk, or is not there. */
+  /**
+   * Inode, size and modification time of a local file now, all 0 if it does not exist; `""` for a
+   * remote file.
+   */
   async #version(place: number): Promise<string> {
     const path = this.#options.paths[place] ?? "";
     if (isAddress(path)) return "";
@@ -175,7 +183,7 @@ export class RunReaders {
   }
 }
 
-/** Of a file that is not there. */
+/** Version of a file that does not exist. */
 const none = { ino: 0, size: 0, mtimeMs: 0 };
 
 /** Reads the samples of a run in order. */
@@ -204,14 +212,14 @@ export class RunReader {
     this.#at = run.first;
   }
 
-  /** The next sample. */
+  /** Index of the next sample. */
   get at(): number {
     return this.#at;
   }
 
   /**
-   * Reads until sample `end`; there may be fewer, where the file is another one than it was.
-   * @throws InputUnusableError
+   * Reads until sample `end`. If the file has changed, there may be fewer samples. @throws
+   * InputUnusableError
    */
   async read(end: number, out: SampleSink): Promise<void> {
     while (this.#at < end) {
@@ -245,7 +253,7 @@ export class RunReader {
         out.addRecords(this.#records, first, row - first);
         this.#at += row - first;
       } else if (encoder.encode(this.#sample, row++) === undefined) {
-        out.add(this.#sample); // Another one is bad, as the index found it.
+        out.add(this.#sample); // Bad rows are skipped, as in the index.
         this.#at++;
       }
     }

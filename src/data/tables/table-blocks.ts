@@ -1,6 +1,6 @@
-// Makes the blocks of a cache that has none: reads the pieces that their samples lie in, and
-// encodes their rows as when the index was made. Each block is compared with the index, so that a
-// file that has changed since is one error and never another model.
+// Encodes the blocks of streamed samples: reads the row groups of their samples, and encodes the
+// rows by the rules that made the index. Each block's checksum is compared with the index, so that
+// a changed file is an error and never a different model.
 
 import { crc32 } from "node:zlib";
 import { InputUnusableError } from "../../errors/errors.ts";
@@ -19,16 +19,16 @@ import { addHead, headEndOf, RunHeads } from "./run-heads.ts";
 import { type Run, RunReaders, type SampleSink } from "./run-readers.ts";
 import { newReport, type TableFile } from "./table-file.ts";
 
-/** What decides the samples of the blocks. */
+/** The inputs that determine the samples. */
 export interface BlockOrigin {
   readonly options: ResolvedTableOptions;
   readonly tables: readonly TableShape[];
-  /** The column that splits the data: rows without a key of it are no samples. */
+  /** The column that splits the data. Rows with a bad key are not samples. */
   readonly key?: KeyColumn | undefined;
 }
 
 /**
- * Blocks that are made when they are read. Reading them throws InputUnusableError where a file
+ * A block reader that encodes blocks on demand. `read` rejects with InputUnusableError if a file
  * cannot be read or has changed.
  */
 export function tableBlocks(
@@ -115,12 +115,12 @@ export function tableBlocks(
       return report.read;
     },
     close() {
-      readers.close().catch(() => {}); // Of a file that is read only, nothing is lost.
+      readers.close().catch(() => {}); // Harmless: the files are only read.
     },
   };
 }
 
-/** The pieces with samples, and where they begin. */
+/** The row groups that have samples, with their first sample. */
 function runsOf({ pieces = [] }: CacheMeta): Run[] {
   let first = 0;
   return pieces.flatMap((piece) => {
@@ -146,7 +146,10 @@ function changed(options: ResolvedTableOptions, run: Run | undefined): InputUnus
   return changedFile(options, shownPath(options.paths[run?.file ?? 0] ?? ""), what);
 }
 
-/** What was read when the index was made, and can be read no more: perhaps it is being written. */
+/**
+ * The error of a piece that was readable when the index was made: the file has probably been
+ * rewritten.
+ */
 function unreadable(
   options: ResolvedTableOptions,
   { rowGroup }: Run,

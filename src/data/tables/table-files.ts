@@ -1,5 +1,5 @@
-// The files of tables that lie in directories: a directory stands for all files in it and below it,
-// and directories named `key=value` are partitions, whose keys are columns of every file in them.
+// Expands the paths of columnar data to files. A directory means all files in it and below it.
+// Directories named `key=value` are Hive partitions, whose keys are columns of every file in them.
 //
 //   clicks/date=2026-11-01/hour=03/part-0.parquet     date: `2026-11-01`, hour: `03`
 
@@ -11,15 +11,14 @@ import { isPattern, matchesName, NameCount } from "../remote/name-pattern.ts";
 import { statusOf } from "../text/files.ts";
 import { unreadable } from "../text/text-lines.ts";
 
-/** Directories within each other. */
+/** Deepest nesting of directories. */
 const depthMax = 32;
 
 /**
- * The files of `paths`, in the order of the paths. In any name of a path `*` and `?` stand for
- * names that match. A directory stands for the files in it and below it, name by name: sorted by
- * the bytes of the names, without those that begin with `.` or `_`, which writers leave beside
- * their data.
- * @throws InputUnusableError where a directory has no file, or a pattern matches nothing
+ * The files of `paths`, in the order of the paths. `*` and `?` are wildcards in every name of a
+ * path. A directory means the files in it and below it, sorted by the bytes of each name, without
+ * names that begin with `.` or `_`, which mark side files of writers.
+ * @throws InputUnusableError if a directory has no file, or a pattern matches nothing
  */
 export function tableFilesOf(paths: readonly string[]): string[] {
   const looked = new NameCount();
@@ -37,7 +36,7 @@ function none(path: string, what: string): InputUnusableError {
   return new InputUnusableError(path, `Cannot read the data: ${what}`);
 }
 
-/** The paths that a pattern means: each of its names is looked for below the names before. */
+/** The paths that match a pattern, found name by name from the root on. */
 function matching(pattern: string, looked: NameCount): string[] {
   const [first = "", ...names] = pattern.split("/");
   let found = [first === "" ? "/" : first];
@@ -77,15 +76,15 @@ function namesIn(directory: string, looked: NameCount): string[] {
   }
 }
 
-/** Whether the path is a directory; a path that is not there is told when it is read. */
+/** Whether the path is a directory. A missing path is reported when it is read. */
 function isDirectory(path: string): boolean {
   return statusOf(path)?.isDirectory() === true;
 }
 
-/** What Hive and Spark name the directory of rows without a value. */
+/** Hive's and Spark's partition value for rows without a value. */
 const noValue = "__HIVE_DEFAULT_PARTITION__";
 
-/** The keys of the partitions that a file lies in, with their values; undefined: it has none. */
+/** The partition keys of a file's path, with their values; undefined for a missing value. */
 export function partitionsOf(path: string): Map<string, string | undefined> {
   const keys = new Map<string, string | undefined>();
   const names = shownPath(path).split("/");
@@ -98,7 +97,10 @@ export function partitionsOf(path: string): Map<string, string | undefined> {
   return keys;
 }
 
-/** Writers escape what a name of a file may not have: `%3A` is a colon. */
+/**
+ * Decodes percent escapes, which writers use for characters that file names may not have: `%3A` is
+ * a colon.
+ */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);

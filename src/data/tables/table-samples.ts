@@ -1,5 +1,5 @@
-// Reads files of columns into the cache, and looks at their first rows. Bad rows go to the
-// quarantine, with file, piece and row, and do not affect others.
+// Reads columnar files into the cache, and previews their first rows. Bad rows go to the
+// quarantine, with file, piece and row, and do not affect other rows.
 
 import type { Piece } from "../cache/cache-format.ts";
 import type { CacheProgress, CacheWriter } from "../cache/cache-writer.ts";
@@ -26,11 +26,11 @@ import { newReport, type TableFile } from "./table-file.ts";
 import { isInWanted, wantedRows } from "./wanted-rows.ts";
 
 /**
- * Appends every good row of the files, in order, to the cache. Returns what else is to be known,
- * and for each file the SHA-256 of what was read of it, hex: its schema and the wanted columns;
- * none of a file whose partitions are not wanted.
- * @throws InvalidOptionError where columns and tables do not match
- * @throws InputUnusableError where a file cannot be read, or there is no good row
+ * Appends every good row of the files, in order, to the cache. Returns the rest of the cache's
+ * description, and for each file the SHA-256 of its schema and wanted columns, hex; undefined for a
+ * file in an unwanted partition.
+ * @throws InvalidOptionError if columns and tables do not match
+ * @throws InputUnusableError if a file cannot be read, or there is no good row
  */
 export async function writeTables(
   writer: CacheWriter,
@@ -85,7 +85,7 @@ export async function writeTables(
         const isTaken = (row: number) => isWanted(row) && encoder.isKept(row);
         let plain: PlainRecords | undefined;
         for (let row = 0; row < batch.rows; row++) {
-          // Records know no keys.
+          // The fast path does not collect split keys.
           if (collector === undefined && about.needsRecordsAlone) {
             plain ??= encoder.records() ?? noRecords;
           }
@@ -128,13 +128,13 @@ export async function writeTables(
   return { quarantine: bad.summary(), ...about.meta(), hashes, counts, pieces, ...keys };
 }
 
-/** A file on a server is the one of which the cache has its name. */
+/** Checks that a remote file is still the version by which the cache is named. */
 function checkSame({ path, size, tag }: TableFile, facts: FileFacts | undefined): void {
   if (tag === undefined || (size === facts?.bytes && tag === facts.version)) return;
   throw changed(path);
 }
 
-/** Adds samples of a piece, whose rows come in several batches. */
+/** Adds samples to a piece, whose rows may come in several batches. */
 function addPiece(pieces: Piece[], file: number, rowGroup: number, samples: number): void {
   const last = pieces.at(-1);
   const isSame = last?.file === file && last.rowGroup === rowGroup;
@@ -142,10 +142,10 @@ function addPiece(pieces: Piece[], file: number, rowGroup: number, samples: numb
   pieces.push({ file, rowGroup, samples: before + samples });
 }
 
-/** Rows looked at in every file, however many files there are. */
+/** Least number of rows previewed per file, however many files there are. */
 const rowsMin = 100;
 
-/** Looks at the first rows of all files, about `rowsMax` in all. */
+/** Previews the first rows of all files, about `rowsMax` in total. */
 export async function lookAtTables(
   options: ResolvedTableOptions,
   tables: readonly TableShape[],

@@ -1,5 +1,5 @@
-// The rows of a file that a job wants: pieces that cannot have one are not read, the keys of its
-// partitions are columns beside its own, and each batch comes with the test of its rows.
+// Reads the rows of a file that a job wants. Pieces without such rows are skipped, partition keys
+// become columns, and each batch comes with a filter for its rows.
 
 import type { Column, RowBatch } from "../columnar/column.ts";
 import { rowFilter, rowTest } from "../columnar/row-filter.ts";
@@ -7,14 +7,17 @@ import type { ResolvedTableOptions } from "../options.ts";
 import type { TableFile, TableLimits } from "./table-file.ts";
 import { partitionsOf } from "./table-files.ts";
 
-/** Some rows of a file. */
+/** A batch of rows, and the filter of its rows. */
 export interface WantedRows {
   readonly batch: RowBatch;
   /** Whether a row of the batch is a sample. */
   readonly isWanted: (row: number) => boolean;
 }
 
-/** The rows of a file in order, valid until the next batch. @throws InputUnusableError */
+/**
+ * Yields the rows of a file in order; a batch is valid until the next one. @throws
+ * InputUnusableError
+ */
 export async function* wantedRows(
   table: TableFile,
   limits: TableLimits = {},
@@ -26,7 +29,7 @@ export async function* wantedRows(
   }
 }
 
-/** Whether the partitions that a file lies in may have a row that is wanted. */
+/** Whether the partitions of a file's path may contain a wanted row. */
 export function isInWanted(
   path: string,
   { where = [] }: Pick<ResolvedTableOptions, "where">,
@@ -40,7 +43,7 @@ export function isInWanted(
   });
 }
 
-/** A batch with the keys of partitions, which are the same in every row. */
+/** Adds the partition keys to a batch, as columns with the same value in every row. */
 function withPartitions(
   batch: RowBatch,
   partitions: ReadonlyMap<string, string | undefined>,

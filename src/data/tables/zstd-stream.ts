@@ -1,31 +1,32 @@
-// Unpacks a stream of Zstandard, piece by piece: with the decoder of zstd itself in WebAssembly, as
-// zstd.ts does where the size is known. The package's own stream neither tells damage nor frees its
-// memory when it is left early, so its module is called here. Frames may stand behind each other.
+// Decompresses a Zstandard stream incrementally, with the original decoder in WebAssembly; zstd.ts
+// handles frames of known size. The package's own stream API neither reports damage nor frees its
+// memory if it is abandoned, so this code calls the WebAssembly module directly. A stream may
+// consist of several frames.
 
 import assert from "node:assert/strict";
 import type { ZSTDDecoder as AnyDecoder } from "zstddec/stream";
 import { Damage } from "./damage.ts";
 import { checkUnpacked } from "./memory-budget.ts";
 
-/** Packed bytes that the decoder takes at once, and those that it gives. */
+/** Sizes of the decoder's input and output buffers. */
 const [sourceBytes, targetBytes] = [0x2_0000, 0x4_0000];
-/** Two structs of C, each an address, a size, and how much of it is used: of 32 bits. */
+/** Bytes of a ZSTD_inBuffer or ZSTD_outBuffer: address, size and position, 32 bits each. */
 const structBytes = 12;
 
-/** What the module exports; addresses and sizes are numbers. */
+/** The exports of the module. Addresses and sizes are numbers. */
 interface Zstd {
   readonly memory: { readonly buffer: ArrayBuffer };
   malloc(bytes: number): number;
   free(address: number): void;
   ZSTD_createDCtx(): number;
   ZSTD_freeDCtx(context: number): void;
-  /** What it would like to have next: 0 at the end of a frame, and below 0 an error. */
+  /** Returns a hint of the next input size: 0 at the end of a frame; negative for an error. */
   ZSTD_decompressStream(context: number, output: number, input: number): number;
 }
 
 /**
- * What the frames in `packed` unpack to. What a frame may look back is bounded by the decoder, by
- * 128 MiB; what all unpacks to is bounded as that of a page is. @throws Damage
+ * Decompresses the frames in `packed`. The decoder limits the window of a frame to 128 MiB; the
+ * total output is limited as for a page (`checkUnpacked`). @throws Damage
  */
 export async function* unpackedZstd(packed: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   const zstd = await loadZstd();
@@ -50,7 +51,7 @@ export async function* unpackedZstd(packed: AsyncIterable<Uint8Array>): AsyncGen
           for (const [i, value] of given.entries()) structs.setUint32(4 * i, value, true);
           wanted = zstd.ZSTD_decompressStream(context, output, input);
           if (wanted < 0) throw new Damage(faultOf(-wanted));
-          const after = new DataView(zstd.memory.buffer, output, 2 * structBytes); // It may grow.
+          const after = new DataView(zstd.memory.buffer, output, 2 * structBytes); // Memory grows.
           [filled, used] = [after.getUint32(8, true), after.getUint32(20, true)];
           bytesOut += filled;
           checkUnpacked("it", bytesOut, bytesIn);
@@ -65,7 +66,7 @@ export async function* unpackedZstd(packed: AsyncIterable<Uint8Array>): AsyncGen
   }
 }
 
-/** What an error of zstd says (zstd_errors.h). */
+/** The message for an error code of zstd (zstd_errors.h). */
 function faultOf(code: number): string {
   if (code === 16) return "it looks back more than 128 MiB: pack it without zstd's `--long`";
   if (code === 32) return "it is packed with a dictionary of Zstandard: pack it without";
@@ -75,7 +76,10 @@ function faultOf(code: number): string {
 
 let loading: Promise<Zstd> | undefined;
 
-/** The module, which the package keeps to itself but for the method that takes it. */
+/**
+ * Loads the module. The package does not expose it, but passes it to the overridable method
+ * `_init`.
+ */
 function loadZstd(): Promise<Zstd> {
   loading ??= (async () => {
     const { ZSTDDecoder } = await import("zstddec/stream");

@@ -1,5 +1,5 @@
-// Maps the fields of a line to features. Features are in the order of the model's tables. A
-// categorical column feeds the table with its own name, or the table that the options name.
+// Maps the fields of a line to features. Categorical features are in the order of the model's
+// tables; a column feeds the table of its own name, or the table that the options name.
 
 import { InvalidOptionError } from "../../errors/errors.ts";
 import { type FieldColumns, namedColumns } from "../columnar/named-columns.ts";
@@ -22,7 +22,7 @@ export const criteoDense = 13;
 /** Categorical features of a Criteo line. */
 export const criteoFeatures = 26;
 
-/** For each table, whether the data has 64-bit ids for it: a wide feature. */
+/** For each table, whether its ids in the data have 64 bits (a wide feature). */
 export function wideOf(tables: readonly Pick<TableShape, "idBits">[]): boolean[] {
   return tables.map(({ idBits }) => idBits === 64);
 }
@@ -34,11 +34,11 @@ export interface Columns extends FieldColumns {
   readonly delimiter: string;
   /** Whether a field may be quoted. */
   readonly hasQuotes: boolean;
-  /** How a line that is JSON becomes fields; undefined: its fields stand in their order. */
+  /** How a JSON line becomes fields; undefined for delimited text. */
   readonly json?: JsonFields | undefined;
 }
 
-/** The columns of a Criteo line. @throws InvalidOptionError where the tables are not C1..C26 */
+/** The columns of a Criteo line. @throws InvalidOptionError if the tables are not C1..C26 */
 export function criteoColumns(tables: readonly TableShape[]): Columns {
   const columns = Array.from({ length: criteoFeatures }, (_, index) => ({
     column: `C${index + 1}`,
@@ -75,7 +75,10 @@ export function criteoColumns(tables: readonly TableShape[]): Columns {
   };
 }
 
-/** A header that is one column holds another delimiter: that is the one mistake. */
+/**
+ * The problem of a header that is a single column and contains another delimiter: then the
+ * delimiter is wrong, not the column names.
+ */
 function delimiterProblem(
   { delimiter }: ResolvedCsvOptions,
   path: string,
@@ -90,7 +93,7 @@ function delimiterProblem(
   return new InvalidOptionError("data.delimiter", message);
 }
 
-/** A header without any of the columns is another file's, or the first line of data. */
+/** The problem of a header without any of the columns: it is a line of data, or of another file. */
 function headerProblem(
   options: ResolvedCsvOptions,
   path: string,
@@ -113,9 +116,9 @@ function headerProblem(
 }
 
 /**
- * The columns of a CSV file with this header. `lacking`: columns that the file need not have, as
- * the labels of one that is predicted.
- * @throws InvalidOptionError where a column is missing, or tables and columns do not match
+ * The columns of a CSV file with this header. `lacking`: columns that the file may lack, such as
+ * labels in a file to predict.
+ * @throws InvalidOptionError if a column is missing, or tables and columns do not match
  */
 export function csvColumns(
   options: ResolvedCsvOptions,
@@ -139,7 +142,7 @@ export function csvColumns(
   return { ...columns, fields: header.length, delimiter, hasQuotes: true };
 }
 
-/** Dense features of a sample: a column with `missing: "indicator"` makes two. */
+/** Number of dense features of a sample. A column with `missing: "indicator"` makes two. */
 export function denseOf(options: ResolvedDataOptions): number {
   switch (options.kind) {
     case "criteo-tsv":
@@ -156,12 +159,12 @@ export function denseOf(options: ResolvedDataOptions): number {
   }
 }
 
-/** The dense features whose missing values become the mean of the training data. */
+/** The dense features whose missing values are filled with the mean of the training data. */
 export function meanFeatures(columns: Pick<Columns, "dense">): number[] {
   return columns.dense.flatMap(({ at, missing }) => (missing === "mean" ? at : []));
 }
 
-/** Throws where files with these options cannot feed these tables, before any file is read. */
+/** Checks, before any file is read, that files with these options can feed these tables. */
 export function checkTables(
   options: ResolvedTextOptions | ResolvedColumnOptions,
   tables: readonly TableShape[],
@@ -174,7 +177,7 @@ export function checkTables(
   matchTables(categoricalOf(options), tables);
 }
 
-/** Throws where the label is a feature, and the job does not say that it is meant. */
+/** Throws if a label is also a feature, unless `labelAsFeature` allows it. */
 function checkLabel(options: ResolvedColumnOptions): void {
   const { labelAsFeature, dense, categorical } = options;
   if (labelAsFeature) return;

@@ -1,5 +1,5 @@
-// What is wrong with a line of text, and the count of all that was wrong: faults are grouped by
-// kind and column, not by value, so that a broken column is one reason and not a million.
+// Faults of lines, and their counts. Faults are grouped by kind and column, not by value, so that a
+// broken column is one reason and not a million.
 
 import { DataRejectedError } from "../../errors/errors.ts";
 import type { CacheMeta, QuarantinedLine, RejectedReason } from "../cache/cache-format.ts";
@@ -9,11 +9,11 @@ import { shownPath } from "../remote/addresses.ts";
 
 /** The fault of a line. */
 export interface Fault {
-  /** The same words for every line with this fault in this column. */
+  /** The reason, in the same words for every line with this fault in this column. */
   readonly kind: string;
-  /** The text at fault, as a message shows it; undefined where the kind says all. */
+  /** The faulty text, as shown in messages; undefined if the kind says everything. */
   readonly got?: string | undefined;
-  /** The option that would read such a line. */
+  /** The option that would accept such a line. */
   readonly advice?: string | undefined;
 }
 
@@ -22,7 +22,7 @@ export function sentenceOf({ kind, got }: Fault): string {
   return got === undefined ? kind : `${kind}, got ${got}`;
 }
 
-/** Text with one byte per character, as a message shows it. */
+/** Formats text with one byte per character for a message. */
 export function show(text: string | undefined): string {
   if (text === undefined) return "nothing";
   const readable = decodeText(text);
@@ -34,21 +34,21 @@ export function decodeText(bytes: string): string {
   return Buffer.from(bytes, "latin1").toString("utf8");
 }
 
-/** Reasons that a cache remembers, and an error tells. */
+/** Number of most frequent reasons that a cache stores and an error reports. */
 const reasonsMax = 3;
 
-/** Where else than in a line a fault is. */
+/** Further details of a fault's position. */
 export interface BadPlace {
   readonly rowGroup?: number | undefined;
   readonly recordBatch?: number | undefined;
   readonly lines?: number;
 }
 
-/** The bad lines of some files. */
+/** Collects the bad lines of files. */
 export class BadLines {
   readonly #keptMax: number;
   readonly #kept: QuarantinedLine[] = [];
-  /** By kind; bounded, as there are few kinds for each column. */
+  /** By kind. Bounded, because there are few kinds per column. */
   readonly #reasons = new Map<string, { count: number; first: Omit<RejectedReason, "count"> }>();
   #count = 0;
 
@@ -61,7 +61,7 @@ export class BadLines {
     return this.#count;
   }
 
-  /** Counts a bad line; `lines`: so many from this one on, with one fault. */
+  /** Adds a bad line, or `within.lines` consecutive bad lines with the same fault. */
   add(file: string, line: number, fault: Fault, within: BadPlace = {}): void {
     const { rowGroup, recordBatch, lines = 1 } = within;
     const piece = recordBatch === undefined ? {} : { recordBatch };
@@ -73,7 +73,10 @@ export class BadLines {
     else this.#reasons.set(fault.kind, { count: lines, first: { ...fault, ...place } });
   }
 
-  /** The lines as a cache remembers them: equally frequent reasons in the order of their lines. */
+  /**
+   * The summary that a cache stores. Equally frequent reasons are in the order of their first
+   * lines.
+   */
   summary(): CacheMeta["quarantine"] {
     const all = [...this.#reasons.values()].map(({ count, first }) => ({ ...first, count }));
     const reasons = all.sort((a, b) => b.count - a.count).slice(0, reasonsMax);
@@ -81,7 +84,7 @@ export class BadLines {
   }
 }
 
-/** Throws where more than a share `rejectedMax` of the lines is bad. @throws DataRejectedError */
+/** Checks that at most the fraction `rejectedMax` of the lines is bad. @throws DataRejectedError */
 export function checkRejected(
   data: Pick<ResolvedFileOptions, "kind" | "paths" | "rejectedMax">,
   { samples, quarantine }: Pick<CacheMeta, "samples" | "quarantine">,
@@ -106,7 +109,7 @@ export function checkRejected(
   throw new DataRejectedError(message, { lines, rejected: count });
 }
 
-/** The names of some files, for a message. */
+/** Names files in a message. */
 export function named(paths: readonly string[]): string {
   const [first = "", ...others] = paths.map(shownPath);
   return others.length === 0 ? first : `${first} and ${others.length} more`;

@@ -1,4 +1,4 @@
-// The files that the paths of a job name: files, directories, and patterns for names.
+// Expands the paths of a job to files: paths may be files, directories or patterns.
 
 import { readdirSync, type Stats, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -8,10 +8,10 @@ import { isPattern, matchesName, NameCount } from "../remote/name-pattern.ts";
 import { unreadable } from "./text-lines.ts";
 
 /**
- * The files of `paths`, in the order of the paths. A directory stands for its files, without those
- * in directories below it; a last name with `*` or `?` for the names that match. Both are sorted by
- * the bytes of their names, and leave out names that begin with a dot. Addresses are as they are.
- * @throws InputUnusableError where a directory is empty, or a pattern matches nothing
+ * The files of `paths`, in the order of the paths. A directory means its files, without those of
+ * subdirectories. `*` and `?` in the last name of a path are wildcards. Both are sorted by name,
+ * and leave out names that begin with a dot. Addresses stay unchanged.
+ * @throws InputUnusableError if a directory has no files, or a pattern matches nothing
  */
 export function filesOf(paths: readonly string[]): string[] {
   const looked = new NameCount();
@@ -49,12 +49,12 @@ function filesIn(
   return meant.map((name) => join(directory, name));
 }
 
-/** Whether the path is a directory; a path that is not there is told when it is read. */
+/** Whether the path is a directory. A missing path is reported when it is read. */
 function isDirectory(path: string): boolean {
   return statusOf(path)?.isDirectory() === true;
 }
 
-/** What the disk says of a path; undefined: nothing is there. @throws InputUnusableError */
+/** The status of a path; undefined if it does not exist. @throws InputUnusableError */
 export function statusOf(path: string): Stats | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });

@@ -1,12 +1,12 @@
-// The header of a CSV file: the names of its columns.
+// Parses the header of a CSV file: the names of its columns.
 
 import { InputUnusableError } from "../../errors/errors.ts";
 import { decodeText } from "./faults.ts";
 import { splitLine } from "./line-decoder.ts";
 
 /**
- * The names in the first line of the file at `path`; `undefined`: the line is too long.
- * @throws InputUnusableError where it cannot be read, or two columns have one name
+ * The column names in the first line of the file at `path`. `line` is undefined if it is too long.
+ * @throws InputUnusableError if the line is unusable, or two columns have the same name
  */
 export function headerNames(path: string, line: string | undefined, delimiter: string): string[] {
   const refuse = (why: string) => {
@@ -17,7 +17,7 @@ export function headerNames(path: string, line: string | undefined, delimiter: s
   const names = fields.map(decodeText);
   const seen = new Set<string>();
   for (const name of names) {
-    // Columns without a name cannot be asked for.
+    // Columns without a name are never referenced, so they may repeat.
     if (seen.has(name) && name !== "") throw refuse(twice(name, names));
     seen.add(name);
   }

@@ -1,4 +1,5 @@
-// The columns of JSON Lines, as the job names them: a line has no order, and no header.
+// Determines the columns of JSON Lines from the job, because lines have neither a header nor an
+// order of keys.
 
 import { InvalidOptionError } from "../../errors/errors.ts";
 import { namedColumns } from "../columnar/named-columns.ts";
@@ -11,8 +12,8 @@ import { beforeWeight, betweenIds } from "./json-lines.ts";
 import { categoricalOf } from "./match-features.ts";
 
 /**
- * The columns that the job names; no line has more of them. A column that is read as a list and as
- * one value, by a feature and a transform, is two fields.
+ * The columns that the job names. A column that a feature and a transform read differently, as a
+ * list and as a single value, becomes two fields.
  */
 export function jsonColumns(
   options: ResolvedJsonLinesOptions,
@@ -43,7 +44,10 @@ export function jsonColumns(
   return { ...columns, categorical, sources: places, ...line, json };
 }
 
-/** What is read of a field of JSON: a list is split as it was joined. */
+/**
+ * Adds the separators to a reader of a JSON field, so that a list is split as `jsonFields` joined
+ * it.
+ */
 export function splitAsJson<Read extends { readonly list?: "plain" | "weighted" | undefined }>(
   read: Read,
 ): Read | (Read & { readonly separator: string; readonly weightSeparator: string | undefined }) {

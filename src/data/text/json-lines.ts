@@ -1,24 +1,27 @@
-// JSON Lines: an object in each line, whose keys are the columns. Its values become the fields that
-// text would have had, so that everything behind the fields is that of text, and the same rows as
-// CSV and as JSON are the same samples.
+// JSON Lines: one object per line, whose keys are the columns. Values become the fields that a text
+// file would have, so that all further processing is shared with text, and the same rows as CSV and
+// as JSON give the same samples.
 //
-// Members of objects within are named with a dot: `user.id`. A key that is missing, and null, are a
-// missing value. Lists are joined by characters that no text should have, and are split again where
-// bags are made.
+// Members of nested objects are named with a dot: `user.id`. A missing key and null both mean a
+// missing value. Lists are joined by control characters that texts should not contain, and split
+// again when bags are built.
 
 import { membersOf, parseExactly, shownJson } from "../../ports/json/exact-json.ts";
 import { type Fault, show } from "./faults.ts";
 
-/** Between the ids of a list, and between an id and its weight: ASCII's own separators. */
+/**
+ * Separators between the ids of a list, and between an id and its weight: the ASCII record and unit
+ * separators.
+ */
 export const [betweenIds, beforeWeight] = ["\u001e", "\u001f"] as const;
 
-/** How a line of JSON becomes fields. */
+/** How a JSON line becomes fields. */
 export interface JsonFields {
   /** The column of each field. */
   readonly names: readonly string[];
-  /** What each field holds; undefined: one value. */
+  /** Kind of list of each field; undefined for a single value. */
   readonly lists: readonly ("plain" | "weighted" | undefined)[];
-  /** Columns that transforms make: no line may have one, as one of the two would be taken. */
+  /** Outputs of transforms. No line may have such a key, because it would be ambiguous. */
   readonly made: readonly string[];
 }
 
@@ -50,9 +53,9 @@ export function jsonFields(line: string, { names, lists, made }: JsonFields): st
 }
 
 /**
- * The value of a key; or, where it has dots, of a member of the objects within, as tables name the
- * members of structs: `user.id`. A key that has the dots itself comes first. Undefined: there is
- * none.
+ * The value of a key. A name with dots also refers to members of nested objects, as for structs of
+ * columnar files: `user.id`. A key that contains the dots itself takes precedence. Undefined if
+ * there is none.
  */
 export function memberAt(object: Record<string, unknown>, name: string): unknown {
   if (Object.hasOwn(object, name)) return object[name];
@@ -69,8 +72,8 @@ export function memberAt(object: Record<string, unknown>, name: string): unknown
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * The JSON object of a line, as `parseExactly` reads it; an object within it may be a map.
- * Undefined if the line is no JSON object, repeats a name, or is not UTF-8.
+ * Parses the JSON object of a line with `parseExactly`; nested objects may be maps. Undefined if
+ * the line is no JSON object, repeats a name, or is not UTF-8.
  */
 export function objectIn(line: string): Record<string, unknown> | undefined {
   try {
@@ -84,8 +87,8 @@ export function objectIn(line: string): Record<string, unknown> | undefined {
 }
 
 /**
- * The object of a line with members more, one for each name; a line that is no object stays as it
- * is. A value that is undefined becomes null.
+ * Adds members to the JSON object of a line, one for each name. `values` are JSON texts; an empty
+ * or missing value becomes null. A line that is no object stays unchanged.
  */
 export function withMembers(
   line: string,
@@ -111,14 +114,17 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The field of one value; undefined: the value is none. */
+/** The field of a single value; undefined for any other value. */
 function textOf(value: unknown): string | undefined {
   if (value === null) return "";
   if (typeof value === "string") return bytesOf(value);
   return typeof value === "object" || value === undefined ? undefined : String(value);
 }
 
-/** The field of a list: its ids, a weight behind each; undefined: the value is no such list. */
+/**
+ * The field of a list: its ids, each with its weight if the list is weighted; undefined if the
+ * value is no such list.
+ */
 function listOf(value: unknown, list: "plain" | "weighted" | undefined): string | undefined {
   if (value === null) return "";
   if (list === "plain") {
@@ -159,12 +165,12 @@ function wanted(name: string, list: "plain" | "weighted" | undefined): string {
   return `expected \`${name}\` to be an object of weights by id, or a list of pairs`;
 }
 
-/** Some value as a message shows it, one character for each byte. */
+/** Formats any value for a message, one character per byte. */
 function textOfAny(value: unknown): string {
   return bytesOf(shownJson(value).slice(0, 100));
 }
 
-/** Text as its UTF-8 bytes, one character each. */
+/** The UTF-8 bytes of a text, one character per byte. */
 function bytesOf(text: string): string {
   return /[^\0-\x7f]/.test(text) ? Buffer.from(text, "utf8").toString("latin1") : text;
 }

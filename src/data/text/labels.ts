@@ -1,26 +1,26 @@
-// Reads the label of a line: a function of its text alone, and of the option `positive`.
+// Parses the label of a line. The result depends only on its text and on the option `positive`.
 //
 //   without `positive`   1: any decimal equal to 1, and `true` in any case
 //                        0: any decimal equal to 0 or -1, and `false` in any case
 //   with `positive`      1: one of its texts, or a decimal equal to one of its numbers
-//                        0: any other text, but not what stands for a missing value
+//                        0: any other text, except one that stands for a missing value
 //
-//   of numbers           any finite decimal, rounded to float32
+//   numeric label        any finite decimal, rounded to float32
 //
-// Any other text, and none, is a bad line; what stands for a missing value is not where the job
-// says what becomes of it.
+// Any other text, or none, makes the line bad, except a missing value for which the job defines a
+// rule.
 
 import type { MissingLabel } from "../column-options.ts";
 import { exactOf } from "../columnar/exact-values.ts";
 import { type Fault, show } from "./faults.ts";
 
-/** Reads a label: its number, or its fault. Each character is one byte. */
+/** Parses a label to its number or its fault. The text has one byte per character. */
 export type LabelReader = (text: string) => number | Fault;
 
-/** What a job may name as positive. */
+/** The label or labels that a job names as positive. */
 export type PositiveLabels = string | number | boolean | readonly (string | number | boolean)[];
 
-/** The reader of labels under the option `positive`. */
+/** Creates the reader of class labels under the option `positive`. */
 export function labelReader(positive: PositiveLabels | undefined): LabelReader {
   if (positive === undefined) return usualLabel;
   const named = typeof positive === "object" ? positive : [positive];
@@ -33,14 +33,14 @@ export function labelReader(positive: PositiveLabels | undefined): LabelReader {
     if (texts.has(trimmed)) return 1;
     if (missing.has(trimmed.toLowerCase()))
       return { kind: "the label is missing", got: show(text) };
-    // Fewer characters are exact as a number.
+    // Shorter texts are exact as float64.
     if (trimmed.length >= 16) return exact.has(exactKey(trimmed) ?? "") ? 1 : 0;
     const value = numberIn(trimmed);
     return value !== undefined && numbers.has(value) ? 1 : 0;
   };
 }
 
-/** What files write for a missing value, in small letters. */
+/** Texts that stand for a missing value, in lower case. */
 const missing = new Set(["", "na", "n/a", "nan", "null", "none", "\\n", "?"]);
 
 function usualLabel(text: string): 0 | 1 | Fault {
@@ -64,7 +64,7 @@ function usualLabel(text: string): 0 | 1 | Fault {
   }
 }
 
-/** The reader of the label `name`, which is a number. */
+/** Creates the reader of the numeric label `name`. */
 export function numberReader(name: string): LabelReader {
   return (text) => {
     const value = Math.fround(numberIn(text.trim()) ?? Number.NaN);
@@ -74,8 +74,8 @@ export function numberReader(name: string): LabelReader {
 }
 
 /**
- * A reader of the label `name`, one of several, of which a missing value becomes `whenMissing`:
- * NaN of a masked one; undefined: a fault that names the option.
+ * Creates a reader of the label `name` that handles missing values: `mask` gives NaN, `negative` 0,
+ * and undefined a fault that names the option.
  */
 export function gapReader(
   read: LabelReader,
@@ -93,7 +93,7 @@ export function gapReader(
   };
 }
 
-/** All digits of a decimal, the same for each text of one number. */
+/** A canonical key of a decimal: equal for all texts of the same number. */
 function exactKey(text: string): string | undefined {
   const exact = numberIn(text) === undefined ? undefined : exactOf(text);
   return exact && `${exact.digits}e-${exact.scale}`;

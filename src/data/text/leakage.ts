@@ -1,26 +1,30 @@
-// Finds features that predict a label of two classes on all lines of the data: most often such a
-// feature was made from the label, and is not known when the model has to predict. Finds columns
-// without a value in any line, too. One pass, bounded memory, a function of the lines in order.
+// Detects label leakage: features that predict a binary label on all lines of the data. Mostly such
+// a feature was derived from the label, and is unknown when the model has to predict. Also detects
+// columns without a value in any line. It takes one pass and bounded memory, and is a function of
+// the lines in order.
 //
-//   dense feature        all values of one class lie below all values of the other
-//   categorical feature  every bag comes with one class only, and bags of both classes were seen
+//   dense feature        all values of one class are below all values of the other
+//   categorical feature  every bag occurs with one class only, and bags of both classes were seen
 //                        again many times
-//   both                 missing in every line of one class, and there in every line of the other
+//   both                 missing in every line of one class, present in every line of the other
 //
-// Most features are out within the first hundred lines, and cost nothing from then on.
+// Most features are ruled out within the first hundred lines, and cost nothing from then on.
 
 import type { DataWarning } from "../cache/cache-format.ts";
 import type { FieldColumns } from "../columnar/named-columns.ts";
 import { mix32 } from "../murmur-hash.ts";
 import type { Sample } from "../sample.ts";
 
-/** Fewest lines of each class, and fewest repeated bags of each, before a feature is named. */
+/**
+ * Least number of lines of each class, and of repeated bags of each class, for a feature to be
+ * reported.
+ */
 export const evidenceMin = 30;
-/** Distinct bags that are remembered, of one feature and of all; later ones are not looked at. */
+/** Most distinct bags that are tracked, per feature and in total; later bags are ignored. */
 export const bagsMax = 16_384;
 export const allBagsMax = 1_048_576;
 
-/** Watches the good lines of the data. */
+/** Observes the good lines of the data. */
 export class LeakageWatch {
   readonly #columns: FieldColumns;
   readonly #lines: [number, number] = [0, 0];
@@ -36,12 +40,12 @@ export class LeakageWatch {
     });
   }
 
-  /** Whether nothing is to be said of any feature, whatever comes. */
+  /** Whether all features are ruled out, so that further lines need not be added. */
   get isOver(): boolean {
     return this.#dense.length === 0 && this.#bags.length === 0;
   }
 
-  /** Takes the next good line. */
+  /** Adds the next good line. */
   add(sample: Sample): void {
     const label = sample.label === 1 ? 1 : 0;
     this.#lines[label]++;
@@ -66,7 +70,7 @@ export class LeakageWatch {
     if (isOut) this.#bags = this.#bags.filter(({ isOpen }) => isOpen);
   }
 
-  /** One sentence for each feature that predicts the label of every line, or has no value. */
+  /** A warning for each feature that predicts the label of every line, or has no value. */
   warnings(): DataWarning[] {
     const hasEvidence = Math.min(...this.#lines) >= evidenceMin;
     const warningOf = (watched: DenseRange | BagClasses, name: string, option: string) => {
@@ -86,7 +90,7 @@ export class LeakageWatch {
   }
 }
 
-/** The warning of a column that predicts the label. */
+/** The warning about a column that predicts the label. */
 export function leaks(name: string, separation: string, option: string): DataWarning {
   const message =
     `The column \`${name}\` predicts the label of every line: ${separation}; if it was made from ` +
@@ -94,13 +98,13 @@ export function leaks(name: string, separation: string, option: string): DataWar
   return { code: "FEATURE_PREDICTS_LABEL", message };
 }
 
-/** The warning of a column without a value. */
+/** The warning about a column without values. */
 export function noValue(name: string): DataWarning {
   const message = `The column \`${name}\` has no value in any good line: the model learns nothing of it`;
   return { code: "COLUMN_EMPTY", message };
 }
 
-/** A hash of the bag of `length` ids that begins at id `first`. */
+/** A hash of the bag of `length` ids from id `first` on. */
 export function bagKeyOf({ ids, highs }: Sample, first: number, length: number): number {
   let key = length;
   for (let i = first; i < first + length; i++) {
@@ -109,7 +113,7 @@ export function bagKeyOf({ ids, highs }: Sample, first: number, length: number):
   return key;
 }
 
-/** Lines with a value of a feature and without one, by class. */
+/** Counts the lines with and without a value of a feature, by class. */
 class Presence {
   readonly #present: [number, number] = [0, 0];
   readonly #absent: [number, number] = [0, 0];
@@ -124,7 +128,7 @@ class Presence {
     return this.#present[0] + this.#present[1] === 0;
   }
 
-  /** Whether being there may tell the class of every line. */
+  /** Whether presence of the value may still determine the class of every line. */
   isTelling(): boolean {
     const [absent, present] = [this.#absent, this.#present];
     return (absent[0] === 0 && present[1] === 0) || (absent[1] === 0 && present[0] === 0);
@@ -138,7 +142,10 @@ class Presence {
   }
 }
 
-/** The values of a dense feature, by class. A missing value that awaits the mean is NaN. */
+/**
+ * The ranges of a dense feature's values, by class. A missing value that is filled with the mean
+ * later is NaN.
+ */
 class DenseRange {
   readonly at: number;
   readonly presence = new Presence();
@@ -151,7 +158,7 @@ class DenseRange {
     this.at = at;
   }
 
-  /** Returns whether anything may still be said of the feature. */
+  /** Adds a line. Returns whether the feature is not ruled out yet. */
   add({ dense, missing }: Sample, label: 0 | 1): boolean {
     const value = dense[this.at] ?? 0;
     if (value < this.#min[label]) this.#min[label] = value;
@@ -173,15 +180,15 @@ class DenseRange {
   }
 }
 
-/** The bags of a categorical feature, each with its class. */
+/** The bags of a categorical feature, and the class of each. */
 class BagClasses {
   readonly feature: number;
   readonly presence = new Presence();
-  /** Whether row 0 is the row of a missing value. */
+  /** Whether table row 0 stands for a missing value. */
   readonly #hasOwnRow: boolean;
   readonly #bagsMax: number;
   readonly #classes = new Map<number, 0 | 1>();
-  /** Lines of each class whose bag was seen before. */
+  /** Number of lines of each class whose bag was seen before. */
   readonly #repeats: [number, number] = [0, 0];
   #isPure = true;
   isOpen = true;
@@ -192,7 +199,7 @@ class BagClasses {
     this.#bagsMax = bagsMax;
   }
 
-  /** Takes the bag that begins at id `first`. Returns whether anything may still be said of it. */
+  /** Adds the bag from id `first` on. Returns whether the feature is not ruled out yet. */
   add(sample: Sample, first: number, label: 0 | 1): boolean {
     const length = sample.lengths[this.feature] ?? 0;
     const isAbsent = length === 0 || (this.#hasOwnRow && length === 1 && sample.ids[first] === 0);

@@ -1,16 +1,17 @@
-// Decodes a line of text into a sample, or returns the reason why it cannot.
+// Decodes a line of text into a sample, or returns the line's fault. These are the reference rules
+// of all text decoders.
 //
 //   label          labels.ts
 //   weight         a number of at least 0
 //   group          any text: targets.ts
 //   integer x      log(1 + max(x, 0)); empty: 0
-//   decimal x      x, or log(1 + max(x, 0)) where the options say so; empty: as `missing` says
+//   decimal x      x, or log(1 + max(x, 0)) with the option `log`; empty: by `missing`
 //   hashed text    row 1 + MurmurHash3(bytes, seed = the table's index) mod (rows - 1)
 //   integer id     x - offset: a row, or an id beyond the rows for the table's policy
-//   64-bit id      x - offset, signed, exactly
-//   several ids    each by the rules above, empty parts left out
-//   id and weight  the id by the rules above, then, behind the last separator, a finite number
-//   no id          as `missing` says: row 0, an empty bag, or a bad line
+//   64-bit id      x - offset, signed, exact
+//   several ids    each by the rules above; empty parts are left out
+//   id and weight  the id by the rules above; after the last separator, a finite number
+//   no id          by `missing`: row 0, an empty bag, or a bad line
 //
 // docs/data.md has these rules for users.
 
@@ -25,8 +26,8 @@ import { jsonFields } from "./json-lines.ts";
 import type { KeyCollector } from "./split-keys.ts";
 
 /**
- * Fills `sample` from a line with one byte per character, and reads its key if `keys` are wanted.
- * Returns the line's fault, if it has one.
+ * Fills `sample` from a line with one byte per character, and reads its split key if `keys` is
+ * given. Returns the line's fault, if any.
  */
 export function decodeLine(
   sample: Sample,
@@ -38,7 +39,10 @@ export function decodeLine(
   return Array.isArray(fields) ? decodeFields(sample, fields, columns, keys) : fields;
 }
 
-/** As `decodeLine`, of a line that is cut into its fields. `made`: what transforms make of it. */
+/**
+ * As `decodeLine`, for a line that is already split into fields. `made`: features that transforms
+ * make.
+ */
 export function decodeFields(
   sample: Sample,
   fields: readonly string[],
@@ -53,7 +57,7 @@ export function decodeFields(
 
 /** The features of one row that transforms make (made-features.ts). */
 export interface MadeRow {
-  /** Why transforms have no value of it; undefined: they have. */
+  /** The reason why the transforms failed on the row, if they did. */
   fault(): Fault | undefined;
   /** As `decodeDense`. */
   dense(sample: Sample, column: DenseField): Fault | undefined;
@@ -61,7 +65,10 @@ export interface MadeRow {
   bag(sample: Sample, feature: number, column: CategoricalField): Fault | undefined;
 }
 
-/** Fills what `sample` has beside its features, and reads its key. Returns their fault, if any. */
+/**
+ * Fills the targets of `sample` (label, weight, group), and reads its key. Returns their fault, if
+ * any.
+ */
 export function decodeTargets(
   sample: Sample,
   fields: readonly string[],
@@ -92,7 +99,7 @@ export function decodeTargets(
   return undefined;
 }
 
-/** The fields of a line, as many as there are columns; or the line's fault. */
+/** Splits a line into its fields; returns the line's fault if their number is wrong. */
 export function fieldsOf(line: string, columns: Columns): string[] | Fault {
   if (columns.json !== undefined) return jsonFields(line, columns.json);
   const fields = splitLine(line, columns.delimiter, columns.hasQuotes);
@@ -103,7 +110,7 @@ export function fieldsOf(line: string, columns: Columns): string[] | Fault {
 }
 
 /**
- * Fills the features of `sample` from the fields of a line, and from what transforms make of it.
+ * Fills the features of `sample` from the fields of a line and the features that transforms make.
  * Returns the line's fault, if any.
  */
 export function decodeFeatures(
@@ -133,8 +140,8 @@ export function decodeFeatures(
 }
 
 /**
- * The fields of one line, or the line's fault. Every record is one line: a quoted field that
- * continues on the next line counts as unclosed.
+ * Splits one line into fields, or returns the line's fault. Every record is one line: a quoted
+ * field that continues on the next line counts as unclosed.
  */
 export function splitLine(line: string, delimiter: string, hasQuotes: boolean): string[] | string {
   if (!hasQuotes || !line.includes('"')) return line.split(delimiter);
@@ -146,17 +153,17 @@ export function splitLine(line: string, delimiter: string, hasQuotes: boolean): 
   }
 }
 
-/** An integer, also as programs write it whose columns are decimals: `957.0`. */
+/** An integer, also in the form of programs that store integers as decimals: `957.0`. */
 const integer = /^[+-]?\d{1,15}(\.0*)?$/;
 /**
- * Up to 20 digits: one more than 64-bit numbers need, so that a larger number gets a message about
- * the range.
+ * An integer of up to 20 digits: one more than 64-bit numbers need, so that a larger number gets a
+ * message about the range.
  */
 const wideInteger = /^[+-]?\d{1,20}(\.0*)?$/;
 
 /**
- * Sets the dense feature of a field. A missing value that awaits the mean is NaN. Returns the
- * field's fault, if it has one. Each character is one byte.
+ * Sets a dense feature from the text of its field, one byte per character. A missing value that is
+ * filled with the mean later is NaN. Returns the field's fault, if any.
  */
 export function decodeDense(sample: Sample, text: string, column: DenseField): Fault | undefined {
   let value: number | undefined;
@@ -168,7 +175,10 @@ export function decodeDense(sample: Sample, text: string, column: DenseField): F
   return setDense(sample, value, column);
 }
 
-/** Sets a dense feature to the number of its field; undefined: the field has none. */
+/**
+ * Sets a dense feature to the number of its field; undefined if it is missing. Returns its fault,
+ * if any.
+ */
 export function setDense(
   sample: Sample,
   value: number | undefined,
@@ -188,17 +198,17 @@ function noNumber(text: string, { name, isInteger }: DenseField): Fault {
   return { kind, got: show(text), ...(isInteger ? {} : { advice }) };
 }
 
-/** What JavaScript takes for a number and nobody writes as one: `0x1A`, `0b11`, `0o17`. */
+/** Numbers in other bases, which `Number` accepts but data do not use: `0x1A`, `0b11`, `0o17`. */
 const otherBase = /^\s*0[box]/i;
 
-/** The decimal number in a text; undefined for other text, or where it is no finite float32. */
+/** The decimal number of a text; undefined for other text, or if it is not finite in float32. */
 export function decimal(text: string): number | undefined {
   const value = Number(text);
   const isHeld = Number.isFinite(Math.fround(value)) && text.trim() !== "";
   return isHeld && !otherBase.test(text) ? value : undefined;
 }
 
-/** Appends the ids of a field to a feature's bag. Returns the field's fault, if it has one. */
+/** Appends the ids of a field to a feature's bag. Returns the field's fault, if any. */
 export function decodeBag(
   sample: Sample,
   feature: number,
@@ -217,7 +227,10 @@ export function decodeBag(
   return sample.lengths[feature] === 0 ? decodeMissing(sample, feature, column) : undefined;
 }
 
-/** Fills the bag of a feature that has no id. Returns the fault of that, if it is one. */
+/**
+ * Fills the bag of a feature without an id, by its rule `missing`. Returns the fault, if the rule
+ * is `reject`.
+ */
 export function decodeMissing(
   sample: Sample,
   feature: number,
@@ -228,7 +241,7 @@ export function decodeMissing(
   return undefined;
 }
 
-/** Appends one id, with its weight if it has one. Returns its fault, if it has one. */
+/** Appends one id, with its weight if the column has weights. Returns its fault, if any. */
 export function decodeEntry(
   sample: Sample,
   feature: number,
@@ -244,7 +257,7 @@ export function decodeEntry(
   return { kind: `expected \`${name}\` to be ${form}`, got: show(text) };
 }
 
-/** Appends an id of a text, with its weight. Returns its fault, if it has one. */
+/** Appends the id of a text, with its weight. Returns its fault, if any. */
 export function decodeId(
   sample: Sample,
   feature: number,
@@ -269,7 +282,9 @@ export function decodeId(
   return pushId(sample, feature, id, weight, 0, column);
 }
 
-/** Appends an id to a bag; `id` and `high` as `Sample.push` has them. */
+/**
+ * Appends an id to a bag; `id` and `high` as for `Sample.push`. Returns a fault if the bag is full.
+ */
 export function pushId(
   sample: Sample,
   feature: number,
@@ -282,9 +297,9 @@ export function pushId(
 }
 
 /**
- * An id beyond the rows in 32 bits, for the table's policy, which the device carries out and
- * counts. An id of more bits stays beyond the rows: clamped, it has the same nearest row; hashed,
- * its bits are mixed into a negative one.
+ * Reduces an id beyond the table's rows to 32 bits. The device applies the table's policy and
+ * counts such ids. A larger id stays beyond the rows: for `clamp` it keeps the same nearest row;
+ * for `hash` its bits are mixed into a negative id.
  */
 function idBeyond(id: number, policy: "clamp" | "hash"): number {
   if ((id | 0) === id) return id;
@@ -293,7 +308,7 @@ function idBeyond(id: number, policy: "clamp" | "hash"): number {
   return mix64Low((id - high * 0x1_0000_0000) | 0, high) | 0x8000_0000;
 }
 
-/** Appends an id of 64 bits. Whether the table has a row for the id is for its policy to decide. */
+/** Appends a 64-bit id. The table's policy maps it to a row later. */
 function decodeWideId(
   sample: Sample,
   feature: number,

@@ -1,5 +1,5 @@
-// Features of rows from the columns that transforms made: what a field with the same value as text
-// would become (columnar/row-encoder.ts).
+// Features of rows from the outputs of transforms, by the rules for a text field with the same
+// value (columnar/row-encoder.ts).
 
 import { type BagReader, bagReader } from "../columnar/bag-reader.ts";
 import type { CategoricalField, DenseField } from "../columnar/named-columns.ts";
@@ -10,15 +10,15 @@ import type { MadeColumns } from "../transforms/compile.ts";
 import type { Fault } from "./faults.ts";
 import type { MadeRow } from "./line-decoder.ts";
 
-/** What bags of ids are read with: it remembers hashes, from batch to batch. */
+/** Readers of bags, by feature. They cache hashes across batches. */
 export type BagReaders = Map<number, BagReader>;
 
-/** The features of row after row of one run of the transforms. Set `row`. */
+/** The features of the rows of one transform run. Set `row` before reading. */
 export class MadeFeatures implements MadeRow {
-  /** The row that is read. */
+  /** Index of the current row. */
   row = 0;
   readonly #made: MadeColumns;
-  /** Why a row's own values cannot be read, by row. */
+  /** Faults of rows whose input values could not be read, by row. */
   readonly #faults: ReadonlyMap<number, Fault>;
   readonly #readers: BagReaders;
   readonly #dense = new Map<number, Fill>();

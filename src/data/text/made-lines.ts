@@ -1,5 +1,5 @@
-// Lines of text with transforms: a chunk of lines becomes columns, transforms make columns of them,
-// and line after line takes its features from both.
+// Decodes lines of text with transforms: a chunk of lines becomes columns, transforms compute
+// further columns, and each line takes its features from both.
 
 import assert from "node:assert/strict";
 import { transformsOf } from "../data-kinds.ts";
@@ -18,32 +18,35 @@ import { type BagReaders, MadeFeatures } from "./made-features.ts";
 import { SourceColumns } from "./source-columns.ts";
 import type { KeyCollector } from "./split-keys.ts";
 
-/** The transforms of data; undefined: there are none. @throws InputUnusableError */
+/** The compiled transforms of the data, if any. @throws InputUnusableError */
 export function lineTransforms(options: ResolvedDataOptions): CompiledTransforms | undefined {
   const transforms = transformsOf(options);
   return transforms && compileTransforms(transforms);
 }
 
-/** Where lines stand: what decides which of them sampling keeps. */
+/** Position of lines in the data, which determines which of them sampling keeps. */
 export interface LinePlace {
-  /** Place of the file among the files of the data. */
+  /** Index of the file among the files of the data. */
   readonly place: number;
   /** Number of the first line in its file. */
   readonly firstLine: number;
-  /** Lines up to the header's, and with it: they are no rows. @default 0 */
+  /** Number of leading lines up to and including the header, which are not rows. @default 0 */
   readonly header?: number | undefined;
 }
 
-/** Some lines, with what transforms make of them. */
+/** A chunk of lines, and the outputs of transforms for them. */
 export class MadeLines {
   readonly #columns: Columns;
-  /** The fields of each line, or why it has none; undefined: it is empty, or too long. */
+  /**
+   * The fields or the fault of each line; undefined for a line that is empty or too long, or
+   * belongs to the header.
+   */
   readonly #fields: readonly (readonly string[] | Fault | undefined)[];
   readonly #features: MadeFeatures;
-  /** What transforms made, for those who show it. */
+  /** Outputs of the transforms, for display. */
   readonly made: MadeColumns;
 
-  /** `lines`: undefined where a line is too long. */
+  /** `lines`: undefined for a line that is too long. */
   constructor(
     transforms: CompiledTransforms,
     columns: Columns,
@@ -64,7 +67,8 @@ export class MadeLines {
       const fault = sources.add(isWhole(fields) ? (i) => fields[places[i] ?? -1] ?? "" : undefined);
       if (fault !== undefined) faults.set(row, fault);
     }
-    // The first row is that of a table: the line below the header, or the first of JSON.
+    // Row numbers match those of a columnar file: row 0 is the line below the header, or the first
+    // line of JSON.
     const rows = { rows: lines.length, place, firstRow: firstLine - (isJson ? 1 : 2) };
     this.made = transforms.run(sources.columns(), rows);
     this.#features = new MadeFeatures(this.made, faults, readers);
@@ -75,14 +79,14 @@ export class MadeLines {
     return this.made.kept === undefined || this.made.kept[index] === 1;
   }
 
-  /** As `decodeLine`, of the line with this index, which is not empty. */
+  /** As `decodeLine`, for the line with this index, which must not be empty. */
   decode(sample: Sample, index: number, keys?: Pick<KeyCollector, "read">): Fault | undefined {
     const fields = this.#fieldsOf(index);
     if (!isWhole(fields)) return fields;
     return decodeFields(sample, fields, this.#columns, keys, this.#features);
   }
 
-  /** As `decodeFeatures`, of the line with this index, which is not empty. */
+  /** As `decodeFeatures`, for the line with this index, which must not be empty. */
   decodeFeatures(sample: Sample, index: number): Fault | undefined {
     const fields = this.#fieldsOf(index);
     if (!isWhole(fields)) return fields;

@@ -1,6 +1,6 @@
-// Which column of the data feeds which categorical feature of the model. Without named features, a
-// feature is a table, and its column is the one with the table's name, or the one that names the
-// table. With named features, each names its column.
+// Matches columns of the data with categorical features of the model. Without named features, each
+// table is a feature, fed by the column that has the table's name or names the table in its
+// options. With named features, each feature names its column.
 
 import { InvalidOptionError } from "../../errors/errors.ts";
 import { expected } from "../../ports/check-options.ts";
@@ -9,7 +9,7 @@ import { namesColumns, transformsOf } from "../data-kinds.ts";
 import type { ResolvedColumnOptions, ResolvedDataOptions, TableShape } from "../options.ts";
 import { planOf } from "../transforms/plan.ts";
 
-/** How a job names a column of ids, in any kind of data. */
+/** Options of a column of ids, common to every kind of data. */
 export interface CategoricalColumn {
   readonly column: string;
   readonly table: string;
@@ -21,14 +21,14 @@ export interface CategoricalColumn {
   readonly missing?: "own" | "empty" | "reject" | undefined;
 }
 
-/** The columns of ids that a job names, in their order. */
+/** The columns of ids that a job names, in order. */
 export function categoricalOf(
   data: Pick<ResolvedColumnOptions, "categorical">,
 ): readonly CategoricalColumn[] {
   return data.categorical;
 }
 
-/** For each feature, whether its ids come with weights. */
+/** For each feature, whether its ids have weights. */
 export function weightedOf(
   data: ResolvedDataOptions,
   tables: readonly Pick<TableShape, "name" | "column">[],
@@ -45,7 +45,10 @@ export function weightedOf(
   );
 }
 
-/** Throws where further data of a job, named by `option`, have weights for other tables. */
+/**
+ * Checks that further data of a job, in the section `option`, have weights for the same tables as
+ * the training data.
+ */
 export function checkWeights(
   data: ResolvedDataOptions,
   option: string,
@@ -117,7 +120,10 @@ export function matchTables(
   return matched;
 }
 
-/** The columns by the tables that they feed. @throws InvalidOptionError where two feed one */
+/**
+ * Indices of the columns by the table that each feeds. @throws InvalidOptionError if two columns
+ * feed the same table
+ */
 function columnsByTable(columns: readonly CategoricalColumn[]): Map<string, number> {
   const byTable = new Map<string, number>();
   columns.forEach(({ column, table }, index) => {
@@ -132,7 +138,7 @@ function columnsByTable(columns: readonly CategoricalColumn[]): Map<string, numb
   return byTable;
 }
 
-/** The columns by name, where features say what each feeds. @throws InvalidOptionError */
+/** Indices of the columns by name, for named features. @throws InvalidOptionError */
 function columnsByName(columns: readonly CategoricalColumn[]): Map<string, number> {
   const byName = new Map<string, number>();
   columns.forEach(({ column, table }, index) => {

@@ -1,24 +1,26 @@
-// Finds features that predict a label that is a number on all lines of the data, as leakage.ts
-// does for classes: most often such a feature was made from the label. One pass, bounded memory, a
-// function of the lines in order.
+// Detects leakage of a numeric label: features that predict it on all lines of the data, as
+// leakage.ts does for classes. Mostly such a feature was derived from the label. It takes one pass
+// and bounded memory, and is a function of the lines in order.
 //
-//   dense feature        the label is a straight line of its values: squared correlation 1
-//   categorical feature  every bag comes with one label only, and many bags were seen again
+//   dense feature        the label is a linear function of its values: squared correlation 1
+//   categorical feature  every bag occurs with one label only, and many bags were seen again
 
 import type { DataWarning } from "../cache/cache-format.ts";
 import type { FieldColumns } from "../columnar/named-columns.ts";
 import type { Sample } from "../sample.ts";
 import { allBagsMax, bagKeyOf, bagsMax, evidenceMin, leaks, noValue } from "./leakage.ts";
 
-/** Fewest lines with a value, and fewest repeated bags: those of both classes. */
+/** Least number of lines with a value, and of repeated bags: as for both classes in leakage.ts. */
 const linesMin = 2 * evidenceMin;
-/** Of a straight line, 1 less the squared correlation is at most this: values are rounded. */
+/**
+ * Largest 1 - r^2 (r: correlation) that counts as a linear function, because values are rounded.
+ */
 const unexplainedMax = 1e-9;
-/** A feature with more left unexplained is out, as is found out every so many lines. */
+/** A feature with a larger 1 - r^2 is ruled out; this is checked every `lookEvery` lines. */
 const outAbove = 1e-6;
 const lookEvery = 64;
 
-/** Watches the good lines of data whose first label is a number. */
+/** Observes the good lines of data whose first label is numeric. */
 export class NumberLeakageWatch {
   readonly #columns: FieldColumns;
   readonly #dense: readonly StraightLine[];
@@ -33,13 +35,13 @@ export class NumberLeakageWatch {
     });
   }
 
-  /** Whether nothing is to be said of any feature, whatever comes. */
+  /** Whether all features are ruled out, so that further lines need not be added. */
   get isOver(): boolean {
     const isClosed = ({ isOpen }: StraightLine | BagLabels) => !isOpen;
     return this.#dense.every(isClosed) && this.#bags.every(isClosed);
   }
 
-  /** Takes the next good line. */
+  /** Adds the next good line. */
   add(sample: Sample): void {
     for (const [i, line] of this.#dense.entries()) {
       if (line.isOpen) line.add(sample, this.#columns.dense[i]?.at ?? 0);
@@ -51,7 +53,7 @@ export class NumberLeakageWatch {
     }
   }
 
-  /** One sentence for each feature that predicts the label of every line, or has no value. */
+  /** A warning for each feature that predicts the label of every line, or has no value. */
   warnings(): DataWarning[] {
     const { dense, categorical } = this.#columns;
     const of = (watched: StraightLine | BagLabels | undefined, name: string, option: string) => {
@@ -80,7 +82,7 @@ class StraightLine {
     return this.#lines > 0;
   }
 
-  /** Welford's sums of squares, which lose nothing to large means. */
+  /** Adds a line, by Welford's update, which stays accurate for large means. */
   add({ dense, missing, label }: Sample, at: number): void {
     if (missing[at] === 1) return;
     this.#lines++;
@@ -94,7 +96,7 @@ class StraightLine {
     if (this.#lines % lookEvery === 0) this.isOpen = !(this.#unexplained() > outAbove);
   }
 
-  /** 1 less the squared correlation; NaN where value or label never changed. */
+  /** 1 minus the squared correlation; NaN if value or label never changed. */
   #unexplained(): number {
     return 1 - this.#both ** 2 / (this.#values * this.#labels);
   }
@@ -105,9 +107,9 @@ class StraightLine {
   }
 }
 
-/** The bags of a categorical feature, each with its label. */
+/** The bags of a categorical feature, and the label of each. */
 class BagLabels {
-  /** Whether row 0 is the row of a missing value. */
+  /** Whether table row 0 stands for a missing value. */
   readonly #hasOwnRow: boolean;
   readonly #bagsMax: number;
   readonly #labels = new Map<number, number>();
@@ -126,7 +128,7 @@ class BagLabels {
     return this.#isPure || !this.hasValue;
   }
 
-  /** Takes the bag that begins at id `first`. */
+  /** Adds the bag from id `first` on. */
   add(sample: Sample, feature: number, first: number): void {
     const length = sample.lengths[feature] ?? 0;
     const isAbsent = length === 0 || (this.#hasOwnRow && length === 1 && sample.ids[first] === 0);

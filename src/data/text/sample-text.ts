@@ -1,5 +1,5 @@
-// A look at a job's data before anything is made of it: which files cannot be read, which columns
-// they lack, and what the first lines come to. Everything that is wrong is found in one go.
+// Previews a job's data before it is used: unreadable files, missing columns, and the samples of
+// the first lines. All problems are found in one go.
 
 import { InputUnusableError, InvalidOptionError } from "../../errors/errors.ts";
 import type { CacheMeta } from "../cache/cache-format.ts";
@@ -17,32 +17,32 @@ import { KeyCollector } from "./split-keys.ts";
 import { TextFacts } from "./text-facts.ts";
 import { textLines, tooLongReason } from "./text-fields.ts";
 
-/** What a look at text finds. */
+/** The result of a preview. */
 export interface TextLook {
   readonly files: number;
-  /** Bytes of the files that can be read. */
+  /** Total size of the readable files, in bytes. */
   readonly bytes: number;
-  /** A sentence for each file that cannot be used, and for each column that one lacks. */
+  /** A sentence for each unusable file, and for each column that a file lacks. */
   readonly problems: readonly string[];
-  /** Of the lines that were looked at. */
+  /** Number of good lines among the previewed lines. */
   readonly samples: number;
   readonly labels: LabelLook;
   readonly rejected: Pick<CacheMeta["quarantine"], "count" | "reasons">;
-  /** Of columns whose values may share rows, and what else these lines show. */
+  /** Value counts of columns whose values may share rows, in the previewed lines. */
   readonly values: CacheMeta["values"];
   readonly warnings: CacheMeta["warnings"];
 }
 
-/** The labels of the lines that were looked at. */
+/** Statistics of the labels of the previewed lines. */
 export class LabelLook {
-  /** Those with label 1, where the first label is of two classes. */
+  /** Lines whose first label is 1, if it is a class. */
   positives = 0;
   /** Least and greatest value of the first label. */
   readonly range: [number, number] = [Infinity, -Infinity];
-  /** Those that have each label. */
+  /** Number of lines that have each label. */
   readonly labelled: number[] = [];
 
-  /** Takes the labels of the next good line; one that is missing is NaN. */
+  /** Adds the labels of the next good line; a missing label is NaN. */
   add({ labels, label }: Pick<Sample, "labels" | "label">): void {
     for (const [i, one] of labels.entries()) {
       this.labelled[i] = (this.labelled[i] ?? 0) + (Number.isNaN(one) ? 0 : 1);
@@ -54,10 +54,10 @@ export class LabelLook {
   }
 }
 
-/** Lines looked at in every file, however many files there are. */
+/** Least number of lines previewed per file, however many files there are. */
 const linesMin = 100;
 
-/** Looks at the first lines of all files, about `linesMax` in all. */
+/** Previews the first lines of all files, about `linesMax` in total. */
 export async function lookAtText(
   options: ResolvedTextOptions,
   tables: readonly TableShape[],
@@ -115,7 +115,7 @@ export async function lookAtText(
   return { files: options.paths.length, ...found };
 }
 
-/** What an error says of a file, by sentences. @throws what is no fault of the file */
+/** The messages of an error about a file. @throws the error itself, if the file is not at fault */
 export function problemsOf(error: unknown, path: string): string[] {
   if (error instanceof InvalidOptionError) return error.problems.map(({ message }) => message);
   if (error instanceof InputUnusableError) return [error.message];

@@ -1,9 +1,9 @@
-// The columns of a file that transforms read, collected from text row after row.
+// Builds the input columns of transforms from text, row by row.
 //
 //   numbers   the field as a number; empty: missing
 //   lists     the parts between separators, each a number
-//   ids       the parts, each an integer of 64 bits, with a weight behind it where that is said
-//   texts     the parts as they are, one byte per character
+//   ids       the parts, each a 64-bit integer, followed by a weight if the input has weights
+//   texts     the parts unchanged, one byte per character
 //
 // Empty parts are left out, as in a bag.
 
@@ -12,14 +12,14 @@ import { IdBuilder, type TransformColumn } from "../transforms/values.ts";
 import { type Fault, show } from "./faults.ts";
 import { decimal } from "./line-decoder.ts";
 
-/** Collects the rows of one column. */
+/** Builds one column, row by row. */
 interface SourceBuilder {
-  /** Adds a row of these parts; undefined: a row without a value. Returns its fault, if any. */
+  /** Adds a row of these parts; undefined adds a row without a value. Returns its fault, if any. */
   add(parts: readonly string[] | undefined): Fault | undefined;
   column(): TransformColumn;
 }
 
-/** Collects rows of all columns that transforms read. */
+/** Builds all input columns of transforms, row by row. */
 export class SourceColumns {
   readonly #sources: readonly Source[];
   readonly #builders: readonly SourceBuilder[];
@@ -30,8 +30,8 @@ export class SourceColumns {
   }
 
   /**
-   * Adds a row. `fieldOf` has the field of each source, or a list of its parts; a row of undefined
-   * has no values. Returns the first fault; what is at fault is missing from its column.
+   * Adds a row. `fieldOf` returns the field of a source, or a list of its parts; left undefined,
+   * the row has no values. Returns the first fault; faulty values are missing from their columns.
    */
   add(fieldOf: ((source: number) => string | readonly string[]) | undefined): Fault | undefined {
     let first: Fault | undefined;
@@ -46,7 +46,7 @@ export class SourceColumns {
     return first;
   }
 
-  /** One column for each source, in their order. */
+  /** The columns, in the order of the sources. */
   columns(): TransformColumn[] {
     return this.#builders.map((builder) => builder.column());
   }
@@ -108,7 +108,7 @@ function listsOf(source: Source, rows: number): SourceBuilder {
   };
 }
 
-/** Up to 15 digits are exact as a number; more are read as a bigint. */
+/** Integers of up to 15 digits are exact as numbers; longer ones are parsed as bigint. */
 const plainInteger = /^[+-]?\d{1,15}(\.0*)?$/;
 const wideInteger = /^([+-]?\d{1,20})(\.0*)?$/;
 
@@ -144,7 +144,7 @@ function idsOf(source: Source, rows: number): SourceBuilder {
   };
 }
 
-/** A part without the weight behind its last separator, and the weight. */
+/** Splits an entry at its last separator into the id or text, and the weight. */
 function cut(entry: string, separator: string): [string, number | undefined] {
   const at = entry.lastIndexOf(separator);
   return [entry.slice(0, Math.max(at, 0)), at > 0 ? decimal(entry.slice(at + 1)) : undefined];

@@ -1,11 +1,11 @@
-// The key of a line, by which lines are split into parts: the number that a column's field is, its
-// point in time, or its hash.
+// Parses and collects split keys: the number, point in time or hash of a column's value, by which
+// lines are split into training, validation and test.
 
 import { murmurHash3 } from "../murmur-hash.ts";
 import { type KeyColumn, type KeyForm, type SplitKeys, sliceTextsMax } from "../split-keys.ts";
 import { type Fault, show } from "./faults.ts";
 
-/** A number or a date, and which of the two it is. */
+/** A number, or a date in milliseconds since 1970. */
 export interface Moment {
   readonly form: "number" | "date";
   readonly value: number;
@@ -16,8 +16,8 @@ const isoDate =
   /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(\.\d{1,9})?)?(?:(Z)|([+-])(\d\d):?(\d\d))?)?$/;
 
 /**
- * A number, or an ISO date; one without a zone is UTC, wherever it is read. Undefined: neither, or
- * no day of the calendar.
+ * Parses a number or an ISO date. A date without a zone is UTC, on every host. Undefined for other
+ * text, and for a day that does not exist.
  */
 export function momentOf(text: string): Moment | undefined {
   const trimmed = text.trim();
@@ -31,12 +31,15 @@ export function momentOf(text: string): Moment | undefined {
   return { form: "date", value: dayMs + 1000 * (seconds + Number(`0.${fraction}`)) };
 }
 
-/** Whether a text is a number in decimals. */
+/** Whether a text is a decimal number. */
 export function isNumber(text: string): boolean {
   return decimal.test(text);
 }
 
-/** An ISO date as seconds since 1970, and the digits behind them; undefined: it is none. */
+/**
+ * Parses an ISO date as whole seconds since 1970, and the digits of the fraction; undefined for
+ * other text.
+ */
 export function dateIn(
   text: string,
 ): { readonly seconds: number; readonly fraction: string } | undefined {
@@ -45,7 +48,7 @@ export function dateIn(
 }
 
 interface DateParts {
-  /** When its day begins, in UTC. */
+  /** Start of its day, in UTC milliseconds since 1970. */
   readonly dayMs: number;
   readonly seconds: number;
   /** Up to nine digits. */
@@ -69,21 +72,24 @@ function partsOf(text: string): DateParts | undefined {
   return { dayMs: date.getTime(), seconds, fraction: parts[7]?.slice(1) ?? "" };
 }
 
-/** A date as people write it. */
+/** Formats a date as ISO text. */
 export function dateOf(value: number): string {
   return new Date(value).toISOString();
 }
 
-/** Collects the keys of lines. All dates of a column, or none: two scales have no common order. */
+/**
+ * Collects the keys of lines. A column must hold only numbers or only dates, because the two have
+ * no common order.
+ */
 export class KeyCollector {
   readonly #key: KeyColumn;
   #form: KeyForm | undefined;
   #values = new Float64Array(1024);
   #count = 0;
   #next = 0;
-  /** The texts of slices, and the place of each. */
+  /** The texts of slices, and the index of each. */
   readonly #texts = new Map<string, number>();
-  /** Tells which lines the split of the data keeps. */
+  /** Determines which lines the split of the data accepts. */
   readonly #keptBy: KeyCollector | undefined;
 
   constructor(key: KeyColumn) {
@@ -91,7 +97,7 @@ export class KeyCollector {
     if (key.kind === "slice" && key.keptBy) this.#keptBy = new KeyCollector(key.keptBy);
   }
 
-  /** Reads the field of a line, one byte per character. Returns its fault, if it has one. */
+  /** Reads the key of a line from its field, one byte per character. Returns its fault, if any. */
   read(text: string): Fault | undefined {
     const { kind, column } = this.#key;
     if (kind === "slice") return this.#takeSlice(text, this.#keptBy?.read(text));
@@ -107,7 +113,7 @@ export class KeyCollector {
     return { kind: `${what} a number or an ISO date`, got: show(text) };
   }
 
-  /** Takes a point in time, which a message shows as `text`. Returns its fault, if it has one. */
+  /** Takes a parsed key, which messages show as `text`. Returns its fault, if any. */
   take(moment: Moment, text: string): Fault | undefined {
     const { kind, column } = this.#key;
     if (kind === "slice") return this.#takeSlice(text, this.#keptBy?.take(moment, text));
@@ -120,19 +126,19 @@ export class KeyCollector {
     return undefined;
   }
 
-  /** Any text is a slice. `fault`: what the split of the data finds in it. */
+  /** Takes a slice; any text is valid. `fault`: the fault of the line's split key. */
   #takeSlice(text: string, fault: Fault | undefined): undefined {
     this.#form = "text";
     if (this.#keptBy !== undefined) this.#next = fault === undefined ? 1 : 0;
     else {
-      const own = text.trim() === "" ? "" : text; // Blanks are a missing value, as nothing is.
+      const own = text.trim() === "" ? "" : text; // Blank text is a missing value.
       const known = this.#texts.get(own) ?? Math.min(this.#texts.size, sliceTextsMax);
       if (known === this.#texts.size && known < sliceTextsMax) this.#texts.set(own, known);
       this.#next = known;
     }
   }
 
-  /** Keeps the key that was read last: its line is a good one. */
+  /** Keeps the last key that was read, because its line is good. */
   keep(): void {
     if (this.#count === this.#values.length) {
       const larger = new Float64Array(2 * this.#count);

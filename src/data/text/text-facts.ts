@@ -1,5 +1,5 @@
-// What is found out about the good lines of all files of text while they are read: the means of
-// their columns, and what a person should look at.
+// Collects facts about the good lines of all files while they are read: means of dense columns,
+// value counts, and warnings.
 
 import type { CacheMeta, DataWarning } from "../cache/cache-format.ts";
 import type { FieldColumns } from "../columnar/named-columns.ts";
@@ -16,17 +16,20 @@ export class TextFacts {
   #values: ValueWatch | undefined;
   #denseAt = 0;
   #meanFeatures: readonly number[] = [];
-  /** Sums and counts of the values of each of these features. */
+  /** Sum and count of the values of each of `#meanFeatures`. */
   #sums: number[] = [];
   #counts: number[] = [];
   readonly #emptyFiles: DataWarning[] = [];
 
-  /** Takes the columns of the next file, and returns them. Names and features are those of all. */
+  /**
+   * Starts the next file. Returns its columns, with value watches attached. All files have the same
+   * names and features.
+   */
   of<Columns extends FieldColumns>(columns: Columns): Columns {
     if (this.#leakage !== undefined) return this.#values?.attachedTo(columns) ?? columns;
     const isNumber = columns.numeric?.[0] === true;
     this.#leakage = isNumber ? new NumberLeakageWatch(columns) : new LeakageWatch(columns);
-    this.#denseAt = placesOf(columns)?.denseAt ?? 0; // Without places there are no records.
+    this.#denseAt = placesOf(columns)?.denseAt ?? 0; // Unused without a record layout.
     this.#meanFeatures = meanFeatures(columns);
     this.#sums = this.#meanFeatures.map(() => 0);
     this.#counts = this.#meanFeatures.map(() => 0);
@@ -34,17 +37,17 @@ export class TextFacts {
     return this.#values.attachedTo(columns);
   }
 
-  /** Whether lines go the way of text, which counts their values. */
+  /** Whether values are being counted, so that lines must take the text path. */
   get countsValues(): boolean {
     return this.#values?.isOpen === true;
   }
 
-  /** Whether no more is to be found than `addRecords` takes. */
+  /** Whether only the facts that `addRecords` collects are still open. */
   get needsRecordsAlone(): boolean {
     return this.#leakage?.isOver === true && !this.countsValues;
   }
 
-  /** Takes the next good line. */
+  /** Adds the next good line. */
   add(sample: Sample): void {
     if (Number.isNaN(sample.label))
       this.#values?.drop(); // The label is missing.
@@ -62,7 +65,7 @@ export class TextFacts {
     this.#values?.drop();
   }
 
-  /** Takes the next good lines: `count` records from record `first` on. */
+  /** Adds the next good lines: `count` records from record `first` on. */
   addRecords({ words, starts }: PlainRecords, first: number, count: number): void {
     if (this.#meanFeatures.length === 0) return;
     const floats = new Float32Array(words.buffer, words.byteOffset, words.length);
@@ -79,7 +82,10 @@ export class TextFacts {
     this.#counts[i] = (this.#counts[i] ?? 0) + 1;
   }
 
-  /** Takes a file without a good line. Among many files its bad ones may be a small share. */
+  /**
+   * Adds a warning about a file without a good line: among many files, its bad lines may be too few
+   * to reach `rejectedMax`.
+   */
   addEmptyFile(path: string, bad: number, word: "line" | "row" = "line"): void {
     if (this.#emptyFiles.length === emptyFilesMax) return;
     const none = word === "row" ? "it has none" : "it has no line but the header";
@@ -103,5 +109,5 @@ export class TextFacts {
   }
 }
 
-/** Files without a good line that are named. */
+/** Most files without a good line that are reported. */
 const emptyFilesMax = 10;

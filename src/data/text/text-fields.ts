@@ -1,5 +1,5 @@
-// The fields of every line of a text file, with the columns that the job's options give them: for
-// commands that look at a job's data without making a cache of it.
+// Reads the lines of a text file together with the columns of the job's options, for commands that
+// inspect a job's data without building a cache.
 
 import { InputUnusableError, InvalidOptionError } from "../../errors/errors.ts";
 import { missing } from "../columnar/named-columns.ts";
@@ -11,30 +11,30 @@ import { headerNames } from "./header.ts";
 import { jsonColumns } from "./json-columns.ts";
 import { lineBytesMax, readLines } from "./text-lines.ts";
 
-/** One line of a text file, the header of a CSV file aside. */
+/** One line of a text file, other than a CSV header. */
 export interface TextLine {
-  /** Where it begins in the file, as an editor counts, from 1. */
+  /** Line number in an editor at which it begins, from 1. */
   readonly line: number;
-  /** Its number among the records of the file, from 1: less, behind a line break in quotes. */
+  /** Number of the record in the file, from 1; smaller than `line` after a line break in quotes. */
   readonly record: number;
   /** One byte per character. */
   readonly text: string;
 }
 
-/** Some lines of a text file. */
+/** A chunk of lines of a text file. */
 export interface TextLines {
   readonly columns: Columns;
   readonly lines: readonly TextLine[];
-  /** Lines that are too long to be read. */
+  /** Numbers of the lines that are too long to be read. */
   readonly tooLong: readonly number[];
   /** Bytes of the file read so far. */
   readonly bytesRead: number;
 }
 
 /**
- * The lines of a file, chunk after chunk; empty lines are left out.
- * @throws InvalidOptionError where the file lacks a column
- * @throws InputUnusableError where it cannot be read, or is empty
+ * Yields the lines of a file in chunks, without empty lines.
+ * @throws InvalidOptionError if the file lacks a column
+ * @throws InputUnusableError if it cannot be read, or is empty
  */
 export async function* textLines(
   address: string,
@@ -61,7 +61,10 @@ export async function* textLines(
   if (columns === undefined) throw new InputUnusableError(path, `The data file ${path} is empty`);
 }
 
-/** The columns of a file whose first line is data; undefined: it has a header, to be read first. */
+/**
+ * The columns of a file without a header; undefined if the format has a header, which must be read
+ * first.
+ */
 export function columnsAtOnce(
   options: ResolvedTextOptions,
   tables: readonly TableShape[],
@@ -80,7 +83,10 @@ export function columnsAtOnce(
   }
 }
 
-/** The place of a column in Criteo's lines, which have no header: their document names it. */
+/**
+ * Field index of a column of Criteo lines, which have no header; the names are those of the data
+ * set's documentation.
+ */
 function criteoField(key: KeyColumn, path: string): number {
   const dense = Array.from({ length: criteoDense }, (_, i) => `I${i + 1}`);
   const ids = Array.from({ length: criteoFeatures }, (_, i) => `C${i + 1}`);
@@ -91,5 +97,5 @@ function criteoField(key: KeyColumn, path: string): number {
   throw new InvalidOptionError(option, missing(option, key.column, path, names, []));
 }
 
-/** What is wrong with a line that is too long. */
+/** The fault of a line that is too long. */
 export const tooLongReason = `longer than ${lineBytesMax} bytes`;

@@ -1,7 +1,7 @@
-// The lines of a text file as a stream: the file is never whole in memory. A line is bytes, or a
-// text in which each byte is one character (latin1), so that later hashes are over the file's own
-// bytes, in any encoding; UTF-16 is read as UTF-8. In CSV a line is a record: a quoted field may
-// hold line breaks (RFC 4180).
+// Streams the lines of a text file, so that the file is never in memory as a whole. A line is
+// bytes, or a text with one character per byte (latin1), so that hashes are over the file's own
+// bytes in any encoding; UTF-16 is converted to UTF-8. In CSV a line is a record: a quoted field
+// may contain line breaks (RFC 4180).
 
 import type { Hash } from "node:crypto";
 import { closeSync, createReadStream, openSync, readSync } from "node:fs";
@@ -28,14 +28,14 @@ export interface LineChunk {
   readonly lines: readonly (string | undefined)[];
   /** Bytes of the file read so far. */
   readonly bytesRead: number;
-  /** Where a line of the chunk begins in the file, as an editor counts, from 1. */
+  /** Line number in an editor at which a line of the chunk begins, from 1. */
   lineOf(index: number): number;
 }
 
 /**
- * The lines of a file on a disk or a server, plain or packed with gzip or zstd, from the first on.
- * `delimiter`: as `readByteLines`. @throws InputUnusableError, too where the file is packed
- * otherwise or is no text of bytes; StoreFailedError as `openWebFile`
+ * Streams the lines of a local or remote file, plain or compressed with gzip or zstd. `delimiter`:
+ * as for `readByteLines`. @throws InputUnusableError, also if the file is compressed otherwise or
+ * has an unsupported encoding; StoreFailedError as `openWebFile`
  */
 export async function* readLines(path: string, delimiter?: string): AsyncGenerator<LineChunk> {
   for await (const chunk of readByteLines(path, { delimiter })) {
@@ -44,7 +44,7 @@ export async function* readLines(path: string, delimiter?: string): AsyncGenerat
   }
 }
 
-/** A run of consecutive lines in one piece of memory. The break behind a line belongs to none. */
+/** Consecutive lines in one buffer. Line breaks belong to no line. */
 export class ByteLines {
   /** Number of the first line among those of the file, from 1. */
   readonly firstLine: number;
@@ -52,13 +52,13 @@ export class ByteLines {
   readonly view: DataView;
   /** First byte of each line. */
   readonly begins: number[] = [];
-  /** Byte behind each line; -1: it is longer than `lineBytesMax`. */
+  /** End of each line; -1 if it is longer than `lineBytesMax`. */
   readonly ends: number[] = [];
   /** Bytes of the file read so far. */
   readonly bytesRead: number;
-  /** Line breaks in quotes, before the first line. */
+  /** Number of line breaks in quotes before the first line. */
   readonly #breaksBefore: number;
-  /** The line of each line break in quotes. */
+  /** Index of the line of each line break in quotes. */
   readonly #broken: number[] = [];
 
   constructor(firstLine: number, bytes: Buffer, bytesRead: number, breaksBefore = 0) {
@@ -73,12 +73,12 @@ export class ByteLines {
     return this.ends.length;
   }
 
-  /** Line breaks in quotes, until behind the last line. */
+  /** Number of line breaks in quotes up to the end of the last line. */
   get breaks(): number {
     return this.#breaksBefore + this.#broken.length;
   }
 
-  /** Where a line begins in the file, as an editor counts, from 1. */
+  /** Line number in an editor at which a line begins, from 1. */
   lineOf(index: number): number {
     const breaks = this.#broken.filter((line) => line < index).length;
     return this.firstLine + index + this.#breaksBefore + breaks;
@@ -92,12 +92,12 @@ export class ByteLines {
     return this.ends[index] === -1;
   }
 
-  /** A line that is not too long, one character for each byte. */
+  /** A line that is not too long, one character per byte. */
   text(index: number): string {
     return this.bytes.toString("latin1", this.begins[index], this.ends[index]);
   }
 
-  /** All lines, one character for each byte; `undefined` for a line that is too long. */
+  /** All lines, one character per byte; `undefined` for a line that is too long. */
   texts(): (string | undefined)[] {
     const all = this.bytes.toString("latin1");
     return this.ends.map((end, i) => (end < 0 ? undefined : all.slice(this.begins[i], end)));
@@ -117,22 +117,22 @@ export class ByteLines {
   }
 }
 
-/** What a server said of a file when it was asked first. */
+/** Size and version that a remote file must have. */
 export interface KnownText {
   readonly bytes: number;
   readonly version: number | string;
 }
 
 export interface ReadLinesOptions {
-  /** Takes the text of the file, unpacked. */
+  /** Receives the decompressed text of the file. */
   readonly hash?: Hash;
-  /** A file on a server that is another one by now is refused. */
+  /** Expected facts of a remote file; a changed file is refused. */
   readonly known?: KnownText | undefined;
-  /** That of CSV, one character of ASCII. A field in quotes may then hold line breaks. */
+  /** Delimiter of a CSV file, one ASCII character. Quoted fields may then contain line breaks. */
   readonly delimiter?: string | undefined;
 }
 
-/** As `readLines`, of lines as bytes, which are valid until the next chunk. */
+/** As `readLines`, but with lines as bytes, which are valid until the next chunk. */
 export async function* readByteLines(
   path: string,
   { hash, known, delimiter }: ReadLinesOptions = {},
@@ -179,21 +179,24 @@ export async function* readByteLines(
 }
 
 /**
- * The line break that ends the line from `start`; -1: it ends behind these bytes, or with the file
- * (`isEnd`).
+ * Offset of the line break that ends the line from `start` on; -1 if the line ends beyond these
+ * bytes, or with the file (`isEnd`).
  */
 type EndOf = (bytes: Buffer, start: number, isEnd: boolean) => number;
 
 const endOfLine: EndOf = (bytes, start) => bytes.indexOf(10, start);
 
 /**
- * `EndOf` for CSV. A quote at the beginning of a field opens it, and the next one that is not
- * doubled closes it, before a delimiter or a line break; line breaks between them belong to the
- * field. A field that is not closed so within `lineBytesMax` ends with its line: one bad line, not
- * many.
+ * Creates the `EndOf` of CSV. A quote at the start of a field opens it, and the next quote that is
+ * not doubled closes it, before a delimiter or a line break; line breaks between them belong to the
+ * field. A field that is not closed within `lineBytesMax` ends with its line, so that it makes one
+ * bad line, not many.
  */
 function endOfRecord(delimiter: number): EndOf {
-  /** The first quote of what is left of a chunk, whose lines are asked for in order; -1: none. */
+  /**
+   * Offset of the first quote in the rest of the chunk, whose lines are requested in order; -1 if
+   * there is none.
+   */
   let quote = -1;
   return (bytes, start, isEnd) => {
     const lineEnd = bytes.indexOf(10, start);
@@ -222,25 +225,31 @@ function endOfRecord(delimiter: number): EndOf {
   };
 }
 
-/** Whether the quotes from `first` until `end` are odd in number: one may be open there. */
+/**
+ * Whether the number of quotes from `first` until `end` is odd, so that a quoted field may be open
+ * at `end`.
+ */
 function hasOddQuotes(bytes: Buffer, first: number, end: number): boolean {
   let isOdd = false;
   for (let at = first; at >= 0 && at < end; at = bytes.indexOf(34, at + 1)) isOdd = !isOdd;
   return isOdd;
 }
 
-/** The quote that closes a field whose text begins at `from`; -1: none does in these bytes. */
+/**
+ * Offset of the quote that closes a field whose text begins at `from`; -1 if it is not in these
+ * bytes.
+ */
 function closingQuote(bytes: Buffer, from: number): number {
   let at = bytes.indexOf(34, from);
   while (at >= 0 && bytes[at + 1] === 34) at = bytes.indexOf(34, at + 2);
   return at;
 }
 
-/** Puts the beginning of a line before the chunk with its rest, in memory that is used again. */
+/** Prepends the start of a line to the chunk with its rest, in reused memory. */
 class Joiner {
   #memory: Buffer = Buffer.alloc(0);
 
-  /** `tail` may lie in what was joined last. */
+  /** `tail` may be a part of the last result. */
   join(tail: Buffer, chunk: Buffer): Buffer {
     if (tail.length === 0) return chunk;
     const length = tail.length + chunk.length;
@@ -252,7 +261,7 @@ class Joiner {
   }
 }
 
-/** A text file that is open: how far it is read, and its bytes, unpacked. */
+/** An open text file: its read position, and its decompressed bytes. */
 interface OpenText {
   readonly file: { readonly bytesRead: number };
   readonly content: AsyncIterable<Uint8Array>;
@@ -270,7 +279,7 @@ async function openText(path: string, known?: KnownText): Promise<OpenText> {
   const content = fileChunks(path, (bytes) => {
     file.bytesRead += bytes;
   });
-  // Nothing is left to close: the file is closed where its chunks end or reading stops.
+  // `close` does nothing: `fileChunks` closes the file when it ends or is abandoned.
   return { file, content: packing === "zstd" ? unpackedZstd(content) : content, close() {} };
 }
 
@@ -306,7 +315,7 @@ function firstBytes(path: string): Uint8Array {
   return magic;
 }
 
-/** The error for a file that cannot be read. */
+/** The error of a file that cannot be read. */
 export function unreadable(path: string, cause: unknown): TrainingError {
   if (cause instanceof TrainingError) return cause; // It names the file already.
   const reason = cause instanceof Error ? cause.message : String(cause);

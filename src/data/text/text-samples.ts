@@ -25,15 +25,15 @@ import { TextFacts } from "./text-facts.ts";
 import { columnsAtOnce } from "./text-fields.ts";
 import { lineBytesMax, readByteLines } from "./text-lines.ts";
 
-/** The description of text in a cache, beside that of its samples. */
+/** The part of a cache's description that is derived from the lines of text. */
 export type TextMeta = Pick<CacheMeta, "quarantine" | "means" | "warnings" | "values">;
 
 /**
- * Appends every good line of the files, in order, to the cache. `facts`: what the files were when
- * the cache got its name. Returns what else is to be known, and the SHA-256 of each file's text,
- * hex.
- * @throws InvalidOptionError where columns and tables do not match
- * @throws InputUnusableError where a file cannot be read, or there is no good line
+ * Appends every good line of the files, in order, to the cache. `facts`: facts of the files from
+ * which the cache's name was derived. Returns the rest of the cache's description, and the SHA-256
+ * of each file's text, hex.
+ * @throws InvalidOptionError if columns and tables do not match
+ * @throws InputUnusableError if a file cannot be read, or there is no good line
  */
 export async function writeText(
   writer: CacheWriter,
@@ -126,7 +126,7 @@ export async function writeText(
 
 interface LineReader {
   readonly decode: DecodeBytes;
-  /** Undefined: no line is plain. */
+  /** Undefined if the fast path does not support the columns. */
   readonly records: LineRecords | undefined;
 }
 
@@ -137,7 +137,7 @@ function readerOf(columns: Columns, keys: KeyCollector | undefined): LineReader 
 
 const tooLong: Fault = { kind: `longer than ${lineBytesMax} bytes` };
 
-/** What is said of files in which nothing is. */
+/** Message parts for files without any row or line. */
 const emptyWords = {
   arrow: "has no row, or none that `where` wants",
   "criteo-tsv": "is empty",

@@ -1,4 +1,4 @@
-// Transforms that make ids, or unit vectors, of numbers.
+// Transforms from numbers to ids or one-hot vectors.
 
 import type { Op } from "./op.ts";
 import {
@@ -11,7 +11,7 @@ import {
 } from "./values.ts";
 import { wholeColumns } from "./whole-columns.ts";
 
-/** The bucket of each number among `borders`, as an id; a list of numbers has a list of ids. */
+/** The bucket of each number among `borders`, as an id; a list of numbers becomes a list of ids. */
 export const bucketize: Op<"bucketize"> = {
   takes: [["numbers", "lists"]],
   makes: (): ColumnType => idsType,
@@ -33,8 +33,8 @@ function numbersOf(column: TransformColumn | undefined): { readonly values: Floa
 }
 
 /**
- * A unit vector, a column an element: which of `buckets` equal parts of [low, high) the number is
- * in. One outside, or missing, is in the first.
+ * A one-hot vector with one column per element: it marks which of `buckets` equal parts of [low,
+ * high) contains the number. Numbers outside and missing numbers are in the first part.
  */
 export const onehot: Op<"onehot"> = {
   takes: [["numbers"]],
@@ -55,7 +55,7 @@ export const onehot: Op<"onehot"> = {
   },
 };
 
-/** The hour, 0..23, of seconds since 1970 at a place; a missing time has none. */
+/** The local hour, 0..23, of seconds since 1970; an empty list for a missing time. */
 export const getLocalHour: Op<"getLocalHour"> = {
   takes: [["numbers"]],
   makes: (): ColumnType => idsType,

@@ -1,7 +1,7 @@
-// The transforms of a job as a list of calls over columns. Compiled once, run on batch after batch.
-// Row r of every output is a function of row r of the file alone, so that batches may be cut
-// anywhere, in training and at prediction; and a run of rows that are equal in all that a transform
-// reads is computed once (sessions/repeated-rows.ts).
+// Compiles the transforms of a job to a list of calls over columns, which run on every batch. Row r
+// of every output is a function of row r of the file alone, so that batches may be cut anywhere, in
+// training and prediction. A run of rows that are equal in all inputs of a transform is computed
+// once (sessions/repeated-rows.ts).
 
 import { type Heads, headsOf, RepeatedColumn, type RowRuns } from "../sessions/repeated-rows.ts";
 import type { OpName, Rows, Run } from "./op.ts";
@@ -14,42 +14,50 @@ import type { TransformColumn } from "./values.ts";
 import { readVocabulary } from "./vocabulary.ts";
 import { referenceColumns, wholeColumns } from "./whole-columns.ts";
 
-/** What the transforms make of some rows. */
+/** The outputs of the transforms for some rows. */
 export interface MadeColumns {
-  /** By name of the output. Valid until the next run. */
+  /** Columns by the name of the output, valid until the next run. */
   readonly columns: Pick<ReadonlyMap<string, TransformColumn>, "get"> & {
-    /** One that was computed for the first row of each run of equal rows; undefined: for all. */
+    /**
+     * A column that was computed for the first row of each run of equal rows; undefined if it was
+     * computed for all rows.
+     */
     runsOf(name: string): RowRuns | undefined;
   };
-  /** Why a row is bad, by row; a row that is not there is good. */
+  /** Reasons of bad rows, by row. */
   readonly faults: ReadonlyMap<number, string>;
-  /** (rows): 0 for rows that sampling drops; undefined: it drops none. */
+  /** (rows): 0 for rows that sampling drops; undefined if it drops none. */
   readonly kept: Uint8Array | undefined;
 }
 
 /** The compiled transforms of a job. */
 export interface CompiledTransforms extends TransformPlan {
-  /** Computes every output. `sources`: the columns of the file, in the order of `sources`. */
+  /**
+   * Computes every output. `sources`: columns of the file, in the order of the plan's `sources`.
+   */
   run(sources: readonly TransformColumn[], rows: Omit<Rows, "refuse">): MadeColumns;
 }
 
-/** Ops that the addon runs over numbers in less time than it takes to compare two of them. */
+/**
+ * Ops that the addon computes faster than it compares rows, so that looking for equal rows does not
+ * pay.
+ */
 const quick: ReadonlySet<OpName> = new Set(["bucketize"]);
 
 interface Call {
   readonly run: Run;
-  /** Whether to look for rows that repeat. */
+  /** Whether looking for repeated rows pays. */
   readonly isSlow: boolean;
   readonly reads: readonly string[];
   readonly outputs: readonly string[];
-  /** What a bad row of it is told as. */
+  /** Name of the transform in the reason of a bad row. */
   readonly title: string;
 }
 
 /**
- * Compiles transforms that have no problems, in the order of their schema. `sharesRows`: whether
- * rows that repeat share what is computed, for measurements.
- * @throws InputUnusableError where a vocabulary cannot be read, or is not that of the job
+ * Compiles transforms that are free of problems, in the order of their schema. `sharesRows`:
+ * whether repeated rows share results; false is for measurements.
+ * @throws InputUnusableError if a vocabulary cannot be read, or differs from the job's
  */
 export function compileTransforms(
   transforms: readonly Transform[],
@@ -98,7 +106,7 @@ export function compileTransforms(
 
 function compiled(transform: Exclude<Transform, { op: "sampling" }>): Run {
   const vocabulary = transform.op === "mapId" ? readVocabulary(transform) : undefined;
-  // The op and its options have one name, which the compiler does not follow through the table.
+  // The op matches its options by name, which TypeScript does not infer through the table.
   const { compile } = ops[transform.op] as {
     compile(options: Extract<Transform, { op: OpName }>, vocabulary: unknown): Run;
   };
@@ -106,7 +114,8 @@ function compiled(transform: Exclude<Transform, { op: "sampling" }>): Run {
 }
 
 /**
- * `runs`: the runs of equal rows, by the columns that were compared; undefined: rows share nothing.
+ * Runs one call. `runs`: cached runs of equal rows, by the compared columns; undefined if rows do
+ * not share results.
  */
 function runCall(
   { run, isSlow, reads, outputs, title }: Call,
@@ -140,13 +149,13 @@ function runCall(
   }
 }
 
-/** The runs of which all inputs have the first rows alone; undefined: there are none. */
+/** The runs by which all inputs were computed; undefined if they differ. */
 function sharedHeads(inputs: readonly RepeatedColumn[]): Heads | undefined {
   const [first] = inputs;
   return inputs.every(({ heads }) => heads === first?.heads) ? first?.heads : undefined;
 }
 
-/** The runs of rows that are equal in all inputs; undefined: too few repeat. */
+/** The runs of rows that are equal in all inputs; undefined if too few rows repeat. */
 function headsFor(
   reads: readonly string[],
   inputs: readonly RepeatedColumn[],

@@ -1,5 +1,5 @@
-// Transforms that make ids of several ids: neighbours in a list, and pairs of two lists. What comes
-// of them is hashed into 0 .. max - 1, as the ids of sigridHash are.
+// Transforms that combine several ids into one: n-grams of a list, and pairs of two lists. The
+// results are hashed into 0 .. max - 1, like the ids of sigridHash.
 
 import { hashCombine, upperHalf } from "./hash64.ts";
 import { IdTable } from "./id-table.ts";
@@ -9,7 +9,7 @@ import { hashArguments, mixedHalves, setId, sigridHashOf, wholeColumns } from ".
 
 /**
  * Each window of n consecutive ids as one id: combine(... combine(mix(a), mix(b)) ..., mix(z)),
- * then SigridHash of that. A list of fewer than n ids has none.
+ * then SigridHash of the result. A list of fewer than n ids has no windows.
  */
 export const nGram: Op<"nGram"> = {
   takes: [["ids"]],
@@ -34,7 +34,8 @@ export const nGram: Op<"nGram"> = {
 
 /**
  * Each pair of an id of the first list and an id of the second as one id: combine(mix(a), mix(b)),
- * then SigridHash of that. The second list runs faster; at most `pairsMax`, the first ones.
+ * then SigridHash of the result. The second list varies fastest; only the first `pairsMax` pairs
+ * are made.
  */
 export const cartesian: Op<"cartesian"> = {
   takes: [["ids"], ["ids"]],
@@ -78,8 +79,8 @@ export const cartesian: Op<"cartesian"> = {
 };
 
 /**
- * The ids of the first list that are in the second, in the order of the first, each as often as it
- * is in both. Weights are those of the first list.
+ * The multiset intersection of two lists, in the order of the first list: an id occurs as often as
+ * it is in both. Weights are those of the first list.
  */
 export const idListTransform: Op<"idListTransform"> = {
   takes: [["ids"], ["ids"]],

@@ -1,11 +1,11 @@
-// Whether features fit to the transforms that make them: numbers for dense ones, ids or texts for
-// categorical ones; and no transform reads the label, unless the job says that it is meant.
+// Checks features against the transforms that make them: dense features need numbers, categorical
+// features ids or texts; and no transform may read the label, unless the job sets `labelAsFeature`.
 
 import { expanded, inputsOf } from "./order.ts";
 import { planOf, type TransformProblem } from "./plan.ts";
 import type { Transform } from "./transform-options.ts";
 
-/** What of a data section is looked at. */
+/** The parts of a data section that are checked. */
 export interface FeatureSection {
   readonly transforms?: readonly Transform[] | undefined;
   readonly dense: readonly { readonly column: string }[];
@@ -20,7 +20,7 @@ export interface FeatureSection {
   readonly labelAsFeature: boolean;
 }
 
-/** Everything that does not fit; empty: all does. Paths are those of the section. */
+/** All problems of the section's features. Paths are relative to the section. */
 export function featureProblems(section: FeatureSection): TransformProblem[] {
   const { transforms, dense, categorical } = section;
   if (transforms === undefined) return [];
@@ -51,7 +51,7 @@ export function featureProblems(section: FeatureSection): TransformProblem[] {
   return [...problems, ...listProblems(section), ...labelProblems(section, outputs)];
 }
 
-/** CSV has no lists but those that are split. */
+/** CSV has no lists other than text split by `separator`. */
 function listProblems({ kind, transforms = [] }: FeatureSection): TransformProblem[] {
   if (kind !== "csv") return [];
   const inputs = transforms.flatMap(inputsOf).map(({ input }) => input);

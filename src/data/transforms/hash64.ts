@@ -1,13 +1,13 @@
-// Arithmetic on 64-bit integers as pairs of 32-bit halves: a bigint for every id would be far
-// slower. Every function is exact.
+// Exact arithmetic on 64-bit integers as pairs of 32-bit halves, because a bigint for every id
+// would be far slower.
 
 import { multiplyHigh } from "../murmur-hash.ts";
 
-// A function returns the lower half of its result, and leaves the upper half here: a pair on the
-// heap for every id would take longer than the hash.
+// The functions return the lower half of their result, and store the upper half here, because
+// allocating a pair for every id would take longer than the hash.
 let high = 0;
 
-/** The upper half of what the last function of this file returned, as a signed integer. */
+/** The upper half of the last result of `twangMix64` or `hashCombine`, as a signed integer. */
 export function upperHalf(): number {
   return high;
 }
@@ -47,7 +47,7 @@ export function hashCombine(
   lowerHigh: number,
 ): number {
   let low = timesMixLow(lowerLow ^ upperLow, lowerHigh ^ upperHigh);
-  low ^= high >>> 15; // The shift by 47 reaches the lower half alone.
+  low ^= high >>> 15; // The shift by 47 affects only the lower half.
   low = timesMixLow(low ^ upperLow, high ^ upperHigh);
   low ^= high >>> 15;
   return timesMixLow(low, high);
@@ -61,15 +61,15 @@ function timesMixLow(low: number, highIn: number): number {
   return Math.imul(low, mixLow);
 }
 
-/** The largest modulus: a limb of the number beside a remainder then fits into a double. */
+/** The largest modulus for which a remainder and a limb of the number fit into a double. */
 export const modulusMax = 2 ** 48;
 
-/** The positive remainder of signed 64-bit integers by a modulus of 1 to 2^48. */
+/** The non-negative remainder of signed 64-bit integers by a modulus of 1 to 2^48. */
 export class Modulus {
   readonly #modulus: number;
-  /** Whether a limb of 16 bits fits beside a remainder, in 52 bits; else limbs have 4 bits. */
+  /** Whether a remainder and a limb of 16 bits fit into 52 bits; otherwise limbs have 4 bits. */
   readonly #isSmall: boolean;
-  /** 2^64 by the modulus: what a negative number lacks. */
+  /** 2^64 modulo the modulus, which is subtracted for a negative number. */
   readonly #wrap: number;
 
   constructor(modulus: number) {
@@ -78,7 +78,7 @@ export class Modulus {
     this.#wrap = (this.#unsigned(-1, -1) + 1) % modulus;
   }
 
-  /** In 0 .. modulus - 1. */
+  /** The remainder, in 0 .. modulus - 1. */
   of(low: number, highIn: number): number {
     const rest = this.#unsigned(low, highIn);
     if (highIn >= 0) return rest;
@@ -101,8 +101,8 @@ export class Modulus {
 }
 
 /**
- * value % modulus, faster, for a value below 2^52: the quotient then is so far from the next
- * integer that its rounding to 53 bits never reaches it.
+ * value % modulus, faster, for a value below 2^52. A quotient that is no integer is then too far
+ * from the next integer for its rounding to 53 bits to reach it.
  */
 function remainder(value: number, modulus: number): number {
   return value - Math.floor(value / modulus) * modulus;

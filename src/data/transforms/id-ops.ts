@@ -1,4 +1,4 @@
-// Transforms of lists of ids, an id at a time. Weights stay with their ids.
+// Element-wise transforms of lists of ids. Weights stay with their ids.
 
 import { murmurHash3 } from "../murmur-hash.ts";
 import { hashCombine, Modulus, twangMix64, upperHalf } from "./hash64.ts";
@@ -58,7 +58,7 @@ export const firstX: Op<"firstX"> = {
   },
 };
 
-/** The beginning of each list, as long as the new offsets say. */
+/** The prefix of each list whose length the new offsets give. */
 function picked(
   column: Exclude<TransformColumn, { form: "numbers" }>,
   offsets: Int32Array,
@@ -86,7 +86,7 @@ function picked(
   return { form: "ids", ids: BigInt64Array.from(from, (i) => column.ids[i] ?? 0n), ...rest };
 }
 
-/** An id of (position, id): one for each id of a list at each place, from 0 on; never negative. */
+/** Combines each id of a list with its position, from 0 on, into one id; never negative. */
 export const enumerate: Op<"enumerate"> = {
   takes: [["ids"]],
   makes: sameForm,
@@ -109,7 +109,7 @@ export const enumerate: Op<"enumerate"> = {
   },
 };
 
-/** An id of 64 bits of each text: two MurmurHash3 (x86, 32 bits) of its bytes; never negative. */
+/** A 64-bit id of each text: two MurmurHash3 (x86, 32 bits) of its bytes; never negative. */
 export const hashText: Op<"hashText"> = {
   takes: [["texts"]],
   makes: ([first]): ColumnType => ({ form: "ids", isWeighted: first?.isWeighted === true }),

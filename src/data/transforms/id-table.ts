@@ -1,11 +1,11 @@
-// The different ids of a short list, each with a number: 0, 1, 2 ... in the order in which they
-// come. One table serves row after row, and clearing it costs what was in it.
+// Numbers the distinct ids of a short list 0, 1, 2 ... in order of first occurrence. A table is
+// reused for every row; clearing it takes time in proportion to its content.
 
 import { mix32 } from "../murmur-hash.ts";
 
-/** Numbers ids from 0 on. */
+/** A hash table from ids to consecutive numbers. */
 export class IdTable {
-  /** (slots): the number of the id in the slot, and 1; 0: none. */
+  /** (slots): 1 + the number of the slot's id, or 0 for a free slot. */
   #numbers = new Int32Array(64);
   #lows = new Int32Array(64);
   #highs = new Int32Array(64);
@@ -13,7 +13,7 @@ export class IdTable {
   #used = new Int32Array(32);
   #size = 0;
 
-  /** Different ids since the last `clear`. */
+  /** Number of distinct ids since the last `clear`. */
   get size(): number {
     return this.#size;
   }
@@ -23,12 +23,12 @@ export class IdTable {
     this.#size = 0;
   }
 
-  /** The number of an id; -1 for one that is not there. */
+  /** The number of an id; -1 if it is not in the table. */
   find(low: number, high: number): number {
     return (this.#numbers[this.#slotOf(low, high)] as number) - 1;
   }
 
-  /** The number of an id, which is there from now on. */
+  /** The number of an id, which is added if it is not in the table. */
   add(low: number, high: number): number {
     const slot = this.#slotOf(low, high);
     const known = this.#numbers[slot] as number;
@@ -44,7 +44,7 @@ export class IdTable {
     return this.#size - 1;
   }
 
-  /** The slot that an id has, or would have. */
+  /** The slot of an id, or the free slot where it belongs. */
   #slotOf(low: number, high: number): number {
     const mask = this.#numbers.length - 1;
     let slot = mix32(low ^ Math.imul(high, 0x9e37_79b1)) & mask;

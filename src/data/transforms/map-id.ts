@@ -1,4 +1,4 @@
-// mapId: texts, or ids, become the ids that a vocabulary has for them.
+// The op mapId: maps texts or ids to ids by a vocabulary.
 
 import type { IdColumn, TextColumn } from "../columnar/column.ts";
 import { IdTable } from "./id-table.ts";
@@ -14,8 +14,9 @@ import {
 import type { Vocabulary } from "./vocabulary.ts";
 
 /**
- * The place of a text among the lines of the vocabulary, from 0 on; or the value of an id in its
- * pairs. What is not there becomes `unknown`; where the options have none, it is left out.
+ * Maps a text to its line in the vocabulary, from 0 on, or an id to its value in the vocabulary's
+ * pairs. An entry that is not in the vocabulary becomes `unknown`, or is left out without that
+ * option.
  */
 export const mapId: Op<"mapId"> = {
   takes: [["texts", "ids"]],
@@ -27,12 +28,12 @@ export const mapId: Op<"mapId"> = {
   },
 };
 
-/** The entries of a column that are known, for each entry: the upper and the lower half, or -1. */
+/** Looks up the entries of a column in the vocabulary. */
 type Lookup = (column: TransformColumn | undefined) => {
   readonly column: IdColumn | TextColumn;
-  /** (N): the place in `values`; -1: the entry is unknown. */
+  /** (N): index in `values`; -1 for an unknown entry. */
   readonly places: Int32Array;
-  /** Halves, by place. */
+  /** Lower and upper half of each value, by index. */
   readonly values: Int32Array;
 };
 

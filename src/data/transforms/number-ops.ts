@@ -1,8 +1,9 @@
-// Transforms of numbers, one by one, in columns and in lists of numbers. A missing number, NaN,
-// stays missing but under `fill`.
+// Element-wise transforms of numbers, in columns and in lists. A missing number (NaN) stays
+// missing, except with `fill`.
 //
-// Bits do not depend on the machine: Math.log and Math.expm1 of V8 are its own port of fdlibm, not
-// those of the C library, and t^l is expm1 and log, as Math.pow is not promised to be.
+// Results are bitwise the same on every machine: V8's Math.log and Math.expm1 are its own port of
+// fdlibm, not the C library's functions. t^l is computed by expm1 and log, because Math.pow has no
+// such guarantee.
 
 import { type Op, type Run, sameForm } from "./op.ts";
 import { asIds, type ColumnType, halvesOf, type TransformColumn } from "./values.ts";
@@ -35,7 +36,7 @@ function numberOp<Name extends "log" | "boxCox" | "logit" | "scale">(
 /** ln(x + plus). TorchArrow's log has plus 0, DLRM's preprocessing of Criteo 1. */
 export const log = numberOp<"log">(({ plus }) => ofEach((x) => Math.log(x + plus)));
 
-/** t = max(x + lambda2, 1e-6); ln t where lambda1 is 0, else (t^lambda1 - 1) / lambda1. */
+/** With t = max(x + lambda2, 1e-6): ln t if lambda1 is 0, otherwise (t^lambda1 - 1) / lambda1. */
 export const boxCox = numberOp<"boxCox">(({ lambda1, lambda2 }) =>
   ofEach((x) => {
     const logarithm = Math.log(Math.max(x + lambda2, 1e-6));
@@ -51,10 +52,13 @@ export const logit = numberOp<"logit">(({ eps }) =>
   }),
 );
 
-/** (x - minus) / over: with the least value and the range to 0..1, with mean and sd a z-score. */
+/**
+ * (x - minus) / over. With minimum and range it scales to 0..1, with mean and standard deviation it
+ * gives a z-score.
+ */
 export const scale = numberOp<"scale">(({ minus, over }) => ofEach((x) => (x - minus) / over));
 
-/** min(max(x, min), max), of ids too. */
+/** min(max(x, min), max), for numbers and ids. */
 export const clamp: Op<"clamp"> = {
   takes: [["numbers", "lists", "ids"]],
   makes: sameForm,
@@ -96,7 +100,7 @@ function isLess(low: number, high: number, other: Halves): boolean {
   return high < other.high || (high === other.high && low >>> 0 < other.low >>> 0);
 }
 
-/** What is missing becomes `value`: a number, or a list without entries a list of that one. */
+/** Replaces a missing number by `value`, and an empty list of ids by a list of that one id. */
 export const fill: Op<"fill"> = {
   takes: [["numbers", "ids"]],
   makes: ([first]): ColumnType => first ?? { form: "numbers", isWeighted: false },

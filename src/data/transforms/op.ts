@@ -1,4 +1,4 @@
-// What a transform is: the forms that it takes and makes, and a function over whole columns.
+// The interface of an op: the forms that it takes and makes, and a function over whole columns.
 
 import type { Transform } from "./transform-options.ts";
 import type { ColumnType, TransformColumn, TransformForm } from "./values.ts";
@@ -11,31 +11,34 @@ export type TransformOf<Name extends OpName> = Extract<Transform, { readonly op:
 /** The rows of one call. */
 export interface Rows {
   readonly rows: number;
-  /** Place of the file among the files of the data: part of a row's identity. */
+  /** Index of the file among the files of the data; with the row's index it identifies a row. */
   readonly place: number;
-  /** Place of the first row in its file: the other part. */
+  /** Index of the first row in its file. */
   readonly firstRow: number;
-  /** Says that a row has no value, and why: it is a bad row. */
+  /** Marks a row as bad: it has no value, for the reason `why`. */
   refuse(row: number, why: string): void;
 }
 
 /**
- * Makes columns of columns. It owns no input, and its outputs are new memory or, where nothing
- * changes, that of an input. Row r of an output is a function of row r of the inputs.
+ * Computes columns from columns. It must not modify its inputs; outputs are new memory, or an
+ * input's memory where nothing changes. Row r of an output is a function of row r of the inputs.
  */
 export type Run = (inputs: readonly TransformColumn[], rows: Rows) => readonly TransformColumn[];
 
-/** One op. */
+/** An op: its types, and its compiler. */
 export interface Op<Name extends OpName = OpName> {
-  /** The forms that each input may have; a column of the file is read in the first of them. */
+  /**
+   * The forms that each input may have. A column of the file is read in the first of them, unless
+   * its options call for another.
+   */
   readonly takes: readonly (readonly TransformForm[])[];
-  /** The form of its outputs, from those of its inputs. */
+  /** The type of its outputs, from the types of its inputs. */
   makes(inputs: readonly ColumnType[]): ColumnType;
-  /** The function of these options. `vocabulary`: of an op that names one. */
+  /** Returns the function for these options. `vocabulary`: set for an op that names one. */
   compile(options: TransformOf<Name>, vocabulary: Vocabulary | undefined): Run;
 }
 
-/** The first input's form: what changes values and not their number. */
+/** The type of the first input, for ops that change values but not their number. */
 export function sameForm([first]: readonly ColumnType[]): ColumnType {
   return first ?? { form: "numbers", isWeighted: false };
 }

@@ -17,7 +17,7 @@ import {
   scoreSum,
 } from "./score-ops.ts";
 
-/** Every op that makes columns: sampling makes none. */
+/** Every op that makes columns, which is every op except sampling. */
 export const ops: { readonly [Name in Exclude<OpName, "sampling">]: Op<Name> } = {
   ...{ bucketize, onehot, getLocalHour },
   ...{ log, boxCox, logit, scale, clamp, fill },

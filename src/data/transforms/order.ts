@@ -1,8 +1,10 @@
-// Which transform reads which: the order in which they are computed, and circles.
+// Dependencies between transforms: their order of computation, and cycles.
 
 import type { Transform, TransformInput } from "./transform-options.ts";
 
-/** The columns that a transform makes: `onehot` one for each element, `output.0`, `output.1` ... */
+/**
+ * The columns that a transform makes. `onehot` makes one per element: `output.0`, `output.1` ...
+ */
 export function outputsOf(transform: Transform): string[] {
   if (transform.op === "sampling") return [];
   const { output } = transform;
@@ -11,7 +13,7 @@ export function outputsOf(transform: Transform): string[] {
 }
 
 /**
- * The columns with each that names a `onehot` replaced by its elements: `hour` by `hour.0`,
+ * Replaces each column that names a `onehot` by the columns of its elements: `hour` by `hour.0`,
  * `hour.1` ...
  */
 export function expanded<Named extends { readonly column: string }>(
@@ -26,7 +28,7 @@ export function expanded<Named extends { readonly column: string }>(
   });
 }
 
-/** What a transform reads, with the path of each in its entry. */
+/** The inputs of a transform, each with its path in the entry. */
 export function inputsOf(
   transform: Transform,
 ): { readonly input: TransformInput; readonly path: readonly (string | number)[] }[] {
@@ -40,8 +42,8 @@ export function inputsOf(
 }
 
 /**
- * Each behind those that it reads; of those that could come next the one whose output comes first
- * in the alphabet, sampling last. Transforms in a circle, or with equal outputs, keep their order.
+ * Sorts transforms topologically: each after those that it reads, otherwise by the name of the
+ * output, sampling last. Transforms in a cycle, or with equal outputs, keep a stable order.
  */
 export function inOrder(transforms: readonly Transform[]): Transform[] {
   const named = transforms.map((transform) => ({ transform, name: nameOf(transform) }));
@@ -63,7 +65,7 @@ export function inOrder(transforms: readonly Transform[]): Transform[] {
   return sorted;
 }
 
-/** Sorts behind every name: no name has a control character. */
+/** Sort key of a transform. Sampling sorts after every output's name. */
 function nameOf(transform: Transform): string {
   return transform.op === "sampling" ? `\uffff${JSON.stringify(transform)}` : transform.output;
 }
@@ -77,8 +79,8 @@ function makersOf(transforms: readonly Transform[]): Map<string, number> {
 }
 
 /**
- * A circle of transforms, from one of them back to it: where it reads the next one, and the names.
- * Undefined: there is none.
+ * Finds a cycle of transforms: the path of the input by which its first transform reads the next
+ * one, and the names along the cycle. Undefined if there is no cycle.
  */
 export function circleOf(
   transforms: readonly Transform[],

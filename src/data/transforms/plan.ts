@@ -1,37 +1,37 @@
-// What the transforms of a job read and make, and whether they fit together: decided before there
-// is a row.
+// The inputs and outputs of a job's transforms, and the checks that they fit together, before any
+// row is read.
 
 import { ops } from "./ops.ts";
 import { circleOf, inputsOf, outputsOf } from "./order.ts";
 import type { Transform, TransformInput } from "./transform-options.ts";
 import type { ColumnType, TransformForm } from "./values.ts";
 
-/** A column of the file in a form that a transform reads it in. */
+/** A column of the file, and the form in which a transform reads it. */
 export interface Source {
   readonly column: string;
   readonly form: TransformForm;
   readonly separator?: string | undefined;
   readonly weightSeparator?: string | undefined;
-  /** Whether a row has a list, perhaps with weights; undefined: one value, or text. */
+  /** Whether the column holds lists, plain or weighted; undefined for a single value or text. */
   readonly list?: "plain" | "weighted" | undefined;
 }
 
-/** What is wrong with an entry: where, what was expected, and what stands there. */
+/** A problem of an entry: its path, the expectation, and the value found. */
 export interface TransformProblem {
   readonly path: (string | number)[];
   readonly error: string;
   readonly input: unknown;
 }
 
-/** What the transforms read from the file, and what they make. */
+/** The inputs of the transforms from the file, and their outputs. */
 export interface TransformPlan {
-  /** In the order of the transforms, each once. */
+  /** Sources in the order of the transforms, each once. */
   readonly sources: readonly Source[];
-  /** By name of the output. */
+  /** Types by the name of the output. */
   readonly outputs: ReadonlyMap<string, ColumnType>;
 }
 
-/** Of transforms without problems. */
+/** The plan of transforms that are free of problems. */
 export function planOf(transforms: readonly Transform[]): TransformPlan {
   const outputs = typesOf(transforms, []);
   const sources = new Map<string, Source>();
@@ -43,12 +43,12 @@ export function planOf(transforms: readonly Transform[]): TransformPlan {
   return { sources: [...sources.values()], outputs };
 }
 
-/** The name of what an input reads: equal sources are one. */
+/** Key of a source; equal sources are read once. */
 export function keyOf({ column, form, separator, weightSeparator, list }: Source): string {
   return JSON.stringify([column, form, separator ?? "", weightSeparator ?? "", list ?? ""]);
 }
 
-/** Everything that is wrong with the transforms of a job; empty: nothing is. */
+/** All problems of a job's transforms. */
 export function problemsOf(transforms: readonly Transform[]): TransformProblem[] {
   const problems: TransformProblem[] = [];
   const seen = new Map<string, number>();
@@ -80,7 +80,7 @@ interface Read {
   readonly takes: readonly TransformForm[];
 }
 
-/** What a transform reads, each with the form in which a column of the file is read for it. */
+/** The inputs of a transform, each with the form in which a column of the file is read for it. */
 export function readsOf(transform: Transform): Read[] {
   const allTakes = transform.op === "sampling" ? [["ids" as const]] : ops[transform.op].takes;
   return inputsOf(transform).map(({ input, path }, i) => {
@@ -104,7 +104,7 @@ function fileForm(
   return takes.includes("lists") ? "lists" : takes.includes("ids") ? "ids" : first;
 }
 
-/** The types of all outputs. What does not fit is added to `problems`, and taken as if it did. */
+/** The types of all outputs. Mismatches are added to `problems`, and then ignored. */
 function typesOf(
   transforms: readonly Transform[],
   problems: TransformProblem[],
@@ -142,7 +142,7 @@ function isWeighted({ weightSeparator, list }: Source): boolean {
   return weightSeparator !== undefined || list === "weighted";
 }
 
-/** What is wrong with an input; `type`: that of the output that it names, if it names one. */
+/** The problem of an input, if any. `type`: type of the output that it names, if it names one. */
 function problemOf(
   { column, separator, weightSeparator, list, form }: Source,
   type: ColumnType | undefined,

@@ -1,13 +1,14 @@
-// Sampling: which rows are kept is a function of the seed and of the row's identity alone, so a
-// run that goes on, or reads its files in other pieces, keeps the same ones.
+// Sampling of rows. Whether a row is kept is a function of the seed and the row's identity alone,
+// so that a resumed run, or one that reads its files in other pieces, keeps the same rows.
 
 import { hashCombine, twangMix64, upperHalf } from "./hash64.ts";
 import type { Rows, TransformOf } from "./op.ts";
 import { asIds, halvesOf, type TransformColumn } from "./values.ts";
 
 /**
- * (rows): 1 where a row is kept. Its identity is the first id of `column`, where the options name
- * one; else its file's place and its place in the file. A row without an id has the id 0.
+ * (rows): 1 for rows that are kept. A row's identity is the first id of `column`, if the options
+ * name one, or 0 for a row without an id; otherwise it is the index of its file and its index in
+ * the file.
  */
 export function keptRows(
   { seed, rate, by }: TransformOf<"sampling">,

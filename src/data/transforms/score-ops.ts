@@ -1,19 +1,19 @@
-// Transforms that compare two lists of ids (DPP's ComputeScore): one number a row. A score is the
-// weight of an id in its list, 1 where it has none; scores of one id in one list are summed, but
-// for the least and the greatest.
+// Transforms that compare two lists of ids, with one number per row (DPP's ComputeScore). A score
+// is the weight of an id in its list, or 1 without weights. Scores of the same id in one list are
+// summed, except for scoreMin and scoreMax.
 
 import type { IdColumn } from "../columnar/column.ts";
 import { IdTable } from "./id-table.ts";
 import type { Op } from "./op.ts";
 import { asIds, type ColumnType, halvesOf, numbersType } from "./values.ts";
 
-/** The ids of a row: by their number in one table for both lists. */
+/** The ids of both lists of a row, numbered in one table. */
 class ComparedRow {
-  /** Different ids of both lists; those of the first list come first. */
+  /** Distinct ids of both lists; those of the first list come first. */
   readonly ids = new IdTable();
-  /** How often an id is in the first list, and in the second. */
+  /** Occurrences of each id in the first and the second list. */
   counts = [new Float64Array(64), new Float64Array(64)] as const;
-  /** Its summed scores. */
+  /** Summed scores of each id in the first and the second list. */
   sums = [new Float64Array(64), new Float64Array(64)] as const;
 
   clear(): void {
@@ -21,7 +21,7 @@ class ComparedRow {
     this.ids.clear();
   }
 
-  /** Takes the entries first .. end - 1 of a list. */
+  /** Adds the entries first .. end - 1 of a list. */
   add(which: 0 | 1, { weights }: IdColumn, halves: Int32Array, first: number, end: number): void {
     for (let i = first; i < end; i++) {
       const id = this.ids.add(halves[2 * i] as number, halves[2 * i + 1] as number);
@@ -43,7 +43,7 @@ class ComparedRow {
   }
 }
 
-/** The entries of the second list, for what looks at each score alone. */
+/** The entries of the second list, for ops that use single scores. */
 interface Entries {
   readonly halves: Int32Array;
   readonly weights: Float32Array | undefined;
@@ -61,7 +61,10 @@ type ScoreName =
   | "scoreMin"
   | "scoreMax";
 
-/** An op of the number that `score` makes of a row; undefined: it has none, as `why` says. */
+/**
+ * Creates an op whose value is `score` of a row. If that is undefined, the row is bad, for the
+ * reason `why`.
+ */
 function scoreOp<Name extends ScoreName>(
   score: (row: ComparedRow, entries: Entries) => number | undefined,
   why = "",
@@ -112,25 +115,28 @@ function overlapOf(row: ComparedRow): number {
   return sumOfIds(row, (inOne, inOther) => Math.min(inOne, inOther));
 }
 
-/** 1 where an id is in both lists, else 0. */
+/** 1 if any id is in both lists, else 0. */
 export const hasOverlap = scoreOp<"hasOverlap">((row) => (overlapOf(row) > 0 ? 1 : 0));
 
-/** How many entries the lists have in common, each id as often as it is in both. */
+/** Size of the multiset intersection of the lists. */
 export const overlapCount = scoreOp<"overlapCount">(overlapOf);
 
-/** Over the ids of both lists: how often an id is in the list that has it more often, summed. */
+/** Sum, over the ids that are in both lists, of the larger of the two numbers of occurrences. */
 export const maxCount = scoreOp<"maxCount">((row) =>
   sumOfIds(row, (one, other) => (one > 0 && other > 0 ? Math.max(one, other) : 0)),
 );
 
-/** overlapCount / (entries of both lists - overlapCount); 0 of two empty lists. */
+/** overlapCount / (entries of both lists - overlapCount); 0 for two empty lists. */
 export const jaccard = scoreOp<"jaccard">((row) => {
   const overlap = overlapOf(row);
   const all = sumOfIds(row, (one, other) => one + other) - overlap;
   return all === 0 ? 0 : overlap / all;
 });
 
-/** The cosine of the lists as vectors of summed scores. A list of zeros makes a bad row. */
+/**
+ * The cosine of the lists as vectors of summed scores. A list whose scores are all 0 makes the row
+ * bad.
+ */
 export const cosine = scoreOp<"cosine">((row) => {
   const dot = sumOfIds(row, (_one, _other, a, b) => a * b);
   const norms =
@@ -139,15 +145,15 @@ export const cosine = scoreOp<"cosine">((row) => {
   return norms === 0 ? undefined : dot / norms;
 }, "the scores of a list are all 0");
 
-/** The scores of the second list of the ids that are in both, summed. */
+/** Sum of the second list's scores of the ids that are in both lists. */
 export const scoreSum = scoreOp<"scoreSum">((row) =>
   sumOfIds(row, (one, other, _a, b) => (one > 0 && other > 0 ? b : 0)),
 );
 
-/** The least score of the second list of an id that is in both; 0 where there is none. */
+/** The least score in the second list of an id that is in both lists; 0 if there is none. */
 export const scoreMin = scoreOp<"scoreMin">((row, entries) => extreme(row, entries, Math.min));
 
-/** The greatest one. */
+/** The greatest score in the second list of an id that is in both lists; 0 if there is none. */
 export const scoreMax = scoreOp<"scoreMax">((row, entries) => extreme(row, entries, Math.max));
 
 function extreme(

@@ -1,5 +1,4 @@
-// The schema of an entry of `data.transforms`: its op, what it reads, what it makes, and its
-// arguments.
+// The schema of an entry of `data.transforms`: its op, inputs, output and arguments.
 
 import { z } from "zod";
 import { pathOption } from "../../ports/option-schemas.ts";
@@ -38,7 +37,7 @@ const input = z
   )
   .transform((entry) => (typeof entry === "string" ? { column: entry } : entry));
 
-/** What every op has that makes a column. */
+/** Options of every op that makes a column. */
 const made = {
   version: z
     .literal(1)
@@ -62,7 +61,7 @@ const two = {
 
 const integerMax = Number.MAX_SAFE_INTEGER;
 const finite = z.number();
-/** 64 bits, signed: text where a number of JSON would be rounded. */
+/** A signed 64-bit integer, as text if a JSON number would be rounded. */
 const salt = z
   .union([z.int(), z.string().regex(/^-?\d{1,19}$/, "an integer of 64 bits")], {
     error: "an integer, or one as text",
@@ -236,7 +235,7 @@ const sampling = z.strictObject({
     ),
 });
 
-/** One entry. */
+/** Schema of one transform. */
 export const transformOptions = z.discriminatedUnion("op", [
   ...numberOps,
   ...idOps,
@@ -244,7 +243,7 @@ export const transformOptions = z.discriminatedUnion("op", [
   sampling,
 ]);
 
-/** A transform after its checks. */
+/** A validated transform. */
 export type Transform = z.output<typeof transformOptions>;
-/** What a transform reads: a column of the file, or the output of another transform. */
+/** An input of a transform: a column of the file, or the output of another transform. */
 export type TransformInput = z.output<typeof input>;

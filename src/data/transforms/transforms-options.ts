@@ -1,4 +1,4 @@
-// The schema of `data.transforms`: the entries, checked to fit together and brought in order.
+// The schema of `data.transforms`: the entries, checked against each other and sorted.
 
 import { z } from "zod";
 import { inOrder } from "./order.ts";
@@ -6,8 +6,8 @@ import { problemsOf } from "./plan.ts";
 import { transformOptions } from "./transform-options.ts";
 
 /**
- * Schema of `data.transforms`. The entries come out in an order that follows from them alone, each
- * behind those that it reads: two jobs that write them in another order are one job.
+ * Schema of `data.transforms`. It sorts the entries into a canonical order, each after those that
+ * it reads, so that jobs that differ only in the order of entries are the same job.
  */
 export const transformsOptions = z
   .array(transformOptions)

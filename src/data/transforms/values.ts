@@ -1,9 +1,9 @@
-// Columns between transforms: those of columnar/column.ts, and lists of numbers, which exist only
-// between a file and the transform that makes ids of them.
+// Columns that transforms exchange: those of columnar/column.ts, and lists of numbers, which exist
+// only between a file and the transform that turns them into ids.
 
 import type { Column, ColumnForm, IdColumn, NumberColumn, TextColumn } from "../columnar/column.ts";
 
-/** A list of numbers a row. */
+/** A list of numbers per row. */
 export interface ListColumn {
   readonly form: "lists";
   /** (R + 1) */
@@ -17,24 +17,24 @@ export type TransformColumn = Column | ListColumn;
 /** The forms that a transform may take and make. */
 export type TransformForm = ColumnForm | "lists";
 
-/** What is known of a column before there is a row. */
+/** The type of a column, known before any row is read. */
 export interface ColumnType {
   readonly form: TransformForm;
   /** Whether its ids, or texts, have weights. */
   readonly isWeighted: boolean;
 }
 
-/** One number a row, without weights. */
+/** One number per row, without weights. */
 export const numbersType: ColumnType = { form: "numbers", isWeighted: false };
-/** A list of ids a row, without weights. */
+/** A list of ids per row, without weights. */
 export const idsType: ColumnType = { form: "ids", isWeighted: false };
 
-/** (2 N): lower and upper halves of the ids, one after the other. The same memory. */
+/** (2 N): lower and upper halves of the ids, interleaved; a view of the same memory. */
 export function halvesOf({ ids }: Pick<IdColumn, "ids">): Int32Array {
   return new Int32Array(ids.buffer, ids.byteOffset, 2 * ids.length);
 }
 
-/** The column, which is of that form: the plan has checked it. */
+/** Narrows a column to its form, which the plan has checked. */
 export function asNumbers(column: TransformColumn | undefined): NumberColumn {
   if (column?.form !== "numbers") throw new TypeError("a column of numbers");
   return column;
@@ -52,14 +52,14 @@ export function asTexts(column: TransformColumn | undefined): TextColumn {
   return column;
 }
 
-/** Offsets of one entry a row. */
+/** Offsets of columns with one entry per row. */
 export function oneEach(rows: number): Int32Array {
   const offsets = new Int32Array(rows + 1);
   for (let row = 0; row <= rows; row++) offsets[row] = row; // Three times as fast as a callback.
   return offsets;
 }
 
-/** Ids that are collected row after row, where nobody knows beforehand how many they are. */
+/** Builds a column of ids row by row, when the number of ids is not known beforehand. */
 export class IdBuilder {
   readonly offsets: Int32Array;
   #halves = new Int32Array(256);
@@ -72,7 +72,7 @@ export class IdBuilder {
     this.#weights = isWeighted ? new Float32Array(128) : undefined;
   }
 
-  /** Appends an id to the row that is open. */
+  /** Appends an id to the current row. */
   push(low: number, high: number, weight = 1): void {
     const at = 2 * this.#count;
     if (at === this.#halves.length) this.#grow();
@@ -82,7 +82,7 @@ export class IdBuilder {
     this.#count++;
   }
 
-  /** Ends the row that is open: the next one is. */
+  /** Ends the current row, and starts the next. */
   endRow(): void {
     this.offsets[++this.#rows] = this.#count;
   }

@@ -1,5 +1,5 @@
-// The file of a `mapId`: texts, a line each, or pairs of ids. Its SHA-256 is part of the job, so
-// that a run never goes on with another vocabulary than it began with.
+// The vocabulary file of a `mapId`: texts, one per line, or pairs of ids. Its SHA-256 is part of
+// the job, so that a run never resumes with a different vocabulary.
 
 import { createHash } from "node:crypto";
 import { createReadStream, readFileSync, type Stats, statSync } from "node:fs";
@@ -7,26 +7,26 @@ import { InputUnusableError } from "../../errors/errors.ts";
 import { noTextBecause, utf8Of, withoutMark } from "../text/bytes/file-beginnings.ts";
 import type { Transform } from "./transform-options.ts";
 
-/** What a `mapId` looks up. */
+/** A loaded vocabulary. */
 export type Vocabulary =
-  /** The number of each text, from 0 on, by its bytes as characters. */
+  /** The line of each text, from 0 on; texts have one character per byte. */
   | { readonly form: "texts"; readonly places: ReadonlyMap<string, number> }
-  /** Sorted keys, and the value of each. */
+  /** Keys in ascending order, and the value of each. */
   | { readonly form: "pairs"; readonly keys: BigInt64Array; readonly values: BigInt64Array };
 
-/** How a job names it. */
+/** The options of a job that refer to a vocabulary. */
 interface VocabularyFile {
   readonly vocabulary: string;
   readonly form: "texts" | "pairs";
   readonly sha256?: string | undefined;
 }
 
-/** Bytes of the largest file: all of it is in memory. */
+/** Largest vocabulary file, in bytes, because it is held in memory. */
 const bytesMax = 2 ** 30;
 
 /**
- * The transforms, each `mapId` with the hash of its file as it is now, unless the job names one.
- * @throws InputUnusableError where a file cannot be read
+ * Adds to each `mapId` the current hash of its file, unless the job names a hash.
+ * @throws InputUnusableError if a file cannot be read
  */
 export function withVocabularies(transforms: readonly Transform[]): Transform[] {
   return transforms.map((transform) => {
@@ -36,8 +36,8 @@ export function withVocabularies(transforms: readonly Transform[]): Transform[] 
 }
 
 /**
- * The same, for a thread that others wait for: the files are read some at a time.
- * @throws InputUnusableError where a file cannot be read
+ * As `withVocabularies`, but asynchronous, for threads that must not block.
+ * @throws InputUnusableError if a file cannot be read
  */
 export function withHashes(transforms: readonly Transform[]): Promise<Transform[]> {
   return Promise.all(
@@ -52,7 +52,7 @@ async function hashOfFile(path: string): Promise<string> {
   checkFile(path);
   const hash = createHash("sha256");
   try {
-    // `end`: a file that grows meanwhile ends, too.
+    // `end` bounds the read of a file that grows meanwhile.
     for await (const bytes of createReadStream(path, { end: bytesMax })) hash.update(bytes);
   } catch (cause) {
     throw unusable(path, cause instanceof Error ? cause.message : String(cause), cause);
@@ -60,7 +60,10 @@ async function hashOfFile(path: string): Promise<string> {
   return hash.digest("hex");
 }
 
-/** The transforms as they decide samples: a vocabulary is known by its contents. */
+/**
+ * The part of the transforms that determines samples: a vocabulary counts by its content, not by
+ * its path.
+ */
 export function identityOf(transforms: readonly Transform[]): object[] {
   return transforms.map((transform) => {
     if (transform.op !== "mapId" || transform.sha256 === undefined) return transform;
@@ -74,8 +77,9 @@ function hashOf(bytes: Uint8Array): string {
 }
 
 /**
- * The file that a job names.
- * @throws InputUnusableError where it cannot be read, is another than the job's, or has a bad line
+ * Loads a vocabulary.
+ * @throws InputUnusableError if the file cannot be read, differs from the job's hash, or has a bad
+ * line
  */
 export function readVocabulary({ vocabulary: path, form, sha256 }: VocabularyFile): Vocabulary {
   const bytes = bytesOf(path);
@@ -100,7 +104,7 @@ function bytesOf(path: string): Buffer {
   }
 }
 
-/** Before it is opened: a device has no end, and a pipe keeps whoever opens it waiting. */
+/** Checks a file before it is opened: a device has no end, and opening a pipe would block. */
 function checkFile(path: string): void {
   let status: Stats;
   try {

@@ -1,11 +1,11 @@
-// The transforms that take most of the time, over the memory of whole columns. The addon runs them
-// faster (native/ingest/transforms.h), and the same.
+// The most expensive transforms, as functions over whole columns. The addon computes them
+// identically and faster (native/ingest/transforms.h).
 
 import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../ports/addon.ts";
 import { hashCombine, Modulus, twangMix64, upperHalf } from "./hash64.ts";
 
-/** What makes ids of a 64-bit hash: a salt as halves, and `max`, at most 2^48. */
+/** Arguments of SigridHash: a salt as halves, and `max`, at most 2^48. */
 export interface HashArguments {
   readonly saltLow: number;
   readonly saltHigh: number;
@@ -13,15 +13,15 @@ export interface HashArguments {
   readonly modulus: Modulus;
 }
 
-/** Functions over columns; N = entries, R = rows. Output first. */
+/** Functions over columns, output first. N = entries, R = rows. */
 export interface WholeColumns {
   /** TorchArrow's sigrid_hash of each of ids (N): in 0 .. max - 1. */
   sigridHash(out: BigInt64Array, ids: BigInt64Array, hash: HashArguments): void;
   /** The bucket of each of values (N) among borders in ascending order. */
   bucketize(out: BigInt64Array, values: Float64Array, borders: Float64Array): void;
   /**
-   * Each window of n consecutive ids of a row as one id: row r has offsets[r] .. of the ids and
-   * outOffsets[r] .. of the windows.
+   * Each window of n consecutive ids of a row as one id. Row r's ids start at offsets[r], its
+   * windows at outOffsets[r].
    */
   nGram(
     out: BigInt64Array,
@@ -33,11 +33,11 @@ export interface WholeColumns {
   ): void;
 }
 
-/** The fastest that there are: the addon's, where it is built. */
+/** The fastest available functions: the addon's if it is built, otherwise `referenceColumns`. */
 export function wholeColumns(addon: Addon | undefined = loadAddon()): WholeColumns {
   if (addon === undefined) return referenceColumns;
   const { sigridHash, bucketize, nGram } = addon;
-  // The addon checks types alone: with a wrong length it would read and write other memory.
+  // The addon checks array types only: a wrong length would make it touch memory outside them.
   return {
     sigridHash(out, ids, { saltLow, saltHigh, max }) {
       assert(ids.length >= out.length, "an id for each result");
@@ -56,7 +56,7 @@ export function wholeColumns(addon: Addon | undefined = loadAddon()): WholeColum
   };
 }
 
-/** What defines them. */
+/** The reference functions, in TypeScript, which define the results. */
 export const referenceColumns: WholeColumns = {
   sigridHash(out, ids, hash) {
     const [from, halves] = [halvesIn(ids), halvesIn(out)];
@@ -88,12 +88,12 @@ export const referenceColumns: WholeColumns = {
   },
 };
 
-/** (2 N): lower and upper halves, one after the other. The same memory. */
+/** (2 N): lower and upper halves, interleaved; a view of the same memory. */
 function halvesIn(ids: BigInt64Array): Int32Array {
   return new Int32Array(ids.buffer, ids.byteOffset, 2 * ids.length);
 }
 
-/** @throws nothing: the options are checked */
+/** The hash arguments of validated options. */
 export function hashArguments({
   salt,
   max,
@@ -106,7 +106,7 @@ export function hashArguments({
   return { saltLow, saltHigh, max, modulus: new Modulus(max) };
 }
 
-/** TorchArrow's sigrid_hash of an id: in 0 .. max - 1. */
+/** TorchArrow's sigrid_hash of an id, in 0 .. max - 1. */
 export function sigridHashOf(
   low: number,
   high: number,
@@ -123,7 +123,7 @@ export function setId(halves: Int32Array, entry: number, id: number): void {
   halves[2 * entry + 1] = id / 0x1_0000_0000;
 }
 
-/** (2 N): the ids mixed, so that each is mixed once, however many windows or pairs it is in. */
+/** (2 N): the mixed ids. Each id is mixed once, however many windows or pairs contain it. */
 export function mixedHalves(from: Int32Array): Int32Array {
   const out = new Int32Array(from.length);
   for (let i = 0; i < from.length; i += 2) {
@@ -134,8 +134,8 @@ export function mixedHalves(from: Int32Array): Int32Array {
 }
 
 /**
- * The bucket of a value: how many borders lie below it. A border that is there twice has a bucket
- * of its own for the value that equals it (TorchArrow's Bucketize). NaN: 0.
+ * The bucket of a value: the number of borders below it. A border that occurs twice makes a bucket
+ * for exactly its value (TorchArrow's Bucketize). NaN is in bucket 0.
  */
 function bucketOf(value: number, borders: Float64Array): number {
   const last = borders.length - 1;

@@ -1,8 +1,7 @@
-// Decodes a line of delimited text from its bytes, as line-decoder.ts does from its text, and
-// faster: no field becomes a string. What is frequent takes a short way: short decimal numbers,
-// hashed ids, integers, and labels of one character. Everything else, faults too, goes the way of
-// text, field by field; a line that is JSON, has quotes, or has another number of fields goes that
-// way as a whole.
+// Decodes a line of delimited text from its bytes, with the results of line-decoder.ts but faster,
+// because fields do not become strings. The fast path covers short decimal numbers, hashed ids,
+// integers, and labels of one character. Other fields, including faults, take the text path. A line
+// that is JSON, has quotes, or has a wrong number of fields takes the text path as a whole.
 
 import type { CategoricalField, DenseField } from "../../columnar/named-columns.ts";
 import type { Sample } from "../../sample.ts";
@@ -21,12 +20,12 @@ import type { KeyCollector } from "../split-keys.ts";
 import type { ByteLines } from "../text-lines.ts";
 import { ChunkFields, type FieldValues, hashedRow, integerRow } from "./field-values.ts";
 
-/** Fills `sample` from a line of a chunk. Returns the line's fault, if it has one. */
+/** Fills `sample` from a line of a chunk. Returns the line's fault, if any. */
 export type DecodeBytes = (sample: Sample, lines: ByteLines, index: number) => Fault | undefined;
 
 /**
- * The decoder of lines with these columns, which reads their keys if `keys` are wanted. Lines of a
- * chunk come together. `chunks`: what reads the fields of a chunk.
+ * Creates a decoder of lines with these columns, which also collects split keys if `keys` is given.
+ * The lines of a chunk must be decoded together. `chunks` reads the fields of a chunk.
  */
 export function byteDecoder(
   columns: Columns,
@@ -63,9 +62,9 @@ class Fields {
   #lines: ByteLines | undefined;
   #values: FieldValues;
   bytes: Buffer = Buffer.alloc(0);
-  /** The same bytes. */
+  /** The same bytes, as a view. */
   view: DataView = new DataView(new ArrayBuffer(0));
-  /** The line, and where its fields begin among those of the chunk. */
+  /** Index of the line, and of its first entry in `FieldValues.begins`. */
   #line = 0;
   #first = 0;
 
@@ -74,7 +73,7 @@ class Fields {
     this.#values = chunks.values;
   }
 
-  /** Takes a line. Returns false where it has quotes, or another number of fields than columns. */
+  /** Selects a line. Returns false if the line has quotes or a wrong number of fields. */
   take(lines: ByteLines, index: number): boolean {
     if (lines !== this.#lines) {
       this.#values = this.#chunks.of(lines);
@@ -91,22 +90,22 @@ class Fields {
     return this.#values.begins[this.#first + field] ?? 0;
   }
 
-  /** The number of a dense feature, as `FieldValues` has it. */
+  /** The number of a dense feature, as in `FieldValues.numbers`. */
   number(index: number): number {
     return this.#values.numbers[index * this.#values.lines + this.#line] ?? Number.NaN;
   }
 
-  /** The row of a feature, as `FieldValues` has it. */
+  /** The table row of a feature, as in `FieldValues.ids`. */
   id(feature: number): number {
     return this.#values.ids[feature * this.#values.lines + this.#line] ?? -1;
   }
 
-  /** Byte behind a field. */
+  /** End of a field. */
   end(field: number): number {
     return this.begin(field + 1) - 1;
   }
 
-  /** A field, one character for each byte. */
+  /** The text of a field, one character per byte. */
   text(field: number): string {
     return this.bytes.toString("latin1", this.begin(field), this.end(field));
   }
@@ -114,7 +113,7 @@ class Fields {
 
 type DecodeHead = (sample: Sample, fields: Fields) => Fault | undefined;
 
-/** Decodes what a line has beside its features. */
+/** Creates a decoder of a line's label, weight, group and key. */
 function headDecoder(columns: Columns, keys?: Pick<KeyCollector, "read">): DecodeHead {
   const { key, labels, readLabels, weight, group } = columns;
   const isLabelAlone = weight === undefined && group === undefined && labels.length === 1;
@@ -138,7 +137,7 @@ function headDecoder(columns: Columns, keys?: Pick<KeyCollector, "read">): Decod
   };
 }
 
-/** (256): the label of each text of one byte; NaN: it is none. */
+/** (256): the label of each text of one byte; NaN if the text is no label. */
 export function shortLabels(readLabel: LabelReader): Float64Array {
   return Float64Array.from({ length: 256 }, (_, byte) => {
     const value = readLabel(String.fromCharCode(byte));
@@ -146,13 +145,13 @@ export function shortLabels(readLabel: LabelReader): Float64Array {
   });
 }
 
-/** Integers whose logarithms are known. */
+/** Precomputed log(1 + n) of small integers n. */
 const knownLogs = Float32Array.from({ length: 4096 }, (_, value) => Math.log1p(value));
 /** Reads a dense feature. */
 class DenseReader {
   readonly #column: DenseField;
   readonly #index: number;
-  /** Taken apart, as they are asked for each line. */
+  /** Copies of the column's fields, because each line reads them. */
   readonly #at: number;
   readonly #log: boolean;
   readonly #indicates: boolean;
@@ -178,10 +177,10 @@ class DenseReader {
   }
 }
 
-/** The logarithm of a dense feature that has it taken, as float32. */
+/** log(1 + max(value, 0)) of a dense feature. */
 export function logOf(value: number): number {
   const positive = Math.max(value, 0);
-  // An array that is asked for element 12.5 looks for a property of that name, at length.
+  // Indexing with a fraction would be a slow property lookup, so only integers use the table.
   const whole = positive | 0;
   const isKnown = whole === positive && whole < knownLogs.length;
   return isKnown ? (knownLogs[whole] ?? 0) : Math.log1p(positive);

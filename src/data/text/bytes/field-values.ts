@@ -1,6 +1,6 @@
-// The fields of many lines of delimited text at once: where each begins, the numbers of the dense
-// features, and the rows of ids. Only what is frequent is read; what is not is left to the rules of
-// text (byte-decoder.ts). The addon reads faster (native/ingest/fields.h), and the same.
+// Parses the fields of a chunk of delimited lines at once: the start of each field, the numbers of
+// dense features, and the table rows of ids. Only frequent forms are parsed; the text path handles
+// all others (byte-decoder.ts). The addon parses identically and faster (native/ingest/fields.h).
 
 import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../../ports/addon.ts";
@@ -8,33 +8,35 @@ import { murmurHash3Of } from "../../murmur-hash.ts";
 import type { Columns } from "../columns.ts";
 import type { ByteLines } from "../text-lines.ts";
 
-/** What is read of each line. */
+/** The layout of a line, and the features to parse. */
 export interface FieldPlan {
   /** Fields of a line. */
   readonly fields: number;
   /** The byte between fields. */
   readonly delimiter: number;
-  /** The byte that begins a quoted field; -1: none does. */
+  /** The quote byte; -1 if fields are not quoted. */
   readonly quote: number;
-  /** (dense, 2): the field of each dense feature, and 1 where only integers are numbers. */
+  /** (dense, 2): field of each dense feature, and 1 if only integers are valid. */
   readonly dense: Float64Array;
   /**
-   * (features, 6): field, kind, seed, rows and offset of each categorical feature, and 1 where an
+   * (features, 6): field, kind, seed, rows and offset of each categorical feature, and 1 if an
    * empty field is row 0.
    */
   readonly ids: Float64Array;
 }
 
-/** Numbers of a dense and of a categorical feature in a plan. */
+/** Numbers per dense and per categorical feature in a plan. */
 const [denseNumbers, idNumbers] = [2, 6];
-/** How a feature's ids are read: not here, by hashing, or as integers. */
+/** Kinds of ids: text path only, hashed, or integers. */
 const [idsOfText, idsHashed, idsInteger] = [0, 1, 2];
 
-/** The plan of lines with these columns: lists, weights and ids of 64 bits are left out. */
+/**
+ * The plan for lines with these columns. Lists, weights and 64-bit ids are left to the text path.
+ */
 export function planOf({ fields, delimiter, hasQuotes, dense, categorical }: Columns): FieldPlan {
   return {
     fields,
-    delimiter: delimiter.charCodeAt(0), // One of ASCII, as quotes are.
+    delimiter: delimiter.charCodeAt(0), // ASCII, hence one byte.
     quote: hasQuotes ? 34 : -1,
     dense: Float64Array.from(dense.flatMap(({ field, isInteger }) => [field, isInteger ? 1 : 0])),
     ids: Float64Array.from(
@@ -47,30 +49,30 @@ export function planOf({ fields, delimiter, hasQuotes, dense, categorical }: Col
   };
 }
 
-/** What is read of the lines of a chunk, in memory that the next chunk uses again. */
+/** The parsed fields of a chunk, in memory that the next chunk reuses. */
 export class FieldValues {
   readonly plan: FieldPlan;
   /**
-   * (lines, fields + 1): first byte of each field, and one byte behind the end of the last one; a
-   * line begins with -1 where it has quotes, another number of fields, or is too long.
+   * (lines, fields + 1): first byte of each field, then one byte beyond the end of the last field.
+   * The first entry is -1 if the line has quotes or a wrong number of fields, or is too long.
    */
   begins = new Int32Array(0);
   /**
-   * (dense, lines): the numbers; NaN of a field that is empty, and infinity of one that is not
-   * short and plain.
+   * (dense, lines): the numbers; NaN for an empty field, infinity for a field that takes the text
+   * path.
    */
   numbers = new Float64Array(0);
-  /** (features, lines): the rows; -1 where there is none that is plain. */
+  /** (features, lines): the table rows; -1 for a field that takes the text path. */
   ids = new Int32Array(0);
 
-  /** Lines of the chunk. */
+  /** Number of lines of the chunk. */
   lines = 0;
 
   constructor(plan: FieldPlan) {
     this.plan = plan;
   }
 
-  /** Makes room for so many lines, those of the next chunk. */
+  /** Makes room for the lines of the next chunk. */
   reserve(lines: number): void {
     const { fields, dense, ids } = this.plan;
     this.lines = lines;
@@ -84,7 +86,7 @@ export class FieldValues {
 /** Reads the fields of all lines of a chunk into `values`. */
 export type ReadFields = (values: FieldValues, lines: ByteLines) => void;
 
-/** The fields of the lines of one chunk, read once. */
+/** Parses the fields of each chunk once. */
 export class ChunkFields {
   readonly values: FieldValues;
   readonly #read: ReadFields;
@@ -95,7 +97,7 @@ export class ChunkFields {
     this.#read = read;
   }
 
-  /** Those of this chunk, valid until another one is asked for. */
+  /** The fields of a chunk, valid until another chunk is requested. */
   of(lines: ByteLines): FieldValues {
     if (lines !== this.#lines) this.#read(this.values, lines);
     this.#lines = lines;
@@ -103,7 +105,7 @@ export class ChunkFields {
   }
 }
 
-/** The fastest reader that there is: the addon's, where it is built. */
+/** The fastest available reader: the addon's if it is built, otherwise `readFields`. */
 export function fieldReader(addon: Addon | undefined = loadAddon()): ReadFields {
   if (addon === undefined) return readFields;
   return (values, { bytes, begins, ends }) => {
@@ -117,7 +119,7 @@ export function fieldReader(addon: Addon | undefined = loadAddon()): ReadFields 
   };
 }
 
-/** The reader that defines what is read. */
+/** The reference reader, in TypeScript, which defines the results. */
 export const readFields: ReadFields = (values, lines) => {
   values.reserve(lines.count);
   const { plan, begins } = values;
@@ -130,7 +132,9 @@ export const readFields: ReadFields = (values, lines) => {
   }
 };
 
-/** Finds the fields of a line. Returns false where it has quotes, or another number of them. */
+/**
+ * Finds the fields of a line. Returns false if it has quotes, a wrong number of fields, or no end.
+ */
 function cut(
   begins: Int32Array,
   first: number,
@@ -167,14 +171,14 @@ function readNumbers(
   }
 }
 
-/** Powers of ten that are exact. */
+/** Exact powers of ten. */
 const powersOfTen = Float64Array.from({ length: 16 }, (_, exponent) => 10 ** exponent);
 /** Digits of a number that fit into the 53 bits of a float64. */
 const digitsMax = 15;
 
 /**
- * The number of a field with few digits; NaN of an empty field, and infinity of any other. It is
- * one rounding of two exact numbers, as the number of any text is rounded.
+ * Parses a number of few digits; NaN for an empty field, infinity for any other. The result is the
+ * correctly rounded quotient of two exact numbers, as `Number(text)` would give.
  */
 function shortNumber(bytes: Uint8Array, begin: number, end: number, isInteger: boolean): number {
   if (begin === end) return Number.NaN;
@@ -218,7 +222,7 @@ function readIds(
   }
 }
 
-/** The row of a hashed text. */
+/** The table row of a hashed text. */
 export function hashedRow(
   bytes: DataView,
   begin: number,
@@ -229,10 +233,10 @@ export function hashedRow(
   return 1 + (murmurHash3Of(bytes, begin, end, seed) % (rows - 1));
 }
 
-/** Digits of an integer that 32 bits hold for certain. */
+/** Digits of an integer that always fits into 32 bits. */
 const integerDigitsMax = 9;
 
-/** The row of an integer less an offset; -1: it is no row, or not plain. */
+/** The table row of an integer minus an offset; -1 if it is no row, or takes the text path. */
 export function integerRow(
   bytes: Uint8Array,
   begin: number,

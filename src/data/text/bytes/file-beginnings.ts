@@ -1,14 +1,14 @@
-// What the first bytes of a file say: a byte order mark, which is no text, or that the file is no
-// text that is read here. Without this check it would be taken for text of other bytes.
+// Inspects the first bytes of a file: removes a byte order mark, and detects compressed files and
+// unsupported encodings, which would otherwise be read as garbled text.
 
-/** The bytes without a byte order mark of UTF-8. */
+/** Removes the byte order mark of UTF-8. */
 export function withoutMark<Bytes extends Uint8Array>(bytes: Bytes): Bytes {
   const [first, second, third] = bytes;
   const hasMark = first === 0xef && second === 0xbb && third === 0xbf;
   return hasMark ? (bytes.subarray(3) as Bytes) : bytes;
 }
 
-/** First bytes of formats that a file of text is mistaken for. */
+/** Magic bytes of compressed formats. */
 const magics: readonly [string, readonly number[]][] = [
   ["gzip", [0x1f, 0x8b]],
   ["bzip2", [0x42, 0x5a, 0x68]],
@@ -18,17 +18,17 @@ const magics: readonly [string, readonly number[]][] = [
   ["zip", [0x50, 0x4b, 3, 4]],
 ];
 
-/** Bytes that `packingOf` looks at, at most. */
+/** Most bytes that `packingOf` inspects. */
 export const magicBytes = 6;
 
-/** What packed a file that begins so; undefined: nothing that is known. */
+/** The compression of a file that begins with these bytes, if it is a known one. */
 export function packingOf(bytes: Uint8Array): string | undefined {
   return magics.find(([, magic]) => magic.every((one, at) => bytes[at] === one))?.[0];
 }
 
 /**
- * Why a file that begins so is no plain text of UTF-8, or of UTF-16 with its mark; undefined: it
- * may be. `advice`: what to do with a packed one.
+ * The reason why a file that begins with these bytes is not plain text in UTF-8, or in UTF-16 with
+ * a byte order mark; undefined if it may be. `advice`: advice for a compressed file.
  */
 export function noTextBecause(
   bytes: Uint8Array,
@@ -44,24 +44,24 @@ export function noTextBecause(
     : undefined;
 }
 
-/** Whether a text begins with the byte order mark of UTF-16, and not with that of UTF-32. */
+/** Whether a text begins with the byte order mark of UTF-16, not UTF-32. */
 function isMarkedUtf16([a, b, c, d]: Uint8Array): boolean {
   return (a === 0xfe && b === 0xff) || (a === 0xff && b === 0xfe && (c !== 0 || d !== 0));
 }
 
-/** The decoder of a text that begins so, which keeps the mark. */
+/** The decoder for a UTF-16 text with this byte order mark. It preserves the mark. */
 function utf16Decoder([first]: Uint8Array) {
   return new TextDecoder(first === 0xfe ? "utf-16be" : "utf-16le", { ignoreBOM: true });
 }
 
-/** A text as UTF-8, with its mark: one of UTF-16 is converted, and any other is as it is. */
+/** Converts UTF-16 text to UTF-8, including its mark; other text stays unchanged. */
 export function utf8Of(bytes: Buffer): Buffer {
   return isMarkedUtf16(bytes) ? Buffer.from(utf16Decoder(bytes).decode(bytes)) : bytes;
 }
 
 /**
- * The pieces of a text as UTF-8, whatever their ends cut in two.
- * @throws Error where the text is none (`noTextBecause`)
+ * The pieces of a text, converted to UTF-8. Pieces may end within a character.
+ * @throws Error if it is no text (`noTextBecause`)
  */
 export async function* utf8Pieces(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   let isBegun = false;
@@ -75,6 +75,6 @@ export async function* utf8Pieces(pieces: AsyncIterable<Uint8Array>): AsyncGener
     }
     yield wide === undefined ? piece : Buffer.from(wide.decode(piece, { stream: true }));
   }
-  const rest = wide?.decode() ?? ""; // Half a character, where the file was cut.
+  const rest = wide?.decode() ?? ""; // Half a character, if the file was truncated.
   if (rest.length > 0) yield Buffer.from(rest);
 }

@@ -1,17 +1,20 @@
-// The bytes of a file on a disk, piece by piece, in memory that is used again: new memory for each
-// piece would have to be cleared, and collected. The next piece is read while the last one is used.
+// Reads a local file in chunks, into reused memory: new memory per chunk would have to be cleared
+// and garbage-collected. The next chunk is read while the last one is in use.
 
 import { open } from "node:fs/promises";
 
-/** Bytes of a piece, but of the last one. */
+/** Bytes of every chunk except the last. */
 export const chunkBytes = 0x4_0000;
 
-/** Two pieces are in use, as a line may begin in the one before; one is being read. */
+/**
+ * Number of buffers: two chunks are in use, because a line may begin in the previous chunk, and one
+ * is being read.
+ */
 const pieces = 3;
 
 /**
- * The pieces of a file, each valid until the next but one is asked for. `onRead` takes the number
- * of bytes of each. @throws Error as node:fs
+ * The chunks of a file. A chunk is valid until the second chunk after it is requested. `onRead`
+ * receives the size of each chunk. @throws Error as node:fs
  */
 export async function* fileChunks(
   path: string,
@@ -30,7 +33,7 @@ export async function* fileChunks(
       const chunk = await coming;
       if (chunk.length === 0) return;
       coming = read(turn);
-      coming.catch(() => {}); // It is thrown where it is awaited.
+      coming.catch(() => {}); // The error is thrown where it is awaited.
       onRead(chunk.length);
       yield chunk;
     }

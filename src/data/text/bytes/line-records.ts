@@ -1,6 +1,6 @@
-// The short way from lines of delimited text to the records of a cache: all lines of a chunk,
-// column by column, where each feature has one id a line. A line of which anything is unusual is no
-// plain line: it goes the way of the decoder (byte-decoder.ts), which finds the same, or its fault.
+// The fast path from lines of delimited text to the records of a cache: all lines of a chunk,
+// column by column, if each feature has one id per line. A line with anything unusual is not plain:
+// it takes the decoder (byte-decoder.ts), which gives the same result or the line's fault.
 
 import {
   lengthsOf,
@@ -22,10 +22,12 @@ import type { ByteLines } from "../text-lines.ts";
 import { logOf, shortLabels } from "./byte-decoder.ts";
 import type { ChunkFields, FieldValues } from "./field-values.ts";
 
-/** Makes the records of a chunk's lines, valid until the next chunk. */
+/** Builds the records of a chunk's lines, valid until the next chunk. */
 export type LineRecords = (lines: ByteLines) => PlainRecords;
 
-/** The maker of records; undefined where lines have more than classes, numbers and single ids. */
+/**
+ * Creates a record maker; undefined if lines have more than labels, dense features and single ids.
+ */
 export function lineRecords(columns: Columns, chunks: ChunkFields): LineRecords | undefined {
   const { json, key, labels, readLabels, dense, categorical } = columns;
   const places = placesOf(columns);
@@ -63,7 +65,7 @@ export function lineRecords(columns: Columns, chunks: ChunkFields): LineRecords 
   };
 }
 
-/** Logarithms of numbers first .. end-1; what is no number stays as it is. */
+/** Takes the logarithms of numbers first .. end-1. NaN and infinity are kept. */
 function takeLogs(logs: Float64Array, numbers: Float64Array, first: number, end: number): void {
   for (let i = first; i < end; i++) {
     const value = numbers[i] ?? 0;
@@ -71,7 +73,7 @@ function takeLogs(logs: Float64Array, numbers: Float64Array, first: number, end:
   }
 }
 
-/** Writes a label to all records; a line whose fields are not known is not plain. */
+/** Creates a writer of a label to all records. Lines that were not parsed become not plain. */
 function labelWriter(field: number, place: number, readLabel: LabelReader | undefined) {
   if (readLabel === undefined) throw new TypeError("a label has a reader");
   const short = shortLabels(readLabel);

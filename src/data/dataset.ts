@@ -69,8 +69,8 @@ export interface Dataset {
   readonly targets: Targets;
   /**
    * Copies the samples `indices`, in that order, into `batch`. Returns the number of ids. `batch`
-   * must have room for B samples of the longest bags, with upper halves where a feature is wide,
-   * and with weights where one has them. Weights of samples that have none are 1. Lengths are at
+   * must have room for B samples of the longest bags, with `highs` if any feature is wide, and
+   * `weights` if any feature is weighted. Samples without weights get the weight 1. Lengths are at
    * t*B + b with B = indices.length.
    */
   read(indices: Uint32Array, batch: BatchMemory): number;

@@ -22,7 +22,7 @@ export interface OpenLimits {
   readonly means?: Means | undefined;
   /** Memory limit of a cache, in bytes. */
   readonly memoryBytesMax?: number | undefined;
-  /** Opens the blocks of samples without a cache. @default they are encoded in this thread */
+  /** Opens the blocks of samples without a cache. @default they are made here, of the files */
   readonly openBlocks?: OpenBlocks | undefined;
 }
 

@@ -369,7 +369,7 @@ export function meanIdsOf(bags: BagLengths): number {
 export interface TableShape {
   /** Name of the feature; equal to its table's name if the model names no features. */
   readonly name: string;
-  /** The column that feeds the feature. @default the column whose `table` is this name */
+  /** The column that feeds the feature. @default the column that names the table */
   readonly column?: string | undefined;
   /**
    * Index of its table, which seeds the hash of text, so that features that share a table agree.

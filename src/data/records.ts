@@ -39,9 +39,9 @@ import { planOf } from "./transforms/plan.ts";
 export type RecordValue = string | number | bigint | boolean | null | undefined;
 
 /**
- * A sample without its label, by column. A list is a bag of ids. Where ids have weights, each one
- * is text as in training: `12:0.5` with the column's own separator, `:` for generated data and for
- * weighted lists of tables.
+ * A sample without its label, by column. A list is a bag of ids. An id with a weight is text, as in
+ * training: `12:0.5`, with the column's own separator, or `:` for generated data and for weighted
+ * lists of columnar files.
  */
 export type SampleRecord = Readonly<Record<string, RecordValue | readonly RecordValue[]>>;
 

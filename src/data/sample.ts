@@ -32,9 +32,7 @@ export class Sample {
     readonly features: number;
     /** @default one label */
     readonly targets?: Targets | undefined;
-    /**
-     * Whether the ids of each feature have 64 bits (`wide`) or weights. @default any feature may
-     */
+    /** Whether the ids of each feature have 64 bits (`wide`) or weights. @default any may */
     readonly wide?: readonly boolean[] | undefined;
     readonly weighted?: readonly boolean[] | undefined;
   }) {

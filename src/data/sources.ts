@@ -12,7 +12,7 @@ import type {
 } from "./options.ts";
 import { criteoFeatures } from "./text/columns.ts";
 
-/** The Criteo display-advertising logs: label, 13 integers, 26 categoricals, by tabs. */
+/** The Criteo display-advertising logs: label, 13 integers, 26 categoricals, separated by tabs. */
 export const criteo = {
   /** Criteo text files, without header. Fields may be empty. */
   tsv(

@@ -13,7 +13,7 @@ import { nodeOf, offsetsOf, type Source, type Values, valuesOf } from "./values.
 /** Reads rows `from` until `end` (exclusive) of a record batch as a column. @throws Damage */
 export type ReadRows = (from: number, end: number) => Column;
 
-/** A column in a record batch. */
+/** A reader of a column in a record batch. */
 export interface ColumnRows {
   readonly read: ReadRows;
   /** Number of entries in all its lists; for a column without lists, the number of rows. */

@@ -3,7 +3,7 @@
 // https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md
 //
 //   frame   04 22 4d 18 | flags | block size | [bytes, 8] | [dictionary, 4] | check | block … | 0
-//   block   bytes (4), the highest bit: not packed | bytes | [checksum, 4]
+//   block   bytes (4; highest bit set: not compressed) | bytes | [checksum, 4]
 
 import { Damage } from "../tables/damage.ts";
 import { unpackLz4Block } from "../tables/lz4-block.ts";

@@ -4,7 +4,7 @@
 //
 //   file     "ARROW1" 0 0 | message | … | message | footer | its bytes (4) | "ARROW1"
 //   stream   message | … | message | an end of 8 bytes, or none
-//   message  ff ff ff ff | bytes of metadata (4) | metadata | body        older ones lack the ffs
+//   message  ff ff ff ff | bytes of metadata (4) | metadata | body        without ff in older files
 
 import type { RangeReader } from "../tables/byte-ranges.ts";
 import { Damage, unusableAt } from "../tables/damage.ts";

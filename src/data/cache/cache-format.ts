@@ -207,7 +207,7 @@ export function sampleHeadWords(shape: {
   return targetWords(shape.targets ?? oneLabel) + shape.dense + Math.ceil(shape.features / 2);
 }
 
-/** Writes the tail at `offset`, with the keys behind it, then the header. */
+/** Writes the tail at `offset`, the keys after it, then the header. */
 export function writeFrame(
   file: DiskFile,
   offset: number,

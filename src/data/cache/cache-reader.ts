@@ -301,7 +301,7 @@ class CachedDataset implements CachedSamples {
       const slot = place.at + inBlock;
       const at = words[slot] ?? 0;
       if (at < 0) {
-        froms[b] = at - place.at; // ~(place.at + ~at)
+        froms[b] = at - place.at; // Equals ~(place.at + ~at).
         used += unfoldedWords(words, place.at + ~at, this.#layout);
       } else {
         const end = words[slot + 1] ?? 0;

@@ -59,7 +59,7 @@ export interface CategoricalField {
   readonly list?: "plain" | "weighted" | undefined;
   /** Character between an id and its weight; undefined if ids have no weights. */
   readonly weightSeparator: string | undefined;
-  /** What a field without an id becomes: row 0, an empty bag, or a bad line. */
+  /** Handling of a field without an id: row 0, an empty bag, or a bad line. */
   readonly missing: "own" | "empty" | "reject";
   /** As `DenseField.isMade`. */
   readonly isMade?: boolean | undefined;

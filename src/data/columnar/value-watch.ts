@@ -28,7 +28,7 @@ export class FieldWatch {
   readonly field: CategoricalField;
   readonly counts = new Map<string, ValueCount>();
   readonly #pending: [string, number][] = [];
-  /** Whether each sample so far had one value at most. */
+  /** Whether each sample so far had at most one value. */
   isSingle = true;
   isOpen = true;
 

@@ -26,7 +26,7 @@ export interface ReadLimits
   extends Pick<TableLimits, "report" | "onDamage" | "rowsFirst" | "rowsMax"> {
   /** Selects the row groups to read. @default all */
   readonly isWanted?: ((group: number) => boolean) | undefined;
-  /** Decoders of pages. @default the fastest available */
+  /** Decoders of pages. @default the fastest */
   readonly decoders?: PageDecoders | undefined;
   /** Memory of a finished reader, for reuse. @default new memory */
   readonly memory?: PieceMemory | undefined;

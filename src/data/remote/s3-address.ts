@@ -3,7 +3,7 @@
 //
 //   AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL           the store @default Amazon's, of the region
 //   AWS_REGION, AWS_DEFAULT_REGION                  @default us-east-1
-//   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,       credentials @default none: public objects
+//   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,       credentials @default nobody: public objects
 //   AWS_SESSION_TOKEN
 //
 // None of these values appears in a job, a message or a log. Requests are signed (Signature Version

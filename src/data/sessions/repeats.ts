@@ -37,7 +37,7 @@ export class RepeatCounter {
   #samples = 0;
   #pairs = 0;
 
-  /** `groups` @default each feature alone */
+  /** `groups`: left out, each feature is a group of its own. */
   constructor(shape: Shape, groups?: IkjtGroups) {
     this.groups = groups ?? Array.from({ length: shape.features }, (_, feature) => [feature]);
     this.#shape = shape;

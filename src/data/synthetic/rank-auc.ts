@@ -1,5 +1,5 @@
-// The AUC of generated data's true logits. (src/training, above this room, has the metrics of
-// training.)
+// The AUC of generated data's true logits. (The metrics of training are in src/training, a higher
+// layer, which this file may not import.)
 
 /** Most samples from which the best AUC is computed. */
 export const rankedMax = 2 ** 24;

@@ -60,12 +60,12 @@ export interface TableLimits {
   readonly rowsFirst?: number | undefined;
   /**
    * Most rows of a batch. Batches also end where batches of the usual size end, so that the same
-   * rows are read before damage. @default the usual size
+   * rows are read before damage. @default as many as usual
    */
   readonly rowsMax?: number | undefined;
   /** The columns to read. @default all that the job wants */
   readonly names?: ReadonlySet<string> | undefined;
-  /** Receives the unreadable rows of a piece, which are left out. @default the error is thrown */
+  /** Receives the unreadable rows of a piece, which are left out. @default it is thrown */
   readonly onDamage?: ((rows: DamagedRows) => void) | undefined;
 }
 

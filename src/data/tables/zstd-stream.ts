@@ -51,7 +51,7 @@ export async function* unpackedZstd(packed: AsyncIterable<Uint8Array>): AsyncGen
           for (const [i, value] of given.entries()) structs.setUint32(4 * i, value, true);
           wanted = zstd.ZSTD_decompressStream(context, output, input);
           if (wanted < 0) throw new Damage(faultOf(-wanted));
-          const after = new DataView(zstd.memory.buffer, output, 2 * structBytes); // Memory grows.
+          const after = new DataView(zstd.memory.buffer, output, 2 * structBytes); // May have grown.
           [filled, used] = [after.getUint32(8, true), after.getUint32(20, true)];
           bytesOut += filled;
           checkUnpacked("it", bytesOut, bytesIn);

@@ -3,8 +3,8 @@
 //
 //   label          labels.ts
 //   weight         a number of at least 0
-//   group          any text: targets.ts
-//   integer x      log(1 + max(x, 0)); empty: 0
+//   group          any text but an empty one (targets.ts)
+//   integer x      log(1 + max(x, 0)); empty: 0 (Criteo)
 //   decimal x      x, or log(1 + max(x, 0)) with the option `log`; empty: by `missing`
 //   hashed text    row 1 + MurmurHash3(bytes, seed = the table's index) mod (rows - 1)
 //   integer id     x - offset: a row, or an id beyond the rows for the table's policy

@@ -149,7 +149,7 @@ function runCall(
   }
 }
 
-/** The runs by which all inputs were computed; undefined if they differ. */
+/** The runs by which all inputs were computed; undefined if they differ or there are none. */
 function sharedHeads(inputs: readonly RepeatedColumn[]): Heads | undefined {
   const [first] = inputs;
   return inputs.every(({ heads }) => heads === first?.heads) ? first?.heads : undefined;

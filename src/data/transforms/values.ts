@@ -20,7 +20,7 @@ export type TransformForm = ColumnForm | "lists";
 /** The type of a column, known before any row is read. */
 export interface ColumnType {
   readonly form: TransformForm;
-  /** Whether its ids, or texts, have weights. */
+  /** Whether its ids or texts have weights. */
   readonly isWeighted: boolean;
 }
 

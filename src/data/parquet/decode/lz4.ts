@@ -2,9 +2,9 @@
 // https://github.com/apache/parquet-format/blob/master/Compression.md
 //
 //   LZ4_RAW   a block
-//   LZ4       what Hadoop writes, as often as needed, in big-endian:
+//   LZ4       Hadoop's framing, repeated until the end, big-endian:
 //             unpacked bytes, u32 | packed bytes, u32 | block
-//             other writers put a block alone under this name
+//             other writers store a plain block under this name
 
 import { Damage } from "../../tables/damage.ts";
 import { unpackLz4Block } from "../../tables/lz4-block.ts";

@@ -94,8 +94,8 @@ export function bufferOf({ buffer }: FieldPlace, i: number, { bytes }: Source): 
 }
 
 /**
- * The offsets of lists or texts: entry `at` spans from offset `at` to offset `at + 1`. @throws
- * Damage
+ * The offsets of lists or texts: entry `at` spans from offset `at` to offset `at + 1`.
+ * @throws Damage
  */
 export function offsetsOf(
   place: FieldPlace,

@@ -67,8 +67,8 @@ export class HeldRanges {
   }
 
   /**
-   * Points `place` at a block and returns true if a range in memory contains the block. @throws
-   * DataCacheDamagedError
+   * Points `place` at a block and returns true if a range in memory contains the block.
+   * @throws DataCacheDamagedError
    */
   find(place: BlockPlace, block: number): boolean {
     const held = this.#rangeWith(block);

@@ -23,8 +23,8 @@ const heldTextBytesMax = 2 ** 29;
 const textBytes = 24;
 
 /**
- * Refuses a claimed decompressed size beyond the limit. `what`: for example "a page". @throws
- * Damage
+ * Refuses a claimed decompressed size beyond the limit. `what`: for example "a page".
+ * @throws Damage
  */
 export function checkUnpacked(what: string, bytes: number, packedBytes: number): void {
   checkRatio(what, bytes, packedBytes, unpackedFreeBytes);

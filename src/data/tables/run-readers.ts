@@ -218,8 +218,8 @@ export class RunReader {
   }
 
   /**
-   * Reads until sample `end`. If the file has changed, there may be fewer samples. @throws
-   * InputUnusableError
+   * Reads until sample `end`. If the file has changed, there may be fewer samples.
+   * @throws InputUnusableError
    */
   async read(end: number, out: SampleSink): Promise<void> {
     while (this.#at < end) {

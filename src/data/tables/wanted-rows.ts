@@ -15,8 +15,8 @@ export interface WantedRows {
 }
 
 /**
- * Yields the rows of a file in order; a batch is valid until the next one. @throws
- * InputUnusableError
+ * Yields the rows of a file in order; a batch is valid until the next one.
+ * @throws InputUnusableError
  */
 export async function* wantedRows(
   table: TableFile,

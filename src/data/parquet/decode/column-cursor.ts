@@ -12,8 +12,8 @@ import { TextPool } from "./texts.ts";
 import type { CodedTarget, Target } from "./values.ts";
 
 /**
- * Opens the cursor of a column. `weights`: source of the second leaf of a weighted list. @throws
- * Damage
+ * Opens the cursor of a column. `weights`: source of the second leaf of a weighted list.
+ * @throws Damage
  */
 export function openCursor(
   column: WantedColumn<ColumnShape>,

@@ -67,8 +67,8 @@ export class DeltaReader {
   }
 
   /**
-   * Writes the next `count` values as pairs of halves, low half first, from pair `from` on. @throws
-   * Damage
+   * Writes the next `count` values as pairs of halves, low half first, from pair `from` on.
+   * @throws Damage
    */
   read(pairs: Int32Array, from: number, count: number): void {
     if (count > this.#left) throw new Damage("a page has fewer values than it says");

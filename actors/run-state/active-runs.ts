@@ -1,5 +1,5 @@
-// Active runs: the runs of a registry that are not over, in the order of the queue, and
-// how many of them wait. Kept up to date at each change, so that no request scans all runs.
+// Active runs: the runs of a registry that are not over, in allocation order, and the number that
+// waits. Updated at each change of a run, so that no request scans all runs.
 //
 //   running or interrupted · then by priority · then by submission
 
@@ -20,7 +20,7 @@ export class OpenRuns {
     this.#count(record, Number(isWaiting(record.status)));
   }
 
-  /** One of these has another status than `before`, or something is asked of it. */
+  /** The status of `record` was `before`, or a cancellation or a pause of it was requested. */
   changed(record: RunRecord, before: RunStatus): void {
     const { status, isCancelAsked, isPauseAsked, job } = record;
     this.#count(record, Number(isWaiting(status)) - Number(isWaiting(before)));
@@ -31,7 +31,7 @@ export class OpenRuns {
     drop(this.#ofDirectory, job.checkpoint.directory, record);
   }
 
-  /** Those that run or would, in the order in which they get devices. */
+  /** The running and the queued runs, in the order in which they get devices. */
   *inOrder(): Generator<RunRecord> {
     yield* byPriority(this.#running);
     for (const priority of [...this.#ofPriority.keys()].sort((a, b) => b - a)) {
@@ -41,22 +41,24 @@ export class OpenRuns {
     }
   }
 
-  /** Those that are to end, or to let go of their devices. */
+  /** Runs with a pending request to cancel or to pause. */
   asked(): RunRecord[] {
     return [...this.#asked];
   }
 
-  /** Those that may be of the same job as another of this directory. */
+  /**
+   * Active runs with this checkpoint directory: candidates for the run of a job submitted again.
+   */
   inDirectory(directory: string): Iterable<RunRecord> {
     return this.#ofDirectory.get(directory)?.values() ?? [];
   }
 
-  /** How many wait for an allocation or are paused. */
+  /** Number of runs that wait for an allocation or are paused. */
   get waiting(): number {
     return this.#waiting;
   }
 
-  /** The same for a tenant; undefined: for the cluster's operator. */
+  /** `waiting` of one tenant; undefined: of the cluster's operator. */
   waitingOf(tenant: string | undefined): number {
     return this.#waitingOf.get(tenant) ?? 0;
   }

@@ -1,6 +1,6 @@
-// Whether a model has diverged, or is overfitted: judged by its last evaluation and its training
-// loss, or, where the run evaluates nothing, by its training loss alone. A pure function of the
-// metrics in a cut, so that a run that is asked for again after its end warns as it did then.
+// Whether a model has diverged or is overfitted: judged by its last evaluation and its training
+// loss, or by its training loss alone where the run evaluates nothing. A pure function of the
+// metrics in a cut, so that resubmitting a finished run returns the same warnings.
 
 import { type LossScale, usualScale } from "../../src/model/loss.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
@@ -9,33 +9,35 @@ import type { CutRecord } from "./run-result.ts";
 
 /**
  * Highest normalized entropy of a model that has not diverged. Predicting the base rate for every
- * sample has 1; a model that fits its training samples too well, or a small held-out part, explains
- * somewhat more, but not half as much again. Where one class counts more, predictions are skewed.
+ * sample has 1; a model that fits its training samples too well, or a small held-out part, can
+ * exceed 1 somewhat, but not by half. Where classes have weights, predictions are skewed, and the
+ * limit is multiplied by the skew.
  */
 const normalizedEntropyMax = 1.5;
 
 /**
- * Most that the MSE of a model may be of that of the mean label. A model that has learned too
- * little of the scale of its label may be above 1; so far above, it is of no use.
+ * Highest MSE of a model that has not diverged, as a multiple of the MSE of predicting the mean
+ * label. A model that has not yet learned the scale of its label may be above 1; beyond this limit
+ * it is useless.
  */
 const meanSquaresMax = 10;
 
 /**
- * Training loss of a model that has diverged, as a multiple of the loss of a model that knows
- * nothing: before its first step, it predicts 0.5 for every sample.
+ * Training loss above which a model has diverged, as a multiple of the loss of an untrained model,
+ * which predicts 0.5 for every sample.
  */
 const trainLossMax = 1.5;
 
 /**
- * A model is overfitted, and has not diverged, where it explains its training samples better than
- * the base rate does, and held-out ones so much worse than it once did.
+ * Log loss of an overfitted model, as a multiple of its best log loss. It counts only where the
+ * model explains its training samples better than the base rate does; otherwise it may have
+ * diverged.
  */
 const pastBestMax = 1.1;
 
 /**
- * A warning where the returned model has diverged, or is overfitted. `evaluation`: at its cut, if
- * there was one.
- * `scaleOf`: of the loss that it was trained on.
+ * A warning where the returned model has diverged or is overfitted. `evaluation`: at the cut of the
+ * model, if there was one. `scaleOf`: the scale of the loss that the model was trained on.
  */
 export function divergenceWarnings(
   { history }: { readonly history: readonly CutRecord[] },
@@ -64,7 +66,7 @@ function overfittedWarning(figure: string): Warning {
   return { code: "MODEL_OVERFITTED", message };
 }
 
-/** What says that a model is overfitted; undefined: it is not, or its losses do not compare. */
+/** The figures that show overfitting; undefined: none do, or the losses are not comparable. */
 function overfittedFigure(
   history: readonly CutRecord[],
   { logLoss, normalizedEntropy, mse, tasks, samples }: Metrics,
@@ -105,7 +107,7 @@ function evaluationFigure(
   );
 }
 
-/** The same of a label that is a number, of which the mean label is the base. */
+/** `evaluationFigure` for regression: the base is the prediction of the mean label. */
 function numberFigure(mse: number, r2: number): string | undefined {
   if (!isNumber(mse)) return "its MSE on the held-out samples is not a finite number";
   if (!isNumber(r2) || 1 - r2 <= meanSquaresMax) return undefined;

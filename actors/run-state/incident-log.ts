@@ -1,15 +1,15 @@
-// The incidents of a run: one record each, first cause first, then what failed because of it, what
-// each supervisor did, in order, and how it ended. Rebuilt from the run's events, so that the
-// next leader finds them in the journal.
+// The incidents of a run, one record each: first cause, secondary failures, the actions of the
+// supervisors in order, and the outcome. Rebuilt from the run's events, so that the next leader
+// finds them in the journal.
 //
 // Invariants
-//   I1. What fails in a generation after its first failure follows from it: one incident.
-//   I2. An incident that has ended is not changed any more.
+//   I1. Every failure in a generation after its first failure is secondary: one incident.
+//   I2. An incident that has ended does not change any more.
 
 import type { Incident } from "../runtime/incident.ts";
 import type { IncidentCause, IncidentEnd, IncidentRecord } from "./incident-record.ts";
 
-/** Incidents that a run remembers, and what it remembers of one; older ones are forgotten. */
+/** Incidents kept for a run (the oldest are dropped first), and lines kept for an incident. */
 const incidentsMax = 1000;
 const linesMax = 100;
 
@@ -17,7 +17,7 @@ export class IncidentLog {
   readonly #records: IncidentRecord[] = [];
   #count = 0;
 
-  /** The number of the next one. */
+  /** The number of the next incident. */
   get next(): number {
     return this.#count + 1;
   }
@@ -27,19 +27,22 @@ export class IncidentLog {
     return [...this.#records];
   }
 
-  /** Those that last. */
+  /** Incidents without an end. */
   get open(): readonly IncidentRecord[] {
     return this.#records.filter(({ end }) => end === undefined);
   }
 
-  /** A first cause, from its event. */
+  /** Begins an incident by its first cause, taken from `run.incident`. */
   begin(generation: number, cause: IncidentCause): void {
     this.#count = Math.max(this.#count, cause.incident);
     this.#records.push({ ...cause, generation, followed: [], actions: [] });
     if (this.#records.length > incidentsMax) this.#records.shift();
   }
 
-  /** I1. Whether a failure of a generation is a part of what is known, where it is noted then. */
+  /**
+   * I1. Whether a failure is secondary to an open incident of its generation. If so, it is added to
+   *     the record, unless its actor is already in it.
+   */
   follow(generation: number, { offender, reason }: Incident, at: Date): boolean {
     const first = this.open.find((one) => one.generation === generation && generation > 0);
     if (first === undefined) return false;
@@ -54,7 +57,7 @@ export class IncidentLog {
     return true;
   }
 
-  /** What `by` did about all that lasts. */
+  /** Records an action of the supervisor `by` in all open incidents. */
   act(by: string, did: string, at: Date): void {
     for (const one of this.open) {
       if (one.actions.length >= linesMax) continue;
@@ -70,7 +73,7 @@ export class IncidentLog {
     return ended;
   }
 
-  /** The run ended by what lasts, with the last that was done about it. */
+  /** Ends all open incidents because the run failed, at the time of their last action. */
   giveUp(generation: number): void {
     for (const one of this.open) {
       const afterMs = one.actions.at(-1)?.afterMs ?? 0;
@@ -78,7 +81,7 @@ export class IncidentLog {
     }
   }
 
-  /** Takes records as an event has them. I2 */
+  /** Replaces incidents by the complete records of an event. I2 */
   take(records: readonly IncidentRecord[]): void {
     for (const one of records) this.#replace(one);
   }

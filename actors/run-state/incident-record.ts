@@ -1,5 +1,5 @@
-// An incident, as events and results publish it (docs/wire.md): first cause first, then what was
-// done, then how it ended. Types follow from the schemas.
+// An incident, as events and results publish it (docs/wire.md): first cause, actions, end. Types
+// follow from the schemas.
 
 import { z } from "zod";
 import { errorRecord } from "../../src/wire/messages/messages.ts";
@@ -25,22 +25,22 @@ export const incidentCause = z
     /** The actor that failed: `device:1`. */
     offender: z.string(),
     supervisor: z.string(),
-    /** The message that it was at, or the part of its life. */
+    /** The message that the actor was processing, or the phase of its life cycle. */
     context: z.string(),
     error: errorRecord,
     host: count.optional(),
-    /** Steps that were done. */
+    /** Completed steps. */
     step: count.optional(),
-    /** The batch of the step that came next: its pass, and its number in it, both from 0. */
+    /** The batch of the next step: its epoch, and its index in the epoch, both from 0. */
     batch: z.object({ pass: count, index: count }).readonly().optional(),
-    /** Who noticed, where the offender itself said nothing. */
+    /** The actor that noticed the failure, where the offender did not report it. */
     noticedBy: z.string().optional(),
-    /** Who waited for whom. */
+    /** Which actors waited for which, at the time of the failure. */
     waits: list(wait).optional(),
   })
   .readonly();
 
-/** First cause: what, where and when. */
+/** First cause of an incident: error, actor, host, time and step. */
 export type IncidentCause = z.output<typeof incidentCause>;
 
 const afterMs = { afterMs: z.number() };
@@ -54,17 +54,19 @@ export const incidentAction = z
   })
   .readonly();
 
-/** What a supervisor did about an incident. */
+/** An action of a supervisor during an incident. */
 export type IncidentAction = z.output<typeof incidentAction>;
 
 export const incidentEnd = z
   .object({
-    /** `restored`: from a checkpoint; `mended`: without; `failed`: the run ended by it. */
+    /**
+     * `restored`: from a checkpoint; `mended`: without one; `failed`: the incident ended the run.
+     */
     how: z.enum(["restored", "mended", "failed"]),
-    /** The generation that goes on, and the step from which. */
+    /** The generation that continues the run, and its first step. */
     generation: count,
     step: count,
-    /** From when it was noticed to the first step after it. */
+    /** From noticing the incident to the first step after it. */
     ...afterMs,
   })
   .readonly();
@@ -77,13 +79,13 @@ export const incidentRecord = incidentCause
   .unwrap()
   .extend({
     generation: count,
-    /** What failed because of it, as far as it was heard of. */
+    /** Secondary failures, as far as they were reported. */
     followed: list(z.object(followed)),
     actions: list(incidentAction),
-    /** Left out while it lasts. */
+    /** Left out while the incident is open. */
     end: incidentEnd.optional(),
   })
   .readonly();
 
-/** One incident, whole. */
+/** One incident: first cause, secondary failures, actions and end. */
 export type IncidentRecord = z.output<typeof incidentRecord>;

@@ -1,15 +1,16 @@
-// Run keeper: brings what a leader keeps of its runs to the journal, and then tells it. What is
-// kept in one turn of the event loop, for any run, is written in one go. While the disk syncs one
-// round, the next round gathers.
+// Journal writer: appends a leader's entries to the run journal, then publishes their events. All
+// entries of one turn of the event loop, of any run, are one write. While the disk syncs one round,
+// the next round collects entries (group commit).
 //
-//   keep … keep … kept? ──end of the turn──▶ written ─▶ synced, if asked ─▶ told ─▶ answered
+//   keep … keep … kept? ─end of the turn─▶ write ─▶ sync if requested ─▶ publish ─▶ resolve
 //
 // Invariants
-//   K1. A run's end is on the disk before it is told, or the disk has refused it.
-//   K2. What the disk refuses is told once, and tried again until the disk takes it; a request that
-//       waits for an entry to be kept is told that it is not.
-//   K3. Events are told in the order in which they happened, also while the disk refuses.
-//   K4. Before an event is told that the journal lacks, the mark of a whole journal is taken away.
+//   K1. The end of a run is on the disk before it is published, or the disk has refused it.
+//   K2. A refused write is reported once and retried until the disk accepts it; a request that
+//       waits for an entry of it fails with the reason.
+//   K3. Events are published in the order in which they happened, also while writes are refused.
+//   K4. The mark of a complete journal is removed before an event is published that the journal
+//       lacks.
 
 import type { Clock } from "../../src/ports/clock.ts";
 import type { KeptMark } from "../../storage/cluster/kept-mark.ts";
@@ -20,25 +21,25 @@ import type { PublishEvent, RunKeeper } from "./run-record.ts";
 export interface RunKeeperOptions {
   readonly journal: RunJournal<RunEvent>;
   readonly clock: Clock;
-  /** Wait before what the disk refused is tried again. */
+  /** Delay before a refused write is retried. */
   readonly retryMs: number;
-  /** Whether this leader may still write. */
+  /** Whether this process is still the leader, which alone may write. */
   readonly isHeld: () => boolean;
-  /** Looks whether somebody else leads by now. @throws LeadershipLostError */
+  /** Checks that no other process has become the leader. @throws LeadershipLostError */
   readonly confirm: () => void;
-  /** All that a journal must have that begins anew. */
+  /** All entries of a new journal that replaces the present one. */
   readonly entries: () => Iterable<JournalEntry<RunEvent>>;
   readonly publish: PublishEvent;
-  /** Says to the next leader that the journal has all that was told (kept-mark.ts). */
+  /** Mark for the next leader: the journal has every published event (kept-mark.ts). */
   readonly mark: Pick<KeptMark, "set" | "drop">;
-  /** Told what the disk refused, and an event that could not be told. */
+  /** Receives refused writes, and errors of publishing an event. */
   readonly onError: (error: unknown, context: string) => void;
 }
 
-/** Whoever waits until something is kept: told why it is not. */
+/** Called once the entries so far are persisted, or with the reason why they are not. */
 type Waiter = (refusal: unknown) => void;
 
-/** The keeper of a journal, and what tells an event once it is there. */
+/** The writer of a journal, and the function that publishes an event once its entry is written. */
 export function openRunKeeper(options: RunKeeperOptions): {
   readonly keeper: RunKeeper;
   readonly publish: PublishEvent;
@@ -50,14 +51,14 @@ export function openRunKeeper(options: RunKeeperOptions): {
   let isRound = false;
   let isSyncing = false;
   let isRefused = false;
-  /** Whether what was refused will be tried again without being asked. */
+  /** Whether a retry of a refused write is scheduled. */
   let isRetried = false;
-  /** Whether the entry must reach the disk even if no request waits for it. */
+  /** Whether the round must be synced although no request waits for it: it has the end of a run. */
   let isDue = false;
 
   const markWhole = markerOf(options);
   const write = () => {
-    // A leader that leads no more tells the next leader nothing either.
+    // After losing the lease, nothing is written: the journal is the next leader's.
     if (round.length > 0 && options.isHeld()) journal.append(round);
     else if (round.length > 0) markWhole(false, "for good");
     round = [];
@@ -65,7 +66,7 @@ export function openRunKeeper(options: RunKeeperOptions): {
   };
   const endRound = async () => {
     isRound = false;
-    if (isSyncing) return; // Its end begins this one.
+    if (isSyncing) return; // The end of the sync starts this round.
     const [events, waiting] = [told, waiters];
     [told, waiters] = [[], []];
     const isAsked = waiting.length > 0;
@@ -91,7 +92,7 @@ export function openRunKeeper(options: RunKeeperOptions): {
     if (isAsked) refusal ??= thrownBy(options.confirm);
     tell(options, events);
     for (const answer of waiting) answer(refusal);
-    // Those have waited for a whole sync.
+    // These requests have already waited for a whole sync, so the next round starts at once.
     if (waiters.length > 0) void endRound();
     else if (told.length > 0 || (round.length > 0 && refusal === undefined)) inRound();
   };
@@ -124,12 +125,12 @@ export function openRunKeeper(options: RunKeeperOptions): {
           waiters.push((refusal) => (refusal === undefined ? resolve() : reject(refusal)));
           inRound();
         }),
-      forget() {}, // Its entries go when the journal is rewritten.
+      forget() {}, // The run's entries are dropped when the journal is rewritten.
     },
   };
 }
 
-/** K3 */
+/** K3. Publishes events in order; an error of one event does not stop the next. */
 function tell(options: RunKeeperOptions, events: readonly Parameters<PublishEvent>[]): void {
   for (const event of events) {
     const error = thrownBy(() => options.publish(...event));
@@ -137,7 +138,7 @@ function tell(options: RunKeeperOptions, events: readonly Parameters<PublishEven
   }
 }
 
-/** K4. What is left out of the journal for good takes the mark away for good. */
+/** K4. Sets and drops the mark. Once an entry is left out for good, the mark is never set again. */
 function markerOf({ mark, onError }: RunKeeperOptions) {
   let isForGood = false;
   return (isWhole: boolean, howLong?: "for good") => {

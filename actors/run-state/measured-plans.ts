@@ -1,5 +1,5 @@
-// What a run has measured of its plans, and whether another plan pays for the move to it. Plain
-// data and pure functions; ../run-control/adapting-plan.ts asks for plans and moves.
+// Measured step times of a run's plans, and whether another plan pays for the move to it. Plain
+// data and pure functions; ../run-control/adapting-plan.ts requests plans and moves.
 
 import type { AdaptSpec } from "../../src/job/planner-options.ts";
 import type { HostMeters } from "../../src/training/meters/step-meter.ts";
@@ -7,20 +7,23 @@ import type { MeasuredRun } from "../../src/training/planning/run-plan.ts";
 import type { HostShare } from "../host/membership.ts";
 import { timesOfDevices, workMs } from "./straggler-watch.ts";
 
-/** Plans of the past that are remembered: of more, the oldest are forgotten. */
+/** Measured plans that are kept; the oldest are dropped first. */
 const plansMax = 8;
-/** Shards of all plans that a host is told of: with more, a message might be too long to send. */
+/** Limit on the shards of all plans in one message to a host, which bounds the message's size. */
 const shardsMax = 8192;
 
-/** What a run has measured so far. */
+/** The measurements of a run, over all its generations so far. */
 export interface MeasuredSoFar {
-  /** The oldest first, with the devices of the hosts that each was for. */
+  /** Oldest first, each with the devices per host that it was made for. */
   readonly plans: readonly (MeasuredRun & { readonly hosts: readonly number[] })[];
-  /** From when its devices were told to pause to the first step with others; undefined: never. */
+  /**
+   * Duration of the last planned change, from the pause command to the first step with other
+   * devices; undefined: there was none.
+   */
   readonly changeSeconds: number | undefined;
 }
 
-/** The plans with another one, or with newer seconds of the last one. */
+/** Adds a measured plan, or replaces its earlier measurement. */
 export function withMeasured(
   { plans, ...rest }: MeasuredSoFar,
   hosts: readonly number[],
@@ -32,7 +35,10 @@ export function withMeasured(
   return { ...rest, plans: [...others, { ...one, hosts }].slice(-plansMax) };
 }
 
-/** Those that were measured on such devices, the newest last: as many as a message holds. */
+/**
+ * Plans that were measured on these devices, newest last: as many as fit in a message
+ * (`shardsMax`).
+ */
 export function measuredOn(
   { plans }: MeasuredSoFar,
   hosts: readonly number[],
@@ -47,18 +53,18 @@ export function measuredOn(
   return told.map(({ plan, seconds }) => ({ plan, seconds }));
 }
 
-/** The samples of all hosts from which steps are counted. */
+/** The meters of each host at the start of a window of steps. */
 export type WindowStart = ReadonlyMap<number, HostMeters>;
 
-/** What devices did in a window of steps. */
+/** Step times of the devices in a window of steps. */
 export interface MeasuredWindow {
-  /** (W): seconds that each device worked for a step. */
+  /** (W): seconds of work of each device per step, without waiting. */
   readonly seconds: readonly number[];
-  /** Seconds of a step: the mean of the devices. */
+  /** Seconds of a step, averaged over the devices. */
   readonly stepSeconds: number;
 }
 
-/** What devices did since `start`, once each of them has made `steps` steps. */
+/** The window since `start`; undefined until each device has made `steps` steps. */
 export function windowSince(
   start: WindowStart,
   latest: WindowStart,
@@ -72,17 +78,20 @@ export function windowSince(
   return { seconds: known.map((one) => workMs(one) / 1000), stepSeconds: stepMs / 1000 };
 }
 
-/** Whether a run goes on with another plan, and why. */
+/** Whether a run moves to another plan, and why. */
 export interface MoveAssessment {
   /** The share of a step that the plan saves, by prediction. */
   readonly gain: number;
-  /** Seconds that it saves in the steps that are left, and seconds of the move to it. */
+  /** Seconds saved in the remaining steps, and seconds that the move takes. */
   readonly savesSeconds: number;
   readonly moveSeconds: number;
   readonly isTaken: boolean;
 }
 
-/** Assesses a plan. `now`, `planned`: predicted seconds of a step without and with it. */
+/**
+ * Compares the predicted savings of a plan with the cost of the move. `now`, `planned`: predicted
+ * seconds of a step with the present plan and with the new one.
+ */
 export function assessMove(
   { now, planned }: { readonly now: number; readonly planned: number },
   run: {

@@ -1,5 +1,5 @@
-// The watch over a generation's pipeline: where the time of the steps goes, as hosts have sampled
-// it of their devices, and whether the pipeline has fallen serial. Plain data and pure functions.
+// Pipeline watch of a generation: breaks down its step time by the meters of its hosts, and detects
+// that the pipeline has become serial. Plain data and pure functions.
 
 import type { JobSpec } from "../../src/job/job.ts";
 import {
@@ -12,25 +12,28 @@ import {
 type Samples = ReadonlyMap<number, HostMeters>;
 
 export interface PipelineWatch {
-  /** By host: the last sample, the sample of the last progress event, the last assessed sample. */
+  /**
+   * By host: the newest sample, the sample at the last `run.progress`, and the sample at the last
+   * assessment.
+   */
   readonly latest: Samples;
   readonly told: Samples;
   readonly assessed: Samples;
-  /** By host: the sample in which its steps had taken `warmUpMs`. */
+  /** By host: the first sample after `warmUpMs` of steps. */
   readonly warm: Samples;
-  /** Hosts with a pipeline that was serial at its last assessment. */
+  /** Hosts whose pipeline was serial at the last assessment. */
   readonly serial: ReadonlySet<number>;
-  /** Events of progress of the last seconds: steps that were done, and when. */
+  /** Steps and times of the `run.progress` events of the last `speedWindowMs`. */
   readonly speedSamples: readonly SpeedSample[];
 }
 
-/** Steps that were done at a time. */
+/** Completed steps at a time. */
 export interface SpeedSample {
   readonly step: number;
   readonly atMs: number;
 }
 
-/** Nothing was sampled yet. */
+/** The watch of a new generation: no sample yet. */
 export const emptyWatch: PipelineWatch = {
   latest: new Map(),
   told: new Map(),
@@ -40,20 +43,20 @@ export const emptyWatch: PipelineWatch = {
   speedSamples: [],
 };
 
-/** A run tells what its compiled steps took where they have taken so long. */
+/** Warm step times are reported once the warm steps took this long. */
 const warmedMs = 1000;
-/** Time of a host's steps after which they are judged: less may be a hiccup. */
+/** Step time of a host between two assessments: over less, a hiccup would count. */
 const assessedMs = 3000;
-/** Share of waiting for readers beyond which reading, not training, is what the time goes to. */
+/** Share of waiting for readers above which reading, not training, bounds the step time. */
 const batchShareMax = 0.5;
-/** Steps that may all have found no batch without that being a pattern. */
+/** Fewest steps without a ready batch that count as a pattern. */
 const assessedStepsMin = 8;
-/** As many as a job may have. */
+/** Most readers that a job may have. */
 const readersMax = 16;
 
 /**
- * Steps take less and less time for so long: programs are compiled while they run, on several
- * devices in the time that these leave.
+ * Length of the warm-up, in step time: V8 compiles hot functions while steps run, in the CPU time
+ * that the devices leave, so step times fall until then.
  */
 export const warmUpMs = 3000;
 
@@ -67,15 +70,15 @@ export function withSample(watch: PipelineWatch, host: number, sample: HostMeter
     : { ...watch, latest };
 }
 
-/** What the last event of progress told begins the next interval. */
+/** Starts the next interval of `run.progress` at the present samples. */
 export function afterTelling(watch: PipelineWatch, sample: SpeedSample): PipelineWatch {
   return { ...watch, told: watch.latest, speedSamples: [...recentSamples(watch, sample), sample] };
 }
 
-/** So old is what the speed that is told begins with: long enough that a checkpoint is no dip. */
+/** Speed is averaged over the last 10 s, so that one checkpoint does not show as a dip. */
 const speedWindowMs = 10_000;
 
-/** Those of the last seconds before `sample`; one at least, however long ago that is. */
+/** Samples in the `speedWindowMs` before `atMs`; at least the last one, whatever its age. */
 function recentSamples(
   { speedSamples }: PipelineWatch,
   { atMs }: SpeedSample,
@@ -84,24 +87,24 @@ function recentSamples(
   return first < 0 ? speedSamples.slice(-1) : speedSamples.slice(first);
 }
 
-/** Steps a second of the last seconds; since `start`, where nothing was told before. */
+/** Steps per second over the last `speedWindowMs`; since `start`, where there is no sample yet. */
 export function recentSpeed(watch: PipelineWatch, start: SpeedSample, now: SpeedSample): number {
   return speedBetween(recentSamples(watch, now)[0] ?? start, now);
 }
 
-/** Steps a second between two times; 0 where there is none between them. */
+/** Steps per second between two samples; 0 if no time passed between them. */
 export function speedBetween(from: SpeedSample, to: SpeedSample): number {
   return to.atMs > from.atMs ? (1000 * (to.step - from.step)) / (to.atMs - from.atMs) : 0;
 }
 
-/** Times since the last event of progress, of all hosts. */
+/** Step times of all hosts since the last `run.progress`. */
 export function timesSinceTold({ latest, told }: PipelineWatch): StepTimes | undefined {
   return timesBetween([...latest].map(([host, to]) => ({ from: told.get(host), to })));
 }
 
 /**
- * Times of the whole generation, of all hosts; and of its steps once the programs are compiled,
- * where they took `warmedMs`.
+ * Step times of the whole generation, over all hosts; and those after the warm-up, where they took
+ * at least `warmedMs`.
  */
 export function timesOfAll({ latest, warm }: PipelineWatch): RunTimes | undefined {
   const times = timesBetween([...latest.values()].map((to) => ({ from: undefined, to })));
@@ -115,15 +118,15 @@ export function timesOfAll({ latest, warm }: PipelineWatch): RunTimes | undefine
   return { ...times, warm: { steps: since.steps, stepMs } };
 }
 
-/** Why a run is slower than it could be. */
+/** Why a run is slower than necessary: its pipeline is serial. */
 export interface SerialAlert {
   readonly message: string;
   readonly times: StepTimes;
 }
 
 /**
- * Assesses the pipeline of a host once it has stepped for some seconds since it was last assessed.
- * There is an alert where it has fallen serial: once, until it has recovered.
+ * Assesses the pipeline of a host once it has stepped for `assessedMs` since the last assessment.
+ * An alert is raised when the pipeline becomes serial, and again only after it has recovered.
  */
 export function assess(
   watch: PipelineWatch,

@@ -1,24 +1,24 @@
-// What is asked of the readers of a run: a limit, which holds until it is lifted, through every
-// generation; and requests to single readers, which the coordinator of the run carries out once
-// (../run-control/reader-commands.ts). Plain data outside every actor, as the run's record.
+// Requests to the readers of a run: a rate limit, which holds in every generation until it is
+// lifted; and drain requests to single readers, which the coordinator of the run carries out once
+// (../run-control/reader-commands.ts). Plain data outside every actor, like the run's record.
 
 import type { ReaderPosition } from "../threads/data/reader-board.ts";
 
-/** A reader has another thread, which reads on from `position`. */
+/** The reader's thread was replaced; the new thread continues at `position`. */
 export interface DrainedThread {
   readonly kind: "drained";
-  /** Whether the old thread was ended in the midst of a batch. */
+  /** Whether the old thread was terminated in the middle of a batch. */
   readonly isForced: boolean;
   readonly position: ReaderPosition;
 }
 
-/** The result of a request. `missing`: the run has no such reader any more. */
+/** The result of a request. `missing`: the run no longer has this reader. */
 export type ReaderAnswer = DrainedThread | { readonly kind: "missing" };
 
 /** A request to drain one reader. */
 export interface ReaderRequest {
   readonly reader: number;
-  /** Called once. */
+  /** Called exactly once, with the result. */
   answered(answer: ReaderAnswer): void;
 }
 
@@ -28,13 +28,15 @@ export class ReaderWishes {
   readonly #keep: (limit: number) => void;
   readonly #tell: () => void;
 
-  /** `keep`: has another leader find a limit; `tell`: something is asked. */
+  /**
+   * `keep`: persists a limit for the next leader; `tell`: notifies the coordinator of a request.
+   */
   constructor(keep: (limit: number) => void, tell: () => void) {
     this.#keep = keep;
     this.#tell = tell;
   }
 
-  /** Most samples a second that all readers together may serve; 0: there is no limit. */
+  /** Limit in samples per second of all readers together; 0: no limit. */
   get limit(): number {
     return this.#limit;
   }
@@ -45,17 +47,17 @@ export class ReaderWishes {
     this.#tell();
   }
 
-  /** Takes up what a journal has. */
+  /** Restores the limit from a journal. */
   restore(limit: number | undefined): void {
     this.#limit = limit ?? this.#limit;
   }
 
-  /** The requests that are not answered yet, oldest first. */
+  /** Pending requests, oldest first. */
   get requests(): readonly ReaderRequest[] {
     return [...this.#requests];
   }
 
-  /** Asks a reader; returns how to forget it. */
+  /** Adds a request to a reader. The returned function withdraws it. */
   ask(request: ReaderRequest): () => void {
     this.#requests.add(request);
     this.#tell();

@@ -1,11 +1,11 @@
-// What a run tells of recoveries besides their end: of partial ones, and of copies in the memory of
+// Events of recoveries other than their end: partial recoveries, and replicas in the memory of
 // hosts (run-events.ts has all events).
 
 import { z } from "zod";
 
 const count = z.int().min(0);
 
-/** What partial recoveries have cost, all told. */
+/** Cost of all partial recoveries of a run, summed. */
 export const lostSchema = z
   .object({ recoveries: count, rows: count, samples: count, pls: z.number() })
   .readonly();
@@ -14,16 +14,16 @@ export const lostSchema = z
 export const restored = {
   /** From the incident to the first step after the restore. */
   seconds: z.number(),
-  /** Bytes that were restored: out of the memory of hosts, and from the checkpoint store. */
+  /** Restored bytes: from the memory of hosts, and from the checkpoint store. */
   memoryBytes: count,
   storeBytes: count,
 };
 
 export const recoveryEvents = [
   /**
-   * Of a generation that failed, all but some devices went on where they were, at `step`; the rows
-   * of these went back to `fromStep`: `rows` at most, the updates of `samples` samples are lost,
-   * which is a portion `pls` of the run's.
+   * Partial recovery: after the failure of a generation, all but `devices` continue with their
+   * state at `step`. The rows of `devices` went back to `fromStep`: at most `rows` rows lost the
+   * updates of `samples` samples, a portion `pls` of the run's.
    */
   z.object({
     type: z.literal("run.partial"),
@@ -35,14 +35,14 @@ export const recoveryEvents = [
     pls: z.number(),
   }),
   /**
-   * The hosts have their copies of the checkpoint of `step` in memory, all but `missing` files: one
-   * host may be lost, and nothing of it is read from the store.
+   * The hosts hold their replicas of the checkpoint of `step` in memory, except `missing` files.
+   * One host may be lost, and its part is restored without reading the store.
    */
   z.object({
     type: z.literal("run.buddies"),
     step: count,
     missing: count,
-    /** Of all copies, on all hosts. */
+    /** Of all replicas, on all hosts. */
     bytes: count,
   }),
 ] as const;

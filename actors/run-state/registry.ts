@@ -1,5 +1,5 @@
-// The registry: the runs of a cluster, in the order in which they were submitted. Plain data that
-// no actor owns, so that any of them may die and find it again.
+// The registry: the runs of a cluster, in order of submission. Plain data that no actor owns, so
+// that it survives the restart of any actor.
 
 import { KeyTakenError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
@@ -13,10 +13,10 @@ import { type PublishEvent, type RunIdentity, type RunKeeper, RunRecord } from "
 /** Finished runs that are remembered by default. */
 export const usualFinishedMax = 1000;
 
-/** For a leader that keeps no journal: its runs end with its process. */
+/** The keeper of a leader without a journal: its runs end with its process. */
 export const keptNowhere: RunKeeper = { keep() {}, kept: async () => {}, forget() {} };
 
-/** Who submits a job, and under which key of its own. */
+/** The tenant that submits a job, and its idempotency key. */
 export interface Submitter {
   readonly key?: string | undefined;
   /** Left out: the cluster's operator. */
@@ -24,9 +24,9 @@ export interface Submitter {
 }
 
 export class Registry {
-  /** Those that are not over. */
+  /** Runs that are not over. */
   readonly open = new OpenRuns();
-  /** How many leaders each has ended. */
+  /** Per run, how many leader processes it has ended. */
   readonly lives: RunLives;
   readonly #records = new Map<string, RunRecord>();
   /** Finished runs by tenant, oldest first. */
@@ -37,13 +37,16 @@ export class Registry {
   readonly #keeper: RunKeeper;
   readonly #prefix: string;
   readonly #finishedMax: number;
-  /** Runs that each tenant has had: a run's number tells a tenant nothing of other tenants. */
+  /**
+   * Runs per tenant so far. Numbers count per tenant, so that the number of a run reveals nothing
+   * of other tenants.
+   */
   readonly #added = new Map<string | undefined, number>();
   #isTelling = false;
 
   /**
-   * `prefix` tells this cluster's runs from the runs of an earlier cluster on the same broker.
-   * `finishedMax`: how many runs are remembered after they are over.
+   * `prefix` distinguishes this cluster's runs from those of an earlier cluster on the same broker.
+   * `finishedMax`: how many runs are kept after they are over.
    */
   constructor(
     prefix: string,
@@ -58,7 +61,7 @@ export class Registry {
     this.#finishedMax = finishedMax;
   }
 
-  /** The run of a job, which waits for its allocation. */
+  /** Adds a run of a job to the queue. */
   add(job: JobSpec, { key, tenant }: Submitter = {}): RunRecord {
     const number = (this.#added.get(tenant) ?? 0) + 1;
     this.#added.set(tenant, number);
@@ -71,8 +74,8 @@ export class Registry {
   }
 
   /**
-   * The run that a submission asks for and that is there: the tenant's of that key, or, without a
-   * key, its run of the very same job that is not over.
+   * Finds the run of a repeated submission: the tenant's run with that key or, without a key, its
+   * active run of an identical job.
    *
    * @throws KeyTakenError where the key belongs to another job
    */
@@ -91,16 +94,16 @@ export class Registry {
     return known;
   }
 
-  /** Resolves once another leader will find all that was submitted and asked for so far. */
+  /** Resolves once everything submitted and requested so far is persisted for the next leader. */
   kept(): Promise<void> {
     return this.#keeper.kept();
   }
 
   /**
-   * Takes up the runs of a leader that is gone. Left out, and told: jobs of another version.
-   * `isWhole`: the entries have every event that was told, and numbers go on without a gap.
-   * Otherwise a block of numbers is left out of each run that is not over; returned are the events
-   * that say so, to be told once the entries are kept.
+   * Restores the runs of the former leader from its journal. Jobs of another version are left out
+   * and reported. `isWhole`: the journal has every published event, so numbers go on without a gap.
+   * Otherwise each active run skips a block of numbers; the returned events say so, to be published
+   * once the entries are kept.
    */
   restore(
     entries: Iterable<JournalEntry<RunEvent>>,
@@ -125,7 +128,7 @@ export class Registry {
     return open.map((record) => [record.renumber(), record.tenant]);
   }
 
-  /** What another leader must know to take them up. */
+  /** The journal entries from which another leader restores all runs. */
   *entries(): Generator<JournalEntry<RunEvent>> {
     for (const record of this.values()) {
       const { run, job, tenant, key } = record;
@@ -151,23 +154,23 @@ export class Registry {
     return this.#records.get(run);
   }
 
-  /** In the order of submission. */
+  /** All runs in order of submission. */
   all(): RunRecord[] {
     return [...this.values()];
   }
 
-  /** The same, one by one. */
+  /** All runs in order of submission, as an iterable. */
   values(): Iterable<RunRecord> {
     return this.#records.values();
   }
 
-  /** Calls `listen` after every `changed`. */
+  /** Calls `listen` after `changed`. The returned function removes the listener. */
   onChange(listen: () => void): () => void {
     this.#listeners.add(listen);
     return () => this.#listeners.delete(listen);
   }
 
-  /** Tells all listeners that wait for work or a cancellation, once for all changes of one turn. */
+  /** Notifies the listeners, once for all changes of one turn of the event loop. */
   changed(): void {
     if (this.#isTelling) return;
     this.#isTelling = true;
@@ -177,7 +180,10 @@ export class Registry {
     });
   }
 
-  /** Forgets a run of the tenant with most runs: no tenant displaces the runs of another. */
+  /**
+   * Evicts the oldest finished run of the tenant with most runs, so that no tenant displaces the
+   * runs of another.
+   */
   #forget(): void {
     const count = () => [...this.#over.values()].reduce((sum, { size }) => sum + size, 0);
     for (let there = count(); there > this.#finishedMax; there--) {
@@ -200,7 +206,7 @@ export class Registry {
   }
 }
 
-/** Keys of tenants are apart: no name of a tenant has a `.` in it. */
+/** Keys of different tenants never collide: no tenant name has a `.` in it. */
 function ownKey(key: string, tenant = ""): string {
   return `${tenant}.${key}`;
 }

@@ -1,5 +1,5 @@
-// What a run tells: its events, as they are published (docs/wire.md). Each is defined once: types
-// follow from the schemas, and the JSON Schema that the job service answers.
+// The events of a run, as they are published (docs/wire.md). Each is defined once: the types, and
+// the JSON Schema that the job service returns, follow from these schemas.
 
 import { z } from "zod";
 import { shardPinSchema } from "../../src/planner/plan-file.ts";
@@ -32,30 +32,29 @@ const hostShare = z.object({ host: count, devices: count });
 
 const eventBody = z.discriminatedUnion("type", [
   z.object({ type: z.literal("run.queued"), name: z.string() }),
-  /** There are not as many devices yet as it waits for. */
+  /** The cluster has fewer devices than the run waits for. */
   z.object({ type: z.literal("run.waiting"), devices: count, wanted: count }),
   z.object({ type: z.literal("run.preparing"), fraction: z.number() }),
   z.object({
     type: z.literal("run.prepared"),
     samples: count,
     heldOut: count,
-    /** Samples of the test; left out where there is none. */
+    /** Samples of the test part; left out where there is none. */
     test: count.optional(),
     steps: count,
     quarantined: count,
     quarantine: list(quarantined),
     bestAuc: figure.optional(),
     bestRmse: figure.optional(),
-    /** Groups of features whose lists repeat, and whether they are deduplicated. */
+    /** Groups of features whose lists repeat across samples, and whether they are deduplicated. */
     ikjt: list(groupChoice).optional(),
-    /** Of columns whose values may share rows of their tables: how many do. */
+    /** Columns of which values may share rows of their table, with the number of values that do. */
     values: list(columnValues).optional(),
-    /** What a person should know of the data; as in the result. */
+    /** Warnings about the data, as in the result. */
     warnings: list(warningSchema),
   }),
   /**
-   * A damaged checkpoint was passed over: its directory was put aside under the name `kept`, unless
-   * nothing of it was there.
+   * A damaged checkpoint was skipped. Its directory was renamed to `kept`, unless it was missing.
    */
   z.object({
     type: z.literal("run.damaged"),
@@ -63,23 +62,23 @@ const eventBody = z.discriminatedUnion("type", [
     kept: z.string().nullable(),
     reason: z.string(),
   }),
-  /** A damaged data cache was made anew from its source. */
+  /** A damaged data cache was rebuilt from its source. */
   z.object({ type: z.literal("run.cache"), path: z.string(), reason: z.string() }),
   z.object({
     type: z.literal("run.started"),
     fromStep: count,
     steps: count,
     devices: count,
-    /** Whose devices they are, in the order of their ranks. */
+    /** The hosts of the devices, in rank order. */
     hosts: list(hostShare),
-    /** Slices of each device, by rank. */
+    /** Slices per device, by rank. */
     slices: list(count),
-    /** How the tables are placed, and what is predicted of it. */
+    /** The placement of the tables, with its predicted costs. */
     plan: planReportSchema.readonly().optional(),
-    /** Shards that are pinned to devices; with a reason, those that lie elsewhere nevertheless. */
+    /** Shards that are pinned to devices; `reason`: why a pin is not followed. */
     pins: list(shardPinSchema.extend({ reason: z.string().optional() })).optional(),
     arithmetic: z.string(),
-    /** The one sentence where the kernels are slow, and why. */
+    /** A notice where slow kernels are used, with the reason. */
     notice: z.string().optional(),
   }),
   z.object({
@@ -88,31 +87,32 @@ const eventBody = z.discriminatedUnion("type", [
     steps: count,
     loss: figure,
     /**
-     * Losses of some steps since the event before: those whose numbers divide by the smallest power
-     * of two that leaves eight at most. Steps that are done again so tell of the same steps.
+     * Losses of some steps since the event before: those whose number is divisible by the smallest
+     * power of two that leaves at most eight. The choice depends on the number alone, so that steps
+     * repeated after a restore report the same steps.
      */
     losses: list(z.object({ step: count, loss: figure })).optional(),
-    /** The mean of the last ten seconds, checkpoints and evaluations among them. */
+    /** Mean of the last ten seconds, including checkpoints and evaluations. */
     samplesPerSecond: figure,
-    /** As in the result, up to the last window of steps that ended. */
+    /** As in the result, up to the last finished window of steps. */
     repairedIds: list(repairedTable),
     staleness: staleness.optional(),
     dynamicIds: list(dynamicTable).optional(),
-    /** Of the last step: as the job's schedules and plateaus have left them. */
+    /** Learning rates of the last step, after the job's schedules and plateaus. */
     learningRates: z.object({ dense: z.number(), sparse: z.number() }).optional(),
-    /** Where the time of the steps went since the event before. */
+    /** Breakdown of the step time since the event before. */
     times: stepTimes.optional(),
   }),
-  /** It goes on, but not as it should: what is wrong, and what to do about it. */
+  /** The run continues with a problem: `message` names it and a remedy. */
   z.object({
     type: z.literal("run.alert"),
     code: z.enum(["PIPELINE_SERIAL", "RECOVERY_SLOW", "REPLAN_FAILED", "CHECKPOINT_DISK_FULL"]),
     step: count,
     message: z.string(),
-    /** `PIPELINE_SERIAL`: of the steps that were judged. */
+    /** `PIPELINE_SERIAL`: times of the assessed steps. */
     times: stepTimes.optional(),
   }),
-  /** What lies below a device's memory is not as it should be, or is again. */
+  /** The state of a device's tier has changed. */
   z.object({
     type: z.literal("run.tier"),
     device: count,
@@ -120,9 +120,9 @@ const eventBody = z.discriminatedUnion("type", [
     message: z.string(),
   }),
   /**
-   * Rows of durable tables below a device, when a generation began: how many need not be read from
-   * the checkpoint (`found`); and when it ended: how many stay beside it (`kept`). Why there are
-   * none.
+   * Rows of durable tables in the tier of a device. `found`: rows that need not be read from the
+   * checkpoint when a generation begins; `kept`: rows that stay beside the checkpoint when it ends.
+   * `reason`: why there are none.
    */
   z.object({
     type: z.literal("run.durable"),
@@ -138,15 +138,18 @@ const eventBody = z.discriminatedUnion("type", [
     digest: z.string(),
     best: z.boolean(),
     bytes: count,
-    /** Longest stall of a device for it, and the part spent waiting for the checkpoint before. */
+    /**
+     * Longest stall of a device for this checkpoint, and the part of it spent waiting for the
+     * previous checkpoint.
+     */
     stallMs: z.number(),
     waitedMs: z.number(),
-    /** Whether somebody asked for it, and the job itself may not have made it. */
+    /** True where the checkpoint was requested and is not one of the job's own schedule. */
     asked: z.literal(true).optional(),
-    /** As in the result, so far. */
+    /** As in the result, up to this checkpoint. */
     tiers: list(tableTiers).optional(),
   }),
-  /** One for each incident, when it is noticed; with its end where it was mended at once. */
+  /** Published once per incident, when it is noticed; with its end if it was mended at once. */
   incidentCause.unwrap().extend({
     type: z.literal("run.incident"),
     actions: list(incidentAction).optional(),
@@ -156,28 +159,31 @@ const eventBody = z.discriminatedUnion("type", [
     type: z.literal("run.recovered"),
     fromStep: count,
     ...restored,
-    /** The incidents that ended with it, each with all that was done about it. */
+    /** The incidents that this restore ended, each with all actions taken. */
     incidents: list(incidentRecord),
   }),
   ...recoveryEvents,
-  /** A device that the others wait for: it computes a step `factor` times as long as they do. */
+  /**
+   * A straggler: the device computes a step `factor` times as long as the others, which wait for
+   * it.
+   */
   z.object({
     type: z.literal("run.straggler"),
     device: count,
     host: count,
     factor: z.number(),
   }),
-  /** The run goes on with another number of devices, or with devices of other hosts. */
+  /** The run continues with another number of devices, or with devices of other hosts. */
   z.object({
     type: z.literal("run.scaled"),
     from: count,
     to: count,
-    /** The cut at which it changed. */
+    /** The cut at which the devices changed. */
     step: count,
-    /** From when its devices were told to pause to the first step with the new ones. */
+    /** From the pause command to the first step with the new devices. */
     seconds: z.number(),
   }),
-  /** The run goes on with these shards on other devices. The rest is as of `run.scaled`. */
+  /** The run continues with these shards on other devices. Other fields as in `run.scaled`. */
   z.object({
     type: z.literal("run.moved"),
     shards: list(shardPinSchema),
@@ -185,9 +191,9 @@ const eventBody = z.discriminatedUnion("type", [
     seconds: z.number(),
   }),
   /**
-   * Another plan was sought by what its devices have measured (`planner.adapt`). `now`, `planned`:
-   * seconds of a step by the present plan and by that one, as predicted; `gain`: the share that is
-   * saved; `savesSeconds`: in the steps that are left; `moveSeconds`: what the move takes.
+   * A new plan was assessed by the measured times of the devices (`planner.adapt`). `now`,
+   * `planned`: predicted seconds of a step with the present and the new plan; `gain`: saved share
+   * of a step; `savesSeconds`: saved in the remaining steps; `moveSeconds`: duration of the move.
    */
   z.object({
     type: z.literal("run.replanned"),
@@ -197,15 +203,15 @@ const eventBody = z.discriminatedUnion("type", [
     gain: z.number(),
     savesSeconds: z.number(),
     moveSeconds: z.number(),
-    /** Whether the run goes on with it. */
+    /** Whether the run moves to the new plan. */
     isTaken: z.boolean(),
   }),
-  /** The run goes on with another plan on the same devices. The rest is as of `run.scaled`. */
+  /** The run continues with another plan on the same devices. Other fields as in `run.scaled`. */
   z.object({ type: z.literal("run.adapted"), step: count, seconds: z.number() }),
   /**
-   * Its preprocessing workers, and how many there should be; shares of the last second: `busy` of
-   * the workers' time, `stalled` of the readers' time, `buffered` of the splits that readers need
-   * next. `splits`, `samples`, `retries`: made so far, and made again.
+   * The preprocessing workers of the run, and how many are wanted. Shares of the last second:
+   * `busy` of the workers' time, `stalled` of the readers' time, `buffered` of the splits that
+   * readers need next. `splits`, `samples`: produced so far; `retries`: splits produced again.
    */
   z.object({
     type: z.literal("run.workers"),
@@ -218,11 +224,12 @@ const eventBody = z.discriminatedUnion("type", [
     samples: count,
     retries: count,
   }),
-  /** Its readers keep to so many samples a second, as a user wants it; 0: to no limit any more. */
+  /** A user limited the readers to this rate in samples per second; 0: the limit was lifted. */
   z.object({ type: z.literal("run.limited"), samplesPerSecond: count, step: count }),
   /**
-   * The thread of a reader was replaced, as a user wants it. `isForced`: it did not come to the end
-   * of its batch in time, and was ended. `step`: what the reader goes on with.
+   * A reader's thread was replaced on a user's request. `isForced`: the thread was terminated
+   * because it did not finish its batch in time. `step`: the step that the new thread continues
+   * with.
    */
   z.object({
     type: z.literal("run.drained"),
@@ -230,38 +237,44 @@ const eventBody = z.discriminatedUnion("type", [
     isForced: z.boolean(),
     step: count,
   }),
-  /** It has let go of its devices, with a checkpoint at `step`, and goes on when it is resumed. */
+  /**
+   * The run wrote a checkpoint at `step` and released its devices; it continues when it is resumed.
+   */
   z.object({ type: z.literal("run.paused"), step: count }),
-  /** The same, to make room for another run; it goes on once it gets its allocation again. */
+  /**
+   * Like `run.paused`, to make room for the run `by`; it continues once it gets an allocation
+   * again.
+   */
   z.object({ type: z.literal("run.preempted"), step: count, by: z.string() }),
   z.object({ type: z.literal("run.resumed") }),
   /**
-   * A new leader took the run up, and cannot know what the leader before it told after `last`: the
-   * numbers between are nobody's. `first` is this event's own.
+   * A new leader took over the run and cannot know which events after `last` the former leader
+   * published: no event has the numbers between `last` and `first`. `first` is this event's own
+   * number.
    */
   z.object({ type: z.literal("run.renumbered"), last: z.int().min(-1), first: count }),
   z.object({ type: z.literal("run.finished"), result: runResultSchema }),
   z.object({ type: z.literal("run.failed"), error: errorRecord }),
 ]);
 
-/** What happened, as its teller says it. */
+/** An event without the fields that the run's record adds (`seq`, `run`, `generation`). */
 export type EventBody = Readonly<z.output<typeof eventBody>>;
 
-/** What may happen. */
+/** The types of all events. */
 export const eventTypes: readonly EventBody["type"][] = eventBody.options.map(
   ({ shape }) => shape.type.value,
 );
 
 export const runEventSchema = eventBody.and(
   z.object({
-    /** Counts from 0, without gaps; only run.renumbered leaves numbers out. */
+    /** Sequence number from 0, without gaps except those of `run.renumbered`. */
     seq: count,
     run: z.string(),
     generation: count,
   }),
 );
 
-/** What happened to a run. */
+/** An event of a run, as it is published. */
 export type RunEvent = Readonly<z.output<typeof runEventSchema>>;
 
 export const runStatusSchema = z.enum([

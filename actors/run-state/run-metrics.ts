@@ -1,6 +1,6 @@
-// The metrics of a run, as they are part of a cut: pure functions over plain JSON, so that a
-// restored run goes on with the patience, the best and the curve that it had (architecture.md,
-// section 5).
+// The metrics of a run, which are part of every cut: pure functions over plain JSON. A restored run
+// therefore continues with the same early-stopping patience, best evaluation and history
+// (architecture.md, section 5).
 
 import type { RunContents } from "../../src/data/contents.ts";
 import { areNumeric, targetsOf } from "../../src/data/targets.ts";
@@ -41,40 +41,45 @@ import { testWarnings, warningsOf } from "./warnings.ts";
 export interface RunMetrics {
   readonly history: readonly CutRecord[];
   readonly earlyStopping: EarlyStoppingState;
-  /** What plateaus have left of the learning rates; undefined where nothing watches for them. */
+  /**
+   * Factors that plateaus have applied to the learning rates; undefined: `reduceOnPlateau` is off.
+   */
   readonly plateau?: PlateauState;
-  /** Losses since the last point of the history. */
+  /** Sum and number of the losses since the last point of the history. */
   readonly lossSum: number;
   readonly lossSteps: number;
-  /** For each table, ids that were clamped or hashed in the steps up to the cut; `[]`: none yet. */
+  /** Per table, ids that were clamped or hashed in the steps up to the cut; `[]`: none yet. */
   readonly repairedIds: readonly number[];
-  /** For each table, rows that stale steps read with an update pending; `[]`: none yet. */
+  /** Per table, rows that stale steps read with an update pending; `[]`: none yet. */
   readonly staleRows: readonly number[];
-  /** For each table, what became of its dynamic ids in them; `[]`: nothing yet. */
+  /**
+   * Per table, dynamic ids admitted, evicted and dropped in the steps up to the cut; `[]`: none
+   * yet.
+   */
   readonly dynamicIds: TableIdCounts;
-  /** Steps that began a window: they read stale tables fresh. */
+  /** First steps of a window, which read stale tables fresh. */
   readonly freshSteps: number;
   /** The best evaluation; undefined before the first one, and in older checkpoints. */
   readonly best?: BestEvaluation;
-  /** The data of the run; undefined before they are prepared, and in older checkpoints. */
+  /** The contents of the run's data; undefined before preparation, and in older checkpoints. */
   readonly contents?: RunContents;
-  /** The test of the last model, and of the best; undefined where there was none. */
+  /** The test of the last model and of the best model; undefined where there was none. */
   readonly test?: Tested;
   readonly bestTest?: Tested;
   /** The step of the newest test. */
   readonly testedStep?: number;
   readonly evaluatedStep: number | null;
   readonly savedStep: number | null;
-  /** What partial recoveries have cost; undefined where there was none. */
+  /** Cost of partial recoveries; undefined where there was none. */
   readonly lost?: Lost;
-  /** Whether the cut at `evaluatedStep` is the best so far, and training has not gone on since. */
+  /** Whether the cut at `evaluatedStep` is the best so far, and no step has followed it. */
   readonly isBest: boolean;
 }
 
-/** Incidents that travel with a result. */
+/** Most incidents in a result, newest kept. */
 const incidentsMax = 100;
 
-/** Points of a history that travel with every checkpoint. */
+/** Most points of a history in a checkpoint, newest kept. */
 const historyMax = 1000;
 
 const initial: RunMetrics = {
@@ -91,7 +96,7 @@ const initial: RunMetrics = {
   isBest: false,
 };
 
-/** What a checkpoint's manifest remembers; the beginning, where there is none. */
+/** The metrics in a checkpoint's manifest; without a manifest, those of a new run. */
 export function restoredMetrics(manifest: Manifest | undefined): RunMetrics {
   if (manifest === undefined) return initial;
   return { ...initial, ...(manifest.metrics as Partial<RunMetrics>) };
@@ -100,7 +105,10 @@ export function restoredMetrics(manifest: Manifest | undefined): RunMetrics {
 export function afterWindow(
   metrics: RunMetrics,
   window: {
-    /** Since the last point: one bracket from left to right, however many windows there were. */
+    /**
+     * Loss sum since the last point of the history: one running sum from left to right, so that its
+     * rounding does not depend on the number of windows.
+     */
     readonly lossSum: number;
     readonly steps: number;
     readonly repairedIds: readonly number[];
@@ -121,13 +129,13 @@ export function afterWindow(
   };
 }
 
-/** Sums place by place; what a list lacks is 0. */
+/** Element-wise sum; missing elements count as 0. */
 export function addCounts(a: readonly number[], b: readonly number[]): readonly number[] {
   const [longer, shorter] = a.length < b.length ? [b, a] : [a, b];
   return longer.map((count, i) => count + (shorter[i] ?? 0));
 }
 
-/** The same of each count of dynamic ids. */
+/** `addCounts` for each count of dynamic ids. */
 export function addIdCounts(a: TableIdCounts, b: TableIdCounts): TableIdCounts {
   return {
     admitted: addCounts(a.admitted, b.admitted),
@@ -136,7 +144,7 @@ export function addIdCounts(a: TableIdCounts, b: TableIdCounts): TableIdCounts {
   };
 }
 
-/** What became of dynamic ids, by table; undefined where no table has any. */
+/** Counts of dynamic ids by table; undefined where no table has dynamic ids. */
 export function dynamicTables(job: JobSpec, metrics: RunMetrics): DynamicTable[] | undefined {
   const { admitted, evicted, dropped } = metrics.dynamicIds;
   const tables = job.model.tables.flatMap(({ name, rows, dynamic }, i) => {
@@ -151,14 +159,14 @@ export function dynamicTables(job: JobSpec, metrics: RunMetrics): DynamicTable[]
   return tables.length === 0 ? undefined : tables;
 }
 
-/** The tables with repaired ids, by name. */
+/** The tables with repaired ids, and their numbers of repaired ids. */
 export function repairedTables(job: JobSpec, { repairedIds }: RunMetrics): RepairedTable[] {
   return job.model.tables
     .map(({ name }, i) => ({ table: name, ids: repairedIds[i] ?? 0 }))
     .filter(({ ids }) => ids > 0);
 }
 
-/** What was read late; undefined where no table is stale. */
+/** Stale reads by table; undefined where no table is stale. */
 export function stalenessOf(job: JobSpec, metrics: RunMetrics): Staleness | undefined {
   const tables = job.model.tables.flatMap(({ name, staleness }, i) => {
     return staleness === 0 ? [] : [{ table: name, rows: metrics.staleRows[i] ?? 0 }];
@@ -189,7 +197,7 @@ export function withEvaluation(
   return { metrics: { ...withPoint(metrics, point), ...own } };
 }
 
-/** A test counts for the model that it is of: a newer best drops that of the best before. */
+/** Adds a test of the model at `step`. A new best model drops the test of the best before. */
 export function withTest(
   { metrics, step }: { metrics: RunMetrics; step: number },
   found: Metrics,
@@ -199,14 +207,17 @@ export function withTest(
   return { metrics: { ...metrics, test, ...best, testedStep: step } };
 }
 
-/** The best evaluation so far; by another metric than before, and in older checkpoints: as told. */
+/**
+ * The best evaluation so far. Where the best is by another metric than the job's, or missing (older
+ * checkpoints), it is found anew in the history.
+ */
 function bestBefore({ best, history }: RunMetrics, job: JobSpec) {
   const watched = watchedOf(job);
   const isOfIt = best?.metric === watched.metric && best.task === watched.task;
   return { watched, best: isOfIt ? best : bestOf(watched, history) };
 }
 
-/** By which figure the evaluations of a job are compared. */
+/** The metric by which the evaluations of a job are compared. */
 function watchedOf({ evaluation, data }: JobSpec): Watched {
   const usual = areNumeric(data)[0] === true ? "rmse" : "auc";
   return evaluation?.earlyStopping ?? { metric: evaluation?.keepBest ?? usual };
@@ -230,7 +241,10 @@ function evaluationsOf(
   };
 }
 
-/** Before the checkpoint at `step` is written: what is written is what a restore finds. */
+/**
+ * The metrics that the checkpoint at `step` stores, with a point of the history for it. Called
+ * before the checkpoint is written, so that a restore finds them.
+ */
 export function afterCheckpoint(metrics: RunMetrics, step: number): RunMetrics {
   const has = metrics.history.at(-1)?.step === step;
   const next = has ? metrics : withPoint(metrics, pointOf(metrics, step, undefined));
@@ -238,10 +252,11 @@ export function afterCheckpoint(metrics: RunMetrics, step: number): RunMetrics {
 }
 
 /**
- * The result, from what the store holds: the truth about training lives there (law 6).
+ * The result of a run, from the checkpoint store, which is the source of truth about training (law
+ * 6).
  *
- * @throws StoreFailedError where the last checkpoint is not there any more: what was trained since
- *   the one before has to be trained again
+ * @throws StoreFailedError where the last checkpoint is missing: the steps since the previous
+ *   checkpoint have to be trained again
  */
 export function resultOf(context: {
   readonly store: CheckpointStore;
@@ -253,7 +268,7 @@ export function resultOf(context: {
   readonly isCancelled: boolean;
   readonly plan: DataPlan | undefined;
   readonly record: RunRecord;
-  /** The checkpoint that the generation began from, and when it did. */
+  /** The checkpoint that the generation started from, and the time when it started. */
   readonly latest: { readonly cut: number } | undefined;
   readonly startedAtMs: number;
   readonly watch: PipelineWatch;
@@ -332,7 +347,7 @@ export function resultOf(context: {
   };
 }
 
-/** A warning where the job asks for evaluations that its run, which had ended, never made. */
+/** A warning where the job requests evaluations, but its run had already ended without any. */
 function unevaluated({ evaluation }: JobSpec, { history }: RunMetrics, directory: string) {
   const isDone = history.some((point) => point.evaluation !== undefined);
   if (evaluation === undefined || isDone) return [];
@@ -342,7 +357,7 @@ function unevaluated({ evaluation }: JobSpec, { history }: RunMetrics, directory
   return [{ code: "NOT_EVALUATED", message }];
 }
 
-/** A warning where the job asks for a test that its run, which had ended, never made. */
+/** A warning where the job requests a test, but its run had already ended without one. */
 function untested({ evaluation }: JobSpec, test: Tested | undefined, directory: string) {
   if (evaluation?.test === undefined || test !== undefined) return [];
   const message =
@@ -361,7 +376,7 @@ function withPoint(metrics: RunMetrics, point: CutRecord): RunMetrics {
   return { ...metrics, history, lossSum: 0, lossSteps: 0 };
 }
 
-/** What to expect of the loss that a job trains on. */
+/** The scale of the loss that a job trains on. */
 function scaleOf({ data, model, loss }: JobSpec): LossScale {
   return targetsOf(data).hasSampleWeights ? unknownScale : lossScaleOf(graphOf(model), loss);
 }

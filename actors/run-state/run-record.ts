@@ -1,5 +1,5 @@
-// The record of a run: what was asked, how far it is, and what happened, as events for its owner.
-// It is plain data outside every actor, so that a restarted actor finds it where it was.
+// The record of a run: its job and later requests, its progress, and its events for its owner.
+// Plain data outside every actor, so that a restarted actor finds it unchanged.
 
 import type { RunContents } from "../../src/data/contents.ts";
 import type { ErrorRecord } from "../../src/errors/errors.ts";
@@ -23,22 +23,22 @@ import type { DeviceName } from "./straggler-watch.ts";
 /** Publishes an event of a run, which belongs to a tenant or to the operator. */
 export type PublishEvent = (event: RunEvent, tenant: string | undefined) => void;
 
-/** Where runs are kept for another leader, which takes them up. It is told first. */
+/** Persists the entries of runs for the next leader. An event is kept before it is published. */
 export interface RunKeeper {
   keep(entry: JournalEntry<RunEvent>): void;
-  /** Resolves once all that was kept so far will be found there. */
+  /** Resolves once all entries kept so far are persisted. */
   kept(): Promise<void>;
-  /** The run is remembered no more. */
+  /** The run was evicted from the registry. */
   forget(run: string): void;
 }
 
-/** More events than a leader tells of a run that its journal may lack. */
+/** Numbers that `renumber` skips: more than the published events that a journal may lack. */
 const seqsLost = 1000;
 
-/** Events kept for late followers; older events are forgotten. */
+/** Events kept for late subscribers; the oldest are dropped first. */
 export const eventsMax = 10_000;
 
-/** Events of a run that has devices, or waits for devices of hosts. */
+/** Events that imply that a run has left the queue: it has devices, or waits for those of hosts. */
 const beginnings: ReadonlySet<string> = new Set([
   "run.waiting",
   "run.preparing",
@@ -46,10 +46,10 @@ const beginnings: ReadonlySet<string> = new Set([
   "run.started",
 ]);
 
-/** What a restore came to. */
+/** Fields of `run.recovered` without its incidents. */
 export type Recovered = Omit<EventBody & { type: "run.recovered" }, "type" | "incidents">;
 
-/** What a run is known by. */
+/** Identity of a run: its id, job, tenant and key. */
 export interface RunIdentity {
   readonly run: string;
   readonly job: JobSpec;
@@ -62,41 +62,41 @@ export class RunRecord {
   readonly job: JobSpec;
   /** The tenant that owns the run; undefined: the cluster's operator. */
   readonly tenant: string | undefined;
-  /** Under which name of its owner's own it was submitted. */
+  /** The idempotency key of its submission, unique per tenant. */
   readonly key: string | undefined;
   isCancelAsked = false;
   isPauseAsked = false;
-  /** The run that it is to make room for. */
+  /** The run that preempts this run. */
   preemptedBy: string | undefined;
-  /** Whether it is to make a checkpoint after its step. */
+  /** Whether a checkpoint after the current step is requested. */
   isCheckpointAsked = false;
   readonly roomAwaited = new Set<number>(); // Devices whose checkpoints wait for a full disk.
-  /** A change of its devices that has begun, until the first step with others. */
+  /** A change of devices in progress, until the first step with the new devices. */
   scaling: Scaling | undefined;
-  /** Of a replay: the cuts to make instead of the job's; the last cut ends the run. */
+  /** Replay only: cuts instead of those of the job; the last one ends the run. */
   cuts: readonly PlannedCut[] | undefined;
-  /** Of a replay: the directory of the run that it replays, and its data, where it is recorded. */
+  /** Replay only: the directory of the replayed run, and the contents of its data, if recorded. */
   replayed: { readonly directory: string; readonly contents: RunContents | undefined } | undefined;
-  /** How fast devices are that were found slow, beside the others: their share of the slices. */
+  /** Relative speeds of stragglers, from which their share of the slices follows. */
   readonly speeds = new Map<DeviceName, number>();
-  /** The plan of the last generation, and the devices of the hosts that it is for. */
+  /** The plan of the last generation, and the devices per host that it was made for. */
   placed: { readonly hosts: readonly number[]; readonly placement: RunPlan } | undefined;
-  /** What it has measured of its plans, and how long its last planned change took. */
+  /** Measurements of the run's plans, and the duration of its last planned change. */
   measured: MeasuredSoFar = { plans: [], changeSeconds: undefined };
-  /** What is asked of its readers. */
+  /** Requests to the run's readers. */
   readonly readers: ReaderWishes;
-  /** Where the shards of its newest generation lie; undefined: this leader has seen none. */
+  /** Shard placement of the newest generation; undefined: none since this leader took over. */
   shards: ShardPlaces | undefined;
   result: RunResult | undefined;
   error: ErrorRecord | undefined;
-  /** What failed, and what was done about it. */
+  /** Incidents, with the actions taken. */
   readonly incidents = new IncidentLog();
-  /** What the threads of its hosts waited for, by the last heartbeats (wait-graph.ts). */
+  /** Waits of the threads of its hosts, by the last heartbeats (wait-graph.ts). */
   threadWaits: readonly Wait[] = [];
   #status: RunStatus = "queued";
   #schedule: Schedule | undefined;
   #step: number | undefined;
-  /** The last step that was told, and how many there are. */
+  /** The last reported step, and the number of steps of the job. */
   progress: { readonly step: number; readonly steps: number } | undefined;
   readonly #events: RunEvent[] = [];
   #nextSeq = 0;
@@ -138,13 +138,13 @@ export class RunRecord {
     if (status !== before) this.#onChange(this, before);
   }
 
-  /** The job as text: two jobs that have the same are one. */
+  /** The job as canonical text: equal text means the same job. */
   get jobText(): string {
     this.#jobText ??= JSON.stringify(this.job);
     return this.#jobText;
   }
 
-  /** Adds what happened, and tells all followers. */
+  /** Appends an event: keeps it, updates the record, publishes it and calls the listeners. */
   append(generation: number, body: EventBody): void {
     const event: RunEvent = { ...body, seq: this.#nextSeq, run: this.run, generation };
     this.#keeper.keep({ kind: "event", run: this.run, event });
@@ -154,15 +154,15 @@ export class RunRecord {
   }
 
   /**
-   * A failure in a generation (0: between two of them): run.incident, unless it follows from one
-   * that was told.
+   * Records a failure in a generation (0: between two generations). Publishes run.incident, unless
+   * the failure is secondary to an open incident.
    */
   fail(generation: number, incident: Incident, at: Date): void {
     if (this.incidents.follow(generation, incident, at)) return;
     this.append(generation, { type: "run.incident", ...this.#causeOf(incident, at) });
   }
 
-  /** A failure that cost nothing but what `by` did: run.incident, ended with it. */
+  /** Records a failure that was repaired without a restore: run.incident, with its end. */
   mended(
     generation: number,
     incident: Incident,
@@ -175,7 +175,7 @@ export class RunRecord {
     this.append(generation, { type: "run.incident", ...cause, actions, end });
   }
 
-  /** The first step after a restore: run.recovered, the end of all incidents that lasted. */
+  /** Publishes run.recovered at the first step after a restore; it ends all open incidents. */
   recovered(generation: number, recovered: Recovered, at: Date): void {
     const end = { how: "restored", generation, step: recovered.fromStep } as const;
     const incidents = this.incidents.end(end, at);
@@ -196,7 +196,7 @@ export class RunRecord {
     return { ...when, ...where, error: reason, step, batch };
   }
 
-  /** Takes up what a journal has of it, from a leader that is gone. */
+  /** Restores one journal entry of this run, written by a former leader. */
   restore(entry: Exclude<JournalEntry<RunEvent>, { kind: "run" }>): void {
     if (entry.kind === "wish") {
       this.#devicesAsked = entry.devices ?? this.#devicesAsked;
@@ -212,8 +212,8 @@ export class RunRecord {
   }
 
   /**
-   * Leaves numbers out that its former leader may have told without having kept them. Returns the
-   * event that says so, to be told once it is kept.
+   * Skips the numbers of events that the former leader may have published without persisting them.
+   * Returns the event that says so, to be published once it is kept.
    */
   renumber(): RunEvent {
     const last = this.#nextSeq - 1;
@@ -260,7 +260,7 @@ export class RunRecord {
     }
   }
 
-  /** One that was over before it was asked for again has told of no step. */
+  /** Sets the progress to the last step: a run resubmitted after it finished reports no steps. */
   #noteLast(step: number): void {
     const steps = this.progress?.steps ?? this.#schedule?.steps;
     if (steps !== undefined) this.progress = { step, steps };
@@ -286,7 +286,7 @@ export class RunRecord {
     if (event.type === "run.failed") this.incidents.giveUp(generation);
   }
 
-  /** What a journal must have of it. */
+  /** The journal entries of this run: pending requests, then events. */
   *entries(): Generator<Exclude<JournalEntry<RunEvent>, { kind: "run" }>> {
     const { run } = this;
     const devices = this.#devicesAsked;
@@ -299,41 +299,41 @@ export class RunRecord {
     for (const event of this.#events) yield { kind: "event", run, event };
   }
 
-  /** Devices that were asked for since it was submitted; undefined: as its job says. */
+  /** Devices requested after submission; undefined: as in the job. */
   get devicesAsked(): number | undefined {
     return this.#devicesAsked;
   }
 
-  /** The newest generation that told something; 0: none did. */
+  /** The newest generation with an event; 0: none. */
   get generation(): number {
     return this.#generation;
   }
 
-  /** Step of the last checkpoint that was told; 0: there was none. */
+  /** Step of the last published checkpoint; 0: none. */
   get savedStep(): number {
     return this.#savedStep;
   }
 
-  /** Whether it is to let go of its devices after its step, with a checkpoint, to go on later. */
+  /** Whether the run must save a checkpoint after its step and then release its devices. */
   get isYieldAsked(): boolean {
     return this.isPauseAsked || this.preemptedBy !== undefined;
   }
 
-  /** Asks for its end. */
+  /** Requests the cancellation of the run. */
   cancel(): void {
     this.#keeper.keep({ kind: "wish", run: this.run, cancel: true });
     this.isCancelAsked = true;
     this.#onChange(this, this.status);
   }
 
-  /** Asks it to let go of its devices until it is resumed. */
+  /** Requests a pause: the run releases its devices until it is resumed. */
   pause(): void {
     this.#keeper.keep({ kind: "wish", run: this.run, pause: true });
     this.isPauseAsked = true;
     this.#onChange(this, this.status);
   }
 
-  /** Asks it to go on, in the place in the queue that it had. */
+  /** Lifts a pause; the run keeps its former place in the queue. */
   resume(): void {
     this.#keeper.keep({ kind: "wish", run: this.run, pause: false });
     this.isPauseAsked = false;
@@ -341,20 +341,20 @@ export class RunRecord {
     if (this.status === "paused") this.append(0, { type: "run.resumed" });
   }
 
-  /** Asks for a checkpoint after the step that it is at. */
+  /** Requests a checkpoint after the current step. */
   askCheckpoint(): void {
     this.isCheckpointAsked = true;
     this.#tellWish();
   }
 
-  /** Asks for so many devices. */
+  /** Requests another number of devices. */
   scale(devices: number): void {
     this.#keeper.keep({ kind: "wish", run: this.run, devices });
     this.#devicesAsked = devices;
     this.#tellWish();
   }
 
-  /** The parts of tables that are to lie on given devices. */
+  /** Parts of tables pinned to devices. */
   get pins(): readonly ShardPin[] {
     return this.#pins;
   }
@@ -365,19 +365,19 @@ export class RunRecord {
     this.#tellWish();
   }
 
-  /** A generation is assembled: its shards lie there. */
+  /** Sets the shard placement of a new generation. */
   place(shards: ShardPlaces | undefined): void {
     this.shards = shards;
     this.#tellWish();
   }
 
-  /** Calls `listen` whenever devices, shards or a checkpoint are asked for. */
+  /** Calls `listen` on every request for devices, pins, readers or a checkpoint. */
   onWish(listen: () => void): () => void {
     this.#onWish.add(listen);
     return () => this.#onWish.delete(listen);
   }
 
-  /** Calls `listen` for every event from now on. */
+  /** Calls `listen` for every new event. The returned function removes the listener. */
   onEvent(listen: (event: RunEvent) => void): () => void {
     this.#onEvent.add(listen);
     return () => this.#onEvent.delete(listen);
@@ -387,7 +387,7 @@ export class RunRecord {
     for (const listen of [...this.#onWish]) listen();
   }
 
-  /** The events from `seq` on that are still kept, at most `most`. */
+  /** The events from `seq` on that are still kept, at most `most` of them. */
   since(seq: number, most = 500): RunEvent[] {
     const first = this.#events.findIndex((event) => event.seq >= seq);
     return first < 0 ? [] : this.#events.slice(first, first + most);

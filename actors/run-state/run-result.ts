@@ -1,5 +1,5 @@
-// What comes of a run: the result of `run.finished`, and the figures in it that events publish too
-// (docs/wire.md). Types follow from the schemas.
+// The result of a run, as `run.finished` publishes it, with the figures that other events publish
+// too (docs/wire.md). Types follow from the schemas.
 
 import { z } from "zod";
 import { comparedMetric } from "../../src/training/loop/best-evaluation.ts";
@@ -15,8 +15,8 @@ export const count = z.int().min(0);
 const seconds = z.number().min(0);
 export const list = <Item extends z.ZodType>(item: Item) => z.array(item).readonly();
 /**
- * Not a number where the samples do not define it, which JSON writes as null: the schema is of what
- * is published, the type of what is said here.
+ * A figure of metrics. It is NaN where the samples do not define it, and null in JSON: the schema
+ * describes the published JSON, the type the value in this process.
  */
 export const figure = z.number().nullable() as unknown as z.ZodType<number>;
 
@@ -24,7 +24,7 @@ const thresholds: z.ZodType<readonly ThresholdMetrics[]> = z
   .array(z.object({ threshold: z.number(), precision: figure, recall: figure, f1: figure }))
   .readonly();
 
-/** Where the label is a number. */
+/** Metrics of regression. */
 const ofNumber = {
   mse: figure.optional(),
   rmse: figure.optional(),
@@ -92,11 +92,11 @@ export const tableTiers: z.ZodType<TableTiers> = z.object({
 
 const cutRecord = z
   .object({
-    /** Steps done. */
+    /** Completed steps. */
     step: count,
-    /** Mean loss of the steps since the point before. */
+    /** Mean loss of the steps since the previous point. */
     trainLoss: figure,
-    /** Metrics on the held-out samples, where this cut evaluated. */
+    /** Metrics on the held-out samples; left out where this cut had no evaluation. */
     evaluation: metrics.optional(),
   })
   .readonly();
@@ -106,38 +106,38 @@ export type CutRecord = z.output<typeof cutRecord>;
 
 export const repairedTable = z.object({ table: z.string(), ids: count }).readonly();
 
-/** A table, and how many of its ids lay outside it and were clamped or hashed by its policy. */
+/** Number of ids outside a table, which its policy clamped or hashed. */
 export type RepairedTable = z.output<typeof repairedTable>;
 
 export const dynamicTable = z
   .object({
     table: z.string(),
-    /**
-     * Ids that were given a row, and ids that lost their row; an id that came back counts again.
-     */
+    /** Ids that got a row, and ids that lost their row; an id that returns counts again. */
     admitted: count,
     evicted: count,
     /** Lookups of ids that had no row. */
     dropped: count,
-    /** Rows of the table, and how many of them ids have. */
+    /** Rows of the table, and rows in use by ids. */
     rows: count,
     rowsUsed: count,
   })
   .readonly();
 
-/** A table with dynamic ids, and what became of them in the steps of a run. */
+/** Counts of the dynamic ids of a table over the steps of a run. */
 export type DynamicTable = z.output<typeof dynamicTable>;
 
 export const staleness = z
   .object({
-    /** Steps that read them fresh: the first after the start and after each cut and pause. */
+    /**
+     * Steps that read stale tables fresh: the first after the start and after each cut and pause.
+     */
     freshSteps: count,
-    /** Of each stale table, distinct rows of a step, summed, on which an update was pending. */
+    /** Per stale table: distinct rows per step with an update pending, summed over the steps. */
     tables: list(z.object({ table: z.string(), rows: count })),
   })
   .readonly();
 
-/** What the steps of a bounded run read of its stale tables. */
+/** Stale reads of the steps of a bounded run. */
 export type Staleness = z.output<typeof staleness>;
 
 const evaluated = z.object({ step: count, evaluation: metrics }).readonly();
@@ -152,7 +152,7 @@ const bestEvaluated = evaluated
 
 const tested = z.object({ step: count, metrics }).readonly();
 
-/** What the test found of the model of a step. */
+/** Metrics of the model at `step` on the test part. */
 export type Tested = z.output<typeof tested>;
 
 export const runResultSchema = z
@@ -160,11 +160,11 @@ export const runResultSchema = z
     run: z.string(),
     status: z.enum(["finished", "stopped-early", "cancelled"]),
     /**
-     * True where the run had ended before it was asked for: nothing was trained; the model and the
-     * figures are those of then.
+     * True where the run had ended before this submission: nothing was trained, and the model and
+     * the figures are those of the earlier run.
      */
     alreadyFinished: z.boolean(),
-    /** The cut of the returned model: the best one, where early stopping asked for it. */
+    /** The cut of the returned model: the best one with early stopping, else the last. */
     step: count,
     /** SHA-256 tree hash of the returned model: weights and optimizer state. */
     digest: z.string(),
@@ -175,57 +175,66 @@ export const runResultSchema = z
     gauc: figure.optional(),
     ...ofNumber,
     thresholds: thresholds.optional(),
-    /** Where the model has several tasks, what the evaluation found of each. */
+    /** Metrics per task, for a model with several tasks. */
     tasks: z.record(z.string(), taskMetrics).optional(),
     /**
-     * The last evaluation and the best one by `metric`, which early stopping or `keepBest` names,
-     * else the AUC, or the RMSE of a number; `task`: whose metric, left out of the first;
-     * `manifest`: its checkpoint, where it is kept. Left out where there was none.
+     * The last evaluation, and the best one by `metric`: the metric of early stopping or
+     * `keepBest`, else AUC, or RMSE for regression. `task`: the compared task; left out for the
+     * first. `manifest`: the checkpoint of the best, if it is kept. Left out where there was no
+     * evaluation.
      */
     evaluations: z.object({ last: evaluated, best: bestEvaluated }).readonly().optional(),
     /** The test of the returned model; left out where there is none, and of cancelled runs. */
     test: tested.optional(),
-    /** That of the kept best model, where it is another one. */
+    /** The test of the kept best model, where that is not the returned model. */
     bestTest: tested.optional(),
     history: list(cutRecord),
-    /** Of all steps of training, each epoch counted; tables without any are not in it. */
+    /**
+     * Repaired ids over all training steps, every epoch counted; tables without any are left out.
+     */
     repairedIds: list(repairedTable),
-    /** What all steps read late; left out where no table has `staleness`. */
+    /** Stale reads of all steps; left out where no table has `staleness`. */
     staleness: staleness.optional(),
-    /** What partial recoveries have cost; left out where there was none. */
+    /** Cost of partial recoveries; left out where there was none. */
     lost: lostSchema.optional(),
-    /** What became of dynamic ids; left out where no table has any. */
+    /** Counts of dynamic ids; left out where no table has any. */
     dynamicIds: list(dynamicTable).optional(),
-    /** Checkpoint directory, and the manifest in it that the model is loaded from. */
+    /** Checkpoint directory, and the hash of the manifest of the returned model. */
     directory: z.string(),
     manifest: z.string(),
-    /** The last generation: 1 where nothing failed. */
+    /** The last generation; 1 if the run was never restarted. */
     generation: count,
-    /** The mean of the last generation. */
+    /** Mean over the last generation. */
     samplesPerSecond: figure,
-    /** Where the time of the last generation's steps went, as far as its hosts have told. */
+    /** Breakdown of the step time of the last generation, as far as its hosts reported it. */
     times: runTimes.optional(),
     /**
-     * The stores that had the rows of cached tables below memory, in the last generation:
-     * `rocksdb`, `file`, or both; left out where no table was cached.
+     * Backing stores of the cached tables in the last generation: `rocksdb`, `file`, or both; left
+     * out where no table was cached.
      */
     stores: list(z.string()).optional(),
     /**
      * How long tiers of the last generation waited for room on a full disk, and how long their disk
-     * was slow; left out where neither was.
+     * was slow; left out where both are 0.
      */
     disk: z.object({ pausedSeconds: seconds, slowSeconds: seconds }).readonly().optional(),
-    /** Of each cached table, in the last generation: its curve, and what more memory would buy. */
+    /**
+     * Per cached table of the last generation: its miss-ratio curve, and what more memory would
+     * save.
+     */
     tiers: list(tableTiers).optional(),
-    /** How the last generation placed its tables, and why so; left out where none trained. */
+    /**
+     * The placement of the tables in the last generation, and its reasons; left out where no
+     * generation trained.
+     */
     plan: planReportSchema.optional(),
     arithmetic: z.string(),
-    /** What a person should know of data and model before they use it (docs/jobs.md). */
+    /** Warnings about the data and the model (docs/jobs.md). */
     warnings: list(warningSchema),
-    /** What failed while it was trained, oldest first: the newest of them. */
+    /** The newest incidents of the run, oldest first. */
     incidents: list(incidentRecord),
   })
   .readonly();
 
-/** What a finished run returns. */
+/** The result of a finished run. */
 export type RunResult = z.output<typeof runResultSchema>;

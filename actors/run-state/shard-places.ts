@@ -1,5 +1,5 @@
-// Where the shards of a run lie: as its newest generation has placed them, and as its owner has
-// pinned them. Plain data and pure functions.
+// Shard placement of a run: the shards of its newest generation and the pins of its owner. Plain
+// data and pure functions.
 
 import type { SparseOptimizerSpec } from "../../src/embedding/tables/options.ts";
 import { rowStateWidth } from "../../src/embedding/tables/row-state.ts";
@@ -9,7 +9,7 @@ import type { HeldShard } from "../../src/training/topology/held-shard.ts";
 import { type Topology, tableOf } from "../../src/training/topology/topology.ts";
 import type { HostShare } from "../host/membership.ts";
 
-/** A shard, and where it lies. */
+/** A shard, the device that holds it, and its rows and columns. */
 export interface ShardPlace extends TablePart {
   readonly shard: number;
   readonly device: number | "all";
@@ -17,13 +17,15 @@ export interface ShardPlace extends TablePart {
   readonly rows: number;
   readonly firstColumn: number;
   readonly columns: number;
-  /** Bytes of device memory for its rows; 0: they are behind a cache of a fixed size. */
+  /**
+   * Bytes of device memory for its rows; 0 for a cached shard, since the cache has a fixed size.
+   */
   readonly bytes: number;
-  /** Whether it is behind a cache: its device has a tier. */
+  /** Whether a cache holds its rows, so that its device has a tier. */
   readonly isCached: boolean;
 }
 
-/** A pin that its generation does not follow, and why: a clause. */
+/** A pin that its generation does not follow; `reason` is a clause. */
 export interface IgnoredPin {
   readonly pin: ShardPin;
   readonly reason: string;
@@ -33,25 +35,28 @@ export interface IgnoredPin {
 export interface ShardPlaces {
   readonly generation: number;
   readonly hosts: readonly HostShare[];
-  /** What the process of a host may use. */
+  /** Memory limit of the process of a host. */
   readonly memoryBytes: number;
   readonly shards: readonly ShardPlace[];
-  /** The pins that it knows: no other generation follows more of them. */
+  /** The pins that this generation considered; a restart would not follow more of these. */
   readonly pins: readonly ShardPin[];
 }
 
-/** A change of places: how many devices the generation had, and when they were told to pause. */
+/**
+ * A change of devices or placement in progress: the generation that it ends, its number of devices,
+ * and the time of the pause command.
+ */
 export interface Scaling {
   readonly generation: number;
   readonly from: number;
   readonly atMs: number;
-  /** The shards that are to move with it. */
+  /** The shards that move in this change. */
   readonly moves: readonly ShardPin[];
-  /** Whether the run goes on with another plan, by what it has measured (adapting-plan.ts). */
+  /** Whether the change is to a plan made from measured times (adapting-plan.ts). */
   readonly isAdapted?: boolean;
 }
 
-/** All shards of a topology, in the order of their numbers. */
+/** All shards of a topology, by number. */
 export function shardPlacesOf(topology: Topology, sparse: SparseOptimizerSpec): ShardPlace[] {
   const { heldBy, distinctBy, replicated } = topology;
   return [...heldBy.flat(), ...distinctBy.flat(), ...replicated]
@@ -70,7 +75,7 @@ function placeOf({ input }: Topology, held: HeldShard, sparse: SparseOptimizerSp
   return { shard, ...tile, device, firstRow, rows, firstColumn, columns, bytes, isCached };
 }
 
-/** The pins that another generation would follow, and this one does not: a shard is to move. */
+/** Pins that a new generation would follow and this one does not, so that a shard would move. */
 export function pinsToFollow(
   { shards, hosts, pins: known }: ShardPlaces,
   pins: readonly ShardPin[],
@@ -88,7 +93,7 @@ export function pinsToFollow(
   });
 }
 
-/** Whether two pins are of the same part, on the same device. */
+/** Whether two pins place the same part on the same device. */
 function isSame(a: ShardPin, b: ShardPin): boolean {
   const text = ({ table, device, firstBlock, blocks, firstQuantum, quanta }: ShardPin) =>
     JSON.stringify([table, device, firstBlock, blocks, firstQuantum, quanta]);

@@ -1,5 +1,5 @@
-// The watch over a generation's devices: which of them computes so much longer than the others that
-// all wait for it. Plain data and pure functions, over what hosts have sampled of their devices.
+// Straggler watch of a generation: finds devices that compute so much longer than the others that
+// all wait for them. Plain data and pure functions over the meters of the hosts.
 
 import {
   type HostMeters,
@@ -8,39 +8,39 @@ import {
 } from "../../src/training/meters/step-meter.ts";
 import type { HostShare } from "../host/membership.ts";
 
-/** A device in any generation: its host, and its number there. */
+/** Name of a device across generations: its host, and its number on that host. */
 export type DeviceName = `${number}/${number}`;
 
 export interface StragglerWatch {
-  /** The samples at the end of the last window. */
+  /** The meters of each host at the end of the last window. */
   readonly assessed: ReadonlyMap<number, HostMeters>;
-  /** Windows in a row in which a device was slow. */
+  /** Consecutive windows in which a device was slow. */
   readonly slowFor: ReadonlyMap<DeviceName, number>;
 }
 
-/** Nothing was judged yet. */
+/** The watch of a new generation: no window yet. */
 export const noStragglers: StragglerWatch = { assessed: new Map(), slowFor: new Map() };
 
-/** Time of every device's steps that makes a window: less may be a hiccup. */
+/** Step time of every device that makes a window: over less, a hiccup would count. */
 const windowMs = 1000;
-/** Windows in a row after which a slow device is named. */
+/** Consecutive slow windows after which a device is a straggler. */
 const windows = 3;
-/** How much longer than the median of the others a slow device computes. */
+/** Compute time of a slow device, as a multiple of the median of the others. */
 const slowFactor = 2;
 
-/** A device that all others wait for. */
+/** A device for which all others wait. */
 export interface Straggler {
   readonly name: DeviceName;
-  /** Its rank, and its host. */
+  /** Rank of the device, and its host. */
   readonly device: number;
   readonly host: number;
-  /** Its time to compute a step, over the median of the others'. */
+  /** Its compute time per step, divided by the median of the others. */
   readonly factor: number;
-  /** Slices that it computes in a time in which the others compute one, in the median. */
+  /** Slices that it computes in the time in which the median of the others computes one. */
   readonly speed: number;
 }
 
-/** Devices by rank. */
+/** Names of the devices, by rank. */
 export function deviceNames(hosts: readonly HostShare[]): DeviceName[] {
   return hosts.flatMap(({ host, devices }) =>
     Array.from({ length: devices }, (_, index) => `${host}/${index}` as const),
@@ -48,9 +48,8 @@ export function deviceNames(hosts: readonly HostShare[]): DeviceName[] {
 }
 
 /**
- * Assesses the devices of all hosts once each has stepped for a while since they were last
- * assessed. `slices`: the slices of each device, by rank. A straggler is named once, until it was
- * fast again.
+ * Assesses the devices of all hosts once each has stepped for `windowMs` since the last assessment.
+ * `slices`: slices per device, by rank. A straggler is reported once, until it has been fast again.
  */
 export function assessDevices(
   watch: StragglerWatch,
@@ -72,7 +71,7 @@ export function assessDevices(
     const own = computing[device] ?? 0;
     const others = medianBut(device, computing);
     const factor = own / others;
-    if (others === 0 || factor < slowFactor) continue; // Of no time nothing is known.
+    if (others === 0 || factor < slowFactor) continue; // A median of 0 allows no comparison.
     const count = (watch.slowFor.get(name) ?? 0) + 1;
     slowFor.set(name, count);
     if (count !== windows) continue;
@@ -83,7 +82,7 @@ export function assessDevices(
   return { watch: { assessed: new Map(latest), slowFor }, stragglers };
 }
 
-/** By rank: the times of each device between two samples of the hosts; undefined: no step. */
+/** By rank: the step times of each device between two samples of the hosts; undefined: no step. */
 export function timesOfDevices(
   hosts: readonly HostShare[],
   before: ReadonlyMap<number, HostMeters>,
@@ -97,19 +96,22 @@ export function timesOfDevices(
   );
 }
 
-/** Milliseconds of a step in which a device works itself, and waits for nobody. */
+/** Milliseconds of work of a device per step, without waiting for other actors. */
 export function workMs({ stepMs, shares }: StepTimes): number {
   return stepMs * (shares.computing + shares.sendingIds);
 }
 
-/** Slices of each device, by rank: as many to each as it computes in the same time. */
+/**
+ * Deals slices to devices in proportion to their speed, by rank: each slice goes to the device that
+ * would finish it first. Undefined where no device has a known speed: slices are dealt evenly.
+ */
 export function dealSlices(
   slices: number,
   hosts: readonly HostShare[],
   speeds: ReadonlyMap<DeviceName, number>,
 ): number[] | undefined {
   const names = deviceNames(hosts);
-  if (!names.some((name) => speeds.has(name))) return undefined; // Evenly.
+  if (!names.some((name) => speeds.has(name))) return undefined; // Dealt evenly.
   const counts = names.map(() => 1);
   for (let left = slices - names.length; left > 0; left--) {
     const ends = names.map((name, at) => ((counts[at] ?? 0) + 1) / (speeds.get(name) ?? 1));
@@ -124,7 +126,7 @@ function ofDevice(meters: HostMeters | undefined, at: number): HostMeters | unde
   return words === undefined ? undefined : { devices: [words], reading: [0, 0] };
 }
 
-/** The median of all but one; of two in the middle, the slower. */
+/** Median of all values except that of `device`; of two middle values, the larger. */
 function medianBut(device: number, values: readonly number[]): number {
   const others = values.filter((_, at) => at !== device).sort((a, b) => a - b);
   return others[Math.floor(others.length / 2)] ?? 0;

@@ -1,25 +1,25 @@
-// The watch over a generation's tiers: what each of them last told, and how long they were in
-// trouble. Plain data and pure functions.
+// Tier watch of a generation: the last report of each tier, and how long its disk was full or slow.
+// Plain data and pure functions.
 
 import type { TierNews } from "../host/tier.ts";
 import { roomWaitMs } from "../threads/generation-spec.ts";
 import type { EventBody } from "./run-events.ts";
 
-/** By device. */
+/** Tiers by device. */
 export type TierWatch = ReadonlyMap<number, Watched>;
 
 interface Watched {
   readonly news: TierNews;
-  /** When it told so; how long it was in trouble until then. */
+  /** Time of the report; how long the tier was paused and slow until then. */
   readonly atMs: number;
   readonly pausedMs: number;
   readonly slowMs: number;
 }
 
-/** Nothing was told yet. */
+/** The watch of a new generation: no report yet. */
 export const noTiers: TierWatch = new Map();
 
-/** The watch with what a tier tells, and what is new in it. */
+/** Adds a report of a tier; `events` are the changes to publish. */
 export function withTier(
   watch: TierWatch,
   news: TierNews,
@@ -43,12 +43,12 @@ export function withTier(
   return { watch: new Map(watch).set(device, { news, atMs, pausedMs, slowMs }), events };
 }
 
-/** Whether a tier waits for room on a full disk: steps stand still meanwhile, as they should. */
+/** Whether a tier waits for room on a full disk: a stall of the steps is then expected. */
 export function isPaused(watch: TierWatch): boolean {
   return [...watch.values()].some(({ news }) => news.state === "paused");
 }
 
-/** How long tiers were in trouble, summed over them; undefined: never. */
+/** How long tiers were paused and slow, summed over them; undefined: never. */
 export function troubleOf(
   watch: TierWatch,
 ): { readonly pausedSeconds: number; readonly slowSeconds: number } | undefined {
@@ -58,13 +58,13 @@ export function troubleOf(
   return pausedSeconds + slowSeconds === 0 ? undefined : { pausedSeconds, slowSeconds };
 }
 
-/** The stores that have the rows below memory, sorted; undefined where no tier has told of one. */
+/** The backing stores of the tiers, sorted; undefined where no tier has reported one. */
 export function storesOf(watch: TierWatch): readonly string[] | undefined {
   const stores = [...watch.values()].flatMap(({ news }) => news.store ?? []);
   return stores.length === 0 ? undefined : [...new Set(stores)].sort();
 }
 
-/** What a state means, and what to do about it. */
+/** The message of a state, with a remedy. */
 const sentences: Readonly<
   Record<TierNews["state"], (deadlineSeconds: number, roomSeconds: number) => string>
 > = {

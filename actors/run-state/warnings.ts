@@ -1,4 +1,4 @@
-// The warnings of a run's result: of its data, of the evaluation, of the model.
+// Warnings of a run's result: about its data, its evaluation and its model.
 
 import type { LossScale } from "../../src/model/loss.ts";
 import type { Metrics, TaskMetrics } from "../../src/training/loop/metrics.ts";
@@ -7,8 +7,8 @@ import { divergenceWarnings } from "./divergence.ts";
 import type { CutRecord } from "./run-result.ts";
 
 /**
- * All warnings. `evaluation`: at the cut of the returned model, if there was one. `scaleOf`: as
- * of `divergenceWarnings`.
+ * All warnings of a result. `evaluation`: at the cut of the returned model, if there was one.
+ * `scaleOf`: as in `divergenceWarnings`.
  */
 export function warningsOf(
   ofData: readonly Warning[],
@@ -26,7 +26,10 @@ export function warningsOf(
 
 const oneClass = "EVALUATION_OF_ONE_CLASS";
 
-/** A held-out part of one class, which the data did not tell of, as both parts have one cache. */
+/**
+ * A warning where all held-out samples have one class, unless preparation has already warned. It
+ * has not where the held-out part shares the data cache of the training part.
+ */
 function classWarnings(ofData: readonly Warning[], evaluation: Metrics | undefined): Warning[] {
   if (evaluation === undefined || ofData.some(({ code }) => code === oneClass)) return [];
   const { samples, positives, rmse } = evaluation;
@@ -37,7 +40,9 @@ function classWarnings(ofData: readonly Warning[], evaluation: Metrics | undefin
   return [{ code: oneClass, message }];
 }
 
-/** A part of which the model's predictions are not all numbers: its metrics are none, either. */
+/**
+ * A warning where some predictions of a part are not finite, so that its metrics are not either.
+ */
 export function finiteWarnings(
   part: "evaluation" | "test",
   metrics: Metrics | undefined,
@@ -54,7 +59,7 @@ export function finiteWarnings(
   return [{ code: `${part.toUpperCase()}_NOT_FINITE`, message }];
 }
 
-/** The same as `warningsOf`, of the test. */
+/** `warningsOf` for the test part. */
 export function testWarnings(test: Metrics | undefined): Warning[] {
   return [...testClassWarnings(test), ...finiteWarnings("test", test)];
 }

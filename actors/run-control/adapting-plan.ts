@@ -1,13 +1,13 @@
-// A run that adapts its plan (`planner.adapt`): while a generation trains, its devices' meters
-// refine what the planner predicts, and another plan is sought. Where that plan saves more in the
-// steps that are left than the move to it takes, the run goes on with it: at a cut, in another
-// generation, as with other devices (scaling.ts). No bit depends on where rows lie (law 4).
+// Adaptive planning (`planner.adapt`): while a generation trains, the meters of its devices refine
+// the planner's predictions, and a new plan is searched for. Where it saves more in the remaining
+// steps than the move costs, the run moves to it: at a cut, in a new generation, as with a change
+// of devices (scaling.ts). The result does not depend on where rows lie, to the bit (law 4).
 //
-//   a window of steps ─▶ another one ─▶ host.prepare, of the first ─▶ run.replanned
+//   a window of steps ─▶ the next one ─▶ host.prepare, of the first ─▶ run.replanned
 //   that warms up        is measured     host, with all measurements    └─ it pays ─▶ run.rescale
 //
 // Takes   host.progress
-// Tells   run.replanned; run.alert where a search failed
+// Emits   run.replanned; run.alert where a search failed
 
 import { fromCallback } from "xstate";
 import { recordError } from "../../src/errors/errors.ts";
@@ -30,10 +30,10 @@ import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 
 type Heartbeat = MessageEvent<"host.progress">;
 
-/** The numbers of its requests: no other request of a generation has them. */
+/** Number of the first request, above the numbers of all other requests of a generation. */
 const firstCommand = 2 ** 30;
 
-/** Runs for as long as the generation trains. `input`: as training begins. */
+/** Runs while the generation trains. `input`: the context when training begins. */
 export const adaptingPlan = fromCallback<Heartbeat, TrainingCoordinatorContext>(
   ({ input, sendBack, receive }) => {
     const { job, placement, hosts, record } = input;
@@ -51,7 +51,7 @@ export const adaptingPlan = fromCallback<Heartbeat, TrainingCoordinatorContext>(
       if (window === undefined || isSearching || record.scaling !== undefined) return;
       const isWarm = start !== undefined;
       start = latest;
-      if (!isWarm) return; // Programs were compiled in this window.
+      if (!isWarm) return; // A warm-up window: hot code was still being compiled.
       isSearching = true;
       const run = { command: firstCommand + requests++, step: steps[0] ?? 0, signal: end.signal };
       void replan(input, plan, adapt, { ...run, window })
@@ -73,7 +73,7 @@ interface ReplanRequest {
   readonly signal: AbortSignal;
 }
 
-/** Seeks another plan, and says so. Resolves to whether the run is to go on with it. */
+/** Searches a plan and publishes the assessment. Resolves to whether the run moves to the plan. */
 async function replan(
   context: TrainingCoordinatorContext,
   present: PackedPlan,
@@ -114,7 +114,7 @@ async function replan(
   }
 }
 
-/** The plan that the first host has found. @throws DeadlineExceededError */
+/** The plan found by the first host of the generation. @throws DeadlineExceededError */
 async function search(
   { network, mailbox, hosts, job, record }: TrainingCoordinatorContext,
   shares: readonly number[],
@@ -132,15 +132,16 @@ async function search(
       message.type === "host.prepared" && message.body.command === command
         ? { from: 0, answer: message.body.placement }
         : undefined,
-    // The host gives the search itself half as long, once it has found its data.
+    // The host limits the search to half of this; opening its data comes before.
     deadlineMs: 2 * deadlinesOf(job).planning,
   });
   return runPlanSchema.parse(found);
 }
 
 /**
- * How long a move takes: as long as the run's last change of devices; before one, about as long as
- * this generation was assembled and restored in, and once more for the checkpoint at the cut.
+ * Expected duration of a move in seconds: that of the run's last change of devices. Before the
+ * first change: twice the assembly of this generation, once for the restore and once for the
+ * checkpoint at the cut.
  */
 function moveSecondsOf({ record, assemblyMs }: TrainingCoordinatorContext): number {
   return record.measured.changeSeconds ?? (2 * assemblyMs) / 1000;

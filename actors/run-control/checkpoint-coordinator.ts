@@ -1,24 +1,25 @@
-// Checkpoint coordinator: makes a cut into a checkpoint. It has the devices take the cut, after
-// which they train on; collects the parts that their writers report; and commits the manifest last
-// (law 2).
+// Checkpoint coordinator: turns a cut into a checkpoint. It tells the devices to take the cut,
+// after which they resume training; collects the parts that their writers report; and commits the
+// manifest last (law 2).
 //
 //   idle ──checkpoint.cut──▶ taking ──all devices have──▶ collecting ──all parts──▶ committing ─┐
 //    ▲                                checkpoint.taken                                          │
 //    └──────────────────────────────────checkpoint.committed, when it is asked for──────────────┘
 //
-//   state        asks                                    until
-//   taking       device.save, of all devices             device.cut of all: checkpoint.taken
-//   collecting   writer.save, of writers that are late   part.saved of every part of the job
+//   state        sends                                   until
+//   taking       device.save, to all devices             device.cut of all: checkpoint.taken
+//   collecting   writer.save, to all writers, repeated   part.saved of every part of the job
 //   committing   (the checkpoint store)                  the manifest is on disk
-//   beside       buddy.keep (replicate-checkpoint.ts)    buddy.kept; nothing waits for it
+//   any          buddy.keep (replicate-checkpoint.ts)    buddy.kept; nothing waits for it
 //
 // Takes   checkpoint.cut · checkpoint.commit of the training coordinator, device.cut, part.saved
 //
 // Invariants
-//   C1. The manifest is written when every part of the job is on disk, and only by this generation.
-//   C2. Parts of another cut are not counted, and a cut that was asked for before the last one is
-//       not made.
-//   C3. One checkpoint at a time: a request for the next one is answered after this one is there.
+//   C1. The manifest is written only when every part of the job is on disk, and only by this
+//       generation.
+//   C2. Parts of another cut are ignored, and a cut requested before the last one is not made.
+//   C3. One checkpoint at a time: a request for the next cut is answered once this checkpoint is
+//       committed.
 
 import { assign, type ErrorActorEvent, enqueueActions, fromPromise, setup } from "xstate";
 import { StepTimeoutError } from "../../src/errors/errors.ts";
@@ -41,13 +42,13 @@ export interface CheckpointCoordinatorInput {
   readonly network: Network;
   readonly scope: RunScope;
   readonly job: JobSpec;
-  /** The hosts of the devices that save, by rank. */
+  /** Hosts of the saving devices, by rank. */
   readonly hosts: readonly HostShare[];
   readonly record: RunRecord;
   readonly store: CheckpointStore;
-  /** The newest checkpoint of the chain. */
+  /** The newest checkpoint, on which the next increment rests. */
   readonly latest: Manifest | undefined;
-  /** Name of the writing process, for people. */
+  /** Name of the writing process, stored in the manifest for operators. */
   readonly createdBy: string;
 }
 
@@ -55,14 +56,14 @@ export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput
   readonly mailbox: Mailbox;
   readonly devices: number;
   readonly cut: MessageEvent<"checkpoint.cut">["body"] | undefined;
-  /** For each device that has taken the cut, how long that took. */
+  /** Stall in ms of each device that has taken the cut. */
   readonly stalls: ReadonlyMap<number, number>;
   readonly parts: ReadonlyMap<string, SavedPart>;
   /** Devices with all parts saved by their writers. */
   readonly saved: ReadonlySet<number>;
-  /** Since when the coordinator waits for devices or writers. */
+  /** Start of the current wait for devices or writers. */
   readonly waitsSinceMs: number;
-  /** The last checkpoint. */
+  /** The last committed checkpoint. */
   readonly committed: MessageEvent<"checkpoint.committed">["body"] | undefined;
 }
 
@@ -70,7 +71,7 @@ type CheckpointEvent =
   | MessageEvent<"checkpoint.cut" | "checkpoint.commit" | "device.cut" | "part.saved">
   | ErrorActorEvent<unknown, "copying">;
 
-/** How often devices and writers are asked again. */
+/** Interval at which requests to devices and writers are repeated. */
 const repeatMs = 1000;
 
 const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ input }) => {
@@ -104,9 +105,9 @@ const machine = setup({
   actors: { committing, copying, waiting },
   delays: {
     repeatMs,
-    // A cut is many steps' worth of bytes.
+    // A cut copies as many bytes as many steps do.
     takenMs: ({ context }) => deadlinesOf(context.job).taken,
-    // And a disk is slower than memory; the devices train on meanwhile.
+    // A disk is slower than memory; the devices train meanwhile.
     savedMs: ({ context }) => deadlinesOf(context.job).saved,
   },
   actions: {
@@ -136,7 +137,7 @@ const machine = setup({
         if (event.type !== "device.cut" || event.body.command !== context.cut?.command) {
           return context.stalls;
         }
-        if (event.body.device >= context.devices) return context.stalls; // It was not asked.
+        if (event.body.device >= context.devices) return context.stalls; // Unknown device.
         return new Map([...context.stalls, [event.body.device, event.body.stallMs]]);
       },
     }),
@@ -204,7 +205,7 @@ const machine = setup({
   }),
   entry: "copy",
   on: {
-    // Copies spare reading the store, and nothing else: the next commit asks for them again.
+    // Replicas only save reading the store: the next commit requests them again.
     "xstate.error.actor.copying": {},
     "part.saved": { actions: "collect" },
     "checkpoint.commit": { guard: "isCommitted", actions: "tellCommitted" },
@@ -302,5 +303,5 @@ function ranksOf({ devices }: CheckpointCoordinatorContext): number[] {
   return Array.from({ length: devices }, (_, rank) => rank);
 }
 
-/** As drawn above. */
+/** The state machine drawn in the header, as an actor. */
 export const checkpointCoordinatorMachine = defineActor(machine);

@@ -1,6 +1,6 @@
-// How a job supervisor claims a generation: it takes the next number in the checkpoint store, which
-// fences all older generations, and finds the checkpoint to go on from. On a full disk it waits for
-// room: a restart would find the same.
+// Claims a generation for a job supervisor: takes the next number in the checkpoint store, which
+// fences all older generations, and selects the checkpoint to restore. On a full disk it waits for
+// room, since a restart would fail in the same way.
 
 import { fromPromise } from "xstate";
 import { ArithmeticMismatchError, StoreFailedError } from "../../src/errors/errors.ts";
@@ -21,7 +21,7 @@ import type { Network } from "../runtime/mailbox.ts";
 import { roomWaitMs } from "../threads/generation-spec.ts";
 import { roomAlert } from "./coordinator-events.ts";
 
-/** A generation, and the store that it was claimed in. */
+/** A claimed generation, with its checkpoint store. */
 export type Claimed = Generation & { readonly store: CheckpointStore };
 
 export interface Claiming {
@@ -32,7 +32,7 @@ export interface Claiming {
   readonly passedOver: readonly string[];
 }
 
-/** All that a generation begins with (J2 of job-supervisor.ts). */
+/** Claims the generation of a job (J2 of job-supervisor.ts). */
 export const claiming = fromPromise<Claimed, Claiming>(({ input, signal }) => {
   const { job, hosts, record, network } = input;
   const step = record.progress?.step ?? 0;
@@ -42,21 +42,21 @@ export const claiming = fromPromise<Claimed, Claiming>(({ input, signal }) => {
   });
 });
 
-/** The first wait for room, doubled up to the longest one. */
+/** Backoff between attempts on a full disk: first wait and longest wait, doubled in between. */
 const [waitMs, waitMsMax] = [250, 5000];
 
 interface Patience {
   readonly clock: Clock;
   readonly patienceMs: number;
-  /** Nobody waits for the result any more. */
+  /** Aborted when the result is no longer needed. */
   readonly signal: AbortSignal;
-  /** Called once, where there is no room. */
+  /** Called once, at the first attempt on a full disk. */
   tell(): void;
 }
 
 /**
- * The result of `work`, which is tried again while the disk is full.
- * @throws StoreFailedError where it is full for `patienceMs`
+ * Calls `work` until it succeeds, retrying while the disk is full.
+ * @throws StoreFailedError where the disk stays full for `patienceMs`
  */
 export async function onceThereIsRoom<Result>(
   work: () => Result,
@@ -98,7 +98,10 @@ function claim({ job, network, passedOver }: Claiming): Claimed {
   return { ...generation, latest, store };
 }
 
-/** Tells the log, and the open incidents of the run, that a generation is claimed. */
+/**
+ * Records a claimed generation in the log and in the run's open incidents, and publishes
+ * run.damaged for each damaged checkpoint.
+ */
 export function tellClaimed(
   { network, record, job }: { network: Network; record: RunRecord; job: JobSpec },
   { generation, latest, damaged }: Claimed,

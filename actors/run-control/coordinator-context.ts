@@ -1,5 +1,4 @@
-// What a training coordinator knows: the data of its machine (training-coordinator.ts), and the
-// values that it begins with.
+// Context of the training coordinator's machine (training-coordinator.ts), and its initial values.
 
 import type { JobSpec } from "../../src/job/job.ts";
 import type { CheckpointStore, Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
@@ -20,14 +19,14 @@ export interface TrainingCoordinatorInput {
   readonly network: Network;
   readonly scope: RunScope;
   readonly job: JobSpec;
-  /** The hosts that take part, in the order of their devices' ranks. */
+  /** Hosts of the generation, in the order of their devices' ranks. */
   readonly hosts: readonly HostShare[];
   readonly membership: Membership;
   readonly store: CheckpointStore;
   readonly record: RunRecord;
-  /** The checkpoint to go on from. */
+  /** The checkpoint to restore; undefined: start from initial weights. */
   readonly latest: Manifest | undefined;
-  /** When the failure was noticed that this generation recovers from; undefined: there was none. */
+  /** Time at which the failure was noticed that this generation recovers from; undefined: none. */
   readonly failedAtMs: number | undefined;
 }
 
@@ -38,17 +37,17 @@ export interface TrainingCoordinatorContext
   readonly job: JobSpec;
   readonly record: RunRecord;
   readonly latest: Manifest | undefined;
-  /** Bytes of the checkpoint, by where they were read. */
+  /** Restored bytes of the checkpoint, by source. */
   readonly restored: Assembled["restored"];
-  /** As the generation was assembled. */
+  /** The readers' rate limit when the generation was assembled. */
   readonly readerLimit: number;
-  /** How long the generation was assembled and restored. */
+  /** Duration of assembly and restore. */
   readonly assemblyMs: number;
-  /** When the first window began. */
+  /** Start of the first window of steps. */
   readonly startedAtMs: number;
 
-  // What heartbeats have told (heartbeat-progress.ts).
-  /** Furthest step that a heartbeat has told. */
+  // State from heartbeats (heartbeat-progress.ts).
+  /** The last step reported by a heartbeat. */
   readonly seenStep: number;
   readonly seenLoss: number;
   readonly watch: PipelineWatch;
@@ -56,16 +55,16 @@ export interface TrainingCoordinatorContext
   readonly stragglers: StragglerWatch;
   /** Waits of the threads of each host, by its last heartbeat. */
   readonly waits: ReadonlyMap<number, readonly Wait[]>;
-  /** Whether a step of this generation was seen. */
+  /** Whether a step of this generation has completed. */
   readonly isGoingOn: boolean;
 
-  /** Since when the last cut waited for the checkpoint before it, and how long. */
+  /** Start and duration of the last cut's wait for the previous checkpoint. */
   readonly waitsSinceMs: number;
   readonly waitedMs: number;
   readonly failure?: unknown;
 }
 
-/** What a coordinator knows before its first request. */
+/** The context before the first request. */
 export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorContext {
   return {
     ...input,
@@ -104,12 +103,12 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
   };
 }
 
-/** The cut that all devices have taken: the writers are at it now. */
+/** The cut that all devices have taken and the writers are now writing. */
 export function takenOf(
   { metrics, waitedMs, record }: TrainingCoordinatorContext,
   { cut, stallMs }: MessageEvent<"checkpoint.taken">["body"],
 ): TakenCut {
   const isAsked = record.isCheckpointAsked;
-  record.isCheckpointAsked = false; // This cut is the answer.
+  record.isCheckpointAsked = false; // This cut satisfies the request.
   return { step: cut, isBest: metrics.isBest, isAsked, stallMs, waitedMs };
 }

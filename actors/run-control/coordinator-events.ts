@@ -1,5 +1,6 @@
-// What the training coordinator publishes of its run: one function for each event (run-events.ts),
-// in the order of a generation's life. The events of heartbeats are in heartbeat-progress.ts.
+// Events that the training coordinator publishes of its run: one function per event
+// (run-events.ts), in the order of a generation's life. The events of heartbeats are in
+// heartbeat-progress.ts.
 
 import { RunCancelledError } from "../../src/errors/errors.ts";
 import { kernelNotice } from "../../src/kernels/index.ts";
@@ -17,7 +18,7 @@ import { incidentOf } from "./coordinator-failures.ts";
 import { pinsTold } from "./follow-pins.ts";
 import { slicesOf } from "./heartbeat-progress.ts";
 
-/** run.preparing */
+/** Publishes run.preparing. */
 export function tellPreparing(
   { record, scope }: TrainingCoordinatorContext,
   { fraction }: MessageEvent<"host.preparing">["body"],
@@ -25,7 +26,7 @@ export function tellPreparing(
   record.append(scope.generation, { type: "run.preparing", fraction });
 }
 
-/** run.prepared, after run.cache for each cache that was made anew */
+/** Publishes run.prepared, after run.cache for each rebuilt cache. */
 export function tellPrepared({ record, scope, plan, schedule }: TrainingCoordinatorContext): void {
   if (plan === undefined || schedule === undefined) return;
   for (const cache of plan.remade) {
@@ -47,7 +48,7 @@ export function tellPrepared({ record, scope, plan, schedule }: TrainingCoordina
   });
 }
 
-/** run.started */
+/** Publishes run.started. */
 export function tellStarted(context: TrainingCoordinatorContext): void {
   const { record, scope, schedule, hosts, arithmetic, step, placement } = context;
   record.append(scope.generation, {
@@ -64,7 +65,7 @@ export function tellStarted(context: TrainingCoordinatorContext): void {
   });
 }
 
-/** run.recovered and run.scaled, once a generation: at the first sign of a step of it. */
+/** Publishes run.recovered and run.scaled at the first completed step of a generation. */
 export function tellGoingOn(context: TrainingCoordinatorContext): { readonly isGoingOn: boolean } {
   const { isGoingOn, seenStep } = context;
   if (isGoingOn || Math.max(context.step, seenStep) <= (context.latest?.cut ?? 0)) {
@@ -76,8 +77,9 @@ export function tellGoingOn(context: TrainingCoordinatorContext): { readonly isG
 }
 
 /**
- * run.alert, once, where writers wait for room on the disk of the checkpoints.
- * @throws RunCancelledError where the run is to end: it would wait for a checkpoint (J8)
+ * Publishes run.alert when writers begin to wait for room on the disk of the checkpoints.
+ * @throws RunCancelledError where the run is being cancelled, since it would wait for a checkpoint
+ *   (J8)
  */
 export function tellRoom(
   { record, scope, job, hosts, step, seenStep }: TrainingCoordinatorContext,
@@ -93,7 +95,7 @@ export function tellRoom(
   if (record.isCancelAsked) throw new RunCancelledError(record.run);
 }
 
-/** run.alert where the disk of the checkpoints is full. `then`: what the run does without room. */
+/** The run.alert of a full checkpoint disk. `then`: what the run does if no room becomes free. */
 export function roomAlert(run: Parameters<typeof roomWaitMs>[0], step: number, then: string) {
   const { directory } = run.job.checkpoint;
   return {
@@ -106,7 +108,7 @@ export function roomAlert(run: Parameters<typeof roomWaitMs>[0], step: number, t
   };
 }
 
-/** run.recovered, where the generation began after a failure. */
+/** Publishes run.recovered, where the generation follows a failure. */
 function tellRecovered(context: TrainingCoordinatorContext): void {
   const { record, scope, failedAtMs, network, latest, restored } = context;
   if (failedAtMs === undefined) return;
@@ -116,7 +118,7 @@ function tellRecovered(context: TrainingCoordinatorContext): void {
   tellSlowRecovery(context, fromStep, seconds);
 }
 
-/** run.alert, where the recovery took longer than the job allows. */
+/** Publishes run.alert, where the recovery took longer than the job allows. */
 function tellSlowRecovery(
   { record, scope, job: { recoveryMs } }: TrainingCoordinatorContext,
   step: number,
@@ -129,7 +131,9 @@ function tellSlowRecovery(
   record.append(scope.generation, { type: "run.alert", code: "RECOVERY_SLOW", step, message });
 }
 
-/** run.moved, run.adapted and run.scaled, where the generation began otherwise as planned. */
+/**
+ * Publishes run.moved, run.adapted or run.scaled, where the generation follows a planned change.
+ */
 function tellScaled(context: TrainingCoordinatorContext): void {
   const { record, scope, network, latest, hosts } = context;
   if (record.scaling === undefined || record.scaling.generation === scope.generation) return;
@@ -150,7 +154,9 @@ function tellScaled(context: TrainingCoordinatorContext): void {
   record.scaling = undefined;
 }
 
-/** run.incident, for a failure that a host has mended by itself. */
+/**
+ * Publishes run.incident for a failure that a host repaired without a restart of the generation.
+ */
 export function tellMended(
   context: TrainingCoordinatorContext,
   mended: MessageEvent<"host.mended">["body"],
@@ -162,7 +168,7 @@ export function tellMended(
   record.mended(scope.generation, { ...incident, waits: undefined }, action, network.clock.date());
 }
 
-/** run.evaluated */
+/** Publishes run.evaluated. */
 export function tellEvaluated(
   { record, scope, step }: TrainingCoordinatorContext,
   metrics: Metrics,
@@ -170,7 +176,7 @@ export function tellEvaluated(
   record.append(scope.generation, { type: "run.evaluated", step, metrics });
 }
 
-/** run.checkpointed */
+/** Publishes run.checkpointed. */
 export function tellCheckpointed(
   context: TrainingCoordinatorContext,
   { cut, modelDigest, bytes }: MessageEvent<"checkpoint.committed">["body"],
@@ -184,7 +190,7 @@ export function tellCheckpointed(
   });
 }
 
-/** run.durable: what each tier keeps beside the last checkpoint. */
+/** Publishes run.durable for each tier: the rows kept beside the last checkpoint. */
 export function tellRested(
   { record, scope }: TrainingCoordinatorContext,
   answers: readonly MessageEvent<"tier.rested">["body"][],
@@ -194,7 +200,7 @@ export function tellRested(
   }
 }
 
-/** The result of the run at its end. */
+/** The result of the finished run. */
 export function resultOfRun(context: TrainingCoordinatorContext): RunResult {
   const { watch, tierWatch } = context;
   const tiers = tiersOf(context);
@@ -203,7 +209,10 @@ export function resultOfRun(context: TrainingCoordinatorContext): RunResult {
   return resultOf({ ...context, times: timesOfAll(watch), ...ofTiers, placed });
 }
 
-/** Counts and advice of the generation's cached tables; undefined where there are none. */
+/**
+ * Access counts and memory advice of the generation's cached tables; undefined where there are
+ * none.
+ */
 function tiersOf(context: TrainingCoordinatorContext): readonly TableTiers[] | undefined {
   const curves = [...context.watch.latest.values()].flatMap((sample) => {
     return sample.curves === undefined ? [] : [sample.curves];

@@ -1,6 +1,6 @@
-// How a generation fails, as its training coordinator sees it: a host reports a failure, a host
-// leaves the cluster, or no step is made. Each becomes one error that names the actor to blame
-// (law 7); the job supervisor decides what follows (restart-decision.ts).
+// Failures of a generation, as its training coordinator detects them: a host reports a failure, a
+// host leaves the cluster, or no step completes. Each becomes one error that names the actor to
+// blame (law 7); the job supervisor decides what follows (restart-decision.ts).
 
 import {
   PeerLostError,
@@ -15,12 +15,12 @@ import type { MessageEvent } from "../runtime/listening.ts";
 import { unresponsiveIn, type Wait } from "../runtime/wait-graph.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 
-/** The coordinator's name in the graph of waits. */
+/** Name of the coordinator in the wait graph. */
 export const coordinatorName = "coordinator:0";
 
 /**
- * What a host told, as an incident. An actor that lost another, or waited for it in vain, only
- * noticed the failure: the offender is the actor that does not answer.
+ * The incident of a failure that a host reported. An actor that lost another actor, or waited for
+ * it in vain, only noticed the failure: the offender is the actor that does not answer.
  */
 export function incidentOf(
   context: TrainingCoordinatorContext,
@@ -54,7 +54,7 @@ export function goneOf(host: number): PeerLostError {
   return new PeerLostError(`host:${host}`, "it is not a host of the cluster any more");
 }
 
-/** The error of a generation that made no step for twice its deadline. */
+/** The error of a generation that completed no step for twice its deadline. */
 export function stallOf(context: TrainingCoordinatorContext): Error {
   const { hosts, seenStep, job, scope } = context;
   const waits = waitsOf(context);
@@ -74,7 +74,7 @@ export function stallOf(context: TrainingCoordinatorContext): Error {
   );
 }
 
-/** The wait for the next step, since now. */
+/** The coordinator's wait for the next step, starting now. */
 export function stepWait({ network, scope, hosts, seenStep }: TrainingCoordinatorContext) {
   const whom = Array.from({ length: devicesOf(hosts) }, (_, rank) => `device:${rank}`);
   const what = `a step after step ${seenStep}`;
@@ -88,7 +88,7 @@ export function stepWait({ network, scope, hosts, seenStep }: TrainingCoordinato
   };
 }
 
-/** Ends the coordinator, and with it the generation. */
+/** Throws, which ends the coordinator and with it the generation. */
 export function raise(failure: unknown): never {
   throw failure;
 }

@@ -1,6 +1,6 @@
-// What the training coordinator asks of hosts, devices, tiers and the checkpoint coordinator. Each
-// request is one message that is repeated until it is answered; the answers are the output of a
-// promise. The machine (training-coordinator.ts) runs one promise for each of its states.
+// Requests of the training coordinator to hosts, devices, tiers and the checkpoint coordinator.
+// Each is one message that is repeated until it is answered; the promise resolves to the answers.
+// The machine (training-coordinator.ts) runs one promise per state.
 
 import { fromPromise } from "xstate";
 import { inOrderOf } from "../../src/data/contents.ts";
@@ -40,28 +40,28 @@ import { type FollowedPins, followPins } from "./follow-pins.ts";
 
 export { commandingReaders } from "./reader-commands.ts";
 
-/** What requests are made of. */
+/** The context from which requests are built. */
 export interface RequestInput {
   readonly network: Network;
   readonly mailbox: Mailbox;
   readonly scope: RunScope;
   readonly job: JobSpec;
-  /** The hosts that take part, in the order of their devices' ranks. */
+  /** Hosts of the generation, in the order of their devices' ranks. */
   readonly hosts: readonly HostShare[];
-  /** Told while they assemble. */
+  /** Notified while the hosts assemble. */
   readonly membership: Membership;
-  /** Slices of each device; undefined: even ones. */
+  /** Slices per device; undefined: dealt evenly. */
   readonly sliceCounts: number[] | undefined;
   /** Number of the request: an answer to an older one is ignored. */
   readonly command: number;
   readonly plan: DataPlan | undefined;
-  /** How the tables are placed. */
+  /** Placement of the tables. */
   readonly placement: RunPlan | undefined;
-  /** Shards that lie elsewhere, as their owner wants it. */
+  /** Shards placed by the pins of the run's owner. */
   readonly pins: FollowedPins;
-  /** What the process of a host may use. */
+  /** Memory limit of the process of a host. */
   readonly memoryBytes: number;
-  /** The checkpoint that the generation goes on from. */
+  /** The checkpoint that the generation restores. */
   readonly latest: Manifest | undefined;
   /** Hash of the newest checkpoint's manifest. */
   readonly manifest: string | undefined;
@@ -77,21 +77,21 @@ export interface RequestInput {
   readonly taken: TakenCut | undefined;
 }
 
-/** A cut on its way to the disk. */
+/** A cut that the writers are still writing. */
 export interface TakenCut {
   readonly step: number;
   readonly isBest: boolean;
   /** Whether a user asked for it. */
   readonly isAsked: boolean;
-  /** The longest that a device took for it. */
+  /** Longest stall of a device for it. */
   readonly stallMs: number;
-  /** How long it had to wait for the one before. */
+  /** Wait for the previous checkpoint. */
   readonly waitedMs: number;
 }
 
 const checkpoint: Address = { role: "checkpoint", index: 0 };
 
-/** The data of a generation, and the place of its tables. */
+/** The prepared data of a generation, and the placement of its tables. */
 export interface Prepared {
   readonly plan: DataPlan;
   readonly placement: RunPlan;
@@ -100,10 +100,10 @@ export interface Prepared {
 }
 
 /**
- * The data of the run, prepared by its first host, and the plan that it has found for the devices
- * of the generation; the plan of the generation before, if the devices are the same. host.preparing
- * tells how far it is.
- * @throws DataChangedError where the run goes on from a checkpoint of other data
+ * Has the first host prepare the run's data and find a plan for the generation's devices; with the
+ * same devices as before, the plan of the previous generation is kept. Progress arrives as
+ * host.preparing.
+ * @throws DataChangedError where the checkpoint was trained on other data
  */
 export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, signal }) => {
   const { network, mailbox, job, command, record, metrics } = input;
@@ -120,7 +120,7 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
       message.type === "host.prepared" && message.body.command === command
         ? { from: 0, answer: message.body }
         : undefined,
-    // Terabytes may be read; the messages host.preparing tell of progress.
+    // No deadline: terabytes may be read, and host.preparing reports progress.
     deadlineMs: Number.POSITIVE_INFINITY,
     signal,
   });
@@ -137,30 +137,30 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
   return { plan, placement, memoryBytes, pins: followed };
 });
 
-/** The plan of the generation before, where it may be kept: only shards that are pinned move. */
+/** The previous generation's plan, if it can be kept: only pinned shards move. */
 function knownFor({ record }: RequestInput, hosts: readonly number[]): RunPlan | undefined {
   const { placed } = record;
   if (placed?.hosts.join() !== hosts.join()) return undefined;
   return placed.placement.unpinned === undefined ? placed.placement : undefined;
 }
 
-/** The devices of a generation, ready. */
+/** An assembled generation: all its devices are ready. */
 export interface Assembled {
   readonly arithmetic: string;
-  /** Where the bytes of the checkpoint came from. */
+  /** Restored bytes of the checkpoint, by source. */
   readonly restored: Restored;
   readonly layout: GenerationLayout;
-  /** The limit that its readers began with. */
+  /** The rate limit with which its readers started. */
   readonly readerLimit: number;
-  /** How long it took. */
+  /** Duration of assembly and restore. */
   readonly assemblyMs: number;
 }
 
 type Restored = MessageEvent<"device.ready">["body"]["restored"];
 
 /**
- * Resolves once all devices are ready and their hosts hear each other.
- * @throws ArithmeticMismatchError where two devices have different ones
+ * Resolves once all devices are ready and their hosts are connected to each other.
+ * @throws ArithmeticMismatchError where two devices compute with different kernels
  */
 export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, signal }) => {
   const { network, mailbox, job, command } = input;
@@ -174,7 +174,7 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
     type: "host.assemble",
     body: { command, assembly: spec },
     answer: everyHost(spec),
-    // Slabs are filled and checkpoints read: many steps' worth of memory and disk.
+    // Slabs are filled and checkpoints read: as much memory and disk traffic as in many steps.
     deadlineMs: deadlinesOf(job).assembly,
     signal,
   }).finally(assembled);
@@ -195,8 +195,8 @@ function specOf(input: RequestInput): GenerationSpec {
 }
 
 /**
- * The answer of a host: what its devices are, once all have said that they are ready, and it has
- * said that it hears the other hosts, where there are any.
+ * Collects the answer of each host: complete once all its devices have reported ready and, with
+ * several hosts, the host has reported that its bridge reaches the others.
  */
 function everyHost(spec: GenerationSpec) {
   const ready = new Map<number, MessageEvent<"device.ready">["body"]>();
@@ -221,7 +221,10 @@ function everyHost(spec: GenerationSpec) {
   };
 }
 
-/** The window up to the cut, as device 0 tells of it, with what all devices count. */
+/**
+ * Runs the window up to the cut. The result is that of device 0, with the counts of all devices
+ * summed.
+ */
 export const running = fromPromise<MessageEvent<"device.reached">["body"], RequestInput>(
   async ({ input, signal }) => {
     const { network, mailbox, cut, command, metrics } = input;
@@ -239,7 +242,7 @@ export const running = fromPromise<MessageEvent<"device.reached">["body"], Reque
         message.type === "device.reached" && message.body.command === command
           ? { from: message.body.device, answer: message.body }
           : undefined,
-      deadlineMs: Number.POSITIVE_INFINITY, // The watch sees to it that steps are made.
+      deadlineMs: Number.POSITIVE_INFINITY, // The coordinator's step watch detects a stall.
       signal,
     });
     const [first] = answers;
@@ -253,12 +256,12 @@ export const running = fromPromise<MessageEvent<"device.reached">["body"], Reque
   },
 );
 
-/** The metrics of this cut. */
+/** The metrics of this cut on the held-out samples. */
 export const evaluating = fromPromise<Metrics, RequestInput>(({ input, signal }) =>
   evaluate("evaluation", input, signal),
 );
 
-/** The metrics of the test. */
+/** The metrics of this cut on the test samples. */
 export const testing = fromPromise<Metrics, RequestInput>(({ input, signal }) =>
   evaluate("test", input, signal),
 );
@@ -279,7 +282,7 @@ async function evaluate(
       message.type === "device.evaluated" && message.body.command === command
         ? { from: message.body.device, answer: message.body.metrics }
         : undefined,
-    // Each batch of it is watched by the devices; this bounds the whole.
+    // The devices have a deadline per batch; this one bounds the whole evaluation.
     deadlineMs: deadlinesOf(job).evaluation,
     signal,
   });
@@ -288,7 +291,7 @@ async function evaluate(
   return metrics;
 }
 
-/** All devices have taken this cut, and may go on. */
+/** Resolves once all devices have taken this cut, after which they may train on. */
 export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], RequestInput>(
   async ({ input, signal }) => {
     const { network, mailbox, job, metrics, step, arithmetic, command, plan } = input;
@@ -313,7 +316,7 @@ export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], Req
   },
 );
 
-/** The checkpoint that the writers are at, once it exists. */
+/** Resolves once the checkpoint that the writers are writing is committed. */
 export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body"], RequestInput>(
   async ({ input, signal }) => {
     const { network, mailbox, taken } = input;
@@ -327,7 +330,7 @@ export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body
         message.type === "checkpoint.committed" && message.body.cut === taken?.step
           ? { from: 0, answer: message.body }
           : undefined,
-      deadlineMs: Number.POSITIVE_INFINITY, // The checkpoint coordinator counts.
+      deadlineMs: Number.POSITIVE_INFINITY, // The checkpoint coordinator has the deadline.
       signal,
     });
     if (committed === undefined) throw new RangeError("Nothing was committed");
@@ -335,7 +338,9 @@ export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body
   },
 );
 
-/** What durable tiers keep of their rows beside the last checkpoint, tier by tier. */
+/**
+ * Has durable tiers flush their rows beside the last checkpoint; resolves to one answer per tier.
+ */
 export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], RequestInput>(
   async ({ input, signal }) => {
     const { network, mailbox, job, manifest, command, layout } = input;
@@ -351,14 +356,14 @@ export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], Reques
         message.type === "tier.rested" && message.body.command === command
           ? { from: devices.indexOf(message.body.device), answer: message.body }
           : undefined,
-      // All that is not on the disk yet goes there: many steps' worth.
+      // All dirty rows are flushed: as much disk traffic as in many steps.
       deadlineMs: deadlinesOf(job).rest,
       signal,
     });
   },
 );
 
-/** Done when all hosts have let go of the generation. */
+/** Resolves once all hosts have released the generation. */
 export const releasing = fromPromise<void, RequestInput>(async ({ input, signal }) => {
   const { network, mailbox, job, command } = input;
   await ask({

@@ -1,6 +1,6 @@
-// Which pins of a run a generation follows, and why it does not follow the others. A pin is a wish,
-// not an order: it never keeps a run from going on. One that cannot be followed is kept, said in
-// run.started, and tried again by the next generation.
+// Decides which pins of a run a generation follows, and why it ignores the others. A pin is a
+// preference, not an order: it never stops a run. An ignored pin is kept, reported in run.started,
+// and considered again by the next generation.
 
 import type { JobSpec } from "../../src/job/job.ts";
 import type { ShardPin } from "../../src/planner/pins.ts";
@@ -17,10 +17,13 @@ export interface FollowedPins {
   readonly ignored: readonly IgnoredPin[];
 }
 
-/** Nobody has pinned anything. */
+/** No pins. */
 export const noPins: FollowedPins = { followed: [], ignored: [] };
 
-/** Sorts the pins of a generation whose data and plan are known. */
+/**
+ * Divides pins into followed and ignored ones, once the data and the plan of the generation are
+ * known.
+ */
 export function followPins(
   pins: readonly ShardPin[],
   input: Parameters<typeof generationSpecOf>[0],
@@ -45,7 +48,7 @@ export function followPins(
   return { followed: lack === undefined ? followed : [], ignored };
 }
 
-/** Why the hosts cannot hold the rows as pinned; undefined: they can. */
+/** Why the hosts' memory is too small for the rows as pinned; undefined: it is not. */
 function lackWith(spec: GenerationSpec, memoryBytes: number): string | undefined {
   const { topology } = layoutOfGeneration(spec);
   for (const { host, first, count } of hostPlaces(spec)) {
@@ -58,7 +61,7 @@ function lackWith(spec: GenerationSpec, memoryBytes: number): string | undefined
   return undefined;
 }
 
-/** What an assembled generation has. */
+/** The parts of an assembled generation that give its shard placement. */
 interface AssembledPins {
   readonly layout: GenerationLayout | undefined;
   readonly scope: RunScope;
@@ -68,7 +71,7 @@ interface AssembledPins {
   readonly job: JobSpec;
 }
 
-/** Where the shards of an assembled generation lie. */
+/** Shard placement of an assembled generation. */
 export function placesOf({
   layout,
   scope,
@@ -84,7 +87,7 @@ export function placesOf({
   return { generation, hosts, memoryBytes, shards, pins: known };
 }
 
-/** The pins as run.started tells them; undefined: there are none. */
+/** The pins as run.started reports them; undefined: there are none. */
 export function pinsTold({ pins }: { readonly pins: FollowedPins }) {
   const all = [
     ...pins.followed.map((pin) => ({ ...pin, reason: undefined })),

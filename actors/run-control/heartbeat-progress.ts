@@ -1,7 +1,6 @@
-// What the heartbeats of hosts (host.progress) tell of a generation: the step that it is at, where
-// the time of its steps goes, what its tiers do, and which devices the others wait for. Each
-// function returns what changes in the coordinator's context, and publishes what is news.
-// Who no longer beats is found in ../host/heartbeat-watch.ts.
+// Evaluates the heartbeats of hosts (host.progress): the current step, the breakdown of the step
+// time, the state of tiers, and stragglers. Each function returns the changes of the coordinator's
+// context and publishes what is new. Lost heartbeats are detected in ../host/heartbeat-watch.ts.
 
 import { rateShare } from "../../src/embedding/tables/rate-schedule.ts";
 import { sliceRunsOf } from "../../src/planner/placement.ts";
@@ -23,7 +22,7 @@ import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 type Context = TrainingCoordinatorContext;
 type Heartbeat = MessageEvent<"host.progress">["body"];
 
-/** Waits, meters and tiers of the host, in any state of the generation. */
+/** Takes the host's waits, meters and tier reports, in any state of the generation. */
 export function afterHeartbeat(
   context: Context,
   heartbeat: Heartbeat,
@@ -34,13 +33,13 @@ export function afterHeartbeat(
   return { watch, waits, tierWatch: watchTiers(context, heartbeat) };
 }
 
-/** run.alert, where the host's pipeline has fallen serial. */
+/** Publishes run.alert when the host's pipeline becomes serial. */
 function watchPipeline(
   { watch, job, record, scope }: Context,
   { host, steps, meters }: Heartbeat,
 ): PipelineWatch {
   const sampled = withSample(watch, host, meters);
-  if (record.readers.limit > 0) return sampled; // Devices wait for readers, as somebody wants it.
+  if (record.readers.limit > 0) return sampled; // The wait is a user's limit.
   const assessed = assess(sampled, host, job);
   if (assessed.alert !== undefined) {
     const step = steps[0] ?? 0;
@@ -50,7 +49,7 @@ function watchPipeline(
   return assessed.watch;
 }
 
-/** run.tier and run.durable, where a tier's state is news. */
+/** Publishes run.tier and run.durable when the state of a tier changes. */
 function watchTiers(
   { tierWatch, network, job, record, scope, hosts }: Context,
   { tiers: told }: Heartbeat,
@@ -64,14 +63,14 @@ function watchTiers(
   return watch;
 }
 
-/** Whether the heartbeat tells of a step that no heartbeat told of before. */
+/** Whether the heartbeat reports a newer step than all heartbeats before it. */
 export function hasMoved({ seenStep }: Context, { steps }: Heartbeat): boolean {
   return (steps[0] ?? 0) > seenStep;
 }
 
 /**
- * run.progress, where a step was made. The first host tells for all hosts: it has device 0, and
- * devices make their steps together.
+ * Publishes run.progress after a new step. Only the first host's heartbeat counts: it has device 0,
+ * and all devices step together.
  */
 export function afterProgress(
   context: Context,
@@ -101,12 +100,13 @@ export function afterProgress(
   return { seenStep: step, seenLoss: loss, watch: afterTelling(watch, sample) };
 }
 
-/** Losses of one event. */
+/** Most losses in one event. */
 const lossesMax = 8;
 
 /**
- * Losses at steps that another generation tells of too, however fast it is: multiples of a power of
- * two, of the smallest that leaves `lossesMax` of them.
+ * Selects the losses at multiples of a power of two, the smallest that leaves at most `lossesMax`.
+ * The choice depends on the step number alone, so that generations of any speed report the same
+ * steps.
  */
 export function comparedLosses({ lossFrom, losses }: Pick<Heartbeat, "lossFrom" | "losses">) {
   let every = 1;
@@ -116,7 +116,7 @@ export function comparedLosses({ lossFrom, losses }: Pick<Heartbeat, "lossFrom" 
     .filter(({ step }) => step % every === 0);
 }
 
-/** The learning rates of the last of so many steps. */
+/** The learning rates of the last of `step` steps. */
 function learningRatesAt(step: number, { job, metrics }: Pick<Context, "job" | "metrics">) {
   const left = metrics.plateau?.share ?? 1;
   const rateOf = ({ learningRate, schedule }: RatedOptimizer) =>
@@ -127,8 +127,8 @@ function learningRatesAt(step: number, { job, metrics }: Pick<Context, "job" | "
 type RatedOptimizer = Pick<Context["job"]["optimizer"]["dense"], "learningRate" | "schedule">;
 
 /**
- * run.straggler, for each device that the others wait for. `isUneven`: such a device has more
- * slices than its speed is worth.
+ * Publishes run.straggler for each new straggler. `isUneven`: a straggler has more slices than its
+ * speed is worth.
  */
 export function findStragglers(context: Context): {
   readonly stragglers: StragglerWatch;
@@ -148,7 +148,7 @@ export function findStragglers(context: Context): {
   return { stragglers: assessed.watch, isUneven };
 }
 
-/** Slices of each device, by rank. */
+/** Slices per device, by rank. */
 export function slicesOf({ job, hosts, sliceCounts }: Context): number[] {
   return sliceRunsOf(job.slices, devicesOf(hosts), sliceCounts).map(({ slices }) => slices);
 }

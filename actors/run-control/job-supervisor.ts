@@ -1,10 +1,10 @@
-// Job supervisor: one for each running job. Every start is a generation: the supervisor claims the
-// next number in the checkpoint store, which fences all older ones, and starts both coordinators on
-// the checkpoint that it found.
+// Job supervisor: one per running job. Every start is a generation: the supervisor claims the next
+// number in the checkpoint store, which fences all older generations, and starts both coordinators
+// from the selected checkpoint.
 //
 //   gathering ──▶ claiming ──▶ running ──finished──▶ finished
-//      ▲                          │└─other devices are wanted─▶ gathering
-//      │                          ├─some devices are left─▶ recoveringPartly ─▶ restarting
+//      ▲                          │└─a change of devices─▶ gathering
+//      │                          ├─some devices survive─▶ recoveringPartly ─▶ restarting
 //      │                          └─a coordinator failed─▶ (decide) ─▶ restarting ─┐
 //      └──────────────────────── after a backoff ──────────────────────────────────┘
 //                                                  └─▶ error: a restart cannot mend it
@@ -14,25 +14,25 @@
 //   claiming     claims a generation in the checkpoint store             claim-generation.ts
 //   running      supervises checkpoint:0 and coordinator:0               *-coordinator.ts
 //   (decide)     restart or give up, from which checkpoint               restart-decision.ts
-//   recoveringPartly   asks device.salvage of the devices that are left  partial-recovery.ts
-//   restarting   waits; hears of failures that follow from the first     secondary-failures.ts
+//   recoveringPartly   sends device.salvage to the surviving devices     partial-recovery.ts
+//   restarting   waits; receives secondary failures                      secondary-failures.ts
 //
 // Takes   run.cancel · run.yield of its parent, run.rescale of scaling.ts
-// Tells   host.release to all hosts, however a generation ends (J3)
+// Emits   host.release to all hosts, however a generation ends (J3)
 //
 // Invariants
 //   J1. One-for-all: the coordinators of a generation live and die together (law 3).
-//   J2. Generations share the store and nothing else (law 6).
-//   J3. When a generation ends, however it ends, all its hosts are told at once: no participant
-//       waits for a deadline, and no device is left behind.
-//   J4. A planned change of devices is no failure: it counts as no restart.
-//   J5. A checkpoint that does not match its manifest is passed over for the checkpoint before.
-//   J6. Told to yield, the supervisor makes a checkpoint and gives its devices up without a result;
-//       the run's record says why.
-//   J7. Under a lease the present leader is in charge: a generation that a former leader claimed in
-//       its last moment is followed by another.
-//   J8. A run that is cancelled before its first step, or while its checkpoints find no room, ends
-//       at once: its data may be read for hours, or room never come, and nothing can be kept.
+//   J2. Generations share the checkpoint store and nothing else (law 6).
+//   J3. When a generation ends, for any reason, all its hosts are notified at once: no participant
+//       waits for a deadline, and no device stays allocated.
+//   J4. A planned change of devices does not count as a restart.
+//   J5. A checkpoint that does not match its manifest is skipped in favour of the previous one.
+//   J6. On run.yield, the supervisor makes a checkpoint and releases its devices without a result;
+//       the run's record has the reason.
+//   J7. Under a lease, the present leader is in charge: where a former leader claimed a generation
+//       at its last moment, the present one claims the next.
+//   J8. A run that is cancelled before its first step, or while its checkpoints wait for room, ends
+//       at once: preparation may take hours, or room never come, and there is nothing to save.
 
 import {
   type AnyActorRef,
@@ -67,24 +67,24 @@ import { devicesWanted, gathering } from "./wait-for-hosts.ts";
 export interface JobSupervisorInput {
   readonly network: Network;
   readonly record: RunRecord;
-  /** Hosts to run on. */
+  /** The hosts of the cluster. */
   readonly membership: Membership;
   readonly createdBy: string;
-  /** When the failure was noticed that the run is started after; undefined: there was none. */
+  /** Time at which the failure was noticed after which the run is started; undefined: none. */
   readonly failedAtMs: number | undefined;
 }
 
 export interface JobSupervisorContext extends JobSupervisorInput {
   readonly mailbox: Mailbox;
   readonly job: JobSpec;
-  /** The hosts of this generation; between two, of the last one. */
+  /** The hosts of this generation; between generations, of the last one. */
   readonly hosts: readonly HostShare[];
   readonly claimed: Claimed | undefined;
   readonly history: RestartHistory;
   /** Hashes of the manifests of checkpoints that could not be restored. J5 */
   readonly passedOver: readonly string[];
   readonly delayMs: number;
-  /** Who failed first in the last generation. */
+  /** The actor that failed first in the last generation. */
   readonly offender: string;
   readonly result: RunResult | undefined;
   readonly failure?: unknown;
@@ -95,7 +95,7 @@ type JobSupervisorEvent =
   | ErrorActorEvent<unknown, string>
   | DoneActorEvent<unknown, string>;
 
-/** J3 */
+/** J3. When stopped, tells all hosts of the generation to release it. */
 const releasing = fromCallback<{ type: string }, JobSupervisorContext>(({ input }) => () => {
   const { network, record, claimed, hosts } = input;
   if (claimed === undefined) return;
@@ -131,7 +131,7 @@ const machine = setup({
       const { network, record, membership, hosts, job, claimed, failedAtMs, createdBy } = context;
       if (claimed === undefined) throw new RangeError("No generation is claimed");
       const { generation, latest, store } = claimed;
-      record.roomAwaited.clear(); // Writers of the generation before.
+      record.roomAwaited.clear(); // Its entries were writers of the previous generation.
       const scope = { run: record.run, generation };
       const common = { network, scope, job, store, latest };
       const forCuts = { ...common, hosts, record, createdBy };
@@ -185,7 +185,7 @@ const machine = setup({
   id: "jobSupervisor",
   context: ({ input }) => ({
     ...input,
-    // The supervisor outlives its generations: its messages carry generation 0.
+    // The supervisor outlives its generations, so its messages carry generation 0.
     mailbox: openMailbox(
       input.network,
       { run: input.record.run, generation: 0 },
@@ -279,7 +279,7 @@ const machine = setup({
             src: "recoveringPartly",
             input: ({ context }) => context,
             onDone: "#jobSupervisor.restarting",
-            onError: "#jobSupervisor.restarting", // From the last checkpoint.
+            onError: "#jobSupervisor.restarting", // Restarts from the last checkpoint.
           },
         },
       },
@@ -294,7 +294,7 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The state machine drawn in the header, as an actor. */
 export const jobSupervisorMachine = defineActor(machine);
 
 function gatheringOf(context: JobSupervisorContext) {

@@ -1,6 +1,6 @@
-// What a generation does next between two steps: train, evaluate, test, make a checkpoint, or end.
-// Pure functions of the run's position, so that a restored generation decides as its predecessor
-// did (T1 of training-coordinator.ts). What each action asks of whom is in coordinator-requests.ts.
+// Next action of a generation between two steps: train, evaluate, test, make a checkpoint, or end.
+// Pure functions of the run's position, so that a restored generation decides like its predecessor
+// (T1 of training-coordinator.ts). The requests of each action are in coordinator-requests.ts.
 
 import type { JobSpec } from "../../src/job/job.ts";
 import { stepBefore } from "../../src/job/warm-start.ts";
@@ -16,31 +16,33 @@ import type { RunMetrics } from "../run-state/run-metrics.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
 import type { DataPlan } from "../threads/generation-spec.ts";
 
-/** What the next action depends on: where the run is, and what is asked of it. */
+/** Input of the decision: the position of the run, and the pending requests. */
 export interface RunPosition {
   readonly job: JobSpec;
   readonly record: Pick<RunRecord, "isCheckpointAsked" | "cuts">;
-  /** All steps of the run; undefined before the data is prepared. */
+  /** Number of steps of the run; undefined before the data is prepared. */
   readonly schedule: Schedule | undefined;
-  /** Steps that are done. */
+  /** Completed steps. */
   readonly step: number;
   /** The cut that is being reached or made; undefined between cuts. */
   readonly cut: Cut | undefined;
   readonly metrics: RunMetrics;
-  /** The checkpoint that the generation began with. */
+  /** The checkpoint that the generation restored. */
   readonly latest: { readonly cut: number } | undefined;
-  /** Cancelled: the run ends after a checkpoint of this step. */
+  /** Cancellation is requested: the run ends after a checkpoint of this step. */
   readonly isCancelAsked: boolean;
-  /** And that checkpoint is made, or was there. */
+  /** That checkpoint exists. */
   readonly isCancelled: boolean;
-  /** The generation is to end here: to go on with other devices, or to give these up. */
+  /**
+   * The generation must end at this step: to continue on other devices, or to release its devices.
+   */
   readonly isScaleAsked: boolean;
 }
 
 /**
- * run: train up to the cut. evaluate: measure the held-out samples. test: measure those of the
- * test. checkpoint: save the state after this step. pass: the cut is done, choose the next one.
- * end: the generation is over.
+ * run: train up to the cut. evaluate: compute metrics of the held-out samples. test: compute
+ * metrics of the test samples. checkpoint: save the state after this step. pass: the cut is done,
+ * choose the next one. end: the generation is over.
  */
 export type Action = "run" | "evaluate" | "test" | "checkpoint" | "pass" | "end";
 
@@ -64,8 +66,8 @@ function mustEvaluate({ cut, metrics, step }: RunPosition): boolean {
 }
 
 /**
- * The test is of models that a run may return: the last one; and, where the best is kept, each one
- * that becomes the best, as it may be gone when the run ends. A replay tests nothing.
+ * Tests the models that a run may return: the last one and, where the best is kept, each new best,
+ * which may no longer exist when the run ends. A replay tests nothing.
  */
 function mustTest({ job, record, cut, step, metrics, schedule }: RunPosition): boolean {
   const { test, earlyStopping } = job.evaluation ?? {};
@@ -75,7 +77,7 @@ function mustTest({ job, record, cut, step, metrics, schedule }: RunPosition): b
   return isEnd && (earlyStopping === undefined || metrics.earlyStopping.bestCut === null);
 }
 
-/** A checkpoint is due for the run itself, on request, or to go on with other devices. */
+/** Whether a checkpoint is due: for the run itself, on request, or to continue on other devices. */
 function mustSave(position: RunPosition): boolean {
   const { metrics, step, isScaleAsked, latest } = position;
   if (metrics.savedStep === step) return false;
@@ -84,32 +86,32 @@ function mustSave(position: RunPosition): boolean {
 }
 
 /**
- * Whether the run has a checkpoint at this step whatever becomes of its devices. Only such a
- * checkpoint is a point of the run's history.
+ * Whether the run would have a checkpoint at this step without any change of devices. Only such a
+ * checkpoint becomes a point of the run's history.
  */
 export function isDueForRun({ cut, step, metrics, isCancelAsked }: RunPosition): boolean {
   const isDue = cut?.checkpoint === true && cut.step === step;
   return isDue || metrics.isBest || metrics.earlyStopping.stopped || isCancelAsked;
 }
 
-/** Whether a user asked for a checkpoint, and there are steps to save. */
+/** Whether a user requested a checkpoint and there are unsaved steps. */
 function isSaveAsked({ record, step, metrics }: RunPosition): boolean {
   return record.isCheckpointAsked && step > (metrics.savedStep ?? 0);
 }
 
-/** Whether the generation ends here: the run is done, or goes on with other devices. */
+/** Whether the generation ends at this step: the run is done, or continues on other devices. */
 export function isOver(position: RunPosition): boolean {
   return position.cut === undefined && (isRunDone(position) || position.isScaleAsked);
 }
 
-/** Whether nothing is left to do for the run. */
+/** Whether the run has no further steps. */
 export function isRunDone(position: RunPosition): boolean {
   const { schedule, step, metrics, isCancelled } = position;
   if (schedule === undefined) return false; // The run yielded before its data was prepared.
   return isCancelled || step >= schedule.steps || metrics.earlyStopping.stopped;
 }
 
-/** The steps of the run's data; a replay ends at its last planned cut. */
+/** The schedule of steps over the run's data; a replay ends at its last planned cut. */
 export function scheduleFor(
   { job, record }: Pick<RunPosition, "job" | "record">,
   { training: { samples } }: DataPlan,
@@ -119,15 +121,15 @@ export function scheduleFor(
   return { ...schedule, steps: record.cuts?.at(-1)?.step ?? schedule.steps };
 }
 
-/** The cut that comes next; undefined before the data is prepared. */
+/** The next cut; undefined before the data is prepared. */
 export function cutAfter({ schedule, job, step, record }: RunPosition): Cut | undefined {
   if (schedule === undefined) return undefined;
   return record.cuts === undefined ? nextCut(schedule, job, step) : nextPlanned(record.cuts, step);
 }
 
 /**
- * The job with its interval between checkpoints; a job may state the loss that it bears instead
- * (CPR's portion of lost samples), which gives the interval for a number of devices.
+ * The job with its checkpoint interval resolved. A job may state the acceptable loss instead (CPR's
+ * portion of lost samples), from which the interval for a number of devices follows.
  */
 export function withInterval(job: JobSpec, devices: number): JobSpec {
   const { pls, failureSteps } = job.checkpoint.partial ?? {};

@@ -1,12 +1,11 @@
-// Partial recovery: a job may allow a failed generation to leave its state behind. The job
-// supervisor then asks the devices that are left to write their parts, and makes a checkpoint of
-// the parts (CPR, Maeng et al., MLSys 2021). If that fails, the run goes on from the last
-// checkpoint.
+// Partial recovery: a job may allow the surviving state of a failed generation to be used. The job
+// supervisor then requests the surviving devices to write their parts, and makes a checkpoint from
+// them (CPR, Maeng et al., MLSys 2021). If that fails, the run continues from the last checkpoint.
 //
-// Asks    device.salvage of all devices but the lost ones, answered by device.remains
+// Sends    device.salvage to all devices but the lost ones, answered by device.remains
 //
 // Invariants
-//   V1. The generation is over: every device that answers has ended its steps.
+//   V1. The generation is over: every device that answers has stopped stepping.
 
 import { fromPromise } from "xstate";
 import { StepTimeoutError } from "../../src/errors/errors.ts";
@@ -32,7 +31,7 @@ export interface PartialRecoveryInput {
 
 type Answer = MessageEvent<"device.remains">["body"];
 
-/** Share of a step deadline in which devices must have written their parts. */
+/** Share of the step deadline within which devices must have written their parts. */
 const partialRecoveryShare = 0.5;
 
 export const recoveringPartly = fromPromise<void, PartialRecoveryInput>(
@@ -62,7 +61,7 @@ export const recoveringPartly = fromPromise<void, PartialRecoveryInput>(
         signal,
       });
     } catch (error) {
-      if (!(error instanceof StepTimeoutError)) throw error; // A device that did not answer is lost too.
+      if (!(error instanceof StepTimeoutError)) throw error; // No answer: lost too.
     }
     const surviving = left.flatMap((rank) => answers.get(rank) ?? []);
     const steps = surviving[0]?.steps ?? 0;
@@ -80,7 +79,9 @@ export const recoveringPartly = fromPromise<void, PartialRecoveryInput>(
   },
 );
 
-/** Ranks of the survivors: all but the first failed device, or but the failed host's devices. */
+/**
+ * Ranks of the surviving devices: all but the offending device, or but those of the offending host.
+ */
 function ranksLeft(hosts: readonly HostShare[], offender: string): number[] {
   const [role, index] = offender.split(":");
   return hostPlaces({ hosts: [...hosts] }).flatMap(({ host, first, count }) => {

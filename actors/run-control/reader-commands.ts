@@ -1,11 +1,11 @@
-// What a user asks of the readers of a run, carried to them while its generation trains: the limit,
-// to all of them, and requests to one (../run-state/reader-wishes.ts).
+// Carries a user's requests to the readers of a run while its generation trains: the rate limit, to
+// all of them, and drain requests, to single readers (../run-state/reader-wishes.ts).
 //
 //   limit     reader.rate to every reader      reader.limited of all    run.limited
 //   drain     reader.drain to one              reader.drained           run.drained
 //
-// A message that is lost is sent again until it is answered, or until the generation is over: then
-// the next one begins with the limit, and is told the requests that are not answered.
+// A message is repeated until it is answered, or until the generation ends: the next generation
+// then starts with the limit and takes up the pending requests.
 
 import { fromCallback } from "xstate";
 import type { JobSpec } from "../../src/job/job.ts";
@@ -29,11 +29,11 @@ export interface ReaderCommandsInput {
   readonly hosts: readonly HostShare[];
   readonly record: RunRecord;
   readonly seenStep: number;
-  /** The limit that the readers of the generation began with. */
+  /** The limit with which the readers of the generation started. */
   readonly readerLimit: number;
 }
 
-/** Runs for as long as the generation trains. */
+/** Runs while the generation trains. */
 export const commandingReaders = fromCallback<{ type: string }, ReaderCommandsInput>(
   ({ input }) => {
     const { record, hosts, job } = input;
@@ -45,7 +45,7 @@ export const commandingReaders = fromCallback<{ type: string }, ReaderCommandsIn
     const look = () => {
       if (record.readers.limit !== limit) {
         limit = record.readers.limit;
-        pacing.abort(); // A newer limit takes the place of one that is on its way.
+        pacing.abort(); // A newer limit replaces one that is still being sent.
         pacing = new AbortController();
         void setLimit(input, readers, { limit, command: ++command, signal: pacing.signal });
       }
@@ -80,7 +80,7 @@ async function setLimit(
       message.type === "reader.limited" && message.body.command === command
         ? { from: message.body.reader, answer: true }
         : undefined,
-    deadlineMs: Number.POSITIVE_INFINITY, // The watch of the hosts ends the generation before.
+    deadlineMs: Number.POSITIVE_INFINITY, // The heartbeat watch ends the generation of a lost host.
     signal,
   });
   if ((await unlessOver(asked)) === undefined) return;
@@ -102,7 +102,7 @@ async function carryOut(
     type: "reader.drain",
     body: { command },
     answer: (message) => answerIn(message, command),
-    deadlineMs: Number.POSITIVE_INFINITY, // The client has a deadline, and the watch of the hosts.
+    deadlineMs: Number.POSITIVE_INFINITY, // The client and the heartbeat watch have one.
     signal,
   });
   const answer = (await unlessOver(asked))?.[0];
@@ -121,7 +121,7 @@ function answerIn(
   return { from: 0, answer: { kind: "drained", isForced, position } };
 }
 
-/** The answers; undefined: the generation is over, or its connection is. */
+/** The answers; undefined where the generation or the connection has ended. */
 async function unlessOver<Answer>(asked: Promise<Answer[]>): Promise<Answer[] | undefined> {
   try {
     return await asked;

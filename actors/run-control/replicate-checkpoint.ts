@@ -1,9 +1,9 @@
-// Replicating a checkpoint: where a run has several hosts, each keeps a copy of another's parts of
-// the newest checkpoint in memory (storage/replicas/replica-cache.ts), so that a restore need not
-// read the store. The copies spare time and nothing else: no commit waits for them, and where a
-// copy is missing the store is read.
+// Checkpoint replication: in a run with several hosts, each keeps a replica of another host's parts
+// of the newest checkpoint in memory (storage/replicas/replica-cache.ts), so that a restore need
+// not read the store. Replicas only save time: no commit waits for them, and the store is read
+// where one is missing.
 //
-// Asks    buddy.keep of the bridges of all hosts, answered by buddy.kept
+// Sends    buddy.keep to the bridges of all hosts, answered by buddy.kept
 
 import { fromPromise } from "xstate";
 import type { JobSpec } from "../../src/job/job.ts";
@@ -23,10 +23,10 @@ export interface ReplicationInput {
   readonly latest: Manifest | undefined;
 }
 
-/** Step deadlines in which the hosts must have their copies. */
+/** Deadline for the replicas, in step deadlines. */
 const replicatedDeadlines = 10;
 
-/** Done when all hosts have their copies: publishes run.buddies. */
+/** Publishes run.buddies once all hosts have their replicas. */
 export const copying = fromPromise<void, ReplicationInput>(async ({ input, signal }) => {
   const { network, mailbox, hosts, latest, job, scope, record } = input;
   if (latest === undefined) return;

@@ -1,7 +1,7 @@
-// What a job supervisor decides when an actor of its run fails: whether the run begins again, after
-// which delay, and from which checkpoint. One-for-all: a failure of one coordinator ends both (J1
-// of job-supervisor.ts); restart-policy.ts has the limits. The record of the run is told
-// the failure and the decision.
+// Restart decision of a job supervisor when an actor of its run fails: whether the run restarts,
+// after which delay, and from which checkpoint. One-for-all: a failure of one coordinator ends both
+// (J1 of job-supervisor.ts); restart-policy.ts has the limits. The failure and the decision are
+// added to the run's record.
 
 import {
   type ErrorRecord,
@@ -19,20 +19,20 @@ import { type Decision, decide, type RestartHistory } from "../runtime/restart-p
 import { backoff } from "../runtime/supervisor.ts";
 import type { Claimed } from "./claim-generation.ts";
 
-/** The run as its supervisor knows it when an actor fails. */
+/** State of the run when an actor fails. */
 export interface FailingRun {
   readonly network: Network;
   readonly job: JobSpec;
   readonly record: RunRecord;
   readonly membership: Membership;
-  /** The generation that has failed; undefined: the first one was not claimed yet. */
+  /** The generation that failed; undefined before the first claim. */
   readonly claimed: Claimed | undefined;
   readonly history: RestartHistory;
   /** Hashes of the manifests of checkpoints that could not be restored (J5). */
   readonly passedOver: readonly string[];
 }
 
-/** What changes for the supervisor: the run begins again, or is given up with a failure. */
+/** Changes of the supervisor's context: the run restarts, or fails with `failure`. */
 export type AfterFailure =
   | {
       readonly offender: string;
@@ -48,13 +48,13 @@ const coordinators = [
   { id: "training", restart: "transient" },
 ] as const;
 
-/** Who is named when a promise of the supervisor fails: no actor answers for it. */
+/** Offender to name when a promise of the supervisor fails, which no actor stands for. */
 const offenders: Readonly<Record<string, string>> = {
   gathering: "membership",
   claiming: "checkpoint store",
 };
 
-/** `actorId` failed with `error`: tells the run's record, and decides. */
+/** Records the failure of `actorId` with `error`, and decides. */
 export function afterFailure(run: FailingRun, error: unknown, actorId: string): AfterFailure {
   const { network, job, record, membership, claimed, history } = run;
   const lost = error instanceof PeerLostError ? error.actor : undefined;
@@ -90,7 +90,7 @@ export function afterFailure(run: FailingRun, error: unknown, actorId: string): 
   };
 }
 
-/** The decision, in the incident and in the log. */
+/** Records the decision in the incident and in the log. */
 function tellDecision(
   { network, record, claimed }: FailingRun,
   decision: Decision,
@@ -107,9 +107,9 @@ function tellDecision(
 }
 
 /**
- * The error, marked as one that a restart mends where it is: a damaged checkpoint is passed over
- * (J5), while other damage in its directory is not; and under a lease a generation that a former
- * leader has claimed is followed by another (J7).
+ * Marks an error as recoverable where a restart repairs it: a damaged checkpoint is skipped (J5),
+ * unless the damage was found while claiming, which a restart would find again; and under a lease,
+ * a generation claimed by a former leader is followed by the next (J7).
  */
 function mendable(network: Network, error: ErrorRecord, actorId: string): ErrorRecord {
   const isDamaged = error.code === "CHECKPOINT_CORRUPT" && actorId !== "claiming";
@@ -117,7 +117,7 @@ function mendable(network: Network, error: ErrorRecord, actorId: string): ErrorR
   return isMendable ? { ...error, recovery: "restore" } : error;
 }
 
-/** Whether there is a lease, and this process has it. */
+/** Whether there is a lease and this process holds it. */
 function isLeading({ assertLeading }: Network): boolean {
   try {
     assertLeading?.();
@@ -129,8 +129,9 @@ function isLeading({ assertLeading }: Network): boolean {
 }
 
 /**
- * Hashes of manifests to pass over after a failure (J5). The checkpoint coordinator reads parts
- * that it has written; every other actor reads parts that it restores.
+ * Hashes of manifests to skip after a failure (J5). Damage that the checkpoint coordinator finds is
+ * in parts just written; damage that any other actor finds is in the restored checkpoint, which is
+ * added.
  */
 function passedOverAfter(
   { claimed, passedOver }: FailingRun,

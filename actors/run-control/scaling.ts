@@ -1,6 +1,6 @@
-// Scaling: how many devices a run should have, which shards lie on them, and when that changes. The
-// membership and what a user asked for decide; the training coordinator carries the change out at
-// the end of its step.
+// Scaling: decides how many devices a run should have, which shards lie on them, and when that
+// changes. The decision follows from the membership and the user's requests; the training
+// coordinator carries it out at the end of its step.
 //
 //   a user asks for devices, or a host leaves ─▶ at once
 //   a user moves a shard                      ─▶ at once
@@ -15,7 +15,7 @@ import type { RunRecord } from "../run-state/run-record.ts";
 import { pinsToFollow } from "../run-state/shard-places.ts";
 import type { Mailbox, RunScope } from "../runtime/mailbox.ts";
 
-/** Hosts rarely join alone: a run grows this long after the last one has joined. */
+/** Hosts rarely join alone, so a run grows this long after the last join. */
 const settleMs = 1000;
 
 /** The most devices that a run takes. */
@@ -32,7 +32,10 @@ export interface ScalingInput {
   readonly scope: RunScope;
 }
 
-/** Raises run.rescale when the run should have other devices than `hosts`, now or later. */
+/**
+ * Raises run.rescale when the run should have other devices than `hosts`; rechecks on every change
+ * of the membership or the requests.
+ */
 export const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ input, sendBack }) => {
   const { network, record, membership, hosts, scope } = input;
   const { clock } = network;
@@ -56,7 +59,7 @@ export const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ inp
   };
 });
 
-/** The pins that want another generation than this one; none before it is assembled. */
+/** The pins that only a new generation would follow; none before this one is assembled. */
 export function movesFor(
   { shards, pins }: Pick<RunRecord, "shards" | "pins">,
   { generation }: Pick<RunScope, "generation">,
@@ -64,7 +67,7 @@ export function movesFor(
   return shards?.generation === generation ? pinsToFollow(shards, pins) : [];
 }
 
-/** Notes when a change began, for run.scaled, run.moved and run.adapted. */
+/** Records the start of a change, for run.scaled, run.moved and run.adapted. */
 export function noteScaling({ record, scope, hosts, network }: ScalingInput): {
   readonly isScaleAsked: true;
 } {
@@ -75,7 +78,7 @@ export function noteScaling({ record, scope, hosts, network }: ScalingInput): {
   return { isScaleAsked: true };
 }
 
-/** Raises run.rescale when a user asks for another number of devices. */
+/** Raises run.rescale when a user requests another number of devices. */
 export const watchingWish = fromCallback<{ type: string }, Pick<ScalingInput, "record">>(
   ({ input, sendBack }) => {
     const asked = input.record.devicesAsked;
@@ -85,7 +88,7 @@ export const watchingWish = fromCallback<{ type: string }, Pick<ScalingInput, "r
   },
 );
 
-/** Raises run.checkpoint when a user asks for a checkpoint. */
+/** Raises run.checkpoint when a user requests a checkpoint. */
 export const watchingCheckpoint = fromCallback<{ type: string }, Pick<ScalingInput, "record">>(
   ({ input: { record }, sendBack }) =>
     record.onWish(() => {
@@ -98,7 +101,7 @@ export const holding = fromCallback<{ type: string }, Pick<ScalingInput, "member
   ({ input }) => input.membership.hold(input.hosts),
 );
 
-/** Asks device 0 to pause after the step that it is at; the other devices pause with it. */
+/** Tells device 0 to pause after its current step; the other devices pause with it. */
 export function askPause({
   command,
   mailbox,

@@ -1,12 +1,12 @@
-// Secondary failures: actors that fail because their generation is over. Their hosts tell the
-// training coordinator, which has ended by then; the job supervisor hears the messages instead and
-// notes them in the incident that ended the generation (I1 of incident-log.ts).
+// Secondary failures: actors fail because their generation has ended. Their hosts report to the
+// training coordinator, which has stopped by then; the job supervisor receives the messages instead
+// and records them in the incident that ended the generation (I1 of incident-log.ts).
 
 import { fromCallback } from "xstate";
 import type { RunRecord } from "../run-state/run-record.ts";
 import { type Network, subscribe } from "../runtime/mailbox.ts";
 
-/** Takes host.failed of the last generation, for as long as it is invoked. */
+/** Receives host.failed of the last generation while it is invoked. */
 export const hearingSecondaryFailures = fromCallback<
   { type: string },
   {

@@ -1,6 +1,6 @@
 // The preprocessing service of a generation, beside its training coordinator: the master and its
-// supervisor. A master that fails is started again, and the generation goes on: readers and workers
-// say again what a master has to know.
+// supervisor. A failed master is restarted without ending the generation: readers and workers send
+// again the state that a new master needs.
 
 import { masterMachine, type WorkersNews } from "../preprocessing/master.ts";
 import { openMailbox } from "../runtime/mailbox.ts";
@@ -8,10 +8,10 @@ import type { SupervisorInput } from "../runtime/supervisor.ts";
 import { streamOriginsOf } from "../threads/data/stream-origins.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 
-/** Masters that may be started within the window; more mean that the cause lies elsewhere. */
+/** Restarts of the master allowed within the window; more mean that the cause lies elsewhere. */
 const intensity = { restartsMax: 20, windowMs: 60_000 } as const;
 
-/** The supervisor of the service; undefined: the job has none. */
+/** Input of the service's supervisor; undefined: the job has no preprocessing service. */
 export function supervisedMaster(context: TrainingCoordinatorContext): SupervisorInput | undefined {
   const { network, scope, job, plan, hosts, record } = context;
   if (job.preprocessing === undefined || plan === undefined) return undefined;

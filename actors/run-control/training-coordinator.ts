@@ -1,38 +1,38 @@
-// Training coordinator: the step clock of one generation: who takes part, and what they do next.
+// Training coordinator: the step clock of one generation: its participants and their next step.
 //
 //   preparing ─▶ prepared ─▶ assembling ─▶ training ─▶ finished
 //
-//   training, three regions side by side:
+//   training, three parallel regions:
 //     work      deciding ─┬─▶ running ────────────▶ deciding    a window, up to the next cut
 //                         ├─▶ evaluating, testing ▶ deciding    the last model, each kept best
-//                         ├─▶ waiting ▶ cutting ──▶ deciding    waits for the checkpoint before
+//                         ├─▶ waiting ▶ cutting ──▶ deciding    after the previous checkpoint
 //                         ├─▶ cutMade ────────────▶ deciding    the next cut is chosen
-//                         └─▶ ending ▶ resting ▶ releasing      once the last one is committed
-//     writing   nothing ◀─▶ cut                                 devices train on meanwhile
-//     watch     takes heartbeats
+//                         └─▶ ending ▶ resting ▶ releasing      after the last commit
+//     writing   nothing ◀─▶ cut                                 while the devices train on
+//     watch     receives heartbeats
 //
-//   state        asks                                      until it is answered by
-//   preparing    host.prepare, of the first host           host.prepared (host.preparing: how far)
-//   assembling   host.assemble, of all hosts               device.ready of all, host.progress
-//   running      device.run, of all devices                device.reached; device.pause ends it
-//   evaluating, testing  device.evaluate, of all devices   device.evaluated
-//   cutting      checkpoint.cut, of checkpoint:0           checkpoint.taken
-//   cut          checkpoint.commit, of checkpoint:0        checkpoint.committed
-//   resting      tier.rest, of durable tiers               tier.rested
-//   releasing    host.release, of all hosts                host.released
+//   state        repeats                                   until it receives
+//   preparing    host.prepare, to the first host           host.prepared (progress: host.preparing)
+//   assembling   host.assemble, to all hosts               device.ready of all, host.progress
+//   running      device.run, to all devices                device.reached; device.pause ends it
+//   evaluating, testing  device.evaluate, to all devices   device.evaluated
+//   cutting      checkpoint.cut, to checkpoint:0           checkpoint.taken
+//   cut          checkpoint.commit, to checkpoint:0        checkpoint.committed
+//   resting      tier.rest, to durable tiers               tier.rested
+//   releasing    host.release, to all hosts                host.released
 //
-// At any time it takes host.progress, host.mended, host.failed and writer.room; run.cancel,
+// In every state it receives host.progress, host.mended, host.failed and writer.room; run.cancel,
 // run.rescale, run.yield and run.checkpoint of its children and of the job supervisor; host.gone.
 //
-// Where to read on: coordinator-context.ts what it knows · next-action.ts what comes next ·
-// coordinator-requests.ts what it asks · reader-commands.ts what a user asks of readers ·
-// heartbeat-progress.ts, coordinator-failures.ts, coordinator-events.ts what it is told and tells.
+// Read on in coordinator-context.ts (its context) · next-action.ts (decisions) ·
+// coordinator-requests.ts (requests) · reader-commands.ts (users' requests to readers) ·
+// heartbeat-progress.ts, coordinator-failures.ts, coordinator-events.ts (messages and events).
 //
 // Invariants
 //   T1. Decisions follow from the checkpoint at the start and the devices' reports alone.
-//   T2. Evaluation and test come before the checkpoint of their cut: what they find is part of it.
+//   T2. Evaluation and test come before the checkpoint of their cut, which stores their metrics.
 //   T3. A failure of any participant ends this generation; nothing is retried (law 3).
-//   T4. One checkpoint is on its way at most, and none when the run ends.
+//   T4. At most one checkpoint is being written, and none when the run ends.
 
 import { assign, enqueueActions, setup } from "xstate";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
@@ -208,7 +208,7 @@ const machine = setup({
     },
     prepared: {
       entry: ["nextCommand", ({ context }) => tellPrepared(context)],
-      // A run that had ended before needs no devices.
+      // A run that has already finished needs no devices.
       always: [{ guard: "isOver", target: "finished" }, { target: "assembling" }],
     },
     assembling: {
@@ -259,7 +259,7 @@ const machine = setup({
                 { guard: { type: "isNext", params: "pass" }, target: "cutMade" },
               ],
             },
-            // The cut is done: the next one is chosen.
+            // The cut is done, and the next one is chosen.
             cutMade: {
               entry: assign(({ context }) => ({
                 cut: undefined,
@@ -322,13 +322,13 @@ const machine = setup({
                 },
               },
             },
-            // T4: the writers are at the checkpoint before. Devices stall: the back-pressure.
+            // T4: devices stall while the previous checkpoint is written: back-pressure.
             waiting: {
               entry: assign({ waitsSinceMs: ({ context }) => context.network.clock.now() }),
               always: { guard: "isCommitted", target: "cutting" },
             },
             cutting: {
-              // A checkpoint for other devices alone is no point of the run's history.
+              // A checkpoint made only to change devices is no point of the run's history.
               entry: assign(({ context }) => ({
                 waitedMs: context.network.clock.now() - context.waitsSinceMs,
                 metrics: isDueForRun(context)
@@ -347,7 +347,7 @@ const machine = setup({
               },
             },
             ending: { always: { guard: "isCommitted", target: "resting" } }, // T4
-            // The last checkpoint is there: a tier that fails to keep its rows costs time alone.
+            // The last checkpoint is committed: a tier that fails to flush only costs time.
             resting: {
               invoke: {
                 src: "resting",
@@ -396,5 +396,5 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The state machine drawn in the header, as an actor. */
 export const trainingCoordinatorMachine = defineActor(machine);

@@ -1,6 +1,6 @@
-// Gathering: the hosts that a generation begins with. The first generation of a run waits for all
-// the devices that the job asks for. A later one waits a moment for a lost host to come back, then
-// goes on with the hosts that are there: the number of devices changes no bit.
+// Waits for the hosts of a generation. The first generation of a run waits for all devices that the
+// job requests. A later one waits briefly for a lost host to return, then continues with the
+// present hosts: the result does not depend on the number of devices, to the bit.
 
 import { fromPromise } from "xstate";
 import { HostsMissingError } from "../../src/errors/errors.ts";
@@ -18,16 +18,16 @@ export interface GatheringInput {
   readonly wanted: number;
   /** Devices that the run can use. */
   readonly most: number;
-  /** Whether the run goes on with fewer devices than wanted. */
+  /** Whether the run may continue with fewer devices than wanted. */
   readonly isElastic: boolean;
-  /** Called once, where devices are missing. */
+  /** Called once, if devices are missing. */
   readonly onWait: () => void;
 }
 
-/** How long a lost host may take to come back: a process starts within a second. */
+/** Wait for a lost host to return: a process starts within a second. */
 export const graceMs = 2000;
 
-/** How many devices a generation waits for, and how many it can use. */
+/** Number of devices that a generation waits for, and the most that it can use. */
 export function devicesWanted({
   membership,
   hosts,
@@ -35,22 +35,25 @@ export function devicesWanted({
   failedAtMs,
 }: {
   readonly membership: Membership;
-  /** Hosts of the generation before; empty: there was none. */
+  /** Hosts of the previous generation; empty: there was none. */
   readonly hosts: readonly HostShare[];
   readonly record: RunRecord;
-  /** When the generation before failed; undefined: it did not. */
+  /** Time of the previous generation's failure; undefined: it did not fail. */
   readonly failedAtMs: number | undefined;
 }): { readonly wanted: number; readonly most: number } {
   const { job, devicesAsked, scaling } = record;
   const most = devicesMax(record);
-  // A planned change counted the devices that are there before it ended the generation before.
+  // A planned change ended the previous generation knowing the present devices: no wait.
   if (scaling !== undefined && failedAtMs === undefined) return { wanted: 1, most };
   const before = devicesOf(hosts);
   const first = devicesAsked ?? (job.devices === 0 ? membership.minDevices : job.devices);
   return { wanted: Math.min(before === 0 ? first : before, most), most };
 }
 
-/** @throws HostsMissingError after the membership's deadline */
+/**
+ * Resolves to the allocated hosts once enough devices are free. @throws HostsMissingError after the
+ * membership's deadline
+ */
 export const gathering = fromPromise<HostShare[], GatheringInput>(({ input, signal }) => {
   const { clock, membership, run, wanted, most, isElastic, onWait } = input;
   return new Promise((resolve, reject) => {
@@ -71,7 +74,7 @@ export const gathering = fromPromise<HostShare[], GatheringInput>(({ input, sign
     onWait();
     const { joinDeadlineMs } = membership;
     const giveUp = () => {
-      // Enough devices are there, other runs have them: the deadlines of those runs end this wait.
+      // Other runs hold the devices: the deadlines of those runs end this wait.
       if (membership.devices >= enough)
         return void cancels.push(clock.after(joinDeadlineMs, giveUp));
       const error = new HostsMissingError(enough, membership.devices, joinDeadlineMs);

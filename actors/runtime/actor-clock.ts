@@ -1,12 +1,13 @@
-// The clock of a tree of actors, as xstate takes one: every `after` of a machine waits by it.
+// Adapts a `Clock` to xstate, which then uses it for every `after` of the machines of an actor
+// tree.
 
 import type { Cancel, Clock } from "../../src/ports/clock.ts";
 
-/** For `createActor`. */
+/** The clock option of `createActor`. */
 export function actorClock(clock: Clock) {
   return {
     setTimeout: (task: () => void, delayMs: number): Cancel => clock.after(delayMs, task),
-    /** xstate also cancels what it never set. */
+    /** xstate also cancels timers that it never set. */
     clearTimeout: (cancel: Cancel | undefined): void => cancel?.(),
   };
 }

@@ -1,12 +1,12 @@
-// defineActor: what all supervised actors have in common, beside the machine of each. It adds:
+// defineActor: the behaviour that all supervised actors share beside their own machines. It adds:
 //
-// - Hearing. The actor listens to its mailbox from its start to its end: each message is an event
-//   of the machine, of the same type.
+// - Listening. The actor receives from its mailbox from start to end: each message is an event of
+//   the machine, of the same type.
 // - The injected throw. `chaos.throw` makes the actor fail in any state, so that a test can break
-//   any part of the tree. A mailbox lets that message through only where faults are allowed.
-// - The end of its children. An actor that stops or fails takes down what it started, last started
-//   first, as OTP has it. xstate stops the children of a stopped machine in the order of their
-//   start, and lets the children of a failed machine run on: threads without a supervisor.
+//   any part of the tree. A mailbox delivers that message only where faults are allowed.
+// - Ordered shutdown. An actor that stops or fails stops its children, last started first, as in
+//   OTP. xstate alone stops the children of a stopped machine in the order of their start, and lets
+//   the children of a failed machine run on: threads without a supervisor.
 
 import {
   type AnyActorLogic,
@@ -19,12 +19,12 @@ import {
 import { throwInjected } from "./injected-fault.ts";
 import { listening } from "./listening.ts";
 
-/** The machine as a supervised actor. */
+/** Wraps a machine as a supervised actor. */
 export function defineActor<Machine extends AnyStateMachine>(
   machine: Machine,
   options: {
     /**
-     * How the actor hears its messages, given its context.
+     * The child that receives the actor's messages; its input is the actor's context.
      * @default it listens to the mailbox in its context
      */
     readonly hears?: AnyActorLogic | "nothing";
@@ -49,7 +49,10 @@ export function defineActor<Machine extends AnyStateMachine>(
   return Object.assign(actor, { transition: supervised }) as Machine;
 }
 
-/** The same machine, which starts one more child, before the others, with its context as input. */
+/**
+ * The same machine with one more child, started before the others, with the machine's context as
+ * its input.
+ */
 function withChild(
   { config, implementations }: AnyStateMachine,
   id: string,

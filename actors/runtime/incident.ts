@@ -1,6 +1,5 @@
-// Incidents: one record for one failure, first cause first (law 7). Each actor that a failure
-// passes adds what the record lacks: the actor that failed, and what it was doing. No actor
-// replaces what the record has.
+// Incidents: one record per failure, first cause first (law 7). Each actor that a failure passes on
+// its way up adds missing fields, such as the failed actor and its activity, and replaces none.
 
 import {
   type ErrorRecord,
@@ -10,25 +9,27 @@ import {
 } from "../../src/errors/errors.ts";
 import type { Wait } from "./wait-graph.ts";
 
-/** A failure as it is told: OTP's four fields, and where it happened. */
+/**
+ * A failure as it is reported: the four fields of an OTP supervisor report, and where it happened.
+ */
 export interface Incident {
   /** The actor that failed: `device:1`. */
   readonly offender: string;
   readonly supervisor: string;
-  /** What it was doing: the message that it handled, or the part of its life. */
+  /** Its activity: the message that it was processing, or the phase of its life cycle. */
   readonly context: string;
   readonly reason: ErrorRecord;
   /** The host of an actor that takes part in a generation. */
   readonly host?: number | undefined;
-  /** Steps that were done. */
+  /** Completed steps. */
   readonly step?: number | undefined;
-  /** The actor that noticed, if the offender itself said nothing. */
+  /** The actor that noticed the failure, if the offender did not report it. */
   readonly noticedBy?: string | undefined;
-  /** Who waited for whom when it was noticed. */
+  /** The wait graph when the failure was noticed. */
   readonly waits?: readonly Wait[] | undefined;
 }
 
-/** A failure of an actor on its way up the tree. The offender named first stays. */
+/** A failure of an actor on its way up the tree. The first offender is never replaced. */
 export class ActorFailedError extends TrainingError {
   readonly code: string;
   readonly recovery: Recovery;
@@ -42,7 +43,10 @@ export class ActorFailedError extends TrainingError {
   }
 }
 
-/** `error` as the failure of `offender`; if `error` names one already, with what it lacks. */
+/**
+ * Wraps `error` as a failure of `offender`. If `error` already names an offender, only its missing
+ * fields are filled in.
+ */
 export function failureOf(error: unknown, at: Omit<Incident, "reason">): ActorFailedError {
   if (!(error instanceof ActorFailedError)) {
     return new ActorFailedError({ ...at, reason: recordError(error) }, { cause: error });

@@ -1,7 +1,7 @@
-// The fault that the message `chaos.throw` injects into an actor: it fails with an error that no
-// actor knows.
+// The fault that the message `chaos.throw` injects into an actor: an error of a class that no actor
+// handles.
 
-/** Thrown on request. Its recovery is that of any unknown error: restore. */
+/** The error thrown on request. Like any unknown error, its recovery is: restore. */
 export class InjectedError extends Error {
   constructor(reason: string) {
     super(reason);
@@ -14,7 +14,7 @@ interface ThrowEvent {
   readonly body: { readonly reason: string };
 }
 
-/** @throws InjectedError if the event asks for it */
+/** @throws InjectedError if the event is `chaos.throw` */
 export function throwInjected(event: { readonly type: string }): void {
   if (event.type !== "chaos.throw") return;
   throw new InjectedError((event as ThrowEvent).body.reason);

@@ -1,20 +1,20 @@
-// The last messages that an actor heard, for who looks into it. Bounded: so many, and contents of
-// small frames alone; of a larger one its size is known. Noting one writes into a ring; nothing is
-// made of it until somebody asks.
+// The last messages that an actor received, for inspection. Bounded: `keptMax` messages, and bodies
+// of small frames only; of a larger frame only the size is kept. Noting a message writes one ring
+// entry; nothing is formatted before a report is requested.
 
 /** Messages of one actor that are kept. */
 const keptMax = 8;
-/** Contents of larger frames are not kept: nothing that a person could read is in them. */
+/** Bodies of larger frames are not kept: they have nothing that a person could read. */
 const bytesMax = 256;
 
-/** A message as it was heard. */
+/** A received message. */
 export interface KeptMessage {
   readonly type: string;
   /** `coordinator:0` */
   readonly from: string;
   readonly atMs: number;
   readonly bytes: number;
-  /** Undefined: its frame was too large. */
+  /** The body; undefined: its frame was larger than `bytesMax`. */
   readonly body?: unknown;
 }
 
@@ -33,7 +33,7 @@ export class LastMessages {
     this.#next = (this.#next + 1) % keptMax;
   }
 
-  /** The newest first. */
+  /** The kept messages, newest first. */
   all(): readonly KeptMessage[] {
     const oldest = this.#ring.length < keptMax ? 0 : this.#next;
     return [...this.#ring.slice(oldest), ...this.#ring.slice(0, oldest)].reverse();

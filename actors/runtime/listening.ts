@@ -1,5 +1,6 @@
-// Listening: the callback actor by which a machine hears its mailbox. A message becomes an event of
-// the same type, with the body as it came. `defineActor` starts it for every supervised actor.
+// Listening: the callback actor that delivers mailbox messages to a machine. A message becomes an
+// event of the same type, with an unchanged body. `defineActor` starts it for every supervised
+// actor.
 
 import { fromCallback } from "xstate";
 import {
@@ -13,7 +14,7 @@ import {
 /** The event of a message: `{ type: "device.run", body, from, run, generation }`. */
 export type MessageEvent<Type extends MessageType> = Extract<ActorMessage, { type: Type }>;
 
-/** Listens to the mailbox of one actor. */
+/** Delivers the messages of one actor's mailbox. */
 export const listening = fromCallback<{ type: string }, { mailbox: Mailbox }>(
   ({ input, sendBack }) => {
     const subscription = input.mailbox.listen((message) => sendBack(message), "isActor");
@@ -21,7 +22,7 @@ export const listening = fromCallback<{ type: string }, { mailbox: Mailbox }>(
   },
 );
 
-/** Listens to all messages to one host, of any run and generation. */
+/** Delivers all messages to one host, of any run and generation. */
 export const listeningAsHost = fromCallback<{ type: string }, { network: Network; host: number }>(
   ({ input, sendBack }) => {
     const address = { role: "host" as const, index: input.host };

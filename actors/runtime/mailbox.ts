@@ -1,4 +1,4 @@
-// The mailbox: how an actor of a generation speaks over the transport. Its subject carries run,
+// The mailbox: sends and receives messages of an actor over the transport. Its subject has run,
 // generation, role and index, so that a message to an older generation reaches no actor.
 
 import { FrameCorruptError, StepTimeoutError } from "../../src/errors/errors.ts";
@@ -25,45 +25,54 @@ type OutgoingBody<Type extends MessageType> = Extract<OutgoingOf<Messages>, { ty
 
 export type Role = Exclude<SubjectRole, "frames" | "copies" | "splits">;
 
-/** Who an actor is, within a cluster. */
+/** Address of an actor within its run and generation. */
 export interface Address {
   readonly role: Role;
   readonly index: number;
 }
 
-/** The broker's address, and credentials. Plain data: it goes into threads, never on the wire. */
+/**
+ * Broker address and credentials. Plain data that is passed to threads and never sent over the
+ * wire.
+ */
 export interface Connection extends Credentials {
   readonly servers: string;
 }
 
-/** What every actor knows of the cluster that it lives in. */
+/** The process-wide services and settings that every actor receives. */
 export interface Network {
   readonly transport: Transport;
-  /** How a thread of this process makes a connection of its own. */
+  /** For threads of this process, which open connections of their own. */
   readonly connection: Connection;
   readonly cluster: string;
   readonly clock: Clock;
-  /** Where checkpoints and caches lie. */
+  /** The disk of checkpoints and caches. */
   readonly disk: Disk;
   readonly log: Log;
-  /** What this process may use of memory; undefined: as the system says. */
+  /** Memory limit of this process; undefined: that of the operating system. */
   readonly memoryBytes?: number | undefined;
-  /** Each step that this number divides is traced, in runs supervised here; undefined: none is. */
+  /**
+   * Steps whose number is divisible by this are traced, in runs supervised by this process;
+   * undefined: none is.
+   */
   readonly tracedEvery?: number | undefined;
-  /** How long the broker has been within reach; while it is not (0), silence means nothing. */
+  /**
+   * How long the connection to the broker has been up; 0 while it is down, when silence of a peer
+   * proves nothing.
+   */
   connectedForMs(): number;
   /**
-   * Throws LeadershipLostError if another process leads by now. Undefined without a lease: there is
-   * one leader.
+   * Throws LeadershipLostError if another process has become the leader. Undefined without a lease:
+   * then there is only one leader.
    */
   readonly assertLeading?: (() => void) | undefined;
   /** Whether `chaos.throw` is obeyed. */
   readonly faultsAllowed: boolean;
-  /** What the actors of this process wait for. */
+  /** Current waits of the actors of this process. */
   readonly waits: WaitBook;
-  /** Frames that were refused in this process so far. */
+  /** Corrupt frames that this process has refused. */
   readonly refused: { frames: number };
-  /** Counts a frame that is no message in `refused`, and tells of it. It is never obeyed. */
+  /** Counts and reports a corrupt frame, which is never processed. */
   onCorrupt(error: Error): void;
 }
 
@@ -79,7 +88,7 @@ export const clusterScope: RunScope = { run: "cluster", generation: 0 };
 export interface Mailbox {
   readonly scope: RunScope;
   readonly self: Address;
-  /** What it has heard, for reports (actors/observe/process-report.ts). */
+  /** Counters of received messages, for reports (actors/observe/process-report.ts). */
   readonly heard: {
     messages: number;
     lastAtMs: number;
@@ -87,8 +96,9 @@ export interface Mailbox {
   };
   tell<Type extends MessageType>(to: Address, type: Type, body: OutgoingBody<Type>): void;
   /**
-   * Calls `receive` for every message to this actor. `isActor`: it is the actor itself that hears,
-   * and not a question of it that waits for its answer beside: its messages are kept for reports.
+   * Calls `receive` for every message to this actor. `isActor`: the subscriber is the actor itself,
+   * not a pending request that waits for an answer on the same mailbox; only then are messages kept
+   * for reports.
    */
   listen(receive: (message: ActorMessage) => void, isActor?: "isActor"): Subscription;
 }
@@ -109,7 +119,7 @@ export function openMailbox(
     tell(to, type, body) {
       const subject = subjectOf({ cluster, ...scope, ...to, action: actionOf(type) });
       const from = `${self.role}:${self.index}`;
-      // The pair (type, body) is one of the catalogue's, as the signature says.
+      // By the signature, (type, body) is a pair of the message catalogue.
       const message = { type, ...scope, from, body } as OutgoingOf<Messages>;
       transport.publish(subject, messages.encode(message));
     },
@@ -123,7 +133,10 @@ export function openMailbox(
   };
 }
 
-/** Messages to every actor that `pattern` selects, of any run and generation; and their sizes. */
+/**
+ * Subscribes to messages to every actor that `pattern` selects, of any run and generation. `bytes`:
+ * size of the frame.
+ */
 export function subscribe(
   network: Network,
   pattern: Partial<RunScope> & Address,
@@ -167,12 +180,13 @@ function actionOf(type: MessageType): string {
   return type.replace(".", "-");
 }
 
-/** A question is asked again after a quarter of its deadline, and after this time at most. */
+/** A request is repeated after a quarter of its deadline, at most after this time. */
 const repeatMsMax = 1000;
 
 /**
- * Asks until every actor in `to` has answered with a message that `answer` picks, and returns the
- * answers in that order. @throws StepTimeoutError naming the silent actors, after the deadline
+ * Repeats a request until every actor in `to` has answered with a message that `answer` accepts.
+ * Returns the answers in the order of `to`. @throws StepTimeoutError naming the unresponsive
+ * actors, after the deadline
  */
 export function ask<Type extends MessageType, Answer>(options: {
   readonly network: Network;
@@ -180,9 +194,12 @@ export function ask<Type extends MessageType, Answer>(options: {
   readonly to: readonly Address[];
   readonly type: Type;
   readonly body: OutgoingBody<Type>;
-  /** The answer in a message, and the position in `to` of the actor that gave it. */
+  /**
+   * Extracts an answer from a message, with the position in `to` of its sender; undefined: not an
+   * answer.
+   */
   readonly answer: (message: ActorMessage) => { from: number; answer: Answer } | undefined;
-  /** Infinity if another actor watches the time that the answer takes. */
+  /** Infinity if another actor has the deadline. */
   readonly deadlineMs: number;
   readonly signal?: AbortSignal;
 }): Promise<Answer[]> {
@@ -194,7 +211,7 @@ export function ask<Type extends MessageType, Answer>(options: {
     let cancel = () => {};
     const nameOf = ({ role, index }: Address) => `${role}:${index}`;
     const missing = () => to.filter((_, i) => !answers.has(i));
-    // Without a deadline, another actor watches the time and keeps the wait in the book.
+    // Without a deadline, another actor tracks the time and keeps the wait in its wait book.
     const close = Number.isFinite(deadlineMs)
       ? network.waits.open({
           run: mailbox.scope.run,
@@ -206,7 +223,7 @@ export function ask<Type extends MessageType, Answer>(options: {
     const subscription = mailbox.listen((message) => {
       const given = answer(message);
       if (given === undefined || answers.has(given.from)) return;
-      if (!(given.from in to)) return; // It was not asked.
+      if (!(given.from in to)) return; // Not an addressee.
       answers.set(given.from, given.answer);
       if (answers.size === to.length) finish(() => resolve(inOrder(to.length, answers)));
     });

@@ -1,4 +1,4 @@
-// The network of a process: its connection to the broker, and what its actors know of the cluster.
+// Opens the network of a process: its broker connection, and the services that its actors share.
 
 import { FrameCorruptError } from "../../src/errors/errors.ts";
 import { type Clock, realClock } from "../../src/ports/clock.ts";
@@ -9,20 +9,23 @@ import { connectNats } from "../../src/wire/transports/nats-transport.ts";
 import type { Connection, Network } from "./mailbox.ts";
 import { WaitBook } from "./wait-graph.ts";
 
-/** Longest wait for a broker to be there. */
+/** Deadline of a connection attempt. */
 const connectMs = 10_000;
 
-/** Clock, disk and memory of a process, if its starter replaces them. */
+/** Clock, disk and memory of a process; a test or a simulation replaces them. */
 export interface World {
   /** @default the machine's own */
   readonly clock?: Clock | undefined;
-  /** Where checkpoints lie. @default the machine's own */
+  /** The disk of checkpoints. @default the machine's own */
   readonly disk?: Disk | undefined;
-  /** Bytes of memory that it may use. @default those of the machine, or of its container */
+  /** Memory limit in bytes. @default those of the machine, or of its container */
   readonly memoryBytes?: number | undefined;
 }
 
-/** Connects. The caller closes the transport of the network. @throws TransportLostError */
+/**
+ * Connects to the broker. The caller closes the transport of the network. @throws
+ * TransportLostError
+ */
 export async function openNetwork(options: {
   readonly connection: Connection;
   readonly cluster: string;
@@ -32,7 +35,7 @@ export async function openNetwork(options: {
   readonly log?: Log | undefined;
   /** @default nothing is traced */
   readonly tracedEvery?: number | undefined;
-  /** Called with errors of the broker, and for frames that are no messages. */
+  /** Called with errors of the broker, and with corrupt frames. */
   readonly onError: (offender: "transport" | "wire", error: unknown) => void;
 }): Promise<Network> {
   const { connection, cluster, faultsAllowed, log = silentLog, tracedEvery, onError } = options;
@@ -65,8 +68,8 @@ export async function openNetwork(options: {
 }
 
 /**
- * A connection of its own, as a thread needs. Its name ends in the process's number: the broker's
- * list of connections, and a test that cuts one, can tell which process it belongs to.
+ * Opens a separate connection, as each thread needs one. Its name ends in the process id, so that
+ * the broker's list of connections, and a test that cuts one, can identify the process.
  * @throws TransportLostError
  */
 export function dial(
@@ -78,7 +81,7 @@ export function dial(
   return connectNats({ ...connection, name: own, deadlineMs: connectMs, onError });
 }
 
-/** Lines of a log: the broker is out of reach, and is there again. */
+/** Logs when the broker connection is lost and when it is back. */
 export function tellBroker(
   transport: Pick<Transport, "address" | "onStatus">,
   clock: Clock,
@@ -97,7 +100,7 @@ export function tellBroker(
   });
 }
 
-/** How long a transport that is connected now has been so; 0 while it is not. */
+/** How long the transport has been connected; 0 while it is not. */
 export function connectedFor(transport: Transport, clock: Clock): () => number {
   let sinceMs: number | undefined = clock.now();
   transport.onStatus((status) => {

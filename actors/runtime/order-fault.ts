@@ -1,10 +1,10 @@
-// Orders a fault: tells an actor to throw. Obeyed only where the cluster allows faults.
+// Orders a fault: makes an actor throw. Ignored where the cluster does not allow faults.
 
 import { type Network, openMailbox, type Role, type RunScope } from "./mailbox.ts";
 
 /**
- * Makes an actor throw. Nothing happens where the cluster does not allow faults, or the actor is
- * not there. Resolves when the broker has the order.
+ * Makes an actor throw. Nothing happens where the cluster does not allow faults, or where there is
+ * no such actor. Resolves when the broker has received the order.
  */
 export async function orderFault(
   network: Network,

@@ -1,13 +1,13 @@
-// The restart policy: what a supervisor does when a child ends, after OTP. It is a pure function of
-// the children, the history and the time. The supervisor stops and starts the children, waits, and
-// keeps the history.
+// The restart policy: decides what a supervisor does when a child ends, following OTP. A pure
+// function of the children, the history and the time. The supervisor stops and starts the children,
+// waits, and keeps the history.
 //
 // Invariants
 //   R1. Children start in the order of the list and stop in reverse.
-//   R2. An error that a restart cannot mend is handed up at once, within any limits.
-//   R3. More than `restartsMax` restarts within `windowMs` are handed up: a bug must not loop.
-//   R4. A child that ended for good (temporary, or transient and normally) is not started again,
-//       not even because of a sibling.
+//   R2. An error that a restart cannot repair is escalated at once, whatever the limits.
+//   R3. More than `restartsMax` restarts within `windowMs` are escalated: a bug must not loop.
+//   R4. A child that ended for good (temporary; or transient, normally) is not restarted, even when
+//       a sibling restarts the group.
 
 import { strict as assert } from "node:assert";
 import {
@@ -24,12 +24,12 @@ export interface Child {
   readonly restart: "permanent" | "transient" | "temporary";
 }
 
-/** Children that restart together: the failed one, all, or the failed one and all after it. */
+/** The children that restart together: the failed one, all, or the failed one and all after it. */
 export type Strategy = "one-for-one" | "one-for-all" | "rest-for-one";
 
-/** What a supervisor is told when it starts. */
+/** The configuration of a supervisor. */
 export interface RestartPolicy {
-  /** Its name, for the error that it hands up. */
+  /** Its name, for the error that it escalates. */
   readonly supervisor: string;
   readonly strategy: Strategy;
   /** In starting order. */
@@ -41,7 +41,7 @@ export interface RestartPolicy {
 
 /** The history of a supervisor. Plain data; begin with `emptyHistory`. */
 export interface RestartHistory {
-  /** When the restarts within the window were. */
+  /** Times of the restarts within the window. */
   readonly restartsAtMs: readonly number[];
   /** Restarts since the last window without any. */
   readonly streak: number;
@@ -59,7 +59,7 @@ export type ChildEnd =
       readonly error: ErrorRecord;
     };
 
-/** What the supervisor does now. */
+/** The actions of the supervisor after a child's end. */
 export type Decision =
   | {
       readonly escalate: false;
@@ -72,10 +72,10 @@ export type Decision =
     }
   | { readonly escalate: true; readonly cause: ErrorRecord };
 
-/** Before anything has happened. */
+/** The history of a new supervisor. */
 export const emptyHistory: RestartHistory = { restartsAtMs: [], streak: 0, ended: [] };
 
-/** What to do about `end`. Asserts that its child belongs to the policy, and had not ended. */
+/** Decides about `end`. Asserts that its child belongs to the policy and had not ended for good. */
 export function decide(policy: RestartPolicy, history: RestartHistory, end: ChildEnd): Decision {
   const index = policy.children.findIndex((child) => child.id === end.child);
   const child = policy.children[index];

@@ -2,7 +2,7 @@
 //
 //   supervising ──child ended──▶ (decide) ──▶ supervising     stopped and started after a backoff
 //                                   │
-//                                   └──▶ error      handed up: a restart cannot mend it
+//                                   └──▶ error      escalated: a restart cannot repair it
 //
 // restart-policy.ts decides; this file carries the decision out in xstate.
 
@@ -26,7 +26,7 @@ import {
   type RestartPolicy,
 } from "./restart-policy.ts";
 
-/** A child and how it is started, each time anew. */
+/** A child, with the factory of its logic and input, called for each start. */
 export interface ChildSpec extends Child {
   readonly start: () => { readonly logic: AnyActorLogic; readonly input: unknown };
 }
@@ -37,15 +37,15 @@ export interface SupervisorInput {
   readonly intensity: RestartPolicy["intensity"];
   readonly children: readonly ChildSpec[];
   readonly clock: Clock;
-  /** Called for each failure that is mended here, when the restart begins. */
+  /** Called for each failure handled by a restart, when the restart begins. */
   readonly onRestart?: (incident: Incident, children: readonly string[]) => void;
-  /** The mailbox that it listens to. */
+  /** The mailbox from which the supervisor receives. */
   readonly mailbox: Mailbox;
 }
 
 export interface SupervisorContext extends SupervisorInput {
   readonly history: RestartHistory;
-  /** A failure that cannot be mended here. */
+  /** A failure to escalate. */
   readonly failure?: unknown;
 }
 
@@ -54,7 +54,7 @@ export type SupervisorEvent =
   | ErrorActorEvent<unknown, string>
   | DoneActorEvent<unknown, string>;
 
-/** The k-th restart waits 50 ms * 2^(k-1), at most 5 s: long enough for a port to be free again. */
+/** The k-th restart waits 50 ms * 2^(k-1), at most 5 s: long enough for a port to become free. */
 export const backoff = { baseMs: 50, factor: 2, maxMs: 5000 } as const;
 
 const machine = setup({
@@ -130,5 +130,5 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The state machine drawn in the header, as an actor. */
 export const supervisorMachine = defineActor(machine);

@@ -1,10 +1,10 @@
-// The version of this package: hosts of one cluster have the same one.
+// The version of this package, which must be equal on all hosts of a cluster.
 
 import { existsSync, readFileSync } from "node:fs";
 
 /**
- * What package.json says: the nearest one above this file, which lies in another folder where it is
- * a part of a thread's rollup.
+ * Reads the version in the nearest package.json above this file. The distance varies: a thread's
+ * bundle lies in another folder.
  */
 export function packageVersion(): string {
   let folder = new URL(".", import.meta.url);

@@ -1,10 +1,11 @@
-// The waits-for graph: which actor waits for which other, for what and since when. Threads note
-// their waits in the memory of their generation, and hosts tell them with their heartbeats. Actors
-// keep their waits in the book of their process. The coordinator of a run sees all waits together.
+// The waits-for graph: which actor waits for which other, for what and since when. Threads record
+// their waits in the memory of their generation, and hosts send these with their heartbeats. Actors
+// record their waits in the book of their process. The coordinator of a run sees all waits
+// together.
 //
 // Invariants
-//   W1. Only waits that have a deadline are in the graph: an actor that idles blames no other.
-//   W2. An actor that others wait on, waiting on none itself, is unresponsive. In a circle all are.
+//   W1. Only waits that have a deadline are in the graph: an idle actor blames no other.
+//   W2. An actor that others wait on, waiting on none itself, is unresponsive. In a cycle all are.
 
 import { fromCallback } from "xstate";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -23,10 +24,10 @@ export interface Wait {
   readonly step?: number | undefined;
 }
 
-/** The graph, and the actors that do not answer. */
+/** The graph, and its unresponsive actors. */
 export interface WaitsFor {
   readonly waits: readonly Wait[];
-  /** Actors that others wait on, waiting on none themselves. W2 */
+  /** Unresponsive actors: others wait on them, and they wait on none. W2 */
   readonly silent: readonly string[];
 }
 
@@ -39,13 +40,13 @@ export interface OpenWait {
   readonly sinceMs: number;
 }
 
-/** Stands for the other actor in a wait for any of several. */
+/** Placeholder for the other actor, in a wait for any of several actors. */
 export const anyone = "anyone";
 
-/** Shorter waits are part of normal work. */
+/** Shorter waits are normal and not in the graph. */
 const youngMs = 250;
 
-/** The waits of the actors of one process. */
+/** The wait book: current waits of the actors of one process. */
 export class WaitBook {
   readonly #clock: Clock;
   readonly #open = new Set<OpenWait>();
@@ -54,14 +55,17 @@ export class WaitBook {
     this.#clock = clock;
   }
 
-  /** Notes a wait until the returned function is called. `whom`: actors yet to answer. */
+  /**
+   * Records a wait until the returned function is called. `whom`: the actors that have not
+   * answered.
+   */
   open(wait: Omit<OpenWait, "sinceMs"> & { readonly sinceMs?: number }): () => void {
     const entry = { sinceMs: this.#clock.now(), ...wait };
     this.#open.add(entry);
     return () => this.#open.delete(entry);
   }
 
-  /** The waits of one run. */
+  /** The waits of one run that are older than `youngMs`. */
   waits(of: string): Wait[] {
     const nowMs = this.#clock.now();
     return [...this.#open].flatMap(({ run, who, whom, what, sinceMs }) => {
@@ -73,18 +77,21 @@ export class WaitBook {
   }
 }
 
-/** The part of a network (mailbox.ts) that has the book of its process. */
+/** The part of a network (mailbox.ts) that holds the wait book of its process. */
 export interface WithWaits {
   readonly waits: WaitBook;
 }
 
-/** Keeps a wait in the book for as long as it is invoked. */
+/** Keeps a wait in the book while it is invoked. */
 export const waiting = fromCallback<
   { type: string },
   Omit<OpenWait, "whom"> & { readonly network: WithWaits; readonly whom: readonly string[] }
 >(({ input: { network, whom, ...wait } }) => network.waits.open({ ...wait, whom: () => whom }));
 
-/** The silent actors: of all, or of the actors that `from` waits on, at any remove. W2 */
+/**
+ * The unresponsive actors: of the whole graph, or of the part that `from` waits on, directly or
+ * through others. W2
+ */
 export function unresponsiveIn(waits: readonly Wait[], from?: string): string[] {
   const peersOf = (who: string) => waits.filter((wait) => wait.who === who).map(({ whom }) => whom);
   const reached = new Set<string>();
@@ -100,7 +107,7 @@ export function unresponsiveIn(waits: readonly Wait[], from?: string): string[] 
   return unresponsive.length > 0 ? unresponsive : all;
 }
 
-/** The graph of a run, by the last heartbeats of its hosts. */
+/** The wait graph of a run, by the last heartbeats of its hosts. */
 export function waitsFor(
   { waits: book }: WithWaits,
   { run, threadWaits }: { readonly run: string; readonly threadWaits: readonly Wait[] },

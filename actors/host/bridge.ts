@@ -1,11 +1,11 @@
-// Bridge: answers for the thread that carries frames between this host and the others of its
-// generation, so that no device's thread turns an event loop.
+// Bridge: the actor of the thread that carries frames between this host and the other hosts of its
+// generation, so that no device's thread runs an event loop for them.
 //
-//   opening ──it listens──▶ carrying
+//   opening ──thread listens──▶ carrying
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
 // Takes   buddy.keep
-// Tells   the checkpoint coordinator: buddy.kept
+// Emits   buddy.kept, to the checkpoint coordinator
 
 import { enqueueActions, sendParent, setup } from "xstate";
 import { FrameCorruptError } from "../../src/errors/errors.ts";
@@ -26,7 +26,10 @@ export interface BridgeInput {
   readonly generation: Generation;
   /** Index of this host among the hosts of the generation. */
   readonly position: number;
-  /** The replica cache of this host. Files pass through the thread's port, and through no event. */
+  /**
+   * The replica cache of this host. Files pass through the thread's port and never through an
+   * event.
+   */
   readonly replicas: ReplicaCache;
 }
 
@@ -120,5 +123,5 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The state machine drawn in the header, as an actor. */
 export const bridgeMachine = defineActor(machine);

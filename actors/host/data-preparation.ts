@@ -1,8 +1,8 @@
-// Data preparation: a host turns a job's data into its cache, on a reader's thread. The same thread
-// then seeks a plan of the tables, where it is asked for one; a run goes on without a plan.
+// Data preparation: a host builds the cache of a job's data on a reader's thread. The same thread
+// then searches a sharding plan, if one is requested; without a plan the run continues.
 //
-// Takes   host.prepare, by way of host.ts
-// Tells   host.preparing · host.prepared; host.failed where the thread ends without a plan
+// Takes   host.prepare, through host.ts
+// Emits   host.preparing · host.prepared; host.failed where the thread ends without a data plan
 
 import { fromCallback } from "xstate";
 import { recordError } from "../../src/errors/errors.ts";
@@ -24,13 +24,13 @@ export interface PreparationInput {
   readonly network: Network;
   readonly launcher: Launcher;
   readonly host: number;
-  /** The request, as it came. */
+  /** The received request. */
   readonly question: MessageEvent<"host.prepare">;
-  /** The job in it, checked. */
+  /** The job in the request, validated. */
   readonly job: JobSpec;
-  /** The pins in it, checked. */
+  /** The pins in the request, validated. */
   readonly pins: readonly ShardPin[] | undefined;
-  /** What the run has measured, checked. */
+  /** The run's measured plans in the request, validated. */
   readonly measured?: readonly MeasuredRun[] | undefined;
 }
 
@@ -44,7 +44,9 @@ const coordinator: Address = { role: "coordinator", index: 0 };
 /** The actor that an incident names when the preparation fails: it runs on a reader's thread. */
 const preparer = "reader:0";
 
-/** Runs until the cache is there or the thread is gone; then raises host.forget in the host. */
+/**
+ * Runs until the cache is complete or the thread has ended; then raises host.forget in the host.
+ */
 export const preparing = fromCallback<{ type: string }, PreparationInput>(({ input, sendBack }) => {
   const { network, launcher, host, question, job, pins, measured } = input;
   const { command, hosts } = question.body;
@@ -57,7 +59,7 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(({ inp
   let placement: RunPlan | undefined;
   let late: string | undefined;
   let forgetDeadline = () => {};
-  /** Of a search that ended without a plan. */
+  /** The report of a search that ended without a plan, with the reason. */
   const noneOf = (end: ThreadEnd) =>
     unplanned(unsearched(late ?? recordError(lossOf(end, preparer)).message));
   thread.onReport((report) => {
@@ -86,7 +88,7 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(({ inp
       if (planFor !== undefined) placement ??= noneOf(end);
       mailbox.tell(coordinator, "host.prepared", { command, plan, placement, memoryBytes });
     } else {
-      // An end without a plan is a loss, also where the thread ended of its own accord.
+      // An end without a data plan is a failure, even if the thread exited by itself.
       const error = recordError(lossOf(end, preparer));
       const context = "host.prepare";
       const body = { host, actor: preparer, context, error, waits: [] };
@@ -106,12 +108,12 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(({ inp
   };
 });
 
-/** One for each request: a repeated request finds its preparation running. */
+/** Id of the preparation of a request: a repeated request finds it running. */
 export function preparingId(question: RunScope & { body: { command: number } }): string {
   return `${preparingsOf(question)}${question.body.command}`;
 }
 
-/** How the names of all of a generation begin. */
+/** Common prefix of the ids of a generation's preparations. */
 export function preparingsOf({ run, generation }: RunScope): string {
   return `preparing:${run}:${generation}:`;
 }

@@ -1,4 +1,4 @@
-// Device: answers for one thread that runs the step loop, window after window.
+// Device: the actor of one thread that runs the step loop, window by window.
 //
 //              ready           device.run · evaluate · save
 //   starting ────────▶ paused ─────────────────────────────▶ busy
@@ -7,18 +7,18 @@
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
 // Takes   device.run { command, toStep, lossSum, plateau } · device.evaluate · device.save ·
-//         device.pause · device.salvage; of its writer: parts.saved, for its shards
-// Tells   device.ready · device.reached · device.evaluated · device.cut; the job supervisor:
+//         device.pause · device.salvage; parts.saved from its writer, for its shards
+// Emits   device.ready · device.reached · device.evaluated · device.cut; to the job supervisor:
 //         device.remains
 // Fails   with the thread's own error, or PeerLostError if the thread died silently
 //
 // Invariants
-//   D1. Weights change only while `busy` with a run: a checkpoint taken otherwise is between two
-//       steps.
+//   D1. Weights change only while `busy` with a run: a checkpoint taken in any other state is
+//       between two steps.
 //   D2. A command of another generation never arrives: the subject of the mailbox names the
 //       generation.
-//   D3. A command asked twice is carried out once; its answer is told again. A command older than
-//       the one answered last comes late, and is not carried out.
+//   D3. A repeated command is executed once; its answer is sent again. A command older than the
+//       last answered one arrived late and is not executed.
 
 import { assign, enqueueActions, setup } from "xstate";
 import type { Launcher } from "../../src/ports/launcher.ts";
@@ -42,7 +42,7 @@ export interface DeviceInput {
   readonly device: number;
 }
 
-/** Numbered questions; the answer repeats the number. */
+/** Numbered requests; the answer has the same number. */
 type Question = MessageEvent<"device.run" | "device.evaluate" | "device.save">;
 
 type SurvivingState = Extract<DeviceReport, { type: "remains" }>;
@@ -58,20 +58,20 @@ type DeviceEvent =
 export interface DeviceContext extends DeviceInput {
   readonly mailbox: Mailbox;
   readonly shards: readonly HeldShard[];
-  /** The command that its thread carries out, for the incident if it fails. */
+  /** The command that the thread executes, for the incident if it fails. */
   readonly doing: string;
-  /** Number of the question that is being answered, and the last answer. */
+  /** Number of the request in progress, and the last answer. */
   readonly asked: number | undefined;
   readonly askedAtMs: number;
   readonly answered: { readonly command: number; readonly report: DeviceReport } | undefined;
-  /** Number of the run that is asked to pause. */
+  /** Number of the run command that was requested to pause. */
   readonly paused: number | undefined;
   readonly ready: Extract<DeviceReport, { type: "ready" }> | undefined;
-  /** State that survived the failure of the generation. */
+  /** Surviving state of the failed generation. */
   readonly surviving: SurvivingState | undefined;
 }
 
-/** How soon an unanswered `device.ready` is told again. */
+/** Interval at which an unanswered `device.ready` is repeated. */
 const readyAgainMs = 500;
 
 const idle = "between two commands";
@@ -90,14 +90,14 @@ const thread = threadLogic<DeviceInput, DeviceCommand, DeviceReport>((input) => 
         ? { type: "thread.remains", report }
         : { type: "thread.reported", report },
     wake({ type }) {
-      // A salvaged device is in the midst of a step: its wait is broken off.
+      // A salvaged device is in the middle of a step: its wait must be aborted.
       if (type === "salvage") abort(generation);
       else wake(generation, device);
     },
   };
 });
 
-/** D3 */
+/** D3. Transitions of a request: answered before, too late, or new. */
 const questionTaken = [
   { guard: "isAnswered", actions: "tellAnswer" },
   { guard: "isLate" },
@@ -118,7 +118,7 @@ const machine = setup({
     begin: enqueueActions(({ context, event, enqueue }) => {
       if (!isQuestion(event)) return;
       const { command } = event.body;
-      // A pause asked of an earlier command does not count here.
+      // A pause requested for an earlier command does not count for this one.
       if (context.paused !== command) Atomics.store(pauseOf(context), 0, -1);
       const askedAtMs = context.network.clock.now();
       enqueue.assign({ asked: command, askedAtMs, doing: doingOf(event) });
@@ -251,7 +251,7 @@ const machine = setup({
         "device.evaluate": questionTaken,
         "device.save": questionTaken,
       },
-      // A `ready` may have been lost on its way: it is told until the first question comes.
+      // device.ready may have been lost: it is repeated until the first request arrives.
       after: {
         [readyAgainMs]: {
           guard: "isUnasked",
@@ -268,10 +268,10 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The state machine drawn in the header, as an actor. */
 export const deviceMachine = defineActor(machine);
 
-/** Word 0: where device 0 pauses. */
+/** The pause word in shared memory: the step after which device 0 pauses. */
 function pauseOf({ generation: { memory, spec } }: DeviceContext): Int32Array {
   return progressOver(memory, spec.devices).pause;
 }

@@ -1,9 +1,9 @@
-// Host watch: fails when one host of a generation sends no more heartbeats. The coordinator passes
-// them on to the watch. The membership also tells of a host process that is gone, even before the
-// first heartbeat of that host.
+// Heartbeat watch: fails when one host of a generation stops sending heartbeats, which the
+// coordinator passes on to it. The membership also reports a host process that has exited, even
+// before its first heartbeat.
 //
 //   alive ──`silenceMs`──▶ doubting ──`doubtMs`──▶ error
-//     ▲ └──host.progress─────┘  └── the broker is away: doubting, anew
+//     ▲ └──host.progress─────┘  └── no broker connection: doubting again
 
 import { fromCallback, setup } from "xstate";
 import { PeerLostError } from "../../src/errors/errors.ts";
@@ -18,11 +18,11 @@ export interface HostWatchInput {
   readonly network: Network;
   readonly host: number;
   readonly run: string;
-  /** The silence after which the membership gives a host up; here it counts a beat less. */
+  /** The silence after which the membership removes a host; the watch waits one beat less. */
   readonly hostSilenceMs: number;
 }
 
-/** The longest silence of a host that trains. */
+/** Longest silence of a host that is training. */
 function boundOf({ hostSilenceMs }: HostWatchInput): number {
   return hostSilenceMs - beatMs;
 }
@@ -55,7 +55,7 @@ const machine = setup({
       after: { silenceMs: "doubting" },
       on: { "host.progress": { target: "alive", reenter: true } },
     },
-    // A busy thread first reads the heartbeats that have come; only then does the silence count.
+    // A busy coordinator first reads the heartbeats already received; only then does silence count.
     doubting: {
       invoke: {
         src: "waiting",
@@ -75,10 +75,13 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The state machine drawn in the header, as an actor. */
 export const hostWatchMachine = defineActor(machine, { hears: "nothing" });
 
-/** Raises host.gone for a host of the generation that is not in the cluster, now or later. */
+/**
+ * Raises host.gone when a host of the generation has left the cluster; rechecks on every change of
+ * the membership.
+ */
 export const watchingMembership = fromCallback<
   { type: string },
   { readonly membership: Membership; readonly hosts: readonly HostShare[] }

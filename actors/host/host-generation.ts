@@ -1,18 +1,18 @@
-// Host generation: supervises what one host runs of one generation: devices and their tiers, the
-// writers of their checkpoints, readers, and the bridge to the other hosts, if there are any. It
-// starts when the host assembles the generation, and owns the memory that these actors share.
+// Host generation: supervises the actors of one generation on one host: devices and their tiers,
+// the writers of their checkpoints, readers, and the bridge to the other hosts, if there are any.
+// It starts when the host assembles the generation, and owns the memory that these actors share.
 //
 //   beating ──device, tier or bridge failed──▶ error (law 3: the generation is over)
 //      │ │                                   └──▶ left, for partial recovery
-//      │ └──reader failed──▶ beating, with another reader in its place; error where the data cache
+//      │ └──reader failed──▶ beating, with a new reader in its place; error where the data cache
 //      │                     is damaged
 //      └─ every `beatMs`: host.progress to the coordinator
 //
 // Invariants
-//   G1. The layout is computed and the memory allocated here and nowhere else, once a generation: a
-//       heartbeat takes both as they are.
-//   G2. When it ends, however it ends, every thread that waits on its memory is released first.
-//   G3. Nothing starts before this host has seen the files that the other hosts write.
+//   G1. The layout is computed and the memory allocated once per generation, by this actor: a
+//       heartbeat only reads both.
+//   G2. When it ends, for any reason, every thread that waits on its memory is woken first.
+//   G3. No actor starts before this host has seen the files that the other hosts write.
 
 import {
   type AnyActorRef,
@@ -64,7 +64,7 @@ export interface HostGenerationInput {
   readonly launcher: Launcher;
   readonly spec: GenerationSpec;
   readonly host: number;
-  /** The replica cache of this host: it outlives the generation. */
+  /** The replica cache of this host, which outlives the generation. */
   readonly replicas: ReplicaCache;
 }
 
@@ -72,15 +72,15 @@ export interface HostGenerationContext extends HostGenerationInput {
   readonly mailbox: Mailbox;
   readonly generation: Generation;
   readonly place: HostPlace;
-  /** Whether frames of the other hosts are heard. */
+  /** Whether the bridge receives frames of the other hosts. */
   readonly isBridged: boolean;
-  /** The latest news of each tier, by device. */
+  /** Latest report of each tier, by device. */
   readonly tiers: Readonly<Record<number, TierNews>>;
-  /** One for each reader. */
+  /** Thread place of each reader. */
   readonly places: readonly ThreadPlace[];
   readonly history: RestartHistory;
   readonly beat: number;
-  /** Number of steps that have told their losses. */
+  /** Number of steps with reported losses. */
   readonly toldLosses: number;
   readonly failure?: unknown;
 }
@@ -92,7 +92,7 @@ type HostGenerationEvent =
   | PartsSaved
   | ErrorActorEvent<unknown, string>;
 
-/** Readers that may be replaced within the window; more mean that the cause lies elsewhere. */
+/** Reader restarts allowed within the window; more mean that the cause lies elsewhere. */
 const readerIntensity = { restartsMax: 10, windowMs: 60_000 } as const;
 
 /** G2: runs when the machine stops, for any reason. */
@@ -125,7 +125,7 @@ const machine = setup({
       checkShared(spec, host, network.disk); // G3
       checkMemory(spec, generation.layout, context.place, network.memoryBytes);
       tellAssembled(context);
-      // Without buddies no copy is renewed; what the devices restore from is in `memory`.
+      // Without buddies no replica is renewed; the devices restore from those already in `memory`.
       if (!hasBuddies(spec)) replicas.retain([], Number.POSITIVE_INFINITY);
       const common = { network, launcher, generation, replicas };
       if (spec.hosts.length > 1) {
@@ -190,8 +190,8 @@ const machine = setup({
       enqueue.assign({ beat: beat + 1, toldLosses: Math.max(toldLosses, done) });
     }),
     childFailed: enqueueActions(({ context, event, enqueue }) => {
-      if (!("error" in event) || context.failure !== undefined) return; // The first one counts.
-      // Threads end when a generation is aborted. The actor whose thread aborted it says why.
+      if (!("error" in event) || context.failure !== undefined) return; // Only the first counts.
+      // Threads exit when a generation is aborted. The thread that aborted it reports the reason.
       if (hasEndedByItself(event.error) && isAborted(context.generation)) return;
       const { spec, host, network } = context;
       const id = event.actorId;
@@ -202,8 +202,8 @@ const machine = setup({
         step: stepOf(context, id),
         waits: threadWaits(context.generation, context.place, network.clock),
       });
-      // Another reader would find the same: the next generation makes a damaged cache anew, and a
-      // file that has changed ends the run.
+      // Another reader would fail in the same way: the next generation rebuilds a damaged cache,
+      // and a file that has changed ends the run.
       const isFinal = failure.code === "DATA_CACHE_DAMAGED" || failure.recovery === "stop";
       if (!id.startsWith("reader:") || isFinal) {
         enqueue.assign({ failure });
@@ -275,7 +275,7 @@ const machine = setup({
     "reader.restart": { actions: "restartReader" },
     "bridge.ready": { actions: "noteBridged" },
     "parts.saved": { actions: "passOn" },
-    "tier.told": { actions: ["noteTier", "beat"] }, // At once: the next beat may be too late.
+    "tier.told": { actions: ["noteTier", "beat"] }, // Sent now: the next beat may be too late.
   },
   initial: "beating",
   states: {
@@ -288,12 +288,12 @@ const machine = setup({
       after: { beatMs: { target: "beating", reenter: true } },
     },
     failed: { entry: "handUp" },
-    // It ends when its host is released, or assembles another generation.
+    // Ends when its host is released or assembles another generation.
     left: { entry: "tellFailed" },
   },
 });
 
-/** As drawn above. */
+/** The state machine drawn in the header, as an actor. */
 export const hostGenerationMachine = defineActor(machine, { hears: "nothing" });
 
 function placeOfHost({ spec, host }: HostGenerationInput): HostPlace {
@@ -306,7 +306,7 @@ function progressOf({ spec, memory }: Generation): Progress {
   return progressOver(memory, spec.devices);
 }
 
-/** Steps that a device has done; for any other actor, the steps of the host's first device. */
+/** Completed steps of a device; for any other actor, those of the host's first device. */
 function stepOf({ generation, place }: HostGenerationContext, id: string): number {
   const { steps } = progressOf(generation);
   const own = id.startsWith("device:") ? Number(id.slice("device:".length)) : place.first;
@@ -321,18 +321,18 @@ function tellAssembled({ network, spec, host, place }: HostGenerationContext): v
   network.log.write("info", "assembled", fields);
 }
 
-/** Counters as they are now. */
+/** An atomic read of each counter. */
 function sampled(words: BigInt64Array): number[] {
   return Array.from(words, (_, at) => Number(Atomics.load(words, at)));
 }
 
-/** The counts of the curves, over this host's devices; undefined if no device has tiers. */
+/** Miss-ratio curves summed over this host's devices; undefined if no device has tiers. */
 function curvesOf({ spec, memory }: Generation): number[][] | undefined {
   const counts = Object.values(memory.curves).map((words) => new Float64Array(words));
   return counts.length === 0 ? undefined : addCurves(counts, spec.job.model.tables.length);
 }
 
-/** The readers of this host: they are counted through all hosts. */
+/** Numbers of this host's readers, which are counted over all hosts. */
 function readersOf({ spec, place }: HostGenerationContext): number[] {
   const { readers } = spec.job;
   return Array.from({ length: readers }, (_, reader) => place.position * readers + reader);

@@ -1,13 +1,13 @@
-// Host registry: hears processes that want to be hosts of this cluster, gives each its index, and
-// notices when a host is gone. The list of hosts is in membership.ts.
+// Host registry: admits processes that announce themselves as hosts of this cluster, gives each its
+// index, and detects lost hosts. The list of hosts is in membership.ts.
 //
-//   listening ──every `beatMs`──▶ listening     a host silent for too long is gone
+//   listening ──every `beatMs`──▶ listening     a host silent for too long is removed
 //
 // Takes   host.announce · host.leave
-// Tells   the joining process host.welcome · host.refused
+// Emits   host.welcome · host.refused, to the joining process
 //
-// A host announces itself at every beat and is answered every time: the next message makes up for a
-// lost one, and each side knows that the other is there.
+// A host announces itself at every beat and gets an answer every time: the next message makes up
+// for a lost one, and each side knows that the other is alive.
 
 import { setup } from "xstate";
 import { type ErrorRecord, recordError } from "../../src/errors/errors.ts";
@@ -20,7 +20,7 @@ import type { Announcement, Membership } from "./membership.ts";
 export interface HostsInput {
   readonly network: Network;
   readonly membership: Membership;
-  /** Told of a process that may not join, and why. */
+  /** Called with a process that may not join, and the reason. */
   readonly onRefused: (who: Announcement, error: ErrorRecord) => void;
 }
 
@@ -69,5 +69,5 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The state machine drawn in the header, as an actor. */
 export const hostsMachine = defineActor(machine);

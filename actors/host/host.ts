@@ -1,19 +1,19 @@
-// Host: answers for one operating-system process. It prepares data, and runs one generation of each
-// run that has devices here, as the coordinator of the run asks.
+// Host: the actor of one operating-system process. It prepares data, and runs one generation of
+// each run that has devices on this host, as the run's coordinator requests.
 //
-//   host.assemble ──▶ a generation ──▶ host.release, or a newer one of its run: it is stopped
-//                                └───▶ it ended in an error: host.failed is told
+//   host.assemble ──▶ a generation ──▶ host.release, or a newer generation of its run: stopped
+//                                └───▶ ended with an error: host.failed is sent
 //
 // Takes   host.prepare · host.assemble · host.release
-// Tells   host.preparing · host.prepared · host.failed · host.released; its generation tells the
+// Emits   host.preparing · host.prepared · host.failed · host.released; its generation sends the
 //         coordinator host.progress · host.mended
 //
 // Invariants
 //   H1. A generation that is not newer than the last generation of its run is not assembled: its
-//       coordinator is gone.
-//   H2. A failure is told with the actor that failed first; the host itself lives on.
-//   H3. Generations that together need more devices than the host has are stopped, the oldest
-//       first: they are over, and the message that said so was lost.
+//       coordinator has ended.
+//   H2. A failure is reported with the actor that failed first; the host itself keeps running.
+//   H3. If generations together need more devices than the host has, the oldest are stopped: they
+//       are over, and the message that said so was lost.
 
 import {
   type DoneActorEvent,
@@ -50,20 +50,20 @@ export interface HostInput {
   readonly devices: number;
 }
 
-/** The last generation of a run here. */
+/** The last generation of a run on this host. */
 interface Served {
   readonly spec: GenerationSpec;
   readonly isServed: boolean;
-  /** Of the run's newest checkpoint, from one generation to the next. */
+  /** Replicas of the run's newest checkpoint, kept from one generation to the next. */
   readonly replicas: ReplicaCache;
 }
 
 export interface HostContext extends HostInput {
-  /** Latest generation of each run, in the order in which they began. */
+  /** Latest generation of each run, in the order of assembly. */
   readonly served: ReadonlyMap<string, Served>;
 }
 
-/** Most runs of which the host remembers the last generation. */
+/** Most runs whose last generation is kept. */
 const servedMax = 1000;
 
 type HostEvent =
@@ -74,7 +74,10 @@ type HostEvent =
 
 const coordinator: Address = { role: "coordinator", index: 0 };
 
-/** Repeats host.failed, as a frame may be lost, until the silence of the host would tell. */
+/**
+ * Repeats host.failed, since a frame may be lost, until the host's missing heartbeats would be
+ * noticed.
+ */
 const tellingFailed = fromCallback<
   { type: string },
   { readonly clock: Clock; readonly tell: () => void }
@@ -99,7 +102,7 @@ const machine = setup({
     prepare: enqueueActions(({ context, event, self, enqueue }) => {
       if (event.type !== "host.prepare") return;
       const id = preparingId(event);
-      if (self.getSnapshot().children[id as never] !== undefined) return; // Asked twice.
+      if (self.getSnapshot().children[id as never] !== undefined) return; // A repeat.
       const { data: job, error } = jobInMessage.safeParse(event.body.job);
       const pins = pinsInMessage.safeParse(event.body.pins);
       const measured = measuredInMessage.safeParse(event.body.measured);
@@ -126,7 +129,7 @@ const machine = setup({
       stop(spec.run);
       const { buddyBytes } = spec.job.checkpoint;
       const replicas = served.get(spec.run)?.replicas ?? new ReplicaCache(buddyBytes);
-      served.delete(spec.run); // It is the newest now.
+      served.delete(spec.run); // Reinserted below as the newest.
       for (const [run] of served) {
         if (
           devicesHere(context, [...served.values(), { spec, isServed: true, replicas }]) <=
@@ -158,7 +161,7 @@ const machine = setup({
         served: new Map(context.served).set(event.run, { ...one, isServed: false }),
       });
     }),
-    /** H2 */
+    /** H2. Ends a failed generation and reports its failure. */
     fail: enqueueActions(({ context, event, enqueue }) => {
       if (!("error" in event)) return;
       const { error, actorId } = event;
@@ -219,7 +222,7 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The states drawn in the header, as an actor. */
 export const hostMachine = defineActor(machine, { hears: listeningAsHost });
 
 function hostAddress(context: HostContext): Address {
@@ -230,7 +233,7 @@ function generationId({ run, generation }: RunScope): string {
   return `generation:${run}:${generation}`;
 }
 
-/** Devices of this host that these have. */
+/** Devices of this host that these generations use. */
 function devicesHere({ host }: HostContext, served: readonly Served[]): number {
   const shares = served
     .filter(({ isServed }) => isServed)

@@ -1,13 +1,14 @@
-// Joining: makes this process a host of a cluster that runs elsewhere, for as long as it lives.
+// Joining: makes this process a host of a cluster that runs elsewhere, for the lifetime of the
+// process.
 //
-//                host.welcome                          host.welcome of another index: joined, anew
+//                host.welcome                          host.welcome of another index: joined again
 //   announcing ───────────────▶ joined ── host ──────────▶ joined
 //       ▲                         │
-//       └── the cluster was silent┘      its generations end: no coordinator is there to end them
+//       └── cluster unresponsive ─┘      its generations end: no coordinator is left to end them
 //   any ──host.refused──▶ error
 //
 // Takes   host.welcome · host.refused
-// Tells   the cluster's hosts: host.announce, at every beat
+// Emits   host.announce, to the host registry, at every beat
 
 import { type Actor, assign, createActor, fromCallback, setup } from "xstate";
 import { RemoteError } from "../../src/errors/errors.ts";
@@ -25,11 +26,11 @@ import type { Announcement } from "./membership.ts";
 export interface JoiningInput {
   readonly network: Network;
   readonly launcher: Launcher;
-  /** The announcement of this process, made anew at each beat; its key stays the same. */
+  /** Makes the announcement of this process, called at each beat; its key stays the same. */
   readonly announcement: () => Announcement;
-  /** Told the index in the cluster, and undefined when the cluster is gone. */
+  /** Called with the index in the cluster, or with undefined when the cluster is unreachable. */
   readonly onHost: (host: number | undefined) => void;
-  /** Told that no run needs this host any more, after it said that it is leaving. */
+  /** Called when no run uses this host any more, after it announced that it is leaving. */
   readonly onMayLeave: () => void;
 }
 
@@ -41,8 +42,8 @@ interface JoiningContext extends JoiningInput {
 type JoiningEvent = MessageEvent<"host.welcome" | "host.refused">;
 
 /**
- * A cluster that has not answered for so long is gone or out of reach: its runs went on without
- * this host long before.
+ * A cluster silent for this long has ended or is unreachable: its runs continued without this host
+ * long before.
  */
 const clusterSilenceMs = 10_000;
 
@@ -135,13 +136,16 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The state machine drawn in the header, as an actor. */
 export const joiningMachine = defineActor(machine);
 
-/** How often the joining actor may fail within a minute before the process gives up. */
+/** Restarts of the joining actor allowed within a minute, before the process gives up. */
 const intensity = { restartsMax: 10, windowMs: 60_000 } as const;
 
-/** The tree of a host process, not started; `onIncident` is told of each failure mended in it. */
+/**
+ * The actor tree of a host process, not yet started. `onIncident` receives each failure that the
+ * tree handles by a restart.
+ */
 export function joiningTree(
   options: JoiningInput & { readonly onIncident: (incident: Incident) => void },
 ): Actor<typeof supervisorMachine> {

@@ -1,53 +1,53 @@
-// The membership: the hosts of a cluster, its own and the hosts that joined. It is plain data that
-// no actor owns, so any actor may die and find it again.
+// The membership: the hosts of a cluster, its own host and those that joined. Plain data that no
+// actor owns, so that it survives the restart of any actor.
 //
 // Invariants
-//   M1. An index is given to one process and never to another: a message to a host that is gone
-//       reaches no other host.
-//   M2. Silence is counted in beats that this process could have heard, not in time: an event loop
-//       that stalls for a while counts one beat.
-//   M3. A host that is leaving is given to no generation, and may go once none holds it.
-//   M4. Devices that one run has taken are given to no other run until it lets go of them.
-//   M5. A host that makes a generation, and reads checkpoints, is given a longer silence: on a busy
-//       machine its beats come late, though it is well.
+//   M1. An index is given to one process and never reused: a message to a lost host reaches no
+//       other host.
+//   M2. Silence is counted in beats at which this process could receive, not in time: an event loop
+//       that stalls counts one beat.
+//   M3. A leaving host gets no new generation, and may leave once no generation holds it.
+//   M4. Devices allocated to one run are given to no other run until it releases them.
+//   M5. A host that assembles a generation, and reads checkpoints, is allowed a longer silence: on
+//       a busy machine its heartbeats are late although it is healthy.
 
 import { ArithmeticMismatchError, VersionMismatchError } from "../../src/errors/errors.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import { assemblingSilences, beatMs, usualHostSilenceMs } from "../../src/ports/deadlines.ts";
 
-/** A host that is there. */
+/** A present host. */
 export interface HostRecord {
   readonly host: number;
   readonly devices: number;
-  /** Where it runs, for people. */
+  /** Name of its machine, for operators. */
   readonly machine: string;
   readonly pid: number;
 }
 
-/** What a process that wants to be a host says of itself. */
+/** The announcement of a process that joins as a host. */
 export interface Announcement extends Omit<HostRecord, "host"> {
-  /** A random number that identifies the process, before it has an index and after. */
+  /** A random number that identifies the process before and after it has an index. */
   readonly key: number;
   readonly arithmetic: string;
   readonly version: string;
-  /** Whether it wants to leave, and stays only while a run has devices of it. */
+  /** Whether it is leaving, and stays only while a run uses its devices. */
   readonly isLeaving: boolean;
 }
 
-/** The part of a run's devices that one host has, in the order of ranks. */
+/** The devices that one host contributes to a run, in rank order. */
 export interface HostShare {
   readonly host: number;
   readonly devices: number;
 }
 
-/** Devices of all shares. */
+/** Total devices of all shares. */
 export function devicesOf(shares: readonly Pick<HostShare, "devices">[]): number {
   return shares.reduce((sum, { devices }) => sum + devices, 0);
 }
 
-/** As many as the most devices of a run: more hosts would be of no use. */
+/** Limit on hosts: that on devices of a run, since more hosts would be useless. */
 const hostsMax = 128;
-/** Beats after which a host that is gone is forgotten: if it comes back, it is a new host. */
+/** Beats after which a lost host is forgotten; if it returns later, it gets a new index. */
 const rememberedBeats = 1000;
 
 interface Member extends HostRecord {
@@ -56,11 +56,11 @@ interface Member extends HostRecord {
 }
 
 export class Membership {
-  /** A run waits for so many devices, unless its job says how many. */
+  /** Devices that a run waits for, unless its job says how many. */
   readonly minDevices: number;
-  /** Longest wait for them. */
+  /** Longest wait for these devices. */
   readonly joinDeadlineMs: number;
-  /** A host is lost when it was not heard for so long, unless it assembles a generation. M5 */
+  /** Silence after which a host is lost, unless it is assembling a generation. M5 */
   readonly hostSilenceMs: number;
   readonly #missedMax: number;
   readonly #assembling = new Set<readonly HostShare[]>();
@@ -81,7 +81,7 @@ export class Membership {
     readonly hostSilenceMs?: number;
     /** Host 0, in the cluster's own process; undefined if that process has no devices. */
     readonly own: HostRecord | undefined;
-    /** The arithmetic that every host must have. */
+    /** The kernels that every host must use. */
     readonly arithmetic: string;
     readonly version: string;
   }) {
@@ -95,7 +95,7 @@ export class Membership {
   }
 
   /**
-   * The index of a process that announces itself.
+   * Admits or confirms a process that announces itself, and returns its index.
    * @throws VersionMismatchError, ArithmeticMismatchError, InvalidOptionError (too many hosts)
    */
   announce(announcement: Announcement): number {
@@ -112,7 +112,7 @@ export class Membership {
     return host;
   }
 
-  /** M3 */
+  /** Whether a leaving host is free to leave. M3 */
   mayLeave(host: number): boolean {
     return this.isLeaving(host) && ![...this.#held].flat().some((share) => share.host === host);
   }
@@ -121,13 +121,15 @@ export class Membership {
     return [...this.#members.values()].some((one) => one.host === host && one.isLeaving);
   }
 
-  /** A generation has devices of these hosts, until the returned function is called. */
+  /**
+   * Keeps leaving hosts in the membership for a generation, until the returned function is called.
+   */
   hold(shares: readonly HostShare[]): () => void {
     this.#held.add(shares);
     return () => this.#held.delete(shares);
   }
 
-  /** Gives indices from `host` on: no other leader of the cluster gives these. */
+  /** Gives indices from `host` on, a range that no other leader of the cluster uses. */
   countFrom(host: number): void {
     this.#nextHost = host;
   }
@@ -136,7 +138,7 @@ export class Membership {
     if (this.#members.delete(key)) this.#changed();
   }
 
-  /** Another actor noticed that a host is lost: it is gone until it announces itself again. */
+  /** Marks a host as lost on another actor's evidence, until it announces itself again. */
   doubt(host: number): void {
     for (const member of this.#members.values()) {
       if (member.host !== host || this.#isGone(member)) continue;
@@ -145,7 +147,7 @@ export class Membership {
     }
   }
 
-  /** A beat went by in which all hosts could have been heard. */
+  /** Counts a beat at which all hosts could have been received. */
   beat(): void {
     let hasChanged = false;
     for (const [key, member] of [...this.#members]) {
@@ -157,27 +159,27 @@ export class Membership {
     if (hasChanged) this.#changed();
   }
 
-  /** Hosts make a generation and restore it, until the returned function is called. M5 */
+  /** Marks hosts as assembling a generation, until the returned function is called. M5 */
   assemble(shares: readonly HostShare[]): () => void {
     this.#assembling.add(shares);
     return () => {
       const hosts = new Set(shares.map(({ host }) => host));
       for (const member of this.#members.values()) {
-        // It has answered just now, or its generation is over: its silence is counted anew.
+        // The host has just answered, or its generation is over: its silence starts at 0.
         if (hosts.has(member.host) && !this.#isGone(member)) member.missed = 0;
       }
       this.#assembling.delete(shares);
     };
   }
 
-  /** Whether a host missed more beats than it may. M5 */
+  /** Whether a host has missed more beats than allowed. M5 */
   #isGone({ host, missed }: Member): boolean {
     const isAssembling = [...this.#assembling].flat().some((share) => share.host === host);
     const beats = this.#missedMax + 1;
     return missed >= (isAssembling ? assemblingSilences * beats : beats);
   }
 
-  /** The hosts that are there, in the order of their indices. */
+  /** The present hosts, by index. */
   present(): HostRecord[] {
     const joined = [...this.#members.values()]
       .filter((member) => !this.#isGone(member))
@@ -189,22 +191,24 @@ export class Membership {
     return this.present().some((one) => one.host === host);
   }
 
-  /** Devices of all hosts that are there, and stay. */
+  /** Devices of all present hosts that are not leaving. */
   get devices(): number {
     return devicesOf(this.#staying());
   }
 
-  /** Devices that a run may have: on hosts that stay, and not taken by another run. M4 */
+  /**
+   * Devices available to a run: on hosts that are not leaving, and not allocated to another run. M4
+   */
   devicesFor(run: string): number {
     return devicesOf(this.sharesFor(run, Number.POSITIVE_INFINITY));
   }
 
-  /** From now on no run has more devices than `most` says when it is asked. */
+  /** Limits the devices of each run to `boundOf(run)`, evaluated at each allocation. */
   bound(boundOf: (run: string) => number): void {
     this.#boundOf = boundOf;
   }
 
-  /** The first `most` of them, host by host. */
+  /** The first `most` of the devices available to a run, host by host. */
   sharesFor(run: string, most: number): HostShare[] {
     const others = [...this.#taken].filter(([other]) => other !== run).flatMap(([, some]) => some);
     let left = Math.min(most, this.#boundOf(run));
@@ -218,46 +222,46 @@ export class Membership {
     return shares;
   }
 
-  /** The run takes these devices instead of the devices that it had. */
+  /** Allocates these devices to the run in place of its former ones. */
   take(run: string, shares: readonly HostShare[]): void {
     const before = this.takenBy(run);
     this.#taken.set(run, shares);
     if (devicesOf(shares) < before) this.#tellFree();
   }
 
-  /** Runs that have taken devices. */
+  /** Runs with allocated devices. */
   get takers(): Iterable<string> {
     return this.#taken.keys();
   }
 
-  /** Devices that a run has taken. */
+  /** Number of devices allocated to a run. */
   takenBy(run: string): number {
     return devicesOf(this.#taken.get(run) ?? []);
   }
 
-  /** The run needs no devices any more. */
+  /** Releases all devices of the run. */
   letGo(run: string): void {
     if (this.#taken.delete(run)) this.#tellFree();
   }
 
-  /** M3 */
+  /** Present hosts that are not leaving. M3 */
   #staying(): HostRecord[] {
     return this.present().filter(({ host }) => !this.isLeaving(host));
   }
 
-  /** Calls `listen` whenever a host has come or gone, or wants to go. */
+  /** Calls `listen` whenever a host joins, is lost or starts to leave. */
   onChange(listen: () => void): () => void {
     this.#listeners.add(listen);
     return () => this.#listeners.delete(listen);
   }
 
-  /** Calls `listen` as `onChange` does, and when a run lets go of devices. */
+  /** Calls `listen` like `onChange`, and when a run releases devices. */
   onFree(listen: () => void): () => void {
     this.#onFree.add(listen);
     return () => this.#onFree.delete(listen);
   }
 
-  /** Forgets the host that has been gone for longest, if there are too many. */
+  /** Evicts the host that has been lost for longest, if the cluster is full. */
   #makeRoom(): void {
     if (this.#members.size < hostsMax) return;
     const [oldest] = [...this.#members].sort(([, a], [, b]) => b.missed - a.missed);

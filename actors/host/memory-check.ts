@@ -1,6 +1,6 @@
-// Whether the rows of a generation fit into the memory of their host, before any of it is reserved.
-// The system reserves more memory than it has, and ends processes later: without this check a run
-// would die in its middle, and die again after each restart.
+// Checks that the rows of a generation fit into the memory of their host, before any of it is
+// allocated. The operating system overcommits memory and kills processes later: without this check
+// a run would be killed while training, and again after each restart.
 
 import { totalmem } from "node:os";
 import { MemoryExceededError } from "../../src/errors/errors.ts";
@@ -15,8 +15,8 @@ export function memoryOfProcess(): number {
 }
 
 /**
- * Refuses a generation whose rows alone need more than all memory of the host. Rows that no sample
- * ever reads count, too: which rows these are is not known before training.
+ * Refuses a generation whose rows alone exceed the memory of the host. Rows that no sample ever
+ * reads count too, since they are not known before training.
  * @throws MemoryExceededError naming the largest tables
  */
 export function checkMemory(

@@ -1,5 +1,5 @@
-// What a reader says of itself: read off its actor and its board when somebody inspects the cluster
-// (actors/observe). Nothing of it is on a step's path.
+// Report of a reader, read from its actor and its board when the cluster is inspected
+// (actors/observe). It costs nothing on the path of a step.
 
 import { batchesOf, readerOf } from "../../src/exchange/batch-ring.ts";
 import {
@@ -11,45 +11,45 @@ import {
 import { type Generation, readCells } from "../threads/generation-memory.ts";
 import { dealingOf, hostPlaces } from "../threads/generation-spec.ts";
 
-/** What a reader says of itself. */
+/** Report of a reader. */
 export interface ReaderReport {
   /** `reader:1` */
   readonly actor: string;
   readonly run: string;
   readonly generation: number;
   /**
-   * `waiting`: all its slots are full; `limited`: it is not its turn yet; `draining`: its thread is
-   * to be replaced.
+   * `waiting`: all its slots are full; `limited`: the rate limit delays it; `draining`: its thread
+   * is being replaced.
    */
   readonly state: Activity | "draining";
-  /** Samples that it has served since the generation began, and a second of the last two. */
+  /** Samples served since the generation began, and per second over the last two seconds. */
   readonly samples: number;
   readonly samplesPerSecond: number;
-  /** Most samples a second of all readers of the run together; null: there is no limit. */
+  /** Rate limit in samples per second of all readers of the run together; null: none. */
   readonly limit: number | null;
-  /** Batches, and the milliseconds of the mean one; how long the limit has kept it waiting. */
+  /** Batches, mean milliseconds per batch, and milliseconds of delay by the rate limit. */
   readonly batches: number;
   readonly batchMs: number;
   readonly limitedMs: number;
-  /** Bytes that it has read of files. */
+  /** Bytes read from files. */
   readonly bytes: number;
-  /** Batches that it has served and no device has done with, counted by device. */
+  /** Batches served and not yet consumed, summed over the devices. */
   readonly ready: number;
-  /** What it trains on next. */
+  /** The next training batch that it reads. */
   readonly position: ReaderPosition;
-  /** Threads that failed in its place, and threads that were replaced as asked. */
+  /** Failed threads, and threads replaced on request. */
   readonly failures: number;
   readonly drains: number;
 }
 
-/** What a report is made of. */
+/** The state from which a report is made. */
 interface ReportedReader {
   readonly generation: Generation;
   readonly reader: number;
   readonly recent: readonly { readonly atMs: number; readonly samples: number }[];
 }
 
-/** The report of a reader. */
+/** Makes the report of a reader. */
 export function reportReader(
   { generation, reader, recent }: ReportedReader,
   isDraining: boolean,
@@ -80,7 +80,7 @@ export function reportReader(
   };
 }
 
-/** The batch to train on that a reader reads next. */
+/** The position of the next training batch that a reader reads. */
 export function readerPosition({ spec, layout, memory }: Generation, reader: number) {
   const { readers } = spec.job;
   const own = reader % readers;

@@ -1,18 +1,18 @@
-// Reader: answers for one thread that reads batches into the ring. A reader holds no state of the
-// run, so its supervisor restarts it alone; the devices wait a little longer for their batch.
+// Reader: the actor of one thread that reads batches into the ring. A reader holds no state of the
+// run, so its supervisor restarts it alone; the devices wait somewhat longer for their batch.
 //
 //   reading ──reader.drain──▶ draining ──its thread has ended, or takes too long──▶ reading, with
-//      │                          │                                                 another thread
-//      └──────thread failed───────┴──▶ error: its supervisor starts another
+//      │                          │                                                 a new thread
+//      └──────thread failed───────┴──▶ error: its supervisor starts a new reader
 //
-// Takes   reader.rate · reader.drain; reader.beat of its supervisor
-// Tells   the coordinator reader.limited · reader.drained
+// Takes   reader.rate · reader.drain; reader.beat from its supervisor
+// Emits   reader.limited · reader.drained, to the coordinator
 //
 // Invariants
-//   R1. Its thread starts when the exit of the thread before it has been seen: two threads never
+//   R1. Its thread starts only after the exit of the previous thread was seen: two threads never
 //       write into one ring (law 3).
-//   R2. What it is told lies on its board (../threads/data/reader-board.ts): a reader that replaces
-//       it obeys the same limit, and a repeated request is carried out once.
+//   R2. Its commands are stored on its board (../threads/data/reader-board.ts): a replacement obeys
+//       the same limit, and a repeated request is executed once.
 
 import { assign, setup } from "xstate";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
@@ -30,15 +30,15 @@ export interface ReaderInput {
   readonly launcher: Launcher;
   readonly generation: Generation;
   readonly reader: number;
-  /** Passes from a reader to the reader that replaces it. R1 */
+  /** Passed from a reader to its replacement. R1 */
   readonly place: ThreadPlace;
 }
 
 export interface ReaderContext extends ReaderInput {
   readonly mailbox: Mailbox;
-  /** The requests to drain it that are not carried out yet. */
+  /** Drain requests that are not yet executed. */
   readonly draining: readonly number[];
-  /** What it had served at the last beats, oldest first. */
+  /** Samples served at each of the last beats, oldest first. */
   readonly recent: readonly Served[];
 }
 
@@ -54,7 +54,7 @@ type ReaderEvent =
 
 const coordinator: Address = { role: "coordinator", index: 0 };
 
-/** Of so many beats of the host, about two seconds, a reader tells its speed. */
+/** Beats of the host, about two seconds, over which a reader's rate is averaged. */
 const beatsMax = 9;
 
 const thread = threadLogic<ReaderInput>(({ network, launcher, generation, reader, place }) => {
@@ -180,7 +180,7 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The state machine drawn in the header, as an actor. */
 export const readerMachine = defineActor(machine);
 
 function ownBoard({ generation, reader }: ReaderInput) {
@@ -193,7 +193,7 @@ function count(context: ReaderInput, what: "failures" | "drains"): void {
   board.set(what, board.get(what) + 1);
 }
 
-/** Its thread is to look at its board. */
+/** Wakes the thread to read its board. */
 function ring({ generation, reader }: ReaderInput): void {
   const { devices, job } = generation.spec;
   wake(generation, devices + (reader % job.readers));

@@ -1,15 +1,15 @@
-// Shard: answers for one logical embedding shard on the device where it is placed: its health, its
-// rows, how much they are looked up, and its part in the last checkpoint.
+// Shard: the actor of one logical embedding shard on the device that holds it: its health, its
+// rows, its lookups, and its part of the last checkpoint.
 //
 //   restoring ──shard.restored──▶ serving
 //
-// Takes   shard.inspect { command }; of its device: shard.restored · shard.saved { cut, part }
-// Tells   shard.inspected
-// Fails   when told to; the device goes down with it, and with that the generation (law 3)
+// Takes   shard.inspect { command }; from its device: shard.restored · shard.saved { cut, part }
+// Emits   shard.inspected
+// Fails   on chaos.throw only; the device fails with it, and so the generation (law 3)
 //
-// Its figures are read off it when somebody asks for them (actors/observe): nothing of them is on a
-// step's path but one addition a shard, into shared memory. Where it lies is decided above it: a
-// wish to move or to hold it goes to the run (actors/jobs/pin-shards.ts).
+// Its figures are read when the cluster is inspected (actors/observe); on the path of a step they
+// cost one addition per shard, in shared memory. Its placement is decided above it: requests to
+// move or to pin it go to the run (actors/jobs/pin-shards.ts).
 
 import { assign, setup } from "xstate";
 import { rowStateWidth } from "../../src/embedding/tables/row-state.ts";
@@ -26,11 +26,11 @@ export interface ShardInput {
   readonly network: Network;
   readonly generation: Generation;
   readonly shard: HeldShard;
-  /** The device that holds it. */
+  /** The device that holds the shard. */
   readonly device: number;
 }
 
-/** A shard's part of a checkpoint, as it was written. */
+/** A shard's written part of a checkpoint. */
 export interface ShardPart {
   readonly cut: number;
   readonly name: string;
@@ -45,11 +45,11 @@ type ShardEvent =
 
 export interface ShardContext extends ShardInput {
   readonly mailbox: Mailbox;
-  /** Its part of the newest checkpoint that its device has written; undefined: none yet. */
+  /** Its part of the newest checkpoint written by its device; undefined: none yet. */
   readonly part: ShardPart | undefined;
 }
 
-/** What a shard says of itself. */
+/** Report of a shard. */
 export interface ShardReport {
   /** `shard:3` */
   readonly actor: string;
@@ -63,19 +63,19 @@ export interface ShardReport {
   readonly rows: number;
   readonly firstColumn: number;
   readonly columns: number;
-  /** `memory`: all rows are in device memory; `cached`: behind a cache. */
+  /** `memory`: all rows are in device memory; `cached`: device memory is a cache of the rows. */
   readonly tier: string;
-  /** Of a cached shard, the rows that are in device memory; null: all are. */
+  /** Rows of a cached shard that are in device memory; null: all are. */
   readonly cachedRows: number | null;
-  /** Weights and optimizer state, as if every row were trained. */
+  /** Bytes of weights and optimizer state, as if every row were initialised. */
   readonly bytes: number;
-  /** Ids looked up in it since the generation began, and in the mean step. */
+  /** Ids looked up since the generation began, and per step on average. */
   readonly lookups: number;
   readonly lookupsPerStep: number;
-  /** Steps of the run that its device has done: it stands still with the device. */
+  /** Completed steps of its device. */
   readonly step: number;
   readonly part: ShardPart | null;
-  /** Where its owner wants it; null: anywhere. The run knows: it is left out by the shard. */
+  /** The pin of its owner; null: none. The shard leaves it out, and the run adds it. */
   readonly pin?: { readonly device: number; readonly isFrozen: boolean } | null;
 }
 
@@ -114,10 +114,10 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The state machine drawn in the header, as an actor. */
 export const shardMachine = defineActor(machine);
 
-/** The report of a shard in this state. */
+/** Makes the report of a shard in this state. */
 export function reportShard(
   { generation, shard, device, part }: ShardContext,
   state: ShardReport["state"],

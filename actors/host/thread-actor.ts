@@ -1,6 +1,6 @@
-// The threads of actors: a device, a tier, a writer, a reader and a bridge each answer for one
-// thread. Here is what the five have in common: the thread starts when its actor does, its reports
-// are events, its end is the event `thread.ended`, and it is killed when its actor ends.
+// Actors with a thread: a device, a tier, a writer, a reader, a bridge and a worker each own one
+// thread. This file has their common behaviour: the thread starts with its actor, its reports
+// become events, its end is the event `thread.ended`, and it is killed when its actor ends.
 
 import { type EventObject, fromCallback } from "xstate";
 import { PeerLostError, RemoteError } from "../../src/errors/errors.ts";
@@ -8,42 +8,42 @@ import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
 import { threadFile } from "../threads/thread-file.ts";
 import type { ThreadTask } from "../threads/thread-program.ts";
 
-/** The thread that an actor answers for. */
+/** The thread of an actor. */
 export interface OwnThread<Command, Report> {
   readonly launcher: Launcher;
   readonly name: string;
   readonly task: ThreadTask;
-  /** If given, the thread starts once the last thread of this place is gone. */
+  /** If given, the thread starts once the previous thread of this place has exited. */
   readonly place?: ThreadPlace;
-  /** The event that a report is to the actor; undefined for a report that is no event. */
+  /** Maps a report to an event of the actor; undefined: the report is no event. */
   eventOf(report: Report): EventObject | undefined;
-  /** Wakes the thread for a command that it was sent. */
+  /** Wakes the thread after a command was sent. */
   wake?(command: Command): void;
-  /** Sends what does not come from the actor; returns how to stop. */
+  /** Sends commands that do not come from the actor. The returned function stops it. */
   feed?(send: (command: Command) => void): () => void;
-  /** The thread's exit was seen. */
+  /** Called when the thread has exited. */
   onEnded?(): void;
 }
 
-/** A place that one thread at a time may have: what a thread leaves to its successor. */
+/** A place that at most one thread has at a time; passed from a thread to its successor. */
 export interface ThreadPlace {
-  /** Resolves when the last thread here is gone. */
+  /** Resolves when the last thread of this place has exited. */
   lastEnded: Promise<unknown>;
 }
 
-/** By this event an actor sends its thread a command. */
+/** The event by which an actor sends its thread a command. */
 export interface ThreadCommand<Command> {
   readonly type: "command";
   readonly command: Command;
 }
 
-/** The actor hears this once, when its thread has ended. */
+/** The event that an actor receives once, when its thread has ended. */
 export interface ThreadEnded {
   readonly type: "thread.ended";
   readonly end: ThreadEnd;
 }
 
-/** The logic to invoke: the thread lives for as long as it is invoked, and is killed afterwards. */
+/** The callback logic to invoke: the thread runs while it is invoked, and is killed afterwards. */
 export function threadLogic<Input, Command = never, Report = never>(
   threadOf: (input: Input) => OwnThread<Command, Report>,
 ) {
@@ -80,7 +80,9 @@ export function threadLogic<Input, Command = never, Report = never>(
   });
 }
 
-/** Why an actor fails with its thread: the thread's own error or, without one, a lost peer. */
+/**
+ * The error of an actor whose thread ended: the thread's own error or, without one, a lost peer.
+ */
 export function lossOf(end: ThreadEnd, actor: string): RemoteError | PeerLostError {
   if (end.kind === "failed") return new RemoteError(end.error);
   return new PeerLostError(actor, end.kind === "lost" ? end.reason : endedByItself);
@@ -88,7 +90,7 @@ export function lossOf(end: ThreadEnd, actor: string): RemoteError | PeerLostErr
 
 const endedByItself = "its thread ended by itself";
 
-/** Whether an actor failed because its thread came to its end, with no error of its own. */
+/** Whether an actor failed because its thread exited without an error of its own. */
 export function hasEndedByItself(error: unknown): boolean {
   return error instanceof PeerLostError && error.reason === endedByItself;
 }

@@ -1,6 +1,6 @@
-// What a tier says of itself: of the tables behind the cache of one device, which rows lie in its
-// memory (HBM), in host memory (DDR) and on disk (SSD), and how often they are found there. Read
-// out of shared memory when somebody asks: nothing is kept for it.
+// Report of a tier: for the cached tables of one device, which rows lie in its memory (HBM), in
+// host memory (DDR) and on disk (SSD), and the hit rates. Read from shared memory when the cluster
+// is inspected; no extra state is kept for it.
 
 import { columnWords, readColumn } from "../../src/training/meters/tier-column.ts";
 import { cacheDemandsOf } from "../../src/training/topology/device-cache-sizes.ts";
@@ -8,33 +8,33 @@ import { tierRequests } from "../../storage/tiers/ring.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { type Generation, readCells } from "../threads/generation-memory.ts";
 
-/** What a tier tells its host generation, which tells the coordinator with each heartbeat. */
+/** News of a tier, which its host generation includes in each heartbeat. */
 export type TierNews = MessageEvent<"host.progress">["body"]["tiers"][number];
 
-/** A cache of rows. */
+/** Counters of a cache of rows. */
 export interface CacheReport {
-  /** What it has room for, and what it holds. */
+  /** Capacity in slots and bytes, and rows held. */
   readonly slots: number;
   readonly bytes: number;
   readonly rows: number;
-  /** Rows that were asked of it so far, those that it had, and their share; 1 where none was. */
+  /** Rows requested so far, hits, and the hit rate; 1 where nothing was requested. */
   readonly asked: number;
   readonly hits: number;
   readonly hitRate: number;
   readonly evicted: number;
 }
 
-/** The shards of one table below one device. */
+/** The tiers of one table on one device, summed over its shards. */
 export interface TableColumn {
   readonly table: string;
-  /** All rows, and bytes of one as it moves between tiers. */
+  /** All rows, and bytes of a record, the unit that moves between tiers. */
   readonly rows: number;
   readonly recordBytes: number;
-  /** `conflicts`: rows that found no way in their set. */
+  /** `conflicts`: rows that found no free way in their set. */
   readonly hbm: CacheReport & { readonly conflicts: number };
-  /** `dirty`: rows that the disk does not have as they are. Null: no host memory is used. */
+  /** `dirty`: rows with changes that are not on disk. Null: host memory is not used. */
   readonly ddr: (CacheReport & { readonly dirty: number }) | null;
-  /** Rows with a record on disk; rows read from there and written so far. */
+  /** Rows with a record on disk; rows read and written so far. */
   readonly ssd: {
     readonly rows: number;
     readonly bytes: number;
@@ -43,22 +43,22 @@ export interface TableColumn {
   };
 }
 
-/** What a tier says of itself. */
+/** Report of a tier. */
 export interface TierReport extends Omit<TierNews, "state"> {
   /** `tier:1`: the tier of device 1. */
   readonly actor: string;
   readonly run: string;
   readonly generation: number;
   readonly state: TierNews["state"] | "opening";
-  /** Batches whose rows are brought up ahead of their step. */
+  /** Number of batches whose rows are prefetched ahead of their step. */
   readonly prefetch: number;
-  /** Requests of the device that wait for the tier's thread, and how many may. */
+  /** Pending requests of the device to the tier's thread, and their limit. */
   readonly requests: number;
   readonly requestsMax: number;
   readonly tables: readonly TableColumn[];
 }
 
-/** The report of a tier in this state. */
+/** Makes the report of a tier in this state. */
 export function reportTier(
   { generation, device, news }: { generation: Generation; device: number; news: TierNews },
   state: TierReport["state"],
@@ -78,7 +78,7 @@ export function reportTier(
   };
 }
 
-/** Rows of a cached shard of a device that lie in its memory. */
+/** Rows of a cached shard that are in the memory of its device. */
 export function cachedRows(generation: Generation, device: number, shard: number): number {
   const { layout, memory } = generation;
   const at = layout.tierRings[device]?.shards.findIndex((one) => one.shard === shard) ?? -1;
@@ -134,7 +134,7 @@ function cacheOf(
   return { slots, bytes: slots * slotBytes, rows, asked, hits, hitRate, evicted };
 }
 
-/** Two shards of one table. */
+/** Adds up two shards of one table. */
 function sumOf(a: TableColumn, b: TableColumn): TableColumn {
   const ddr = a.ddr && b.ddr && withRate(added(a.ddr, b.ddr));
   return {

@@ -1,19 +1,19 @@
-// Tier: answers for one device's column of tiers: its cache of rows (HBM), which the device's
-// thread works on, and what lies below it, in host memory (DDR) and on disk (SSD), kept by a thread
-// of its own. What is where, and how often it is found there: tier-report.ts.
+// Tier: the actor of one device's storage tiers: its cache of rows (HBM), on which the device's
+// thread works, and the backing store in host memory (DDR) and on disk (SSD), which a separate
+// thread serves. Contents and hit rates: tier-report.ts.
 //
-//   opening ──▶ serving ◀──────────────▶ paused   the disk is full: it waits for room
-//                  ▲ └──▶ slow ──┐                the disk takes long: noted, and it goes on
+//   opening ──▶ serving ◀──────────────▶ paused   the disk is full: the tier waits for room
+//                  ▲ └──▶ slow ──┐                the disk is slow: reported, and it continues
 //                  └─────────────┘
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
 // Takes   tier.rest { manifest } · tier.flush { command } · tier.inspect { command }
-// Tells   tier.rested · tier.flushed · tier.inspected; its host generation tier.told
+// Emits   tier.rested · tier.flushed · tier.inspected; to its host generation tier.told
 //
 // Invariants
-//   T1. The rows here belong to one generation: they are gone once the thread's exit has been seen,
-//       except for rows that tables with `keep: "durable"` laid to rest at a checkpoint.
-//   T2. A question asked twice is carried out once; its answer is told again.
+//   T1. The rows belong to one generation: they are deleted once the thread's exit was seen, except
+//       rows of tables with `keep: "durable"` that were persisted at a checkpoint.
+//   T2. A repeated request is executed once; its answer is sent again.
 
 import { assign, enqueueActions, sendParent, setup } from "xstate";
 import type { Launcher } from "../../src/ports/launcher.ts";
@@ -31,7 +31,7 @@ export interface TierInput {
   readonly network: Network;
   readonly launcher: Launcher;
   readonly generation: Generation;
-  /** The device that keeps rows here. */
+  /** The device whose rows the tier stores. */
   readonly device: number;
 }
 
@@ -44,7 +44,7 @@ type TierEvent =
 
 type Opened = Extract<TierReport, { readonly type: "opened" }>;
 
-/** What the thread reports. */
+/** Reports of the thread, as events. */
 type ThreadEvent =
   | { readonly type: `thread.${TierState}`; readonly state: TierState }
   | ({ readonly type: "thread.opened" } & Omit<Opened, "type">)
@@ -54,10 +54,10 @@ type ThreadEvent =
 export interface TierContext extends TierInput {
   readonly mailbox: Mailbox;
   readonly news: TierNews;
-  /** The number of the question, and its answer. */
+  /** Number of the tier.rest request, and its answer. */
   readonly asked: number | undefined;
   readonly kept: FoundRows | undefined;
-  /** The last wish to flush, and how many rows went down, once they have. */
+  /** The last flush request, and the number of flushed rows once it is done. */
   readonly flush: { readonly command: number; readonly rows: number | undefined } | undefined;
 }
 
@@ -110,7 +110,7 @@ const machine = setup({
     beginFlush: enqueueActions(({ context, event, enqueue }) => {
       const { flush } = context;
       if (event.type !== "tier.flush" || event.body.command === flush?.command) return; // T2
-      if (flush !== undefined && flush.rows === undefined) return; // It is asked again after this.
+      if (flush !== undefined && flush.rows === undefined) return; // The request will be repeated.
       enqueue.assign({ flush: { command: event.body.command, rows: undefined } });
       enqueue.sendTo("thread", { type: "command", command: { type: "flush" } });
     }),
@@ -175,5 +175,5 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The state machine drawn in the header, as an actor. */
 export const tierMachine = defineActor(machine);

@@ -1,16 +1,16 @@
 // Worker pool: the preprocessing workers of one host. It starts as many as the master wants, drains
-// those that are too many, and replaces those that end.
+// surplus workers, and replaces those that end.
 //
 //   pool.scale 3     worker:0 · worker:1 · worker:2
 //   worker:1 ended   worker:0 · (a backoff) · worker:2 ──▶ worker:0 · worker:1 · worker:2
 //   pool.scale 1     worker:0 · worker:1, draining · worker:2, draining ──▶ worker:0
 //
-// Takes   pool.scale of the master; worker.ended of its workers
-// Tells   the master which worker is gone (src/wire/splits/split-frames.ts)
+// Takes   pool.scale from the master; worker.ended from its workers
+// Emits   a frame `gone` to the master, naming the worker (src/wire/splits/split-frames.ts)
 //
 // Invariants
-//   O1. A worker that ends, however it ends, ends nothing else: it holds nothing that another one
-//       could not make again.
+//   O1. The end of a worker, for any reason, ends nothing else: another worker can make its splits
+//       again.
 
 import { assign, enqueueActions, sendParent, setup } from "xstate";
 import type { Launcher } from "../../src/ports/launcher.ts";
@@ -34,23 +34,23 @@ export interface WorkerPoolInput {
 
 export interface WorkerPoolContext extends WorkerPoolInput {
   readonly mailbox: Mailbox;
-  /** How many there should be. */
+  /** Wanted number of workers. */
   readonly wanted: number;
   readonly running: ReadonlyMap<number, RunningWorker>;
-  /** How many were started so far. */
+  /** Number of workers started so far. */
   readonly starts: number;
-  /** Workers in a row that ended soon after their start. */
+  /** Consecutive workers that ended soon after their start. */
   readonly losses: number;
 }
 
 interface RunningWorker {
-  /** Its name at the master. */
+  /** Its name, as the master knows it. */
   readonly worker: string;
   readonly isDraining: boolean;
   readonly sinceMs: number;
 }
 
-/** A worker that lived for so long did not fail by its start: the next one starts at once. */
+/** Lifetime after which a worker's end is not blamed on its start: the next one starts at once. */
 const livedMs = 1000;
 
 type WorkerPoolEvent =
@@ -60,7 +60,10 @@ type WorkerPoolEvent =
 
 export interface WorkerInput extends WorkerPoolInput {
   readonly index: number;
-  /** Its name: the master must not take it for the one that it replaces. */
+  /**
+   * Its name, different from that of the worker that it replaces, so that the master can tell them
+   * apart.
+   */
   readonly worker: string;
 }
 
@@ -76,7 +79,7 @@ const thread = threadLogic<WorkerInput, DrainWorker>((input) => {
   };
 });
 
-/** A worker: answers for one thread, and ends with it. */
+/** A worker: the actor of one thread; it ends with its thread. */
 const workerMachine = setup({
   types: {} as {
     context: WorkerInput;
@@ -182,10 +185,10 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The behaviour drawn in the header, as an actor. */
 export const workerPoolMachine = defineActor(machine);
 
-/** The master need not wait for the worker's silence. */
+/** Tells the master that a worker has ended, so that it need not wait for the worker's silence. */
 function tellGone({ network, generation }: WorkerPoolContext, worker: string): void {
   const { run, generation: number } = generation.spec;
   const subject = masterSubject({ cluster: network.cluster, run, generation: number }, "gone");

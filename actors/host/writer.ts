@@ -1,16 +1,17 @@
-// Writer: answers for the thread that writes what one device saves, while the device trains on.
+// Writer: the actor of the thread that writes the checkpoint parts of one device to disk while the
+// device trains on.
 //
 //   idle ──a cut came──▶ writing ──its parts are on disk──▶ idle
-//                         ▲ └──▶ paused   the disk is full: it waits for room
+//                         ▲ └──▶ paused   the disk is full: the writer waits for room
 //                         └───────┘
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
 // Takes   writer.save { cut }
-// Tells   the checkpoint coordinator: part.saved, also when it is asked again; the training
-//         coordinator: writer.room; its host generation: parts.saved
+// Emits   to the checkpoint coordinator part.saved, repeated on writer.save; to the training
+//         coordinator writer.room; to its host generation parts.saved
 //
 // Invariants
-//   W1. A part is told once it is on disk, and with its hash.
+//   W1. A part is reported, with its hash, only after it is on disk.
 
 import { assign, sendParent, setup } from "xstate";
 import type { Launcher } from "../../src/ports/launcher.ts";
@@ -28,13 +29,16 @@ export interface WriterInput {
   readonly generation: Generation;
   /** The device that saves the parts. */
   readonly device: number;
-  /** The replica cache of the host. Files go there directly, and through no event. */
+  /** The replica cache of the host. Files go there directly and never through an event. */
   readonly replicas: ReplicaCache;
 }
 
 type Saved = Extract<WriterReport, { type: "saved" }>;
 
-/** What a writer tells its host generation, and that the device whose parts they are. */
+/**
+ * The event with which a writer reports the saved parts of `device` to its host generation, which
+ * passes it to the device.
+ */
 export interface PartsSaved extends Pick<Saved, "cut" | "parts"> {
   readonly type: "parts.saved";
   readonly device: number;
@@ -80,7 +84,7 @@ const machine = setup({
     noteSaved: assign({
       saved: ({ context, event }) => (event.type === "thread.saved" ? event.report : context.saved),
     }),
-    // One message a part: they have room in it, however many parts there are. W1
+    // One message per part, so that messages stay small for any number of parts. W1
     tellSaved: ({ context: { mailbox, saved, device } }) => {
       for (const part of saved?.parts ?? []) {
         const body = { cut: saved?.cut ?? 0, device, parts: [part] };
@@ -130,5 +134,5 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The state machine drawn in the header, as an actor. */
 export const writerMachine = defineActor(machine);

@@ -1,5 +1,5 @@
-// The program of a bridge's thread: carries the exchange between this host and the others of its
-// generation, over a connection of its own, and replicas of checkpoints, until the generation ends.
+// The program of a bridge's thread: until the generation ends, it carries the exchange between this
+// host and the other hosts of its generation, over its own connection, and replicas of checkpoints.
 
 import { GenerationAbortedError, PeerLostError } from "../../src/errors/errors.ts";
 import { createBridge } from "../../src/exchange/bridge.ts";
@@ -23,24 +23,24 @@ export interface BridgeTask {
   readonly index: number;
   readonly cluster: string;
   readonly connection: Connection;
-  /** Replicas that this host has of the parts of checkpoints. */
+  /** Replicas of checkpoint parts in the memory of this host. */
   readonly replicas: readonly PartReplica[];
 }
 
 /** The ports of a bridge's program. */
 export interface BridgePorts {
   readonly clock: Clock;
-  /** Their wait turns the event loop, and has no deadline. */
+  /** Cells whose wait lets the event loop run and has no deadline. */
   readonly cells: Cells;
-  /** A connection of its own. */
+  /** Opens the thread's own connection. */
   dial(connection: Connection, name: string): Promise<Transport>;
   take(): ReplicaCommand | undefined;
   tell(report: BridgeReport): void;
 }
 
 /**
- * Resolves when the generation was aborted on this host.
- * @throws PeerLostError naming the host that is unresponsive; any other error that ends a bridge
+ * Resolves when the generation is aborted on this host.
+ * @throws PeerLostError naming the unresponsive host; any other error that ends a bridge
  */
 export async function runBridge(
   generation: Generation,
@@ -73,7 +73,7 @@ export async function runBridge(
   }
 }
 
-/** The error with the host's index in the cluster: the bridge knows hosts by position. */
+/** Renames the lost host by its index in the cluster; the bridge knows hosts by position. */
 function named(error: PeerLostError, { hosts }: GenerationSpec): PeerLostError {
   const position = Number(error.actor.slice("host:".length));
   const host = hosts[position]?.host ?? position;

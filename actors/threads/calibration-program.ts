@@ -1,7 +1,7 @@
-// Calibration: what one device's thread measures for the planner, the rates of its kernels and of
-// the exchange with the other devices. Rates count bytes as the cost model does
-// (src/planner/cost/cost.ts). All devices measure the same at the same time: they share the host's
-// memory when they train, too.
+// Calibration: measures, on one device's thread, the rates of kernels and of the exchange with
+// other devices, for the planner. Rates count bytes as the cost model does
+// (src/planner/cost/cost.ts). All devices run the same measurement at the same time, because they
+// share the host's memory in training too.
 
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import {
@@ -19,7 +19,7 @@ import type { Clock } from "../../src/ports/clock.ts";
 import { measureRows, type RowRates } from "./calibration-rows.ts";
 import { type CalibrationSize, least, leastSeconds } from "./calibration-time.ts";
 
-/** A thread that measures for the planner, beside `devices` - 1 others. */
+/** The task of a calibration thread, one of `devices`. */
 export interface CalibrationTask {
   readonly program: "calibrate";
   readonly rank: number;
@@ -30,20 +30,20 @@ export interface CalibrationTask {
   readonly memory: SharedArrayBuffer;
 }
 
-/** The rates that one device measured. */
+/** The measured rates of one device. */
 export interface DeviceRates {
   readonly arithmetic: string;
   readonly rows: RowRates;
   readonly denseFlops: number;
-  /** Bytes a second; undefined for a device alone. */
+  /** Bytes per second; undefined for a single device. */
   readonly allToAll: number | undefined;
   readonly allReduce: number | undefined;
 }
 
-/** Longest that one measurement waits for another thread's. */
+/** Deadline for another thread within one measurement. */
 const calibrationDeadlineMs = 300_000;
 
-/** Measures with the other devices of the task. */
+/** Runs the calibration of one device, together with the other devices of the task. */
 export async function runCalibration(task: CalibrationTask, clock: Clock) {
   const { rank, devices, arithmetic, size, words, memory } = task;
   const kernels = openKernels(arithmetic);
@@ -60,7 +60,7 @@ export async function runCalibration(task: CalibrationTask, clock: Clock) {
   return measureDevice(kernels, exchange, clock, size);
 }
 
-/** The exchange that a calibration needs. */
+/** The shape of the exchange that a calibration uses. */
 export function calibrationShape(size: CalibrationSize, devices: number): ExchangeShape {
   let slices = 8;
   while (slices < devices) slices *= 2;
@@ -75,7 +75,7 @@ export function calibrationShape(size: CalibrationSize, devices: number): Exchan
   };
 }
 
-/** Measures, together with the other devices of the exchange. */
+/** Measures the rates of one device, in step with the other devices of the exchange. */
 export async function measureDevice(
   kernels: Kernels,
   exchange: Exchange,
@@ -83,7 +83,7 @@ export async function measureDevice(
   size: CalibrationSize,
 ): Promise<DeviceRates> {
   const isAlone = exchange.devices === 1;
-  // The exchange between the measurements keeps the devices side by side, and so do barriers.
+  // Exchanges and barriers keep the devices in step between the measurements.
   const allToAll = await measureAllToAll(exchange, clock, size);
   const allReduce = await measureAllReduce(exchange, clock, size);
   const rows = await measureRows(kernels, clock, size, () => exchange.barrier());
@@ -107,7 +107,10 @@ function measureProduct(kernels: Kernels, clock: Clock, size: CalibrationSize): 
   return (2 * extent ** 3) / seconds;
 }
 
-/** Bytes a second of a round: each part is written by its sender and read by its receiver. */
+/**
+ * Bytes per second of an all-to-all round: each part is written by its sender and read by its
+ * receiver.
+ */
 async function measureAllToAll(
   { pooled, devices }: Exchange,
   clock: Clock,

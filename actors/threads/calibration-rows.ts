@@ -1,7 +1,7 @@
-// What calibration measures of rows: lookups, gradients and updates, by the columns of a shard and
-// by how often a batch needs a row again; row blocks, sums of cut rows, copies, and ids on their
-// way. Times are turned into the constants of the cost model (src/planner/cost/cost.ts), which adds
-// them up in the same way.
+// Calibration of row operations: lookups, gradients and updates by shard width and by reuse of rows
+// within a batch; row blocks, sums of column-sharded rows, replicated tables, and the transport of
+// ids. Times become constants of the cost model (src/planner/cost/cost.ts), which adds them up in
+// the same way.
 
 import {
   BagMemory,
@@ -16,19 +16,25 @@ import type { Clock } from "../../src/ports/clock.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { type CalibrationSize, leastSeconds } from "./calibration-time.ts";
 
-/** What one device measured of rows. */
+/** The measured row rates of one device. */
 export interface RowRates {
-  /** Bytes a second of lookups in rows of 32, 64 and 128 columns. */
+  /** Bytes per second of lookups in rows of 32, 64 and 128 columns. */
   readonly lookup: readonly [number, number, number];
-  /** What rows of some widths cost. */
+  /** Costs of rows, by width. */
   readonly rows: readonly RowCosts[];
-  /** A lookup in a shard of four row blocks, in lookups of one. */
+  /** Cost of a lookup in a shard of four row blocks, relative to one block. */
   readonly blocksFactor: number;
-  /** Seconds of each distinct row that tells sums of its columns, besides the sums. */
+  /**
+   * Seconds per distinct row to combine the column shards' partial sums of squares, besides the
+   * sums.
+   */
   readonly rowSumSeconds: number;
-  /** Passes over a copied table: its gradient cleared and written, and the table's update. */
+  /**
+   * Update cost of a replicated table, in passes over its bytes: the gradient is cleared and
+   * written, the table updated.
+   */
   readonly denseUpdatePasses: number;
-  /** Seconds of each id that is sent to a shard, and that is dealt out by rows. */
+  /** Seconds per id sent to a shard, and per id dealt to row shards. */
   readonly idSeconds: number;
   readonly dealSeconds: number;
 }
@@ -40,16 +46,19 @@ const rule: RowRule = {
   l2: 0,
   decay: 0,
 };
-/** Lookups of a row of a copied table in a batch. */
+/** Lookups per row of the replicated table in a batch. */
 const lookupsOfCopy = 4;
 
 /**
- * Measured widths, in columns: parts of a vector register and whole ones, which the kernels treat
- * apart, and one between them that they treat as parts.
+ * Measured widths, in columns: fractions of a vector register and multiples of it, for which the
+ * kernels have separate code, and one width in between that takes the code for fractions.
  */
 const widths = [4, 8, 16, 32, 64, 96, 128] as const;
 
-/** Measures rows on this device alone. `pause` lets the others come up between the measurements. */
+/**
+ * Measures row rates on this device alone. `pause` lets the other devices catch up between
+ * measurements.
+ */
 export async function measureRows(
   kernels: Kernels,
   clock: Clock,
@@ -78,8 +87,8 @@ export async function measureRows(
 }
 
 /**
- * What rows of a width cost, from three scenes: bags of few rows that the caches hold, the same
- * with one id in a bag, and bags of rows that are all different and come from memory.
+ * Row costs of one width, from three scenes: bags of few rows, which the caches hold; the same with
+ * one id per bag; and bags of distinct rows, which come from memory.
  */
 function measureWidth(
   kernels: Kernels,
@@ -97,7 +106,7 @@ function measureWidth(
   return { columns, ...costs };
 }
 
-/** Seconds of each id of a scene, and its distinct rows for each id. */
+/** Seconds per id of a scene, and distinct rows per id. */
 export interface SceneTimes {
   readonly lookup: number;
   readonly update: number;
@@ -105,7 +114,10 @@ export interface SceneTimes {
   readonly distinct: number;
 }
 
-/** The costs that explain three scenes (`measureWidth`). None is below 0, noise or not. */
+/**
+ * Solves for the costs that explain the three scenes of `measureWidth`. Each is at least 0, even
+ * with noise.
+ */
 export function solveRowCosts(
   { hot, single, cold }: Readonly<Record<"hot" | "single" | "cold", SceneTimes>>,
   idsPerBag: number,
@@ -124,7 +136,7 @@ export function solveRowCosts(
   };
 }
 
-/** Seconds of each id of a scene, in turns over batches, so that rows are not in the caches. */
+/** Seconds per id of a scene, cycling through its batches so that rows are not cached. */
 function timeScene(
   kernels: Kernels,
   clock: Clock,
@@ -149,7 +161,7 @@ function timeScene(
   };
 }
 
-/** A lookup in rows of 64 columns that lie in four blocks, in lookups of the same rows in one. */
+/** Cost of a lookup in rows of 64 columns in four row blocks, relative to one block. */
 function measureBlocks(kernels: Kernels, clock: Clock, size: CalibrationSize): number {
   const [one = 1, four = 1] = [1, 4].map((rowBlocks) => {
     const scene = sceneOf(kernels, size, 64, hotRows, rowBlocks);
@@ -158,7 +170,7 @@ function measureBlocks(kernels: Kernels, clock: Clock, size: CalibrationSize): n
   return Math.max(1, four / one);
 }
 
-/** Seconds of the means of a row's squares from two parts. */
+/** Seconds per row to combine the mean of squares from two column shards. */
 function measureSums(kernels: Kernels, clock: Clock, { samples, rounds }: CalibrationSize): number {
   const sums = new Float32Array(samples).fill(0.5);
   const seconds = leastSeconds(clock, rounds, () => {
@@ -167,7 +179,7 @@ function measureSums(kernels: Kernels, clock: Clock, { samples, rounds }: Calibr
   return seconds / samples;
 }
 
-/** Seconds of a byte of a copied table's backward and update, beside what its ids cost. */
+/** Seconds per byte of a replicated table's backward and update, without the cost of its ids. */
 function measureCopy(
   kernels: Kernels,
   clock: Clock,
@@ -193,7 +205,7 @@ function measureCopy(
   return Math.max(0, seconds - updateId * ids) / (4 * columns * rows);
 }
 
-/** Seconds of an id from the samples into a shard; and of one dealt out to half the rows. */
+/** Seconds per id to send it from the samples to a shard, and to deal it to half of the rows. */
 function measureIds(clock: Clock, { samples, idsPerBag, rounds }: CalibrationSize) {
   const count = samples * idsPerBag;
   const random = new RandomStream(1, 0);
@@ -218,19 +230,21 @@ function measureIds(clock: Clock, { samples, idsPerBag, rounds }: CalibrationSiz
   return { idSeconds: sent / count, dealSeconds: dealt / count };
 }
 
-/** Tables of a scene, side by side as in a step; and the columns of all of a device's vectors. */
+/**
+ * Tables of a scene, looked up together as in a step, and the columns of a device's pooled vectors.
+ */
 const sceneTables = 8;
 const sceneColumns = 1024;
-/** Few enough for the caches. */
+/** Rows of a hot table: few enough for the caches. */
 const hotRows = 512;
-/** Of a table whose rows come from memory: with the other tables, more than caches hold. */
+/** Rows of a cold table: with the other tables, more than the caches hold. */
 const coldRows = 2 ** 16;
-/** Batches of a scene, in turn. */
+/** Batches of a scene, used in turn. */
 const sceneBatches = 8;
 
-/** Tables of a width, and bags of any of their rows. */
+/** A measured workload: tables of one width, and batches of random bags. */
 interface Scene {
-  /** The last one only makes the vectors as long as a device's. */
+  /** The last table only pads the vectors to a device's length. */
   readonly tables: readonly Rows[];
   readonly batches: readonly Bags[];
   readonly out: Tensor;

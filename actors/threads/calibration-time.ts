@@ -1,20 +1,22 @@
-// How much calibration measures, and how it takes the time.
+// Size and timing of calibration measurements.
 
 import type { Clock } from "../../src/ports/clock.ts";
 
-/** How much is measured. */
+/** Sizes of the measured workloads. */
 export interface CalibrationSize {
   /** Bytes of the table that rows are read from: more than the caches hold. */
   readonly tableBytes: number;
   readonly samples: number;
   readonly idsPerBag: number;
-  /** Bytes that each device sends to each in a round of the all-to-all. */
+  /** Bytes from each device to each other in a round of the all-to-all. */
   readonly partBytes: number;
-  /** Elements of the vector that is added up. */
+  /** Elements of the all-reduced vector. */
   readonly gradientLength: number;
   /** Rows, columns and inner extent of the matrix product. */
   readonly productExtent: number;
-  /** Repetitions; the fastest counts: what else runs on the machine only makes them longer. */
+  /**
+   * Repetitions, of which the fastest counts: other load on the machine can only slow them down.
+   */
   readonly rounds: number;
 }
 
@@ -29,7 +31,7 @@ export function leastSeconds(clock: Clock, rounds: number, work: () => void): nu
   return least(seconds);
 }
 
-/** The least; never 0, as a clock's tick may be longer than what is measured. */
+/** The smallest value; at least 1e-9, since a clock's tick may be longer than the measured work. */
 export function least(values: readonly number[]): number {
   return values.reduce((all, one) => Math.min(all, Math.max(one, 1e-9)), Number.POSITIVE_INFINITY);
 }

@@ -1,14 +1,14 @@
-// The program of a device's thread: restores its part of the model, then carries out commands.
+// The program of a device's thread: restores its part of the model, then executes commands.
 //
-// Takes  run { toStep, lossSum, plateau } · evaluate · save { cut } · end; of a failed generation:
-//        salvage
-// Tells  ready · reached · evaluated · cut · remains
+// Takes  run { toStep, lossSum, plateau } · evaluate · save { cut } · end; salvage, after the
+//        generation has failed
+// Emits  ready · reached · evaluated · cut · remains
 //
 // Invariants
-//   D1. Weights change only in `run`, inside `trainStep`: a command finds the model between two
+//   D1. Weights change only in `run`, inside `trainStep`: every command finds the model between two
 //       steps.
-//   D2. A failed step is never run again here: the thread ends, and its memory with it (law 3). If
-//       the job allows partial recovery, the thread first writes its state (surviving-state.ts).
+//   D2. A failed step is never retried: the thread ends, and its memory with it (law 3). If the job
+//       allows partial recovery, the thread first writes its state (surviving-state.ts).
 
 import { scoredLabelsOf } from "../../src/data/targets.ts";
 import type { BackingStore } from "../../src/embedding/rows/backing-store.ts";
@@ -61,12 +61,12 @@ export type DeviceCommand =
       readonly type: "run";
       readonly toStep: number;
       readonly lossSum: number;
-      /** The share of the learning rates that plateaus have left. */
+      /** Factor that plateaus have applied to the learning rates. */
       readonly plateau: number;
     }
   | { readonly type: "evaluate"; readonly part: "evaluation" | "test" }
   | { readonly type: "save"; readonly cut: number; readonly isBaseline: boolean }
-  /** `isFirst`: this device also writes the state that all devices have. */
+  /** `isFirst`: this device also writes the state replicated on all devices. */
   | { readonly type: "salvage"; readonly isFirst: boolean }
   | { readonly type: "end" };
 
@@ -75,24 +75,24 @@ export type DeviceReport =
       readonly type: "ready";
       readonly step: number;
       readonly arithmetic: string;
-      /** Bytes of the checkpoint that came from the memory of hosts, and from the store. */
+      /** Restored bytes from the memory of hosts, and from the store. */
       readonly restored: RestoreSource["restored"];
     }
   | {
       readonly type: "reached";
       readonly step: number;
-      /** The given sum with the losses of the window's steps added, in their order. */
+      /** `lossSum` of the command plus the losses of the window's steps, added in step order. */
       readonly lossSum: number;
       readonly steps: number;
       readonly isPaused: boolean;
-      /** For each table of the job, its ids that this device clamped or hashed in these steps. */
+      /** Per table of the job: ids that this device clamped or hashed in these steps. */
       readonly repairedIds: readonly number[];
-      /** For each table, rows counted here that a step read with an update pending. */
+      /** Per table: rows on this device that a step read with an update pending. */
       readonly staleRows: readonly number[];
       /** Dynamic ids with rows on this device: admitted, evicted, dropped. */
       readonly dynamicIds: TableIdCounts;
     }
-  /** Only device 0 has the metrics. */
+  /** Metrics on device 0; null on the others. */
   | { readonly type: "evaluated"; readonly metrics: Metrics | null }
   | {
       readonly type: "remains";
@@ -100,7 +100,7 @@ export type DeviceReport =
       readonly steps: number;
       readonly parts: readonly SavedPart[];
     }
-  /** The device has handed its parts to the writer; training stood still for `stallMs`. */
+  /** The device has passed its parts to the writer; training stalled for `stallMs`. */
   | { readonly type: "cut"; readonly cut: number; readonly stallMs: number };
 
 /** The ports of a device's program. */
@@ -108,14 +108,14 @@ export interface DevicePorts {
   readonly kernels: Kernels;
   readonly cells: Cells;
   readonly disk: Disk;
-  /** Only for the meter of the steps. */
+  /** For the step meter only. */
   readonly clock: Clock;
   readonly log: Log["write"];
-  /** Passes on the trace of a step. */
+  /** Reports the trace of a step. */
   traced(step: TracedStep): void;
-  /** The next command; waits as the cells do. */
+  /** Waits for the next command, in the same way as the cells wait. */
   nextCommand(): Promise<DeviceCommand>;
-  /** The command of that type that comes once the generation has failed, if one comes. */
+  /** Waits for the salvage command after the generation has failed; undefined: none comes. */
   salvage(): Promise<Extract<DeviceCommand, { type: "salvage" }> | undefined>;
   tell(report: DeviceReport): void;
 }
@@ -192,7 +192,7 @@ export async function runDevice(
   }
 }
 
-/** Carries out one command after another, until the command to end. */
+/** Executes commands one by one, until the `end` command. */
 async function serve(
   { device, intake, pipeline, progress, meter, trace, save, watch }: Serving,
   spec: GenerationSpec,
@@ -239,7 +239,7 @@ async function serve(
   }
 }
 
-/** What carrying out a command takes. */
+/** The parts of a device that commands use. */
 interface Serving {
   readonly device: DeviceState;
   readonly intake: BatchIntake;
@@ -248,7 +248,7 @@ interface Serving {
   readonly meter: StepMeter;
   readonly trace: StepTrace;
   readonly save: (cut: number, isBaseline: boolean) => Promise<void>;
-  /** Writes what its tiers have counted, for the host to sample. */
+  /** Writes the counters of its tiers, which the host samples. */
   readonly watch: () => void;
 }
 
@@ -263,7 +263,7 @@ function watchTiers({ memory: { curves, columns } }: Generation, device: DeviceS
   };
 }
 
-/** The rows in tiers, at the other end of this device's ring; undefined: it has no tiers. */
+/** The backing store, at the other end of this device's tier ring; undefined: it has no tiers. */
 function backingOf(
   { layout: { tierRings, tierOf, tierCellBase }, memory: { tiers } }: Generation,
   rank: number,
@@ -275,7 +275,7 @@ function backingOf(
   return createBackingStore(place);
 }
 
-/** Trains from `from` to `toStep`, or to where a pause was asked for. */
+/** Trains from `from` to `toStep`, or to the requested pause. */
 async function runWindow(
   device: DeviceState,
   pipeline: Pipeline,
@@ -323,14 +323,14 @@ function countsSince(now: TableIdCounts, before: TableIdCounts): TableIdCounts {
   };
 }
 
-/** For each table of the job, ids clamped or hashed here since the generation began. */
+/** Per table of the job: ids clamped or hashed on this device since the generation began. */
 function repairedIds({ lanes, topology }: DeviceState): number[] {
   return topology.input.model.tables.map(({ name }) =>
     lanes.reduce((sum, { localRows }) => sum + (localRows.repaired.get(name) ?? 0), 0),
   );
 }
 
-/** Where the checkpoint's bytes come from; undefined without a checkpoint. */
+/** The source of the checkpoint's bytes; undefined without a checkpoint. */
 function sourceOf(
   { spec: { manifest, job }, layout, memory: { replicas: atHand } }: Generation,
   { disk, cells }: DevicePorts,
@@ -358,8 +358,8 @@ async function restore(
 }
 
 /**
- * Hands the parts of this device to its writer, cut after cut. `kept`: shards that a durable tier
- * kept; nothing tells which of their rows changed since the baseline.
+ * Passes the parts of this device to its writer, cut by cut. `kept`: shards that a durable tier
+ * kept, for which it is unknown which rows changed since the baseline.
  */
 function createSaves(
   device: DeviceState,

@@ -1,7 +1,7 @@
-// The generation layout: who takes part in a generation, and which cells and rings of the shared
-// memory belong to each participant. It follows from the spec alone, so all hosts and threads agree
-// on it without a message. Computing it places every table, so a thread does it once, when its
-// generation begins, and passes the layout on.
+// The generation layout: the participants of a generation, and the cells and rings of shared memory
+// that belong to each. It follows from the spec alone, so that all hosts and threads agree on it
+// without a message. Computing it places every table, so a thread does it once, when its generation
+// begins, and passes the layout on.
 
 import { targetsOf } from "../../src/data/targets.ts";
 import { weightedOf } from "../../src/data/text/match-features.ts";
@@ -24,7 +24,7 @@ import { type TierRingShape, tierRingCells } from "../../storage/tiers/ring.ts";
 import { tierRingOf } from "../../storage/tiers/shape.ts";
 import { type GenerationSpec, type HostPlace, hasBuddies, hostPlaces } from "./generation-spec.ts";
 
-/** Who takes part in a generation, and which part of its memory each participant has. */
+/** The participants of a generation, and the part of its memory that belongs to each. */
 export interface GenerationLayout {
   readonly topology: Topology;
   readonly schedule: Schedule;
@@ -32,24 +32,27 @@ export interface GenerationLayout {
   readonly exchangeShape: ExchangeShape;
   readonly exchangeCells: number;
   /**
-   * How many take part on a host: the devices of all hosts, the readers of this host, its bridge
-   * if there are other hosts, the tiers if any device has one, and a writer for each device.
+   * Number of participants on a host: the devices of all hosts, the readers of this host, its
+   * bridge if there are other hosts, the tiers if any device has one, and a writer per device.
    */
   readonly participants: number;
   readonly readers: readonly number[];
   readonly bridge: number;
-  /** By rank; undefined for a device that has all its rows in its own memory. */
+  /** Shapes by rank; undefined for a device with all its rows in its own memory. */
   readonly tierRings: readonly (TierRingShape | undefined)[];
   readonly cells: number;
   tierOf(rank: number): number;
   tierCellBase(rank: number): number;
   writerOf(rank: number): number;
   writerCellBase(rank: number): number;
-  /** First cell of the replicas that other hosts send (storage/replicas/restore-source.ts). */
+  /** First cell of the replicas received from other hosts (storage/replicas/restore-source.ts). */
   readonly replicaCellBase: number;
 }
 
-/** The layout of a generation. It places every table, so compute it once and pass it on. */
+/**
+ * Computes the layout of a generation. It places every table, so call it once and pass the layout
+ * on.
+ */
 export function layoutOfGeneration(spec: GenerationSpec): GenerationLayout {
   const { job, devices, hosts } = spec;
   const topology = topologyOfGeneration(spec);
@@ -105,8 +108,7 @@ function topologyOfGeneration(spec: GenerationSpec): Topology {
 }
 
 /**
- * The plan that was found for the generation; else the job's, if it is for as many devices as the
- * generation has.
+ * The plan found for the generation; else the job's plan, if it is for the same number of devices.
  */
 function planFor({ job, devices, placement }: GenerationSpec): Plan | undefined {
   if (placement !== undefined) return unpackPlan(placement, job.model.tables);
@@ -128,7 +130,7 @@ function filesMax(spec: GenerationSpec): number {
   return parts.reduce((sum, { base }) => sum + 1 + base.length, 0);
 }
 
-/** The files that the devices of a host restore from, in the order in which they read them. */
+/** The files that the devices of a host restore from, in the order of reading. */
 export function filesOfHost(
   { topology }: Pick<GenerationLayout, "topology">,
   { first, count }: HostPlace,

@@ -1,5 +1,6 @@
-// The generation memory: what the threads of one generation share on one host. A generation always
-// gets new memory: what a thread of an older generation still writes is never read (law 3).
+// The generation memory: shared memory of the threads of one generation on one host. Each
+// generation gets new memory, so that late writes of an older generation's thread are never read
+// (law 3).
 
 import { curveWords } from "../../src/embedding/rows/miss-curve.ts";
 import { createAtomicCells, type Sleep } from "../../src/exchange/atomic-cells.ts";
@@ -29,24 +30,24 @@ import { boardBytes, boardOf } from "./data/reader-board.ts";
 import { filesOfHost, type GenerationLayout, layoutOfGeneration } from "./generation-layout.ts";
 import { type GenerationSpec, type HostPlace, hasBuddies, shelvesOf } from "./generation-spec.ts";
 
-/** A generation as one thread has it: what the thread was told, the layout, and the memory. */
+/** A generation on one thread: its spec, its layout, and its memory. */
 export interface Generation {
   readonly spec: GenerationSpec;
-  /** Computed once on each thread: it holds functions, which no thread can send another. */
+  /** Computed on each thread: it has functions, which cannot be sent between threads. */
   readonly layout: GenerationLayout;
   readonly memory: GenerationMemory;
 }
 
 /**
- * Shared memory of one generation on one host. It has room for all devices: what other hosts write
- * comes over the wire to the same place, and untouched pages cost nothing.
+ * Shared memory of one generation on one host. It has room for all devices, so that data received
+ * from other hosts has the same place as local data; untouched pages cost nothing.
  */
 export interface GenerationMemory {
   readonly words: SharedArrayBuffer;
   readonly exchange: SharedArrayBuffer;
   readonly ring: SharedArrayBuffer;
   readonly progress: SharedArrayBuffer;
-  /** Notes of what its threads have waited for a while (src/exchange/wait-notes.ts). */
+  /** Notes of the longer waits of its threads (src/exchange/wait-notes.ts). */
   readonly waits: SharedArrayBuffer;
   /** Tier ring of each local device that has tiers, by rank (storage/tiers). */
   readonly tiers: Readonly<Record<number, SharedArrayBuffer>>;
@@ -58,21 +59,25 @@ export interface GenerationMemory {
    */
   readonly curves: Readonly<Record<number, SharedArrayBuffer>>;
   /**
-   * What lies in which tier of each local device that has tiers, by rank, shard after shard of its
-   * ring (src/training/meters/tier-column.ts).
+   * Counters of the rows in each tier, per local device that has tiers, by rank, shard by shard of
+   * its ring (src/training/meters/tier-column.ts).
    */
   readonly columns: Readonly<Record<number, SharedArrayBuffer>>;
-  /** Ids looked up in each shard of the job, by the device that holds it (shard-heat.ts). */
+  /** Ids looked up per shard of the job, counted by the device that holds it (shard-heat.ts). */
   readonly heat: SharedArrayBuffer;
-  /** What the readers of this host are told, and what they count (data/reader-board.ts). */
+  /** Board of this host's readers: commands and counters (data/reader-board.ts). */
   readonly readers: SharedArrayBuffer;
-  /** From preprocessing workers of this host to its readers (src/wire/splits/split-shelves.ts). */
+  /**
+   * Splits from preprocessing workers of this host to its readers
+   * (src/wire/splits/split-shelves.ts).
+   */
   readonly splits: SharedArrayBuffer;
   readonly replicas: ReplicasAtHand;
 }
 
 /**
- * Makes a generation on its host, with new memory. `replicas`: parts that the host has in memory.
+ * Creates a generation on its host, with new memory. `replicas`: checkpoint parts that the host has
+ * in memory.
  */
 export function createGeneration(
   spec: GenerationSpec,
@@ -83,7 +88,7 @@ export function createGeneration(
   return { spec, layout, memory: allocate(spec, layout, place, replicas) };
 }
 
-/** Opens, on a thread of its own, the generation that the host has made. */
+/** Opens a generation, created by the host, on another thread. */
 export function openGeneration({ spec, memory }: Omit<Generation, "layout">): Generation {
   return { spec, layout: layoutOfGeneration(spec), memory };
 }
@@ -157,7 +162,7 @@ function replicasAtHand(
   return { here, awaited, filled: new SharedArrayBuffer(4 * awaited.length) };
 }
 
-/** The pipe from a device to its writer, seen from one of its two ends. */
+/** One end of the pipe from a device to its writer. */
 export function pipePlaceOf(
   { spec, layout, memory }: Generation,
   rank: number,
@@ -175,35 +180,41 @@ export function pipePlaceOf(
   };
 }
 
-/** Wakes the thread of a participant: what it waits for may be there. */
+/** Wakes the thread of a participant to check its wait condition. */
 export function wake({ memory }: Generation, participant: number): void {
   ringDoorbell(new Int32Array(memory.words), participant);
 }
 
-/** The cells of a generation, to read only: a report takes no part in the generation. */
+/** Read-only cells of a generation, for reports, which do not participate in it. */
 export function readCells({ layout, memory }: Generation): Pick<Cells, "load"> {
   const words = new Int32Array(memory.words);
   const base = cellWords(layout.participants, 0);
   return { load: (cell) => Atomics.load(words, base + cell) };
 }
 
-/** Declares, and ends, a wait for room on a full disk: other waits then have no deadline. */
+/**
+ * Returns a function that begins and ends a wait for room on a full disk; during it, other waits
+ * have no deadline.
+ */
 export function holdOf({ layout, memory }: Pick<Generation, "layout" | "memory">) {
   const words = new Int32Array(memory.words);
   return (isHeld: boolean): void => holdCells(words, layout.participants, isHeld);
 }
 
-/** Releases every thread that waits, now or later: the generation is over. */
+/** Aborts the generation: wakes every thread that waits, now or later. */
 export function abort({ layout, memory }: Generation): void {
   abortCells(new Int32Array(memory.words), layout.participants);
 }
 
-/** Whether a thread, or the host, has released every thread that waits. */
+/** Whether a thread or the host has aborted the generation. */
 export function isAborted({ memory }: Pick<Generation, "memory">): boolean {
   return areAborted(new Int32Array(memory.words));
 }
 
-/** The cells of one participant. `deadlineMs` Infinity: an idle reader may wait for ever. */
+/**
+ * The cells of one participant. `deadlineMs` Infinity: the participant, such as an idle reader, may
+ * wait forever.
+ */
 export function openCells(
   { spec, layout, memory }: Generation,
   participant: number,
@@ -223,25 +234,25 @@ export function openCells(
   });
 }
 
-/** Progress as counters in shared memory: devices count, the host samples. */
+/** Progress counters in shared memory, written by devices and readers, and sampled by the host. */
 export interface Progress {
-  /** Steps done, one word for each device. */
+  /** Completed steps, one word per device. */
   readonly steps: Int32Array;
-  /** Word 0: pause after this step; -1: no pause is asked for. */
+  /** Word 0: pause after this step; -1: no pause is requested. */
   readonly pause: Int32Array;
   /** Loss of step n at n % windowStepsMax, written by device 0. */
   readonly losses: Float64Array;
   /**
-   * Batches that the readers of this host have read, and the microseconds that it took; in the
-   * split order also the bytes of the file, those of its samples, and microseconds of waiting for
-   * the disk.
+   * Counters of this host's readers: batches, and microseconds of reading; in the split order also
+   * bytes of the file, bytes of its samples, and microseconds of waiting for the disk; then ids of
+   * deduplicated lists, and ids of the distinct ones.
    */
   readonly reading: BigInt64Array;
   /** The words of a device's meter (src/training/meters/step-meter.ts). */
   metersOf(device: number): BigInt64Array;
 }
 
-/** Numbers of `Progress.reading`. */
+/** Number of words in `Progress.reading`. */
 const readingWords = 7;
 
 function progressBytes(devices: number): number {

@@ -1,4 +1,4 @@
-// The schema of a generation spec: how the spec looks on the wire, and how a host checks it.
+// The schema of a generation spec on the wire, with which a host validates it.
 
 import { z } from "zod";
 import type { ColumnValues } from "../../src/data/cache/cache-format.ts";
@@ -32,33 +32,33 @@ const datasetPart: z.ZodType<DatasetPart> = z.union([
 
 const datasetPlan = z.object({
   path: z.string(),
-  /** Samples of the part that is read. */
+  /** Number of samples in the part that is read. */
   samples: count,
-  /** Which part of the file, if the file is split. */
+  /** The part of the file, if the file is split. */
   split: datasetPart.optional(),
 });
 
 /** A group of features, and whether deduplication of its lists pays (choose-groups.ts). */
 export const groupChoice = z.object({
-  /** Names. */
+  /** Names of the features. */
   features: z.array(z.string()).readonly(),
-  /** Lists for each distinct list: counted, and by the formula of RecD. */
+  /** Ids (or lists) per distinct one: counted, and predicted by the formula of RecD. */
   factor: z.number(),
   predicted: z.number(),
   isChosen: z.boolean(),
 });
 export type GroupChoice = z.output<typeof groupChoice>;
 
-/** What a run warns of: a name that stays the same, and a sentence for people. */
+/** A warning of a run: a stable code, and a message for a person. */
 export const warningSchema = z.object({ code: z.string(), message: z.string() }).readonly();
 
 /** One warning of a run. */
 export type Warning = z.output<typeof warningSchema>;
 
-/** One dataset as the readers open it. */
+/** A dataset that readers open: file, samples and part. */
 export type DatasetPlan = z.output<typeof datasetPlan>;
 
-/** How many values of a column share rows of its table. */
+/** Numbers of values of a column, and of those that share rows of its table. */
 export const columnValues: z.ZodType<ColumnValues> = z.object({
   column: z.string(),
   feature: count.optional(),
@@ -74,15 +74,15 @@ export const columnValues: z.ZodType<ColumnValues> = z.object({
 export const dataPlanSchema = z.object({
   training: datasetPlan,
   evaluation: datasetPlan.optional(),
-  /** What is evaluated once, when training has ended. */
+  /** The part evaluated once, when training has ended. */
   test: datasetPlan.optional(),
-  /** Which data these are; `evaluation`, `test`: where these are data of their own. */
+  /** Contents of the data; `evaluation`, `test`: only for separate data. */
   contents: z.object({
     training: dataContents,
     trained: count.optional(),
     evaluation: dataContents.optional(),
     test: dataContents.optional(),
-    /** Where the samples come in the split order. */
+    /** Set if the samples come in the split order. */
     splitSamples: z.int().min(1).optional(),
     splits: z
       .object({
@@ -94,13 +94,13 @@ export const dataPlanSchema = z.object({
     /** Features whose lists are deduplicated together. */
     ikjt: z.array(z.array(count).readonly()).readonly().optional(),
   }),
-  /** What was measured of groups of features whose lists may be deduplicated. */
+  /** Measured groups of features whose lists may be deduplicated. */
   ikjt: z.array(groupChoice).readonly().optional(),
-  /** Longest bag of each feature, over all of them. */
+  /** Longest bag of each feature, over all datasets. */
   idsMax: z.array(count),
-  /** Of dense features whose missing values are the mean: that of the training data. */
+  /** Means of the training data, by dense feature whose missing values are filled with the mean. */
   means: z.record(z.string(), z.number()).optional(),
-  /** Lines that were left out, and the first of them. */
+  /** Number of quarantined lines, and the first of them. */
   quarantined: count,
   quarantine: z.array(
     z.object({
@@ -114,18 +114,18 @@ export const dataPlanSchema = z.object({
   /** Best AUC that any model can reach on generated data. */
   bestAuc: z.number().optional(),
   bestRmse: z.number().optional(),
-  /** Of columns whose values may share rows: how many do. */
+  /** Columns whose values may share rows, with the numbers that do. */
   values: z.array(columnValues).optional(),
-  /** What a person should know of the data. */
+  /** Warnings about the data. */
   warnings: z.array(warningSchema),
-  /** Caches that were damaged and are made anew, and what was wrong with them. */
+  /** Damaged caches that were rebuilt, with the reasons. */
   remade: z.array(z.object({ path: z.string(), reason: z.string() })).default([]),
 });
 
-/** The data of a run, prepared. */
+/** The prepared data of a run. */
 export type DataPlan = z.output<typeof dataPlanSchema>;
 
-/** A job in a message, checked as a submitted job is: a wrong job makes the message invalid. */
+/** A job in a message, validated like a submitted job: a wrong job makes the message invalid. */
 export const jobInMessage = z.unknown().transform((value, { addIssue }) => {
   try {
     return resolveJob(value);
@@ -138,7 +138,7 @@ export const jobInMessage = z.unknown().transform((value, { addIssue }) => {
 /** The pins in a message. */
 export const pinsInMessage = z.array(shardPinSchema).readonly().optional();
 
-/** What a run has measured of its plans, in a message. */
+/** The measured plans of a run, in a message. */
 export const measuredInMessage = z
   .array(z.object({ plan: packedPlanSchema, seconds: z.array(z.number().min(0)).readonly() }))
   .readonly()
@@ -149,26 +149,26 @@ export const generationSpecSchema = z.object({
   run: z.string(),
   generation: count,
   job: jobInMessage,
-  /** All devices, of all hosts. */
+  /** Number of devices over all hosts. */
   devices: z.int().min(1),
-  /** The hosts that have these devices, in the order of the ranks. */
+  /** The hosts of these devices, in rank order. */
   hosts: z.array(z.object({ host: count, devices: z.int().min(1) })).min(1),
-  /** Slices of each device, if the devices do not have equally many. */
+  /** Slices per device, if they are not dealt evenly. */
   sliceCounts: z.array(z.int().min(1)).optional(),
   data: dataPlanSchema,
-  /** The place of each shard; left out: the job's plan, if it is for these devices, or none. */
+  /** The placement of each shard; left out: the job's plan, if it is for these devices, or none. */
   placement: packedPlanSchema.optional(),
-  /** Parts of tables that lie elsewhere than the plan says. */
+  /** Parts of tables placed by pins instead of the plan. */
   pins: pinsInMessage,
-  /** Steps done at the cut from which the generation goes on; 0 at the start of the run. */
+  /** Completed steps at the cut from which the generation continues; 0 at the start of the run. */
   fromStep: count,
   /** The checkpoint of that cut. */
   manifest: manifestSchema.optional(),
-  /** Most samples a second that its readers serve at first; left out: as fast as they can. */
+  /** Initial rate limit of its readers in samples per second; left out: none. */
   readerLimit: count.optional(),
-  /** Each step that this number divides is traced on all devices; left out, no step is. */
+  /** Steps whose number is divisible by this are traced on all devices; left out: none is. */
   tracedEvery: z.int().min(1).optional(),
 });
 
-/** A generation spec as the schema returns it. */
+/** The output type of the schema. */
 export type GenerationSpecRecord = z.output<typeof generationSpecSchema>;

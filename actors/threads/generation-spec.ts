@@ -1,6 +1,6 @@
-// The generation spec: what the threads of one generation are told. The training coordinator makes
+// The generation spec: the input of the threads of one generation. The training coordinator makes
 // it (`generationSpecOf`), the message host.assemble carries it to the hosts, and every thread is
-// started with it. How it lies in memory follows from it alone (generation-layout.ts).
+// started with it. The memory layout follows from it alone (generation-layout.ts).
 
 import type { Dealing } from "../../src/exchange/batch-ring.ts";
 import type { JobSpec } from "../../src/job/job.ts";
@@ -14,12 +14,15 @@ import type { DataPlan, GenerationSpecRecord } from "./generation-schema.ts";
 
 export type { DataPlan, DatasetPlan, Warning } from "./generation-schema.ts";
 
-/** What a generation is made of. Plain data: it travels over the wire and into threads. */
+/** The spec of a generation. Plain data, sent over the wire and to threads. */
 export interface GenerationSpec extends Omit<GenerationSpecRecord, "manifest"> {
   readonly manifest?: Manifest | undefined;
 }
 
-/** The generation in which the hosts go on from a step, or from the checkpoint of that cut. */
+/**
+ * Makes the spec of a generation that continues from `step`: from the checkpoint `latest` of that
+ * cut, or from initial weights.
+ */
 export function generationSpecOf(from: {
   readonly scope: Pick<GenerationSpec, "run" | "generation">;
   readonly job: JobSpec;
@@ -75,24 +78,24 @@ export function hostPlaceOf(spec: Pick<GenerationSpec, "hosts">, device: number)
 }
 
 /**
- * Preprocessing workers of one host, at most: worker i of the host at position p has the index
- * p * poolMax + i.
+ * Most preprocessing workers of one host: worker i of the host at position p has the index p *
+ * poolMax + i.
  */
 export const poolMax = 64;
 
-/** The shared memory between the workers of a host and its readers. */
+/** Shape of the shared memory between the workers of a host and its readers. */
 export function shelvesOf({ job }: Pick<GenerationSpec, "job">): ShelfShape {
   const { workersMax = 0, threads = false } = job.preprocessing ?? {};
   return { readers: job.readers, shelves: threads ? Math.min(poolMax, workersMax) : 0 };
 }
 
-/** How the readers of a host share its batches. */
+/** How the readers of a host divide its batches: by batch or, in the split order, by device. */
 export function dealingOf({ data }: Pick<GenerationSpec, "data">): Dealing {
   const { splitSamples, splits } = data.contents;
   return splitSamples === undefined && splits === undefined ? "batches" : "devices";
 }
 
-/** Whether the hosts have replicas of each other's parts in their memory. */
+/** Whether hosts keep replicas of each other's checkpoint parts in memory. */
 export function hasBuddies({
   job,
   hosts,
@@ -104,8 +107,8 @@ export function hasBuddies({
 }
 
 /**
- * Whether the job allows partial recovery: a checkpoint of what the surviving devices of a failed
- * generation hold (partial-recovery.ts).
+ * Whether the job allows partial recovery: a checkpoint made from the surviving state of a failed
+ * generation (partial-recovery.ts).
  */
 export function mayRecoverPartly({
   job,
@@ -119,8 +122,8 @@ export function mayRecoverPartly({
 }
 
 /**
- * How long a thread waits for room on a full disk. Other hosts do not hear of the wait, and wait on
- * for the step: with them the wait ends within the step's deadline.
+ * How long a thread waits for room on a full disk. Other hosts do not know of the wait and keep
+ * waiting for the step, so with several hosts the wait ends within the step deadline.
  */
 export function roomWaitMs({
   job,

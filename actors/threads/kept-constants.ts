@@ -1,5 +1,5 @@
-// The constants of a machine in their file: where it lies, what it is of, and whether it is of this
-// machine. Who measures them is actors/calibration; a thread that plans takes them as they are.
+// Calibrated constants of this machine in their file: the path, the key, and whether the file
+// belongs to this machine. actors/calibration measures them; a thread that plans only reads them.
 
 import { existsSync, readFileSync } from "node:fs";
 import { availableParallelism, cpus, homedir } from "node:os";
@@ -15,7 +15,9 @@ import {
 } from "../../src/planner/cost/constants.ts";
 import { packageVersion } from "../runtime/version.ts";
 
-/** How constants are measured. A number more wherever that changes what they mean. */
+/**
+ * Version of the measuring method, incremented wherever a change alters the meaning of constants.
+ */
 const method = 2;
 
 const keySchema = z.strictObject({
@@ -25,25 +27,25 @@ const keySchema = z.strictObject({
   cores: z.int(),
   arithmetic: z.string(),
 });
-/** One entry for each arithmetic of kernels: a machine may train on several in turn. */
+/** One entry per kernel arithmetic, since a machine may train with several in turn. */
 const constantsFileSchema = z.strictObject({
   measured: z.array(z.strictObject({ key: keySchema, constants: z.unknown() })),
 });
 
 type Measured = z.output<typeof constantsFileSchema>["measured"];
 
-/** What the constants of a machine depend on. */
+/** The key of constants: everything that they depend on. */
 export type MachineKey = z.output<typeof keySchema>;
 
 type Arithmetic = "auto" | "native" | "reference";
 
-/** The file of this user: in `$XDG_CACHE_HOME`, or in `~/.cache`. */
+/** Path of this user's file: in `$XDG_CACHE_HOME`, or in `~/.cache`. */
 export function machineConstantsPath(): string {
   const { XDG_CACHE_HOME: given = "" } = process.env;
   return join(given === "" ? join(homedir(), ".cache") : given, "osiris", "machine.json");
 }
 
-/** What constants depend on, here and with these kernels. */
+/** The key of this machine with these kernels. */
 export function machineKeyOf(arithmetic: Arithmetic): MachineKey {
   return {
     version: packageVersion(),
@@ -54,23 +56,23 @@ export function machineKeyOf(arithmetic: Arithmetic): MachineKey {
   };
 }
 
-/** All that a file keeps. @throws the disk's error, or that of a text that is no such file */
+/** Reads all entries of a file. @throws the disk's error, or a parse error */
 function readMeasured(path: string): Measured {
   return constantsFileSchema.parse(JSON.parse(readFileSync(path, "utf8"))).measured;
 }
 
-/** The text of the file with these constants, in the place of those for the same kernels. */
+/** The text of the file with these constants, which replace those for the same kernels. */
 export function withMeasured(path: string, key: MachineKey, constants: MachineConstants): string {
   let others: Measured = [];
   try {
     others = readMeasured(path).filter(({ key: { arithmetic } }) => arithmetic !== key.arithmetic);
   } catch {
-    // There is no file, or it is damaged: nothing of it is kept.
+    // A missing or damaged file has nothing to keep.
   }
   return `${JSON.stringify({ measured: [...others, { key, constants }] }, null, 2)}\n`;
 }
 
-/** The constants in the file; or why they are not those of this machine. */
+/** The constants in the file; or, as a string, why they do not apply to this machine. */
 export function readKept(path: string, key: MachineKey): MachineConstants | string {
   if (!existsSync(path)) return "it has not been measured";
   try {
@@ -90,9 +92,10 @@ export function readKept(path: string, key: MachineKey): MachineConstants | stri
 }
 
 /**
- * The constants for a run's plan: those that `OSIRIS_CONSTANTS` names (a file, or v100), else those
- * that are kept of this machine, else those of a small server. Nothing is measured.
- * @throws InvalidOptionError, or the disk's error, where OSIRIS_CONSTANTS names no constants
+ * The constants for a run's plan: those named by `OSIRIS_CONSTANTS` (a file, or v100), else those
+ * kept for this machine, else those of a small server. Nothing is measured.
+ * @throws InvalidOptionError, or the disk's error, where OSIRIS_CONSTANTS does not name valid
+ *   constants
  */
 export function constantsOfRun(arithmetic: Arithmetic): MachineConstants {
   const { OSIRIS_CONSTANTS: named = "" } = process.env;

@@ -1,7 +1,7 @@
-// The program of a reader's thread: reads samples from the binary cache, in the order that the seed
-// gives them, into the slots of the devices. A reader keeps no state: the ring says what to read
-// next, so another reader may take its place at any time. Between two batches it looks at its board
-// (data/reader-board.ts): whether it is to wait for its turn, and whether it is to end.
+// The program of a reader's thread: reads samples from the binary cache, in the order given by the
+// seed, into the slots of the devices. A reader keeps no state: the ring determines the next batch,
+// so another reader may take its place at any time. Between two batches it reads its board
+// (data/reader-board.ts) for the rate limit and the drain command.
 
 import { markUsed, touchEveryMs } from "../../src/data/cache/cache-directory.ts";
 import { GenerationAbortedError } from "../../src/errors/errors.ts";
@@ -32,15 +32,15 @@ import {
 export interface ReaderPorts {
   readonly cells: Cells;
   readonly disk: Disk;
-  /** Only for the meter of reading, and for the rate limiter. */
+  /** For the meter of reading and the rate limiter only. */
   readonly clock: Clock;
-  /** How it waits for its turn. @default it blocks the thread */
+  /** Sleeps until its turn under the rate limit. @default it blocks the thread */
   readonly sleep?: Sleep | undefined;
-  /** How it waits for preprocessing workers of its host. */
+  /** Sleeps while preprocessing workers of its host are waited for. */
   readonly sleepTurning: Sleep;
-  /** A connection of its own, to the preprocessing service. */
+  /** Opens its own connection to the preprocessing service. */
   dial(connection: Connection, name: string): Promise<Transport>;
-  /** Passes on the trace of a step. */
+  /** Reports the trace of a step. */
   traced(step: TracedStep): void;
 }
 
@@ -49,15 +49,15 @@ export interface ReaderTask {
   readonly program: "reader";
   readonly spec: GenerationSpec;
   readonly memory: GenerationMemory;
-  /** Counts through the readers of all hosts. */
+  /** Index among the readers of all hosts. */
   readonly index: number;
-  /** Where the preprocessing service is; undefined: the readers make the samples themselves. */
+  /** Address of the preprocessing service; undefined: readers make the samples themselves. */
   readonly service?: { readonly cluster: string; readonly connection: Connection } | undefined;
 }
 
 /**
- * Serves all streams of one host until the generation ends, with GenerationAbortedError, or until
- * it is drained: then it returns. `reader` counts through the readers of all hosts.
+ * Serves all streams of one host until the generation ends (throws GenerationAbortedError) or the
+ * reader is drained (returns). `reader`: index among the readers of all hosts.
  */
 export async function runReader(
   generation: Generation,
@@ -84,7 +84,7 @@ export async function runReader(
   }
 }
 
-/** `service`: makes the blocks of samples without a cache. */
+/** Serves batches in a loop. `service`: the source of blocks of samples without a cache. */
 async function serve(
   generation: Generation,
   reader: number,
@@ -168,8 +168,8 @@ async function serve(
 }
 
 /**
- * Waits for a while, if it is not this reader's turn yet: until it is, or until its doorbell rings,
- * since there may be something else to do. Returns whether it waited.
+ * Waits, if the rate limit delays this reader, until its turn or until its doorbell rings, after
+ * which the caller rechecks for other work. Returns whether it waited.
  */
 async function isHeldBack(
   { spec, memory }: Generation,
@@ -180,7 +180,7 @@ async function isHeldBack(
 ): Promise<boolean> {
   const words = new Int32Array(memory.words);
   const doorbell = 1 + spec.devices + (reader % spec.job.readers);
-  const rung = Atomics.load(words, doorbell); // Read before the checks: no ring is missed.
+  const rung = Atomics.load(words, doorbell); // Before the checks: no ring is missed.
   if (isAborted(words)) throw new GenerationAbortedError(spec.generation);
   if (board.get("isDraining") === 1) return true;
   const fromMs = clock.now();
@@ -197,7 +197,7 @@ function fileBytes({ training, evaluation, test }: Datasets): number {
   return [training, evaluation, test].reduce((sum, one) => sum + (one?.bytesRead.file ?? 0), 0);
 }
 
-/** Adds what was read since `before`. Returns what was read so far. */
+/** Adds the bytes read since `before` to the counters. Returns the totals so far. */
 function countBytes(reading: BigInt64Array, batch: BatchSource, before: ReadSoFar): ReadSoFar {
   const { bytesRead, waitedMs } = batch;
   const { file, samples } = bytesRead;
@@ -207,7 +207,7 @@ function countBytes(reading: BigInt64Array, batch: BatchSource, before: ReadSoFa
   return { file, samples, waitedMs };
 }
 
-/** Adds the ids of deduplicated lists that were read since `before`. Returns those so far. */
+/** Adds the ids of deduplicated lists since `before` to the counters. Returns the totals so far. */
 function countIds(
   reading: BigInt64Array,
   { idsOfLists }: BatchSource,

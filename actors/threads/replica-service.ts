@@ -1,11 +1,12 @@
-// Replica service: what a bridge's thread does for checkpoints in memory
-// (storage/replicas/replica-cache.ts). It answers other hosts from the replicas of this host, and
+// Replica service: the work of a bridge's thread for checkpoints in memory
+// (storage/replicas/replica-cache.ts). It serves other hosts from the replicas of this host, and
 // fetches two kinds of replicas: before a restore, the files that the devices of this host read;
-// after each commit, the parts of this host and of the next host of the generation, as its buddy.
+// after each commit, the parts of this host and of the next host of the generation, whose buddy it
+// is.
 //
 // Invariants
-//   P1. Devices are told of every file that they await, in any case: it is there, or nowhere.
-//   P2. The newest checkpoint counts: fetching for an older one is given up, or not begun.
+//   P1. Devices learn the state of every file that they await, in any case: there, or nowhere.
+//   P2. Only the newest checkpoint counts: fetching for an older one is abandoned, or not begun.
 
 import { type Cells, nobody } from "../../src/exchange/cells.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -26,16 +27,16 @@ import { hostPlaces } from "./generation-spec.ts";
 
 /** Commands to the thread, from the bridge. */
 export type ReplicaCommand =
-  /** A writer of this host has written a file. */
+  /** A writer of this host has written this file. */
   | { readonly type: "copy"; readonly copy: PartReplica }
-  /** A checkpoint was committed, or is restored from. */
+  /** This checkpoint was committed, or is being restored. */
   | { readonly type: "keep"; readonly manifest: Manifest };
 
 /** Reports of the thread to the bridge. */
 export type ReplicaReport =
-  /** The copy came from another host, or a device read it from the store. */
+  /** The replica came from another host, or from a device that read it from the store. */
   | { readonly type: "copy"; readonly copy: PartReplica }
-  /** This host has its files of a checkpoint, except for `missing` of them. */
+  /** This host has its replicas of a checkpoint, except for `missing` files. */
   | {
       readonly type: "kept";
       readonly manifest: string;
@@ -51,18 +52,18 @@ export interface ReplicaServiceOptions {
   readonly cluster: string;
   readonly transport: Transport;
   readonly clock: Clock;
-  /** The cells of the bridge. */
+  /** Cells of the bridge's participant. */
   readonly cells: Cells;
-  /** Replicas that this host has. */
+  /** Replicas that this host already has. */
   readonly replicas: readonly PartReplica[];
   take(): ReplicaCommand | undefined;
   tell(report: ReplicaReport): void;
 }
 
-/** How soon it asks again for a file that no host has yet. */
+/** Interval between requests for a file that no host has yet. */
 const againMs = 250;
 
-/** Runs until the generation is over, and ends with GenerationAbortedError. */
+/** Runs until the generation ends, then throws GenerationAbortedError. */
 export async function runReplicaService(options: ReplicaServiceOptions): Promise<never> {
   const replicating = new ReplicaService(options);
   try {
@@ -80,7 +81,7 @@ class ReplicaService {
   readonly #own: readonly number[];
   #pieces = 0;
   #isOver = false;
-  /** Manifest that is being kept, or was last. P2 */
+  /** The manifest that is being replicated, or was last. P2 */
   #kept: Pick<Manifest, "sha256" | "cut"> = { sha256: "", cut: -1 };
   #report: ReplicaReport | undefined;
 
@@ -91,14 +92,14 @@ class ReplicaService {
     const places = hostPlaces(spec);
     const { first = 0, count = 0 } = places[position] ?? {};
     this.#own = Array.from({ length: count }, (_, i) => first + i);
-    // The next host first: its parts are the ones to fetch.
+    // The next host comes first, because it has the parts to fetch.
     this.#others = places
       .slice(1)
       .map((_, i) => this.#subjectOf((position + 1 + i) % places.length));
     this.#replicas = new ReplicaCache(spec.job.checkpoint.buddyBytes);
     for (const copy of options.replicas) this.#replicas.put(copy);
     this.#serving = serveReplicas(transport, this.#subjectOf(position), (file) => {
-      this.#takeCommands(); // Replicas that a writer has reported by now count.
+      this.#takeCommands(); // Includes replicas that writers have just reported.
       return this.#replicas.get(file);
     });
   }
@@ -123,7 +124,7 @@ class ReplicaService {
     this.#serving.unsubscribe();
   }
 
-  /** P1 */
+  /** P1. Fetches the awaited files, and reports the state of each to the devices. */
   async #gather(): Promise<void> {
     const { generation, cells } = this.#options;
     const { layout, memory } = generation;
@@ -139,7 +140,7 @@ class ReplicaService {
     }
   }
 
-  /** Whether another host had it. */
+  /** Fetches a replica from any other host. Returns whether one had it. */
   async #fetch(copy: PartReplica, onPiece: () => void = () => {}): Promise<boolean> {
     const { transport, clock, generation } = this.#options;
     const patienceMs = generation.spec.job.stepDeadlineMs / 4;
@@ -156,7 +157,7 @@ class ReplicaService {
     this.#options.tell({ type: "copy", copy });
   }
 
-  /** Always false: the wait for commands never ends by itself. */
+  /** Executes pending commands. Always false: the wait for commands never ends by itself. */
   #takeCommands(): false {
     const { take, tell } = this.#options;
     for (let command = take(); command !== undefined; command = take()) {
@@ -191,7 +192,7 @@ class ReplicaService {
     tell(this.#report);
   }
 
-  /** Fetches replicas; returns the files that no host had, or that have no room here. */
+  /** Fetches replicas; returns the files that no host had, or for which this host has no room. */
   async #missingOf(files: readonly NamedFile[]): Promise<NamedFile[]> {
     const missing: NamedFile[] = [];
     for (const file of files) {
@@ -208,7 +209,7 @@ class ReplicaService {
     return missing;
   }
 
-  /** A file that a device of this host has read from the store. */
+  /** The replica of a file that a device of this host has read from the store. */
   #readByDevice(file: NamedFile): PartReplica | undefined {
     const { awaited, filled } = this.#options.generation.memory.replicas;
     const at = awaited.findIndex((one) => keyOf(one) === keyOf(file));

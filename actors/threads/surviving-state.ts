@@ -1,5 +1,6 @@
-// Surviving state: what a device still has when its generation has failed, for partial recovery
-// (storage/checkpoints/partial-checkpoint.ts). The device writes it: its writer is gone by then.
+// Surviving state: the state that a device still holds when its generation has failed, for partial
+// recovery (storage/checkpoints/partial-checkpoint.ts). The device writes it itself, because its
+// writer has ended by then.
 
 import type { Disk } from "../../src/ports/disk.ts";
 import { survivingParts } from "../../src/training/checkpoint/parts.ts";
@@ -9,7 +10,10 @@ import { createSaving, type SavedPart } from "../../storage/checkpoint-store/par
 import { survivingCut } from "../../storage/checkpoints/surviving-cut.ts";
 import type { Generation } from "./generation-memory.ts";
 
-/** Writes all parts of the device, whole. `isFirst`: the dense network and copied tables too. */
+/**
+ * Writes all parts of the device as whole files. `isFirst`: the dense network and replicated tables
+ * too.
+ */
 export async function writeSurvivingState(
   device: DeviceState,
   { spec, layout }: Generation,

@@ -1,4 +1,4 @@
-// The entry of every thread: runs the task that it was started with.
+// The entry point of every thread: runs the task that the thread was started with.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { workerPorts } from "./thread-ports.ts";

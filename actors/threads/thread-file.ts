@@ -1,6 +1,6 @@
-// The file that the launcher starts every thread with.
+// The file with which the launcher starts every thread.
 
 import { entryFile } from "../../src/ports/entry-file.ts";
 
-/** Its rollup, if that is current. */
+/** The bundle of thread-entry.js, if it is current; else the entry itself. */
 export const threadFile = entryFile("threads", "actors/threads/thread-entry.js");

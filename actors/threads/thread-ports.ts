@@ -1,5 +1,5 @@
-// The ports of a thread: what its program has of the outside world. This file has the ports of a
-// worker thread; the simulator has its own (chaos/simulation).
+// The ports of a thread: the outside world of its program. This file has the ports of a worker
+// thread; the simulator has its own (chaos/simulation).
 
 import { type MessagePort, receiveMessageOnPort } from "node:worker_threads";
 import { type ErrorRecord, FrameCorruptError, recordError } from "../../src/errors/errors.ts";
@@ -16,27 +16,27 @@ import type { Connection } from "../runtime/mailbox.ts";
 export interface ThreadPorts {
   readonly clock: Clock;
   readonly disk: Disk;
-  /** How a wait sleeps if the thread has nothing else to serve. @default it blocks the thread */
+  /** Sleep of a wait, for a thread without a connection. @default it blocks the thread */
   readonly sleep?: Sleep;
-  /** How the thread lets time pass in the midst of a call. @default it blocks */
+  /** Lets time pass within a synchronous call. @default it blocks */
   readonly pause?: (ms: number) => void;
-  /** How a wait sleeps if the thread has a connection to serve. */
+  /** Sleep of a wait, for a thread that serves a connection. */
   readonly sleepTurning: Sleep;
-  /** Puts something between a participant and its cells: chaos breaks threads there. */
+  /** Wraps the cells of a participant, where chaos injects thread faults. */
   wrapCells(cells: Cells): Cells;
-  /** What a plan is reckoned with: the speeds of the machine (kept-constants.ts). */
+  /** The constants that a plan is calculated with: the rates of the machine (kept-constants.ts). */
   constantsOf(arithmetic: "auto" | "native" | "reference"): Promise<MachineConstants>;
-  /** Puts something between a device and its kernels. */
+  /** Wraps the kernels of a device, for fault injection. */
   wrapKernels(kernels: Kernels): Kernels;
-  /** Tells the thread's actor. */
+  /** Sends a report to the thread's actor. */
   report(value: unknown): void;
-  /** Tells the observers of the process: logs, traces. */
+  /** Sends logs and traces to the observers of the process. */
   observe(observation: Observation): void;
-  /** The last word: why the program failed. */
+  /** The final report: why the program failed. */
   fail(error: ErrorRecord): void;
-  /** The oldest command not taken yet; undefined: there is none. */
+  /** Takes the oldest pending command; undefined: there is none. */
   take(): unknown;
-  /** A connection of the thread's own. The thread sends lost messages again. */
+  /** Opens the thread's own connection. The thread itself repeats lost messages. */
   dial(connection: Connection, name: string): Promise<Transport>;
 }
 
@@ -56,7 +56,7 @@ export function workerPorts(port: MessagePort): ThreadPorts {
     observe: (observation) => port.postMessage({ observed: observation }),
     fail: (error) => port.postMessage({ failed: error }),
     take: () => receiveMessageOnPort(port)?.message,
-    // Loaded only by threads that dial: loading it takes as long as all the rest of a thread.
+    // Loaded only by threads that dial, since it takes as long to load as the rest of a thread.
     async dial(connection, name) {
       const { dial } = await import("../runtime/network.ts");
       return dial(connection, name, (error) => {

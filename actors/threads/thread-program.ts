@@ -1,6 +1,6 @@
-// What runs on a thread: the program of its task, over the ports that it was given. A thread loads
-// its own program alone: loading all of them takes three times as long. A device's thread never
-// turns its event loop: it waits on its doorbell.
+// Runs the program of a thread's task, over the ports that the thread was given. A thread loads
+// only its own program: loading all of them takes three times as long. A device's thread never runs
+// its event loop: it waits on its doorbell.
 
 import { GenerationAbortedError, recordError } from "../../src/errors/errors.ts";
 import { visible } from "../../src/errors/visible.ts";
@@ -38,7 +38,7 @@ export type ThreadTask =
   | PrepareTask
   | ProbeTask;
 
-/** A thread that prepares the data of a job, and then seeks a plan, if it is asked to. */
+/** A thread that prepares the data of a job, and then searches a plan if `planFor` is given. */
 export interface PrepareTask {
   readonly program: "prepare";
   readonly job: JobSpec;
@@ -54,8 +54,8 @@ export interface ParticipantTask {
 }
 
 /**
- * A thread that takes part in one generation after another, in each until it is aborted. What was
- * compiled in one serves the next: calibration measures steps as they are after seconds.
+ * A thread that takes part in several generations, in each until it is aborted. Code compiled in
+ * one generation serves the next, so that calibration measures warm steps.
  */
 export interface ProbeTask {
   readonly program: "probe";
@@ -64,7 +64,7 @@ export interface ProbeTask {
   readonly generations: readonly Pick<Generation, "spec" | "memory">[];
 }
 
-/** Runs a task to its end. If the task fails, `ports.fail` is told why. */
+/** Runs a task to its end. If the task fails, the error is reported by `ports.fail`. */
 export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<void> {
   const { clock, disk, wrapCells, report: tell } = ports;
   const log = logOf(task, ports);
@@ -158,7 +158,7 @@ async function probe(
 
 async function reader(task: ReaderTask, given: ThreadPorts): Promise<void> {
   const { index, service } = task;
-  // A connection is served while the thread waits.
+  // The connection is served while the thread waits.
   const ports = service === undefined ? given : { ...given, sleep: given.sleepTurning };
   const generation = openGeneration(task);
   const { devices, job } = generation.spec;
@@ -182,7 +182,7 @@ function scopeOf(task: ThreadTask) {
   return { run, generation, actor: `${task.program}:${task.index}` };
 }
 
-/** Passes on what the thread traced of a step. */
+/** A function that reports the trace of a step to the observers. */
 function tracedTo(
   { program, spec, index }: ParticipantTask | ReaderTask,
   { observe }: ThreadPorts,
@@ -192,7 +192,7 @@ function tracedTo(
   return (traced: TracedStep) => observe({ traced: { run, generation, actor, ...traced } });
 }
 
-/** Cells of a participant that may wait for ever: other participants watch the time. */
+/** Cells of a participant that may wait forever, because other participants have deadlines. */
 function openIdle(
   generation: Generation,
   participant: number,
@@ -203,9 +203,9 @@ function openIdle(
 }
 
 /**
- * Share of the step deadline for which a device of a failed generation waits to be asked for its
- * surviving state, and how many times it looks: devices are asked one after another, and the first
- * to answer releases the others.
+ * Share of the step deadline for which a device of a failed generation waits for the salvage
+ * command, and the number of polls in this time. Devices receive it one after another, and the
+ * first to answer wakes the others.
  */
 const partialRecoveryShare = 0.25;
 const partialRecoveryWaits = 100;
@@ -215,7 +215,7 @@ async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write
   const generation = openGeneration(task);
   const { clock, disk, sleep, wrapCells } = ports;
   const { stepDeadlineMs: deadlineMs, arithmetic } = generation.spec.job;
-  // Between two commands the coordinator watches the time.
+  // Between two commands the coordinator has the deadline.
   const idle = openIdle(generation, index, ports);
   const { runDevice } = await import("./device-program.ts");
   await runDevice(generation, index, {

@@ -1,5 +1,5 @@
-// What the threads of a host wait for, read from the notes in the memory of their generation. The
-// host tells it with every heartbeat, so nothing here may compute the layout anew.
+// Waits of the threads of a host, read from the notes in the memory of their generation. Each
+// heartbeat includes them, so that this code must not recompute the layout.
 
 import { readWaitNotes } from "../../src/exchange/wait-notes.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -7,7 +7,7 @@ import { anyone, type Wait } from "../runtime/wait-graph.ts";
 import { type Generation, progressOver } from "./generation-memory.ts";
 import type { HostPlace } from "./generation-spec.ts";
 
-/** What the threads of the host at `place` wait for. */
+/** The waits of the threads of the host at `place`. */
 export function threadWaits(generation: Generation, place: HostPlace, clock: Clock): Wait[] {
   const { spec, memory } = generation;
   const nameOf = participantNames(generation, place);
@@ -21,7 +21,7 @@ export function threadWaits(generation: Generation, place: HostPlace, clock: Clo
   }));
 }
 
-/** The actor that each participant of a host belongs to. */
+/** Maps a participant on a host to the name of its actor. */
 function participantNames(
   { spec: { devices, job }, layout: { bridge, tierRings, tierOf, writerOf } }: Generation,
   place: HostPlace,

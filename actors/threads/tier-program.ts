@@ -1,7 +1,7 @@
 // The program of a tier's thread: serves its device until the generation ends.
 //
 // Takes  rest { stamp } · flush
-// Tells  state · opened · rested · flushed
+// Emits  state · opened · rested · flushed
 
 import { createHash } from "node:crypto";
 import { join, resolve } from "node:path";
@@ -27,7 +27,7 @@ export interface TierPorts {
   tell(report: TierReport): void;
 }
 
-/** Where the tiers of a job's run keep their files, and under which name. */
+/** The directory of the tier files of a job's run, and the name of their owner. */
 export function tierHome({ checkpoint, tiers }: Pick<JobSpec, "checkpoint" | "tiers">) {
   const { directory } = checkpoint;
   const { directory: root = join(directory, "tiers") } = tiers;
@@ -35,12 +35,12 @@ export function tierHome({ checkpoint, tiers }: Pick<JobSpec, "checkpoint" | "ti
   return { root, owner };
 }
 
-/** Where the tiers of one device keep their files. */
+/** The place of the tier files of one device. */
 export function tierPlace({ job, generation }: GenerationSpec, device: number): TierPlace {
   return { ...tierHome(job), generation, device };
 }
 
-/** Serves the device of rank `rank`. */
+/** Serves the tier requests of the device of rank `rank`. */
 export async function runTier(
   { spec, layout, memory }: Generation,
   rank: number,

@@ -1,7 +1,7 @@
-// The program of a writer's thread: writes what its device saves, cut after cut, while the device
-// trains on.
+// The program of a writer's thread: writes the checkpoint parts of its device to disk, cut by cut,
+// while the device trains on.
 //
-// Tells  writing · paused · saved · copy
+// Emits  writing · paused · saved · copy
 
 import { createPartQuantiser } from "../../src/embedding/checkpoint/rows-part.ts";
 import { StoreFailedError } from "../../src/errors/errors.ts";
@@ -24,11 +24,11 @@ import { type Generation, holdOf, pipePlaceOf } from "./generation-memory.ts";
 import { hasBuddies, roomWaitMs } from "./generation-spec.ts";
 
 export type WriterReport =
-  /** A cut began, or goes on. */
+  /** Writing of a cut has begun or resumed. */
   | { readonly type: "writing" }
-  /** The disk is full. */
+  /** The disk is full, and the writer waits for room. */
   | { readonly type: "paused" }
-  /** A part is on disk: its bytes, for the memory of hosts. */
+  /** A part is on disk: its bytes, for the replica caches of hosts. */
   | { readonly type: "copy"; readonly copy: PartReplica }
   /** All parts of the device are on disk. */
   | { readonly type: "saved"; readonly cut: number; readonly parts: readonly SavedPart[] };
@@ -37,15 +37,15 @@ export interface WriterPorts {
   readonly cells: Cells;
   readonly disk: Disk;
   readonly clock: Clock;
-  /** How the thread sleeps while the disk is full; left out, it blocks. */
+  /** Sleep of the thread while the disk is full; left out, it blocks. */
   readonly sleep?: Sleep | undefined;
   tell(report: WriterReport): void;
 }
 
-/** How often a full disk is asked again. */
+/** Interval between attempts on a full disk. */
 const retryMs = 100;
 
-/** Writes for the device of rank `rank`. */
+/** Writes the parts of the device of rank `rank`. */
 export async function runWriter(
   generation: Generation,
   rank: number,
@@ -107,7 +107,7 @@ export async function runWriter(
   }
 }
 
-/** Gathers the bytes of a part, unless they are more than `bytesMax`. */
+/** Collects the bytes of a part for a replica, unless they are more than `bytesMax`. */
 function createCopier(bytesMax: number) {
   let pieces: Uint8Array[] = [];
   let bytes = 0;
@@ -117,7 +117,7 @@ function createCopier(bytesMax: number) {
       if (bytes <= bytesMax) pieces.push(piece);
       else pieces = [];
     },
-    /** Undefined: they were more. */
+    /** The collected bytes; undefined: there were more than `bytesMax`. */
     memory(): SharedArrayBuffer | undefined {
       if (bytes > bytesMax) return undefined;
       const memory = new SharedArrayBuffer(bytes);
@@ -132,7 +132,7 @@ function createCopier(bytesMax: number) {
   };
 }
 
-/** Tries again while the disk is full, for at most `patienceMs`. */
+/** Returns a function that retries a write while the disk is full, for at most `patienceMs`. */
 function patience(
   patienceMs: number,
   hold: (isHeld: boolean) => void,

@@ -1,9 +1,9 @@
-// One device's thread while costs are measured: it times the sets of tables that are its own,
-// beside the other devices at their sets, and then exchanges, which all devices do together.
+// Cost probes on one device's thread: it times its own sets of tables, beside the other devices at
+// theirs, and then exchanges, in which all devices take part.
 //
-// A time is that for which the thread had a processor: what else runs on the machine does not
-// count, nor does a device's waiting for others. Where the system does not tell, it is time on the
-// wall; so is that of exchanges between hosts, whose bytes other threads carry.
+// Times are CPU times of the thread, so that other load on the machine and waiting for other
+// devices do not count. Where the system does not report CPU time, wall time is taken; likewise for
+// exchanges between hosts, whose bytes are carried by other threads.
 
 import { Zipf } from "../../../src/data/synthetic/zipf.ts";
 import { createAtomicCells } from "../../../src/exchange/atomic-cells.ts";
@@ -24,44 +24,44 @@ import { purposes, RandomStream } from "../../../src/ports/random.ts";
 import { least } from "../calibration-time.ts";
 import type { ExchangeProbe, ProbedTable } from "./cost-probes.ts";
 
-/** A set of tables; equal numbers have equal ids. */
+/** A set of tables; equal `index` gives equal ids. */
 export interface SetTask {
   readonly index: number;
   readonly tables: readonly ProbedTable[];
 }
 
-/** A thread that measures its sets, then exchanges, beside `devices` - 1 others. */
+/** The task of a cost-probe thread, one of `devices`: its sets, then exchanges. */
 export interface CostProbeTask {
   readonly program: "costs";
   readonly rank: number;
   readonly arithmetic: "auto" | "native" | "reference";
   readonly devices: number;
-  /** The host of each device. Left out: one host, without a bridge. */
+  /** The host of each device; left out: one host, without a bridge. */
   readonly hostOf?: readonly number[];
-  /** Columns of a device in an exchange, at most. */
+  /** Most columns of a device in an exchange. */
   readonly columnsMax: number;
-  /** Samples of a step, over all devices. */
+  /** Samples per step, over all devices. */
   readonly batchSize: number;
   readonly sets: readonly SetTask[];
   readonly exchanges: readonly ExchangeProbe[];
-  /** Milliseconds by which an exchange's latest device may be late. */
+  /** Largest delay of a device at the start of an exchange, in milliseconds. */
   readonly lateMax: number;
   readonly words: SharedArrayBuffer;
   readonly memory: SharedArrayBuffer;
 }
 
-/** What a device measured, in milliseconds, in the order of its task. */
+/** Measurements of a device in milliseconds, in the order of its task. */
 export interface CostProbeReport {
   readonly sets: readonly number[];
-  /** Of this device alone. */
+  /** Times of this device only. */
   readonly exchanges: readonly { readonly forward: number; readonly backward: number }[];
 }
 
-/** Longest wait for another thread's probes. */
+/** Deadline for another thread's probes. */
 const deadlineMs = 300_000;
 /**
- * Timed repetitions, behind one that is not timed; the fastest counts: what else runs on the
- * machine only makes them longer.
+ * Timed repetitions, after one warm-up, of which the fastest counts: other load on the machine can
+ * only slow them down.
  */
 const rounds = 15;
 
@@ -73,7 +73,7 @@ const rule: RowRule = {
   decay: 0,
 };
 
-/** Measures with the other devices of the task. */
+/** Runs the probes of one device, together with the other devices of the task. */
 export async function runCostProbes(task: CostProbeTask, clock: Clock): Promise<CostProbeReport> {
   const { rank, devices, hostOf, arithmetic, words, memory, sets, batchSize } = task;
   const kernels = openKernels(arithmetic);
@@ -90,7 +90,7 @@ export async function runCostProbes(task: CostProbeTask, clock: Clock): Promise<
   const exchanges: CostProbeReport["exchanges"][number][] = [];
   const isWall = hostOf !== undefined || !hasProcessorTime();
   const own = { nowMs: isWall ? () => clock.now() : nowMs, isWall, clock };
-  // Bridges that have just come up are slow: the first exchange is timed twice.
+  // The first exchange over new bridges is slow, so it is timed twice.
   const [first] = task.exchanges;
   if (hostOf !== undefined && first !== undefined) await timeExchange(exchange, own, task, first);
   for (const probe of task.exchanges) {
@@ -99,7 +99,7 @@ export async function runCostProbes(task: CostProbeTask, clock: Clock): Promise<
   return { sets: times, exchanges };
 }
 
-/** The exchange that probes need: vectors to the samples, gradients back. */
+/** The shape of the exchange that probes use: vectors to the samples, gradients back. */
 export function costProbeShape({
   devices,
   hostOf,
@@ -122,7 +122,7 @@ export function costProbeShape({
   };
 }
 
-/** Milliseconds of lookup and update of all tables of a set, for the whole batch. */
+/** Milliseconds of lookup and update of all tables of a set, for a whole batch. */
 function timeSet(
   kernels: Kernels,
   nowMs: () => number,
@@ -150,7 +150,7 @@ function timeSet(
 
 const noBags: Bags = { tables: 0, samples: 0, offsets: Int32Array.of(0), ids: new Int32Array(0) };
 
-/** Bags whose mean length is the pooling factor. Popular rows lie all over the table. */
+/** Draws bags with the pooling factor as mean length. Popular rows are spread over the table. */
 function bagsOf(probed: readonly ProbedTable[], samples: number, step: number): Bags {
   const random = new RandomStream(1, purposes.costProbes, step);
   const uniform = () => random.uniform();
@@ -173,18 +173,18 @@ function bagsOf(probed: readonly ProbedTable[], samples: number, step: number): 
   };
 }
 
-/** A prime above all rows: ranks times it, modulo the rows, are rows in another order. */
+/** A prime above all row counts: multiplying ranks by it, modulo the rows, permutes them. */
 const spreading = 4_000_037;
 
-/** The time that is measured, and the time on the wall. */
+/** The measured time, and the wall time. */
 interface Times {
   readonly nowMs: () => number;
-  /** Whether both are the same. */
+  /** Whether the measured time is wall time. */
   readonly isWall: boolean;
   readonly clock: Clock;
 }
 
-/** Milliseconds of this device's part of an exchange forward and back, its lateness apart. */
+/** Milliseconds of this device's part of an exchange, forward and backward, without its delay. */
 async function timeExchange(
   exchange: Exchange,
   { nowMs, isWall, clock }: Times,
@@ -198,7 +198,7 @@ async function timeExchange(
   const backward: number[] = [];
   for (let round = 0; round <= rounds; round++) {
     await exchange.barrier();
-    // A device that still computes keeps its core, too. It matters to time on the wall alone.
+    // A late device occupies its core, as when computing. The delay only affects wall time.
     const untilMs = clock.now() + waitMs;
     while (isWall && clock.now() < untilMs);
     forward.push(await timed(() => send(exchange.pooled, (from) => vectors(from))));

@@ -1,6 +1,6 @@
-// What is measured for cost networks: sets of tables on a device, and exchanges of uneven columns
-// (NeuroShard: Zha et al., MLSys 2023, section 3.1). Each probe is a function of the seed and its
-// number, so that measuring may stop anywhere and go on later.
+// Draws the probes that cost networks learn from: sets of tables on a device, and exchanges of
+// uneven columns (NeuroShard: Zha et al., MLSys 2023, section 3.1). Each probe is a function of the
+// seed and its number, so that measuring can stop at any probe and resume later.
 
 import type { CostTable } from "../../../src/planner/cost-table.ts";
 import { reuseOf } from "../../../src/planner/reuse.ts";
@@ -14,27 +14,27 @@ export interface ProbedTable {
   readonly zipf: number;
 }
 
-/** Limits of what is drawn. */
+/** Limits of the drawn probes. */
 export interface ProbeLimits {
   readonly seed: number;
   readonly devices: number;
-  /** Bytes of the weights of a set. */
+  /** Most bytes of the weights of a set. */
   readonly bytesMax: number;
-  /** Columns of a device in an exchange. */
+  /** Most columns of a device in an exchange. */
   readonly columnsMax: number;
 }
 
 const dims = [4, 8, 16, 32, 64, 128];
-/** Tables of a set; of an exchange, over all devices. */
+/** Tables per set, and per exchange over all devices. */
 const setTables = { least: 1, most: 24 };
 const exchangeTables = { least: 10, most: 59 };
-/** Rows of a table: between 100 and so many, evenly by their logarithm. */
+/** Most rows of a table; the least is 100, and rows are log-uniform in between. */
 const rowsMost = 4_000_000;
-/** Ids of a sample: lognormal around e, as far as so many. */
+/** Most ids of a sample; their number is log-normal with median e. */
 const idsMost = 64;
 const zipfMost = 1.4;
 
-/** The tables of a set. Those that are too large together lose rows. */
+/** The tables of a set; the rows of each are limited so that the set fits in `bytesMax`. */
 export function setProbe({ seed, bytesMax }: ProbeLimits, index: number): ProbedTable[] {
   const random = new RandomStream(seed, purposes.costProbes, 2 * index);
   const count = between(random, setTables);
@@ -58,13 +58,16 @@ export function costTableOf(table: ProbedTable): CostTable {
   return { rows, dim, poolingFactor, bins: reuseOf(table) };
 }
 
-/** Columns of each device, and the share of the spread by which it begins late: 0 for the first. */
+/** Columns of each device, and its delay at the start as a share of `lateMax`, 0 for the first. */
 export interface ExchangeProbe {
   readonly columns: readonly number[];
   readonly late: readonly number[];
 }
 
-/** Tables dealt to the least loaded device, or to any, as often as a coin of the probe says. */
+/**
+ * Draws an exchange: each table goes to a random device with a probability drawn per probe, else to
+ * the least loaded device.
+ */
 export function exchangeProbe(limits: ProbeLimits, index: number): ExchangeProbe {
   const { seed, devices, columnsMax } = limits;
   const random = new RandomStream(seed, purposes.costProbes, 2 * index + 1);

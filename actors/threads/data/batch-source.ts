@@ -1,5 +1,5 @@
-// What a reader fills its slots from: the samples of a step, in the order that the seed gives them,
-// or a part of the evaluation data, in the order of the file.
+// Batch source: fills a reader's slots with the samples of a step, in the order given by the seed,
+// or with a part of the evaluation data, in file order.
 
 import type { BytesRead, Dataset } from "../../../src/data/dataset.ts";
 import { holdAt } from "../../../src/data/pieces-at.ts";
@@ -12,11 +12,11 @@ import { samplesOf, slicesIn, type Topology } from "../../../src/training/topolo
 import { heldForStep } from "./held-for-step.ts";
 import type { Datasets } from "./open-datasets.ts";
 
-/** What decides which samples a batch has. */
+/** The options that determine the samples of a batch. */
 export interface BatchSourceOptions {
   readonly seed: number;
   readonly shuffle: boolean;
-  /** Where the samples come in the split order. */
+  /** Set if the samples come in the split order. */
   readonly split?: SplitCut | undefined;
   readonly schedule: Schedule;
   readonly topology: Topology;
@@ -24,7 +24,7 @@ export interface BatchSourceOptions {
   readonly fromStep: number;
 }
 
-/** What a reader has served of a batch. */
+/** Samples of a batch that a reader served, and those of the whole batch. */
 export interface Served {
   readonly samples: number;
   readonly batchSamples: number;
@@ -34,9 +34,9 @@ export class BatchSource {
   readonly #options: BatchSourceOptions;
   readonly #datasets: Datasets;
   readonly #order: EpochOrder;
-  /** Only for the meter of reading. */
+  /** For the meter of reading only. */
   readonly #clock: Clock;
-  /** Where lists are deduplicated. */
+  /** Set if lists are deduplicated. */
   readonly #ikjt: IkjtMaker | undefined;
   #waitedMs = 0;
 
@@ -51,8 +51,8 @@ export class BatchSource {
   }
 
   /**
-   * Fills the slots of a ticket on every device of this reader that still lacks it. Returns the
-   * samples that it filled in, and those of the whole batch.
+   * Fills the slots of a ticket on every device of this reader that lacks it. Returns the number of
+   * samples filled in, and that of the whole batch.
    */
   async serve(outlet: BatchOutlet, stream: Stream, ticket: number): Promise<Served> {
     const dataset = this.#datasets[stream];
@@ -78,12 +78,12 @@ export class BatchSource {
     return { samples, batchSamples };
   }
 
-  /** The bytes that were read of the training data. */
+  /** Bytes read of the training data. */
   get bytesRead(): BytesRead {
     return this.#datasets.training.bytesRead;
   }
 
-  /** Ids of the lists that are deduplicated so far, and of the distinct ones. */
+  /** Ids of the deduplicated lists so far, and of the distinct lists among them. */
   get idsOfLists(): { readonly ids: number; readonly distinct: number } {
     const sum = { ids: 0, distinct: 0 };
     for (const { ids, distinctIds } of this.#ikjt?.counts ?? []) {
@@ -93,12 +93,12 @@ export class BatchSource {
     return sum;
   }
 
-  /** How long training has waited for splits that were not there yet. */
+  /** Time for which training batches waited for splits. */
   get waitedMs(): number {
     return this.#waitedMs;
   }
 
-  /** A batch to train on, with its samples for these devices in memory or at hand. */
+  /** A training batch, once its samples for these devices are in memory. */
   async #training(ticket: number, devices: readonly number[]) {
     const { schedule, topology, fromStep } = this.#options;
     const { epoch, first, count } = placesOf(schedule, fromStep + ticket);

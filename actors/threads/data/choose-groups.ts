@@ -1,7 +1,7 @@
-// Which lists a run deduplicates (IKJT: src/data/sessions/ikjt.ts): the first batches of the first
-// epoch are read in the order of the run, and the groups of features that pay there are chosen. A
-// function of the job and its data, whatever the devices, as what it chooses is a part of the
-// arithmetic.
+// Chooses the lists that a run deduplicates (IKJT: src/data/sessions/ikjt.ts): reads the first
+// batches of the first epoch in the order of the run, and keeps the groups of features for which
+// deduplication pays. The choice is part of the arithmetic, so it depends on the job and its data
+// only, not on the devices.
 
 import { type BatchMemory, type Dataset, memoryFor } from "../../../src/data/dataset.ts";
 import { piecesAt } from "../../../src/data/pieces-at.ts";
@@ -12,15 +12,15 @@ import { slicesOf } from "../../../src/kernels/contract/slices.ts";
 import type { EpochOrder } from "../../../src/training/loop/epoch-order.ts";
 import type { GroupChoice } from "../generation-schema.ts";
 
-/** Samples that are read for it, at most, but for the rest of a batch. */
+/** Most samples read for the choice, rounded up to whole batches. */
 const samplesMax = 100_000;
-/** After so many `auto` gives up, where no list repeats half as often as it would have to. */
+/** Samples after which `auto` gives up if no list repeats half as often as it would have to. */
 const triedSamples = 25_000;
 
-/** The run whose batches are read. */
+/** The run for which groups are chosen. */
 export interface ChoiceInput {
   readonly spec: IkjtSpec;
-  /** The names of the features, in order. */
+  /** Names of the features, in order. */
   readonly features: readonly string[];
   readonly dataset: Dataset;
   readonly order: Pick<EpochOrder, "fill" | "rangesAt">;
@@ -28,7 +28,9 @@ export interface ChoiceInput {
   readonly slices: number;
 }
 
-/** The groups that were asked for, or found; those that pay are chosen. */
+/**
+ * Returns the requested groups, or those found by `auto`; groups that pay are marked `isChosen`.
+ */
 export async function chooseGroups(input: ChoiceInput): Promise<GroupChoice[]> {
   const { spec, features, dataset } = input;
   const repeats = new RepeatCounter(dataset);
@@ -50,7 +52,7 @@ export async function chooseGroups(input: ChoiceInput): Promise<GroupChoice[]> {
   });
   return groups.map((group, i): GroupChoice => {
     const { lists = 0, distinctLists = 1, ids = 0, distinctIds = 0 } = maker.counts[i] ?? {};
-    // Empty lists are no work, so ids count where there are some.
+    // Empty lists cost nothing, so the factor counts ids, if there are any.
     const factor = ids > 0 ? ids / distinctIds : lists / Math.max(1, distinctLists);
     return {
       features: group.map((feature) => features[feature] ?? ""),
@@ -62,8 +64,8 @@ export async function chooseGroups(input: ChoiceInput): Promise<GroupChoice[]> {
 }
 
 /**
- * Calls `use` with batches of the first epoch, and the bounds of all slices. `[from, until]`: where
- * the first one begins, and the end. Returns where the next batch would begin.
+ * Calls `use` with batches of the first epoch and the bounds of their slices. `[from, until]`:
+ * first sample of the first batch, and the end. Returns the first sample of the next batch.
  */
 async function eachBatch(
   { dataset, order, batchSize, slices }: ChoiceInput,

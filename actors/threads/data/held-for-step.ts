@@ -1,22 +1,22 @@
-// Which samples a reader holds while it fills the batch of a step, and which it reads ahead: those
-// that its devices come to next, in this epoch or at the beginning of the next one. Only where the
-// samples of a batch lie in few places.
+// Determines the samples that a reader holds in memory while it fills the batch of a step, and
+// those that it reads ahead: the next ones of its devices, in this epoch or at the start of the
+// next. Only where the samples of a batch lie in few places of the file.
 
 import type { Dataset, SampleRange } from "../../../src/data/dataset.ts";
 import { piecesAt } from "../../../src/data/pieces-at.ts";
 import type { EpochOrder } from "../../../src/training/loop/epoch-order.ts";
 import { placesOf, type Schedule } from "../../../src/training/loop/schedule.ts";
 
-/** What decides what is held for a step. */
+/** The inputs that determine the held samples. */
 export interface HeldInput {
   readonly schedule: Schedule;
   readonly order: Pick<EpochOrder, "rangesAt">;
   readonly dataset: Pick<Dataset, "isStreamed" | "pieces">;
-  /** The places that each device of a reader has in a batch of `samples`. */
+  /** Position ranges of each device of a reader, in a batch of `samples`. */
   partsOf(samples: number): readonly { readonly first: number; readonly count: number }[];
 }
 
-/** The samples to hold for a step, and those to read ahead. Undefined: all are at hand. */
+/** The samples to hold for a step, and those to read ahead. Undefined: all are in memory. */
 export function heldForStep(
   input: HeldInput,
   step: number,

@@ -1,5 +1,5 @@
-// Opens the datasets of a generation on its host: the caches that the first host has made, or the
-// parts of them that are trained on, held out, and kept for the test.
+// Opens the datasets of a generation on a host: the caches that the first host has made, or the
+// parts of them for training, evaluation and test.
 
 import type { BlockReader } from "../../../src/data/cache/blocks.ts";
 import type { BlockTable } from "../../../src/data/cache/cache-format.ts";
@@ -20,16 +20,16 @@ export interface Datasets {
   readonly test: Dataset | undefined;
 }
 
-/** Makes the blocks of samples without a cache elsewhere: the preprocessing service. */
+/** Source of sample blocks for data without a cache: the preprocessing service. */
 export interface BlockService {
   blocksOf(stream: Stream, path: string, table: BlockTable): BlockReader;
 }
 
 /**
- * The datasets that the readers of one host serve. Each is closed by closing it. `service`: left
- * out, the blocks of samples without a cache are made here.
- * @throws DataCacheDamagedError, StoreFailedError as `openCache`
- * @throws InputUnusableError where this host has other samples there than the first host
+ * Opens the datasets that the readers of one host serve. The caller closes each. `service`: left
+ * out, blocks of samples without a cache are made in this process.
+ * @throws DataCacheDamagedError, StoreFailedError like `openCache`
+ * @throws InputUnusableError where this host has other samples at that path than the first host
  */
 export async function openDatasets(
   spec: DataFiles,
@@ -38,8 +38,8 @@ export async function openDatasets(
 ): Promise<Datasets> {
   const { data, job } = spec;
   const { contents, means } = data;
-  // In the split order the splits are all that is in memory, however small the data are. Sessions
-  // are far too small to be read one by one.
+  // In the split order only splits are in memory, even for small data. Sessions are far too small
+  // to be read one by one.
   const { splits } = contents;
   const isSplit =
     contents.splitSamples !== undefined || (splits !== undefined && splits.keepsOrder !== true);

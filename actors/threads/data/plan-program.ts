@@ -1,5 +1,6 @@
-// The plan of a generation, sought on the thread that prepares its data: no search runs on the
-// event loop of a host. The plan decides speed and memory alone: a search that fails ends no run.
+// Searches the plan of a generation on the thread that prepares its data, so that no search blocks
+// the event loop of a host. A plan only affects speed and memory: a failed search does not fail the
+// run.
 
 import { recordError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
@@ -14,16 +15,16 @@ import {
 } from "../../../src/training/planning/run-plan.ts";
 import type { PreparedData } from "./prepare-data.ts";
 
-/** What is planned for: the devices of each host, and the bytes that each host may use. */
+/** The devices of each host, the memory limit of each host, and the pins. */
 export interface PlanRequest {
   readonly hosts: readonly number[];
   readonly memoryBytes: number;
   readonly pins?: readonly ShardPin[] | undefined;
-  /** What the run has measured of its plans, the present one last; left out: nothing. */
+  /** The run's measured plans, the present one last; left out: none. */
   readonly measured?: readonly MeasuredRun[] | undefined;
 }
 
-/** The plan of a generation; if the search fails, none, and why. */
+/** The plan of a generation; if the search fails, no plan and the reason. */
 export async function planOrNone(
   job: JobSpec,
   request: PlanRequest,
@@ -41,7 +42,7 @@ export async function planOrNone(
   }
 }
 
-/** The sentence of a search that gave no plan. */
+/** The message of a search that found no plan. */
 export function unsearched(why: string): string {
   return `the search for a plan failed (${why}): each table is placed as written`;
 }

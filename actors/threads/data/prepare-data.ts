@@ -1,5 +1,5 @@
-// Data preparation: turns a job's data into the binary cache, once, and counts what the job needs
-// to know of it.
+// Data preparation: converts a job's data into the binary cache, once, and collects the figures
+// that the job needs.
 
 import { isDeepStrictEqual } from "node:util";
 import { readKeys } from "../../../src/data/cache/cache-keys.ts";
@@ -22,16 +22,16 @@ import type { GroupChoice } from "../generation-schema.ts";
 import type { DataPlan, Warning } from "../generation-spec.ts";
 import { groupsFor, namesOf, splitsFor } from "./training-order.ts";
 
-/** The data of a run, and what the planner takes from it. */
+/** The prepared data of a run, with the statistics that the planner uses. */
 export interface PreparedData extends DataPlan {
-  /** Of the training data, by feature; undefined: its cache has none. */
+  /** Statistics of the training data by feature; undefined: its cache has none. */
   readonly statistics?: readonly FeatureStatistics[] | undefined;
 }
 
 /**
- * Makes or finds the caches of a job. `readerBytesMax`: what a reader may hold of the splits.
- * @throws as `prepareCache` does
- * @throws InputUnusableError where samples without a cache lie in row groups beyond that
+ * Makes or finds the caches of a job. `readerBytesMax`: memory limit of a reader for held splits.
+ * @throws like `prepareCache`
+ * @throws InputUnusableError where samples without a cache lie in row groups above that limit
  */
 export async function prepareData(
   job: JobSpec,
@@ -98,8 +98,8 @@ export async function prepareData(
 }
 
 /**
- * The groups of `data.ikjt` with what was measured of each; undefined where the job has none.
- * Makes the data cache, where it is not there. @throws as `prepareData`
+ * The measured groups of `data.ikjt`; undefined where the job has none. Makes the data cache if it
+ * is missing.
  */
 export async function measuredGroups(job: JobSpec): Promise<readonly GroupChoice[] | undefined> {
   if (job.data.ikjt === undefined) return undefined;
@@ -109,7 +109,10 @@ export async function measuredGroups(job: JobSpec): Promise<readonly GroupChoice
 const optionOf = (name: "evaluation" | "test") =>
   name === "test" ? "evaluation.test.data" : "evaluation.data";
 
-/** Runs `work` on further data: what it refuses is told as theirs, not as the training data's. */
+/**
+ * Runs `work` on evaluation or test data, and rewrites its option errors to name the option of
+ * these data instead of `data`.
+ */
 async function told<Result>(
   name: "evaluation" | "test",
   work: () => Promise<Result>,
@@ -128,7 +131,7 @@ async function told<Result>(
   }
 }
 
-/** Throws where all lines have one label: there is nothing to tell apart. */
+/** Throws where all lines have the same label, from which nothing can be learned. */
 function checkClasses(data: JobSpec["data"], report: CacheReport): void {
   const { samples, quarantine } = report;
   const label = oneLabelOf(data, report);
@@ -153,7 +156,7 @@ function checkClasses(data: JobSpec["data"], report: CacheReport): void {
   throw new InputUnusableError(shownPath(data.paths[0] ?? ""), message);
 }
 
-/** The first label of all good lines; undefined where they differ. */
+/** The label that all good lines share; undefined where labels differ. */
 function oneLabelOf(
   data: JobSpec["data"],
   { samples, positives, labelRanges, labelled }: CacheReport,
@@ -165,8 +168,8 @@ function oneLabelOf(
 }
 
 /**
- * Evaluation data of one class have a loss, and no AUC and no normalized entropy.
- * @throws InvalidOptionError where early stopping watches one of these
+ * Warns of evaluation data of one class, which have a loss but no AUC and no normalized entropy.
+ * @throws InvalidOptionError where early stopping watches one of the missing metrics
  */
 function classWarnings({ evaluation: held }: JobSpec, report: CacheReport | undefined): Warning[] {
   if (held?.data === undefined || report === undefined || held.data.kind === "synthetic") return [];
@@ -187,7 +190,7 @@ function classWarnings({ evaluation: held }: JobSpec, report: CacheReport | unde
   return [{ code: "EVALUATION_OF_ONE_CLASS", message }];
 }
 
-/** What is trained on, evaluated at cuts, and tested at the end. */
+/** The parts of the data for training, for evaluation at cuts, and for the test. */
 function partsOf(
   { evaluation: section }: JobSpec,
   { path, samples }: CacheReport,
@@ -211,7 +214,9 @@ function partsOf(
   };
 }
 
-/** Held-out samples that are training samples say how well a model remembers. */
+/**
+ * Warns where held-out samples are training samples: they measure only how well a model remembers.
+ */
 function equalityWarnings(
   { data, evaluation: section }: JobSpec,
   training: CacheReport,
@@ -228,7 +233,7 @@ function equalityWarnings(
   ];
 }
 
-/** Data of a job, its name for people, and its cache. */
+/** Data of a job, with their name in messages and their cache. */
 interface NamedData {
   readonly name: string;
   readonly data: JobSpec["data"] | undefined;
@@ -260,7 +265,10 @@ function article(name: string): string {
   return name === "evaluation" ? `an ${name}` : `a ${name}`;
 }
 
-/** The first file of `held` with the text of a file of the other data, as the job names it. */
+/**
+ * The first file of `held` whose content equals that of a file of the other data, as the job names
+ * it.
+ */
 function sharedFile(
   held: JobSpec["data"],
   report: CacheReport | undefined,
@@ -272,7 +280,7 @@ function sharedFile(
   return file === undefined ? undefined : shownPath(file);
 }
 
-/** Whether both are generated, and equal in all but their number. */
+/** Whether both are generated from equal options, except for the number of samples. */
 function isSameStream(data: JobSpec["data"], held: JobSpec["data"]): boolean {
   if (data.kind !== "synthetic" || held.kind !== "synthetic") return false;
   const streamOf = (of: typeof data) => ({

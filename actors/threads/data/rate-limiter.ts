@@ -1,25 +1,25 @@
-// The rate limiter of a reader: when it may begin its next batch, where its run has a limit. The
-// readers of a host take turns, evenly over time; every host keeps to the limit by itself, and the
-// exchange keeps the hosts together. Only batches to train on count: an evaluation has a deadline
-// of its own.
+// Rate limiter of a reader: determines when it may begin its next batch under the run's limit. The
+// readers of a host take turns, evenly over time; every host observes the limit by itself, and the
+// exchange keeps the hosts in step. Only training batches are limited: an evaluation has a
+// deadline.
 //
-// Time decides when a batch is read and never which: the limit changes no bit.
+// The limit affects when a batch is read, never which one: results are the same to the bit.
 
 /** A reader's place among the readers of its host. */
 export interface LimitedPlace {
-  /** Most samples a second that all readers together may serve; 0: there is no limit. */
+  /** Limit in samples per second of all readers together; 0: no limit. */
   limit(): number;
-  /** Each reader has every so many-th batch; 1: it reads a part of every batch. */
+  /** Each reader serves every `turns`-th batch; 1: it serves a part of every batch. */
   readonly turns: number;
-  /** Whose turn it is, from 0. */
+  /** The reader's place in the cycle of turns, from 0. */
   readonly turn: number;
   readonly batchSize: number;
 }
 
 export interface RateLimiter {
-  /** How long to wait before the next batch; 0: it may begin. */
+  /** Wait before the next batch; 0: it may begin. */
   waitMs(nowMs: number): number;
-  /** A batch of so many samples, of all devices, began. */
+  /** Records the start of a batch; `samples` counts those of all devices. */
   began(nowMs: number, samples: number): void;
 }
 
@@ -27,7 +27,7 @@ export function createRateLimiter({ limit, turns, turn, batchSize }: LimitedPlac
   let last: { readonly atMs: number; readonly samples: number } | undefined;
   const intervalMs = (samples: number) => (1000 * samples) / limit();
   const dueMs = (nowMs: number): number => {
-    // Where the limit is new, the readers fall in one after another.
+    // After a new limit, the readers start one after another.
     last ??= { atMs: nowMs, samples: turn * batchSize };
     return last.atMs + intervalMs(last.samples);
   };
@@ -40,7 +40,7 @@ export function createRateLimiter({ limit, turns, turn, batchSize }: LimitedPlac
     began(nowMs, samples) {
       if (limit() === 0) return;
       const own = turns * samples;
-      // What a late wake has cost is made up for, by one turn at most: a limit is no average.
+      // A late wake-up is made up for, by at most one turn: a limit is not an average.
       last = { atMs: Math.max(dueMs(nowMs), nowMs - intervalMs(own)), samples: own };
     },
   };

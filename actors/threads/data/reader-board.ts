@@ -1,24 +1,26 @@
-// The board of a host's readers: for each of them a few words of shared memory, with what it is
-// told and what it counts. It outlives the reader's thread and its actor, so that another thread in
-// the same place obeys the same orders and counts on.
+// The board of a host's readers: some words of shared memory per reader, with its commands and its
+// counters. It outlives the reader's thread and actor, so that a replacement thread obeys the same
+// commands and continues the counters.
 //
 //   orders    written by the reader's actor (actors/host/reader.ts)
 //   figures   written by the reader's thread (../reader-program.ts), once a batch
 //
-// No weight depends on them.
+// Weights do not depend on the board.
 
 import { placesOf, type Schedule } from "../../../src/training/loop/schedule.ts";
 
-/** What a reader's thread is doing: it waits for room in the ring, reads, or waits for its turn. */
+/**
+ * Activities of a reader's thread: waiting for room in the ring, reading, or delayed by the limit.
+ */
 export const activities = ["starting", "waiting", "reading", "limited"] as const;
 export type Activity = (typeof activities)[number];
 
 /**
- * The orders. `limit`: most samples a second of all readers together, 0: none; `limitCommand`,
- * `drainCommand`: the last request that was carried out, so that it is carried out once;
- * `isDraining`: its thread is to end once it has served the batch that it is at; `wasForced`: the
- * last drained thread was ended instead; `activity`: index of an activity; `failures`, `drains`:
- * threads that failed here, and threads that were replaced as asked.
+ * The orders. `limit`: limit in samples per second of all readers together, 0: none;
+ * `limitCommand`, `drainCommand`: the last executed request, so that a repeat is not executed
+ * again; `isDraining`: the thread must exit after its current batch; `wasForced`: the last drained
+ * thread was terminated instead; `activity`: index of an activity; `failures`, `drains`: threads
+ * that failed in this place, and threads replaced on request.
  */
 const orders = [
   "limit",
@@ -40,28 +42,30 @@ export function boardBytes(readers: number): number {
   return readerBytes * readers;
 }
 
-/** What a reader has done since the generation began, whichever thread did it. */
+/** Counters of a reader since the generation began, over all its threads. */
 export interface ReaderFigures {
   readonly samples: number;
   readonly batches: number;
-  /** Read of files. */
+  /** Bytes read from files. */
   readonly bytes: number;
   readonly readMs: number;
-  /** How long a limit has kept it waiting. */
+  /** Delay by the rate limit. */
   readonly limitedMs: number;
-  /** Batches of the training stream, from the first of the generation, up to the last it served. */
+  /**
+   * Position in the training stream: batches from the first of the generation to the last served.
+   */
   readonly tickets: number;
 }
 
-/** The part of the board that belongs to one reader. */
+/** The part of the board of one reader. */
 export interface ReaderBoard {
   get(order: Order): number;
   set(order: Order, value: number): void;
   readonly activity: Activity;
-  /** What its thread does from now on. */
+  /** Sets the activity of its thread. */
   does(activity: Activity): void;
   readonly figures: ReaderFigures;
-  /** Adds what was done. `tickets`: up to which batch of the training stream. */
+  /** Adds to the counters. `tickets` is not added but raised to the new position. */
   add(done: Partial<ReaderFigures>): void;
 }
 
@@ -93,15 +97,15 @@ export function boardOf(memory: ArrayBufferLike, index: number): ReaderBoard {
   };
 }
 
-/** Where a reader is in the data of its run: what it reads next. */
+/** Position of a reader in the data of its run: the next batch that it reads. */
 export interface ReaderPosition {
   readonly step: number;
-  /** The pass over the data, and the first sample of the step in it. */
+  /** The epoch, and the first sample of the step in it. */
   readonly pass: number;
   readonly sample: number;
 }
 
-/** The position of a reader that has served these batches of a generation from `fromStep`. */
+/** The position of a reader after `tickets` batches of a generation that began at `fromStep`. */
 export function positionOf(schedule: Schedule, fromStep: number, tickets: number): ReaderPosition {
   const step = fromStep + tickets;
   const { epoch: pass, first: sample } = placesOf(schedule, step);

@@ -1,4 +1,4 @@
-// Makes the blocks of splits, for whoever serves them: a worker's thread, or a worker's process.
+// Makes the blocks of splits, for a worker's thread or a worker's process, which serve them.
 
 import { bytesOfBlocks } from "../../../src/data/cache/blocks.ts";
 import { blockSamples } from "../../../src/data/cache/cache-format.ts";
@@ -10,7 +10,10 @@ import type { Split } from "../../../src/wire/splits/split-frames.ts";
 import type { SplitMaker } from "../../../src/wire/splits/split-worker.ts";
 import type { StreamOrigins } from "./stream-origins.ts";
 
-/** Opens the index of a stream when its first split is asked for. Close it. */
+/**
+ * Creates a split maker, which opens the index of a stream at its first split. The caller closes
+ * it.
+ */
 export function createSplitMaker(origins: StreamOrigins, disk: Disk): SplitMaker {
   const opened = new Map<string, IndexBlocks>();
   const open = async (stream: Split["stream"]): Promise<IndexBlocks> => {

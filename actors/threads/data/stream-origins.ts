@@ -1,4 +1,4 @@
-// What the samples of each stream of a run are made of: enough for anybody to make them again.
+// Origin of the samples of each stream of a run: enough for any process to make them again.
 
 import type { DataContents } from "../../../src/data/contents.ts";
 import type { SamplesOrigin } from "../../../src/data/open-samples.ts";
@@ -7,17 +7,17 @@ import type { Stream } from "../../../src/exchange/batch-ring.ts";
 import { shapesOf } from "../../../src/model/features.ts";
 import type { DataPlan, DatasetPlan, GenerationSpec } from "../generation-spec.ts";
 
-/** The samples of a stream. Plain data: it crosses the wire. */
+/** Origin of the samples of a stream. Plain data, sent over the wire. */
 export interface StreamOrigin extends SamplesOrigin {
-  /** The file of their cache, or of their index. */
+  /** The file of the samples' cache or index. */
   readonly path: string;
-  /** Which samples they are, as their cache says. */
+  /** Digest of the samples, from their cache. */
   readonly digest: string;
 }
 
 export type StreamOrigins = { readonly [Name in Stream]?: StreamOrigin | undefined };
 
-/** The files of a run's data, and which samples are in them. */
+/** The files of a run's data, and the digests of their samples. */
 export interface DataFiles extends Pick<GenerationSpec, "job"> {
   readonly data: Pick<DataPlan, "training" | "evaluation" | "test" | "contents" | "means">;
 }
@@ -31,7 +31,7 @@ export function streamOriginsOf({
   const { evaluation: section } = job;
   const tables = shapesOf(job.model);
   const trained = { options: job.data, tables, key: keyColumnOf(section?.split) };
-  /** `own`: of data of their own; left out, the samples are held out of the training data. */
+  /** `own`: contents of separate data; left out: the samples are held out of the training data. */
   const held = (plan: DatasetPlan, own: DataContents | undefined, options = job.data) =>
     own === undefined
       ? { path: plan.path, digest: contents.training.digest, ...trained }

@@ -1,5 +1,5 @@
-// How training goes through its data: the splits, where samples come in the split order, and the
-// lists that are deduplicated on the way. Both follow from the job and its data alone.
+// The order of training: the splits, where samples come in the split order, and the groups of
+// features that are deduplicated. Both depend on the job and its data only.
 
 import {
   placeOfSample,
@@ -31,8 +31,8 @@ import { openDatasets } from "./open-datasets.ts";
 
 /**
  * The splits, if the samples come in the split order: a function of the job and the data.
- * `trained`: what is trained on.
- * @throws InputUnusableError where samples without a cache lie in pieces beyond all memory
+ * `trained`: the training part of the data.
+ * @throws InputUnusableError where samples without a cache lie in pieces too large for a reader
  */
 export async function splitsFor(
   job: JobSpec,
@@ -83,7 +83,7 @@ export async function splitsFor(
   return { splits: { starts: [...starts], lanes, ...keepsOrder } };
 }
 
-/** The groups of features of `data.ikjt`, measured; undefined: nothing is to be deduplicated. */
+/** The measured groups of `data.ikjt`; undefined: the job has none. */
 export async function groupsFor(
   job: JobSpec,
   plan: DatasetPlan,
@@ -108,7 +108,10 @@ export async function groupsFor(
   }
 }
 
-/** Where a sample lies that is trained on; of a part of the data it is not known. */
+/**
+ * Location of a training sample in its source, for messages; unknown where training uses a part of
+ * the data.
+ */
 function placeIn(
   { path }: CacheReport,
   { split }: DatasetPlan,
@@ -118,7 +121,7 @@ function placeIn(
   return (sample) => placeOfSample(readCacheMeta(path, disk), sample);
 }
 
-/** What is trained on, alone. Close it. */
+/** Opens the training part of the data only. The caller closes it. */
 async function openTraining(
   job: JobSpec,
   plan: DatasetPlan,

@@ -1,6 +1,6 @@
 // The program of a preprocessing worker's thread: makes splits of the files for the readers of its
-// generation until the generation ends or it is drained. It has a connection of its own; to the
-// readers of its host the blocks go through shared memory.
+// generation until the generation ends or it is drained. It has its own connection; blocks for
+// readers of its host go through shared memory.
 
 import type { Sleep } from "../../../src/exchange/atomic-cells.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
@@ -20,15 +20,15 @@ export interface WorkerTask {
   readonly program: "worker";
   readonly spec: GenerationSpec;
   readonly memory: GenerationMemory;
-  /** Counts through the workers of all hosts. */
+  /** Index among the workers of all hosts. */
   readonly index: number;
-  /** Its name, which no other worker of the run has or had. */
+  /** Its name, unique over all present and former workers of the run. */
   readonly worker: string;
   readonly cluster: string;
   readonly connection: Connection;
 }
 
-/** The one command to a worker: to end when its split is sent. */
+/** The only command to a worker: exit after sending the current split. */
 export interface DrainWorker {
   readonly type: "drain";
 }
@@ -36,7 +36,7 @@ export interface DrainWorker {
 export interface WorkerPorts {
   readonly clock: Clock;
   readonly disk: Disk;
-  /** How it waits for a reader: its connection is served meanwhile. */
+  /** Sleeps while a reader is waited for; the connection is served meanwhile. */
   readonly sleepTurning: Sleep;
   dial(connection: Connection, name: string): Promise<Transport>;
   take(): DrainWorker | undefined;
@@ -67,8 +67,8 @@ export async function runWorker(
 }
 
 /**
- * The readers of its host, which are counted through all hosts, as the workers are. The shelf is
- * its own: the pool has seen the exit of the thread that was in its place before (law 3).
+ * The readers of this host; both readers and workers are numbered over all hosts. The shelf is
+ * exclusive: the pool has seen the exit of the previous thread in this place (law 3).
  */
 function nearReadersOf(
   { spec, memory, index }: WorkerTask,
@@ -79,7 +79,7 @@ function nearReadersOf(
   const [position, shelf] = [Math.floor(index / poolMax), index % poolMax];
   const writer = createShelfWriter({
     ...{ memory: memory.splits, shape: shelvesOf(spec), shelf, clock, sleep },
-    // What the reader lacks then, it asks for again.
+    // The reader requests a split again if it was dropped after this time.
     patienceMs: deadlinesOf(spec.job).shelf,
     isAborted: () => isAborted({ memory }),
   });

@@ -1,45 +1,52 @@
-// The autoscaler's law: how many preprocessing workers a run should have, from how long the trainer
-// waited, how full the readers' buffers are, and how busy the workers were. Pure: it is told the
-// time. DPP (Zhao et al., ISCA 2022, section 3.2.1) names these inputs and the goal, a buffer that
-// is never empty with as few, busy workers as possible, and gives no formula; this one is ours.
+// The autoscaler's control law: determines the number of preprocessing workers of a run from the
+// stall of the trainer, the fill of the readers' buffers and the load of the workers. Pure: time is
+// an argument. DPP (Zhao et al., ISCA 2022, section 3.2.1) names these inputs and the goal, a
+// buffer that is never empty with as few, busy workers as possible, and gives no formula; this
+// formula is our own.
 //
 //   demand, in workers      d = workers · busy / (1 - stalled)
-//   up      stalled, or a buffer is empty    ceil(d): one more at least, `growthMost` times at most
-//   down    full buffers, and fewer would do the least n with d ≤ `busyMost` · n
+//   up      stalled, or a buffer is empty    ceil(d): at least one more, at most `growthMost` times
+//   down    full buffers, and fewer suffice  the least n with d ≤ `busyMost` · n
 //
-// A trainer that waits for a share of its time would take 1 / (1 - share) times as much; a worker
-// that is busy for a share of its time does so much of what a worker can do.
+// A trainer that stalls for a share of its time would consume 1 / (1 - share) times as much; a
+// worker that is busy for a share of its time does that share of its possible work.
 
-/** What is known of one interval. */
+/** Measurements of one interval. */
 export interface ServiceNews {
   readonly atMs: number;
-  /** Workers that live. */
+  /** Live workers. */
   readonly workers: number;
-  /** Share of its time that a worker made splits, on average. */
+  /** Share of the time in which a worker made splits, on average. */
   readonly busy: number;
-  /** Share of the time that readers waited for splits. */
+  /** Share of the time in which readers waited for splits. */
   readonly stalled: number;
-  /** Share of the splits that readers need next and have, in the reader with the fewest. */
+  /** Share of the splits needed next that are buffered, in the reader with the fewest. */
   readonly buffered: number;
-  /** Whether any reader needs a split that it has not. */
+  /** Whether any reader lacks a split that it needs. */
   readonly isWanted: boolean;
 }
 
-/** How often the law is asked. */
+/** Interval of the control law. */
 export const intervalMs = 1000;
-/** A trainer that waits for less than this share does not starve. */
+/** Stall share up to which a trainer is not starving. */
 export const stalledMost = 0.01;
-/** How busy workers may be after a drain: above, one that is slow for a moment would starve it. */
+/**
+ * Highest load of the workers after a drain: above it, one briefly slow worker would starve the
+ * trainer.
+ */
 export const busyMost = 0.95;
-/** A buffer is full from this share on, and empty below that one. */
+/** Buffer shares: full from `bufferFull` on, empty below `bufferEmpty`. */
 export const bufferFull = 0.75;
 export const bufferEmpty = 0.1;
-/** Intervals that must agree before workers are drained. */
+/** Consecutive calm intervals before workers are drained. */
 export const intervalsDown = 10;
-/** Quiet after a change: a worker that starts, or drains, must be seen first. */
+/** Pause after a change, in which the effect of a started or drained worker becomes visible. */
 export const quietUpMs = 4000;
 export const quietDownMs = 10_000;
-/** Workers grow to so many times as many at once: what one worker's stall says of many is rough. */
+/**
+ * Largest growth factor at once: from the stall of few workers, the demand is only a rough
+ * estimate.
+ */
 export const growthMost = 4;
 
 export class Autoscaler {
@@ -49,10 +56,10 @@ export class Autoscaler {
   #changedMs: number;
   #calm: ServiceNews[] = [];
   #recent: ServiceNews[] = [];
-  /** In the interval before. */
+  /** Live workers in the previous interval. */
   #workers = 0;
 
-  /** Between `least` and `most` workers; it begins with `least`. */
+  /** Scales between `least` and `most` workers, starting with `least`. */
   constructor(options: { readonly least: number; readonly most: number; readonly atMs: number }) {
     this.#least = options.least;
     this.#most = options.most;
@@ -60,16 +67,16 @@ export class Autoscaler {
     this.#changedMs = options.atMs;
   }
 
-  /** How many there should be. */
+  /** Wanted number of workers. */
   get wanted(): number {
     return this.#wanted;
   }
 
-  /** Takes what is known of an interval. Returns how many workers there should be. */
+  /** Takes the measurements of an interval. Returns the wanted number of workers. */
   hear(news: ServiceNews): number {
     const { atMs, workers, stalled, buffered, isWanted } = news;
     if (workers === 0) return this.#go(isWanted ? Math.max(1, this.#wanted) : this.#wanted, atMs);
-    // An interval in which workers came or went says what neither number of them can do.
+    // An interval with a change of workers measures neither number.
     const isWhole = workers === this.#workers;
     this.#workers = workers;
     if (isWhole) this.#recent = [...this.#recent, news].slice(-quietUpMs / intervalMs);
@@ -78,7 +85,7 @@ export class Autoscaler {
     const sinceMs = atMs - this.#changedMs;
     const isStarving =
       this.#recent.length > 0 && (stalled > stalledMost || (buffered < bufferEmpty && isWanted));
-    // Workers that are asked for and not there yet are no reason to ask for more.
+    // While wanted workers are still starting, no more are added.
     if (isStarving && sinceMs >= quietUpMs && workers >= this.#wanted) {
       const demand = Math.ceil(demandOf(this.#recent) - tolerance);
       return this.#go(Math.min(growthMost * workers, Math.max(workers + 1, demand)), atMs);

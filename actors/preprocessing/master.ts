@@ -1,18 +1,18 @@
-// Master of the preprocessing service of one generation: hands the splits that readers need to
-// workers, watches how long they take, and says how many workers there should be.
+// Master of the preprocessing service of one generation: leases the splits that readers need to
+// workers, watches deadlines, and determines the number of workers.
 //
 //   readers ──want──▶ ┌────────┐ ──leased──▶ workers ──data──▶ readers
 //                     │ master │ ◀──done────
 //   pools ◀─pool.scale└────────┘ ──failed──▶ readers
 //
 // Takes   the frames of the service (src/wire/splits/split-frames.ts)
-// Tells   the worker pool of each host pool.scale
+// Emits   pool.scale, to the worker pool of each host
 //
 // Invariants
-//   M1. It keeps nothing that cannot be lost: readers say again what they need, and workers ask
-//       again. A master that takes over goes on within `sayMs` of the readers.
-//   M2. It decides who makes a split, never what is in it: no bit of the model depends on it
-//       (law 4).
+//   M1. It keeps no state that cannot be lost: readers repeat their needs, and workers their
+//       requests. A new master has the whole state within `sayMs` of the readers.
+//   M2. It decides which worker makes a split, never its content: the model does not depend on it,
+//       to the bit (law 4).
 
 import { fromCallback, setup } from "xstate";
 import type { JobSpec } from "../../src/job/job.ts";
@@ -43,23 +43,26 @@ export interface MasterInput {
   readonly network: Network;
   readonly scope: RunScope;
   readonly job: JobSpec;
-  /** What the splits are of: for workers that belong to no host. */
+  /** Origins of the splits, for workers that belong to no host. */
   readonly origins: StreamOrigins;
-  /** Hosts of the generation: each has a pool of workers. */
+  /** Number of hosts of the generation, each with a pool of workers. */
   readonly hosts: number;
-  /** Told when another number of workers is wanted, and every ten seconds. */
+  /** Called when the wanted number of workers changes, and every ten seconds. */
   readonly onWorkers?: (news: WorkersNews) => void;
 }
 
-/** What the service has come to. */
+/** State of the service. */
 export interface WorkersNews {
   readonly workers: number;
   readonly wanted: number;
-  /** Shares of the last second: of the workers' time, of the readers' time, of what they hold. */
+  /**
+   * Shares of the last second: `busy` of the workers' time, `stalled` of the readers' time,
+   * `buffered` of the splits needed next.
+   */
   readonly busy: number;
   readonly stalled: number;
   readonly buffered: number;
-  /** Of this master: splits that were made, their samples, and splits that were made again. */
+  /** Counts of this master: splits made, their samples, and splits made again. */
   readonly splits: number;
   readonly samples: number;
   readonly retries: number;
@@ -69,13 +72,13 @@ export interface MasterContext extends MasterInput {
   readonly mailbox: Mailbox;
 }
 
-/** How often it looks at the time. */
+/** Interval of deadline checks. */
 const tickMs = 50;
-/** How often it says that it is there. */
+/** Interval of the `here` announcement. */
 const hereMs = 500;
-/** How often it tells what the service has come to. */
+/** Longest interval between reports of the service's state. */
 const tellMs = 10_000;
-/** When a worker that says nothing is lost: it speaks every fifth of a second. */
+/** Silence after which a worker is lost; it sends every fifth of a second. */
 const silentMs = 1500;
 
 /** A worker that waits for a split. */
@@ -90,7 +93,7 @@ const serving = fromCallback<{ type: string }, MasterContext>(({ input }) => {
   return () => master.close();
 });
 
-/** As drawn above. */
+/** The service drawn in the header, as an actor. */
 export const masterMachine = defineActor(
   setup({
     types: {} as { context: MasterContext; input: MasterInput },
@@ -154,7 +157,7 @@ class Master {
 
   #want({ reader, splits, buffered, stalledMs }: SplitFrames["want"]): void {
     const { hosts, job } = this.#context;
-    if (reader >= hosts * job.readers) return; // No reader of this generation.
+    if (reader >= hosts * job.readers) return; // Not a reader of this generation.
     this.#table.want(reader, splits, this.#nowMs());
     this.#workers.tellReader(reader, { buffered, wanted: splits.length, stalledMs });
     this.#serveWaiting();
@@ -178,7 +181,7 @@ class Master {
     }
     const givenUp = this.#table.done(done, this.#nowMs());
     if (givenUp !== undefined) this.#giveUp(givenUp);
-    this.#serveWaiting(); // It may be made again.
+    this.#serveWaiting(); // The split may be made again.
   }
 
   #lose(worker: string): void {
@@ -188,7 +191,7 @@ class Master {
     this.#serveWaiting();
   }
 
-  /** Splits for the workers that wait, the first of them first. */
+  /** Leases splits to waiting workers, in order of arrival. */
   #serveWaiting(): void {
     while (this.#waiting.length > 0) {
       const [next, ...others] = this.#waiting;
@@ -227,8 +230,8 @@ class Master {
   }
 
   /**
-   * Tells every pool its share of the workers that there should be, though nothing changed: those
-   * that processes leave to be wished for.
+   * Sends every pool its share of the wanted worker threads, the wanted workers less the worker
+   * processes. Sent even without a change, since a message may be lost.
    */
   #scale(nowMs: number): void {
     const { mailbox, hosts, job, onWorkers } = this.#context;

@@ -1,15 +1,15 @@
-// The table of splits that readers need: which ones nobody makes yet, which worker makes which, and
-// which are sent. Pure: it is told the time, and says what follows.
+// The table of splits that readers need: which are pending, which are leased to which worker, and
+// which are sent. Pure: time is an argument, and actions are return values.
 //
-//   todo ──leased──▶ doing ──done──▶ sent ──its reader wants it no more──▶ gone
+//   todo ──leased──▶ doing ──done──▶ sent ──no longer wanted by its reader──▶ gone
 //    ▲                 │               │
-//    └──its worker failed, or is lost──┴──wanted still, after `resendMs`
+//    └──its worker failed, or is lost──┴──still wanted, after `resendMs`
 //
 // Invariants
-//   S1. A split is with one worker at a time, until its lease has run out.
-//   S2. What is to be made follows from what readers say alone: a table that was lost is whole
-//       again when each reader has spoken.
-//   S3. A split that failed `attemptsMax` times is told to its reader, and is made no more.
+//   S1. A split is leased to one worker at a time, until the lease expires.
+//   S2. The pending splits follow from the readers' requests alone: a lost table is complete again
+//       once each reader has sent its request.
+//   S3. A split that failed `attemptsMax` times is reported to its reader and no longer made.
 
 import {
   type ErrorRecord,
@@ -20,17 +20,17 @@ import {
 import { nameOf, type Split } from "../../src/wire/splits/split-frames.ts";
 
 export interface SplitTableOptions {
-  /** How long a worker may take for a split. */
+  /** Deadline of a lease. */
   readonly deadlineMs: number;
-  /** Failures of a split until it is given up. S3 */
+  /** Failures after which a split is given up. S3 */
   readonly attemptsMax: number;
-  /** When a split that was sent, and is wanted still, is made again. */
+  /** Time after which a sent split that is still wanted is made again. */
   readonly resendMs: number;
-  /** When a worker that says nothing is lost. */
+  /** Silence after which a worker is lost. */
   readonly silentMs: number;
 }
 
-/** A split in the hand of a worker. */
+/** A split that is leased to a worker. */
 export interface Lease {
   readonly lease: number;
   readonly reader: number;
@@ -45,41 +45,41 @@ export interface GivenUp {
   readonly attempts: number;
 }
 
-/** What the table has counted. */
+/** Counts of splits, by state and outcome. */
 export interface SplitCounts {
   readonly todo: number;
   readonly doing: number;
   readonly done: number;
   readonly samples: number;
-  /** Leases that ran out, with their workers or without. */
+  /** Leases that expired, or whose worker was lost. */
   readonly expired: number;
   readonly failed: number;
-  /** Splits that were made again, as they did not arrive. */
+  /** Splits that were made again because they did not arrive. */
   readonly resent: number;
 }
 
 interface Entry {
   readonly reader: number;
   readonly split: Split;
-  /** Its place in what its reader wants, first first. */
+  /** Its place in the reader's request, most urgent first. */
   place: number;
   state: "todo" | "doing" | "sent" | "givenUp";
   lease: number;
   worker: string;
-  /** When its state began. */
+  /** Time of its last change of state. */
   sinceMs: number;
   failures: number;
-  /** Workers that died while they made it. */
+  /** Workers lost while making it. */
   losses: number;
 }
 
-/** Workers that die while they make one split, until it is given up. S3 */
+/** Workers lost while making a split after which the split is given up. S3 */
 const lossesMax = 10;
 
 export class SplitTable {
   readonly #options: SplitTableOptions;
   readonly #entries = new Map<string, Entry>();
-  /** When each worker was last heard. */
+  /** When each worker last sent a message. */
   readonly #workers = new Map<string, number>();
   #lastLease = 0;
   #counts = { done: 0, samples: 0, expired: 0, failed: 0, resent: 0 };
@@ -88,7 +88,7 @@ export class SplitTable {
     this.#options = options;
   }
 
-  /** A reader wants these splits and no others, what it waits for first. */
+  /** Replaces the request of a reader: it wants these splits and no others, most urgent first. */
   want(reader: number, splits: readonly Split[], nowMs: number): void {
     const wanted = new Map(splits.map((split, place) => [keyOf(reader, split), { split, place }]));
     for (const [key, entry] of this.#entries) {
@@ -112,12 +112,12 @@ export class SplitTable {
     }
   }
 
-  /** A worker asks for a split; undefined: there is none. */
+  /** Leases a split to a worker; undefined: none is pending. */
   lease(worker: string, nowMs: number): Lease | undefined {
     this.heard(worker, nowMs);
     let best: Entry | undefined;
     for (const entry of this.#entries.values()) {
-      // A worker has one split at a time: it never heard of this one.
+      // A worker has one split at a time: it never received this lease.
       if (entry.state === "doing" && entry.worker === worker) entry.state = "todo";
       if (entry.state === "todo" && (best === undefined || isBefore(entry, best))) best = entry;
     }
@@ -132,12 +132,14 @@ export class SplitTable {
     this.#workers.set(worker, nowMs);
   }
 
-  /** A worker has ended: its split is another one's when `expire` is called next. */
+  /** Removes an ended worker: the next `expire` makes its split pending again. */
   gone(worker: string): void {
     this.#workers.delete(worker);
   }
 
-  /** A worker has sent a split, or could not make it. Returns it if it is given up. */
+  /**
+   * Ends a lease: the worker has sent the split, or failed. Returns the split if it is given up.
+   */
   done({ worker, lease, samples, error }: DoneLease, nowMs: number): GivenUp | undefined {
     this.heard(worker, nowMs);
     const entry = [...this.#entries.values()].find((one) => one.lease === lease);
@@ -149,7 +151,7 @@ export class SplitTable {
     return undefined;
   }
 
-  /** Lets time pass: leases run out, and workers are lost. Returns what is given up. */
+  /** Expires leases and silent workers. Returns the splits that are given up. */
   expire(nowMs: number): GivenUp[] {
     const { deadlineMs, resendMs, silentMs } = this.#options;
     for (const [worker, heardMs] of this.#workers) {
@@ -174,7 +176,7 @@ export class SplitTable {
     return givenUp;
   }
 
-  /** The workers that are heard. */
+  /** The live workers. */
   get workers(): readonly string[] {
     return [...this.#workers.keys()];
   }
@@ -185,7 +187,7 @@ export class SplitTable {
     return { todo: count("todo"), doing: count("doing"), ...this.#counts };
   }
 
-  /** Its worker died, which says little against the split: another one of it may. */
+  /** Makes the split of a lost worker pending again: another worker may succeed. */
   #lose(entry: Entry, nowMs: number): GivenUp | undefined {
     const { worker, split } = entry;
     entry.losses++;
@@ -205,7 +207,7 @@ export class SplitTable {
   }
 }
 
-/** What a worker says at the end of a lease. */
+/** A worker's report at the end of a lease. */
 export interface DoneLease {
   readonly worker: string;
   readonly lease: number;
@@ -213,7 +215,7 @@ export interface DoneLease {
   readonly error?: ErrorRecord | undefined;
 }
 
-/** What is waited for first goes first, whichever reader waits. */
+/** Order of leases: the most urgent split first, over all readers, then the longest pending. */
 function isBefore(one: Entry, other: Entry): boolean {
   return one.place !== other.place ? one.place < other.place : one.sinceMs < other.sinceMs;
 }

@@ -1,24 +1,24 @@
-// How many workers there should be: what readers and workers tell, as the autoscaler takes it.
+// Worker count: turns reports of readers and workers into the measurements of the autoscaler.
 
 import type { JobSpec } from "../../src/job/job.ts";
 import { Autoscaler, type ServiceNews } from "./autoscaler.ts";
 
-/** What a reader tells. */
+/** Report of a reader. */
 export interface ReaderNews {
-  /** Splits that it has, and will need next. */
+  /** Buffered splits, which it needs next. */
   readonly buffered: number;
-  /** Splits that it needs, and has not. */
+  /** Splits that it needs and lacks. */
   readonly wanted: number;
-  /** How long it has waited for splits so far, in milliseconds. */
+  /** Total wait for splits so far, in milliseconds. */
   readonly stalledMs: number;
 }
 
 export class WorkerCount {
   readonly #scaler: Autoscaler;
   readonly #readers = new Map<number, ReaderNews>();
-  /** How long each reader had waited when the interval began. */
+  /** Total wait of each reader at the start of the interval. */
   #stalledMs = new Map<number, number>();
-  /** Of all workers, since the interval began. */
+  /** Sums over all workers since the interval began. */
   #worked = { busyMs: 0, forMs: 0 };
   #busy = 0;
   #sinceMs: number;
@@ -33,7 +33,7 @@ export class WorkerCount {
     this.#readers.set(reader, news);
   }
 
-  /** A worker has made splits for `busyMs` of the last `forMs` milliseconds. */
+  /** Adds a worker's report: it made splits for `busyMs` of the last `forMs` milliseconds. */
   tellWorker(busyMs: number, forMs: number): void {
     this.#worked = {
       busyMs: this.#worked.busyMs + Math.min(busyMs, forMs),
@@ -41,7 +41,7 @@ export class WorkerCount {
     };
   }
 
-  /** How many there should be, where so many live, and why. Begins another interval. */
+  /** Ends the interval. Returns its measurements, and the wanted number of workers. */
   hear(workers: number, nowMs: number): ServiceNews & { readonly wanted: number } {
     const news = this.#newsOf(workers, nowMs);
     this.#sinceMs = nowMs;
@@ -52,7 +52,8 @@ export class WorkerCount {
 
   #newsOf(workers: number, atMs: number): ServiceNews {
     const { busyMs, forMs } = this.#worked;
-    // Workers whose splits take longer than an interval say nothing in it.
+    // A worker whose split takes longer than an interval does not report in it: the last load
+    // holds.
     if (forMs > 0) this.#busy = busyMs / forMs;
     const readers = [...this.#readers];
     const passedMs = Math.max(1, atMs - this.#sinceMs);

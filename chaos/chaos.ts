@@ -1,4 +1,4 @@
-// Chaos for one's own jobs, as a sentence:
+// Fluent API of chaos tests for user jobs:
 //
 //   await chaos(job, { devices: 2 })
 //     .kill("device:1").at({ step: 120 })
@@ -6,7 +6,7 @@
 //     .broker.restart().at({ step: 260 })
 //     .verify();
 //
-// or drawn from a seed: `await chaos(job).seed(42).verify()`.
+// Faults can also be drawn from a seed: `await chaos(job).seed(42).verify()`.
 
 import { PromiseBrokenError } from "../src/errors/errors.ts";
 import { type JobOptions, resolveJob } from "../src/job/job.ts";
@@ -23,16 +23,19 @@ import type { FaultedRunOptions } from "./trials/faulted-run.ts";
 import { drawFor, runTrial, type Trial } from "./trials/trial.ts";
 import { type ReferenceRun, runReference } from "./trials/verdict.ts";
 
-/** When a fault is injected; what is left out is 0, or "step". */
+/** The moment of a fault; a missing field is 0, or "step" for `during`. */
 export type MomentOptions = Pick<Moment, "step"> & Partial<Moment>;
-/** Shares of the job's step deadline. */
+/** A length, in step deadlines of the job. */
 interface Deadlines {
   readonly deadlines: number;
 }
-/** Frames that a fault meets: so many, on these subjects, between these processes. */
+/**
+ * The frames that a fault affects: their number, their subjects, and the processes between which
+ * they pass.
+ */
 interface FrameOptions {
   readonly frames: number;
-  /** As in NATS. @default ">" */
+  /** A NATS subject pattern. @default ">" */
   readonly subject?: string;
   /** `root`, `host:1`. @default any */
   readonly from?: string;
@@ -40,18 +43,21 @@ interface FrameOptions {
 }
 type DiskFault = Extract<FaultOptions, { what: `disk-${string}` }>["what"];
 
-/** A fault that has everything but its moment. */
+/** A fault that still lacks its moment. */
 export interface Pending {
   at(when: MomentOptions): Chaos;
 }
 
-/** Chaos for a job. Every call returns a new one. */
+/** Options of `verify`. */
 export interface ChaosOptions extends FaultedRunOptions {
-  /** The reference run of an earlier `verify`, so that it is not trained again. */
+  /** The reference run of an earlier `verify`, which is then not trained again. */
   readonly reference?: ReferenceRun;
 }
 
-/** Breaks `job` on a stage: 2 devices in one process unless it says otherwise. */
+/**
+ * Starts a chaos test of `job` in an environment (`stage`), which defaults to 2 devices in one
+ * process.
+ */
 export function chaos(job: JobOptions, stage: Partial<EnvironmentSize> = {}): Chaos {
   const devices = stage.devices ?? (resolveJob(job).devices || 2);
   return new Chaos(job, { devices, hosts: stage.hosts ?? 0 }, { faults: [] });
@@ -62,6 +68,7 @@ type Plan =
   | { readonly seed: number; readonly kinds?: readonly FaultKind[] }
   | { readonly schedule: Schedule };
 
+/** A chaos test of a job under construction. Immutable: every call returns a new one. */
 export class Chaos {
   readonly #job: JobOptions;
   readonly #stage: EnvironmentSize;
@@ -73,29 +80,29 @@ export class Chaos {
     this.#plan = plan;
   }
 
-  /** Faults drawn from a seed, of these kinds. @default all kinds */
+  /** Draws faults of these kinds from a seed. @default all kinds */
   seed(seed: number, kinds?: readonly FaultKind[]): Chaos {
     return new Chaos(this.#job, this.#stage, kinds === undefined ? { seed } : { seed, kinds });
   }
 
-  /** A schedule as it was printed, on its own stage. @throws InvalidOptionError */
+  /** Replays a printed schedule in its own environment. @throws InvalidOptionError */
   schedule(given: ScheduleOptions): Chaos {
     const schedule = checkSchedule(given);
     return new Chaos(this.#job, schedule.stage, { schedule });
   }
 
-  /** One more fault, as plain data. */
+  /** Adds a fault, given as plain data. */
   fault(fault: FaultOptions): Chaos {
     const before = "faults" in this.#plan ? this.#plan.faults : [];
     return new Chaos(this.#job, this.#stage, { faults: [...before, fault] });
   }
 
-  /** Ends a thread (`device:1`, `reader:0`) or a process (`root`, `host:1`). */
+  /** Kills a thread (`device:1`, `reader:0`) or a process (`root`, `host:1`). */
   kill(where: string): Pending {
     return this.#pending((when) => ({ what: "kill", where: strikable(where), when }));
   }
 
-  /** Makes the thread hang. */
+  /** Makes a thread, an actor or a process hang. */
   pause(where: string, { deadlines }: Deadlines): Pending {
     return this.#pending((when) => ({ what: "pause", where: strikable(where), when, deadlines }));
   }
@@ -108,12 +115,12 @@ export class Chaos {
     return this.#pending((when) => ({ what: "out-of-memory", where: strikable(where), when }));
   }
 
-  /** An error thrown in a thread, or in the actor of a role that has none (`coordinator`). */
+  /** Throws an error in a thread, or in an actor without a thread (`coordinator`). */
   exception(where: string): Pending {
     return this.#pending((when) => ({ what: "exception", where: strikable(where), when }));
   }
 
-  /** A loss that is no number, on a device. */
+  /** Makes the loss of a device NaN. */
   nan(where: string): Pending {
     return this.#pending((when) => ({ what: "nan", where: strikable(where), when }));
   }
@@ -138,13 +145,13 @@ export class Chaos {
     return this.#pending((when) => ({ what: "corrupt", ...framesOf(options), when }));
   }
 
-  /** Nothing passes between two processes, either way. */
+  /** Blocks all frames between two processes, in both directions. */
   partition(one: string, other: string, { deadlines }: Deadlines): Pending {
     const ends = { from: strikable(one), to: strikable(other) };
     return this.#pending((when) => ({ what: "partition", ...ends, when, deadlines }));
   }
 
-  /** Of the broker, away for a share of the step deadline. */
+  /** Faults of the broker: it is unavailable for a share of the step deadline. */
   get broker() {
     const away = { deadlines: 0.05 };
     return {
@@ -152,13 +159,13 @@ export class Chaos {
         this.#pending((when) => ({ what: "broker-kill", when, deadlines })),
       restart: ({ deadlines }: Deadlines = away) =>
         this.#pending((when) => ({ what: "broker-restart", when, deadlines })),
-      /** It loses frames that it has acknowledged. */
+      /** The broker loses acknowledged frames. */
       forget: ({ frames }: { readonly frames: number }) =>
         this.#pending((when) => ({ what: "broker-forget", when, frames })),
     };
   }
 
-  /** Of the disk that a thread or a process sees. */
+  /** Faults of the disk, as seen by a thread or a process. */
   disk(where: string) {
     const place = strikable(where);
     const lasting = (what: DiskFault) => {
@@ -176,7 +183,7 @@ export class Chaos {
     };
   }
 
-  /** The clock of a process jumps. */
+  /** Makes the clock of a process jump. */
   skewClock(where: string, { deadlines }: Deadlines): Pending {
     return this.#pending((when) => ({
       what: "clock-skew",
@@ -186,28 +193,29 @@ export class Chaos {
     }));
   }
 
-  /** No fault: a user moves a shard to a device, in mid-run. */
+  /** Not a fault: a user moves a shard to a device during the run. */
   moveShard(shard: number, { device }: { readonly device: number }): Pending {
     return this.#pending((when) => ({ what: "move", when, shard, device }));
   }
 
-  /** The same: a user holds a shard where it is. */
+  /** Not a fault: a user pins a shard to its present device. */
   freezeShard(shard: number): Pending {
     return this.#pending((when) => ({ what: "freeze", when, shard }));
   }
 
-  /** The same: a user drains a reader. */
+  /** Not a fault: a user drains a reader. */
   drainReader(reader: number): Pending {
     return this.#pending((when) => ({ what: "drain", when, reader }));
   }
 
-  /** The same: a user limits the readers for a while, to so many samples a second. */
+  /** Not a fault: a user limits the readers for a while, in samples per second. */
   limitReaders(samples: number, { deadlines }: Deadlines): Pending {
     return this.#pending((when) => ({ what: "rate", when, samples, deadlines }));
   }
 
   /**
-   * The job's reference run, for `verify` of several schedules. @throws RemoteError where it fails
+   * Trains the job's reference run, to be shared by `verify` calls of several schedules. @throws
+   * RemoteError where it fails
    */
   reference(): Promise<ReferenceRun> {
     const { devices, hosts } = this.#stage;
@@ -215,9 +223,9 @@ export class Chaos {
   }
 
   /**
-   * Trains the job undisturbed and disturbed, and compares.
-   * @throws PromiseBrokenError where they differ, or the faulted run did not come to its end
-   * @throws InvalidOptionError where there is no such fault
+   * Trains the job without and with faults, and compares both runs.
+   * @throws PromiseBrokenError where the runs differ, or the faulted run did not finish
+   * @throws InvalidOptionError where a fault is invalid
    */
   async verify(options: ChaosOptions = {}): Promise<Trial> {
     const { reference = await this.reference(), ...play } = options;
@@ -238,10 +246,10 @@ export class Chaos {
   }
 }
 
-/** Actors with a thread of their own; `host` and `root` are processes, and the others actors. */
+/** Actors that own a thread; `host` and `root` name processes, all other names actors. */
 const threaded = /^(device|reader|tier|bridge|writer):\d+$|^prepare$/;
 
-/** The place that a short name means; a full one (`actor:device:1`) is what it says. */
+/** Expands a short name to a place; a full name (`actor:device:1`) is returned unchanged. */
 function strikable(name: string): string {
   if (/^(thread|actor|process):|^\*$/.test(name)) return name;
   if (threaded.test(name)) return `thread:${name}`;

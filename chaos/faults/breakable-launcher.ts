@@ -1,5 +1,5 @@
-// A launcher of threads that can be broken: killed from outside by name, or from inside at an exact
-// point of an exact step.
+// A launcher of threads with fault injection: kills a thread from outside by name, or from inside
+// at an exact point of an exact step.
 
 import type { ParticipantTask } from "../../actors/threads/thread-program.ts";
 import { entryFile } from "../../src/ports/entry-file.ts";
@@ -8,30 +8,28 @@ import type { ThreadFault } from "./breaking-cells.ts";
 import type { BreakingTask } from "./breaking-entry.ts";
 
 export interface BreakableLauncher {
-  /** For `Cluster.start`. */
+  /** The launcher option of `Cluster.start`. */
   readonly launcher: Launcher;
-  /** Ends the thread of an actor (`device:1`, `reader:0`, `prepare`); false where none runs. */
+  /** Kills the thread of an actor (`device:1`, `reader:0`, `prepare`); false if none runs. */
   kill(actor: string): boolean;
   /** Actors with a running thread. */
   running(): string[];
-  /** Whether the last fault that was planned for a thread of the actor has been injected. */
+  /** Whether the last planned fault of a thread of the actor has been injected. */
   isInjected(actor: string): boolean;
-  /** Ends the pause that was planned for a thread of the actor and lasts. */
+  /** Ends the current planned pause of the actor's thread. */
   goOn(actor: string): void;
-  /** How many threads have been started so far. */
+  /** Number of threads started so far. */
   started(): number;
-  /**
-   * From now on these wait for their moment, each for one thread; what was planned is forgotten.
-   */
+  /** Replaces the planned faults; each applies to one thread. */
   plan(faults: readonly (ThreadFault | CommandFault)[]): void;
 }
 
-/** A device's thread is killed as soon as it was told to do something. */
+/** A fault that kills a device's thread when it receives a command. */
 export interface CommandFault {
   /** `device:1` */
   readonly actor: string;
   readonly generation: number;
-  /** At the first command of this kind in the generation. */
+  /** The kind of command; its first occurrence in the generation counts. */
   readonly command: "run" | "evaluate" | "save";
 }
 
@@ -39,7 +37,7 @@ const unbroken = new Int32Array(1);
 
 const breakingEntry = entryFile("threads", "chaos/faults/breaking-entry.js");
 
-/** Worker threads, until something breaks them. */
+/** Creates a launcher of worker threads with planned faults. */
 export function breakableLauncher(): BreakableLauncher {
   const threads = new Map<string, Pick<Thread<never, never>, "kill" | "ended">>();
   const injections = new Map<string, Int32Array>();

@@ -1,45 +1,45 @@
-// Cells that break their thread at one point. A device's thread stores and waits at the same points
-// of a step every time, so that a step, and the number of the point within it, name one moment of a
-// run exactly: the same one whenever it is run again.
+// Cells that inject a fault into their thread at one point. A device's thread stores and waits at
+// the same points of a step every time, so that a step and the number of a point in it identify one
+// moment of a run, reproducibly.
 
 import type { Cells } from "../../src/exchange/cells.ts";
 import { hang } from "./hang.ts";
 
-/** What happens to a thread at its point. */
+/** Effect of a fault on the thread. */
 type Effect =
-  /** It is gone, as if it had been killed. */
+  /** The thread exits, as if killed. */
   | { readonly effect: "exit" }
-  /** It never moves again. */
+  /** The thread hangs forever. */
   | { readonly effect: "stall" }
-  /** From that step on it computes every step so much longer. */
+  /** From this step on, every step takes `slowMs` longer. */
   | { readonly effect: "slow"; readonly slowMs: number }
-  /** It hangs for this long, or until the launcher lets it go on. */
+  /** The thread hangs for `pauseMs`, or until the launcher ends the pause. */
   | { readonly effect: "pause"; readonly pauseMs: number };
 
-/** One break of one thread. */
+/** A fault of one thread. */
 export type ThreadFault = Effect & {
   /** `device:1`, `reader:0` */
   readonly actor: string;
-  /** In which generation of a run. */
+  /** The generation of the run in which it is injected. */
   readonly generation: number;
   /**
-   * In step `step`, counted from 0: once that many steps are done. A reader, who is not in step
-   * with the devices: from then on.
+   * Step of the fault, from 0: once that many steps are complete. For a reader, which is not in
+   * step with the devices: from then on.
    */
   readonly step: number;
   /**
-   * At the so many-th store or wait since then, counted from 0. An evaluation at this cut counts.
-   * What is slow is so at the first store of each step.
+   * Number of the store or wait in this step at which it is injected, from 0. An evaluation at this
+   * cut counts. `slow` acts at the first store of each step.
    */
   readonly point: number;
 };
 
-/** What the cells of a thread that is to break know of it. */
+/** Input of the cells of a thread with a fault. */
 export interface BreakingPlace {
   readonly fault: ThreadFault;
-  /** How many steps the thread's devices have done. */
+  /** Completed steps of the thread's devices. */
   stepsDone(): number;
-  /** Its first word becomes 1 when the fault is injected, 2 when the thread may go on from it. */
+  /** Word 0 becomes 1 when the fault is injected, and 2 when the thread may continue. */
   readonly injected: Int32Array;
 }
 
@@ -63,7 +63,7 @@ export function breakingCells(cells: Cells, { fault, stepsDone, injected }: Brea
     load: (cell) => cells.load(cell),
     store(cell, value, wake) {
       pass();
-      // Not while it waits: it would be one who waits for others.
+      // Slow in `store` only: a thread that hung in a wait would seem to wait for others.
       if (fault.effect === "slow" && step >= fault.step && step !== slowStep) {
         slowStep = step;
         Atomics.store(injected, 0, 1);

@@ -1,4 +1,4 @@
-// The entry of a thread that is to break: the program of its task, over cells that inject faults.
+// The entry point of a thread with a fault: runs its task over cells that inject it.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { progressOver } from "../../actors/threads/generation-memory.ts";
@@ -12,7 +12,7 @@ import { breakingCells, type ThreadFault } from "./breaking-cells.ts";
 export interface BreakingTask {
   readonly task: ParticipantTask | ReaderTask;
   readonly fault: ThreadFault;
-  /** Shared with who started the thread. */
+  /** State of the injection, shared with the launcher. */
   readonly injected: Int32Array;
 }
 
@@ -21,7 +21,7 @@ const { task, fault, injected } = workerData as BreakingTask;
 const { steps } = progressOver(task.memory, task.spec.devices);
 const isReader = task.program === "reader";
 const own = isReader ? 0 : task.index;
-/** A reader may sleep through the fault's step: from then on it stands in it. */
+/** A reader may sleep through the step of the fault, so its step stays at it from then on. */
 const stepsDone = () => {
   const done = Atomics.load(steps, own);
   return isReader ? Math.min(done, fault.step) : done;

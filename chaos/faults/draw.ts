@@ -1,5 +1,5 @@
-// Draws a schedule from a seed: the same seed, job and stage draw the same faults (law 4 holds for
-// what breaks things, too).
+// Draws a schedule from a seed: the same seed, job and environment give the same faults, so that
+// fault injection is deterministic too (law 4).
 
 import { strict as assert } from "node:assert";
 import { poolMax } from "../../actors/threads/generation-spec.ts";
@@ -12,15 +12,15 @@ import {
   type Schedule,
 } from "./schedule.ts";
 
-/** What is known of the run that will be disturbed. */
+/** Size of the environment of a faulted run. */
 export interface EnvironmentSize {
-  /** Devices of each host. */
+  /** Devices per host. */
   readonly devices: number;
-  /** Hosts that join as processes of their own; 0: the leader's process has the devices. */
+  /** Hosts that join as separate processes; 0: the leader's process has the devices. */
   readonly hosts: number;
 }
 
-/** What a draw has to know of the job. */
+/** Inputs of a draw: the seed, and properties of the job. */
 export interface DrawOptions {
   readonly seed: number;
   readonly stage: EnvironmentSize;
@@ -28,18 +28,20 @@ export interface DrawOptions {
   readonly steps: number;
   /** Steps between checkpoints. */
   readonly everySteps: number;
-  /** Readers of each host. */
+  /** Readers per host. */
   readonly readers: number;
-  /** Preprocessing workers of all hosts, at least; undefined: the job has no such service. */
+  /**
+   * Least number of preprocessing workers over all hosts; undefined: the job has no such service.
+   */
   readonly workers?: number | undefined;
   readonly hasEvaluation: boolean;
-  /** Whether rows lie below the devices' memory. */
+  /** Whether devices have tiers below their memory. */
   readonly isTiered: boolean;
   /** @default all */
   readonly kinds?: readonly FaultKind[];
 }
 
-/** Most faults that one draw has: enough that they meet, few enough that a run ends. */
+/** Most faults of a draw: enough to interact, few enough that the run ends. */
 const faultsMax = 5;
 
 /** The schedule of a seed. */
@@ -56,7 +58,7 @@ export function drawSchedule(options: DrawOptions): Schedule {
 interface Draw extends DrawOptions {
   readonly random: RandomStream;
   readonly step: number;
-  /** Nothing was done to the run before: there is no recovery to inject a fault into. */
+  /** True for the first fault of the schedule, which no recovery precedes. */
   readonly isFirst: boolean;
   readonly kinds: readonly FaultKind[];
 }
@@ -76,7 +78,7 @@ function drawFault(draw: Draw): FaultOptions[] {
     }
     case "pause": {
       const where = pick(random, [device, drawThread(draw), drawActor(draw), drawProcess(draw)]);
-      // Most pauses pass unnoticed; one in five outlasts every deadline, and a zombie wakes.
+      // Most pauses pass unnoticed; one in five exceeds every deadline, so that a zombie wakes.
       const deadlines = random.below(5) === 0 ? 2.5 : share(0.01, 0.3);
       return [{ what, where, when: { ...when, during: drawDuring(draw, where) }, deadlines }];
     }
@@ -117,7 +119,7 @@ function drawFault(draw: Draw): FaultOptions[] {
         return [{ what, where, when: at, operations: 1 + random.below(10) }];
       }
       if (what !== "flipped-bit") return [{ what, where, when: at }];
-      // Whoever reads it back must notice: at the next checkpoint a device dies.
+      // The flipped bit must be detected when read back: a device dies at the next checkpoint.
       const saved = Math.min(steps, (Math.floor(at.step / everySteps) + 1) * everySteps);
       return [
         { what, where, when: at },
@@ -165,7 +167,7 @@ function drawThread({ random, stage, readers, workers = 0, isTiered }: Draw): st
   return pick(random, all);
 }
 
-/** The indices of the workers that there are from the start: each host has its share. */
+/** Indices of the initial workers, dealt evenly to the hosts. */
 function workersOf(workers: number, hosts: number): number[] {
   return Array.from({ length: workers }, (_, i) => (i % hosts) * poolMax + Math.floor(i / hosts));
 }
@@ -184,7 +186,7 @@ function drawProcess({ random, stage }: Draw): string {
   return pick(random, ["process:root", ...hosts]);
 }
 
-/** The step itself most of the time; readers, tiers and bridges know of nothing else. */
+/** Draws the phase of a fault, mostly `step`; threads other than devices have no other phase. */
 function drawDuring({ random, isFirst, hasEvaluation }: Draw, where: string) {
   const place = random.below(10);
   if (/^thread:(?!device)/.test(where)) return "step";
@@ -211,7 +213,7 @@ function drawPair({ random, stage }: Draw): { from?: string; to?: string } {
   ]);
 }
 
-/** The last step with a checkpoint after it that is not the run's last one. */
+/** The last step whose next checkpoint is not the run's last one. */
 function lastButOne({ steps, everySteps }: Draw): number {
   return Math.max(0, steps - everySteps - 1 - (steps % everySteps));
 }

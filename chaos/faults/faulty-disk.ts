@@ -1,29 +1,29 @@
-// A disk that lies, fills up, tears and slows down, over a sound disk: for the checkpoint
-// directory alone, and only once a fault was armed.
+// A disk with injected faults, over a sound disk: lost syncs, flipped bits, torn writes, full and
+// slow. Faults affect only the checkpoint directory, and only while armed.
 
 import { dirname } from "node:path";
 import type { Disk, DiskFile, OpenMode } from "../../src/ports/disk.ts";
 import { hang } from "./hang.ts";
 
-/** What may go wrong with a disk. */
+/** Kinds of disk faults. */
 export type DiskTrouble = "disk-full" | "disk-slow" | "torn-write" | "flipped-bit" | "lost-sync";
 
 export interface ArmedTrouble {
   readonly what: DiskTrouble;
-  /** Operations that it lasts; a tear, a flip and a lost sync are one. */
+  /** Number of affected operations; 1 for a torn write, a flipped bit and a lost sync. */
   readonly operations: number;
-  /** Called once, with what it did. */
+  /** Called once at the end of the fault, with the number of affected operations. */
   readonly over: (hits: number) => void;
-  /** Ends the writer in the middle of a write, as a crash would; in tests it may return. */
+  /** Kills the writer in the middle of a write, like a crash; in tests it may return. */
   readonly die: () => void;
 }
 
-/** How long an operation of a slow disk takes. */
+/** Duration of an operation on a slow disk. */
 const slowMs = 20;
 
 interface Alive extends ArmedTrouble {
   hits: number;
-  /** Files with a lost sync: the bytes that a power cut takes from each. */
+  /** Files with a lost sync, whose bytes a power failure removes. */
   readonly lost: Set<string>;
 }
 
@@ -33,7 +33,7 @@ export class FaultyDisk implements Disk {
   readonly #onOperation: (path: string) => void;
   #alive: Alive[] = [];
 
-  /** `onOperation` hears of every change in `directory` before it is made. */
+  /** `onOperation` is called before every change in `directory`. */
   constructor(
     disk: Disk,
     options: { readonly directory: string; readonly onOperation?: (path: string) => void },
@@ -47,12 +47,12 @@ export class FaultyDisk implements Disk {
     return this.#disk.writer;
   }
 
-  /** The next operations in the directory meet this. */
+  /** Arms a fault for the next operations in the directory. */
   arm(trouble: ArmedTrouble): void {
     this.#alive.push({ ...trouble, hits: 0, lost: new Set() });
   }
 
-  /** The power fails: what was written and not synced, as the disk had said, is gone. */
+  /** Simulates a power failure: removes the bytes whose sync was lost. */
   powerFails(): void {
     const lying = this.#find("lost-sync");
     if (lying === undefined || lying.lost.size === 0) return;
@@ -120,7 +120,7 @@ export class FaultyDisk implements Disk {
   syncDirectory(path: string): void {
     this.#change(path, false);
     this.#disk.syncDirectory(path);
-    // The name is durable, the bytes are not: what a power cut makes of a lost sync.
+    // The name is durable but the bytes are not: the state after a power failure with a lost sync.
     const lost = [...(this.#find("lost-sync")?.lost ?? [])];
     if (lost.some((file) => dirname(file) === path)) this.powerFails();
   }
@@ -140,7 +140,7 @@ export class FaultyDisk implements Disk {
     one.over(one.hits);
   }
 
-  /** A change of the disk; `fills`: it needs room. */
+  /** Injects slow and full disk faults into a change. `fills`: the change needs room. */
   #change(path: string, fills: boolean): void {
     if (!this.#isOurs(path)) return;
     this.#onOperation(path);

@@ -1,5 +1,5 @@
-// The entry of a thread that a schedule's faults may break: the program of its task, over ports
-// that wait for their moments.
+// The entry point of a thread that may have faults of a schedule: runs its task over ports that
+// inject them at their moments.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { progressOver } from "../../actors/threads/generation-memory.ts";
@@ -13,12 +13,14 @@ import { faultyPorts } from "./thread-faults.ts";
 if (parentPort === null) throw new Error("faulty-entry.js is started as a thread");
 const { task, directory, injectionsIn, ...rest } = workerData as FaultyThread;
 const place = { ...rest, injections: new Injections(injectionsIn), ...watched(task) };
-// What is prepared lies outside the checkpoint directory: all of the disk counts.
+// Prepared data lies outside the checkpoint directory, so faults affect the whole disk.
 const watchedDirectory = task.program === "prepare" ? "" : directory;
 const ports = faultyPorts(workerPorts(parentPort), { ...place, directory: watchedDirectory });
 void runThread(task, ports);
 
-/** What the thread can see of the run: the steps of its own device, or of its host's first one. */
+/**
+ * The thread's view of the run: completed steps of its own device, or of its host's first device.
+ */
 function watched(task: ThreadTask) {
   const isWriter = task.program === "writer";
   const isWorker = task.program === "worker";

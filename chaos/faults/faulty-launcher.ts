@@ -1,5 +1,5 @@
-// The launcher of a process that a schedule is carried out in: it starts most threads
-// as they are, and wraps the threads that a fault may break.
+// The launcher of a process of a faulted run: starts most threads unchanged, and wraps the ports of
+// threads that a fault may affect.
 
 import type { ThreadTask } from "../../actors/threads/thread-program.ts";
 import { entryFile } from "../../src/ports/entry-file.ts";
@@ -13,7 +13,7 @@ import { Injections } from "./injections.ts";
 import type { Fault } from "./schedule.ts";
 import type { PlacedFault } from "./thread-faults.ts";
 
-/** What the processes of a faulted run are told of its schedule. Plain data. */
+/** The schedule, as passed to the processes of a faulted run. Plain data. */
 export interface FaultPlan {
   readonly faults: readonly Fault[];
   /** Directory of the injections. */
@@ -23,31 +23,34 @@ export interface FaultPlan {
   readonly directory: string;
 }
 
-/** What a thread that may have faults injected is started with. */
+/** The start data of a thread that may have faults injected. */
 export interface FaultyThread extends Omit<FaultPlan, "faults"> {
   readonly task: ThreadTask;
-  /** Faults injected here. */
+  /** Faults that this thread injects itself. */
   readonly faults: readonly PlacedFault[];
-  /** Faults injected from outside, at moments of this thread. */
+  /** Faults injected from outside while this thread waits at their gates. */
   readonly gates: readonly PlacedFault[];
 }
 
 export interface FaultyLauncher extends Launcher {
-  /** Ends the thread of an actor (`device:1`); false where none runs here. */
+  /** Kills the thread of an actor (`device:1`); false if none runs in this process. */
   kill(actor: string): boolean;
 }
 
 const entry = entryFile("threads", "chaos/faults/faulty-entry.js");
 
-/** Heap of a thread that is to run out of it: soon enough, and no other process's memory. */
+/**
+ * Heap limit of a thread that must run out of memory: reached soon, without harming other
+ * processes.
+ */
 const heapMiB = 64;
 
-/** Whether a fault is injected from outside of every thread, at a moment of device 0. */
+/** Whether a fault is injected from outside the threads, at a moment of device 0. */
 export function isFromOutside(fault: Fault): boolean {
   return !("where" in fault) || !fault.where.startsWith("thread:");
 }
 
-/** Worker threads, and the faults of a schedule among them. */
+/** Creates a launcher of worker threads that injects the faults of a schedule. */
 export function faultyLauncher(plan: FaultPlan): FaultyLauncher {
   const threads = new Map<string, Pick<Thread<never, never>, "kill">>();
   return {
@@ -93,7 +96,7 @@ function start<Command, Report>(
   return launcher.start(entry, faulty, name);
 }
 
-/** Faults that were not injected yet and may come in this generation. */
+/** Faults that are not yet injected and may occur in this generation. */
 function dueFaults(
   all: readonly Fault[],
   injections: Injections,

@@ -1,5 +1,5 @@
-// Faults of frames on their way through the embedded broker: which of them are lost, late, twice,
-// in another order or damaged. Off, and free, until a rule is set.
+// Frame faults in the embedded broker: frames are dropped, delayed, duplicated, reordered or
+// corrupted. Without rules it costs nothing.
 
 import type { Verdict as FrameVerdict } from "../../src/wire/broker/broker.ts";
 import { matches } from "../../src/wire/messages/subjects.ts";
@@ -13,7 +13,7 @@ export type FrameFault =
 interface Rule {
   readonly fault: FrameFault;
   readonly delayMs: number;
-  /** Called once, with the frames that it hit. */
+  /** Called once at the end of the rule, with the number of affected frames. */
   readonly over: (hits: number) => void;
   hits: number;
 }
@@ -22,12 +22,12 @@ export class FrameFaults {
   #rules: Rule[] = [];
   readonly #processOf: (client: string) => string | undefined;
 
-  /** `processOf` names the process of a client, by the client's name; other frames pass. */
+  /** `processOf` maps a client's name to its process; frames of unknown clients pass unchanged. */
   constructor(processOf: (client: string) => string | undefined) {
     this.#processOf = processOf;
   }
 
-  /** From now on frames meet this fault, until it has had its number, or `stop` is called. */
+  /** Begins a fault of frames, which ends after its number of frames or when `stop` is called. */
   begin(
     fault: FrameFault,
     options: { readonly delayMs: number; readonly over: (hits: number) => void },
@@ -37,12 +37,12 @@ export class FrameFaults {
     return { stop: () => this.#end(rule) };
   }
 
-  /** Rules that still hold. */
+  /** Number of active rules. */
   get alive(): number {
     return this.#rules.length;
   }
 
-  /** For the broker's `intercept`. */
+  /** The verdict on a frame, for the broker's `intercept`. */
   verdict(from: string, subject: string, to: string): FrameVerdict {
     if (this.#rules.length === 0) return "deliver";
     const [source, target] = [this.#processOf(from), this.#processOf(to)];

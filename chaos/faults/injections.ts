@@ -1,39 +1,39 @@
-// What was injected: a directory in which every fault of a schedule leaves a file when it
-// is injected, and another one when it is over. Files outlive their writer: a thread that
-// ends itself, a process that is killed.
+// The record of injected faults: a directory in which each fault of a schedule leaves a file when
+// it is injected, and another when it is over. Files survive their writer, which may be a thread
+// that exits or a process that is killed.
 //
 // Invariants
-//   S1. A fault is injected once: its file is created exclusively, by whichever thread or process
-//       of whichever generation comes to its moment first.
-//   S2. The file is there before anything happens: what was injected never goes uncounted.
+//   S1. A fault is injected once: its file is created exclusively, by the first thread or process
+//       of any generation that reaches its moment.
+//   S2. The file is created before the fault takes effect: no injection goes unrecorded.
 //
-//   injection-3.json    fault 3 was injected: when, in which step and generation
-//   healed-3.json    it is over: how often it hit
-//   gate-4           device 0 stands at the moment of fault 4, until the injector has injected it …
-//   open-4           … lets it go on
+//   injected-3.json  fault 3 was injected: time, step and generation
+//   healed-3.json    fault 3 is over: number of affected operations
+//   gate-4.json      device 0 waits at the moment of fault 4 …
+//   open-4.json      … until the injector has injected fault 4
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** A fault that was injected. */
+/** The record of an injected fault. */
 export interface Injection {
   /** Milliseconds since 1970. */
   readonly atMs: number;
-  /** Steps done by the thread that reached the moment; -1: unknown. */
+  /** Completed steps of the thread that reached the moment; -1: unknown. */
   readonly step: number;
   readonly generation: number;
 }
 
-/** How a fault ended. */
+/** The record of a fault's end. */
 export interface Healing {
   readonly atMs: number;
-  /** What it did meanwhile: frames, disk operations, steps. */
+  /** Number of affected frames, disk operations or steps. */
   readonly hits: number;
 }
 
 type Mark = "injected" | "healed" | "gate" | "open";
 
-/** The injections of one run, seen from any thread or process of this machine. */
+/** The injections of one run, shared by all threads and processes of this machine. */
 export class Injections {
   readonly directory: string;
 
@@ -41,12 +41,14 @@ export class Injections {
     this.directory = directory;
   }
 
-  /** Whether the caller is the one to inject it; false where fault `fault` was injected. S1 */
+  /**
+   * Claims a fault. Returns true if the caller must inject it, false if it was injected before. S1
+   */
   claim(fault: number, at: { readonly step: number; readonly generation: number }): boolean {
     return this.#create("injected", fault, { atMs: Date.now(), ...at });
   }
 
-  /** The fault is over. Nothing happens where that is known. */
+  /** Records the end of a fault, once. */
   heal(fault: number, hits: number): void {
     this.#create("healed", fault, { atMs: Date.now(), hits });
   }
@@ -59,12 +61,12 @@ export class Injections {
     return this.#read<Healing>("healed", fault);
   }
 
-  /** Whether the caller is the first at the gate of a fault that is injected from outside. */
+  /** Whether the caller is the first thread at the gate of a fault injected from outside. */
   arrive(fault: number, at: { readonly step: number; readonly generation: number }): boolean {
     return this.#create("gate", fault, { atMs: Date.now(), ...at });
   }
 
-  /** Who stands at the gate, or stood there. */
+  /** The step and generation at which a thread reached the gate. */
   arrived(fault: number): Injection | undefined {
     return this.#read<Injection>("gate", fault);
   }
@@ -89,7 +91,7 @@ export class Injections {
 
   #read<Value>(mark: Mark, fault: number): Value | undefined {
     const path = this.#path(mark, fault);
-    // Created and filled are two moments: what is still empty is not there yet.
+    // A file is created before it is filled: an empty file counts as missing.
     const text = existsSync(path) ? readFileSync(path, "utf8") : "";
     return text === "" ? undefined : (JSON.parse(text) as Value);
   }

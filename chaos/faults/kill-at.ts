@@ -1,5 +1,5 @@
-// Ways to break a running cluster from outside: end a thread once a run has come so far, and make
-// any actor throw. What breaks a thread at an exact point is breakable-launcher.ts's `plan`.
+// Faults of a running cluster, injected from outside: kill a thread once a run has reached a step,
+// and make any actor throw. Faults at an exact point of a thread: `plan` of breakable-launcher.ts.
 
 import type { Run } from "../../actors/client/run.ts";
 import type { Cluster } from "../../actors/cluster/cluster.ts";
@@ -9,8 +9,8 @@ import { orderFault } from "../../actors/runtime/order-fault.ts";
 import type { BreakableLauncher } from "./breakable-launcher.ts";
 
 /**
- * Kills the thread of `actor` (`device:1`) as soon as the run has told of `step` or a later step.
- * Resolves with the step at which it was killed; undefined where the run was over before.
+ * Kills the thread of `actor` (`device:1`) once the run has reported `step` or a later step.
+ * Resolves to the step at which it was killed; undefined if the run ended before.
  */
 export async function killAt(
   run: Run,
@@ -30,7 +30,7 @@ function stepOf(event: RunEvent): number | undefined {
   return "step" in event && tells.includes(event.type) ? event.step : undefined;
 }
 
-/** An actor to break. `run` is left out for actors of no run: cluster, jobs, queue. */
+/** The actor that throws. `scope` is left out for actors of no run: cluster, jobs, queue. */
 export interface Target {
   readonly role: Role;
   /** @default 0 */
@@ -40,8 +40,8 @@ export interface Target {
 }
 
 /**
- * Makes an actor throw. Nothing happens where the cluster does not allow faults, or the actor is
- * not there. Resolves when the broker has the order.
+ * Makes an actor throw. Nothing happens where the cluster does not allow faults, or where there is
+ * no such actor. Resolves when the broker has received the order.
  */
 export async function throwIn(cluster: Cluster, target: Target, reason: string): Promise<void> {
   const { role, index = 0, scope = clusterScope } = target;

@@ -1,32 +1,31 @@
-// The schedule of a chaos run: which faults are injected, where and when, as plain data. It is
-// drawn from a seed (draw.ts) or written by hand, printed before anything happens, and replayed
-// from a file.
+// The schedule of a chaos run: its faults, with places and moments, as plain data. It is drawn from
+// a seed (draw.ts) or written by hand, printed before the run, and replayed from a file.
 //
-// A moment is named by steps and events of the run, and a length by steps, frames, disk operations
-// or shares of the job's step deadline, never by the clock on the wall: on a machine that is ten
-// times slower a schedule means the same.
+// Moments are steps and events of the run, and lengths are steps, frames, disk operations or shares
+// of the job's step deadline, never wall time: a schedule means the same on a machine that is ten
+// times slower.
 
 import { z } from "zod";
 import { checkOptions } from "../../src/ports/check-options.ts";
 
 const when = z.strictObject({
-  /** Once so many steps are done. */
+  /** Number of completed steps. */
   step: z.int().min(0),
   /**
-   * At the first of these from that step on; `recovery`: while the run is restored after an earlier
-   * fault of the schedule. @default "step"
+   * The first such phase from that step on; `recovery`: the restore after an earlier fault of the
+   * schedule. @default "step"
    */
   during: z.enum(["step", "evaluation", "checkpoint", "recovery"]).default("step"),
-  /** So many stores, waits and disk operations of the thread later. @default 0 */
+  /** Number of stores, waits and disk operations of the thread after that. @default 0 */
   point: z.int().min(0).max(10_000).default(0),
 });
 
 /** The moment of a fault. */
 export type Moment = z.output<typeof when>;
 
-/** How places are named, by their kind. */
+/** Names of places, by kind. */
 const places = {
-  /** A thread of any host, by the actor that answers for it. */
+  /** A thread of any host, named by its actor. */
   thread: { form: "thread:(?:prepare|[a-z]+:\\d+)", example: "thread:device:1" },
   /** An actor's state machine, on the main thread of its process. */
   actor: { form: "actor:[a-z]+:\\d+", example: "actor:coordinator:0" },
@@ -44,7 +43,7 @@ function placeOf(...kinds: readonly (keyof typeof places)[]) {
 const end = placeOf("any", "process").default("*");
 
 const index = z.int().min(1);
-/** Shares of the job's step deadline. */
+/** A length in step deadlines of the job. */
 const deadlines = z.number().gt(0).max(20);
 
 const frames = { subject: z.string().default(">"), from: end, to: end, when };
@@ -98,22 +97,22 @@ const faultSchema = z.discriminatedUnion("what", [
   }),
   z.strictObject({ what: z.literal("freeze"), when, shard: z.int().min(0) }),
   z.strictObject({ what: z.literal("drain"), when, reader: z.int().min(0) }),
-  /** For a while; `samples`: a second, of all readers together. */
+  /** A temporary rate limit; `samples`: per second, of all readers together. */
   z.strictObject({ what: z.literal("rate"), when, samples: index, deadlines }),
   z.strictObject({
     what: z.literal("clock-skew"),
     where: placeOf("process"),
     when,
-    /** Shares of the step deadline by which the clock jumps; below 0: backwards. */
+    /** Jump of the clock in step deadlines; negative: backwards. */
     deadlines: z.number().min(-20).max(20),
   }),
 ]);
 
-/** One fault: what happens, where, when, and for how long. */
+/** A fault: kind, place, moment and length. */
 export type Fault = z.output<typeof faultSchema>;
 export type FaultKind = Fault["what"];
 
-/** Every kind of fault there is, by the groups that `--faults` names. */
+/** All kinds of faults, by the groups of `--faults`. */
 export const faultGroups = {
   threads: ["kill", "pause", "slow", "exception", "out-of-memory", "nan"],
   messages: ["drop", "delay", "duplicate", "reorder", "corrupt", "partition"],
@@ -130,7 +129,7 @@ const scheduleSchema = z.strictObject({
   version: z.literal(1),
   /** The seed that it was drawn from; null for a schedule written by hand. */
   seed: z.int().min(0).nullable().default(null),
-  /** Devices of each host, and hosts that join as processes of their own (0: none). */
+  /** Devices per host, and hosts that join as separate processes (0: none). */
   stage: z.strictObject({
     devices: z.int().min(1).max(128),
     hosts: z.int().min(0).max(16),
@@ -138,19 +137,21 @@ const scheduleSchema = z.strictObject({
   faults: z.array(faultSchema).max(1000),
 });
 
-/** What is done to a run, and on how many processes and devices it runs. */
+/** The faults of a run, and its number of processes and devices. */
 export type Schedule = z.output<typeof scheduleSchema>;
 /** A schedule written by hand: defaults may be left out. */
 export type ScheduleOptions = z.input<typeof scheduleSchema>;
 /** A fault written by hand. */
 export type FaultOptions = z.input<typeof faultSchema>;
 
-/** The schedule, complete. @throws InvalidOptionError naming what is wrong with it */
+/**
+ * Validates a schedule and fills in defaults. @throws InvalidOptionError naming the invalid option
+ */
 export function checkSchedule(given: unknown): Schedule {
   return checkOptions(scheduleSchema, given, "schedule");
 }
 
-/** A fault as people read it: `kill thread:device:1 at step 120, during a checkpoint`. */
+/** A readable description: `kill thread:device:1 at step 120, during a checkpoint`. */
 export function sentenceOf(fault: Fault): string {
   const { step, during, point } = fault.when;
   const words = {
@@ -163,7 +164,7 @@ export function sentenceOf(fault: Fault): string {
   return `${fault.what} ${targetOf(fault)} ${at}${lengthOf(fault)}`.replace(/ +/g, " ");
 }
 
-/** Where it is injected, in one word; for frames, which of them. */
+/** The place of a fault; for frames, the subject and the processes. */
 export function targetOf(fault: Fault): string {
   if ("where" in fault) return fault.where;
   if (fault.what === "move") return `shard:${fault.shard} to device:${fault.device}`;

@@ -1,11 +1,11 @@
-// Shrinks what makes a run fail to the least that still does: delta debugging (Zeller and
+// Shrinks the faults of a failing run to a minimal failing subset by delta debugging (Zeller and
 // Hildebrandt, "Simplifying and isolating failure-inducing input", TSE 2002, section 3.2).
 
 /**
- * The smallest part of `faults`, in their order, that still fails: with any one of them less, it no
- * longer does. `fails` runs a part and tells whether it fails; no part is run twice. A run that
- * does not fail every time may leave more than the least, never a part that has not failed.
- * @throws Error where `faults` as a whole does not fail
+ * A 1-minimal failing subset of `faults`, in order: without any one of its faults it no longer
+ * fails. `fails` runs a subset and returns whether it fails; no subset is run twice. If failures
+ * are flaky, the result may be larger than minimal, but it has failed.
+ * @throws Error where `faults` as a whole do not fail
  */
 export async function shrink<Fault>(
   faults: readonly Fault[],
@@ -22,7 +22,7 @@ export async function shrink<Fault>(
   if (!(await doesFail(left))) {
     throw new Error("What is to be shrunk does not fail: run the whole schedule again first");
   }
-  if (await doesFail([])) return []; // The faults have nothing to do with it.
+  if (await doesFail([])) return []; // The run fails without faults.
   let pieces = 2;
   while (left.length > 1) {
     const smaller = await firstFailing(cuts(left, pieces), doesFail);
@@ -35,7 +35,7 @@ export async function shrink<Fault>(
   return left.map((i) => faults[i] as Fault);
 }
 
-/** Each piece of `places` alone, then each left out; the largest simplification first. */
+/** Each piece of `places` alone, then the complement of each: the largest simplification first. */
 function cuts(places: readonly number[], pieces: number): number[][] {
   const bounds = Array.from({ length: pieces + 1 }, (_, i) =>
     Math.floor((i * places.length) / pieces),

@@ -1,9 +1,9 @@
-// Faults inside a thread: its ports, with something between them and its program that waits for the
-// moment and injects its fault. A thread stores, waits and writes at the same points of a step
-// every time, so that a moment is the same one whenever the schedule is run again.
+// Thread faults: wraps the ports of a thread, which wait for the moment of a fault and inject it. A
+// thread stores, waits and writes at the same points of a step every time, so that a moment is the
+// same in every replay of the schedule.
 //
-// A fault that is injected from outside (a process killed, an actor that throws, a broker that
-// dies) has its gate here: the thread hangs at the moment until the fault was injected.
+// A fault injected from outside (a killed process, a throwing actor, a broker that dies) has its
+// gate in this file: the thread hangs at the moment until the fault was injected.
 
 import type { ThreadPorts } from "../../actors/threads/thread-ports.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
@@ -13,42 +13,44 @@ import { exhaustMemory, hang } from "./hang.ts";
 import type { Injections } from "./injections.ts";
 import type { Fault } from "./schedule.ts";
 
-/** A fault of a schedule, and its place in it. */
+/** A fault, and its index in the schedule. */
 export interface PlacedFault {
   readonly index: number;
   readonly fault: Fault;
 }
 
-/** What the faults of one thread have to know of it. */
+/** The state of a thread that its faults need. */
 export interface ThreadPlace {
-  /** Faults injected here. */
+  /** Faults that this thread injects itself. */
   readonly faults: readonly PlacedFault[];
-  /** Faults injected from outside: this thread only stands at their gates. */
+  /** Faults injected from outside, at whose gates this thread waits. */
   readonly gates: readonly PlacedFault[];
   readonly injections: Injections;
   readonly generation: number;
   readonly stepDeadlineMs: number;
   /** The run's checkpoint directory. */
   readonly directory: string;
-  /** Whether all that this thread does is to write checkpoints. */
+  /** Whether this thread only writes checkpoints. */
   readonly isWriter: boolean;
-  /** Whether it makes splits: then it passes a point whenever it looks for a command. */
+  /** Whether this thread makes splits: each of its polls for a command counts as a point. */
   readonly isWorker: boolean;
-  /** Steps done by the thread's devices. */
+  /** Completed steps of the thread's devices. */
   stepsDone(): number;
 }
 
-/** What the thread is told to do now. */
+/** The command that the thread is executing. */
 type Phase = "restore" | "run" | "evaluate" | "save";
 
-/** How long a slow thread takes for a store or a wait. */
+/** Delay of a store or wait in a slow thread. */
 const slowMs = 2;
-/** A gate opens within this share of the step deadline, so that the wait is no fault itself. */
+/**
+ * Longest wait at a gate, as a share of the step deadline, so that the wait is not a fault itself.
+ */
 const gateShare = 0.25;
-/** How often a thread at a gate looks. */
+/** Polling interval of a thread at a gate. */
 const lookMs = 2;
 
-/** The ports of a thread that is to break. */
+/** Wraps the ports of a thread with its faults. */
 export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts {
   const { injections, generation, stepDeadlineMs, directory } = place;
   let waiting = [
@@ -109,7 +111,7 @@ export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts
     disk,
     wrapCells: (cells) =>
       passing(ports.wrapCells(cells), () => {
-        if (place.isWriter) disk.powerFails(); // A part is written, and the next one not begun.
+        if (place.isWriter) disk.powerFails(); // Between two parts of a checkpoint.
         pass();
       }),
     wrapKernels: (kernels) =>
@@ -125,13 +127,13 @@ export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts
       if (command === undefined) return undefined;
       if (command.type === "run") disk.powerFails();
       phase = phaseOf(command.type) ?? phase;
-      pass(); // Not every device has something to save.
+      pass(); // A device without parts to save has no other point.
       return command;
     },
   };
 }
 
-/** Thrown inside a thread. Its recovery is that of any unknown error: restore. */
+/** The error thrown in a thread. Like any unknown error, its recovery is: restore. */
 export class InjectedFault extends Error {
   constructor(index: number) {
     super(`Fault ${index} of the schedule was thrown here`);
@@ -139,7 +141,7 @@ export class InjectedFault extends Error {
   }
 }
 
-/** Arms a fault of a disk. */
+/** Arms a disk fault of the schedule. */
 export function arm(
   disk: FaultyDisk,
   { index, fault }: PlacedFault,
@@ -150,7 +152,7 @@ export function arm(
   disk.arm({ what: fault.what as DiskTrouble, operations, over, die });
 }
 
-/** A write that tears ends its thread; where power fails, the whole process goes. */
+/** A torn write ends its thread; a power failure ends the whole process. */
 function dieOf(what: Fault["what"]): () => void {
   return what === "lost-sync" ? () => process.kill(process.pid, "SIGKILL") : () => process.exit(1);
 }
@@ -168,7 +170,7 @@ function isTime({ when: { step, during } }: Fault, phase: Phase, stepsDone: numb
   return phase === (during === "evaluation" ? "evaluate" : "save");
 }
 
-/** Cells that pass a point at every store and wait. */
+/** Cells that count a point at every store and wait. */
 function passing(cells: Cells, pass: () => void): Cells {
   return {
     load: (cell) => cells.load(cell),

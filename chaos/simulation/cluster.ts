@@ -1,6 +1,6 @@
-// A simulated cluster: the process with the leader, or two that may be it under a lease; host
-// processes that join it; and a client that wants its job done whatever happens. The trees of
-// actors are real; only clock, network, disk and threads are simulated.
+// A simulated cluster: the leader's process, or two candidates under a lease; host processes that
+// join it; and a client that resubmits its job until it is finished. The actor trees are real; only
+// clock, network, disk and threads are simulated.
 
 import type { AnyActorRef } from "xstate";
 import { Client } from "../../actors/client/client.ts";
@@ -29,24 +29,24 @@ import { SimulatedProcess } from "./process.ts";
 import { SimulatedThreads, type ThreadSpeed } from "./threads.ts";
 import type { World } from "./world.ts";
 
-/** Devices of each host; the leader's own process comes first. */
+/** Devices per host; the leader's own process comes first. */
 export interface ClusterShape {
   readonly devices: readonly number[];
   readonly speed: ThreadSpeed;
-  /** Least and largest delay of a frame on one way. */
+  /** Range of the one-way delay of a frame. */
   readonly delayMs: readonly [number, number];
-  /** How much faster or slower than others the clock of a process runs, at most: 0.1 is 10 %. */
+  /** Largest clock drift of a process: 0.1 is 10 %. */
   readonly drift?: number;
-  /** How long the lease of the leader is good: there is a second process that stands by. */
+  /** Duration of the leader's lease; if set, a second process is the standby. */
   readonly leaseMs?: number;
 }
 
-/** How long a process takes to be there again. */
+/** Time to restart a process. */
 const restartMs = 400;
-/** How long the client waits before it asks again. */
+/** Wait of the client before it retries. */
 const patienceMs = 1000;
 const cluster = "c1";
-/** Where the lease lies on the simulated disk. */
+/** Directory of the lease on the simulated disk. */
 const leaseDirectory = "/lease";
 const arithmetic = "reference-1";
 
@@ -55,24 +55,29 @@ export class SimulatedCluster {
   readonly broker: MemoryBroker;
   readonly machine: SimulatedMachine;
   readonly threads: SimulatedThreads;
-  /** What the client has heard of its job, of each of its runs. */
+  /** Events that the client has received, of all runs of its job. */
   readonly events: RunEvent[] = [];
-  /** Whether a file was damaged: what was committed may be gone then, and nothing may be wrong. */
+  /**
+   * Whether a file was damaged: committed state may then be lost, but results must not be wrong.
+   */
   isDamaged = false;
-  /** How often a process began to lead under the lease. */
+  /** Number of terms under the lease. */
   terms = 0;
-  /** The event that ended the job, once there is one. */
+  /** The event that ended the job; undefined while it lasts. */
   ending: RunEvent | undefined;
   readonly shape: ClusterShape;
   readonly job: JobOptions;
   readonly #processes = new Map<number, SimulatedProcess>();
   readonly #listeners = new Set<(event: RunEvent) => void>();
-  /** What others have taken the place of. */
+  /** Replaced processes that still exist. */
   readonly #zombies: SimulatedProcess[] = [];
   readonly #clientProcess: SimulatedProcess;
   readonly #client: Client;
   #started = 0;
-  /** A run ends by design where its disk stays full; who has made room submits the job again. */
+  /**
+   * Number of the submission: a run ends by design if its disk stays full, and is then submitted
+   * again.
+   */
   #attempt = 1;
   #isOver = false;
 
@@ -104,13 +109,13 @@ export class SimulatedCluster {
     void this.#follow();
   }
 
-  /** Processes: 0 has the leader, then come hosts that join, and last who stands by. */
+  /** Indices of processes: 0 is the leader, then the joining hosts, and last the standby. */
   get places(): number[] {
     const { devices, leaseMs } = this.shape;
     return Array.from({ length: devices.length + (leaseMs === undefined ? 0 : 1) }, (_, i) => i);
   }
 
-  /** As the broker knows the process at a place. */
+  /** The broker's name of the process at a place. */
   nameOf(place: number): string {
     if (place === 0) return "root";
     return place < this.shape.devices.length ? `host${place}` : "standby";
@@ -120,12 +125,12 @@ export class SimulatedCluster {
     return this.#processes.get(place);
   }
 
-  /** Told of each event of the job that the client hears. */
+  /** Calls `listen` for each event of the job that the client receives. */
   onEvent(listen: (event: RunEvent) => void): void {
     this.#listeners.add(listen);
   }
 
-  /** Ends a process; another takes its place. */
+  /** Kills a process, which is restarted after `restartMs`. */
   kill(place: number): void {
     const process = this.#processes.get(place);
     if (process === undefined || process.isDead) return;
@@ -133,7 +138,10 @@ export class SimulatedCluster {
     if (!this.#isOver) this.world.clock.after(restartMs, () => this.#start(place));
   }
 
-  /** A process hangs, cut off, and another takes its place at once; returns the former. */
+  /**
+   * Stops and disconnects a process, and starts its replacement at once. Returns the stopped
+   * process.
+   */
   replace(place: number): SimulatedProcess | undefined {
     const process = this.#processes.get(place);
     if (process === undefined || process.isDead) return undefined;
@@ -144,7 +152,7 @@ export class SimulatedCluster {
     return process;
   }
 
-  /** Asks something of the run; false where there is none. What is refused is noted. */
+  /** Sends a user request to the run; false if there is none. A refusal is noted in the trace. */
   ask(what: string, of: (run: Run) => Promise<unknown>): boolean {
     const run = this.events.at(-1)?.run;
     if (run === undefined) return false;
@@ -153,7 +161,7 @@ export class SimulatedCluster {
     return true;
   }
 
-  /** Ends everything. */
+  /** Kills all processes. */
   close(): void {
     this.#isOver = true;
     for (const process of [...this.#processes.values(), ...this.#zombies]) process.kill();
@@ -247,7 +255,7 @@ export class SimulatedCluster {
     tree.start();
   }
 
-  /** Submits the job until somebody has finished it, and follows each of its runs. */
+  /** Submits the job until a run has finished, and follows each run. */
   async #follow(): Promise<void> {
     for (; this.ending === undefined; ) {
       try {
@@ -267,7 +275,7 @@ export class SimulatedCluster {
     this.world.note("client", `hears ${run} ${generation} ${seq} ${type}${why}`);
     this.events.push(event);
     for (const listen of this.#listeners) listen(event);
-    // Somebody makes room, and submits the job again.
+    // A full disk: an operator makes room and submits the job again.
     const full = ["TIER_DISK_FULL", "DISK_REFUSED"];
     if (type === "run.failed" && full.includes(event.error.code)) this.#attempt++;
     else if (type === "run.finished" || type === "run.failed") this.ending = event;

@@ -1,35 +1,35 @@
-// Crash points: power is lost at every write, fsync, creation, renaming and removal that a whole
-// run does on its disk, while it prepares its data, claims its generations, saves and restores; and
-// again while it recovers from that. What was not synced survives, is lost or is torn, by the seed.
+// Crash points: power is lost at every write, fsync, creation, rename and removal of a whole run,
+// while it prepares its data, claims its generations, saves and restores; and again while it
+// recovers. Unsynced data survives, is lost or is torn, as the seed decides.
 
 import type { Scenario } from "./scenario.ts";
 import { simulate } from "./simulate.ts";
 
-/** What is written one way or another. */
+/** Kinds of persisted state. */
 export type CrashKind = "checkpoints" | "tiers" | "dynamic" | "lease";
 
 interface Writing {
   readonly job: number;
   readonly devices: readonly number[];
   readonly leaseMs?: number;
-  /** Devices that the run goes on with after a while: what it has at rest is taken up again. */
+  /** Number of devices after scaling, so that persisted rows are taken up again. */
   readonly scaled?: number;
 }
 
 const writings: Readonly<Record<CrashKind, Writing>> = {
-  /** Data, claims, whole parts, manifests, and what is collected. */
+  /** Data, claims, whole parts, manifests, and garbage collection. */
   checkpoints: { job: 3, devices: [1] },
-  /** And rows on the disk; the rows that a generation lays to rest, the next generation takes. */
+  /** Also rows in tiers: the next generation takes up the rows that a generation persisted. */
   tiers: { job: 5, devices: [2], scaled: 1 },
-  /** And the ids of dynamic rows, and parts of what changed since the one before. */
+  /** Also ids of dynamic rows, and increments. */
   dynamic: { job: 6, devices: [1] },
-  /** And the terms of the leader, and the journal of its runs; another one takes them up. */
+  /** Also the leader's terms and run journal, which the next leader takes over. */
   lease: { job: 3, devices: [1], leaseMs: 400 },
 };
 
 export const crashKinds = Object.keys(writings) as readonly CrashKind[];
 
-/** A run in which power is lost in these of its operations, counted on from one to the next. */
+/** A scenario that loses power at these operations, counted over all restarts. */
 export function crashing(kind: CrashKind, operations: readonly number[], seed = 1): Scenario {
   const { job, devices, leaseMs, scaled } = writings[kind];
   const shape = { devices, speed: { turnMs: 0.1, startMs: 1 }, delayMs: [0, 0.1] as const };
@@ -44,20 +44,20 @@ export function crashing(kind: CrashKind, operations: readonly number[], seed = 
   };
 }
 
-/** In the midst of a run that nothing disturbs. */
+/** In the middle of an undisturbed run. */
 const scaledAtMs = 4;
 
-/** How many operations a run does that nothing disturbs. */
+/** Number of disk operations of an undisturbed run. */
 export async function operationsOf(kind: CrashKind): Promise<number> {
   return (await simulate(crashing(kind, []))).operations;
 }
 
-/** Power lost once, at each operation. */
+/** One scenario per operation, with power lost at it. */
 export async function crashPoints(kind: CrashKind): Promise<Scenario[]> {
   return countTo(await operationsOf(kind)).map((at) => crashing(kind, [at], at));
 }
 
-/** Power lost at each operation, and again at each of so many after it. */
+/** Power lost at each operation, and again at each of the next `within` operations. */
 export async function crashPairs(kind: CrashKind, within: number): Promise<Scenario[]> {
   const firsts = countTo(await operationsOf(kind));
   return firsts.flatMap((at) =>

@@ -1,9 +1,9 @@
-// A transport that is heard only by who lives: whatever comes in, an answer too, passes through the
-// door of its process or thread.
+// A transport that delivers only to live owners: everything received, including answers, passes
+// through `enter` of its process or thread.
 
 import type { Frame, Transport } from "../../src/wire/messages/transport.ts";
 
-/** Does something in a process or thread: now, later, or never. */
+/** Runs a task in a process or thread: now, later, or never. */
 export type Enter = (task: () => void) => void;
 
 export function guardTransport(
@@ -11,7 +11,7 @@ export function guardTransport(
   owner: {
     readonly enter: Enter;
     isDead(): boolean;
-    /** Stands around each frame that is received. */
+    /** Wraps the receipt of each frame. */
     heard(frame: Frame, receive: () => void): void;
   },
 ): Transport {

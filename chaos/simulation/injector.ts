@@ -1,7 +1,7 @@
-// Carries out the faults of a scenario, and takes them back.
+// Injects the faults of a scenario, and ends them.
 //
 // Invariants
-//   I1. The injector knows each fault that still lasts: at the end no fault lasts.
+//   I1. The injector tracks every lasting fault, so that none lasts at the end.
 
 import type { Run } from "../../actors/client/run.ts";
 import { lowestRate } from "../../actors/jobs/command-readers.ts";
@@ -15,17 +15,17 @@ import { SimulatedProcess } from "./process.ts";
 import type { Scenario, SimulatedFault } from "./scenario.ts";
 import { InjectedError } from "./threads.ts";
 
-/** How long a zombie walks. */
+/** Lifetime of a zombie process after it resumes. */
 const zombieMs = 500;
 
 export class Injector {
-  /** How often each kind was injected. */
+  /** Number of injections by kind. */
   readonly injected = new Map<SimulatedFault["kind"], number>();
   readonly #cluster: SimulatedCluster;
   readonly #random: RandomStream;
-  /** What lasts, with what takes it back. */
+  /** Lasting faults, each with the function that ends it. */
   readonly #alive = new Map<SimulatedFault, () => void>();
-  /** Numbers of the operations on the disk in which power is lost. */
+  /** Numbers of the disk operations at which power is lost. */
   readonly #powerAt = new Map<number, SimulatedFault>();
   #operations = 0;
   readonly #chaos: SimulatedProcess;
@@ -61,19 +61,19 @@ export class Injector {
     cluster.machine.costOf = (operation) => this.#diskCost(operation);
   }
 
-  /** Ends every fault that still lasts. I1 */
+  /** Ends every lasting fault. I1 */
   heal(): void {
     for (const fault of [...this.#alive.keys()]) this.#takeBack(fault);
     this.#powerAt.clear();
     for (const thread of this.#cluster.threads.running) thread.loseAtStore(Infinity);
   }
 
-  /** Operations that changed the disk so far. */
+  /** Number of operations that changed the disk so far. */
   get operations(): number {
     return this.#operations;
   }
 
-  /** Faults that last. */
+  /** Lasting faults. */
   get alive(): readonly SimulatedFault[] {
     return [...this.#alive.keys()];
   }
@@ -96,7 +96,7 @@ export class Injector {
     takeBack();
   }
 
-  /** False where there was nothing to inject into. */
+  /** Injects a fault. False if its target does not exist. */
   #inject(fault: Exclude<SimulatedFault, { kind: "actor.throw" }>): boolean {
     const { broker, threads, places } = this.#cluster;
     const thread = "pick" in fault ? picked(threads.running, fault.pick) : undefined;
@@ -184,19 +184,19 @@ export class Injector {
         const { disk } = this.#cluster.machine;
         const path = picked(disk.files(), fault.pick);
         if (path === undefined || !disk.flipBit(path, fault.bit)) return false;
-        // A damaged data cache is made anew: nothing may be lost by it.
+        // A damaged data cache is rebuilt, so nothing may be lost by it.
         if (!path.endsWith(".cache")) this.#cluster.isDamaged = true;
         return true;
       }
       case "power":
         this.#powerAt.set(this.#operations + fault.operations, fault);
-        return false; // Not yet.
+        return false; // Injected later.
       default:
         return fault satisfies never;
     }
   }
 
-  /** The broker heals all at once: what still lasts is done again. */
+  /** The broker can only heal everything: faults that still last are injected again. */
   #mend(): void {
     this.#cluster.broker.heal();
     for (const fault of this.#alive.keys()) {
@@ -237,7 +237,10 @@ export class Injector {
   }
 }
 
-/** By the time of somebody who is ahead of the others. */
+/**
+ * Whether a fault is over at `atMs`, the time of a process or thread that may be ahead of the
+ * clock.
+ */
 function isOver(fault: SimulatedFault, atMs: number): boolean {
   return "forMs" in fault && atMs >= fault.atMs + fault.forMs;
 }
@@ -246,7 +249,7 @@ function picked<Value>(values: readonly Value[], pick: number): Value | undefine
   return values[pick % Math.max(1, values.length)];
 }
 
-/** What a user asks of the run. */
+/** Sends the user request of a fault to the run. */
 function askOf(
   fault: Extract<SimulatedFault, { kind: `run.${string}` }>,
   run: Run,

@@ -1,11 +1,11 @@
-// The jobs that simulations run: small enough for a thousand in minutes, and each of them goes
-// another way through the house.
+// The jobs of simulations: small enough for a thousand runs in minutes, each with different
+// features of the trainer.
 
 import type { JobOptions } from "../../src/job/job.ts";
 
 const tables = ["a", "b", "c"].map((name) => ({ name, rows: 40, dim: 4 }));
 
-/** Where the job's checkpoints lie on the simulated disk. */
+/** Checkpoint directory on the simulated disk. */
 export const directory = "/run";
 
 const plain = {
@@ -17,10 +17,10 @@ const plain = {
   arithmetic: "reference",
   checkpoint: { everySteps: 3, directory },
   stepDeadlineMs: 2000,
-  restarts: { restartsMax: 1000, windowMs: 1 }, // How often is not what a simulation asks.
+  restarts: { restartsMax: 1000, windowMs: 1 }, // Restart limits are not tested.
 } satisfies JobOptions;
 
-/** The shortest: four steps. */
+/** The shortest job: four steps. */
 const short: JobOptions = {
   ...plain,
   data: { ...plain.data, samples: 60 } as JobOptions["data"],
@@ -28,7 +28,10 @@ const short: JobOptions = {
   checkpoint: { everySteps: 2, directory, keep: 1 },
 };
 
-/** Rows of two tables lie on the disk; one table's rows stay there beside a checkpoint. */
+/**
+ * Two tables are cached, with rows on disk; one of them is durable and keeps its rows beside a
+ * checkpoint.
+ */
 const below: Partial<JobOptions> = {
   model: {
     ...plain.model,
@@ -41,7 +44,7 @@ const below: Partial<JobOptions> = {
   tiers: { hbmBytes: 1, ddrBytes: 1, ssd: "file" },
 };
 
-/** Tables of three dims, which features share; a sequence is not pooled; one table is cached. */
+/** Tables of three widths, shared by features; a sequence that is not pooled; one cached table. */
 const shared: Partial<JobOptions> = {
   model: {
     ...plain.model,
@@ -62,7 +65,10 @@ const shared: Partial<JobOptions> = {
   tiers: { hbmBytes: 1, ddrBytes: 1, ssd: "file" },
 };
 
-/** Rates of every step, of evaluations and of the gradient; evaluations take averaged weights. */
+/**
+ * Learning rates that depend on the step, on evaluations and on gradient clipping; evaluations use
+ * averaged weights.
+ */
 const changing: Partial<JobOptions> = {
   optimizer: {
     dense: {
@@ -80,7 +86,7 @@ const changing: Partial<JobOptions> = {
   evaluation: { everySteps: 7, reduceOnPlateau: { metric: "logLoss", factor: 0.5, minDelta: 0.1 } },
 };
 
-/** One task predicts a class and one a number, which decides when the run ends. */
+/** Two tasks, a classification and a regression; early stopping watches the regression. */
 const tasked: Partial<JobOptions> = {
   model: {
     kind: "sharedBottom",
@@ -97,7 +103,7 @@ const tasked: Partial<JobOptions> = {
   sharding: "auto",
 };
 
-/** Features of which one is a sequence, and its ids. */
+/** Features with a sequence, and the data of its ids. */
 const withSequence = [
   { column: "a" },
   { column: "seen", table: "a", pooling: "none", maxLength: 3, kept: "last" },
@@ -110,14 +116,16 @@ const sequences = {
   perFeature: { seen: { idsPerBag: { min: 0, max: 5 } } },
 } as JobOptions["data"];
 
-/** Samples without a cache, which preprocessing workers make: six splits, of 64 samples. */
+/** Samples without a cache, made by preprocessing workers: six splits of 64 samples. */
 const served: Partial<JobOptions> = {
   data: { ...plain.data, streamed: true, splitSamples: 64 } as JobOptions["data"],
-  // How often a split fails is not what a simulation asks.
+  // Limits on failing splits are not tested.
   preprocessing: { workersMin: 1, workersMax: 2, splitDeadlineMs: 500, attemptsMax: 100 },
 };
 
-/** Sessions whose lists repeat: a bag, and a sequence that is encoded once for all that have it. */
+/**
+ * Sessions with repeating lists: a bag, and a sequence that is encoded once for all its samples.
+ */
 const repeating: Partial<JobOptions> = {
   model: {
     kind: "dlrm",
@@ -236,12 +244,12 @@ const known: JobOptions[] = [
   { ...short, ...repeating, pipeline: { depth: 1 }, readers: 2 },
 ];
 
-/** By number: a scenario names one. */
+/** All jobs; a scenario refers to one by index. */
 export const jobs: readonly JobOptions[] = known;
-/** The first ones, which scenarios are drawn with. */
+/** Number of jobs that scenarios are drawn from, the first ones. */
 export const jobsDrawn = known.length;
 
-/** One more job, which no scenario draws. Returns its number. */
+/** Adds a job that no scenario draws. Returns its index. */
 export function addJob(job: Partial<JobOptions>): number {
   return known.push({ ...plain, ...job }) - 1;
 }

@@ -1,23 +1,23 @@
-// The simulated machine: one disk that all processes share. Each process and each thread has its
-// own view of the disk. A view refuses a dead owner, and faults are injected there. An operation
-// takes time only where the scenario says that the disk is slow.
+// The simulated machine: one disk shared by all processes. Each process and each thread has its own
+// view of the disk, which refuses a dead owner and injects faults. An operation takes time only
+// where the scenario makes the disk slow.
 //
 // Invariants
-//   M1. When power is lost, every process is dead before anything else happens.
+//   M1. When power is lost, every process is killed before any other event.
 
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 import { SimulatedCrash, SimulatedDisk } from "../../src/ports/simulated-disk.ts";
 import type { World } from "./world.ts";
 
-/** What a disk does to one operation. */
+/** Fault of one disk operation. */
 export type DiskFault = "ENOSPC" | "EIO" | "power";
 
-/** An operation, as faults see it. Opening to read counts as `read`. */
+/** An operation, as input of fault injection. Opening for reading counts as `read`. */
 export interface DiskOperation {
   readonly kind: "open" | "write" | "read" | "sync" | "rename" | "remove" | "truncate" | "make";
   readonly path: string;
   readonly process: string;
-  /** When it happens, on the owner's clock: a thread's own time may be ahead. */
+  /** Time on the owner's clock, which may be ahead for a thread. */
   readonly atMs: number;
 }
 
@@ -25,7 +25,7 @@ export interface DiskOperation {
 export interface DiskOwner {
   readonly id: string;
   readonly isOver: boolean;
-  /** The owner's own time. */
+  /** Time on the owner's clock. */
   nowMs(): number;
   /** Adds the time that an operation took to the owner's clock. */
   spend(ms: number): void;
@@ -36,9 +36,9 @@ export class SimulatedMachine {
   readonly #world: World;
   readonly #onPower = new Set<(power: "lost" | "back") => void>();
   readonly #onDone = new Set<(operation: DiskOperation) => void>();
-  /** Asked before each operation. */
+  /** Decides the fault of each operation. */
   faultOf: (operation: DiskOperation) => DiskFault | undefined = () => undefined;
-  /** How long each takes. */
+  /** Decides the duration of each operation. */
   costOf: (operation: DiskOperation) => number = () => 0;
 
   constructor(world: World, seed: number) {
@@ -46,12 +46,15 @@ export class SimulatedMachine {
     this.disk = new SimulatedDisk({ seed });
   }
 
-  /** Calls `tell` before and after power is lost: to kill processes, or to see what is left. */
+  /**
+   * Calls `tell` before power is lost, to kill processes, and after it is back, to inspect the
+   * disk.
+   */
   onPower(tell: (power: "lost" | "back") => void): void {
     this.#onPower.add(tell);
   }
 
-  /** Calls `tell` after each operation that changed something. */
+  /** Calls `tell` after each operation that changed the disk. */
   onDone(tell: (operation: DiskOperation) => void): void {
     this.#onDone.add(tell);
   }
@@ -63,7 +66,7 @@ export class SimulatedMachine {
     for (const tell of this.#onPower) tell("back");
   }
 
-  /** The disk as `owner`, which is `process` or one of its threads, sees it. */
+  /** The view of the disk of `owner`, which is `process` or one of its threads. */
   diskOf(process: DiskOwner, owner: DiskOwner): Disk {
     const { disk } = this;
     const writer = owner.id;

@@ -1,16 +1,16 @@
-// What must hold at every moment of a simulation, whatever befalls it, looked at whenever the
-// checkpoint store has changed, past all faults. The reference run is the same job with nothing in
-// the way.
+// The safety monitor of a simulation: checks invariants whenever the checkpoint store has changed,
+// reading it past all faults. The reference run is the same job without faults.
 //
-// Invariants, of the house and not of this file
-//   S1. Every checkpoint of the chain is byte for byte that of the reference run at the same cut.
-//   S2. A checkpoint that was told of as committed is never lost, nor passed over for an older one;
-//       but for one with a damaged file.
+// Invariants that it checks
+//   S1. Every checkpoint of the chain equals that of the reference run at the same cut, byte for
+//       byte.
+//   S2. A checkpoint reported as committed is never lost nor skipped for an older one, except one
+//       with a damaged file.
 //   S3. A generation has one writer: only the process that claimed it commits under it.
-//   S4. In what became of the job, each sample of each epoch was trained once; where a file was
-//       damaged, this cannot be known.
-//   S5. A client hears the events of a run in order: each number is one more than the number
-//       before, but for that of run.renumbered, which says so itself.
+//   S4. In the lineage of the final model, each sample of each epoch was trained once; unknown
+//       where a file was damaged.
+//   S5. A client receives the events of a run in order, numbered without gaps except those that
+//       run.renumbered announces.
 
 import { basename, dirname } from "node:path";
 import type { RunEvent } from "../../actors/run-state/run-events.ts";
@@ -36,29 +36,29 @@ import type { SimulatedCluster } from "./cluster.ts";
 import { directory } from "./jobs.ts";
 import type { DiskOperation } from "./machine.ts";
 
-/** What the job comes to with nothing in the way. */
+/** The reference run: the job without faults. */
 export interface ReferenceRun {
-  /** After each step. */
+  /** Model digest after each step. */
   readonly digests: ReadonlyMap<number, string>;
   readonly result: RunResult;
 }
 
-/** Something that must hold does not. */
+/** A violated safety invariant. */
 export class SafetyError extends Error {
   override readonly name = "SafetyError";
 }
 
 export class Monitor {
   readonly #cluster: SimulatedCluster;
-  /** Undefined while it is the reference run itself that runs. */
+  /** Undefined while the reference run itself is simulated. */
   readonly #reference: ReferenceRun | undefined;
   readonly #writers = new Map<number, string>();
-  /** Every manifest that was on the chain once, by its hash, and where its generation began. */
+  /** Every manifest that was ever on the chain, by hash, with the first step of its generation. */
   readonly #lineage = new Map<string, { readonly manifest: Manifest; readonly begin: number }>();
-  /** Of each cut that the client has heard of. */
+  /** Digest of each cut reported to the client. */
   readonly digests = new Map<number, string>();
   #committed = 0;
-  /** The number of the last event that the client heard, by run. */
+  /** Number of the last received event, by run. */
   readonly #heard = new Map<string, number>();
 
   constructor(cluster: SimulatedCluster, reference: ReferenceRun | undefined) {
@@ -78,12 +78,12 @@ export class Monitor {
     cluster.onEvent((event) => guarded(() => this.#hear(event)));
   }
 
-  /** Looks at the store. @throws SafetyError */
+  /** Checks the store. @throws SafetyError */
   check(): void {
     try {
       this.#look();
     } catch (error) {
-      // Whose job is to read the damaged file says so too, and the run ends with it.
+      // The reader of the damaged file reports it too, and the run ends with this error.
       if (!this.#cluster.isDamaged || !(error instanceof CheckpointCorruptError)) throw error;
     }
   }
@@ -108,7 +108,7 @@ export class Monitor {
     }
   }
 
-  /** Looks at what the job came to. @throws SafetyError */
+  /** Checks the result of the job. @throws SafetyError */
   checkResult(result: RunResult): void {
     this.check();
     const reference = this.#reference?.result;
@@ -123,7 +123,7 @@ export class Monitor {
     if (!this.#cluster.isDamaged) this.#checkLedger(result); // S4
   }
 
-  /** Follows the manifests back from the last one: what each generation trained, and how often. */
+  /** Follows the manifests back from the last one, and counts how often each sample was trained. */
   #checkLedger({ manifest: newest, step }: RunResult): void {
     const stretches: Stretch[] = [];
     for (let hash: string | undefined = newest; hash !== undefined; ) {
@@ -156,7 +156,7 @@ export class Monitor {
     const { run, seq } = event;
     const isSaid = event.type === "run.renumbered" && event.first === seq && event.last < seq;
     const next = (this.#heard.get(run) ?? -1) + 1;
-    const isAgain = seq === 0; // The client has lost the run, and follows it from its beginning.
+    const isAgain = seq === 0; // The client follows the run from the start again.
     if (seq !== next && !isAgain && !(isSaid && seq > next)) {
       throw new SafetyError(`event ${seq} of ${run}, where ${next} was expected`); // S5
     }
@@ -184,7 +184,7 @@ export class Monitor {
     this.check();
   }
 
-  /** A claim that was not on the disk yet when power was lost: its number is free again. */
+  /** Frees the numbers of claims that were not on disk when power was lost. */
   #powerIsBack(): void {
     const { disk } = this.#cluster.machine;
     const paths = pathsOf(directory);

@@ -1,11 +1,11 @@
-// A simulated process: what the ports of one operating-system process are here. Whatever reaches it
-// passes through `enter`, so that it can be stopped, and can die, between any two things it does.
+// A simulated process: the ports of one operating-system process. Everything that reaches it passes
+// through `enter`, so that it can be stopped or killed between any two of its tasks.
 //
 // Invariants
-//   P1. A dead process does nothing more: its timers, its frames and its promises have no effect,
-//       and its disk refuses it.
-//   P2. A process that hangs misses nothing: what came meanwhile is done when it goes on.
-//   P3. What a slow disk takes of its time is over before it does anything else.
+//   P1. A dead process has no effect: its timers, frames and promises are ignored, and its disk
+//       refuses it.
+//   P2. A stopped process misses nothing: tasks that arrive meanwhile run when it resumes.
+//   P3. Time spent on a slow disk passes before the process does anything else.
 
 import type { Network } from "../../actors/runtime/mailbox.ts";
 import { connectedFor } from "../../actors/runtime/network.ts";
@@ -20,25 +20,27 @@ import { type Enter, guardTransport } from "./guarded-transport.ts";
 import type { DiskOwner, SimulatedMachine } from "./machine.ts";
 import type { World } from "./world.ts";
 
-/** What a process is on: the world, and what all processes share in it. */
+/**
+ * The surroundings of a process: the world, the broker and the machine, shared by all processes.
+ */
 export interface Surroundings {
   readonly world: World;
   readonly broker: MemoryBroker;
   readonly machine: SimulatedMachine;
 }
 
-/** What one process has that others have not. */
+/** Individual properties of a process. */
 interface OwnProcess {
   /** Makes its id unique. */
   readonly serial?: number;
-  /** As that of a `ClusterShape`. */
+  /** Clock drift, as in `ClusterShape`. */
   readonly drift?: number;
 }
 
 export class SimulatedProcess implements DiskOwner {
-  /** As the broker knows it: a process that takes another's place has the same. */
+  /** Its name at the broker, the same for its replacement. */
   readonly name: string;
-  /** One that no other has. */
+  /** Its unique id. */
   readonly id: string;
   readonly world: World;
   readonly clock: Clock;
@@ -48,7 +50,7 @@ export class SimulatedProcess implements DiskOwner {
   readonly #backlog: (() => void)[] = [];
   readonly #onDeath = new Set<() => void>();
   #isDead = false;
-  /** By so many it is kept from going on. */
+  /** Number of unmatched `stop` calls. */
   #stops = 0;
   #spentMs = 0;
   #skewMs = 0;
@@ -84,12 +86,15 @@ export class SimulatedProcess implements DiskOwner {
     this.#spentMs += ms;
   }
 
-  /** Its clock jumps. */
+  /** Makes its clock jump. */
   skew(byMs: number): void {
     this.#skewMs += byMs;
   }
 
-  /** Does something in this process: now, later, or never. What it throws is a bug of ours. */
+  /**
+   * Runs a task in this process: now, later, or never. An error that it throws is a bug of the
+   * trainer.
+   */
   enter(task: () => void): void {
     if (this.#isDead) return; // P1
     if (this.#stops > 0) {
@@ -108,7 +113,7 @@ export class SimulatedProcess implements DiskOwner {
     this.world.clock.after(spentMs, () => this.goOn());
   }
 
-  /** Connects to the broker, as this process, or as a thread of it that `enter` reaches. */
+  /** Connects to the broker, as this process or as one of its threads, which `enter` reaches. */
   connect(enter: Enter = (task) => this.enter(task)): Transport {
     const inner = this.#broker.connect(this.name);
     const transport = guardTransport(inner, {
@@ -120,7 +125,7 @@ export class SimulatedProcess implements DiskOwner {
     return transport;
   }
 
-  /** What its actors are given. */
+  /** The network of its actors. */
   network(transport: Transport): Network {
     return {
       transport,
@@ -162,7 +167,7 @@ export class SimulatedProcess implements DiskOwner {
     for (const tell of [...this.#onDeath]) tell();
   }
 
-  /** Its connections are gone, and it gets no others. */
+  /** Closes its connections. */
   cutOff(): void {
     for (const transport of this.#transports) void transport.close();
   }

@@ -1,4 +1,4 @@
-// The entry of a thread that simulates the scenarios that it is given.
+// The entry point of a thread that simulates the scenarios that it receives.
 
 import { parentPort } from "node:worker_threads";
 import type { Scenario } from "./scenario.ts";

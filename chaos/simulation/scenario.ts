@@ -1,11 +1,11 @@
-// What one seed stands for: the shape of a cluster, how fast its parts are, and what befalls it.
-// Plain data, drawn before anything runs: a scenario can be printed, shrunk and run again.
+// A scenario, drawn from one seed: the shape of a cluster, the speed of its parts, and its faults.
+// Plain data, drawn before the run, so that a scenario can be printed, shrunk and replayed.
 
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 import type { ClusterShape } from "./cluster.ts";
 import { jobsDrawn } from "./jobs.ts";
 
-/** When, since the start; and for how long, where it does not pass by itself. */
+/** Time since the start; `forMs`: duration of a fault that does not end by itself. */
 interface Moment {
   readonly atMs: number;
 }
@@ -14,26 +14,26 @@ interface Lasting extends Moment {
   readonly forMs: number;
 }
 
-/** One thing that goes wrong. `pick` chooses among what is there at the moment. */
+/** A simulated fault. `pick` selects among the targets that exist at the moment. */
 export type SimulatedFault =
   | (Moment & { readonly kind: "thread.kill"; readonly pick: number })
   | (Moment & { readonly kind: "thread.memory"; readonly pick: number })
   | (Moment & { readonly kind: "thread.throw"; readonly pick: number })
-  /** At its so many-th store from then on: in the middle of what it does. */
+  /** The thread exits at its `stores`-th store from then on, in the middle of its work. */
   | (Moment & { readonly kind: "thread.store"; readonly pick: number; readonly stores: number })
   | (Lasting & { readonly kind: "thread.pause"; readonly pick: number })
   | (Lasting & { readonly kind: "thread.slow"; readonly pick: number; readonly factor: number })
   | (Moment & { readonly kind: "actor.throw"; readonly role: ThrowingRole; readonly index: number })
   | (Moment & { readonly kind: "process.kill"; readonly pick: number })
   | (Lasting & { readonly kind: "process.pause"; readonly pick: number })
-  /** It hangs, cut off, and another takes its place; when it goes on it is a zombie. */
+  /** The process is stopped and disconnected, and replaced; when it resumes, it is a zombie. */
   | (Lasting & { readonly kind: "process.zombie"; readonly pick: number })
-  /** The run is asked to go on with so many devices. */
+  /** A user requests another number of devices. */
   | (Moment & { readonly kind: "run.scale"; readonly devices: number })
-  /** Its readers are limited to so many times the lowest limit that the job allows; 0: no limit. */
+  /** A user limits the readers to `times` the lowest limit that the job allows; 0: no limit. */
   | (Moment & { readonly kind: "run.rate"; readonly times: number })
   | (Moment & { readonly kind: "run.drain"; readonly reader: number })
-  /** A shard is asked to lie on a device; or to stay where it is, and no longer, by turns. */
+  /** A user moves a shard to a device; or pins it to its device, or unpins it (`isThawed`). */
   | (Moment & { readonly kind: "run.move"; readonly shard: number; readonly device: number })
   | (Moment & { readonly kind: "run.freeze"; readonly shard: number; readonly isThawed: boolean })
   | (Lasting & { readonly kind: "broker.cut"; readonly pick: number })
@@ -47,14 +47,14 @@ export type SimulatedFault =
     })
   | (Lasting & { readonly kind: "frames.delay"; readonly delayMs: number })
   | (Lasting & { readonly kind: "disk.full" })
-  /** One bit of a file is another from then on. */
+  /** One bit of a file is flipped. */
   | (Moment & { readonly kind: "disk.flip"; readonly pick: number; readonly bit: number })
   | (Lasting & { readonly kind: "disk.error"; readonly probability: number })
-  /** Each operation takes so long. */
+  /** Each disk operation takes `operationMs`. */
   | (Lasting & { readonly kind: "disk.slow"; readonly operationMs: number })
-  /** The clock of a process is another from then on. */
+  /** The clock of a process jumps by `byMs`. */
   | (Moment & { readonly kind: "clock.jump"; readonly pick: number; readonly byMs: number })
-  /** Power is lost in the so many-th operation on the disk from then on. */
+  /** Power is lost at the `operations`-th disk operation from then on. */
   | (Moment & { readonly kind: "power"; readonly operations: number });
 
 export type FaultKind = SimulatedFault["kind"];
@@ -79,15 +79,15 @@ export type ThrowingRole = (typeof throwingRoles)[number];
 
 export interface Scenario {
   readonly seed: number;
-  /** Which of the jobs. */
+  /** Index of the job. */
   readonly job: number;
   readonly shape: ClusterShape;
-  /** When the faults end that have not ended: from then on the cluster must converge. */
+  /** Time at which all remaining faults end: from then on the cluster must converge. */
   readonly calmMs: number;
   readonly faults: readonly SimulatedFault[];
 }
 
-/** Frames of the exchange, of everything else, and of all. */
+/** Subjects of the exchange's frames, of all other frames, and of all frames. */
 const subjects = ["osiris.*.*.*.frames.>", "osiris.*.*.*.*.*.*", ">"] as const;
 
 const shapes: readonly (readonly number[])[] = [[1], [2], [3], [1, 1], [2, 1], [0, 2], [1, 1, 1]];
@@ -97,7 +97,7 @@ export function drawScenario(seed: number, among: readonly FaultKind[] = faultKi
   const random = new RandomStream(seed, purposes.faults, 1);
   const pick = <Value>(values: readonly Value[]): Value =>
     values[random.below(values.length)] as Value;
-  /** From `least` to `most`, each order of magnitude as likely as the next. */
+  /** Log-uniform from `least` to `most`. */
   const wide = (least: number, most: number) => least * (most / least) ** random.uniform();
   const devices = pick(shapes);
   const delayMs = wide(0.05, 20);
@@ -111,7 +111,7 @@ export function drawScenario(seed: number, among: readonly FaultKind[] = faultKi
     ...leased,
   };
   const calmMs = undisturbedMs(shape) * wide(0.5, 4);
-  // A few kinds at a time: what many kinds drown, few of them show.
+  // A few kinds at a time, since many kinds mask each other's effects.
   const drawn = faultKinds.filter(() => random.below(3) === 0);
   const kinds = among === faultKinds ? drawn : among;
   const count = kinds.length === 0 ? 0 : Math.floor(wide(1, 20));
@@ -125,10 +125,7 @@ export function drawScenario(seed: number, among: readonly FaultKind[] = faultKi
   return { seed, job, shape, calmMs, faults };
 }
 
-/**
- * About how long a job takes with nothing in its way: faults are to be injected before it has
- * ended.
- */
+/** Rough duration of a job without faults, so that faults are injected before it ends. */
 function undisturbedMs({ devices, speed, delayMs: [, delayMs] }: ClusterShape): number {
   const isAlone = devices.length === 1 || devices[0] === 0;
   const start = 100 + 2 * speed.startMs + 40 * delayMs;

@@ -1,4 +1,4 @@
-// Many scenarios, on several threads of this process, each a world of its own.
+// Simulates many scenarios on several threads of this process, each in a separate world.
 
 import { Worker } from "node:worker_threads";
 import { shrink } from "../faults/shrink.ts";
@@ -6,29 +6,29 @@ import { drawScenario, type FaultKind, type Scenario } from "./scenario.ts";
 import { type Failure, type SimulationVerdict, simulate } from "./simulate.ts";
 
 export interface ScenariosOptions {
-  /** Threads that share them. @default 2 */
+  /** Number of threads. @default 2 */
   readonly jobs?: number;
-  /** Told of each, in the order in which they end. */
+  /** Called with each verdict, in the order of completion. */
   readonly onVerdict?: (verdict: SimulationVerdict) => void;
-  /** Begins no further seed once aborted. */
+  /** Once aborted, no further seed is started. */
   readonly signal?: AbortSignal;
 }
 
 export interface SeedsOptions extends ScenariosOptions {
   readonly seeds: Iterable<number>;
-  /** Faults of these kinds alone. @default the kinds that a seed draws */
+  /** Kinds of faults. @default the kinds that a seed draws */
   readonly kinds?: readonly FaultKind[];
 }
 
-/** What many scenarios came to. */
+/** Summary of many scenarios. */
 export interface SeedsSummary {
   readonly schedules: number;
   /** Faults injected, by kind. */
   readonly faults: Readonly<Record<string, number>>;
   readonly generations: number;
-  /** Of roots under a lease. */
+  /** Leadership terms under a lease. */
   readonly terms: number;
-  /** Events of all of them, and the virtual time that they took. */
+  /** Number of events, and virtual time, over all scenarios. */
   readonly events: number;
   readonly virtualSeconds: number;
   readonly failures: readonly {
@@ -38,7 +38,7 @@ export interface SeedsSummary {
   }[];
 }
 
-/** Simulates each seed. */
+/** Simulates the scenario of each seed. */
 export function simulateSeeds({ seeds, kinds, ...how }: SeedsOptions): Promise<SeedsSummary> {
   return simulateAll(
     Array.from(seeds, (seed) => drawScenario(seed, kinds)),
@@ -95,7 +95,7 @@ function answerOf(worker: Worker, scenario: Scenario): Promise<SimulationVerdict
   });
 }
 
-/** The least of a failing scenario's faults with which it fails in the same way. */
+/** Shrinks a failing scenario to a minimal set of faults with which it fails in the same way. */
 export async function shrinkScenario(scenario: Scenario, failure: Failure): Promise<Scenario> {
   const faults = await shrink(scenario.faults, async (part) => {
     return (await simulate({ ...scenario, faults: part })).failure === failure;

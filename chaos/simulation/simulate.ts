@@ -1,6 +1,6 @@
-// One seed: its scenario in a world of its own, beside the reference run of its job. First the
-// faults, while everything that must always hold is looked at; then calm, in which the job must
-// end.
+// Simulates one scenario in its own world, against the reference run of its job. First faults are
+// injected while the safety invariants are checked; then follows a calm period in which the job
+// must end.
 
 import { SimulatedCluster } from "./cluster.ts";
 import { Injector } from "./injector.ts";
@@ -9,46 +9,46 @@ import { Monitor, type ReferenceRun, SafetyError } from "./monitor.ts";
 import { drawScenario, type FaultKind, type Scenario } from "./scenario.ts";
 import { World } from "./world.ts";
 
-/** What came of a scenario. */
+/** How a scenario failed. */
 export type Failure = "crash" | "safety" | "liveness";
 
 export interface SimulationVerdict {
   readonly scenario: Scenario;
   readonly failure?: Failure;
-  /** One sentence, where it failed. */
+  /** Reason of the failure, in one sentence. */
   readonly reason?: string;
   /** Faults injected, by kind. */
   readonly injected: Readonly<Partial<Record<FaultKind, number>>>;
   /** Operations that changed the disk. */
   readonly operations: number;
-  /** Generations that the job took. */
+  /** Number of generations of the job. */
   readonly generations: number;
-  /** How often a process began to lead, where there is a lease. */
+  /** Number of leadership terms, under a lease. */
   readonly terms: number;
   readonly virtualMs: number;
-  /** Hash of everything that happened, and how much that was. */
+  /** Hash of the trace of all events, and their number. */
   readonly trace: string;
   readonly events: number;
-  /** What happened last. */
+  /** The last lines of the trace. */
   readonly last: readonly string[];
 }
 
-/** Longest that a job may take once nothing is in its way, in virtual time. */
+/** Deadline of a job after the faults have ended, in virtual time. */
 export const convergeMs = 120_000;
 
-/** The seed's scenario, run. */
+/** Simulates the scenario of a seed. */
 export function simulateSeed(seed: number): Promise<SimulationVerdict> {
   return simulate(drawScenario(seed));
 }
 
-/** Runs a scenario. It repeats itself exactly. */
+/** Simulates a scenario. Deterministic: every repetition has the same trace. */
 export async function simulate(scenario: Scenario): Promise<SimulationVerdict> {
   return run(scenario, await referenceOf(scenario.job));
 }
 
 const references = new Map<number, Promise<ReferenceRun>>();
 
-/** The job with nothing in the way, on one device. */
+/** The reference run of a job: without faults, on one device. */
 export function referenceOf(job: number): Promise<ReferenceRun> {
   let reference = references.get(job);
   if (reference === undefined) {
@@ -58,7 +58,10 @@ export function referenceOf(job: number): Promise<ReferenceRun> {
   return reference;
 }
 
-/** Its result; and the digest of every step, from the same job with a checkpoint after each. */
+/**
+ * The job's result, and the digest of every step, from a second run with a checkpoint after each
+ * step.
+ */
 async function runReference(job: number): Promise<ReferenceRun> {
   const { result } = await undisturbed(job);
   const { digests } = await undisturbed(job, 1);
@@ -124,7 +127,7 @@ async function run(
   }
 }
 
-/** How a job may end where a file of it was damaged that is not made anew. */
+/** Error codes with which a job may end where a file that cannot be rebuilt was damaged. */
 const damageCodes = new Set(["CHECKPOINT_CORRUPT"]);
 
 function verdictOf(
@@ -145,7 +148,7 @@ function verdictOf(
     return { failure: "liveness", reason: `the job had not ended ${convergeMs} ms after the calm` };
   }
   if (ending.type === "run.failed") {
-    if (isDamaged && damageCodes.has(ending.error.code)) return undefined; // It says so.
+    if (isDamaged && damageCodes.has(ending.error.code)) return undefined; // It is reported.
     return {
       failure: "liveness",
       reason: `the job ended with ${ending.error.code}: ${ending.error.message}`,

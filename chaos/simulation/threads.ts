@@ -1,15 +1,14 @@
-// Simulated threads: the program of a thread as a coroutine. It goes on after a time that chance
-// draws, at every wait and never in between; whatever it does from one wait to the next is done at
-// one moment of virtual time.
+// Simulated threads: a thread's program as a coroutine. It yields at every wait and only there, and
+// resumes after a random time; its work between two waits happens at one moment of virtual time.
 //
 // Invariants
-//   T1. A thread that was ended does nothing more, not even what it had begun: its stores, its
-//       words and its disk are dead. Its exit is seen some time later, never before.
+//   T1. An ended thread has no further effect, even of work that it had begun: its stores, reports
+//       and disk operations are ignored. Its exit is seen some time later, never before.
 //   T2. Messages between a thread and its actor keep their order.
-//   T3. Where it pauses in the midst of a call, or a slow disk keeps it, its own time runs ahead;
-//       at its next wait it lets the world catch up.
+//   T3. When it pauses within a call, or a slow disk delays it, its own time runs ahead; at its
+//       next wait the world catches up.
 
-// The programs, loaded before any begins: waiting for an import would take real time.
+// The programs are loaded before any thread starts: waiting for an import would take real time.
 import "../../actors/threads/bridge-program.ts";
 import "../../actors/threads/device-program.ts";
 import "../../actors/threads/data/prepare-data.ts";
@@ -28,23 +27,23 @@ import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
 import type { DiskOwner, SimulatedMachine } from "./machine.ts";
 import type { SimulatedProcess } from "./process.ts";
 
-/** How fast threads are, in milliseconds. */
+/** Speed of threads, in milliseconds. */
 export interface ThreadSpeed {
   /** Longest time from one wait to the next. */
   readonly turnMs: number;
-  /** Longest time that a thread takes to start, and to be seen to have ended. */
+  /** Longest time for a thread to start, and until its end is seen. */
   readonly startMs: number;
 }
 
-/** Thrown by a fault: the program does not expect it. */
+/** The error thrown by a fault, which no program expects. */
 export class InjectedError extends Error {
   override readonly name = "InjectedError";
 }
 
-/** The threads of all processes, and the hand that breaks them. */
+/** The threads of all processes, and access to them for fault injection. */
 export class SimulatedThreads {
   readonly speed: ThreadSpeed;
-  /** What lies over the cells of a thread: it may break the thread at a point of a step. */
+  /** Wraps the cells of a thread; it may inject a fault at a point of a step. */
   cellsOver: (cells: Cells, thread: SimulatedThread, task: ThreadTask) => Cells = (cells) => cells;
   readonly #machine: SimulatedMachine;
   readonly #running = new Set<SimulatedThread>();
@@ -54,7 +53,7 @@ export class SimulatedThreads {
     this.speed = speed;
   }
 
-  /** Threads that run, in the order of their start. */
+  /** Running threads, in the order of their start. */
   get running(): readonly SimulatedThread[] {
     return [...this.#running];
   }
@@ -74,7 +73,7 @@ export class SimulatedThreads {
   }
 }
 
-/** What a simulated thread is started in. */
+/** The surroundings of a simulated thread. */
 interface ThreadSurroundings {
   readonly process: SimulatedProcess;
   readonly machine: SimulatedMachine;
@@ -121,7 +120,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
     this.#gone.add(tell);
   }
 
-  // What its disk asks.
+  // For its view of the disk.
 
   get id(): string {
     return this.name;
@@ -139,7 +138,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
     this.#aheadMs += ms;
   }
 
-  // What its actor does.
+  // For its actor.
 
   send(command: unknown): void {
     this.#commands.push(structuredClone(command));
@@ -149,29 +148,29 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
     this.#receive = receive;
   }
 
-  /** Nobody watches: what is told besides has no effect on what is simulated. */
+  /** Observations are ignored: they do not affect the simulation. */
   onObservation(): void {}
 
-  /** Ends it where it is. */
+  /** Kills the thread at its present point. */
   kill(): void {
     this.lose("the thread ended with exit code 1");
   }
 
-  // What chaos does.
+  // For fault injection.
 
-  /** It is gone without a word. */
+  /** The thread exits without a report. */
   lose(reason: string): void {
     if (this.#isOver) return;
     this.#leave();
     this.#tellEnd({ kind: "lost", reason });
   }
 
-  /** It is gone at its `stores`-th store from now (1 is the next). */
+  /** The thread exits at its `stores`-th store from now (1 is the next). */
   loseAtStore(stores: number): void {
     this.#storesLeft = stores;
   }
 
-  /** It throws at its next wait. */
+  /** The program throws at its next wait. */
   throwNext(error: Error): void {
     this.#injected = error;
   }
@@ -185,7 +184,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
     for (const task of this.#waiting.splice(0)) this.#enter(task);
   }
 
-  /** So many times as slow. */
+  /** Slows the thread down by `factor`. */
   slow(factor: number): void {
     this.#factor = factor;
   }
@@ -257,7 +256,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
     };
   }
 
-  /** Goes on in a while: this is where threads overtake each other. */
+  /** Resumes after a random time, by which threads interleave. */
   #turn(resume: () => void): void {
     const { world } = this.#process;
     const ms = this.#factor * world.between(0, this.#speed.turnMs) + this.#aheadMs;
@@ -275,7 +274,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
     );
   }
 
-  /** Does something on this thread: now, when it goes on, or never. */
+  /** Runs a task on this thread: now, when it resumes, or never. */
   #enter(task: () => void): void {
     if (this.#isOver) return; // T1
     if (this.#isStopped) this.#waiting.push(task);
@@ -294,7 +293,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
     this.#say(() => this.#end(end));
   }
 
-  /** T2 */
+  /** T2. Delivers reports in order, each after a random delay. */
   #say(task: () => void): void {
     const { world } = this.#process;
     const atMs = world.clock.now() + world.between(0, this.#speed.turnMs);

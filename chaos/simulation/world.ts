@@ -1,17 +1,18 @@
-// The world of a simulation: one clock, one source of chance, one thread. Everything that happens
-// is a task of the clock, and between two tasks the promises that were kept run to their end; so a
-// seed decides the whole order of events, and the hash of their trace tells two runs apart.
+// The world of a simulation: one clock, one random stream, one thread. Every event is a task of the
+// clock, and between two tasks all resolved promises are processed. A seed therefore determines the
+// order of all events, and equal hashes of the trace mean equal runs.
 //
 // Invariants
-//   W1. Nothing waits for real time and nothing draws real chance.
-//   W2. A sleeper wakes when its word has changed or its time is over, never otherwise, as a futex
-//       has it: a ring that was forgotten is a hang here too.
+//   W1. No task waits for real time or draws real randomness.
+//   W2. A sleeper wakes when its word has changed or its time is over, never otherwise, like a
+//       futex: a missing wake-up hangs in the simulation too.
+//   W3. Virtual time does not pass while a request to the real file system is open.
 
 import { createHash } from "node:crypto";
 import { SimulatedClock } from "../../src/ports/clock.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 
-/** Why `run` came back: it was over; time was; or nothing was left that could ever happen. */
+/** Why `run` returned: it was over; its time had passed; or no event was left. */
 export type Outcome = "over" | "late" | "stuck";
 
 interface Sleeper {
@@ -21,20 +22,20 @@ interface Sleeper {
   readonly wake: () => void;
 }
 
-/** True while the process has a request to the file system open. */
+/** Whether the process has an open request to the real file system. */
 function waitsForFiles(): boolean {
   return process
     .getActiveResourcesInfo()
     .some((kind) => kind.startsWith("FSReq") || kind === "CloseReq");
 }
 
-/** Lines of the trace that are kept to be read. */
+/** Readable lines of the trace that are kept. */
 const linesMax = 400;
 
 export class World {
   readonly clock = new SimulatedClock();
   readonly random: RandomStream;
-  /** The first thing that no fault explains; it ends the run. */
+  /** The first error that no fault explains; it ends the run. */
   crash: { readonly where: string; readonly error: unknown } | undefined;
   readonly #hash = createHash("sha256");
   readonly #lines: string[] = [];
@@ -45,13 +46,13 @@ export class World {
     this.random = new RandomStream(seed, purposes.faults);
   }
 
-  /** Notes what happened: a part of the hash, and to be read. */
+  /** Records an event in the hash and in the readable trace. */
   note(who: string, what: string): void {
     this.#lines.push(this.count(who, what));
     if (this.#lines.length > 2 * linesMax) this.#lines.splice(0, linesMax);
   }
 
-  /** The same for what happens all the time: a part of the hash alone. */
+  /** Records a frequent event in the hash only. */
   count(who: string, what: string): string {
     const line = `${this.clock.now().toFixed(3)} ${who} ${what}`;
     this.#hash.update(line);
@@ -59,13 +60,13 @@ export class World {
     return line;
   }
 
-  /** The events so far, as one hash, and the last of them. */
+  /** Hash and number of the events so far, and the last lines. */
   get trace(): { readonly hash: string; readonly events: number; readonly last: string[] } {
     const hash = this.#hash.copy().digest("hex");
     return { hash, events: this.#events, last: this.#lines.slice(-linesMax) };
   }
 
-  /** A number between the two. */
+  /** A random number in the range. */
   between(least: number, most: number): number {
     return least + (most - least) * this.random.uniform();
   }
@@ -74,17 +75,17 @@ export class World {
     return probability > 0 && this.random.uniform() < probability;
   }
 
-  /** Calls `wake` once `words[at]` is not `seen`. Returns how to forget it. W2 */
+  /** Calls `wake` once `words[at]` is not `seen`. The returned function removes the sleeper. W2 */
   onChange(words: Int32Array, at: number, seen: number, wake: () => void): () => void {
     const sleeper = { words, at, seen, wake };
     this.#sleepers.add(sleeper);
     return () => this.#sleepers.delete(sleeper);
   }
 
-  /** Runs until `isOver`, at most to `untilMs`. */
+  /** Runs tasks until `isOver`, at most to `untilMs`. */
   async run(isOver: () => boolean, untilMs: number): Promise<Outcome> {
     for (;;) {
-      // Every promise that was kept is through when a macrotask comes round; no time passes.
+      // A macrotask runs after all resolved promises have been processed; no virtual time passes.
       await new Promise<void>((turn) => void setImmediate(turn));
       this.#wake();
       if (isOver() || this.crash !== undefined) return "over";

@@ -1,4 +1,4 @@
-// A process of a faulted run, as the injector sees it.
+// A process of a faulted run, as seen by the injector.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -9,9 +9,9 @@ import type { ProcessNews, ProcessOrder } from "./process-entry.ts";
 type StartOrder = Extract<ProcessOrder, { order: "start" }>;
 
 const entry = entryFile("processes", "chaos/trials/process-entry.js");
-/** Longest wait for a process to end that was asked to. */
+/** Wait for a process to end after the close order, before it is killed. */
 const closeMs = 20_000;
-/** The last output of a process that died, which tells why. */
+/** Length of the kept last output of a process, which shows why it died. */
 const lastWordsMax = 2000;
 
 export class ActorProcess {
@@ -28,7 +28,7 @@ export class ActorProcess {
     this.name = name;
     this.pid = child.pid ?? 0;
     this.#child = child;
-    // Nothing is left behind, however this process ends.
+    // No child process outlives this process.
     const kill = () => child.kill("SIGKILL");
     process.once("exit", kill);
     this.exited = once(child, "exit").then(() => void process.off("exit", kill));
@@ -38,8 +38,8 @@ export class ActorProcess {
   }
 
   /**
-   * Starts it, and waits until its cluster is up, or it has joined one. `heapMiB`: what its main
-   * thread may have at most. @throws RemoteError where it cannot
+   * Starts a process, and waits until its cluster is up or it has joined one. `heapMiB`: heap limit
+   * of its main thread. @throws RemoteError where it cannot start
    */
   static async start(
     name: string,
@@ -47,7 +47,7 @@ export class ActorProcess {
     options: {
       readonly heapMiB: number | undefined;
       readonly onNews: (news: ProcessNews, from: ActorProcess) => void;
-      /** Told of the process before it is up. */
+      /** Called with the process before it is up. */
       readonly onStart: (process: ActorProcess) => void;
     },
   ): Promise<ActorProcess> {
@@ -56,7 +56,7 @@ export class ActorProcess {
     const child = fork(entry, { execArgv, stdio: ["ignore", "ignore", "pipe", "ipc"] });
     const started = new ActorProcess(name, child);
     options.onStart(started);
-    child.on("error", () => {}); // What cannot be told to a process that is gone.
+    child.on("error", () => {}); // Errors of sending to an exited process.
     const isUp = new Promise<ErrorRecord | undefined>((resolve) => {
       child.on("message", (news: ProcessNews) => {
         if (news.news === "up") resolve(undefined);
@@ -76,15 +76,15 @@ export class ActorProcess {
     return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
-  /** Whether it was stopped, and not let go on. */
+  /** Whether it is stopped (SIGSTOP). */
   get isStopped(): boolean {
     return this.#isStopped && !this.hasEnded;
   }
 
-  /** Nothing happens where it has ended. */
+  /** Sends an order; ignored if the process has ended. */
   send(order: ProcessOrder): void {
     if (!this.#child.connected) return;
-    this.#child.send(order, () => {}); // It may end before it has heard.
+    this.#child.send(order, () => {}); // The process may end before it receives it.
   }
 
   signal(signal: "SIGKILL" | "SIGSTOP" | "SIGCONT"): void {
@@ -92,14 +92,14 @@ export class ActorProcess {
     if (!this.hasEnded) this.#child.kill(signal);
   }
 
-  /** How it ended, as an error. */
+  /** The end of the process, as an error. */
   death(): ErrorRecord {
     const { exitCode, signalCode } = this.#child;
     const message = `process ${this.name} ended (${signalCode ?? exitCode}): ${this.#lastWords}`;
     return { name: "Error", code: "UNKNOWN", message, recovery: "restore" };
   }
 
-  /** Lets the process end in order, or else kills it. */
+  /** Closes the process in order, or kills it after `closeMs`. */
   async close(): Promise<void> {
     this.signal("SIGCONT");
     this.send({ order: "close" });

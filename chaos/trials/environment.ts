@@ -1,6 +1,6 @@
-// The environment of a faulted run: a broker in this process, which may tamper with its frames,
-// the leader of a cluster and its hosts in processes of their own, each started again when it ends,
-// and a client that looks on.
+// The environment of a faulted run: a broker in this process, which may tamper with frames; the
+// leader and the hosts of a cluster in separate processes, each restarted when it ends; and an
+// observing client.
 
 import { randomBytes } from "node:crypto";
 import { Client } from "../../actors/client/client.ts";
@@ -14,18 +14,18 @@ import { FrameFaults } from "../faults/frame-faults.ts";
 import { ActorProcess } from "./actor-process.ts";
 
 const cluster = "chaos";
-/** Heap of a process that is to run out of it. */
+/** Heap limit of a process that must run out of memory. */
 const heapMiB = 256;
-/** Starts of one process that may fail in a row: beyond it, something else is wrong. */
+/** Consecutive failed starts of a process, after which it is no longer restarted. */
 const failuresMax = 20;
 const restartMs = 100;
 
 export interface EnvironmentOptions {
   readonly size: { readonly devices: number; readonly hosts: number };
   readonly plan: FaultPlan;
-  /** Modules of models that its job may name. */
+  /** Model modules that its job may use. */
   readonly models: readonly string[];
-  /** Told of incidents beside the run. */
+  /** Called with incidents outside the run. */
   readonly onIncident: (incident: Incident) => void;
 }
 
@@ -56,7 +56,7 @@ export class Environment implements AsyncDisposable {
     }
   }
 
-  /** The observer's network: it is subject to no fault of frames. */
+  /** The network of the observing client, which frame faults do not affect. */
   get network(): Network {
     if (this.#network === undefined) throw new TypeError("The stage is open before it is used");
     return this.#network;
@@ -66,13 +66,13 @@ export class Environment implements AsyncDisposable {
     return new Client({ transport: this.network.transport, cluster, clock: realClock });
   }
 
-  /** A process by its name, `root` or `host:1`; undefined while there is none. */
+  /** A running process by name, `root` or `host:1`; undefined: none. */
   process(name: string): ActorProcess | undefined {
     const found = this.#processes.get(name);
     return found?.hasEnded === true ? undefined : found;
   }
 
-  /** The process of the host that has an actor of a run, as far as ranks were dealt in order. */
+  /** The process with an actor of a run, assuming that ranks were dealt in host order. */
   processOf(role: Role, index: number): ActorProcess | undefined {
     const { hosts, devices } = this.#options.size;
     if (hosts === 0) return this.process("root");
@@ -80,7 +80,7 @@ export class Environment implements AsyncDisposable {
     return this.process(`host:${isByRank ? 1 + Math.floor(index / devices) : Math.max(1, index)}`);
   }
 
-  /** Cuts the broker's clients, and brings it back where they look for it, after `awayMs`. */
+  /** Closes the broker, and restarts it on the same port after `awayMs`. */
   async restartBroker(awayMs: number): Promise<void> {
     const broker = this.#broker;
     if (broker === undefined || this.#isBrokerAway) return;
@@ -92,7 +92,7 @@ export class Environment implements AsyncDisposable {
     if (this.#isClosed) await this.#broker.close();
   }
 
-  /** What is still done to anybody; empty: nothing. */
+  /** Faults that are still in effect; empty: none. */
   alive(): string[] {
     const stopped = [...this.#processes.values()].filter((one) => one.isStopped);
     return [
@@ -102,10 +102,10 @@ export class Environment implements AsyncDisposable {
     ];
   }
 
-  /** Ends everything that was started; names of processes that had to be killed, or are left. */
+  /** Closes all processes, the client's connection and the broker. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    // Hosts leave before the leader goes, or they would look for it.
+    // Hosts are closed before the leader, or they would try to reconnect to it.
     const processes = [...this.#processes.values()].reverse();
     for (const one of processes) await one.close();
     await Promise.all(this.#kept);
@@ -126,7 +126,7 @@ export class Environment implements AsyncDisposable {
       connection: { servers: this.#broker.url, token: this.#token },
       cluster,
       faultsAllowed: false,
-      onError: () => {}, // What is lost here, the client asks for again.
+      onError: () => {}, // The client repeats lost requests.
     });
     for (const name of names) this.#kept.push(this.#keep(name));
   }
@@ -165,7 +165,7 @@ export class Environment implements AsyncDisposable {
     });
   }
 
-  /** Starts a process again whenever it ends. */
+  /** Restarts a process whenever it ends. */
   async #keep(name: string): Promise<void> {
     for (let failures = 0; failures < failuresMax; ) {
       await this.#processes.get(name)?.exited;

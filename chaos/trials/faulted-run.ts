@@ -1,5 +1,5 @@
-// A faulted run: one job on an environment of its own, a schedule that is carried out on it, and
-// somebody who submits the job again where that is what an operator would do.
+// A faulted run: one job in its own environment, a schedule of faults that is executed on it, and
+// an operator who resubmits the job where a person would.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -17,65 +17,65 @@ import { Environment } from "./environment.ts";
 import { Injector } from "./injector.ts";
 import { temporaryHome } from "./temporary-home.ts";
 
-/** An event, and when it was heard. */
+/** An event, with the time of its receipt. */
 export interface HeardEvent {
   readonly atMs: number;
   readonly event: RunEvent;
 }
 
-/** What became of one fault of the schedule. */
+/** Outcome of one fault of the schedule. */
 export interface FaultOutcome {
   readonly injected: boolean;
   readonly atMs?: number | undefined;
   readonly step?: number | undefined;
   readonly generation?: number | undefined;
-  /** What it did: frames, operations, steps. */
+  /** Number of affected frames, operations or steps. */
   readonly hits?: number | undefined;
-  /** Why it did not happen. */
+  /** Why it was not injected. */
   readonly whyNot?: string | undefined;
 }
 
-/** A run that was disturbed, to its end. */
+/** A run with injected faults, from start to end. */
 export interface FaultedRun {
-  /** `stuck`: it did not end, and nothing happened for `patienceMs`. */
+  /** `stuck`: the run did not end, and had no event for `patienceMs`. */
   readonly end: "finished" | "failed" | "stuck" | "cancelled";
   readonly result: RunResult | undefined;
   readonly error: ErrorRecord | undefined;
   readonly events: readonly HeardEvent[];
-  /** Incidents beside the run: of the cluster's own actors and of hosts. */
+  /** Incidents outside the run: of actors of the cluster and of hosts. */
   readonly incidents: readonly Incident[];
   readonly faults: readonly FaultOutcome[];
-  /** How often it was submitted: again where a leader was lost, or a failure stopped it. */
+  /** Number of submissions: again after a lost leader, or a failure that stopped the run. */
   readonly submissions: number;
-  /** What was still done to anybody at the end; empty, or the harness is broken. */
+  /** Faults still in effect at the end; if there are any, the harness is broken. */
   readonly alive: readonly string[];
-  /** Where its checkpoints lie, until it is disposed of. */
+  /** Its checkpoint directory, until it is disposed of. */
   readonly directory: string;
   readonly seconds: number;
 }
 
 export interface FaultedRunOptions {
-  /** Told what happens, as it happens. */
+  /** Called with each event as it arrives. */
   readonly onEvent?: (event: RunEvent) => void;
   readonly signal?: AbortSignal | undefined;
   /** A run without an event for this long is stuck. @default a minute and ten deadlines */
   readonly patienceMs?: number | undefined;
   /**
-   * Does something to the environment beside the schedule, until the function it returns is called.
+   * Disturbs the environment in addition to the schedule, until the returned function is called.
    */
   readonly disturb?: (environment: Environment) => () => void;
 }
 
-/** Failures that end a run by design, and the faults that account for them. */
+/** Error codes that end a run by design, with the faults that explain them. */
 const accountedFor: Readonly<Record<string, readonly FaultKind[]>> = {
   NON_FINITE_LOSS: ["nan"],
   NON_FINITE_GRADIENT: ["nan"],
 };
 
-/** Checkpoints are all kept: the ledger reads the whole chain. */
+/** All checkpoints are kept, because the ledger reads the whole chain. */
 const keepAll = 1_000_000;
 
-/** The job as it is disturbed: in a directory of its own, and with as many restores as it needs. */
+/** The job of a faulted run: with its own directory, and unlimited restarts. */
 export function jobIn(job: JobOptions, directory: string): JobOptions {
   return {
     ...job,
@@ -84,7 +84,7 @@ export function jobIn(job: JobOptions, directory: string): JobOptions {
   };
 }
 
-/** Carries out a schedule on a job. Dispose of what comes back: its directory goes with it. */
+/** Runs a schedule on a job. Disposing of the result removes its directory. */
 export async function runSchedule(
   job: JobOptions,
   schedule: Schedule,
@@ -171,7 +171,7 @@ class ScheduleRun {
     };
   }
 
-  /** Submits, follows, and submits again where an operator would. */
+  /** Submits and follows the job, and resubmits it where an operator would. */
   async #untilOver(environment: Environment): Promise<End> {
     let stops = 0;
     for (;;) {
@@ -184,14 +184,14 @@ class ScheduleRun {
       this.#run = run;
       const isGone = root === undefined ? Promise.resolve() : root.exited;
       const end = await this.#follow(run, isGone);
-      if (end === undefined) continue; // The leader was lost, and its list of runs with it.
+      if (end === undefined) continue; // The leader was lost, with its list of runs.
       const code = end.error?.code ?? "";
       const mayGoOn = end.end === "failed" && this.#isAccountedFor(code);
       if (!mayGoOn || stops++ >= this.#schedule.faults.length) return end;
     }
   }
 
-  /** Undefined where no leader takes the job now. */
+  /** Submits the job; undefined if no leader accepts it now. */
   async #submit(environment: Environment): Promise<Run | undefined> {
     try {
       const run = await environment.client.submit(this.#job);
@@ -203,7 +203,7 @@ class ScheduleRun {
     }
   }
 
-  /** Undefined where the process that knew of the run is gone. */
+  /** Follows a run to its end; undefined if the leader's process has ended. */
   async #follow(run: Run, isGone: Promise<void>): Promise<End | undefined> {
     let since = 0;
     for (;;) {
@@ -225,13 +225,13 @@ class ScheduleRun {
           return { end: "finished", result: event.result, error: undefined };
         }
       } catch (error) {
-        // The job service is out of reach: asked again, while patience lasts.
+        // The job service is unreachable: retried for `patienceMs`.
         if (!(error instanceof RequestFailedError)) throw error;
         if (this.#unheardMs() > this.#patienceMs) {
           return { end: "stuck", result: undefined, error: recordError(error) };
         }
       } finally {
-        events.return().catch(() => {}); // What it still waits for is of no matter.
+        events.return().catch(() => {}); // Its pending request does not matter.
       }
     }
   }

@@ -1,17 +1,17 @@
-// The figures of trials: how soon failures were seen, how long until the next step, what was lost.
+// Figures of trials: detection time, recovery time and lost work.
 
 import type { FaultKind } from "../faults/schedule.ts";
 import type { Trial } from "./trial.ts";
 import type { Recovery } from "./verdict.ts";
 
-/** Several measurements of one thing, in seconds. */
+/** Distribution of a duration, in seconds. */
 export interface Spread {
   readonly count: number;
   readonly median: number;
   readonly most: number;
 }
 
-/** What the loss of one kind of actor cost. */
+/** Cost of losing one kind of actor. */
 export interface LossFigures {
   /** `device`, `reader`, `host`, `training`, `root` … */
   readonly lost: string;
@@ -21,7 +21,7 @@ export interface LossFigures {
   readonly recovered: Spread | undefined;
 }
 
-/** What a number of trials came to. */
+/** Figures over several trials. */
 export interface ChaosFigures {
   readonly trials: number;
   readonly equal: number;
@@ -29,13 +29,13 @@ export interface ChaosFigures {
   readonly injections: Readonly<Partial<Record<FaultKind, number>>>;
   readonly planned: number;
   readonly losses: readonly LossFigures[];
-  /** Steps that were done again, as they were in no checkpoint yet. */
+  /** Repeated steps, which were not yet in a checkpoint. */
   readonly redoneSteps: number;
   readonly committedStepsLost: number;
-  /** Over all passes of all trials that came to an end. */
+  /** Sample counts over all epochs of all finished trials. */
   readonly samplesTwice: number;
   readonly samplesNever: number;
-  /** Of all the time that faulted runs trained, the share that their reference runs needed. */
+  /** Share of the faulted runs' training time that their reference runs needed. */
   readonly goodput: number;
 }
 

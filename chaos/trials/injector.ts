@@ -1,6 +1,5 @@
-// The injector: carries out the faults that come from outside of every thread. Device 0 stands at
-// the gate of such a fault until it was injected; what lasts is healed here, and at the end at
-// once.
+// The injector of faults from outside the threads. Device 0 waits at the gate of such a fault until
+// it is injected; the injector also ends lasting faults, all of them at the end of the run.
 
 import type { Run } from "../../actors/client/run.ts";
 import {
@@ -17,9 +16,9 @@ import type { Fault, Schedule } from "../faults/schedule.ts";
 import type { ActorProcess } from "./actor-process.ts";
 import type { Environment } from "./environment.ts";
 
-/** How often gates are looked at. */
+/** Polling interval of gates. */
 const lookMs = 5;
-/** A slow process moves for so long, then hangs for as long. */
+/** A slow process alternates between running and hanging for this long. */
 const slowBeatMs = 10;
 /** Roles that belong to the cluster, not to a run. */
 const ofCluster: readonly Role[] = ["cluster", "jobs", "queue", "hosts", "host"];
@@ -29,13 +28,13 @@ export interface InjectorOptions {
   readonly injections: Injections;
   readonly environment: Environment;
   readonly stepDeadlineMs: number;
-  /** The name of the run that is disturbed now. */
+  /** The id of the current run. */
   run(): string | undefined;
-  /** Steps that the run has told of. */
+  /** The last reported step of the run. */
   step(): number;
 }
 
-/** A fault that lasts, and how to end it. */
+/** A lasting fault, with the function that ends it. */
 interface Lasting {
   readonly index: number;
   heal(): void;
@@ -56,7 +55,7 @@ export class Injector {
     this.#look();
   }
 
-  /** Ends what lasts, and injects no more. */
+  /** Ends all lasting faults, and injects no more. */
   async stop(): Promise<void> {
     this.#timer();
     await this.#looking;
@@ -142,13 +141,13 @@ export class Injector {
         await this.#askOfShard(fault);
         return done();
       case "nan":
-        return; // Always in a thread.
+        return; // Only injected in a thread.
       default:
         return fault satisfies never;
     }
   }
 
-  /** The process that a place names; of an actor, the one in which it lives. */
+  /** The process of a place; for an actor, the process that it runs in. */
   #processOf(where: string): ActorProcess | undefined {
     const { environment } = this.#options;
     const [kind, role = "", index = "0"] = where.split(":");
@@ -161,7 +160,7 @@ export class Injector {
       : environment.process("root");
   }
 
-  /** Until its time is over, or the run is. */
+  /** Registers a lasting fault, which ends after `forMs` or with the run. */
   #last(index: number, forMs: number, end: () => void): void {
     const { injections } = this.#options;
     const one: Lasting = {
@@ -177,7 +176,7 @@ export class Injector {
     this.#lasting.add(one);
   }
 
-  /** Half of the time it hangs, for so many steps of the run. */
+  /** Makes a process hang for half of the time, for `steps` steps of the run. */
   #slow(index: number, process: ActorProcess, steps: number): void {
     const { step, injections } = this.#options;
     const fromStep = step();
@@ -216,7 +215,7 @@ export class Injector {
     await environment.network.transport.flush();
   }
 
-  /** What a user may ask is no fault: a refusal is an answer, and changes nothing. */
+  /** Sends a user request for a shard. It is not a fault: a refusal is a valid answer. */
   async #askOfShard(fault: Extract<Fault, { what: "move" | "freeze" }>): Promise<void> {
     const { environment, run: nameOf } = this.#options;
     const name = nameOf();
@@ -229,7 +228,10 @@ export class Injector {
     await asked.catch(() => {});
   }
 
-  /** The same; nobody waits for the answer, as the thread at the gate may be a reader's. */
+  /**
+   * Sends a user request to the readers. The answer is not awaited, because the thread at the gate
+   * may be a reader's.
+   */
   #askReaders(ask: (run: Run) => Promise<unknown>): void {
     const { environment, run: nameOf } = this.#options;
     const name = nameOf();
@@ -245,11 +247,11 @@ export class Injector {
     const { environment, injections, stepDeadlineMs } = this.#options;
     const over = (hits: number) => {
       injections.heal(index, hits);
-      // What it had taken and not delivered is gone with it.
+      // Restarting the broker loses frames that it had accepted and not delivered.
       if (fault.what === "broker-forget") void environment.restartBroker(0);
     };
     const rule = environment.frames.begin(fault, { delayMs: forMs, over });
-    // Few frames may pass: the fault ends after this time without its full number.
+    // If few frames pass, the fault ends after this time without its full number.
     const limitMs = fault.what === "partition" ? forMs : stepDeadlineMs;
     const one: Lasting = {
       index,

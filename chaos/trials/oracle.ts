@@ -1,5 +1,4 @@
-// The oracle: what a run should have come to, found by running its job again with nothing in the
-// way.
+// The oracle: finds the expected result of a run by running its job again without faults.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,22 +9,22 @@ import type { RunResult } from "../../actors/run-state/run-result.ts";
 import type { Incident } from "../../actors/runtime/incident.ts";
 import type { JobOptions } from "../../src/job/job.ts";
 
-/** A run beside its reference run. */
+/** A run compared with its reference run. */
 export interface Verdict {
-  /** Whether both came to the same model, byte for byte. */
+  /** Whether both models are equal, byte for byte. */
   readonly equal: boolean;
   readonly digest: string;
   readonly referenceDigest: string;
-  /** What was done to the run, in order. */
+  /** Incidents of the run, in order. */
   readonly incidents: readonly Incident[];
-  /** Of each recovery: from the incident to the first steps after it. */
+  /** Per recovery: from the incident to the first step after it. */
   readonly recoverySeconds: readonly number[];
   readonly result: RunResult;
   readonly reference: RunResult;
 }
 
 /**
- * Waits for the end of a run and holds it against the reference run of its job.
+ * Waits for the end of a run and compares it with the reference run of its job.
  * @throws RemoteError where either of them failed
  */
 export async function compareWithReference(
@@ -48,7 +47,7 @@ export async function compareWithReference(
   return { equal, digest, referenceDigest, incidents, recoverySeconds, result, reference };
 }
 
-/** The job's result on a cluster and in a checkpoint directory of its own, both gone afterwards. */
+/** The job's result on a temporary cluster with a temporary checkpoint directory. */
 export async function referenceRun(
   job: JobOptions,
   options: { readonly devices: number },

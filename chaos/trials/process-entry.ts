@@ -1,5 +1,5 @@
-// The entry of a process that a faulted run runs in: the leader of a cluster, or a host of it, and
-// what injects faults into its main thread. It ends with the process that started it.
+// The entry point of a process of a faulted run: the leader of a cluster or one of its hosts, with
+// fault injection into its main thread. It exits with the process that started it.
 
 import { Cluster } from "../../actors/cluster/cluster.ts";
 import { Host } from "../../actors/cluster/host-process.ts";
@@ -13,7 +13,7 @@ import { exhaustMemory, hang } from "../faults/hang.ts";
 import { Injections } from "../faults/injections.ts";
 import { arm } from "../faults/thread-faults.ts";
 
-/** What a process is told. */
+/** Orders to a process. */
 export type ProcessOrder =
   | {
       readonly order: "start";
@@ -22,34 +22,34 @@ export type ProcessOrder =
       readonly token: string;
       readonly cluster: string;
       readonly devices: number;
-      /** Devices that a run waits for. Of a leader alone. */
+      /** Devices that a run waits for. Leader only. */
       readonly minDevices: number;
-      /** Modules of models that its job may name. Of a leader alone. */
+      /** Model modules that its job may use. Leader only. */
       readonly models: readonly string[];
       readonly plan: FaultPlan;
     }
-  /** Fault `fault` of the schedule breaks the disk of this process. */
+  /** Arms fault `fault` of the schedule on the disk of this process. */
   | { readonly order: "arm"; readonly fault: number }
-  /** The clock jumps. */
+  /** Makes the clock jump. */
   | { readonly order: "skew"; readonly byMs: number }
-  /** The main thread hangs. */
+  /** Makes the main thread hang. */
   | { readonly order: "block"; readonly forMs: number }
   | { readonly order: "exhaust" }
-  /** The thread of an actor ends. */
+  /** Kills the thread of an actor. */
   | { readonly order: "kill"; readonly actor: string }
   | { readonly order: "close" };
 
-/** What a process tells. */
+/** Reports of a process. */
 export type ProcessNews =
   | { readonly news: "up" }
-  /** An incident beside the runs. */
+  /** An incident outside the runs. */
   | { readonly news: "incident"; readonly incident: Incident }
   | { readonly news: "failed"; readonly error: ErrorRecord };
 
 const tell = (news: ProcessNews) => void process.send?.(news);
 
 let skewMs = 0;
-/** Milliseconds that somebody may move. */
+/** A clock that the order `skew` can shift. */
 const clock: Clock = { ...realClock, now: () => realClock.now() + skewMs };
 let running: Cluster | Host | undefined;
 let plan: FaultPlan | undefined;
@@ -101,7 +101,7 @@ function obey(order: ProcessOrder): Promise<void> | void {
   }
 }
 
-/** On the main thread a write that tears, and power that fails, end the process. */
+/** Arms a disk fault. On the main thread, torn writes and power failures kill the process. */
 function armDisk(index: number): void {
   const fault = plan?.faults[index];
   if (plan === undefined || fault === undefined || disk === undefined) return;
@@ -110,7 +110,7 @@ function armDisk(index: number): void {
 }
 
 process.on("SIGINT", () => {}); // Ctrl-C reaches all processes of a terminal; the harness decides.
-process.on("disconnect", () => process.exit(0)); // Nobody is left who would end this process.
+process.on("disconnect", () => process.exit(0)); // No parent is left to end this process.
 process.on("message", (order: ProcessOrder) => {
   Promise.resolve(obey(order)).catch((error: unknown) => {
     tell({ news: "failed", error: recordError(error) });

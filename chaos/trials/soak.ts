@@ -1,6 +1,6 @@
-// The soak: a job trained again and again while something of it is killed every so often. This one
-// goes by the clock on the wall, as a mean time between failures does; what is killed next, and
-// after how long, comes from the seed.
+// Soak test: trains a job repeatedly while parts of it are killed at intervals. Unlike schedules,
+// it uses wall time, as a mean time between failures does; targets and intervals are drawn from the
+// seed.
 
 import type { JobOptions } from "../../src/job/job.ts";
 import { realClock } from "../../src/ports/clock.ts";
@@ -15,16 +15,19 @@ import type { ReferenceRun } from "./verdict.ts";
 export interface SoakOptions extends FaultedRunOptions {
   readonly seed: number;
   readonly stage: EnvironmentSize;
-  /** No run begins after this time; the current run ends undisturbed. */
+  /** No run starts after this time; the current run ends without further kills. */
   readonly forMs: number;
-  /** Mean time between two kills; each is drawn from half of it to one and a half. */
+  /** Mean time between kills; each interval is drawn from 0.5 to 1.5 times the mean. */
   readonly everyMs: number;
-  /** Told of each kill. */
+  /** Called with each kill. */
   readonly onKill: (what: string, afterMs: number) => void;
   readonly onTrial: (trial: Trial) => void;
 }
 
-/** The trials of a soak, and how many kills there were. Ends at the first that fails. */
+/**
+ * Runs a soak test and returns its trials and the number of kills. It ends at the first failed
+ * trial.
+ */
 export async function soak(
   job: JobOptions,
   reference: ReferenceRun,
@@ -42,7 +45,7 @@ export async function soak(
     target: drawTarget(random, size),
   });
   let kill = draw();
-  /** Until the next one: a run that ends before leaves the rest of it to the next run. */
+  /** Time until the next kill; what is left of it when a run ends carries over to the next run. */
   let leftMs = kill.afterMs;
   const disturb = (stage: Environment) => {
     let armedAtMs = 0;
@@ -82,7 +85,7 @@ function drawTarget(random: RandomStream, { devices, hosts }: EnvironmentSize): 
   return place === ranks + hosts ? "reader:0" : "root";
 }
 
-/** False where there is nothing of that name at the moment. */
+/** Kills a target; false if it does not exist at the moment. */
 function inject(stage: Environment, target: string): boolean {
   const [role = "", index = "0"] = target.split(":");
   if (role === "root" || role === "host") {

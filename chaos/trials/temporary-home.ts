@@ -1,4 +1,4 @@
-// A directory that is gone when it is disposed of, and at the latest when the process exits.
+// A temporary directory, removed on disposal, and at the latest when the process exits.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,5 +1,5 @@
-// A trial: one schedule carried out on one job, and judged. A trial that fails is carried out again
-// with fewer and fewer faults, until only the faults are left that make it fail.
+// A trial: one schedule, run on one job, with a verdict. A failed trial is repeated with fewer and
+// fewer faults until a minimal failing set is left.
 
 import type { Incident } from "../../actors/runtime/incident.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
@@ -14,23 +14,23 @@ import {
 } from "./faulted-run.ts";
 import { type ReferenceRun, type TrialVerdict, verdictOf } from "./verdict.ts";
 
-/** What was done to a job, and what came of it. Plain data. */
+/** The schedule of a trial and its outcome. Plain data. */
 export interface Trial extends TrialVerdict {
   readonly schedule: Schedule;
-  /** One for each fault of the schedule. */
+  /** Outcome of each fault of the schedule. */
   readonly faults: readonly FaultOutcome[];
-  /** Of the run, first cause first, each failure once. */
+  /** Incidents of the run, then those outside it. */
   readonly incidents: readonly Incident[];
   readonly digest: string | undefined;
   readonly referenceDigest: string;
   readonly generations: number;
   readonly submissions: number;
   readonly seconds: number;
-  /** Whether it was broken off from outside (`signal`): then it says nothing. */
+  /** Whether it was aborted by `signal`: then it has no verdict. */
   readonly isCancelled: boolean;
 }
 
-/** Carries out a schedule on a job and compares the run with its reference run. */
+/** Runs a schedule on a job and compares the run with its reference run. */
 export async function runTrial(
   job: JobOptions,
   schedule: Schedule,
@@ -53,7 +53,10 @@ export async function runTrial(
   };
 }
 
-/** The least of a failed trial's schedule that fails in the same way; each part is a new trial. */
+/**
+ * Shrinks a failed trial's schedule to a minimal one that fails in the same way; each attempt is a
+ * new trial.
+ */
 export async function shrinkTrial(
   job: JobOptions,
   failed: Trial,
@@ -70,7 +73,7 @@ export async function shrinkTrial(
   return { ...schedule, faults: await shrink(schedule.faults, fails) };
 }
 
-/** What a draw has to know of a job; its reference run has counted the steps. */
+/** Draws a schedule for a job, whose number of steps is taken from its reference run. */
 export function drawFor(
   job: JobOptions,
   reference: ReferenceRun,

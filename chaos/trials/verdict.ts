@@ -1,7 +1,6 @@
-// The verdict: holds a faulted run against its reference run, to which nothing was done. The same
-// model to the last bit of every row and optimizer slot, read back from disk; the same losses and
-// metrics; every sample trained as often as it should, by the records in the store; nothing still
-// alive of what was done to it.
+// The verdict: compares a faulted run with its reference run. It requires the same model to the
+// last bit of every row and optimizer slot, read back from disk; the same losses and metrics; every
+// sample trained exactly once per epoch, by the records in the store; and no fault still in effect.
 
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
@@ -24,54 +23,54 @@ import type { Fault, Schedule } from "../faults/schedule.ts";
 import { type FaultedRun, type HeardEvent, jobIn } from "./faulted-run.ts";
 import { temporaryHome } from "./temporary-home.ts";
 
-/** A run to which nothing was done. */
+/** A run without faults. */
 export interface ReferenceRun {
   readonly result: RunResult;
-  /** Hashes of all that the model is made of, by name (`Model.leaves`). */
+  /** Hashes of all leaves of the model, by name (`Model.leaves`). */
   readonly leaves: ReadonlyMap<string, string>;
-  /** The steps of its epochs. */
+  /** The schedule of its steps. */
   readonly steps: Steps;
   /** From its first step to its end. */
   readonly trainingSeconds: number;
 }
 
-/** What came of a faulted run. */
+/** The verdict on a faulted run. */
 export interface TrialVerdict {
   /**
-   * `equal`: as its reference run. `safety`: it ended, and is not as its reference run. `liveness`:
-   * it did not end, or ended in a failure. `harness`: the harness itself left something alive.
+   * `equal`: equal to the reference run. `safety`: it ended differently. `liveness`: it did not
+   * end, or ended with a failure. `harness`: the harness left a fault in effect.
    */
   readonly verdict: "equal" | "safety" | "liveness" | "harness";
-  /** What is not as it should be, one sentence each. */
+  /** Differences from the reference run, one sentence each. */
   readonly differences: readonly string[];
-  /** How often samples were trained, epoch by epoch; empty where the run did not end. */
+  /** How often samples were trained, by epoch; empty if the run did not end. */
   readonly ledger: readonly EpochLedger[];
   readonly recoveries: readonly Recovery[];
-  /** Steps that were committed, and trained again; 0 unless a disk lied. */
+  /** Committed steps that were trained again; 0 unless a disk lost synced data. */
   readonly committedStepsLost: number;
   /** From its first step to its end. */
   readonly trainingSeconds: number;
-  /** The share of that time that its reference run needed for the same steps. */
+  /** Share of that time that the reference run needed for the same steps. */
   readonly goodput: number;
 }
 
-/** A failure, and what it cost. */
+/** A failure and its cost. */
 export interface Recovery {
   readonly offender: string;
   readonly code: string;
   readonly generation: number;
-  /** From the injection before it, where there was one, to the incident. */
+  /** From the preceding injection, if there was one, to the incident. */
   readonly detectedSeconds: number | undefined;
   /** From the incident to the first step after the restore; undefined without a restore. */
   readonly recoverySeconds: number | undefined;
-  /** Steps that had been done and not committed. */
+  /** Completed steps that were not committed. */
   readonly redoneSteps: number;
 }
 
-/** Most differing leaves that are named. */
+/** Most differing leaves in the message. */
 const namedMax = 8;
 
-/** Trains the job's reference run: in this process, with nothing in its way. @throws RemoteError */
+/** Trains the job's reference run in this process, without faults. @throws RemoteError */
 export async function runReference(job: JobOptions, devices: number): Promise<ReferenceRun> {
   using home = temporaryHome("osiris-reference-");
   const events: HeardEvent[] = [];
@@ -90,7 +89,7 @@ export async function runReference(job: JobOptions, devices: number): Promise<Re
   };
 }
 
-/** Holds a faulted run against its reference run. Its directory must still be there. */
+/** Compares a faulted run with its reference run. Its directory must still exist. */
 export async function verdictOf(
   job: JobOptions,
   schedule: Schedule,
@@ -128,7 +127,7 @@ async function leavesOf({ directory, manifest }: RunResult): Promise<Map<string,
   return model.leaves();
 }
 
-/** By what the checkpoints say of themselves, and by what is in them. */
+/** Compares the models by the records of their checkpoints and by their contents. */
 async function modelDifferences(result: RunResult, reference: ReferenceRun): Promise<string[]> {
   const differences: string[] = [];
   if (result.digest !== reference.result.digest) {
@@ -157,7 +156,7 @@ function seriesDifferences(result: RunResult, reference: RunResult): string[] {
   return [`Losses or metrics differ from step ${step} on`];
 }
 
-/** Up to the last step that was trained at all, each must have been trained once. */
+/** Every step up to the last trained one must have been trained exactly once. */
 function ledgerDifferences(times: Uint8Array): string[] {
   const end = times.findLastIndex((count) => count > 0) + 1;
   const wrong = [...times.subarray(0, end).entries()].filter(([, count]) => count !== 1);
@@ -180,7 +179,7 @@ function recoveriesOf({ events, faults }: FaultedRun): Recovery[] {
       recoveries[recoveries.length - 1] = { ...last, recoverySeconds: event.seconds };
     }
     if (event.type !== "run.incident") continue;
-    // The first incident after an injection is its own, as far as anybody can tell from outside.
+    // The first incident after an injection is attributed to it; more cannot be known from outside.
     const injected = injections.filter((one) => one > injectedBefore && one <= atMs).at(-1);
     injectedBefore = injected ?? injectedBefore;
     recoveries.push({
@@ -195,7 +194,9 @@ function recoveriesOf({ events, faults }: FaultedRun): Recovery[] {
   return recoveries;
 }
 
-/** No incident names the leader's process: its loss lasts until a step is heard of again. */
+/**
+ * Losses of the leader's process, which no incident names: each lasts until the next reported step.
+ */
 function leaderLosses({ faults, events }: FaultedRun, schedule: readonly Fault[]): Recovery[] {
   return faults.flatMap((fault, i) => {
     const planned = schedule[i];
@@ -225,7 +226,7 @@ function committedStepsLost(events: readonly RunEvent[]): number {
   return lost;
 }
 
-/** From the first step to the end, as it was heard. */
+/** Seconds from the first step to the end, by the times of receipt. */
 function trainingSeconds(events: readonly HeardEvent[]): number {
   const first = events.find(({ event }) => event.type === "run.started")?.atMs ?? 0;
   return Math.max(1, (events.at(-1)?.atMs ?? 0) - first) / 1000;

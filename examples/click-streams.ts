@@ -1,5 +1,5 @@
-// Two streams for `osiris ingest`: the features of requests, and their clicks half a minute later.
-// Some users like some items, so that there is something to learn.
+// Generates two streams for `osiris ingest`: the features of requests, and their clicks half a
+// minute later. Some users prefer some items, so that there is something to learn.
 //
 //   nats-server -js -sd /tmp/streams &
 //   node dist/examples/click-streams.js [--nats nats://127.0.0.1:4222] [--requests 20000]
@@ -7,7 +7,8 @@
 //   osiris warehouse inspect clicks
 //   osiris train examples/clicks.yaml
 //
-// With `--shards 4` both are logs in shards by session: all messages of a user lie in one shard.
+// With `--shards 4` both streams are logs sharded by session: all messages of a user are in one
+// shard.
 //
 //   osiris ingest --features impressions --events clicks --shards 4 -o clicks
 //   osiris cluster-sessions clicks clustered --by user
@@ -27,10 +28,10 @@ const { values: flags } = parseArgs({
 
 const requests = Number(flags.requests);
 const startMs = Date.UTC(2024, 4, 31);
-/** One request a second, and a click after so long. */
+/** Interval of requests, and delay of a click, in milliseconds. */
 const [everyMs, clickMs] = [1000, 30_000];
 
-/** A number from 0 to 1 that follows from two others. */
+/** A pseudorandom number in [0, 1), a function of two numbers. */
 function drawn(one: number, other: number): number {
   let bits = Math.imul(one + 1, 0x9e3779b1) ^ Math.imul(other + 7, 0x85ebca6b);
   bits = Math.imul(bits ^ (bits >>> 15), 0x2c1b3c6d);
@@ -41,13 +42,13 @@ const connection = await connect({ servers: flags.nats });
 const manager = await jetstreamManager(connection);
 const client = jetstream(connection);
 
-/** A message, and the user whose session it is of. */
+/** A message, and its user, whose clicks are one session. */
 interface OfUser {
   readonly user: number;
   readonly message: object;
 }
 
-/** Makes a stream, and publishes messages in their order. */
+/** Creates a stream and publishes messages in order. */
 async function fill(stream: string, subject: string, messages: readonly object[]): Promise<void> {
   await manager.streams.add({ name: stream, subjects: [subject] });
   for (let i = 0; i < messages.length; i += 1000) {
@@ -57,7 +58,7 @@ async function fill(stream: string, subject: string, messages: readonly object[]
   console.log(`${stream}: ${messages.length} messages`);
 }
 
-/** Fills a log: one stream, or one for each shard. A tick is the last message of each. */
+/** Fills a log: one stream, or one per shard. The last message of each stream is a tick. */
 async function fillLog(log: string, messages: readonly OfUser[], tick: object): Promise<void> {
   const all = (some: readonly OfUser[]) => [...some.map(({ message }) => message), tick];
   if (flags.shards === undefined) return fill(log, log, all(messages));
@@ -79,7 +80,7 @@ const clicks = impressions.flatMap(({ request, time, user, item }, i): OfUser[] 
   const isClicked = drawn(i, 4) < (likes ? 0.7 : 0.05);
   return isClicked ? [{ user, message: { request, time: time + clickMs, label: 1 } }] : [];
 });
-// The last message of each stream is a tick: no request waits for events after it.
+// The last message of each stream is a tick, which closes the join windows of all requests.
 const endMs = startMs + everyMs * requests + 3_600_000;
 const shown = impressions.map((message) => ({ user: message.user, message }));
 await fillLog("impressions", shown, { time: endMs });

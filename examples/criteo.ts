@@ -1,13 +1,13 @@
-// Criteo: the small public slices as they are; a DLRM beside a logistic regression on the same
-// split, a fifth held out, with the split and all else that is random drawn anew for each seed.
+// Criteo: a DLRM against a logistic regression on the small public slices, with the same split. A
+// fifth is held out; the split and all other randomness are drawn per seed.
 //
 //   node dist/examples/criteo.js [--data ../shared/data/criteo] [--seeds 5] [--devices 2] [--json]
 //
-// On a few thousand samples a logistic regression is hard to beat, and the AUC of a test set of a
-// thousand or two has a standard error of about 0.015: read the difference, which is of the same
-// samples. What both models may choose was chosen on seeds 11 to 20, not on the seeds that are
-// shown. The data may not be distributed and are not part of this project; their caches go at the
-// end.
+// On a few thousand samples a logistic regression is hard to beat, and the AUC of a test set of one
+// or two thousand samples has a standard error of about 0.015: compare the differences, which are
+// on the same samples. Hyper-parameters of both models were chosen on seeds 11 to 20, which are not
+// among the seeds shown. The data may not be distributed and are not part of this project; their
+// caches are removed at the end.
 
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -32,7 +32,7 @@ const { values: flags } = parseArgs({
 });
 
 const heldOut = 0.2;
-/** Penalty of the logistic regression. */
+/** L2 penalty of the logistic regression. */
 const lambda = 0.003;
 const tables = criteo.tables({ dim: 16, rows: 10_000, initScale: 0.03, l2: 0.001 });
 
@@ -65,7 +65,7 @@ const slices: readonly Slice[] = [
   },
 ];
 
-/** Test AUC of both models on one split. */
+/** Test AUC of both models on the split of one seed. */
 interface Pair {
   readonly seed: number;
   readonly logistic: number;
@@ -119,7 +119,7 @@ function jobOf(slice: Slice, seed: number, home: string): JobOptions {
       tables,
       bottom: [256, 128, 64, 16],
       interaction: "cat",
-      // One layer: with hidden ones, so few samples are learnt by heart.
+      // No hidden layer: with one, the model overfits so few samples.
       top: [1],
     }),
     data: { ...data, epochs: slice.epochs },
@@ -130,7 +130,7 @@ function jobOf(slice: Slice, seed: number, home: string): JobOptions {
   };
 }
 
-/** On the samples that the job's own split gives to training and to evaluation. */
+/** Test AUC of the logistic regression, on the split of the job. */
 async function logisticAuc(job: JobSpec): Promise<number> {
   const { path } = await prepareCache(job.data, tables, realDisk);
   const { seed } = job;

@@ -1,13 +1,13 @@
-// The settings of each model that `frappe.ts --model` names, chosen by validation AUC alone. Those
-// of BARS (github.com/reczoo/BARS, Frappe_x1) are its published ones: batches of 4096, rows of 10
-// columns from near 0, batch normalisation, dropout, a penalty on all rows in every step, a tenth
-// of the learning rate after each epoch without improvement, and the end after two in a row. Those
-// of finalMlp are so but for smaller batches and wider rows. Wukong has the plain recipe of the
-// DLRM, a larger penalty, and moving averages of all weights.
+// The settings of each model that `frappe.ts --model` names, chosen by validation AUC alone. Models
+// of BARS (github.com/reczoo/BARS, Frappe_x1) have its published settings: batches of 4096, rows of
+// 10 columns initialised near 0, batch normalisation, dropout, a penalty on all rows in every step,
+// the learning rate divided by ten after each epoch without improvement, and early stopping after
+// two such epochs in a row. finalMlp differs by smaller batches and wider rows. Wukong has the
+// plain recipe of the DLRM, a larger penalty, and moving averages of all weights.
 
 import { dlrm, type JobOptions, type TableOptions, wukong } from "../index.ts";
 
-/** Columns of the files: the values are global ids, a column's ids from its `offset` on. */
+/** Columns of the files. Values are global ids; those of a column start at its `offset`. */
 export const columns = [
   { name: "user", offset: 0, rows: 957 },
   { name: "item", offset: 957, rows: 4082 },
@@ -21,11 +21,11 @@ export const columns = [
   { name: "city", offset: 5149, rows: 233 },
 ] as const;
 
-/** What a model is trained with. */
+/** The training settings of a model. */
 export interface Setting {
   readonly model: JobOptions["model"];
   readonly batchSize: number;
-  /** Share of the moving averages of all weights that a step keeps. Left out: there are none. */
+  /** Decay of the moving averages of all weights; left out: no averages. */
   readonly decay?: number;
   readonly evaluation: Pick<
     NonNullable<JobOptions["evaluation"]>,
@@ -72,12 +72,15 @@ export function settingOf(name: string): Setting {
   }
 }
 
-/** Rates that stay, and the end after three epochs without improvement. */
+/**
+ * The plain recipe: constant learning rates, and early stopping after three epochs without
+ * improvement.
+ */
 function plain(model: JobOptions["model"]): Setting {
   return { model, batchSize: 1024, evaluation: { earlyStopping: { metric: "auc", patience: 3 } } };
 }
 
-/** The recipe of BARS, with its penalty on the rows. */
+/** The recipe of BARS, with its L2 penalty on rows. */
 function bars(
   options: {
     readonly l2: number;
@@ -91,7 +94,7 @@ function bars(
   const metric = "auc" as const;
   const minDelta = 1e-6;
   return {
-    // Uniform values of the standard deviation 1e-4.
+    // Uniform initial values with standard deviation 1e-4.
     model: modelOf(tablesOf({ dim, l2, initScale: 1e-4 * Math.sqrt(3) })),
     batchSize,
     evaluation: {
@@ -101,7 +104,7 @@ function bars(
   };
 }
 
-/** Small tables, so that every device has them all, and the penalty pulls on all rows. */
+/** Replicated tables, since they are small; the penalty applies to all rows. */
 function tablesOf(options: Pick<TableOptions, "dim" | "l2" | "initScale">): TableOptions[] {
   const everywhere = { sharding: "data-parallel", l2Scope: "table" } as const;
   return columns.map(({ name, rows }) => ({ name, rows, ...options, ...everywhere }));

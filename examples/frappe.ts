@@ -1,12 +1,12 @@
-// Frappe: which app a person uses in which context, the published split; a DLRM, or another
-// architecture, with early stopping on the validation AUC, tested by the saved model of its best
-// cut.
+// Frappe: predicts which app a person uses in which context, on the published split. Trains a DLRM,
+// or another architecture, with early stopping on the validation AUC, and tests the saved model of
+// the best cut.
 //
 //   node dist/examples/frappe.js [--data ../shared/data/frappe] [--model dlrm] [--seeds 5]
 //     [--first 1] [--devices 2] [--order split] [--json]
 //
-// docs/models.md has what it printed. The data may be used for research only and are not part of
-// this project; the caches made of them go when it ends.
+// docs/models.md shows its output. The data may be used for research only and are not part of this
+// project; their caches are removed at the end.
 
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,23 +17,23 @@ import { columns, settingOf } from "./frappe-models.ts";
 
 const trainingSamples = 202_027;
 
-/** What one seed came to. */
+/** The outcome of one seed. */
 interface Outcome {
   readonly seed: number;
   readonly validAuc: number;
   readonly validLogLoss: number;
   readonly testAuc: number;
   readonly testLogLoss: number;
-  /** Passes until the best cut, and all that were made. */
+  /** Epochs until the best cut, and all trained epochs. */
   readonly bestEpoch: number;
   readonly epochs: number;
   readonly seconds: number;
-  /** Of the model of the best cut. */
+  /** Digest of the model of the best cut. */
   readonly digest: string;
   readonly arithmetic: string;
 }
 
-/** What a row shows of an outcome, and the width of its column. */
+/** The figures of a printed row, with their column titles and widths. */
 const figures = [
   ["validAuc", "valid AUC", 9],
   ["validLogLoss", "log loss", 8],
@@ -100,7 +100,7 @@ function jobOf(seed: number, home: string): JobOptions {
   };
 }
 
-/** `--order split` trains in the split order, as data larger than memory would. */
+/** `--order split` trains in the split order, which is that of data larger than memory. */
 function orderOf(order: string | undefined): Pick<DataOptions, "order"> {
   return order === undefined ? {} : { order: order as "global" | "split" };
 }
@@ -151,7 +151,7 @@ function rowOf(outcome: Outcome): string {
   ].join("  ");
 }
 
-/** The mean over the seeds, ± the standard deviation of one seed. */
+/** Prints the mean over the seeds, ± the standard deviation of one seed. */
 function tellMean(outcomes: readonly Outcome[]): void {
   const count = outcomes.length;
   const cells = figures.map(([key, name]) => {

@@ -1,6 +1,6 @@
-// Tables eight times the memory that is given for them: trained through a cache in device memory,
-// one in host memory, and RocksDB or files below; then once more with all rows in memory, to see
-// that not one bit differs.
+// Trains tables of eight times the memory budget: with a cache in device memory, a second one in
+// host memory, and RocksDB or files below; then again with all rows in memory, to check that the
+// models are equal to the bit.
 //
 //   node dist/examples/larger-than-memory.js [--ssd auto|file|rocksdb] [--devices 1] [--json]
 

@@ -1,29 +1,29 @@
-// Logistic regression, the yardstick of the Criteo example: one weight for each row of each table,
-// one for each standardised dense feature, an intercept, and a penalty lambda/2 * |w|^2 on all but
-// the intercept. Trained on all samples at once by Nesterov's accelerated gradient with restarts,
-// in float64, until the gradient is all but zero: the optimum is unique, so nothing is left to
-// luck.
+// Logistic regression, the baseline of the Criteo example: one weight per row of each table, one
+// per standardised dense feature, an intercept, and a penalty lambda/2 * |w|^2 on all but the
+// intercept. Trained with full batches by Nesterov's accelerated gradient with restarts, in
+// float64, until the gradient is almost zero: the optimum is unique, so the result does not depend
+// on chance.
 //
-// B = samples, N = inputs of a sample: the intercept, the dense features, one id for each table.
+// B = samples, N = inputs of a sample: the intercept, the dense features, one id per table.
 
 import { strict as assert } from "node:assert";
 import type { BatchMemory, Dataset } from "../src/data/dataset.ts";
 import type { TableShape } from "../src/data/options.ts";
 
-/** What `fitLogistic` came to. */
+/** The result of `fitLogistic`. */
 export interface LogisticModel {
-  /** Logits (B) and labels (B) of all samples of a dataset, in its order. */
+  /** Logits (B) and labels (B) of all samples of a dataset, in order. */
   score(dataset: Dataset): [logits: Float32Array, labels: Float32Array];
   readonly iterations: number;
-  /** Largest element of the gradient at the end, the penalty's in it. */
+  /** Largest absolute element of the final gradient, with the penalty. */
   readonly gradientMax: number;
 }
 
 const iterationsMax = 5000;
-/** Far below what moves an AUC in its fourth digit. */
+/** Convergence threshold, far below changes of the AUC's fourth digit. */
 const gradientEnough = 1e-5;
 
-/** Fits a logistic regression to all samples of `dataset`, whose bags hold one id each at most. */
+/** Fits a logistic regression to all samples of `dataset`, whose bags have at most one id each. */
 export function fitLogistic(
   dataset: Dataset,
   tables: readonly TableShape[],
@@ -34,7 +34,8 @@ export function fitLogistic(
   const ranks = rank(samples);
   const weights = new Float64Array(ranks.size);
   const ahead = new Float64Array(ranks.size);
-  // The curvature of the loss is at most a quarter of the samples' mean squared norm.
+  // The curvature of the loss is at most a quarter of the samples' mean squared norm, which bounds
+  // the step size.
   const squares = samples.values.reduce((sum, value) => sum + value * value, 0);
   const step = 1 / (squares / samples.count / 4 + lambda);
   let momentum = 1;
@@ -52,7 +53,7 @@ export function fitLogistic(
       ahead[i] = after + ((momentum - 1) / next) * (after - before);
       uphill += slope * (after - before);
     }
-    momentum = uphill > 0 ? 1 : next; // It overshot: it gathers speed anew.
+    momentum = uphill > 0 ? 1 : next; // A restart after an overshoot.
     iterations++;
   }
   return {
@@ -67,7 +68,7 @@ export function fitLogistic(
   };
 }
 
-/** Samples as pairs of a column and its value. Column 0 is the intercept. */
+/** Samples in sparse form: pairs of a column and its value. Column 0 is the intercept. */
 interface Samples {
   readonly count: number;
   readonly width: number;
@@ -139,8 +140,8 @@ function samplesOf(dataset: Dataset, tables: readonly TableShape[], scales: Scal
 }
 
 /**
- * Renumbers columns in the order of their appearance, and returns their numbers. With the numbers
- * of training, whose weights are all there are, other columns lose their value.
+ * Renumbers columns in order of appearance, and returns the numbering. With the numbering of
+ * `training`, columns without a trained weight get the value 0.
  */
 function rank({ columns, values }: Samples, training?: Map<number, number>): Map<number, number> {
   const ranks = training ?? new Map<number, number>();

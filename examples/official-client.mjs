@@ -1,6 +1,6 @@
-// A client that is not ours: submits a job to `osiris up` with nothing but the official NATS client, and
-// follows its events to the end. Any NATS client in any language can do the same: requests and events
-// are JSON.
+// A client without the Osiris library: submits a job to `osiris up` with the official NATS client
+// alone, and follows its events to the end. Any NATS client in any language can do the same,
+// because requests and events are JSON.
 //
 //   osiris up
 //   node examples/official-client.mjs nats://127.0.0.1:4222 TOKEN_FILE [JOB.json]
@@ -31,7 +31,7 @@ const job = jobFile === undefined ? exampleJob : JSON.parse(readFileSync(jobFile
 
 const connection = await connect({ servers, token });
 
-/** One request to the job service, and its answer. */
+/** Sends one request to the job service, and returns its answer. */
 async function ask(verb, body) {
   const answer = await connection.request(`osiris.c1.jobs.${verb}`, JSON.stringify(body), {
     timeout: 5000,
@@ -43,14 +43,15 @@ async function ask(verb, body) {
   return value;
 }
 
-// The key makes it safe to submit again when an answer was lost.
+// The key makes it safe to submit again after a lost answer.
 const key = `official-client-${process.pid}-${Date.now()}`;
 const { run, events: subject } = await ask("submit", { job, key });
 console.log(`submitted ${run}`);
 
-// Events are numbered without gaps. Those that were published before we listened, or lost on their way,
-// are asked for: when a number is missing, and when it has been quiet for a second. Numbers that the
-// answer leaves out are nobody's (run.renumbered), or kept no more.
+// Events are numbered without gaps. Events that were published before the subscription, or lost,
+// are requested from the job service: when a number is missing, and after a second without events.
+// Numbers missing in the answer were never used (run.renumbered), or their events are no longer
+// kept.
 const arrivals = connection.subscribe(subject)[Symbol.asyncIterator]();
 let arriving = arrivals.next();
 let next = 0;

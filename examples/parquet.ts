@@ -1,12 +1,12 @@
-// From a partitioned bucket of Parquet to a model, without a cache: ratings by month, columns made
-// by transforms, samples made by preprocessing workers. The same job runs twice; in the second run
-// a worker and a device are killed, and the model is the same.
+// From a partitioned Parquet dataset to a model, without a cache: ratings by month, columns made by
+// transforms, samples made by preprocessing workers. The same job runs twice; in the second run a
+// worker and a device are killed, and the model is the same.
 //
 //   node dist/examples/parquet.js [--data ../shared/data/session] [--workers 2] [--keep DIRECTORY]
 //
 // The ratings are those of MovieLens 100K (ml100k_u.*.gz in the directory of --data), or generated
-// where these files are not there. MovieLens may be used for research only and is not part of this
-// project; what is made of it goes when the example ends, unless --keep names a directory.
+// if these files are missing. MovieLens may be used for research only and is not part of this
+// project; generated files are removed at the end, unless --keep names a directory.
 
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,7 +17,7 @@ import type { SchemaElement } from "hyparquet";
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";
 import { breakableLauncher, Cluster, type JobOptions, parquet } from "../index.ts";
 
-/** A rating, with what is known of its user and its film. */
+/** A rating, with attributes of its user and its film. */
 interface Rating {
   readonly user: number;
   readonly film: number;
@@ -49,7 +49,10 @@ try {
   if (flags.keep === undefined) rmSync(home, { recursive: true, force: true });
 }
 
-/** Trains on all months but the last, which is evaluated; once in peace, and once not. */
+/**
+ * Trains twice on all months but the last, which is for evaluation: once undisturbed, once with a
+ * killed worker and a killed device.
+ */
 async function trainTwice(path: string, months: readonly string[]): Promise<void> {
   const threads = breakableLauncher();
   await using cluster = await Cluster.start({ devices: 2, launcher: threads.launcher });
@@ -89,7 +92,7 @@ function jobOn(path: string, lastMonth: string, name: string): JobOptions {
       label: "liked",
       batchSize: 256,
       passes: 3,
-      cache: "none", // The index alone: samples are made of the files whenever they are trained.
+      cache: "none", // No cache, only an index: samples are read from the files every time.
       where: [{ column: "month", until: lastMonth }],
       transforms: [
         { op: "bucketize", input: "age", output: "ageLevel", borders: [18, 25, 32, 40, 48, 56] },
@@ -122,7 +125,7 @@ function jobOn(path: string, lastMonth: string, name: string): JobOptions {
   };
 }
 
-/** Writes `month=1997-09/part-0.parquet` and so on. Returns the months. */
+/** Writes `month=1997-09/part-0.parquet` and so on. Returns the months, in order. */
 function writeMonths(path: string, ratings: readonly Rating[]): string[] {
   const byMonth = new Map<string, Rating[]>();
   for (const rating of [...ratings].sort((a, b) => a.when - b.when)) {
@@ -138,7 +141,7 @@ function writeMonths(path: string, ratings: readonly Rating[]): string[] {
   return [...byMonth.keys()];
 }
 
-/** Row groups of 4,000 ratings: a reader holds a few of them. */
+/** A Parquet file with row groups of 4,000 ratings, of which a reader holds a few. */
 function parquetOf(ratings: readonly Rating[]): Uint8Array {
   const integers = ["liked", "user", "film", "when", "age"] as const;
   const numberOf = (name: (typeof integers)[number], rating: Rating) =>
@@ -182,7 +185,10 @@ function ratingsOfFiles(directory: string): Rating[] {
   });
 }
 
-/** Ratings of the same form: the young like one half of the genres, the others the other half. */
+/**
+ * Generates ratings of the same form: users under 40 prefer one half of the genres, the others the
+ * other half.
+ */
 function generatedRatings(count = 12_000): Rating[] {
   let state = 1;
   const below = (limit: number) => {

@@ -1,19 +1,20 @@
-// Samples whose truth is a sum of interactions of 2, 3 and 4 features, as a CSV file: what a model
-// can reach at best is known.
+// Generates samples, as a CSV file, whose true logit is a sum of interactions of 2, 3 and 4
+// features, so that the best possible log loss is known.
 //
 //   logit = scale / sqrt(terms) * sum over terms m of product over f in S_m of v_m,f(id of f)
 //   label ~ Bernoulli(sigmoid(logit))
 //
-// Each S_m is a random set of features. An id of a feature has `latents` normal numbers; v_m,f is
-// their product with a direction w_m that the features of the term share, over the ids of variance
-// 1 - mean² around `mean`. As the mean is not 0, a term of order 4 shows a little in lower orders,
-// as interactions of real data do: else no gradient would lead to it. Ids are uniform.
+// Each S_m is a random set of features. Each id of a feature has `latents` normal numbers; v_m,f is
+// their dot product with a direction w_m shared by the features of the term, scaled over the ids to
+// the mean `mean` and the variance 1 - mean². As the mean is not 0, a term of order 4 also has
+// small effects of lower order, like interactions in real data; without them, gradients could not
+// find it. Ids are uniform.
 
 import { closeSync, openSync, writeSync } from "node:fs";
 
-/** The columns of the features. */
+/** Names of the feature columns. */
 export const columns: readonly string[] = Array.from({ length: 12 }, (_, i) => `f${i}`);
-/** Ids of each feature. */
+/** Number of ids per feature. */
 export const idsOfFeature = 12;
 
 const orders = [2, 3, 4];
@@ -21,24 +22,24 @@ const termsOfOrder = 6;
 const latents = 4;
 const mean = 0.5;
 const scale = 2.5;
-/** The truth is one, whatever samples are drawn of it. */
+/** Seed of the true interactions, the same for all files of samples. */
 const truthSeed = 1;
 
 interface Term {
   readonly features: readonly number[];
-  /** Of each of these features, the number of each id. */
+  /** Per feature of the term, the value v_m,f of each id. */
   readonly values: readonly Float64Array[];
 }
 
-/** What a file of samples is like. */
+/** Reference losses of a file of samples. */
 export interface FileReport {
   /** Mean entropy of the labels, given all features: the log loss of the truth. */
   readonly bestLogLoss: number;
-  /** Log loss of a model that knows the share of positives alone. */
+  /** Log loss of predicting the share of positives for every sample. */
   readonly constantLogLoss: number;
 }
 
-/** Writes so many samples, a function of the seed. */
+/** Writes `samples` samples, a function of `seed`. */
 export function writeSamples(path: string, samples: number, seed: number): FileReport {
   const terms = drawTerms();
   const random = uniforms(seed);
@@ -82,7 +83,7 @@ function drawTerms(): Term[] {
   );
 }
 
-/** The numbers with the mean of all terms, and the variance beside it. */
+/** Scales numbers to the mean `mean` and the variance 1 - mean². */
 function scaled(numbers: readonly number[]): Float64Array {
   const average = numbers.reduce((sum, one) => sum + one, 0) / numbers.length;
   const squares = numbers.reduce((sum, one) => sum + (one - average) ** 2, 0) / numbers.length;
@@ -104,14 +105,14 @@ function dot(a: readonly number[], b: readonly number[]): number {
   return a.reduce((sum, one, i) => sum + one * (b[i] ?? 0), 0);
 }
 
-/** Box and Muller's. */
+/** Normal numbers, by Box and Muller's method. */
 function normals(random: () => number, count: number): number[] {
   return Array.from({ length: count }, () => {
     return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
   });
 }
 
-/** Numbers in [0, 1): the generator "mulberry32". */
+/** A generator of uniform numbers in [0, 1): "mulberry32". */
 function uniforms(seed: number): () => number {
   let state = Math.imul(seed, 0x9e3779b9);
   return () => {

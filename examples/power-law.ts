@@ -5,7 +5,7 @@ export interface PowerLaw {
   readonly a: number;
   readonly b: number;
   readonly c: number;
-  /** y of each point minus the law's. */
+  /** y of each point minus that of the law. */
   readonly residuals: readonly number[];
 }
 
@@ -14,10 +14,13 @@ export interface Point {
   readonly y: number;
 }
 
-/** Exponents that are tried: a law of exponent 0 would be a constant. */
+/** Exponents of the search grid, without 0, for which the law is constant. */
 const exponents = Array.from({ length: 3000 }, (_, i) => -3 + 0.001 * i);
 
-/** The law of three points or more. Between exponents a and b follow from the points. */
+/**
+ * Fits the law to three or more points: a grid search over the exponent, with least squares for a
+ * and b.
+ */
 export function fitPowerLaw(points: readonly Point[]): PowerLaw {
   const laws = exponents.map((c) => lineOver(points, c));
   return laws.reduce((best, law) => (squaresOf(law) < squaresOf(best) ? law : best));

@@ -1,6 +1,6 @@
-// The first program: a cluster, a job, its events, its result; then the model predicts. Reads
-// generated data, so that it runs anywhere within seconds; `criteo.tsv("train.tsv", { batchSize:
-// 2048 })` in place of `synthetic(...)` reads Criteo's logs.
+// The first program: starts a cluster, submits a job, follows its events to the result, and
+// predicts with the model. It reads generated data, so that it runs anywhere within seconds;
+// `criteo.tsv("train.tsv", { batchSize: 2048 })` in place of `synthetic(...)` reads Criteo's logs.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,11 +1,11 @@
-// Draws log loss over compute, as scaling-law.ts found it: the points, and the law of each
-// architecture.
+// Draws log loss over compute, from the results of scaling-law.ts: the points, and the fitted law
+// of each architecture.
 
 import { scaleLinear, scaleLog } from "d3-scale";
 import { line } from "d3-shape";
 import { fitPowerLaw, lawAt } from "./power-law.ts";
 
-/** What the picture shows of a point. */
+/** The drawn fields of a point. */
 interface Shown {
   readonly point: string;
   readonly flops: number;
@@ -36,7 +36,7 @@ const style = `<style>
   .law.dlrm, .law.wukong, .law.dcnV2 { fill: none; }
 </style>`;
 
-/** The whole picture, as the text of an SVG. */
+/** The picture as SVG text. */
 export function drawScalingLaw(all: readonly Shown[]): string {
   const best = all[0]?.bestLogLoss ?? 0;
   const megaflops = all.map(({ flops }) => flops / 1e6);
@@ -87,7 +87,7 @@ export function drawScalingLaw(all: readonly Shown[]): string {
   ].join("\n");
 }
 
-/** A coordinate, so that the picture is the same wherever it is drawn. */
+/** Rounds a coordinate, so that the picture is the same on every machine. */
 function at(coordinate: number): number {
   return Math.round(coordinate * 10) / 10;
 }

@@ -1,14 +1,14 @@
-// How log loss falls with compute: Wukong, DLRM and DCN v2 at five sizes each, over two orders of
-// magnitude of FLOPs a sample, on generated data whose best log loss is known
+// Measures how log loss falls with compute: Wukong, DLRM and DCN v2 at five sizes each, over two
+// orders of magnitude of FLOPs per sample, on generated data whose best log loss is known
 // (planted-interactions.ts). Every sample is seen once.
 //
 //   node dist/examples/scaling-law.js --list             the points
-//   node dist/examples/scaling-law.js --point wukong-3   trains one, and keeps what came out
-//   node dist/examples/scaling-law.js                    trains what is missing; about 12 min
+//   node dist/examples/scaling-law.js --point wukong-3   trains one, and appends its result
+//   node dist/examples/scaling-law.js                    trains missing points; about 12 min
 //   node dist/examples/scaling-law.js --tell             the table and the fits
 //   node dist/examples/scaling-law.js --draw             the picture of docs/models.md
 //
-// --results FILE keeps a line a point; --home DIRECTORY the samples; --samples N for a trial run.
+// --results FILE: one line per point; --home DIRECTORY: the samples; --samples N: for a trial run.
 
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,15 +19,15 @@ import { columns, type FileReport, idsOfFeature, writeSamples } from "./planted-
 import { fitPowerLaw } from "./power-law.ts";
 import { drawScalingLaw } from "./scaling-law-picture.ts";
 
-/** What one point came to: a line of the results. */
+/** The outcome of one point: a line of the results file. */
 export interface Outcome extends FileReport {
   readonly point: string;
   readonly samples: number;
   readonly seed: number;
-  /** Of a sample's forward pass. */
+  /** FLOPs of a forward pass per sample. */
   readonly flops: number;
   readonly denseParameters: number;
-  /** Of the test samples. */
+  /** Log loss on the test samples. */
   readonly logLoss: number;
   readonly seconds: number;
   readonly digest: string;
@@ -51,7 +51,7 @@ const seed = Number(flags.seed);
 const testSamples = 100_000;
 const batchSize = 512;
 const steps = Math.ceil(samples / batchSize);
-/** The rate rises over the first steps, then falls to 0 in a line. */
+/** Steps of warm-up, after which the learning rate falls linearly to 0. */
 const warmUpSteps = Math.ceil(steps / 20);
 const decay = { kind: "polynomial", warmUpSteps, steps: steps - warmUpSteps } as const;
 const optimizer = adam({ learningRate: 0.005, schedule: decay });
@@ -65,13 +65,16 @@ const tables = columns.map((name) => ({
   sharding: "data-parallel" as const,
 }));
 
-/** Layers of a Wukong, as many of either kind, with all dot products. */
+/**
+ * Layers of a Wukong model, each with `vectors` interacted and `vectors` compressed outputs, and
+ * all dot products.
+ */
 function layersOf(layers: number, vectors: number) {
   const layer = { interacted: vectors, compressed: vectors, rank: "full" } as const;
   return Array.from({ length: layers }, () => layer);
 }
 
-/** By name, from the smallest to the largest of each architecture. */
+/** The models by name, from the smallest to the largest of each architecture. */
 const points: Readonly<Record<string, JobOptions["model"]>> = {
   "wukong-1": { kind: "wukong", tables, layers: layersOf(1, 3), top: [16, 1] },
   "wukong-2": { kind: "wukong", tables, layers: layersOf(2, 6), top: [32, 1] },
@@ -103,7 +106,7 @@ function list(): void {
   }
 }
 
-/** The lines of the results so far. */
+/** The outcomes in the results file. */
 function outcomes(): Outcome[] {
   if (!existsSync(flags.results)) return [];
   const lines = readFileSync(flags.results, "utf8").trimEnd().split("\n");
@@ -123,7 +126,7 @@ async function train(names: readonly string[]): Promise<void> {
   await using cluster = await Cluster.start({ devices: 1 });
   for (const name of names) {
     const outcome = await trainOne(cluster, name, files);
-    // Ahead of the next one: what was trained stays, whatever happens.
+    // Written before the next point is trained, so that an interruption loses only one point.
     writeFileSync(flags.results, `${JSON.stringify(outcome)}\n`, { flag: "a" });
     tell([outcome]);
   }
@@ -154,12 +157,12 @@ function dataOf(part: "train" | "test") {
     label: "label",
     categorical: columns.map((column) => ({ column, ids: "integer" as const })),
     batchSize,
-    shuffle: false, // Samples are drawn independently: their order says nothing.
+    shuffle: false, // Samples are independent.
     cache: join(flags.home, "cache"),
   });
 }
 
-/** Writes the samples that are not there. Returns what the test samples are like. */
+/** Writes missing files of samples. Returns the reference losses of the test samples. */
 function prepared(): FileReport {
   mkdirSync(flags.home, { recursive: true });
   const report = join(flags.home, `test-${samples}.json`);
@@ -185,7 +188,7 @@ function tell(all: readonly Outcome[]): void {
   }
 }
 
-/** The law of each architecture that has enough points; x in MFLOP. */
+/** The law of each architecture with at least four points; x in MFLOP. */
 function fitsOf(all: readonly Outcome[]) {
   const names = [...new Set(all.map(({ point }) => point.split("-")[0] ?? ""))];
   return names.flatMap((name) => {

@@ -1,14 +1,15 @@
-// YooChoose: which item a visitor of a shop looks at next, by what was seen before in the session.
-// A Deep Interest Network, whose attention pools the session for each item in question, against the
-// same model with mean pooling, seed by seed.
+// YooChoose: predicts the item that a visitor of a shop views next from the items viewed before in
+// the session. A Deep Interest Network, whose attention pools the session for each candidate item,
+// against the same model with mean pooling, seed by seed.
 //
 //   node dist/examples/sessions.js [--data ../shared/data/session] [--model din|bst] [--seed 1]
 //     [--against mean] [--seeds 5] [--first 1] [--epochs 20] [--devices 2]
 //
-// With --seed one seed of --model alone. A sample is an item and the session before it: the item
-// that came next (1), or one drawn from the clicks of the training part (0). Training, validation
-// and test follow each other in time. docs/models.md has what it printed. The data may not be used
-// commercially and are not part of this project; what is made of them goes when this ends.
+// With --seed, trains one seed of --model only. A sample is an item and the session before it: the
+// item that came next (label 1), or one drawn from the clicks of the training part (label 0).
+// Training, validation and test follow each other in time. docs/models.md shows its output. The
+// data may not be used commercially and are not part of this project; files made from them are
+// removed at the end.
 
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,14 +31,14 @@ const { values: flags } = parseArgs({
   },
 });
 
-/** Drawn items for each that came next. */
+/** Negative items per positive item. */
 const negatives = 2;
-/** Clicks of a session that count: the newest. */
+/** Most clicks of a session that the model sees, the newest. */
 const sessionMax = 10;
-/** The last day of the training file is for validation. */
+/** The last day of the training file is the validation part. */
 const validationSeconds = 86_400;
 
-/** A click: a row of the item's table, and its time in seconds. */
+/** A click: the row of its item in the table, and its time in seconds. */
 interface Click {
   readonly item: number;
   readonly time: number;
@@ -87,7 +88,7 @@ async function compare(): Promise<void> {
   }
 }
 
-/** Writes the samples of each part. Returns how many items there are. */
+/** Writes the samples of each part. Returns the number of items. */
 function writeSamples(home: string): number {
   const rowOfItem = new Map<string, number>();
   const sessions = sessionsIn("train", rowOfItem);
@@ -108,7 +109,7 @@ function writeSamples(home: string): number {
   return rowOfItem.size;
 }
 
-/** The sessions of a file, each with its clicks by time. */
+/** The sessions of a file, each with its clicks in order of time. */
 function sessionsIn(name: "train" | "test", rowOfItem: Map<string, number>): Click[][] {
   const sessions = new Map<string, Click[]>();
   const [, ...lines] = gunzipSync(readFileSync(fileOf(name)))
@@ -126,7 +127,10 @@ function sessionsIn(name: "train" | "test", rowOfItem: Map<string, number>): Cli
   return [...sessions.values()].map((clicks) => clicks.sort((a, b) => a.time - b.time));
 }
 
-/** Lines of samples: each click but the first, and items drawn as often as they are clicked. */
+/**
+ * Lines of samples of one session: each click but the first, with negatives drawn in proportion to
+ * their number of clicks.
+ */
 function samplesOf(
   clicks: readonly Click[],
   clicked: readonly number[],
@@ -145,7 +149,7 @@ function samplesOf(
   });
 }
 
-/** Draws integers below a limit, the same ones for a seed (xorshift32). */
+/** A seeded generator of integers below a limit (xorshift32). */
 function drawer(seed: number): (limit: number) => number {
   let state = Math.imul(seed, 0x9e37_79b1) | 1;
   return (limit) => {
@@ -156,7 +160,7 @@ function drawer(seed: number): (limit: number) => number {
   };
 }
 
-/** Options were chosen by validation AUC alone. */
+/** The model of a name. Hyper-parameters were chosen by validation AUC alone. */
 function modelOf(name: string, rows: number): JobOptions["model"] {
   const own = {
     kind: "din",
@@ -243,7 +247,7 @@ function rowOf(seed: number, model: string, outcome: Outcome): string {
   ].join("  ");
 }
 
-/** The test AUC of both models over the seeds, and of their differences, seed by seed. */
+/** Prints the test AUC of both models over the seeds, and their paired difference. */
 function tellDifference(models: readonly string[], found: readonly Outcome[][]): void {
   const aucs = models.map((_, at) => found.map((outcomes) => outcomes[at]?.testAuc ?? Number.NaN));
   for (const [at, model] of models.entries()) console.log(`${model}: test AUC ${spread(aucs[at])}`);
@@ -252,7 +256,7 @@ function tellDifference(models: readonly string[], found: readonly Outcome[][]):
   console.log(`${models.join(" - ")}, paired: ${spread(differences)}`);
 }
 
-/** The mean ± the standard deviation of one. */
+/** Mean ± standard deviation of one value. */
 function spread(values: readonly number[] = []): string {
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
   const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Submits a job to a cluster and follows it to its end, with the `nats` command line alone.
+# Submits a job to a cluster and follows it to its end, with only the `nats` command line.
 #
 #   osiris up
 #   NATS_URL=nats://127.0.0.1:4222 NATS_USER=$(cat TOKEN_FILE) sh examples/submit-job.sh JOB.json
 #
-# `osiris up` names the file. The client takes a lone user for a token, and both from the environment,
-# where the list of processes does not show them. Where the cluster has tenants, the subjects are
-# osiris.c1.jobs.<tenant>.<method>.
+# `osiris up` prints the path of the token file. The `nats` client takes a user without a password
+# as a token, and reads both variables from the environment, so that the list of processes does not
+# show them. In a cluster with tenants, the subjects are osiris.c1.jobs.<tenant>.<method>.
 set -eu
 
 job=$(cat "$1")
@@ -20,8 +20,8 @@ if [ -z "$run" ]; then
 fi
 echo "submitted $run"
 
-# Events are numbered: those since the last one that was seen are asked for. (Who would rather be told
-# than ask: nats sub "osiris.c1.runs.$run.events" --raw)
+# Events are numbered: each request returns those after the last one seen. (To subscribe instead of
+# polling: nats sub "osiris.c1.runs.$run.events" --raw)
 since=0
 while :; do
   page=$(nats request osiris.c1.jobs.events "{\"run\": \"$run\", \"since\": $since}" --raw)

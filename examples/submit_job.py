@@ -76,7 +76,7 @@ async def main():
         with open(sys.argv[1]) as file:
             job = json.load(file)
     client = await nats.connect(SERVER, token=token())
-    # Under one key, a submission whose answer was lost is not a second run.
+    # With a key, a repeated submission after a lost answer does not start a second run.
     submitted = await ask(client, "submit", {"job": job, "key": uuid.uuid4().hex})
     print("submitted", submitted["run"])
     async for event in follow(client, submitted["run"], submitted["events"]):

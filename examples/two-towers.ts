@@ -1,12 +1,13 @@
-// A model of one's own: two towers. One MLP over what is known of the user, one over the item, and
-// the dot product of both as the logit, so that items can be looked up by their nearest vectors.
+// A custom model with two towers: one MLP over the features of the user, one over those of the
+// item, and their dot product as the logit, so that items can be retrieved by nearest-neighbour
+// search.
 //
 //   model:
 //     kind: custom
 //     path: two-towers.ts
 //     options: { user: [user, country], item: [item, shop] }
 //
-// examples/two-towers.yaml is a whole job: osiris train examples/two-towers.yaml
+// examples/two-towers.yaml is a complete job: osiris train examples/two-towers.yaml
 
 import { blocks, defineModel, type GraphValue } from "osiris-train";
 import { z } from "zod";
@@ -15,10 +16,10 @@ const { bias, dotProducts, mlp, reshaped } = blocks;
 
 export default defineModel({
   options: z.strictObject({
-    /** Features of each tower; the dense features belong to the user's. */
+    /** Features of each tower; the dense features belong to the user tower. */
     user: z.array(z.string()).min(1),
     item: z.array(z.string()).min(1),
-    /** Widths of the layers of both MLPs. */
+    /** Layer widths of both MLPs. */
     widths: z.array(z.int().min(1)).min(1).default([64, 32]),
     dropout: z.number().min(0).max(0.9).default(0),
   }),

@@ -1,17 +1,17 @@
 #!/bin/sh
-# From a log of clicks to answers over HTTP, in an empty directory:
+# From a log of clicks to predictions over HTTP, in an empty directory:
 #
-#   train ─▶ one file ─▶ its proof ─▶ safetensors ─▶ import ─▶ serve ─▶ Python and curl
+#   train ─▶ export ─▶ verify ─▶ safetensors ─▶ import ─▶ serve ─▶ Python and curl
 #
 #   mkdir try && cd try && sh ../examples/serving/serve.sh
 #
-# OSIRIS names the command where it is not `osiris`, as OSIRIS='node dist/cli/main.js' in a clone.
+# OSIRIS is the command if it is not `osiris`, such as OSIRIS='node dist/cli/main.js' in a clone.
 # Needs python3 and curl.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 osiris=${OSIRIS:-osiris}
 
-# Clicks as a log has them. Every third user likes every second article.
+# Generates a log of clicks. Every third user likes every second article.
 awk 'BEGIN {
   seed = 7
   print "clicked,user,article,price"
@@ -27,7 +27,8 @@ printf 'user,article,price\nu3,a2,4.25\nu3,a3,4.25\nu4,a2,\nu0,a98,12\nstranger,
 
 $osiris train "$here/job.yaml" --devices 2 | grep -E 'AUC|Digest'
 
-# One file, which proves itself; and, through a format of others, a checkpoint once more.
+# Exports the model to one file and verifies it, and converts it to safetensors and back to a
+# checkpoint.
 $osiris export checkpoints --to model.osiris
 $osiris verify model.osiris
 $osiris export model.osiris --to model.safetensors
@@ -47,7 +48,7 @@ for _ in $(seq 300); do
 done
 [ -n "$url" ] || { echo "The server did not begin within 30 s:" >&2; cat server.log >&2; exit 1; }
 
-# The probabilities of the file, of Python and of curl are the same numbers.
+# The predictions of the file, of Python and of curl must be the same numbers.
 cut -d , -f 4 scored.csv | tail -n +2 >expected.txt
 python3 "$here/ask.py" "$url" clicks tomorrow.csv >python.txt
 cmp expected.txt python.txt

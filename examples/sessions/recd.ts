@@ -1,13 +1,13 @@
-// MovieLens-100K as RecD sees it: every rating is a sample with the user's profile and the films
-// that the user liked before, and a visit gives many samples that share both. The log is clustered
-// by visit, and trained three times, seed by seed: shuffled, in the session order, and in the
-// session order with lists deduplicated, which is the second model but for float noise.
+// MovieLens-100K as a RecD workload: every rating is a sample with the user's profile and the films
+// that the user liked before, so that the samples of a visit share both lists. The log is clustered
+// by visit and trained three times per seed: shuffled, in session order, and in session order with
+// deduplicated lists, which gives the second model up to float rounding.
 //
 //   node dist/examples/sessions/recd.js [--data ../shared/data/session] [--seeds 3] [--epochs 4]
 //     [--devices 2]
 //
-// The last part of the log, by time, is the test. docs/sessions/recd.md has what it printed. The
-// data are not part of this project; what is made of them goes when this ends.
+// The last part of the log, by time, is the test part. docs/sessions/recd.md shows its output. The
+// data are not part of this project; files made from them are removed at the end.
 
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,14 +25,14 @@ const { values: flags } = parseArgs({
   },
 });
 
-/** Ratings further apart are of two visits. */
+/** Gap between ratings that separates two visits. */
 const visitSeconds = 30 * 60;
-/** Films that count of those that a user liked: the newest. */
+/** Most liked films in a sample, the newest. */
 const likedMax = 32;
-/** Share of the log, at its end, that is the test. */
+/** Share of the log, at its end, that is the test part. */
 const testShare = 0.1;
 
-/** A rating: what its line of the log says. */
+/** A sample: a line of the written log. */
 interface Sample {
   readonly visit: number;
   readonly seconds: number;
@@ -91,7 +91,7 @@ async function compare(): Promise<void> {
   }
 }
 
-/** One training; the line that says how it ended. */
+/** Trains one variant. Returns the line of its result. */
 async function train(
   cluster: Cluster,
   variant: Variant,
@@ -164,7 +164,7 @@ function jobOf(variant: Variant, seed: number, home: string): JobOptions {
   };
 }
 
-/** All ratings by time, with what their users liked before. */
+/** All ratings in order of time, with the films that their users liked before. */
 function samplesOf(): Sample[] {
   const work = new Map<string, number>();
   const profiles = new Map(

@@ -214,8 +214,8 @@ export class Chaos {
   }
 
   /**
-   * Trains the job's reference run, to be shared by `verify` calls of several schedules. @throws
-   * RemoteError where it fails
+   * Trains the job's reference run, to be shared by `verify` calls of several schedules.
+   * @throws RemoteError where it fails
    */
   reference(): Promise<ReferenceRun> {
     const { devices, hosts } = this.#stage;

@@ -72,7 +72,7 @@ export interface ShardReport {
   /** Ids looked up since the generation began, and per step on average. */
   readonly lookups: number;
   readonly lookupsPerStep: number;
-  /** Completed steps of its device. */
+  /** Completed steps of its device; a shard stalls together with its device. */
   readonly step: number;
   readonly part: ShardPart | null;
   /** The pin of its owner; null: none. The shard leaves it out, and the run adds it. */

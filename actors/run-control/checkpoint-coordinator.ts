@@ -4,7 +4,7 @@
 //
 //   idle ──checkpoint.cut──▶ taking ──all devices have──▶ collecting ──all parts──▶ committing ─┐
 //    ▲                                checkpoint.taken                                          │
-//    └──────────────────────────────────checkpoint.committed, when it is asked for──────────────┘
+//    └──────────────────────────────────checkpoint.committed, on checkpoint.commit──────────────┘
 //
 //   state        sends                                   until
 //   taking       device.save, to all devices             device.cut of all: checkpoint.taken

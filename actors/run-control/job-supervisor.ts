@@ -7,7 +7,7 @@
 //      │                          ├─some devices survive─▶ recoveringPartly ─▶ restarting
 //      │                          └─a coordinator failed─▶ (decide) ─▶ restarting ─┐
 //      └──────────────────────── after a backoff ──────────────────────────────────┘
-//                                                  └─▶ error: a restart cannot mend it
+//                                                  └─▶ error: a restart cannot repair it
 //
 //   state        does                                                    in
 //   gathering    waits for devices                                       wait-for-hosts.ts

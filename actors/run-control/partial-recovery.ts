@@ -2,7 +2,7 @@
 // supervisor then requests the surviving devices to write their parts, and makes a checkpoint from
 // them (CPR, Maeng et al., MLSys 2021). If that fails, the run continues from the last checkpoint.
 //
-// Sends    device.salvage to all devices but the lost ones, answered by device.remains
+// Sends   device.salvage to all devices but the lost ones, answered by device.remains
 //
 // Invariants
 //   V1. The generation is over: every device that answers has stopped stepping.

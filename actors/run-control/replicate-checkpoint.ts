@@ -3,7 +3,7 @@
 // not read the store. Replicas only save time: no commit waits for them, and the store is read
 // where one is missing.
 //
-// Sends    buddy.keep to the bridges of all hosts, answered by buddy.kept
+// Sends   buddy.keep to the bridges of all hosts, answered by buddy.kept
 
 import { fromPromise } from "xstate";
 import type { JobSpec } from "../../src/job/job.ts";

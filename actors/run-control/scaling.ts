@@ -2,7 +2,7 @@
 // changes. The decision follows from the membership and the user's requests; the training
 // coordinator carries it out at the end of its step.
 //
-//   a user asks for devices, or a host leaves ─▶ at once
+//   a user requests devices, or a host leaves ─▶ at once
 //   a user moves a shard                      ─▶ at once
 //   another plan pays (adapting-plan.ts)      ─▶ at once
 //   hosts join, or devices become free        ─▶ once no host has joined or left for `settleMs`

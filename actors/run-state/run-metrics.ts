@@ -252,8 +252,7 @@ export function afterCheckpoint(metrics: RunMetrics, step: number): RunMetrics {
 }
 
 /**
- * The result of a run, from the checkpoint store, which is the source of truth about training (law
- * 6).
+ * The result of a run, from the checkpoint store, which holds the truth about training (law 6).
  *
  * @throws StoreFailedError where the last checkpoint is missing: the steps since the previous
  *   checkpoint have to be trained again

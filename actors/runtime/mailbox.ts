@@ -72,7 +72,7 @@ export interface Network {
   readonly waits: WaitBook;
   /** Corrupt frames that this process has refused. */
   readonly refused: { frames: number };
-  /** Counts and reports a corrupt frame, which is never processed. */
+  /** Counts a corrupt frame in `refused` and reports it; the frame is never processed. */
   onCorrupt(error: Error): void;
 }
 

@@ -23,8 +23,8 @@ export interface World {
 }
 
 /**
- * Connects to the broker. The caller closes the transport of the network. @throws
- * TransportLostError
+ * Connects to the broker. The caller closes the transport of the network.
+ * @throws TransportLostError
  */
 export async function openNetwork(options: {
   readonly connection: Connection;

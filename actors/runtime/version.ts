@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 
 /**
  * Reads the version in the nearest package.json above this file. The distance varies: a thread's
- * bundle lies in another folder.
+ * rollup, which includes this file, lies in another folder.
  */
 export function packageVersion(): string {
   let folder = new URL(".", import.meta.url);

@@ -2,5 +2,5 @@
 
 import { entryFile } from "../../src/ports/entry-file.ts";
 
-/** The bundle of thread-entry.js, if it is current; else the entry itself. */
+/** The rollup of thread-entry.js, if it is current; else the entry itself. */
 export const threadFile = entryFile("threads", "actors/threads/thread-entry.js");

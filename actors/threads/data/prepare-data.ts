@@ -99,7 +99,7 @@ export async function prepareData(
 
 /**
  * The measured groups of `data.ikjt`; undefined where the job has none. Makes the data cache if it
- * is missing.
+ * is missing. @throws like `prepareData`
  */
 export async function measuredGroups(job: JobSpec): Promise<readonly GroupChoice[] | undefined> {
   if (job.data.ikjt === undefined) return undefined;

@@ -191,7 +191,8 @@ const machine = setup({
     }),
     childFailed: enqueueActions(({ context, event, enqueue }) => {
       if (!("error" in event) || context.failure !== undefined) return; // Only the first counts.
-      // Threads exit when a generation is aborted. The thread that aborted it reports the reason.
+      // Threads exit when a generation is aborted. The actor whose thread aborted it reports the
+      // reason.
       if (hasEndedByItself(event.error) && isAborted(context.generation)) return;
       const { spec, host, network } = context;
       const id = event.actorId;

@@ -230,8 +230,8 @@ class Master {
   }
 
   /**
-   * Sends every pool its share of the wanted worker threads, the wanted workers less the worker
-   * processes. Sent even without a change, since a message may be lost.
+   * Sends every pool its share of the wanted worker threads: the wanted workers less the worker
+   * processes. Sent in every interval, even without a change.
    */
   #scale(nowMs: number): void {
     const { mailbox, hosts, job, onWorkers } = this.#context;

@@ -108,8 +108,8 @@ function tellDecision(
 
 /**
  * Marks an error as recoverable where a restart repairs it: a damaged checkpoint is skipped (J5),
- * unless the damage was found while claiming, which a restart would find again; and under a lease,
- * a generation claimed by a former leader is followed by the next (J7).
+ * while damage found when claiming is other damage in the directory, which no restart repairs; and
+ * under a lease, a generation claimed by a former leader is followed by the next (J7).
  */
 function mendable(network: Network, error: ErrorRecord, actorId: string): ErrorRecord {
   const isDamaged = error.code === "CHECKPOINT_CORRUPT" && actorId !== "claiming";

@@ -1,5 +1,5 @@
-// Waits of the threads of a host, read from the notes in the memory of their generation. Each
-// heartbeat includes them, so that this code must not recompute the layout.
+// Waits of the threads of a host, read from the notes in the memory of their generation. Every
+// heartbeat includes them, so this code must not recompute the layout.
 
 import { readWaitNotes } from "../../src/exchange/wait-notes.ts";
 import type { Clock } from "../../src/ports/clock.ts";

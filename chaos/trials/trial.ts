@@ -26,7 +26,7 @@ export interface Trial extends TrialVerdict {
   readonly generations: number;
   readonly submissions: number;
   readonly seconds: number;
-  /** Whether it was aborted by `signal`: then it has no verdict. */
+  /** Whether it was aborted by `signal`: then its verdict means nothing. */
   readonly isCancelled: boolean;
 }
 

@@ -14,6 +14,7 @@ export {
   Client,
   Run,
   connect,
+  dashboard,
   reportOfDirectory,
   reportOfRun,
   type RunEvent,

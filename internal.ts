@@ -9,6 +9,7 @@ export { Host, type HostOptions } from "./actors/cluster/host-process.ts";
 export { Client } from "./actors/client/client.ts";
 export { Run, type LogRecord } from "./actors/client/run.ts";
 export { connect, type ConnectionOptions } from "./actors/client/connect.ts";
+export { dashboard } from "./actors/dashboard/dashboard.ts";
 export { reportOfDirectory, reportOfRun } from "./actors/dashboard/report-data.ts";
 export type { RunEvent, RunStatus } from "./actors/run-state/run-events.ts";
 export type {

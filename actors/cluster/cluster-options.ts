@@ -5,7 +5,6 @@ import { usualHostSilenceMs } from "../../src/ports/deadlines.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { tenantsOptions } from "../../src/wire/tenancy/tenants.ts";
 import { credentialOptions } from "../../src/wire/transports/credentials.ts";
-import { dashboardOptions } from "../dashboard/dashboard-options.ts";
 import type { HostRecord } from "../host/membership.ts";
 import { rootOptions } from "../jobs/allowed-paths.ts";
 import { jetstreamOptions } from "../mirror/mirror-link.ts";
@@ -13,6 +12,7 @@ import { tracingOptions } from "../observe/observer.ts";
 import type { LogOptions } from "../observe/process-log.ts";
 import { usualFinishedMax } from "../run-state/registry.ts";
 import type { Incident } from "../runtime/incident.ts";
+import type { Network } from "../runtime/mailbox.ts";
 import type { World } from "../runtime/network.ts";
 
 export const clusterOptions = z.strictObject({
@@ -67,8 +67,6 @@ export const clusterOptions = z.strictObject({
   tenants: tenantsOptions.default({}),
   /** Where traces of steps go. @default nothing is traced */
   tracing: tracingOptions.optional(),
-  /** A page that shows what it does (docs/watching/dashboard.md). @default false */
-  dashboard: dashboardOptions,
   /** Whether actors may be told to throw. For tests and the chaos harness. @default false */
   faultsAllowed: z.boolean().default(false),
 });
@@ -85,8 +83,27 @@ export type ClusterOptions = z.input<typeof clusterOptions> & {
   readonly onStandby?: (leader: string) => void;
   /** What becomes of its log, besides what is kept of each run. @default nothing */
   readonly log?: LogOptions;
+  /** Serves a page that shows the cluster: `dashboard()` makes one. @default no page */
+  readonly dashboard?: DashboardSource;
   /** How threads are started. @default worker threads */
   readonly launcher?: Launcher;
   /** Clock and disk of its actors. @default the machine's own */
   readonly world?: World;
 };
+
+/** A page of a cluster that is served. The cluster closes it. */
+export interface Dashboard {
+  /** The operator's address: with a token at its end, where the page needs one. */
+  readonly url: string;
+  /** The address of each tenant, by name: its page shows the tenant's own runs. */
+  readonly tenantUrls: Readonly<Record<string, string>>;
+  /** Tabs that are open now. */
+  readonly tabs: number;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens a page of a cluster with these tenants.
+ * @throws InvalidOptionError, InputUnusableError where the page cannot be served
+ */
+export type DashboardSource = (network: Network, tenants: readonly string[]) => Promise<Dashboard>;

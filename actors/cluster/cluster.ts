@@ -23,7 +23,6 @@ import { encodeBody } from "../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
 import { Client } from "../client/client.ts";
 import type { Run } from "../client/run.ts";
-import { type Dashboard, openDashboard } from "../dashboard/dashboard.ts";
 import { type HostRecord, Membership } from "../host/membership.ts";
 import { modulesOf } from "../jobs/allowed-paths.ts";
 import type { RunLine } from "../jobs/job-api.ts";
@@ -38,7 +37,12 @@ import type { Network } from "../runtime/mailbox.ts";
 import { openNetwork } from "../runtime/network.ts";
 import { backoff } from "../runtime/supervisor.ts";
 import { packageVersion } from "../runtime/version.ts";
-import { type CheckedOptions, type ClusterOptions, clusterOptions } from "./cluster-options.ts";
+import {
+  type CheckedOptions,
+  type ClusterOptions,
+  clusterOptions,
+  type Dashboard,
+} from "./cluster-options.ts";
 import { ElectedLeader } from "./elected-leader.ts";
 import { intensity, Leader } from "./leader.ts";
 import { openLeaseRegister } from "./lease-place.ts";
@@ -165,6 +169,7 @@ export class Cluster implements AsyncDisposable {
       launcher = workerLauncher,
       world,
       log,
+      dashboard: openDashboard,
       ...plain
     } = given;
     const options = checkOptions(clusterOptions, plain);
@@ -203,10 +208,7 @@ export class Cluster implements AsyncDisposable {
         broker === undefined
           ? await openMirrorLink(network, options.jetstream, options.tenants)
           : undefined;
-      if (options.dashboard !== undefined) {
-        const tenants = Object.keys(options.tenants);
-        dashboard = await openDashboard(network, options.dashboard, tenants);
-      }
+      dashboard = await openDashboard?.(network, Object.keys(options.tenants));
       const told = { observer, onHosts, onStandby, link };
       const cluster = new Cluster({ options, broker, network, register, launcher, ...told });
       cluster.#dashboard = dashboard;

@@ -26,14 +26,10 @@ const settings = z.strictObject({
   allow: z.array(z.enum(pageActions)).max(pageActions.length).default([]),
 });
 
-/** `dashboard` of a cluster's options: true is the same as `{}`. */
-export const dashboardOptions = z
-  .union([z.boolean(), settings])
-  .transform((given) => {
-    if (given === false) return undefined;
-    return given === true ? settings.parse({}) : given;
-  })
-  .optional();
+/** The options of `dashboard`; an error names `dashboard.port`. */
+export const dashboardOptions = z.strictObject({ dashboard: settings });
+
+export type DashboardOptions = z.input<typeof settings>;
 
 export type DashboardSettings = z.output<typeof settings>;
 

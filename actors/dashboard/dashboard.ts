@@ -11,12 +11,14 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { RequestUnusableError, recordError } from "../../src/errors/errors.ts";
+import { checkOptions } from "../../src/ports/check-options.ts";
 import { longAsText, parseExactly } from "../../src/ports/json/exact-json.ts";
 import { addressOf, serverOfFew } from "../../src/wire/http/answering.ts";
 import { closeServer, listenAt } from "../../src/wire/http/listen.ts";
 import { decodeBody } from "../../src/wire/messages/body.ts";
 import { eventsPatterns } from "../../src/wire/messages/subjects.ts";
 import { Client } from "../client/client.ts";
+import type { Dashboard, DashboardSource } from "../cluster/cluster-options.ts";
 import type { RunEvent } from "../run-state/run-events.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import { packageVersion } from "../runtime/version.ts";
@@ -24,7 +26,9 @@ import { ClusterWatch } from "./cluster-watch.ts";
 import {
   type Access,
   accessOf,
+  type DashboardOptions,
   type DashboardSettings,
+  dashboardOptions,
   type Visitor,
 } from "./dashboard-options.ts";
 import { cookieName, refusalOfChange, visitorOf, visitorWith } from "./door.ts";
@@ -33,17 +37,6 @@ import { PageAnswers } from "./page-answers.ts";
 import type { PageAction } from "./page-api.ts";
 import { pageFileNames, readPageFile } from "./page-files.ts";
 import { PageStreams, streamsMax } from "./page-stream.ts";
-
-/** A page that is served. Close it. */
-export interface Dashboard {
-  /** What the operator opens: with a token at its end, where one is needed. */
-  readonly url: string;
-  /** What each tenant opens, by name: it shows the tenant's own runs. */
-  readonly tenantUrls: Readonly<Record<string, string>>;
-  /** Tabs that are open now. */
-  readonly tabs: number;
-  close(): Promise<void>;
-}
 
 /** The largest request: a job. */
 const bodyBytesMax = 2 ** 20;
@@ -60,6 +53,15 @@ const headers: Readonly<Record<string, string>> = {
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
 };
+
+/**
+ * The page of a cluster, for `dashboard` of `Cluster.start`.
+ * @throws InvalidOptionError where an option is wrong
+ */
+export function dashboard(options: DashboardOptions = {}): DashboardSource {
+  const settings = checkOptions(dashboardOptions, { dashboard: options }).dashboard;
+  return (network, tenants) => openDashboard(network, settings, tenants);
+}
 
 /**
  * Serves the dashboard of a cluster.

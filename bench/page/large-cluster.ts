@@ -2,7 +2,8 @@
 // a run that tells as many events as are asked for. Its answers are those of inspection and of the
 // job service; no device computes.
 
-import { type Dashboard, openDashboard } from "../../actors/dashboard/dashboard.ts";
+import type { Dashboard } from "../../actors/cluster/cluster-options.ts";
+import { openDashboard } from "../../actors/dashboard/dashboard.ts";
 import type { Network } from "../../actors/runtime/mailbox.ts";
 import type { RunEvent } from "../../internal.ts";
 import { realClock } from "../../src/ports/clock.ts";

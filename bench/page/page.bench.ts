@@ -17,7 +17,7 @@ import { Option } from "commander";
 import { chromium, type Page } from "playwright-core";
 import { pageFileNames, readPageFile } from "../../actors/dashboard/page-files.ts";
 import { browserFlags, browserPath } from "../../cli/support/browser.ts";
-import { Cluster, InputUnusableError } from "../../internal.ts";
+import { Cluster, dashboard, InputUnusableError } from "../../internal.ts";
 import { processorMs } from "../../src/ports/processor-time.ts";
 import { type Bench, positive } from "../bench.ts";
 import { configuration } from "../configurations.ts";
@@ -166,7 +166,7 @@ const watchFrames = `(() => {
 async function* tabsRow(rounds: number) {
   const directory = mkdtempSync(join(tmpdir(), "osiris-page-bench-"));
   const devices = 2;
-  const cluster = await Cluster.start({ devices, dashboard: true });
+  const cluster = await Cluster.start({ devices, dashboard: dashboard() });
   try {
     const run = await cluster.submit({
       model: configuration("a").model,

@@ -2,7 +2,7 @@
 
 import { createServer } from "node:http";
 import { type Command, Option } from "commander";
-import type { Cluster, ClusterOptions } from "../../internal.ts";
+import { type Cluster, type ClusterOptions, dashboard } from "../../internal.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { tokenFor } from "../../src/wire/http/access.ts";
 import { closeServer, listenAt } from "../../src/wire/http/listen.ts";
@@ -32,23 +32,32 @@ export function withDashboard(command: Command): Command {
     .addOption(new Option("--dashboard-allow <WHAT...>", allow).choices(actions));
 }
 
-/**
- * The dashboard that the options ask for. `token`: the cluster's own, of which that of its page is
- * made where it needs one, so that links stay good when the cluster is started again.
- */
+/** The dashboard that the options ask for, and whether faults are allowed for it. */
 export async function dashboardOf(
-  { dashboard, dashboardPort, dashboardHost: host, dashboardAllow: allow = [] }: DashboardArguments,
+  options: DashboardArguments,
   token: string | undefined,
   hasTenants: boolean,
 ): Promise<Pick<ClusterOptions, "dashboard" | "faultsAllowed">> {
-  if (!dashboard) return {};
+  if (!options.dashboard) return {};
+  const settings = await dashboardSettings(options, token, hasTenants);
+  const faults = settings.allow.includes("faults") ? { faultsAllowed: true } : {};
+  return { dashboard: dashboard(settings), ...faults };
+}
+
+/**
+ * The settings of the page. Its token is derived from `token`, the cluster's own, so that links stay
+ * valid when the cluster is started again.
+ */
+export async function dashboardSettings(
+  { dashboardPort, dashboardHost: host, dashboardAllow: allow = [] }: DashboardArguments,
+  token: string | undefined,
+  hasTenants: boolean,
+) {
   const port = dashboardPort ?? (await freePort(usualDashboardPort, host));
   const needsToken = host !== "127.0.0.1" || allow.length > 0 || hasTenants;
-  // The link is printed, and logs keep it: the token in it opens the page, and not the broker.
+  // The link is printed, and logs keep it: its token opens the page, and not the broker.
   const isOwn = needsToken && token !== undefined && token.length >= 16;
-  const own = isOwn ? { token: tokenFor(token, "dashboard") } : {};
-  const faults = allow.includes("faults") ? { faultsAllowed: true } : {};
-  return { dashboard: { port, host, allow, ...own }, ...faults };
+  return { port, host, allow, ...(isOwn && { token: tokenFor(token, "dashboard") }) };
 }
 
 /** The usual port, or 0 where another program has it. */
@@ -64,10 +73,10 @@ async function freePort(port: number, host: string): Promise<number> {
 }
 
 /** Where a page is, for people: the operator's link, and one for each tenant. */
-export function dashboardLines(dashboard: Cluster["dashboard"]): string[] {
-  if (dashboard === undefined) return [];
-  const tenants = Object.entries(dashboard.tenantUrls).map(([tenant, url]) => {
+export function dashboardLines(page: Cluster["dashboard"]): string[] {
+  if (page === undefined) return [];
+  const tenants = Object.entries(page.tenantUrls).map(([tenant, url]) => {
     return `  for ${tenant}: ${url}`;
   });
-  return [`Watch:   ${dashboard.url}`, ...tenants];
+  return [`Watch:   ${page.url}`, ...tenants];
 }

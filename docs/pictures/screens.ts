@@ -8,7 +8,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium, type Page } from "playwright-core";
 import { browserFlags, browserPath } from "../../cli/support/browser.ts";
-import { adam, Cluster, dlrm, type JobOptions, rowWiseAdagrad, synthetic } from "../../index.ts";
+import {
+  adam,
+  Cluster,
+  dashboard,
+  dlrm,
+  type JobOptions,
+  rowWiseAdagrad,
+  synthetic,
+} from "../../index.ts";
 
 const views = ["runs", "run", "compare", "tree", "incidents", "tiers", "plan", "hosts", "chaos"];
 const size = { width: 1280, height: 800 };
@@ -19,7 +27,7 @@ const home = mkdtempSync(join(tmpdir(), "osiris-screens-"));
 const cluster = await Cluster.start({
   devices: 2,
   faultsAllowed: true,
-  dashboard: { allow: ["control", "faults"], token: "for-the-screenshots" },
+  dashboard: dashboard({ allow: ["control", "faults"], token: "for-the-screenshots" }),
 });
 const browser = await chromium.launch({
   executablePath: browserPath() ?? "",

@@ -4,8 +4,8 @@
 import type { Kernels, Tensor } from "../../src/kernels/contract/kernels.ts";
 import { valuesOf } from "../../src/kernels/reference/memory.ts";
 import { createReference } from "../../src/kernels/reference/reference.ts";
-import { slowestOf } from "../../src/planner/learned/cost-networks.ts";
 import { weightBytesOf } from "../../src/planner/cost-table.ts";
+import { slowestOf } from "../../src/planner/learned/cost-networks.ts";
 import type { TablesOfDevices } from "../../src/planner/learned/greedy.ts";
 import type { Parameters } from "../../src/planner/policies/parameters.ts";
 import type { PolicySubject, SizedTable } from "../../src/planner/policies/table-pool.ts";

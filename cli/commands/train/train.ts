@@ -5,6 +5,7 @@ import type { Command } from "commander";
 import {
   Cluster,
   checkJob,
+  dashboard,
   type Incident,
   type JobOptions,
   type RunResult,
@@ -113,7 +114,7 @@ async function train(path: string, options: TrainOptions): Promise<number> {
     // On a broker that others use too, this cluster answers only to a name of its own.
     ...(nats === undefined ? {} : { nats, name: `train-${randomBytes(4).toString("hex")}` }),
     ...credentialsOf(options),
-    dashboard: options.watch === true,
+    ...(options.watch === true && { dashboard: dashboard() }),
     onIncident: (incident) => tellIncident(incident, view),
     ...observingOf(options, "silent"),
   });

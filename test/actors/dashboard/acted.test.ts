@@ -2,6 +2,7 @@
 // thread and a real process are killed under a run.
 
 import { stringify } from "yaml";
+import { dashboard } from "../../../actors/dashboard/dashboard.ts";
 import { openTab } from "../../helpers/browsers.ts";
 import { calmResult, inEpochs, only, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { testAll } from "../../helpers/needs.ts";
@@ -65,7 +66,7 @@ withBrowser.test(
   "a thread and a host's process are killed: tree and timeline show it, and the digest is the same",
   async (t, { browser }) => {
     const calm = await calmResult(4);
-    await using place = await startTestCluster(1, { minDevices: 2, dashboard: true });
+    await using place = await startTestCluster(1, { minDevices: 2, dashboard: dashboard() });
     const { cluster, threads } = place;
     const process = await startHost(t, cluster, { devices: 1 });
     const job = inEpochs(place.job({ name: "broken", stepDeadlineMs: 60_000 }), 4);

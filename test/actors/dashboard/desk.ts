@@ -2,6 +2,7 @@
 // for as long as tests look at it.
 
 import type { Browser } from "playwright-core";
+import { dashboard } from "../../../actors/dashboard/dashboard.ts";
 import type { Run } from "../../../index.ts";
 import { realBrowser, startBrowser } from "../../helpers/browsers.ts";
 import { startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
@@ -43,7 +44,7 @@ async function openDesk(): Promise<Desk> {
 /** Four devices: the run that is watched has two, another run may have the others. */
 async function startScene(): Promise<Scene> {
   const place = await startTestCluster(4, {
-    dashboard: { port: 0, allow: ["control", "faults"] },
+    dashboard: dashboard({ port: 0, allow: ["control", "faults"] }),
   });
   const job = place.job({
     ...{ name: "watched", devices: 2, stepDeadlineMs: 60_000 },

@@ -15,9 +15,7 @@ const requestWith = (headers: Readonly<Record<string, string>>) =>
   ({ headers }) as unknown as IncomingMessage;
 
 function settingsOf(given: object) {
-  const settings = checkOptions(dashboardOptions, given);
-  if (settings === undefined) throw new TypeError("no settings");
-  return settings;
+  return checkOptions(dashboardOptions, { dashboard: given }).dashboard;
 }
 
 const alone = { tenants: [], faultsAllowed: true };

@@ -21,7 +21,7 @@ test.serial(
   "a run that is over, and the checkpoints that are left of it, are shown by one file each",
   async (t) => {
     const directory = directoryOf(t);
-    await using place = await startTestCluster(1, { dashboard: false });
+    await using place = await startTestCluster(1);
     const { url, token = "" } = place.cluster;
     const tables = [hostile, "b"].map((name) => ({ name, rows: 200, dim: 8 }));
     const job = place.job({

@@ -2,6 +2,7 @@
 
 import type { ExecutionContext } from "ava";
 import type { Page } from "playwright-core";
+import { dashboard } from "../../../actors/dashboard/dashboard.ts";
 import { brokenBoxes, openTab } from "../../helpers/browsers.ts";
 import { startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { testAll } from "../../helpers/needs.ts";
@@ -182,14 +183,14 @@ withBrowser.test(
   "a page finds the server that was started again, and its figures go on",
   async (t, { browser }) => {
     const token = "the-same-token-again";
-    await using first = await startTestCluster(1, { dashboard: { token } });
+    await using first = await startTestCluster(1, { dashboard: dashboard({ token }) });
     const { url = "" } = first.cluster.dashboard ?? {};
     const port = Number(new URL(url).port);
     await using tab = await openTab(browser, url);
     await tab.page.waitForSelector(".live.on");
     await first.cluster.close();
     await tab.page.waitForSelector(".live.off");
-    await using second = await startTestCluster(1, { dashboard: { token, port } });
+    await using second = await startTestCluster(1, { dashboard: dashboard({ token, port }) });
     await tab.page.waitForSelector(".live.on");
     const run = await second.cluster.submit(second.job({ name: "after" }));
     await tab.page.waitForSelector('td.name:text-is("after")');

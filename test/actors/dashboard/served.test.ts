@@ -5,13 +5,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import test from "ava";
+import { dashboard } from "../../../actors/dashboard/dashboard.ts";
 import type { Hello, RunHistory, ToldEvent } from "../../../actors/dashboard/page-api.ts";
 import { type Cluster, connect, type JobOptions, type RunLine } from "../../../internal.ts";
 import { startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { shared } from "../../helpers/clusters/one-for-many.ts";
 
 /** A cluster whose page may only look. */
-const onCluster = shared(() => startTestCluster(1, { dashboard: true }));
+const onCluster = shared(() => startTestCluster(1, { dashboard: dashboard() }));
 
 interface Message {
   readonly id: string;
@@ -139,7 +140,7 @@ onCluster.test(
         body: JSON.stringify(body),
       });
     await using place = await startTestCluster(1, {
-      dashboard: { allow: ["control", "faults"], token },
+      dashboard: dashboard({ allow: ["control", "faults"], token }),
     });
     const { url } = dashboardOf(place.cluster);
     t.is((await fetch(new URL("/api/runs", url))).status, 401);
@@ -177,7 +178,7 @@ test.serial("a tenant's link shows the tenant's own runs, and no other run answe
   const home = mkdtempSync(join(tmpdir(), "osiris-tenants-"));
   t.teardown(() => rmSync(home, { recursive: true, force: true }));
   const roots = { data: home, checkpoints: home };
-  await using place = await startTestCluster(1, { dashboard: true, tenants, roots });
+  await using place = await startTestCluster(1, { dashboard: dashboard(), tenants, roots });
   const { url, token } = place.cluster;
   const { tenantUrls } = dashboardOf(place.cluster);
   const link = new URL(tenantUrls.acme ?? "");

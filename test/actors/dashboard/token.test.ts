@@ -1,13 +1,13 @@
 import test from "ava";
-import { dashboardOf } from "../../../cli/support/dashboard.ts";
+import { dashboardSettings } from "../../../cli/support/dashboard.ts";
 import { tokenFor } from "../../../src/wire/http/access.ts";
 
 test("the token in the dashboard's link opens the page, and is not the token of the broker", async (t) => {
   const broker = "0123456789abcdef0123456789abcdef";
   const options = { dashboard: true, dashboardPort: 0, dashboardHost: "127.0.0.1" };
   const of = async (more: object, hasTenants = false) => {
-    const { dashboard } = await dashboardOf({ ...options, ...more }, broker, hasTenants);
-    return typeof dashboard === "object" ? dashboard.token : undefined;
+    const settings = await dashboardSettings({ ...options, ...more }, broker, hasTenants);
+    return settings.token;
   };
   t.is(await of({}), undefined, "only this machine looks");
   for (const token of [

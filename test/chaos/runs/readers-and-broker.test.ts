@@ -4,7 +4,12 @@
 import { readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import test from "ava";
-import { compareWithReference, killAt, type RunEvent, type ThreadFault } from "../../../internal.ts";
+import {
+  compareWithReference,
+  killAt,
+  type RunEvent,
+  type ThreadFault,
+} from "../../../internal.ts";
 import { only, runJob } from "../../helpers/clusters/clusters.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { isTestAll, someOrAll } from "../../helpers/thinned.ts";

@@ -3,7 +3,12 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { assignRoles, type JobOptions, profileColumns, type RoleOptions } from "../../../internal.ts";
+import {
+  assignRoles,
+  type JobOptions,
+  profileColumns,
+  type RoleOptions,
+} from "../../../internal.ts";
 import { firstJob } from "../../../storage/first-job/write-first-job.ts";
 
 /** A file of text, and its first job. */

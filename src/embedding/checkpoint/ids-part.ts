@@ -18,7 +18,7 @@ const magic = 0x4952_534f;
 const version = 1;
 const headerWords = 3;
 
-/** The bytes of a part, chunk by chunk. */
+/** Encodes the ids of a shard as a part, chunk by chunk. */
 export function* encodeIds({ shard, blocks }: ShardIds): Generator<Uint8Array> {
   yield bytesOf(Int32Array.of(magic, version, blocks.length));
   for (const [i, block] of blocks.entries()) {
@@ -27,7 +27,7 @@ export function* encodeIds({ shard, blocks }: ShardIds): Generator<Uint8Array> {
 }
 
 /**
- * The bytes of a part of all blocks of a table, of ids with a row each, which were seen once, at
+ * Encodes a part with all blocks of a table, for ids that all have a row and occurred once, at
  * `step`. `rows`: ascending, relative to their block.
  */
 export function encodeNewIds(
@@ -44,7 +44,7 @@ export function encodeNewIds(
   return Buffer.concat([head, ...words].map(bytesOf));
 }
 
-/** The leaf of each block of the shard, hex. */
+/** The digest leaf of each block of the shard, hex. */
 export function idLeavesOf({ shard, blocks }: ShardIds): string[] {
   return blocks.map((block, i) => {
     const leaf = createHash("sha256");
@@ -63,8 +63,8 @@ export function dynamicDigest(rows: string, leaves: readonly string[]): string {
 }
 
 /**
- * The leaf of each block of a part, hex, from the part's bytes. `path` is for the error only.
- * @throws CheckpointCorruptError where the bytes are not such a part
+ * The digest leaf of each block of an encoded part, hex. `path` is for the error only.
+ * @throws CheckpointCorruptError where the bytes are not a part with ids
  */
 export function idLeavesOfPart(bytes: Uint8Array, path: string): string[] {
   return [...blocksOf(bytes, path)].map(({ words }) => {
@@ -82,8 +82,8 @@ export interface BlockIds {
 }
 
 /**
- * The ids with a row, for each block of a part. `path` is for the error only.
- * @throws CheckpointCorruptError where the bytes are not such a part
+ * Decodes the ids that have a row, block by block. `path` is for the error only.
+ * @throws CheckpointCorruptError where the bytes are not a part with ids
  */
 export function* idsOfBlocks(bytes: Uint8Array, path: string): Generator<BlockIds> {
   for (const { block, rows, known } of blocksOf(bytes, path)) {
@@ -96,9 +96,9 @@ export function* idsOfBlocks(bytes: Uint8Array, path: string): Generator<BlockId
 }
 
 /**
- * Puts the ids of a part into the shard's blocks, which must be empty; other blocks are skipped.
- * `path` is for the error only.
- * @throws CheckpointCorruptError where the bytes are not such a part
+ * Restores the ids of a part into the shard's blocks, which must be empty. Blocks of other shards
+ * are skipped. `path` is for the error only.
+ * @throws CheckpointCorruptError where the bytes are not a part with ids
  */
 export function restoreIds({ shard, blocks }: ShardIds, bytes: Uint8Array, path: string): void {
   for (const { block, rows, known, waiting } of blocksOf(bytes, path)) {
@@ -118,8 +118,8 @@ export function restoreIds({ shard, blocks }: ShardIds, bytes: Uint8Array, path:
 }
 
 /**
- * One part of the blocks of several. `path` is for the error only.
- * @throws CheckpointCorruptError where the bytes are not such parts
+ * Joins the blocks of several parts into one part, in block order. `path` is for the error only.
+ * @throws CheckpointCorruptError where the bytes are not parts with ids
  */
 export function joinIds(parts: readonly Uint8Array[], path: string): Uint8Array {
   const blocks = parts.flatMap((bytes) => [...blocksOf(bytes, path)]);
@@ -134,7 +134,7 @@ interface BlockWords {
   readonly words: Int32Array;
   /** (n) */
   readonly rows: Int32Array;
-  /** (n * entryWords), (m * entryWords) */
+  /** (n * entryWords): entries with a row; `waiting` (m * entryWords): candidates without one. */
   readonly known: Int32Array;
   readonly waiting: Int32Array;
 }

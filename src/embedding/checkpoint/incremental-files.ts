@@ -81,7 +81,7 @@ export function withRows(chunk: RowRecords, isWanted: (row: number) => boolean):
   return gather(left.map((i) => [chunk, i]));
 }
 
-/** Copies the records at some places into one chunk. All have the same width. */
+/** Copies records, each named by its chunk and index, into one chunk. All have the same width. */
 function gather(places: readonly (readonly [RowRecords, number])[]): RowRecords {
   const [first] = places;
   const widthOf = (values: Float32Array | undefined) =>

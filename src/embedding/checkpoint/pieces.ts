@@ -1,5 +1,5 @@
-// Reads a stream of byte pieces in the portions that a format needs: a part of a checkpoint is read
-// front to back, and is never whole in memory.
+// Reads a stream of byte pieces in the portions that a format needs, so that a part of a checkpoint
+// is read front to back and is never whole in memory.
 
 export interface Pieces {
   /**
@@ -9,7 +9,7 @@ export interface Pieces {
   take(count: number): Uint8Array | undefined;
   /** Whether no bytes are left. */
   isAtEnd(): boolean;
-  /** Ends the source, if it was not read to its end. */
+  /** Closes the source, if it was not read to its end. */
   close(): void;
 }
 

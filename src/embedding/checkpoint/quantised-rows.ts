@@ -1,12 +1,11 @@
-// Rows in fewer bits, as a checkpoint may store them; training keeps its own precision
-// (Check-N-Run, Eisenman et al., NSDI 2022, section 4.2). Each row has its own range, in equal
-// steps:
+// Quantises rows for checkpoints; training keeps its own precision (Check-N-Run, Eisenman et al.,
+// NSDI 2022, section 4.2). Each row has its own range, divided into equal steps:
 //
 //   q = round((x - bias) / scale), x' = bias + q scale
 //
-//   8 bits        scale f32 | bias f32 | D codes; the range is that of the row
+//   8 bits        scale f32 | bias f32 | D codes; the range is from the row's minimum to maximum
 //   4, 3, 2 bits  scale f16 | bias f16 | D codes, the lowest bits first, in whole bytes; the range
-//                 is narrowed at either end as long as that makes the error of the row smaller
+//                 is narrowed step by step from either end, to the range with the least error
 //
 // Rows follow one another, then zeros to a multiple of 4 bytes.
 
@@ -14,7 +13,7 @@ import { decode, encode } from "../../kernels/contract/precision.ts";
 
 export type StoredBits = 8 | 4 | 3 | 2;
 
-/** The search for a range: steps in the whole range, and the share of it where the search ends. */
+/** The search for a range: `binsOf` steps in the whole range; it ends at `leftMin` of the range. */
 const binsOf = { 4: 45, 3: 25, 2: 25 } as const;
 const leftMin = 0.2;
 
@@ -27,7 +26,7 @@ function rowBytes(bits: StoredBits, dim: number): number {
   return (bits === 8 ? 8 : 4) + Math.ceil((dim * bits) / 8);
 }
 
-/** Weights (n,D) in fewer bits. */
+/** Quantises weights (n,D) to `bits` bits each. */
 export function quantiseRows(bits: StoredBits, weights: Float32Array, dim: number): Uint8Array {
   const rows = dim === 0 ? 0 : weights.length / dim;
   const bytes = new Uint8Array(quantisedBytes(bits, rows, dim));
@@ -124,7 +123,7 @@ function narrowed(row: Float32Array, levels: number, bins: number): Range {
   return best;
 }
 
-/** Sum of squared errors of a row in this range. */
+/** Sum of squared quantisation errors of a row with the range `low`..`high`. */
 function errorOf(row: Float32Array, low: number, high: number, levels: number): number {
   const scale = (high - low) / levels;
   let sum = 0;
@@ -144,7 +143,7 @@ function codeOf(value: number, bias: number, scale: number, levels: number): num
   return Math.max(0, Math.min(levels, Math.round((value - bias) / scale)));
 }
 
-/** The code of a float16. Larger values become the largest float16. */
+/** Encodes a float16. Values beyond the largest finite float16 are clamped to it. */
 function halfOf(value: number): number {
   return encode("float16", Math.max(-65_504, Math.min(65_504, value)), 0, undefined);
 }

@@ -27,7 +27,7 @@ import { dequantiseRows, quantisedBytes, quantiseRows, type StoredBits } from ".
 
 const magic = 0x5752_534f;
 const version = 1;
-/** More rows in a chunk mean damage, which must not exhaust memory; writers put 4096. */
+/** A chunk with more rows is corrupt, and must not exhaust memory; writers put 4096 in a chunk. */
 const chunkRowsMax = 2 ** 16;
 /** Stored as an index in the second byte of the version. Never reorder. */
 const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
@@ -59,7 +59,7 @@ export function createPartQuantiser(bits: StoredBits): (piece: Uint8Array) => Ui
   };
 }
 
-/** The bytes of a part, chunk by chunk. */
+/** Encodes records as a part, chunk by chunk. `width`: floats of state per row. */
 export async function* encodeRows(
   dim: number,
   width: number,
@@ -79,9 +79,9 @@ export async function* encodeRows(
 }
 
 /**
- * The rows of a part, from its bytes, whole or in pieces. Rows from pieces are valid until the next
- * chunk. `rows`: of the table. `path` is for the error only.
- * @throws CheckpointCorruptError where the bytes are not such a part
+ * Decodes the rows of a part from its bytes, whole or in pieces. Rows from pieces are valid until
+ * the next chunk. `rows`: number of rows of the table. `path` is for the error only.
+ * @throws CheckpointCorruptError where the bytes are not a part with these dimensions
  */
 export function* decodeRows(
   part: Uint8Array | Iterable<Uint8Array>,
@@ -133,8 +133,8 @@ export function* decodeRows(
 }
 
 /**
- * The bytes of a part that lacks the state of each element, as those of a part that has it: zeros.
- * `perElement`: how many floats of it. @throws CheckpointCorruptError
+ * Adds zeros as per-element state to a part that has only per-row state, and yields the bytes of
+ * the new part. `perElement`: state floats for each element. @throws CheckpointCorruptError
  */
 export function* rowsWithState(
   part: Iterable<Uint8Array>,

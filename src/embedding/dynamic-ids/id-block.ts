@@ -1,22 +1,22 @@
-// The ids of one row block of a table with dynamic ids: which id has which row. Ids get rows on
-// first sight or later, and lose them at fixed steps. All of this follows from the ids of the
-// block's bags in the order of the batches, and is a part of the training state: caches, placement
-// and clocks have no influence (law 4).
+// The ids of one row block of a table with dynamic ids: which id has which row. Ids are admitted to
+// rows on first sight or later, and are evicted from them at fixed steps. The mapping depends only
+// on the ids of the block's bags in the order of the batches, and is a part of the training state:
+// caches, placement and clocks have no influence (law 4).
 //
 // Invariants
 //   B1. A row belongs to one id at most. It is reassigned only at an eviction step, when no batch
-//       is in flight that was looked up before.
-//   B2. A candidate id without a row is remembered, where occurrences are counted, until it was in
-//       no batch between two eviction steps. So the lookups between two eviction steps bound the
-//       candidates.
+//       that was looked up before the step is in flight.
+//   B2. Under `frequency`, an id without a row is a candidate with a count of its occurrences. A
+//       candidate that no batch between two eviction steps contained is dropped. So the lookups
+//       between two eviction steps bound the number of candidates.
 
 import { type Key, philox } from "../../ports/random.ts";
 import type { DynamicSpec } from "../tables/dynamic-options.ts";
 import { IdTable } from "./id-table.ts";
 
-/** Counts of ids so far, which only grow. `dropped` counts occurrences. */
+/** Counters of a shard's ids, which only grow. `dropped` counts occurrences, the others ids. */
 export interface IdCounts {
-  /** Ids that got a row; `evicted`: ids that lost their row. */
+  /** Ids that were given a row; `evicted`: ids that lost their row. */
   admitted: number;
   evicted: number;
   /** Occurrences of ids without a row: they add nothing to their bags. */
@@ -31,11 +31,11 @@ export interface Draw {
 }
 
 export class IdBlock {
-  /** Rows of the block: the budget. */
+  /** Rows of the block: most ids that can have a row at a time. */
   readonly rowsMax: number;
   /** The ids with a row in the block; the entry is the row. */
   readonly rows: IdTable;
-  /** Under `frequency`, the ids without a row. */
+  /** Under `frequency`, the ids without a row, with their counts. B2 */
   readonly candidates = new IdTable(Number.POSITIVE_INFINITY);
   readonly #spec: DynamicSpec;
   readonly #draw: Draw;
@@ -97,7 +97,7 @@ export class IdBlock {
     }
   }
 
-  /** Draws by the id's position among the block's ids of the step, which no plan changes. */
+  /** Draws by the id's position among the block's ids of the step, which is equal in any plan. */
   #isDrawn(place: number, probability: number): boolean {
     const { key, purpose, block } = this.#draw;
     philox(this.#words, key, [place, block, this.#step, purpose]);
@@ -118,8 +118,8 @@ export class IdBlock {
   }
 
   /**
-   * Does the eviction step before step `step`. Returns the rows that lost their ids, ascending.
-   * Each row is uninitialised from now on (B1).
+   * Runs the eviction step before step `step`. Returns the rows that lost their ids, ascending. The
+   * caller must reinitialise them (B1).
    */
   evict(step: number): Int32Array {
     const leaving = this.#leaving(step).sort();

@@ -1,14 +1,15 @@
 // A table of 64-bit ids: a hash table with open addressing over plain memory, without an object per
-// id. An id gets the lowest free entry when it comes, and keeps the entry until it is removed. In a
-// table of rows the entry is the row.
+// id. A new id gets the lowest free entry, and keeps the entry until it is removed. In a table of
+// rows the entry is the row.
 //
-//   an entry, int32:  [lower half, upper half, count, 1 + the step that it was last seen at]
-//                     a last word of 0: free
+//   an entry, int32:  [lower half, upper half, count, 1 + step of the last occurrence]
+//                     last word 0: the entry is free
 //
-// Memory is twice what the entries up to the highest one take. It grows, and never shrinks.
+// Memory is about 1.5 to 3 times the size of the entries up to the highest one. It grows, and never
+// shrinks.
 //
 // Invariants
-//   I1. An id has one entry at most, and every entry in use can be found.
+//   I1. An id has one entry at most, and `find` reaches every entry in use.
 //   I2. The entry of an id depends only on the additions and removals and their order, not on a
 //       hash.
 
@@ -27,13 +28,13 @@ type Hash = number;
 export class IdTable {
   readonly #entriesMax: number;
   #words = new Int32Array(entryWords * 2 ** (firstBits - 1));
-  /** 1 + entry, at or behind the hash's upper bits; 0: free. At least half are free. */
+  /** 1 + entry, at the hash's upper bits or in a later slot; 0: free. At least half are free. */
   #slots = new Int32Array(2 ** firstBits);
   #bits = firstBits;
   #size = 0;
   /** No entry below this one is free. */
   #lowest = 0;
-  /** No entry from this one on was ever used. */
+  /** One past the highest entry that was ever used. */
   #end = 0;
 
   constructor(entriesMax: number) {
@@ -64,7 +65,7 @@ export class IdTable {
     }
   }
 
-  /** Counts one more occurrence of an id, at `step`. */
+  /** Counts an occurrence of an id at `step`. */
   see(entry: number, step: number): void {
     const at = entryWords * entry;
     const count = this.#words[at + 2] ?? 0;
@@ -81,7 +82,7 @@ export class IdTable {
     return this.#words[entryWords * entry + 2] ?? 0;
   }
 
-  /** Gives the lowest free entry to a new id. There must be room. */
+  /** Gives the lowest free entry to a new id, and returns it. There must be room. */
   add(low: number, high: number, hash: Hash, count: number, step: number): number {
     while (this.#lowest < this.#end && this.#words[entryWords * this.#lowest + 3] !== 0) {
       this.#lowest++;
@@ -96,7 +97,7 @@ export class IdTable {
     return entry;
   }
 
-  /** Puts an entry back with these words. The entry must be free and the id new. */
+  /** Restores an entry from its words. The entry must be free and the id new. */
   put(entry: number, words: Int32Array): void {
     this.#enter(entry, mix64Low(words[0] ?? 0, words[1] ?? 0));
     this.#words.set(words, entryWords * entry);
@@ -132,7 +133,7 @@ export class IdTable {
     return mix64Low(this.#words[at] ?? 0, this.#words[at + 1] ?? 0);
   }
 
-  /** Removes an id. Ids behind the gap move up, so that they are still found (I1). */
+  /** Removes an id. Slots after the gap move into it, so that their ids are still found (I1). */
   remove(entry: number): void {
     const slots = this.#slots;
     const mask = slots.length - 1;
@@ -173,7 +174,7 @@ export class IdTable {
     return this.entries().filter((entry) => (this.#words[entryWords * entry + 3] ?? 0) <= step);
   }
 
-  /** The `count` entries in use with the lowest count, then step, then id; unordered. */
+  /** The `count` entries in use with the lowest count, ties by step, then id; in no order. */
   least(count: number): Int32Array {
     const word = (i: number) => (entry: number) => this.#words[entryWords * entry + i] ?? 0;
     const low = (entry: number) => word(0)(entry) >>> 0;
@@ -188,7 +189,7 @@ export class IdTable {
     });
   }
 
-  /** (4n): the words of some entries, one after the other. */
+  /** (4n): the words of n entries, one after the other. */
   wordsOf(entries: Int32Array): Int32Array {
     const out = new Int32Array(entryWords * entries.length);
     for (const [i, entry] of entries.entries()) {
@@ -199,7 +200,7 @@ export class IdTable {
   }
 }
 
-/** The `count` entries that come first by the first of `keys`; ties go to the next key. */
+/** The `count` entries with the lowest first key; ties go to the next key. In no order. */
 function leastBy(
   entries: Int32Array,
   count: number,

@@ -1,5 +1,5 @@
-// The ids of one shard of a table with dynamic ids, on the device that has its rows. They are kept
-// by block, so that any plan of whole blocks gives the same table.
+// The ids of one shard of a table with dynamic ids, on the device that has its rows. Ids are kept
+// by row block, so that every plan, which places whole blocks, gives the same table.
 
 import { mix64Low } from "../../data/murmur-hash.ts";
 import { FrameCorruptError } from "../../errors/errors.ts";
@@ -57,13 +57,13 @@ export class ShardIds {
     return this.blocks[block]?.rows.isUsed(own - block * this.#blockRows) === true;
   }
 
-  /** Finds rows for the ids of a step's batch, in the order of its samples, admitting new ids. */
+  /** For the ids of a step's batch, in the order of its samples: finds rows and admits new ids. */
   admitting(step: number): FindRow {
     for (const block of this.blocks) block.begin(step);
     return this.#admit;
   }
 
-  /** Finds rows without admitting or counting ids. */
+  /** For evaluation: finds rows without admitting or counting ids. */
   get reading(): FindRow {
     return this.#find;
   }
@@ -91,8 +91,8 @@ export class ShardIds {
   }
 
   /**
-   * Does the eviction step before step `step`. Returns the shard's rows that are uninitialised
-   * again, ascending.
+   * Runs the eviction step before step `step`. Returns the shard's rows that lost their ids,
+   * ascending. The caller must reinitialise them.
    */
   evict(step: number): Int32Array {
     const rows = this.blocks.map((block, i) => {

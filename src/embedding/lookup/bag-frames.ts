@@ -1,14 +1,15 @@
-// Frames of bags, from the device with the samples to a device with rows. A shard gets only ids of
-// its own rows: for a table split by rows, each bag is divided among the shards; for a table split
-// by columns, each shard gets all ids (Neo: Mudigere et al., arXiv 2104.05158).
+// Frames of the input dist, which carry bags from the device with the samples to a device with
+// rows. A shard receives only the ids of its own rows: for a table split by rows, each bag is
+// divided among the shards; for a table split by columns, each shard receives all ids (Neo:
+// Mudigere et al., arXiv 2104.05158).
 //
 //   int32: [stopAfter, rows, distinct (G*s, G-major), lengths (S-major), bags (S-major)]
-//   distinct: of each group of deduplicated features, its lists in each slice of the sender
-//   lengths of a lookup: b of them, or one for each distinct list of its group
+//   distinct: for each group of deduplicated features, distinct lists in each slice of the sender
+//   lengths of a lookup: b lengths, or one for each distinct list of its group
 //   bags of a lookup: rows of the table; then, if its ids have weights, the weights as float32
 //
-// Dynamic ids travel unchanged, in two words, lower half first, to the shard with their row block,
-// and become rows of the shard there: an id without a row drops out of its bag.
+// Dynamic ids travel unchanged, in two words, lower half first, to the shard with their row block.
+// The receiver maps them to rows of the shard, and drops an id without a row from its bag.
 //
 // S = lookups in shards of the receiver, shard by shard, b = samples of the sender, B = samples of
 // the batch, G = groups of deduplicated features (ikjt.ts), s = slices of the sender.
@@ -22,11 +23,11 @@ import type { SampleRows } from "./sample-rows.ts";
 
 const headerInts = 2;
 
-/** One lookup in one shard: what a frame needs of both. */
+/** One lookup in one shard: the fields of both that a frame depends on. */
 export interface BagShard extends Pick<Shard, "firstRow" | "rows"> {
   /** Index of the lookup in the job. */
   readonly lookup: number;
-  /** 0: it has a bag for each sample; 1 + g: for each distinct list of group g. @default 0 */
+  /** 0: the lookup has a bag per sample; 1 + g: a bag per distinct list of group g. @default 0 */
   readonly axis?: number | undefined;
   /** Whether the shard has every row of its table. */
   readonly isWhole: boolean;
@@ -84,7 +85,7 @@ export function writeBagFrame(
   return 4 * at;
 }
 
-/** Copies all bags of the lookup. Returns the number of rows. */
+/** Copies all bags of the lookup. Returns the number of ids. */
 function copyBags(
   frame: Int32Array,
   at: number,
@@ -108,7 +109,7 @@ function copyBags(
   return to - from;
 }
 
-/** Copies the dynamic ids `from`..`to`-1 of the shard's blocks. Returns where they end. */
+/** Copies those dynamic ids `from`..`to`-1 that are in the shard's blocks. Returns their end. */
 function writeIds(
   frame: Int32Array,
   at: number,
@@ -127,7 +128,7 @@ function writeIds(
   return next;
 }
 
-/** Copies from each bag the rows that the shard has, in order. Returns their number. */
+/** Copies from each bag the ids of the shard's rows, in order. Returns their number. */
 function dealBags(
   frame: Int32Array,
   at: number,
@@ -166,7 +167,7 @@ function dealBags(
   return count;
 }
 
-/** Copies the rows `from`..`to`-1 that the shard has. Returns where they end. */
+/** Copies those rows `from`..`to`-1 that the shard has. Returns their end. */
 function writeRows(
   frame: Int32Array,
   at: number,
@@ -187,12 +188,12 @@ function writeRows(
 export interface BagFrame {
   readonly ints: Int32Array;
   readonly samples: number;
-  /** The first sample of each of its slices, and the end; needed where there are groups. */
+  /** The first sample of each slice of the sender, then the end; needed where there are groups. */
   readonly bounds?: Int32Array | undefined;
 }
 
 /**
- * What the sender of a frame has a bag for: samples, then the distinct lists of each group.
+ * The axes that the bags of a frame run over: samples, then the distinct lists of each group.
  * @throws FrameCorruptError where a slice has more distinct lists than samples
  */
 export function axesIn({ ints, samples, bounds }: BagFrame, groups: number): AxisRows[] {
@@ -228,10 +229,10 @@ export class BagMemory {
   }
 
   /**
-   * The bags of the shards, with the samples of all senders in rank order, as rows relative to each
-   * shard's first row. They have weights where a table has them: 1 in the other tables. `finders`:
-   * for each shard with dynamic ids, the function that finds rows; ids without a row are left out
-   * of their bags. `groups`: of deduplicated features. Valid until the next call.
+   * Joins the bags of all senders, in rank order, into bags of the shards, with rows relative to
+   * each shard's first row. If any table has weights, all ids have: 1 in the other tables.
+   * `finders`: for each shard with dynamic ids, the function that finds rows; ids without a row are
+   * left out of their bags. `groups`: groups of deduplicated features. Valid until the next call.
    * @throws FrameCorruptError where lengths and rows disagree, or a row is not the shard's
    */
   gather(
@@ -286,7 +287,7 @@ export class BagMemory {
     return weights === undefined ? all : { ...all, weights: weights.subarray(0, total) };
   }
 
-  /** Lengths of the bags of some lists, as those of `samples` bags. Valid until the next call. */
+  /** Expands the lengths of distinct lists to `samples` bags. Valid until the next call. */
   #bySample(lengths: Int32Array, { rows, runs }: AxisRows, samples: number): Int32Array {
     if (rows === samples) return lengths;
     if (this.#lengths.length < samples) this.#lengths = new Int32Array(samples);
@@ -305,7 +306,7 @@ export class BagMemory {
   }
 }
 
-/** Where the bags of all senders are joined. */
+/** The output arrays in which the bags of all senders are joined. */
 interface Gathered {
   readonly offsets: Int32Array;
   readonly ids: Int32Array;
@@ -324,10 +325,7 @@ function idsIn(lengths: Int32Array): number {
   return ids;
 }
 
-/**
- * Copies rows of the table as rows of the shard: bags `bag`.. from id `first` on. Returns where
- * they end.
- */
+/** Copies rows, relative to the shard, from bag `bag` and id `first` on. Returns their end. */
 function takeRows(
   { offsets, ids, weights, weightBits }: Gathered,
   bag: number,
@@ -355,7 +353,7 @@ function takeRows(
   return total;
 }
 
-/** As `takeRows`, for dynamic ids: copies the rows of the ids that have one. */
+/** `takeRows` for dynamic ids: copies the rows of the ids that have a row. */
 function takeIds(
   { offsets, ids, weights, weightBits }: Gathered,
   bag: number,
@@ -388,8 +386,8 @@ function bitsOf(floats: Float32Array = new Float32Array(0)): Int32Array {
 }
 
 /**
- * The number of rows that a frame claims; its bags begin at `firstBag`. @throws FrameCorruptError
- * where the frame is too short for them
+ * The number of ids that a frame's header claims; its bags begin at `firstBag`.
+ * @throws FrameCorruptError where the frame is too short for the ids
  */
 function rowsIn({ ints }: BagFrame, firstBag: number): number {
   const count = ints[1] ?? -1;

@@ -1,10 +1,9 @@
 // Distinct rows: for a table with `dedup`, a device requests each row once, however many of its
-// samples look it up. Precisely: once for each subtree of slices that the device can finish (each
-// of 2, 4, 8 … devices has one), because the row's gradients go back as the sums over these
-// subtrees.
+// samples look it up. Precisely: once for each subtree of slices that the device can finish (with
+// 2, 4, 8 … devices each has one), because the row's gradients go back as sums over these subtrees.
 //
-//   int32: [distinct rows (S*P, shard-major), rows of the table (shard by shard, ascending in each
-//           subtree)]
+//   int32: [counts of distinct rows (S*P, shard-major), rows of the table (shard by shard,
+//           ascending in each subtree)]
 //
 // S = dedup shards of the receiver, P = subtrees of the sender, b = samples of the sender, W =
 // devices, V = rows that all devices request from one shard.
@@ -21,7 +20,7 @@ export function distinctFrameBytes(subtrees: number, rowsMax: readonly number[])
   return 4 * rowsMax.reduce((sum, rows) => sum + subtrees + rows, 0);
 }
 
-// The requesting side, where the samples are ----
+// The requesting side: the device with the samples ----
 
 /** A shard of a table with `dedup`, and its lookups. */
 export interface DistinctShard {
@@ -54,8 +53,8 @@ export class DistinctMemory {
   readonly #places = new RowPlaces();
 
   /**
-   * The distinct rows of a batch, valid until the next call. `ends`: for each subtree, the sample
-   * after its last.
+   * Finds the distinct rows of a batch; the result is valid until the next call. `ends`: for each
+   * subtree, one past its last sample.
    */
   take(local: SampleRows, shards: readonly DistinctShard[], ends: readonly number[]): DistinctBags {
     const { samples } = local;
@@ -86,8 +85,8 @@ export class DistinctMemory {
   }
 
   /**
-   * The ids of a shard's lookups, from `first` on, and their offsets, from `begin` on. `parts`: the
-   * ids of each lookup in each subtree.
+   * Copies the ids of a shard's lookups into the memory from `first` on, and their offsets from
+   * `begin` on. `parts`: the ids of each lookup in each subtree.
    */
   #collect(
     local: SampleRows,
@@ -151,8 +150,8 @@ class RowPlaces {
   #ascending = new Int32Array(0);
 
   /**
-   * Writes the distinct rows of all `parts` to `out`, ascending, and replaces each id of theirs by
-   * its index there, plus `base`. Returns the number of distinct rows.
+   * Writes the distinct rows of all `parts` to `out`, ascending, and replaces each id in `parts` by
+   * its index in `out`, plus `base`. Returns the number of distinct rows.
    */
   take(out: Int32Array, parts: readonly Int32Array[], base: number): number {
     const bits = Math.max(4, 33 - Math.clz32(parts.reduce((sum, { length }) => sum + length, 0)));
@@ -218,7 +217,7 @@ export function writeDistinctFrame(
   return 4 * (header + asked.length);
 }
 
-// The answering side, where the rows are ----
+// The answering side: the device with the rows ----
 
 /** All devices' lookups in one shard. */
 export interface ShardLookups {
@@ -226,7 +225,8 @@ export interface ShardLookups {
   readonly bags: Bags<Int32Array>;
   /**
    * The slices of the batch. Bags lie in the first slice of their subtree; its other slices are
-   * empty. So a subtree's sum, which arrives as one gradient, adds up as its slices would have.
+   * empty. So a subtree's sum, which arrives as one gradient, is added in the same tree order as
+   * the gradients of its slices.
    */
   readonly slices: Slices;
   /** (W): number of bags of each device. */
@@ -255,7 +255,7 @@ export function distinctFrameInts({ ints, subtrees }: DistinctFrame, shards: num
   return header + rows;
 }
 
-/** Grow-only memory for lookups. */
+/** Grow-only memory for the lookups of all devices in the shards of one. */
 export class LookupMemory {
   #ids = new Int32Array(0);
   /** 0, 1, 2 … */
@@ -264,7 +264,7 @@ export class LookupMemory {
   /**
    * The lookups of each shard, from the frames of all devices in rank order, which cover all
    * `slices` slices. Valid until the next call.
-   * @throws FrameCorruptError where a row is not the shard's, or is not after the one before
+   * @throws FrameCorruptError where a row is not the shard's, or the rows do not ascend
    */
   gather(
     frames: readonly DistinctFrame[],

@@ -1,5 +1,5 @@
-// Turns ids into rows of their tables, once, on the device that runs the samples. Beyond this point
-// a row is an address, and fits 32 bits. Dynamic ids stay ids: only the device with their rows can
+// Turns ids into rows of their tables, once, on the device with the samples. Every later stage
+// works on rows, which fit 32 bits. Dynamic ids stay ids: only the device with their rows can
 // resolve them (shard-ids.ts).
 //
 // b = samples of the device, N = ids of all its bags.
@@ -18,7 +18,7 @@ export interface LocalIds {
   readonly lengths: Int32Array;
   /** (N), feature-major. */
   readonly ids: Int32Array;
-  /** (N): upper halves, read for wide features only; required where a feature is wide. */
+  /** (N): upper halves, read for features with 64-bit ids only; required where there are such. */
   readonly highs?: Int32Array | undefined;
   /** (N): weights, read for features with weights only; required where a feature has them. */
   readonly weights?: Float32Array | undefined;
@@ -31,16 +31,16 @@ export class LocalRows {
   readonly #sequences = new SequenceMemory();
   readonly #repaired = new Map<string, number>();
 
-  /** How many ids of each table were clamped or hashed so far; tables without any are left out. */
+  /** Ids clamped or hashed so far, by table; tables without any are left out. */
   get repaired(): ReadonlyMap<string, number> {
     return this.#repaired;
   }
 
   /**
-   * The rows of a batch, valid until the next call; lengths and weights are the batch's own where
-   * every feature is pooled. `tables`: the table of each feature. `firstSample` is the first
-   * sample's index in the whole batch. `firstWith`: the first sample with the bag at a place; left
-   * out, bags lie at their samples.
+   * Maps the ids of a batch to rows. The result is valid until the next call; where every feature
+   * is pooled, its lengths and weights are the batch's own arrays. `tables`: the table of each
+   * feature. `firstSample`: the first sample's index in the whole batch. `firstWith`: the first
+   * sample that has the bag at a given place; left out, bag i is that of sample i.
    * @throws IdOutOfRangeError naming table, feature and sample
    * @throws FrameCorruptError where lengths and ids disagree
    */
@@ -124,7 +124,7 @@ function findBlocks(
 
 /**
  * Turns the ids at `first`..`end`-1 into rows: applies the table's policy to ids outside the table,
- * and returns their number. `highs` are the upper halves of 64-bit ids, at the same indices.
+ * and returns the number of repaired ids. `highs`: upper halves of 64-bit ids, at the same indices.
  */
 function repairIds(
   ids: Int32Array,
@@ -151,7 +151,7 @@ export function wholeId(low: number, high: number): bigint {
   return (BigInt(high) << 32n) | BigInt(low >>> 0);
 }
 
-/** The sample with the id at index `at` of a feature in its bag. */
+/** The sample whose bag contains the feature's id number `at`. */
 function sampleOf({ samples, lengths }: LocalIds, feature: number, at: number): number {
   let left = at;
   let sample = 0;

@@ -1,4 +1,4 @@
-// What a device's samples look up: the tables of their features, and the bags as rows.
+// Lookups of a device's samples: the table of each feature, and the bags as rows of the tables.
 
 import type { AxisRows } from "../../data/sessions/ikjt.ts";
 import type { TableSpec } from "../tables/options.ts";
@@ -9,25 +9,26 @@ export interface BagTable
     Partial<Pick<TableSpec, "rowBlocks" | "dynamic">> {
   /** Whether the feature's ids have weights; left out, they do not. */
   readonly isWeighted?: boolean;
-  /** Of an unpooled feature: the ids of a bag that count. Each position is a lookup of its own. */
+  /** For an unpooled feature: positions of its sequence, each a lookup of its own. */
   readonly positions?: number | undefined;
-  /** Which ids of a longer bag count; left out, the first ones. */
+  /** Which ids of a bag longer than `positions` are used; left out, the first ones. */
   readonly kept?: "first" | "last" | undefined;
 }
 
 /**
- * Bags as rows, by lookup: a feature, or a position of an unpooled feature. Lookups of deduplicated
- * features have bags at the places of distinct lists alone (ikjt.ts).
+ * Bags of rows, by lookup. A lookup is a pooled feature, or a position of an unpooled feature.
+ * Lookups of deduplicated features have one bag per distinct list, in the first places of each
+ * slice; their other bags are empty (ikjt.ts).
  */
 export interface SampleRows {
   readonly samples: number;
-  /** The samples, then the distinct lists of each group; left out: the samples alone. */
+  /** Axes of bags: the samples, then the distinct lists of each group; left out: only samples. */
   readonly axes?: readonly AxisRows[] | undefined;
   /** (lookups, b) */
   readonly lengths: Int32Array;
   /** (N), lookup-major; for dynamic ids, the lower halves. */
   readonly rows: Int32Array;
-  /** (N): for dynamic ids, the upper halves and the row blocks; absent where there are none. */
+  /** (N): upper halves of dynamic ids; `blocks`: their row blocks. Absent without dynamic ids. */
   readonly highs?: Int32Array | undefined;
   readonly blocks?: Uint8Array | undefined;
   /** (lookups+1): where the rows of each lookup begin. */

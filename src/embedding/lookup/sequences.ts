@@ -1,6 +1,6 @@
-// Unpooled features: each position of a sequence becomes a lookup of its own, whose bag has the id
-// at that position, or none behind the sequence's end. Beyond this point a position is like a
-// feature, so that its vectors take every route that pooled vectors take.
+// Unpooled features: each position of a sequence becomes a lookup of its own. Its bag has the id at
+// that position, or is empty after the sequence's end. All later stages treat a position like a
+// pooled feature, so its vectors take the same paths.
 
 import type { BagTable, SampleRows } from "./sample-rows.ts";
 
@@ -15,9 +15,9 @@ export class SequenceMemory {
   #begins = new Int32Array(0);
 
   /**
-   * The bags by lookup: features, and positions of unpooled features in their place. Of more
-   * ids than a feature has positions, its first or its last ones count, in their order. Valid until
-   * the next call.
+   * The bags by lookup: pooled features, and in place of each unpooled feature its positions. If a
+   * bag has more ids than positions, its first or last ids are used (`kept`), in their order. Valid
+   * until the next call.
    */
   byPosition(all: SampleRows, tables: readonly BagTable[]): SampleRows {
     if (tables.every(({ positions }) => positions === undefined)) return all;
@@ -66,7 +66,7 @@ export class SequenceMemory {
     };
   }
 
-  /** Copies the ids `from`..`to`-1 to `at`. Returns where they end. */
+  /** Copies the ids `from`..`to`-1 to `at`. Returns the end of the copy. */
   #copy({ rows, highs, blocks, weights }: SampleRows, at: number, from: number, to: number) {
     let next = at;
     for (let i = from; i < to; i++, next++) {

@@ -1,5 +1,5 @@
-// Records of a cached shard in its backing store: what a checkpoint reads from there and writes
-// there. Only between two batches.
+// Checkpoint I/O of a cached shard: reads its records from the backing store for a cut, and writes
+// restored records to the store. Only between two batches.
 
 import type { Kernels, Rows, StateShape } from "../../kernels/contract/kernels.ts";
 import type { BackingStore } from "./backing-store.ts";
@@ -27,8 +27,8 @@ export async function* backingRecords(
 }
 
 /**
- * Yields rows of the shard for a cut, ascending, and marks them saved. The cache must have been
- * flushed.
+ * Yields the records of the shard for a cut, ascending, and marks their rows saved. The cache must
+ * have been flushed.
  */
 export async function* cutBacking(
   kernels: Kernels,
@@ -87,7 +87,7 @@ function* chunksOf(set: RowSet): Generator<Int32Array> {
   }
 }
 
-/** Updates the hashes of changed rows that are still in device memory to the cut's values (C3). */
+/** Sets the hashes of changed rows that are still in device memory to the cut's values (C3). */
 function noteSaved(kernels: Kernels, { rows, cache, saved, shard }: CachedShard): void {
   const { hashing, hashes, sinceCut } = saved;
   if (hashes.length === 0) return;
@@ -106,7 +106,7 @@ function noteSaved(kernels: Kernels, { rows, cache, saved, shard }: CachedShard)
   }
 }
 
-/** The records of a checkpoint, as `RowStore.restore` gets them. */
+/** The records of a checkpoint, as passed to `RowStore.restore`. */
 interface Restored {
   readonly state: StateShape;
   readonly extent: Extent;
@@ -114,7 +114,7 @@ interface Restored {
   readonly isDifferent: boolean;
 }
 
-/** Writes a checkpoint's records to the backing store: the shard's rows and columns among them. */
+/** Writes those rows and columns of a checkpoint's records that the shard has to the store. */
 export async function restoreBacking(
   kernels: Kernels,
   cached: CachedShard,
@@ -151,7 +151,7 @@ export async function restoreBacking(
   }
 }
 
-/** Where a part lacks columns of the shard, reads the others, written by an earlier part. */
+/** If a part lacks columns of the shard, reads the columns that earlier parts have written. */
 async function fetchRows(
   kernels: Kernels,
   cached: CachedShard,
@@ -172,7 +172,7 @@ async function fetchRows(
   backing.close();
 }
 
-/** The first index in ascending `rows` with a row of at least `row`. */
+/** The first index in ascending `rows` whose row is at least `row`. */
 function lowerBound(rows: Int32Array, row: number): number {
   let [low, high] = [0, rows.length];
   while (low < high) {

@@ -7,31 +7,31 @@ import type { CachePolicy, TiersSpec } from "../tables/tier-options.ts";
 export interface CacheShape {
   /** Sets of 32 slots each. */
   readonly sets: number;
-  /** Spare slots, for rows that find only pinned rows in their set; unused spares cost nothing. */
+  /** Spare slots, for rows whose set has only pinned rows; unused spares cost nothing. */
   readonly spares: number;
   readonly policy: CachePolicy;
 }
 
-/** What the share of a shard depends on. */
+/** Inputs to the share of a shard. */
 export interface CacheDemand {
   readonly shard: Pick<Shard, "rows">;
   /** Bytes of one row with its state and its index entry. */
   readonly placeBytes: number;
   /** Most lookups of a batch. */
   readonly lookupsMax: number;
-  /** Bytes that a plan gives this cache: shares are in proportion to the planned bytes. */
+  /** Bytes that the plan gives this cache. Used if the plan gives bytes to every cache. */
   readonly plannedBytes?: number | undefined;
 }
 
-/** Bytes of a slot's index entry: its row, its last access, its pins. */
+/** Bytes of a slot's index entry: its row, last access and pin count. */
 export const indexBytes = 10;
 
 const ways = 32;
 
 /**
- * The caches of a device's shards, in order. Bytes are in proportion to the planned bytes, or else
- * to a batch's lookups, and never more than all rows take: bytes that a shard cannot use go to the
- * others. Each cache has at least one set.
+ * The cache sizes of a device's shards, in order. Bytes are in proportion to the planned bytes, or
+ * without a plan to the bytes that a batch looks up. No cache is larger than its shard: the surplus
+ * is shared among the other shards. Each cache has at least one set.
  */
 export function cacheShapesOf(
   demands: readonly CacheDemand[],

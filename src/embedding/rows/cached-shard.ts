@@ -1,16 +1,16 @@
-// One shard behind a cache: which of its rows lie in device memory, and in which slot. The kernels
-// work on slots of the cache as on rows of a table. Here ids become slots, evicted rows are written
-// down, and missing rows are read from the backing store or initialised. No bit depends on where
-// rows lie (law 4): a row is the same wherever it rests.
+// One shard behind a cache: which of its rows are in device memory, and in which slot. The kernels
+// work on slots of the cache as on rows of a table. This file maps ids to slots, writes evicted
+// rows to the backing store, and reads missing rows from it or initialises them. No bit of the
+// model depends on the tier of a row (law 4).
 //
-//   stage      ids → slots; evicted rows leave, missing ones are requested
+//   stage      ids → slots; evicted rows are written, missing rows are requested
 //   arrive     received rows are put in their slots; rows without a record are initialised
-//   release    the batch is done: rows in spare slots leave
+//   release    the batch is done: rows in spare slots are written and leave the cache
 //
 // Invariants
-//   C1. A slot that a batch in flight needs is pinned: its row stays.
-//   C2. `touched` of a slot says that its row differs from the backing store. The row is written
-//       down before the slot is given away.
+//   C1. A slot that a batch in flight needs is pinned: its row is not evicted.
+//   C2. `touched` of a slot is set if its row differs from the backing store. Such a row is written
+//       to the store before the slot is reused.
 //   C3. Where hashes are kept, the hash of a slot is its row's hash at the last cut, or 0 if the
 //       row was uninitialised then. Hashes of rows in `sinceCut` are never read again
 //       (changed-rows.ts).
@@ -39,7 +39,7 @@ export interface CacheTile extends Omit<Parameters<Kernels["rows"]>[0], "rows" |
   readonly precision: Precision;
 }
 
-/** How rows are initialised. */
+/** Parameters of row initialisation: a uniform draw for weights, a constant for state. */
 export interface Birth {
   readonly key: Key;
   readonly purpose: number;
@@ -51,29 +51,29 @@ export interface Birth {
 /** Counts of a cache's accesses and misses, which only grow. */
 export interface CacheCounts {
   lookups: number;
-  /** Distinct rows of each batch; `missed`: the rows of these that were not cached. */
+  /** Distinct rows, summed over batches; `missed`: the distinct rows that were not cached. */
   distinct: number;
   missed: number;
-  /** Distinct rows that found no slot in their set, and lookups of such rows. */
+  /** Distinct rows that found no free slot in their set, and the lookups of these rows. */
   conflicts: number;
   conflictLookups: number;
-  /** Rows that left the cache: evicted for another one, or from a spare slot after their batch. */
+  /** Rows that left the cache: evicted for another row, or from a spare slot after their batch. */
   left: number;
 }
 
 export interface CachedShard {
-  /** Its lookups among those of its store. */
+  /** The range of its lookups among those of its row store. */
   readonly at: { readonly first: number; readonly count: number };
   readonly shard: Shard;
   readonly tile: CacheTile;
-  /** The slots, and the row in each. */
+  /** (slots): the cached rows, one per slot. */
   readonly rows: Rows;
   readonly cache: RowCache;
   readonly recordBytes: number;
   readonly counts: CacheCounts;
   readonly reuse: ReuseSampler;
   readonly birth: Birth;
-  /** What checkpoints have of the shard. */
+  /** Which rows the checkpoints have saved, and the digest of the shard. */
   readonly saved: SavedRows;
   /** Memory in which records are decoded to rows. */
   readonly room: Rows;
@@ -106,16 +106,16 @@ export function reserveTile(kernels: Kernels, tile: CacheTile, rows: number): Ro
   return kernels.rows({ ...tile, rows });
 }
 
-/** Rows of a batch, in their slots or on their way there. */
+/** Rows of a batch that were assigned to slots; missing rows may still be in flight. */
 export interface StagedRows {
-  /** Kept from batch to batch; it grows. */
+  /** Grow-only memory, reused from batch to batch. */
   readonly memory: PlacedMemory;
   placed: Placed;
 }
 
 /**
- * Finds the slots of a batch's rows `ids`, in `places`. Missing rows get slots that `arriveRows`
- * fills later. The open request gets the evicted rows and asks for the missing ones.
+ * Writes the slots of a batch's rows `ids` to `places`. Missing rows get slots that `arriveRows`
+ * fills later. Adds writes of the evicted rows and reads of the missing rows to the open request.
  */
 export function stageRows(
   kernels: Kernels,
@@ -135,8 +135,8 @@ export function stageRows(
 }
 
 /**
- * Counts the rows of a batch, once they are there. Not when they are asked for: of what host memory
- * held of them, the answer tells, and batches are asked for ahead.
+ * Counts the rows of a batch when they have arrived, not when they are requested: batches are
+ * requested ahead, and the hits in host memory are known only with the response.
  */
 export function countArrived({ counts }: CachedShard, placed: Placed): void {
   counts.lookups += placed.lookups;
@@ -159,7 +159,7 @@ export function arriveRows(
   kernels.bornAt(rows, pick(missed, born), pick(missedRows, born), key, purpose, scale, state);
 }
 
-/** Keeps the hashes of rows that came up unchanged since the last cut. C3 */
+/** Stores the hashes of rows that were read from the backing store, as of the last cut. C3 */
 export function noteArrived(
   kernels: Kernels,
   cached: CachedShard,
@@ -183,10 +183,7 @@ export function noteArrived(
 
 const ordinals = Int32Array.from({ length: recordRowsMax }, (_, i) => i);
 
-/**
- * Decodes the records (n <= recordRowsMax) of some rows, which are relative to the shard's first
- * row.
- */
+/** Decodes the records of n <= recordRowsMax rows, given relative to the shard's first row. */
 export function rowsOfRecords(
   kernels: Kernels,
   { room, shard }: Pick<CachedShard, "room" | "shard">,
@@ -202,7 +199,7 @@ export function rowsOfRecords(
   };
 }
 
-/** Updates the sums when a changed row leaves its slot. */
+/** Subtracts a changed row's hash from the sums at its first write since the last cut. S1 */
 function noteChanged({ sums, hashes, sinceCut }: SavedRows, row: number, place: number): void {
   if (hashes.length === 0 || sinceCut.has(row)) return;
   sinceCut.add(row);
@@ -218,7 +215,7 @@ export function releaseRows(
   return kernels.releaseRows(cache, placed.placed);
 }
 
-/** Empties spare slots: the open request gets their rows. */
+/** Empties spare slots: adds writes of their changed rows to the open request. */
 export function emptySpares(
   kernels: Kernels,
   cached: CachedShard,
@@ -236,8 +233,8 @@ export function changedPlaces({ rows }: CachedShard): Int32Array {
 }
 
 /**
- * Adds the rows at `places` that differ from the backing store to the open request. `rowOf`: the
- * row in each slot; left out: as the cache has it.
+ * Adds writes of the rows in the slots `places` that differ from the backing store to the open
+ * request. `rowOf`: the row in each of these slots; left out: as in the cache's index.
  */
 export function sendDown(
   kernels: Kernels,

@@ -1,20 +1,19 @@
 // Tracks which rows of a shard a checkpoint has to save, and the sums of all row hashes for the
-// digest, at a cost in proportion to the changed rows. A step only marks rows as changed; cuts do
-// the rest.
+// digest, at a cost in proportion to the changed rows. A step only marks rows as changed; cuts
+// compute the hashes.
 //
 // In memory the mark of a row is its `touched`:
 //
 //   0  never updated · 1  changed since the last cut · 2  changed since the baseline, and not since
-//   the last cut · 3  as the baseline has it
+//   the last cut · 3  equal to the baseline
 //
-// In the backing store, a row is in one of two sets, or in neither: it enters the first when it
-// goes down.
+// A row in the backing store is in `sinceCut`, in `sinceBaseline` or in neither: it enters
+// `sinceCut` when it is written there.
 //
 // Invariants
 //   S1. `sums` is over all rows as of the last cut, except for the rows of `sinceCut` in the
-//       backing store: a row's former hash is subtracted as it enters that set.
-//   S2. A kept hash is the row's hash at the last cut. Where no increment will ever be taken, no
-//       hash is kept.
+//       backing store: a row's former hash is subtracted when the row enters that set.
+//   S2. `hashes` has each row's hash at the last cut. It is empty where all cuts are whole.
 
 import type { Kernels, Rows, StateShape } from "../../kernels/contract/kernels.ts";
 import type { Shard } from "../tables/shards.ts";
@@ -23,7 +22,7 @@ import { recordsOf } from "./records-in-memory.ts";
 import type { RowRecords, TakenRows } from "./row-records.ts";
 import { createRowSet, type RowSet } from "./row-set.ts";
 
-/** The marks of rows in memory, as drawn above. */
+/** The marks of rows in memory: see the header. */
 export const marks = { changed: 1, different: 2, saved: 3 } as const;
 
 /** The highest mark of the rows that a cut takes. */
@@ -35,15 +34,15 @@ const lastMark: Readonly<Record<TakenRows, number>> = {
 
 export interface SavedRows {
   readonly hashing: RowHashing;
-  /** (words of a hash): over all rows. S1 */
+  /** (words of a hash): sums of row hashes over all rows. S1 */
   readonly sums: Uint32Array;
-  /** (slots, words): of each slot of the shard in device memory; empty: not kept. S2 */
+  /** (slots, words): the hash for each slot of the shard in device memory, or empty. S2 */
   readonly hashes: Uint32Array;
   /**
    * Rows in the backing store that changed since the last cut, relative to the shard's first row.
    */
   sinceCut: RowSet;
-  /** Other rows there that changed since the baseline. */
+  /** Rows in the backing store that changed since the baseline, but not since the last cut. */
   sinceBaseline: RowSet;
 }
 
@@ -66,7 +65,7 @@ export function savedLeaves({ sums }: SavedRows): string[] {
   return leavesOfSums(sums);
 }
 
-/** Yields rows of a shard that is all in memory, ascending, and marks them saved. */
+/** Yields the rows that a cut takes of a shard in memory, ascending, and marks them saved. */
 export function* cutInMemory(
   kernels: Kernels,
   rows: Rows,
@@ -93,7 +92,7 @@ export function* cutInMemory(
   }
 }
 
-/** After rows in memory were restored: computes their sums and hashes. */
+/** Computes sums and hashes from rows in memory, after they were restored. */
 export function resumeInMemory(kernels: Kernels, rows: Rows, saved: SavedRows): void {
   const { hashing, sums, hashes } = saved;
   sums.fill(0);

@@ -1,13 +1,13 @@
 // The digest of a table: a hash of its initialised rows that does not depend on which devices or
-// tiers hold them. It is a sum over rows of a hash of each row. So any plan can sum its own part
-// without moving a row (law 4), and a changed row costs only its own hash.
+// tiers hold them. It is a sum of row hashes. So under any plan each device sums its own rows
+// without moving any (law 4), and a changed row costs only its own hash.
 //
 //   row hash = sum over its quanta of 32 columns: hash(row, quantum, weights, element state)
 //            + hash(row, row state)
 //   table    = sum over initialised rows of row hash
 //
-// Sums are of two 32-bit halves, each by itself. The digest detects what failures do to a model,
-// not forgery: files have their SHA-256.
+// A sum has two 32-bit halves, added separately modulo 2^32. The digest detects accidental
+// corruption of a model, not forgery; files have a SHA-256 for that.
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
@@ -18,8 +18,9 @@ import type { Shard } from "../tables/shards.ts";
 import type { RowRecords } from "./row-records.ts";
 
 /**
- * The sums of one shard, hex: one sum if it has whole rows; two if it has some columns of rows, the
- * second for the row's own state, which every shard with columns of these rows has.
+ * The sums of one shard, hex. A shard of whole rows has one sum. A shard of some columns has two if
+ * rows have state of their own: the second is for this state, which every shard with columns of
+ * these rows has a copy of.
  */
 export interface ShardLeaves extends Tile {
   readonly leaves: readonly string[];
@@ -36,7 +37,7 @@ export interface RowHashing {
 /** The fields of a shard that its digest needs. */
 export type HashedShard = Pick<Shard, "firstQuantum" | "quanta" | "columns">;
 
-/** `dim`: the table's columns. `state`: the state of its rows beside weights. */
+/** Creates the hashing of a shard's rows. `dim`: columns of the table. `state`: state of a row. */
 export function rowHashing(shard: HashedShard, dim: number, state: StateShape): RowHashing {
   const { firstQuantum, quanta, columns } = shard;
   const { perElement: copies, perRow } = state;
@@ -76,7 +77,7 @@ export function rowHashing(shard: HashedShard, dim: number, state: StateShape): 
   };
 }
 
-/** Stands for the row's own state, where a quantum stands for its columns. */
+/** The quantum index under which a row's own state is hashed. */
 const stateQuantum = -1;
 
 function wordsOf(values: Float32Array): Uint32Array<ArrayBuffer> {
@@ -108,7 +109,7 @@ function mix(hash: Uint32Array, words: Uint32Array, first: number, count: number
   hash[1] = b;
 }
 
-/** Adds the finished hash. */
+/** Finishes the hash and adds it to the sum. */
 function addTo(sum: Uint32Array, hash: Uint32Array): void {
   sum[0] = (sum[0] ?? 0) + finish(hash[0] ?? 0);
   sum[1] = (sum[1] ?? 0) + finish(hash[1] ?? 0);
@@ -168,7 +169,7 @@ export function tableDigest(shards: readonly ShardLeaves[]): string {
     if (leaves[1] === undefined) continue;
     const rows = `${firstBlock}.${blocks}`;
     const other = stateOf.get(rows) ?? leaves[1];
-    // Every device with columns of the row has the row's state. The copies must be equal.
+    // Every device with columns of a row has a copy of the row's state. The copies must be equal.
     assert.equal(leaves[1], other, `the row states of blocks ${rows} are alike`);
     stateOf.set(rows, other);
   }

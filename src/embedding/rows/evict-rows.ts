@@ -1,6 +1,6 @@
-// Makes rows of a shard uninitialised again after their ids were evicted: on every tier, in the
-// next checkpoint and in the digest, as if the rows had never been used. Only when no batch is in
-// flight.
+// Reinitialises rows of a shard after their ids were evicted. On every tier, in the next checkpoint
+// and in the digest the rows are then uninitialised, as if they had never been used. Only when no
+// batch is in flight.
 
 import type { Kernels, Rows } from "../../kernels/contract/kernels.ts";
 import { findPlace } from "../../kernels/contract/row-cache.ts";
@@ -40,7 +40,7 @@ export async function evictFromBacking(
     const here = some.filter((_, i) => (places[i] ?? -1) >= 0);
     const placesHere = places.filter((place) => place >= 0);
     for (const [i, row] of here.entries()) {
-      // The former hash of a row that went down since the last cut was subtracted when it went.
+      // A row that was written to the store since the last cut had its hash subtracted then (S1).
       if (saved.sinceCut.has(row)) clearHash(saved, placesHere[i] ?? 0);
       else evictHash(saved, placesHere[i] ?? 0);
     }
@@ -55,7 +55,7 @@ export async function evictFromBacking(
   }
 }
 
-/** Subtracts the hashes of rows that lie only in the backing store. */
+/** Subtracts the hashes of rows that are only in the backing store. */
 async function evictHashesFromBacking(
   kernels: Kernels,
   cached: CachedShard,
@@ -77,7 +77,7 @@ async function evictHashesFromBacking(
   backing.close();
 }
 
-/** Gives the rows at `places` their initial values. */
+/** Sets the rows `ids` in the slots `places` to their initial values. */
 function reinitialise(
   kernels: Kernels,
   rows: Rows,

@@ -1,17 +1,18 @@
 // The miss-ratio curve of a table: the share of accesses that an LRU cache of a given size misses.
-// Kept as counts that can be summed over shards, devices and hosts:
+// It is kept as counts, which can be summed over shards, devices and hosts:
 //
 //   word 0      all accesses
 //   word 1      first accesses of a row
-//   words 2..   accesses with a reuse distance up to each of `curveSizes`, above the one before
+//   words 2..   a histogram of reuse distances: accesses with a distance up to the matching size in
+//               `curveSizes`, and above the size before it
 //
-// Words from 1 on are estimates, where distances were sampled (reuse-distance.ts): they need not
-// add up to word 0, as popular rows are sampled or not by chance. Ratios are relative to the
-// sampled accesses.
+// If distances are sampled (reuse-distance.ts), words from 1 on are estimates. They need not add up
+// to word 0, as chance decides which popular rows are sampled. Ratios are relative to the sampled
+// accesses.
 
 import type { MissPoint } from "../../planner/cost/miss-curve.ts";
 
-/** The cache sizes of a curve, in rows: two per octave, up to the most rows of a table. */
+/** The cache sizes of a curve, in rows: two per octave, up to 2^31, the most rows of a table. */
 export const curveSizes: readonly number[] = [
   ...new Set(Array.from({ length: 63 }, (_, i) => Math.round(2 ** (i / 2)))),
 ];
@@ -21,7 +22,7 @@ const firstSize = 2;
 /** Words of one table's counts. */
 export const curveWords: number = firstSize + curveSizes.length;
 
-/** The word that counts a reuse distance, in rows. */
+/** The index of the word that counts accesses with this reuse distance, in rows. */
 export function bucketOf(distance: number): number {
   let [low, high] = [0, curveSizes.length - 1];
   while (low < high) {
@@ -33,8 +34,8 @@ export function bucketOf(distance: number): number {
 }
 
 /**
- * The curve of these counts, from one row to the size beyond which it is flat: there only first
- * accesses miss. Empty: there was no access.
+ * The curve of these counts, from one row to the size from which on only first accesses miss, so
+ * that the curve is flat. Empty if no access was sampled.
  */
 export function missCurveOf(counts: ArrayLike<number>): MissPoint[] {
   let last = firstSize;

@@ -1,11 +1,11 @@
-// Records and rows in memory: rows become records for a checkpoint, and a checkpoint's records,
-// which may have other columns, overwrite rows.
+// Converts between rows in memory and checkpoint records: reads rows as records, and overwrites
+// rows with records, whose extent may differ from the shard's.
 
 import type { Kernels, Rows, StateShape } from "../../kernels/contract/kernels.ts";
 import type { Shard } from "../tables/shards.ts";
 import type { Extent, RowRecords } from "./row-records.ts";
 
-/** Rows moved at a time: large enough for the disk, small beside the tables. */
+/** Most rows of a chunk: large enough for efficient disk I/O, small compared with a table. */
 export const recordRowsMax = 4096;
 
 /** The rows of a shard, or of a range of its rows, in memory. */
@@ -16,7 +16,8 @@ export interface HeldRows {
 }
 
 /**
- * The initialised rows of a shard that is all in memory, in chunks: rows with marks 1..`lastMark`.
+ * The initialised rows of a shard in memory, in chunks: rows with marks 1..`lastMark`
+ * (changed-rows.ts).
  */
 export function* recordsOf(
   kernels: Kernels,
@@ -40,7 +41,7 @@ export function* recordsOf(
   }
 }
 
-/** The rows `born` of all (n, width). */
+/** The rows with indices `born` of all (n, width). */
 function pick(all: Float32Array, width: number, born: readonly number[]): Float32Array {
   if (born.length * width === all.length) return all;
   const out = new Float32Array(born.length * width);
@@ -51,8 +52,8 @@ function pick(all: Float32Array, width: number, born: readonly number[]): Float3
 }
 
 /**
- * Overwrites rows with records: the shard's rows and columns among them. Their `touched` becomes
- * `mark`.
+ * Overwrites rows with those rows and columns of the records that the shard has. Their `touched`
+ * becomes `mark`.
  */
 export function restoreRecords(
   kernels: Kernels,
@@ -84,7 +85,7 @@ export function restoreRecords(
   }
 }
 
-/** The same range of each element state, and the row's own state. */
+/** The same column range of each per-element state, and the row's own state. */
 function stateStretches(
   { perElement, perRow }: StateShape,
   { columns, to, from }: Stretch,
@@ -123,7 +124,7 @@ function overlay(
   }
 }
 
-/** Runs of consecutive rows that the shard has: one copy per run. */
+/** Runs of consecutive rows that the shard has, so that each run is copied at once. */
 function* runsOf(
   rows: Int32Array,
   { firstRow, rows: count }: HeldRows["shard"],

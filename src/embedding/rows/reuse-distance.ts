@@ -1,41 +1,41 @@
-// Measures how soon the rows of a cached shard are needed again during training. This gives the hit
-// rate of a cache of any size (miss-curve.ts). No weight depends on it.
+// Samples the reuse distances of a cached shard's rows during training, which give the hit rate of
+// a cache of any size (miss-curve.ts). No weight depends on them.
 //
 // An access is one distinct row of one batch: a cache serves a row once per batch, however many ids
-// need it. Its reuse distance counts the distinct rows accessed since the row's last batch, that
-// batch and the row itself included. Rows of one batch are ordered by their hashes, as they are
-// accessed at once. So an LRU cache of C slots hits if the distance is at most C.
+// need it. Its reuse distance is the number of distinct rows accessed since the row's last access,
+// including the row itself. Rows of one batch are accessed at once, so their order is that of their
+// hashes. An LRU cache of C slots hits if the distance is at most C.
 //
 // Distances are sampled as in SHARDS with a fixed size (Waldspurger et al., "Efficient MRC
 // Construction with SHARDS", FAST'15): only rows with a hash below a threshold are tracked, and
-// each counts for the rows it represents. When there are too many, the threshold is halved. An
+// each counts for 1 / rate rows. When there are too many tracked rows, the threshold is halved. An
 // untracked row costs only its hash.
 //
 // Invariants
 //   S1. Rows are known by their hash, which is a permutation of 32 bits. All known hashes are below
 //       the threshold, and there are at most `rowsMax`.
 //   S2. Every known row has one slot. Slots are in the order of the last accesses, and the tree
-//       counts the taken ones.
+//       counts the taken slots.
 
 import { hashRow } from "../../kernels/contract/row-cache.ts";
 import { bucketOf, curveWords } from "./miss-curve.ts";
 
 /** Most tracked rows of a shard. */
 const sampledMax = 8192;
-/** Sampling starts with one row in this many, or with more rows where these would be few. */
+/** Sampling starts with one row in `rareness`, or with about `sampledMin` rows if that is more. */
 const rareness = 16;
 const sampledMin = 4096;
 
 export interface ReuseSampler {
-  /** (curveWords): see miss-curve.ts. They only grow. */
+  /** (curveWords): the counts of a miss-ratio curve (miss-curve.ts), which only grow. */
   readonly counts: Float64Array;
-  /** Notes a batch's distinct rows: the rows in the slots `placed`. */
+  /** Records accesses to a batch's distinct rows: the rows in the slots `placed`. */
   note(rowOf: Int32Array, placed: Int32Array): void;
 }
 
 /**
- * A sampler for a shard of `rows` rows. `scale`: rows of its table per row of the shard, as a
- * table's curve is in rows of the table. `rate`: the initial share of sampled rows, a power of two.
+ * A sampler for a shard of `rows` rows. `scale`: rows of the table per row of the shard, by which
+ * distances are scaled to rows of the table. `rate`: initial share of sampled rows, a power of two.
  */
 export function createReuseSampler({
   rows,
@@ -99,7 +99,10 @@ class KnownRows {
   readonly #most: number;
   /** Open addressing by a hash's low bits: the slot of each row, plus one; 0: none. */
   readonly #slotAt: Int32Array;
-  /** (slots): the row in each slot, and whether the slot is taken: a row moves to a later slot. */
+  /**
+   * (slots): the row in each slot; `#taken`: whether the slot is taken. An access moves its row to
+   * a later slot, and leaves the former slot free.
+   */
   readonly #rows: Uint32Array;
   readonly #taken: Uint8Array;
   /** Fenwick tree over the slots, from element 1 on. */
@@ -147,7 +150,7 @@ class KnownRows {
     return true;
   }
 
-  /** Drops rows from the threshold on, and moves the others into the first slots. */
+  /** Drops rows whose hash reaches the threshold, and compacts the others into the first slots. */
   keepBelow(threshold: number): void {
     const end = this.#next;
     this.#slotAt.fill(0);

@@ -1,10 +1,10 @@
-// Records of rows as plain data, between row stores and checkpoints.
+// Records of rows as plain data, which row stores and checkpoints exchange.
 //
 // n = rows of the records, D = columns of a shard, W = state floats of its rows.
 
 import type { Shard } from "../tables/shards.ts";
 
-/** Rows of one shard on their way to and from storage. All arrays run over the same rows. */
+/** Rows of one shard, as written to and read from storage. All arrays run over the same rows. */
 export interface RowRecords {
   /** (n), rows of the table, ascending. */
   readonly rows: Int32Array;
@@ -14,7 +14,7 @@ export interface RowRecords {
   readonly state: Float32Array;
 }
 
-/** Which initialised rows of a shard a cut takes: all, or only rows that changed since a cut. */
+/** Which initialised rows a cut takes: all, or those changed since the baseline or last cut. */
 export type TakenRows = "whole" | "sinceBaseline" | "sinceCut";
 
 /** The part of a table that records cover. */

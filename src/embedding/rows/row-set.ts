@@ -1,10 +1,10 @@
-// The set of a shard's rows that have a record: a bit per row, in pages that are allocated with
-// their first row, so that a shard of 10⁹ rows costs nothing until used.
+// A set of a shard's rows: a bitmap in pages. A page is allocated when its first row is added, so
+// that an empty set for 10⁹ rows costs nothing.
 
 const pageBits = 15;
 const pageRows = 1 << pageBits;
 const pageWords = pageRows / 32;
-/** A page on disk: its index, then its bits, in the machine's byte order, as with records. */
+/** An encoded page: its index, little-endian, then its bits in the machine's byte order. */
 const pageBytes = 4 + pageRows / 8;
 
 export interface RowSet {
@@ -15,11 +15,11 @@ export interface RowSet {
   delete(row: number): void;
   /** Fills `out` with the set's rows from `from` on, ascending. Returns their number. */
   list(from: number, out: Int32Array): number;
-  /** The set as bytes, for `createRowSet`. */
+  /** Encodes the set, for `createRowSet`. */
   encode(): Uint8Array;
 }
 
-/** An empty set, or the decoded set. */
+/** Creates an empty set, or decodes a set. */
 export function createRowSet(encoded?: Uint8Array): RowSet {
   const pages: (Int32Array | undefined)[] = [];
   let size = encoded === undefined ? 0 : decode(encoded, pages);

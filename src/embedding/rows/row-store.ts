@@ -1,16 +1,16 @@
 // The contract of row stores, which hold the rows of a device's shards and their optimizer state,
 // in device memory or in a backing store behind a cache (slab.ts).
 //
-// S = shards of the store, B = samples, C = columns of all lookups in its shards side by side, D =
-// columns of a shard, W = state floats of its rows. A shard has one lookup for each feature of its
-// table, side by side.
+// S = shards of the store, B = samples, C = columns of all lookups in its shards, concatenated,
+// D = columns of a shard, W = state floats of its rows. A shard has one lookup for each feature of
+// its table; these lookups are adjacent.
 //
 // An update has two phases, because the columns of a row may be split over devices: `squares` (and
 // `norms`) give the sums over the local columns, the exchange completes them, `update` applies
 // them. Where whole rows are local, `update` alone does both in one pass.
 //
-// A batch is staged before its rows are looked up, arrives, and is released after their update.
-// Batches pass through in the order of staging.
+// A batch is staged and arrives before its rows are looked up, and is released after their update.
+// Batches go through these stages in the order of staging.
 
 import type { Bags, RowRule, RowSums, Tensor } from "../../kernels/contract/kernels.ts";
 import type { RowAverage } from "../../kernels/contract/row-average.ts";
@@ -22,7 +22,7 @@ import type { StagedBags } from "./staging.ts";
 export interface RowStore {
   /** The local shards, in the order of bags and columns. */
   readonly shards: readonly Shard[];
-  /** Columns of all lookups side by side. */
+  /** C: columns of all lookups, concatenated. */
   readonly columns: number;
   /** Starts to bring a batch's rows into device memory, without waiting for them. */
   stage(bags: Bags): Promise<StagedBags>;
@@ -32,8 +32,8 @@ export interface RowStore {
   release(bags: StagedBags): Promise<void>;
   /**
    * out (count, C): pooled vectors of samples first .. first+count-1. Initialises no rows. With
-   * `of`, only the vectors of some lookups, side by side: C are their columns, `bags` is still over
-   * all lookups. With `average`, of the rows' moving average.
+   * `of`, only the vectors of the lookups in this range: C is then the number of their columns, and
+   * `bags` is still over all lookups. With `average`, pools the rows' moving averages.
    */
   lookup(
     out: Tensor,
@@ -73,8 +73,8 @@ export interface RowStore {
     completed?: readonly (RowSums | undefined)[],
   ): number;
   /**
-   * Makes rows of the shard at `at` uninitialised again, on every tier. Rows are relative to its
-   * first, ascending. No batch may be in flight.
+   * Makes rows of the shard at `at` uninitialised again, on every tier. Rows are relative to the
+   * shard's first row, ascending. No batch may be in flight.
    */
   evict(at: number, rows: Int32Array): Promise<void>;
   /** The initialised rows of the shard at `at`, ascending, in chunks. No batch may be in flight. */
@@ -87,13 +87,14 @@ export interface RowStore {
   /** Leaves of the digest over all rows of the shard at `at`, as of its last cut. */
   leaves(at: number): string[];
   /**
-   * Restores rows to a cut's values; they count as initialised. `extent` is the records' extent:
-   * only the overlap with the shard is used. Each row comes once. `isDifferent`: the row differs
-   * from the cut's baseline.
+   * Restores rows to a cut's values, as initialised rows. `extent` is the records' extent: only the
+   * overlap with the shard is used. Each row is restored once. `isDifferent`: the rows differ from
+   * the cut's baseline.
    */
   restore(at: number, extent: Extent, records: RowRecords, isDifferent: boolean): Promise<void>;
   /**
-   * Everything is restored, from a checkpoint of this very shard: the next cut may be an increment.
+   * Completes a restore from a checkpoint with the same shard at `at`, so that the next cut may be
+   * an increment.
    */
   resume(at: number): void;
 }

@@ -1,6 +1,7 @@
-// The slab: a row store in device memory, with all rows of a shard or the rows that coming batches
-// need. Where all rows are in memory, they have their initial values from the start, and `touched`
-// tells which ones are initialised. The other rows of a cached shard are in the backing store.
+// The slab: a row store in device memory. It has all rows of a shard, or, for a cached shard, the
+// rows that the next batches need; the other rows are in the backing store. If all rows are in
+// memory, they have their initial values from the start, and `touched` marks the rows that count as
+// initialised.
 
 import assert from "node:assert/strict";
 import {
@@ -33,22 +34,22 @@ import { recordsOf, restoreRecords } from "./records-in-memory.ts";
 import type { RowStore } from "./row-store.ts";
 import { byPlaces, byRows, createStaging, rowOrderOf, type StagedBags } from "./staging.ts";
 
-/** A shard of a slab, and how each of its lookups makes a vector of a bag. */
+/** A shard of a slab, with the pooling of each of its lookups. */
 export interface SlabShard extends Shard {
   readonly lookups: readonly { readonly pooling: Pooling }[];
 }
 
-/** A slab, with its rows as the kernels hold them. */
+/** A row store whose rows kernels can access directly. */
 export interface Slab extends RowStore {
   /** The rows of each shard. */
   readonly rowsOf: readonly Rows[];
-  /** The rows of each lookup, with its pooling: lookups of one shard side by side. */
+  /** The rows of each lookup, with its pooling. Lookups of one shard are adjacent. */
   readonly lookedUp: readonly Rows[];
   /** The cached shards. */
   readonly cached: readonly CachedShard[];
 }
 
-/** What a slab needs for cached shards. */
+/** Dependencies of a slab with cached shards. */
 export interface SlabTiers {
   readonly backing: BackingStore;
   /** The size of a shard's cache in device memory. */
@@ -66,7 +67,7 @@ interface Held {
   readonly cached: CachedShard | undefined;
 }
 
-/** Reserves and fills the given shards of a job's tables. */
+/** Allocates and initialises the given shards of a job's tables. */
 export function createSlab(options: {
   readonly kernels: Kernels;
   readonly specs: readonly TableSpec[];
@@ -163,7 +164,7 @@ export function createSlab(options: {
   };
 }
 
-/** The rows of all shards. */
+/** Allocates the rows of all shards. */
 function hold(options: SlabOptions): Held[] {
   const state = rowStateOf(options.optimizer);
   let lookups = 0;
@@ -179,7 +180,7 @@ function hold(options: SlabOptions): Held[] {
   });
 }
 
-/** The rows of each lookup, with its own pooling. */
+/** The rows of each lookup, with the pooling of the lookup. */
 function lookupsIn({ specs }: SlabOptions, held: readonly Held[]): Rows[] {
   return held.flatMap(({ shard, rows }) => {
     const { rowBlocks } = specOf(specs, shard.table);
@@ -195,13 +196,16 @@ function repeated<T>(held: readonly Held[], byShard: readonly T[]): T[] {
   return held.flatMap(({ shard }, place) => shard.lookups.map(() => byShard[place] as T));
 }
 
-/** Some consecutive lookups. */
+/** A range of consecutive lookups. */
 interface Run {
   readonly first: number;
   readonly count: number;
 }
 
-/** The rows of runs of lookups: one list a run, as the kernels keep what they know of a list. */
+/**
+ * Returns the rows of ranges of lookups. Equal ranges give the same array, as kernels cache data
+ * by array.
+ */
 function runsOf(lookedUp: readonly Rows[]): (of: Run) => readonly Rows[] {
   const known = new Map<number, readonly Rows[]>();
   return ({ first, count }) => {
@@ -226,14 +230,14 @@ export function quantaOf(dim: number): number {
   return Math.ceil(dim / quantumColumns);
 }
 
-/** How bags become vectors. With row blocks, the tree over blocks computes the mean. */
+/** Pooling inside a shard: with row blocks always sums, as the tree over blocks computes means. */
 export function poolingOf(pooling: Pooling, rowBlocks: number): Pooling {
   return rowBlocks > 1 ? "sum" : pooling;
 }
 
 type SlabOptions = Parameters<typeof createSlab>[0];
 
-/** All rows of a shard. */
+/** Allocates all rows of a shard, with their initial values. */
 function fill(options: SlabOptions, shard: Shard): Rows {
   const { kernels, specs, optimizer } = options;
   const spec = specOf(specs, shard.table);
@@ -249,7 +253,7 @@ function fill(options: SlabOptions, shard: Shard): Rows {
   return made;
 }
 
-/** Gives all rows their initial state. */
+/** Sets the state of all rows to its initial value. */
 function fillStates({ kernels, optimizer }: SlabOptions, { state, rows, dim }: Rows): void {
   if (optimizer.ema === undefined) {
     kernels.fill(state, initialStateOf(optimizer));
@@ -259,7 +263,7 @@ function fillStates({ kernels, optimizer }: SlabOptions, { state, rows, dim }: R
   for (let row = 0; row < rows; row++) kernels.write(kernels.part(state, row, 1), own);
 }
 
-/** A cache for some rows of a shard. */
+/** Creates the cache of a shard. */
 function cache(options: SlabOptions, shard: SlabShard, first: number): CachedShard {
   const { kernels, specs, optimizer, tiers } = options;
   assert(tiers !== undefined, `${shard.name} lies below memory, and the slab has no tiers`);
@@ -281,7 +285,7 @@ async function evict(options: SlabOptions, own: Held, rows: Int32Array): Promise
   else evictInMemory(kernels, { ...own, birth: birthOf(options, own.shard) }, rows);
 }
 
-/** What is tracked for checkpoints of a shard with `places` slots in device memory. */
+/** Creates the change tracking of a shard with `places` slots in device memory. */
 function savedOf({ specs, optimizer, hasIncrements }: SlabOptions, shard: Shard, places: number) {
   const { dim } = specOf(specs, shard.table);
   const state = rowStateOf(optimizer);
@@ -293,7 +297,7 @@ function birthOf({ specs, optimizer, key }: SlabOptions, { table }: Shard): Birt
   return { key, ...birth, state: initialStateOf(optimizer) };
 }
 
-/** What the initial values of rows are drawn by, beside the job's key; `table`: its index. */
+/** The purpose and scale of a table's initial draw, beside the job's key. `table`: its index. */
 export function rowBirthOf(spec: TableSpec, table: number): Pick<Birth, "purpose" | "scale"> {
   return { purpose: purposes.rowInit + table, scale: scaleOf(spec) };
 }

@@ -1,6 +1,6 @@
-// Staging brings a batch's rows into device memory before a step needs them. A batch is staged at
-// its step, or some batches ahead while another one computes; its rows then keep their slots until
-// the batch is done (the window of Bagpipe, Agarwal et al., SOSP 2023).
+// Prefetch staging: brings a batch's rows into device memory before its step needs them. A batch is
+// staged at its step, or some batches ahead while an earlier batch computes. Its rows then keep
+// their slots until the batch is done (the window of Bagpipe, Agarwal et al., SOSP 2023).
 
 import type { Bags, Kernels, RowSums } from "../../kernels/contract/kernels.ts";
 import { createPlacedMemory } from "../../kernels/contract/row-cache.ts";
@@ -25,7 +25,7 @@ export interface StagedBags extends Bags {
   readonly flight?: Flight;
 }
 
-/** Memory of a batch in flight. */
+/** Memory of a batch in flight, reused by later batches. */
 export interface Flight {
   /** One for each cached shard. */
   readonly staged: StagedRows[];
@@ -35,11 +35,11 @@ export interface Flight {
 
 export interface Staging {
   readonly cached: readonly CachedShard[];
-  /** The same bags, by slots. Their rows are on their way. */
+  /** Returns the bags with slots instead of rows, and requests the missing rows. */
   stage(bags: Bags): Promise<StagedBags>;
   /** Resolves when the rows of the oldest staged batch are in their slots. */
   arrive(bags: StagedBags): Promise<void>;
-  /** The batch is done. */
+  /** Unpins the rows of a finished batch, and writes rows in spare slots to the backing store. */
   release(bags: StagedBags): Promise<void>;
   /** Writes all changed rows to the backing store. Only when no batch is in flight. */
   flush(): Promise<void>;
@@ -130,7 +130,7 @@ export function createStaging(
   };
 }
 
-// Sums over the rows of a batch, which devices exchange in ascending order of rows ----
+// The order of sums over a batch's rows: by slot in kernels, by row in the exchange ----
 
 /**
  * The permutation from slots to ascending rows, for the distinct rows of a batch. Kernels order

@@ -1,4 +1,4 @@
-// Options of a table with dynamic ids: which ids get a row, and which lose theirs.
+// Options of a table with dynamic ids: admission of ids to rows, and eviction from them.
 
 import { z } from "zod";
 
@@ -6,7 +6,7 @@ import { z } from "zod";
 const admissionOptions = z.discriminatedUnion("kind", [
   /** On first sight. */
   z.strictObject({ kind: z.literal("all") }),
-  /** At its `count`-th occurrence. An id that is not seen for a while counts from 1 again. */
+  /** At its `count`-th occurrence. The count restarts after an eviction period without the id. */
   z.strictObject({
     kind: z.literal("frequency"),
     count: z
@@ -50,7 +50,7 @@ const evictionOptions = z.discriminatedUnion("kind", [
   }),
 ]);
 
-/** Any id gets a row of its own, while there are free rows. */
+/** Dynamic ids: any 64-bit id gets a row of its own while there are free rows. */
 export const dynamicOptions = z.strictObject({
   admission: admissionOptions
     .prefault({ kind: "all" })

@@ -12,7 +12,7 @@ const rowsMaxSentence =
   "(`ids`), give ids rows of their own under a budget (`dynamic`), or split the column over several " +
   "tables";
 
-/** One table: the rows of one categorical feature, or of several (`model.features`). */
+/** An embedding table: the rows of one categorical feature, or of several (`model.features`). */
 export const tableOptions = z.strictObject({
   name: visibleName.describe(
     "Name of the table; without `model.features`, of its feature and of the column that it comes from, too.",
@@ -149,8 +149,9 @@ export const adamOptions = {
 };
 
 /**
- * A limit of each element of a row's gradient, summed over the batch, before the row takes it. A
- * norm over all rows would have to wait for all of them (docs/jobs.md). Left out: none.
+ * Gradient clipping by value: a limit on each element of a row's gradient, summed over the batch,
+ * before the update. Clipping by a norm over all rows would have to wait for all of them
+ * (docs/jobs.md). Left out: no clipping.
  */
 const clip = z
   .strictObject({
@@ -162,8 +163,8 @@ const clip = z
   .describe("A limit of the gradients of rows. Left out: none.");
 
 /**
- * An exponential moving average of weights, which evaluations and predictions take instead of the
- * weights (Polyak and Juditsky 1992). Left out: none.
+ * An exponential moving average of weights, which evaluations and predictions use instead of the
+ * weights (Polyak and Juditsky 1992). Left out: no average.
  */
 export const emaOptions = z
   .strictObject({
@@ -179,11 +180,12 @@ export const emaOptions = z
     "An exponential moving average of the weights, which evaluations and predictions take instead of the weights. Left out: none.",
   );
 
-/** What every optimizer of rows may do besides. */
+/** Options that every sparse optimizer has. */
 const beside = { clip, ema: emaOptions };
 
 /**
- * How gradients are applied to rows. Exact: a row's gradients are summed, then it is updated once.
+ * Sparse optimizers, which update rows. Updates are exact: a row's gradients are summed over the
+ * batch, then the row is updated once.
  */
 export const sparseOptimizerOptions = z.discriminatedUnion("kind", [
   z.strictObject({
@@ -211,7 +213,7 @@ export const sparseOptimizerOptions = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("partialRowWiseAdam"), ...adamOptions, ...beside }),
   z.strictObject({ kind: z.literal("lamb"), ...adamOptions, ...beside }),
   z.strictObject({ kind: z.literal("partialRowWiseLamb"), ...adamOptions, ...beside }),
-  /** Its rate follows from the gradients of each weight: there is no schedule beside it. */
+  /** The rate of a weight follows from its gradients, so FTRL has no schedule. */
   z.strictObject({
     kind: z.literal("ftrl"),
     learningRate: rate.default(0.05).describe("Learning rate: how far a step goes."),
@@ -229,5 +231,5 @@ export const sparseOptimizerOptions = z.discriminatedUnion("kind", [
 export type SparseOptimizerOptions = z.input<typeof sparseOptimizerOptions>;
 export type SparseOptimizerSpec = z.output<typeof sparseOptimizerOptions>;
 
-/** Adam's numbers, after their checks. */
+/** Adam's hyperparameters, validated and complete. */
 export type AdamSpec = z.output<z.ZodObject<typeof adamOptions>>;

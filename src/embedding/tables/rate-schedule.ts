@@ -1,11 +1,11 @@
-// How a learning rate changes over the steps of a run: a warm-up, then a decay. A function of the
-// step alone, so that a restored run goes on with the same rates; and of sums and products alone,
-// so that every machine computes the same bits.
+// The learning rate schedule: a warm-up, then a decay. The rate depends only on the step, so that a
+// restored run continues with the same rates. It is computed by sums and products only, so that
+// every machine computes the same bits.
 
 import { power } from "../../kernels/contract/row-average.ts";
 import type { RateSchedule } from "./schedule-options.ts";
 
-/** The share of the learning rate that step `step` takes; `step` counts from 0. */
+/** The factor on the learning rate at step `step`, which counts from 0. */
 export function rateShare(schedule: RateSchedule | undefined, step: number): number {
   if (schedule === undefined) return 1;
   const { kind, warmUpSteps } = schedule;
@@ -19,8 +19,9 @@ export function rateShare(schedule: RateSchedule | undefined, step: number): num
 }
 
 /**
- * cos(pi t) for t from 0 to 1, to 1e-15: the same bits on every machine, unlike Math.cos. By the
- * Taylor series within an eighth of a turn, to which the symmetries of both functions lead.
+ * cos(pi t) for t from 0 to 1, with an error below 1e-15: the same bits on every machine, unlike
+ * Math.cos. Symmetry reduces the argument to an eighth of a turn, where the Taylor series of sine
+ * or cosine gives the value.
  */
 function cosineOf(t: number): number {
   if (t > 0.5) return -cosineOf(1 - t);
@@ -30,7 +31,7 @@ function cosineOf(t: number): number {
 /** Terms of the series: the last one is below 1e-17. */
 const terms = 10;
 
-/** The series of the cosine (from the power 0 on) or of the sine (from 1 on). */
+/** The Taylor series of the cosine (`first` power 0) or of the sine (`first` power 1). */
 function taylor(x: number, first: 0 | 1): number {
   let term = first === 0 ? 1 : x;
   let sum = term;

@@ -1,27 +1,28 @@
-// The decay of all rows of a table, in closed form: each step multiplies every weight by
-// 1 - learningRate * l2, which a table of any size takes as one number. Rows are stored as v, and
-// their weights are w = share * v, where the share is the product of these factors so far. With
-// w' = factor * w - learningRate * g, a row of the batch takes
+// Lazy L2 decay of all rows of a table, in closed form: each step multiplies every weight by
+// factor = 1 - learningRate * l2, so one number describes the decay of a table of any size. Rows
+// are stored as v, and their weights are w = share * v, where the share is the product of the
+// factors so far. With w' = factor * w - learningRate * g, a row of the batch becomes
 //
 //   v' = v - learningRate / share' * g
 //
-// and no other row is touched. Weights are as of a dense pass over the table, but for rounding.
+// and no other row is touched. Except for rounding, the weights equal those of a dense pass over
+// the table at each step.
 
 import { InvalidOptionError } from "../../errors/errors.ts";
 import type { RowRule } from "../../kernels/contract/kernels.ts";
 import type { SparseOptimizerSpec, TableSpec } from "./options.ts";
 import { rateOf } from "./row-rule.ts";
 
-/** The least share: below it, what is stored could leave the range of float32. */
+/** The least share: below it, the stored values v could leave the range of float32. */
 export const shareLeast = 2 ** -80;
 
-/** The share of what is stored that the weights of one table are. */
+/** The share of one table: the factor from its stored values to its weights. */
 export interface RowDecay {
-  /** Before step `step`, which counts from 0. A function of the step alone. */
+  /** The share before step `step`, which counts from 0. It depends only on the step. */
   shareAt(step: number): number;
 }
 
-/** The decay of a table; undefined where its rows are stored as they are. */
+/** The decay of a table; undefined if its rows are stored as weights. */
 export function rowDecayOf(
   optimizer: SparseOptimizerSpec,
   { l2, l2Scope }: Pick<TableSpec, "l2" | "l2Scope">,
@@ -39,12 +40,12 @@ export function rowDecayOf(
   };
 }
 
-/** The rule for what is stored, of the rule for the weights; `share`: that after the step. */
+/** The rule for stored values, from the rule for weights. `share`: the share after the step. */
 export function decayedRule(rule: RowRule, share: number): RowRule {
   return { ...rule, l2: 0, learningRate: rule.learningRate / share };
 }
 
-/** @throws InvalidOptionError where what is stored would grow too far in `steps` steps */
+/** @throws InvalidOptionError where stored values could exceed float32 within `steps` steps */
 export function checkShares(
   optimizer: SparseOptimizerSpec,
   tables: readonly TableSpec[],

@@ -1,4 +1,4 @@
-// Translates an optimizer's options into the kernels' numbers for one step.
+// Translates an optimizer's options into the parameters of the update kernels for one step.
 
 import type { AdamNumbers, RowRule } from "../../kernels/contract/kernels.ts";
 import { power } from "../../kernels/contract/row-average.ts";
@@ -6,15 +6,15 @@ import type { AdamSpec, SparseOptimizerSpec } from "./options.ts";
 import { rateShare } from "./rate-schedule.ts";
 import type { RateSchedule } from "./schedule-options.ts";
 
-/** What decides the numbers of a step besides the options. */
+/** Inputs to the parameters of a step besides the options. */
 export interface OptimizerStep {
-  /** Counts from 0. */
+  /** The step, counted from 0. */
   readonly step: number;
-  /** The share of the learning rate that plateaus have left (plateau.ts); 1: there was none. */
+  /** Factor on the learning rate from past plateaus (plateau.ts); 1: there was no plateau. */
   readonly plateau: number;
 }
 
-/** The rule of one table with the penalty `l2`, at one step. */
+/** The update rule at one step, for a table with the penalty `l2`. */
 export function rowRuleOf(optimizer: SparseOptimizerSpec, l2: number, at: OptimizerStep): RowRule {
   const { clip, ema } = optimizer;
   const rule = updateOf(optimizer, l2, at);
@@ -50,7 +50,7 @@ function updateOf(optimizer: SparseOptimizerSpec, l2: number, at: OptimizerStep)
   }
 }
 
-/** The learning rate of one step, by its schedule and by plateaus. */
+/** The learning rate of one step, after its schedule and the reductions of plateaus. */
 export function rateOf(
   optimizer: { readonly learningRate: number; readonly schedule?: RateSchedule | undefined },
   { step, plateau }: OptimizerStep,
@@ -58,7 +58,7 @@ export function rateOf(
   return optimizer.learningRate * rateShare(optimizer.schedule, step) * plateau;
 }
 
-/** Adam's numbers at one step, with bias corrections. */
+/** Adam's parameters at one step, with bias corrections. */
 export function adamNumbersOf(optimizer: AdamSpec, at: OptimizerStep): AdamNumbers {
   const { beta1, beta2, epsilon, weightDecay: decay } = optimizer;
   return {

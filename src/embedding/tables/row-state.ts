@@ -1,19 +1,19 @@
-// What is stored of a row beside its weights: the state of the optimizer, and of a moving average.
+// The state of a row, stored beside its weights: optimizer state, and that of a moving average.
 
 import { InvalidOptionError } from "../../errors/errors.ts";
 import { type StateShape, stateShapeOf, stateWidth } from "../../kernels/contract/kernels.ts";
 import { averagedStepsMax } from "../../kernels/contract/row-average.ts";
 import type { SparseOptimizerSpec } from "./options.ts";
 
-/** What of an optimizer decides which state a row has. */
+/** The optimizer options that determine the state of a row. */
 export type RowStateSpec = Pick<SparseOptimizerSpec, "kind" | "ema">;
 
-/** State floats of a row: of each element, and of the row. */
+/** The shape of a row's state: floats per element, and floats per row. */
 export function rowStateOf({ kind, ema }: RowStateSpec): StateShape {
   return stateShapeOf(kind, ema !== undefined);
 }
 
-/** State floats of a row of `dim` columns. */
+/** Number of state floats of a row with `dim` columns. */
 export function rowStateWidth({ kind, ema }: RowStateSpec, dim: number): number {
   return stateWidth(kind, dim, ema !== undefined);
 }
@@ -23,7 +23,7 @@ export function initialStateOf(optimizer: SparseOptimizerSpec): number {
   return "initialAccumulator" in optimizer ? optimizer.initialAccumulator : 0;
 }
 
-/** (W): the whole initial state of a row. Its average is the row itself, so its lag is 0. */
+/** (W): the initial state of a row. Its average equals the row, so the lag of the average is 0. */
 export function initialRowState(optimizer: SparseOptimizerSpec, dim: number): Float32Array {
   const state = new Float32Array(rowStateWidth(optimizer, dim)).fill(initialStateOf(optimizer));
   if (optimizer.ema === undefined) return state;
@@ -32,7 +32,7 @@ export function initialRowState(optimizer: SparseOptimizerSpec, dim: number): Fl
   return state;
 }
 
-/** @throws InvalidOptionError where rows with a moving average could not count the run's steps */
+/** @throws InvalidOptionError where rows with a moving average cannot count `steps` steps */
 export function checkAveragedSteps({ ema }: SparseOptimizerSpec, steps: number): void {
   if (ema === undefined || steps <= averagedStepsMax) return;
   const message =

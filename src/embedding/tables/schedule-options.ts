@@ -1,4 +1,5 @@
-// Options of a learning rate's schedule. Apart from the rates, as threads load no schemas.
+// Options of a learning rate schedule. They are in a file apart from rate-schedule.ts, so that
+// worker threads, which compute rates, load no schemas.
 
 import { z } from "zod";
 
@@ -20,7 +21,7 @@ const to = z
   .describe("What is left of the rate when the decay has ended, as a share.");
 const steps = z.int().min(1).describe("Steps of the decay.");
 
-/** The schedule of a learning rate. Steps count from the first one of the model. */
+/** A learning rate schedule. Steps are counted from the model's first step. */
 export const scheduleOptions = z
   .discriminatedUnion("kind", [
     z.strictObject({ kind: z.literal("constant"), warmUpSteps }),
@@ -31,7 +32,7 @@ export const scheduleOptions = z
     }),
     /** (1 + cos(pi t)) / 2 (Loshchilov and Hutter 2017, without restarts). */
     z.strictObject({ kind: z.literal("cosine"), warmUpSteps, from, steps, to }),
-    /** Times `factor` every so many steps. */
+    /** Multiplies the rate by `factor` every `everySteps` steps. */
     z.strictObject({
       ...{
         kind: z.literal("step"),

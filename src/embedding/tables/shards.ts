@@ -1,5 +1,5 @@
-// Logical shards: how the rows of a job are cut into parts that can be placed. A shard is a tile of
-// its table, whole row blocks by whole quanta of columns. The plan says where tiles lie. This file
+// Logical shards: the parts of a job's tables that are placed on devices. A shard is a tile of its
+// table, whole row blocks by whole quanta of columns. The plan assigns tiles to devices. This file
 // makes sums independent of the plan: tiles are cut further into aligned runs of blocks, and the
 // sum of a run is a node of the tree over blocks (law 4).
 
@@ -15,7 +15,7 @@ import {
 } from "../../planner/shards.ts";
 import type { TableSpec } from "./options.ts";
 
-/** A part of one table that one device owns, or that all devices have a copy of. */
+/** A part of one table, which one device owns or which is replicated on all devices. */
 export interface Shard extends Tile {
   /** Index of the shard among all shards of the job. */
   readonly shard: number;
@@ -29,17 +29,17 @@ export interface Shard extends Tile {
   readonly columns: number;
   /** A device, or `all`: a copy on each device. */
   readonly device: number | "all";
-  /** Where its rows rest. */
+  /** The tier of its rows: device memory, or the tiers behind a cache. */
   readonly tier: Tier;
   /** The shard's part of the plan's cache sizes for the tile. */
   readonly cache: CacheBytes | undefined;
 }
 
 /**
- * The shards of a plan that covers the tables: by table, then by rows, then by columns. A tile is
- * cut into aligned runs of blocks, at the same rows in every run of columns, so that all parts of a
- * row are cut alike. `isByBlock`: the tables where every block is a shard of its own, as for cached
- * tables: slots of a cache do not know blocks.
+ * The shards of a plan that covers the tables, ordered by table, then rows, then columns. Tiles are
+ * cut into aligned runs of blocks, at the same rows in all tiles of the table, so that all parts of
+ * a row are in shards with the same rows. `isByBlock`: tables in which every block is a shard of
+ * its own. Cached tables always are: the slots of a cache have no blocks.
  */
 export function shardsOf(
   tables: readonly TableSpec[],
@@ -90,12 +90,12 @@ export function blockRowsOf({ rows, rowBlocks }: Pick<TableSpec, "rows" | "rowBl
   return Math.ceil(rows / rowBlocks);
 }
 
-/** Whether a shard has whole rows of its table. */
+/** Whether a shard has all columns of its rows. */
 export function hasWholeRows(shard: Shard, { dim }: Pick<TableSpec, "dim">): boolean {
   return shard.columns === dim;
 }
 
-/** Aligned runs of blocks such that every tile of the table begins and ends between two of them. */
+/** Aligned runs of blocks such that every tile of the table begins and ends at a run's boundary. */
 function runsOf(spec: TableSpec, tiles: readonly Tile[], isByBlock: boolean): Subtree[] {
   if (isByBlock) return Array.from({ length: spec.rowBlocks }, (_, first) => ({ first, count: 1 }));
   const cuts = new Set(tiles.flatMap((tile) => [tile.firstBlock, tile.firstBlock + tile.blocks]));

@@ -8,7 +8,7 @@ export const cachePolicies = ["lru", "lfu"] as const;
 
 export type CachePolicy = (typeof cachePolicies)[number];
 
-/** Tiers of rows that are not all in device memory. They change speed, and no bit. */
+/** Options of the tiers behind device memory. They change the speed, and no bit of the model. */
 export const tiersOptions = z.strictObject({
   hbmBytes: z
     .int()

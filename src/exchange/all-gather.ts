@@ -1,12 +1,12 @@
-// The all-gather of one device: parts lie side by side in one region of each host's memory, where
-// all devices read them. One cell announces a part to the neighbours and to the bridge, which
-// carries the part once to each other host.
+// The all-gather of one device: the parts of all devices are side by side in one region of each
+// host's memory, where all devices of the host read them. One cell publishes a part to the
+// neighbours and to the bridge, which sends the part once to each other host.
 //
 //   published[from]   round of the part that `from` has written
 //   closed[rank]      round that `rank` has read
 //
 // Invariants
-//   G1. A part is written only when all devices have read the one before.
+//   G1. A part is written only when all devices have read the parts of the round before.
 //   G2. A part is read only after it was published.
 
 import { waitForEach } from "./cells.ts";

@@ -1,6 +1,6 @@
-// The all-reduce of one device, in the order of the slice tree. Each device finishes the sum of a
-// range of elements. Inside a host it reads its neighbours' subtrees in place. Between hosts only
-// the finished subtrees of a whole host travel, and then the sum, once to each host:
+// The all-reduce of one device, in the order of the slice tree. Each device completes the sum of
+// one range of elements. Inside a host it reads its neighbours' subtrees in place. Between hosts
+// only the finished subtrees of a whole host are sent, and then the sum, once to each host:
 //
 //   host 0                              host 1
 //   device 0 ─┐  fold the range         device 2 ─┐
@@ -11,10 +11,10 @@
 //   folded[rank]                round for which `rank` has finished its range of the sum
 //
 // Invariants
-//   A1. Each element is folded in the order of the slice tree, on whichever devices and hosts.
-//   A2. No `close` is needed. A device that publishes a round has finished the one before, so the
-//       old sum may be overwritten. A device that has a sum knows that all subtrees of its round
-//       were read. After a reduce-scatter alone, a barrier gives both guarantees.
+//   A1. Each element is folded in the order of the slice tree, whichever devices and hosts fold it.
+//   A2. No `close` is needed. A device that publishes a round has finished the round before, so the
+//       old sum may be overwritten. A device that has received the sum knows that all subtrees of
+//       the round were read. After a reduce-scatter alone, a barrier gives both guarantees.
 
 import type { Tensor } from "../kernels/contract/kernels.ts";
 import type { Subtree } from "../kernels/contract/slices.ts";
@@ -111,7 +111,7 @@ export function createAllReduce(options: AllReduceOptions): AllReduce {
   };
 }
 
-/** Devices of other hosts: `rank` folds its own host's part of their ranges. */
+/** Devices of other hosts for whose ranges `rank` folds its own host's part. */
 function foldedForOthers({ rank, layout, around }: AllReduceOptions): number[] {
   const { folder } = layout.gradients;
   return around.peers.filter((of) => !around.isLocal(of) && folder(around.host, of) === rank);

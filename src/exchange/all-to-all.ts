@@ -1,13 +1,13 @@
-// The all-to-all of one device. It writes straight into the receivers' inboxes in its host's
-// memory. Two kinds of cells keep sender and receiver apart. If the receiver is on another host,
-// this host's bridge (bridge.ts) sees the cell and carries cell and bytes to the same address
-// there.
+// The all-to-all of one device. It writes directly into the receivers' inboxes in its host's
+// memory. Two kinds of cells synchronise sender and receiver. If the receiver is on another host,
+// this host's bridge (bridge.ts) sees the cell change, and sends cell and bytes to the same
+// addresses there.
 //
-//   published[from][to]   round that `from` has written for `to`
-//   closed[to]            round of the inbox that `to` has released
+//   published[from][to]   last round that `from` has written for `to`
+//   closed[to]            last round for which `to` has released its inbox
 //
 // Invariants
-//   E1. An inbox is written only after its owner has closed it.
+//   E1. An inbox is written only after its owner has closed the round before.
 //   E2. A part is read only after it was published.
 
 import { waitForEach } from "./cells.ts";

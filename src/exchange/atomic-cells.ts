@@ -1,6 +1,7 @@
 // Cells over real shared memory. A wait blocks the calling thread and returns a resolved promise,
-// so a device's thread runs its step loop without turning an event loop. The bridge, which serves a
-// connection, waits without blocking; so does the simulator, which runs all threads in one.
+// so that a device's thread runs its step loop without an event loop. The bridge, which serves a
+// connection, passes `sleepTurning` and waits without blocking; so does the simulator, which runs
+// all participants in one thread.
 
 import { GenerationAbortedError, StepTimeoutError } from "../errors/errors.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -8,16 +9,13 @@ import { deadlinesOf } from "../ports/deadlines.ts";
 import { type Cells, isAborted, isHeld } from "./cells.ts";
 import type { WaitNote } from "./wait-notes.ts";
 
-/**
- * Polls before sleeping: sleeping costs a round trip through the kernel (45 us), polling about 5
- * us.
- */
+/** Polls before sleeping: sleeping costs a round trip through the kernel (45 us), polling 5 us. */
 const spins = 500;
 
 /** Returns, or resolves, once `words[at]` is no longer `seen`, and after `ms` at the latest. */
 export type Sleep = (words: Int32Array, at: number, seen: number, ms: number) => unknown;
 
-/** Sleeps without blocking: the thread's event loop keeps running. */
+/** Sleeps without blocking, so that the thread's event loop keeps running. */
 export const sleepTurning: Sleep = (words, at, seen, ms) =>
   Atomics.waitAsync(words, at, seen, ms).value;
 
@@ -69,7 +67,7 @@ export function createAtomicCells(options: {
         if (held || wasHeld) startMs = clock.now();
         wasHeld = held;
         const waitedMs = clock.now() - startMs;
-        // The wait note stays: it tells which participant was waited for.
+        // The wait note is kept, as it names the participant that was waited for.
         if (waitedMs >= deadlineMs) throw new StepTimeoutError(wait(), deadlineMs);
         if (!isNoted && waitedMs >= notedMs) {
           note?.write({ of, what: wait(), sinceMs: clock.date().getTime() - waitedMs });

@@ -1,6 +1,6 @@
-// The barrier of one device. Only the cell travels.
+// The barrier of one device. Between hosts only cells are sent, without bytes.
 //
-//   arrived[rank]   how often `rank` has arrived
+//   arrived[rank]   number of barriers that `rank` has reached
 
 import { type Cells, waitForEach } from "./cells.ts";
 import type { SharedMemoryLayout } from "./layout.ts";

@@ -2,15 +2,16 @@
 // shared memory for each stream (training, evaluation, test). A reader fills slot t % slots with
 // batch t of the stream; the device empties the slots in order.
 //
-//   granted[stream]          tickets that readers may fill: batches 0 .. granted-1, as the host's
-//                            first device says
+//   granted[stream]          number of tickets that readers may fill: batches 0 .. granted-1; the
+//                            host's first device writes it
 //   filled[stream][d][slot]  ticket + 1 of the batch in the slot
 //   taken[stream][d]         batches that the device has released
 //
 // Invariants
-//   R1. A slot is filled only when the device has released its former batch.
-//   R2. A filled slot is never rewritten before that, so a reader may be restarted at any time.
-//   R3. Credits are slots: a reader runs ahead of the devices by at most `slots` batches.
+//   R1. A slot is filled only when the device has released the slot's former batch.
+//   R2. A filled slot is never rewritten before its release, so a reader may be restarted at any
+//       time.
+//   R3. Slots are credits: a reader runs ahead of the devices by at most `slots` batches.
 
 import type { BatchMemory } from "../data/dataset.ts";
 import { groupWords, oneLabel, type Targets, targetWords } from "../data/targets.ts";
@@ -19,8 +20,8 @@ import { type Cells, nobody } from "./cells.ts";
 export type Stream = "training" | "evaluation" | "test";
 
 /**
- * Slots where no batch is staged ahead: two batches ahead hide a reader behind the step; more would
- * only take memory.
+ * Slots per stream if no batch is staged ahead: two batches ahead hide the reader's time behind the
+ * step; more slots would only take memory.
  */
 export const ringSlots = 3;
 
@@ -36,15 +37,15 @@ export interface RingShape {
   readonly isWide: boolean;
   /** Whether ids have weights, for every feature. */
   readonly isWeighted: boolean;
-  /** What a sample has beside its features. @default one label */
+  /** Labels, sample weight and groups of a sample. @default one label */
   readonly targets?: Targets | undefined;
   /** Groups of features whose lists are deduplicated (ikjt.ts). @default 0 */
   readonly ikjtGroups?: number | undefined;
   /** Most samples of one device in a batch. */
   readonly samplesMax: readonly number[];
-  /** Number of batches that fit for a device. */
+  /** Slots of a device for each stream, one batch each. */
   readonly slots: number;
-  /** Whether there is a test, the last of the streams. @default false */
+  /** Whether there is a test stream. @default false */
   readonly isTested?: boolean;
 }
 
@@ -55,7 +56,7 @@ function streamsIn({ isTested }: RingShape): number {
 /** One device's part of a batch: the samples of its slices. */
 export interface LocalBatch extends BatchMemory {
   readonly ticket: number;
-  /** Samples here, and in the whole batch. */
+  /** Samples of this device, and of the whole batch. */
   readonly samples: number;
   readonly batchSamples: number;
   readonly idCount: number;
@@ -123,7 +124,7 @@ export function ringLayoutOf(shape: RingShape): RingLayout {
   };
 }
 
-/** Cell numbers of a stream, from `cellBase` on. */
+/** The indices of a stream's cells, from `cellBase` on. */
 function cellsOf(shape: RingShape, cellBase: number, stream: Stream) {
   const perStream = 1 + shape.devices * (shape.slots + 1);
   const base = cellBase + streams.indexOf(stream) * perStream;
@@ -135,9 +136,9 @@ function cellsOf(shape: RingShape, cellBase: number, stream: Stream) {
 }
 
 /**
- * How the tickets of the training stream are dealt to the readers of a host: each reader has every
- * n-th batch, or every n-th device. In the split order a device's part of a batch lies in splits of
- * its own, and each split should be read by one reader.
+ * How the work of the training stream is divided among the n readers of a host: a reader serves
+ * every n-th batch, or every n-th device. In the split order a device's part of a batch is in the
+ * device's own splits, and each split should be read by one reader only.
  */
 export type Dealing = "batches" | "devices";
 
@@ -152,7 +153,7 @@ interface RingPlace {
   readonly cellBase: number;
 }
 
-/** Which of the readers of a host fills a device's slot for a ticket. */
+/** The index of the host's reader that fills a device's slot for a ticket. */
 export function readerOf(
   { dealing, local, readers }: Pick<RingPlace, "dealing" | "local"> & { readonly readers: number },
   stream: Stream,
@@ -167,14 +168,14 @@ export function readerOf(
 export interface BatchIntake {
   /** The next batch of the stream; valid until it is released. */
   next(stream: Stream): Promise<LocalBatch>;
-  /** As `next`, if the batch is there already. */
+  /** The next batch of the stream, if it is filled already. */
   nextIfThere(stream: Stream): LocalBatch | undefined;
-  /** Number of filled batches that were not asked for yet. */
+  /** Number of filled batches that the device has not taken with `next` yet. */
   waiting(stream: Stream): number;
   /** Releases the oldest held batch to the readers. */
   release(stream: Stream): void;
   /**
-   * Lets readers fill `count` more tickets. The first device of a host calls it for all devices.
+   * Lets readers fill `count` more tickets. Only the call of the host's first device takes effect.
    */
   grant(stream: Stream, count: number): void;
 }
@@ -185,7 +186,7 @@ export function createBatchIntake(
   const { shape, memory, cells, device, local, readers } = place;
   const layout = ringLayoutOf(shape);
   const dealing = { ...place, readers: readers.length };
-  /** Batches handed to the device, and batches that it released. */
+  /** Number of batches handed to the device; `taken`: of batches that the device has released. */
   const given: Record<Stream, number> = { training: 0, evaluation: 0, test: 0 };
   const taken: Record<Stream, number> = { training: 0, evaluation: 0, test: 0 };
   const isThere = (stream: Stream, ticket: number): boolean => {
@@ -226,13 +227,13 @@ export function createBatchIntake(
 
 /** A reader's end of the ring. */
 export interface BatchOutlet {
-  /** The devices that it serves in this stream. */
+  /** The devices that this reader serves in this stream. */
   devicesOf(stream: Stream): readonly number[];
   /** The first ticket that this reader should fill for some device, if there is room for it. */
   nextTicket(stream: Stream): number | undefined;
-  /** Whether this device still lacks batch `ticket`. */
+  /** Whether this reader still has to fill batch `ticket` for this device. */
   lacks(stream: Stream, device: number, ticket: number): boolean;
-  /** Memory of the slot for `ticket`, which `nextTicket` must have named. R1 */
+  /** Memory of the slot for `ticket`, which `nextTicket` must have returned. R1 */
   slotMemory(stream: Stream, device: number, ticket: number, samples: number): BatchMemory;
   /** Publishes the batch to the device. */
   publish(
@@ -244,8 +245,8 @@ export interface BatchOutlet {
 }
 
 /**
- * Batches of a stream that are ready for a device or held by it, out of `shape.slots`: all, or
- * those of some tickets.
+ * Number of a stream's batches that are ready for a device or held by it, at most `shape.slots`.
+ * `isCounted`: counts only some tickets.
  */
 export function batchesOf(
   place: {
@@ -349,7 +350,7 @@ function viewOf(
   };
 }
 
-/** Which distinct lists a slot's samples have, where lists are deduplicated. */
+/** The index of each sample's distinct list in a slot, if lists are deduplicated. */
 function inverseView(
   { ikjtGroups = 0 }: RingShape,
   memory: ArrayBufferLike,
@@ -360,7 +361,7 @@ function inverseView(
   return { inverse: new Int32Array(memory, at.inverse, ikjtGroups * samples) };
 }
 
-/** What a slot's samples have beside their features. */
+/** The labels, sample weights and groups in a slot. */
 function targetViews(
   { targets = oneLabel }: RingShape,
   memory: ArrayBufferLike,

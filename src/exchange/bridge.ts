@@ -1,13 +1,13 @@
-// The bridge carries the exchange between hosts. Each host has one, on a communication thread with
-// an event loop, so that device threads need none. When a cell of its own host changes, it sends
-// the cell, with the bytes that the cell publishes, to the bridges of the hosts that wait for it.
-// They write the bytes to the same addresses of their memory, then the cell, and wake their
-// devices.
+// The bridge carries the exchange between hosts. Each host has one bridge, on a communication
+// thread with an event loop, so that device threads need none. When a cell of its own host changes,
+// the bridge sends the cell, with the bytes that the cell publishes, to the bridges of the hosts
+// that wait for it. They write the bytes to the same addresses of their memory, then the cell, and
+// wake their devices.
 //
 //   device 0 ──cell──▶ bridge of host 0 ══frames══▶ bridge of host 1 ──cell──▶ device 2
 //
-// The transport may lose, repeat and reorder frames: a frame without an acknowledgement is sent
-// again. This never changes which bytes arrive, or before which cell.
+// The transport may lose, repeat and reorder frames: the bridge resends a frame that is not
+// acknowledged. None of this changes which bytes are written, or before which cell.
 //
 // Invariants
 //   B1. A cell is stored after all bytes that it publishes were written.
@@ -34,17 +34,17 @@ import { type Route, routesOf } from "./routes.ts";
 
 export interface BridgeOptions {
   readonly shape: ExchangeShape;
-  /** This host, as in `shape.hostOf`. */
+  /** Index of this host, as in `shape.hostOf`. */
   readonly host: number;
   /** The exchange's memory on this host. */
   readonly memory: ArrayBufferLike;
   /** Cells of the bridge's participant. Its waits turn the event loop and have no deadline. */
   readonly cells: Cells;
-  /** A connection of the bridge's own. The caller closes it. */
+  /** A connection that only the bridge uses. The caller closes it. */
   readonly transport: Transport;
   readonly place: { readonly cluster: string; readonly run: string; readonly generation: number };
   readonly clock: Clock;
-  /** The step deadline. All other deadlines here are derived from it. */
+  /** The step deadline. All other deadlines of the bridge are derived from it. */
   readonly deadlineMs: number;
   /** Releases all waits on this host's cells. */
   abort(): void;
@@ -53,12 +53,12 @@ export interface BridgeOptions {
 }
 
 export interface Bridge {
-  /** Resolves when the bridge listens. */
+  /** Resolves when the bridge has subscribed to its frames. */
   readonly ready: Promise<void>;
   /**
    * Carries frames until the generation is aborted, then resolves.
-   * @throws PeerLostError naming the host that was silent for half the step deadline
-   * @throws StepTimeoutError naming what a host has not received within the step deadline
+   * @throws PeerLostError naming a host that was silent for half the step deadline
+   * @throws StepTimeoutError naming the data that a host has not received within the step deadline
    * @throws TransportLostError where the connection was lost
    */
   run(): Promise<void>;
@@ -69,7 +69,7 @@ export interface Bridge {
 export interface BridgeTraffic {
   /** Bytes sent on each channel, counted once for each receiving host. */
   readonly bytes: Readonly<Record<Route["channel"], number>>;
-  /** Frames with a payload, and how many of them were repeats. */
+  /** Frames with pieces, each counted once; `resent`: how often one was sent again. */
   readonly frames: number;
   readonly resent: number;
 }
@@ -86,9 +86,9 @@ class ExchangeBridge implements Bridge {
   readonly #options: BridgeOptions;
   readonly #bytes: Uint8Array;
   readonly #routes: readonly Route[];
-  /** Routes that start on this host, with the last round sent on each. */
+  /** Routes from this host, with the last round sent on each. */
   readonly #outgoing: { readonly index: number; readonly route: Route; round: number }[];
-  /** For each arriving route: its round, and the bytes received of it. */
+  /** For each route to this host: its round in progress, and the bytes received of this round. */
   readonly #arriving = new Map<number, { readonly round: number; bytes: number }>();
   readonly #links: ReadonlyMap<number, Link>;
   /** Ranks of this host. */
@@ -154,7 +154,7 @@ class ExchangeBridge implements Bridge {
     }
   }
 
-  /** Sends what the devices of this host publish, until the generation ends. */
+  /** Sends the parts that the devices of this host publish, until the generation ends. */
   async #watch(): Promise<void> {
     const { cells } = this.#options;
     const isNews = () =>
@@ -204,13 +204,13 @@ class ExchangeBridge implements Bridge {
     }
   }
 
-  /** Sequence 0, without pieces: only an acknowledgement. */
+  /** Sends a frame with an acknowledgement. Sequence 0, without pieces: nothing but this. */
   #send(link: Link, sequence: number, pieces: readonly Piece[]): void {
     const { transport, place, host, clock } = this.#options;
     const { generation } = place;
     const headers = encodeFrame({ generation, from: host, sequence, ...link.receipt(), pieces });
     link.saidMs = clock.now();
-    // The devices leave the bytes unchanged until the receiver has them.
+    // The devices leave the bytes unchanged until the receiver has them, so no copy is needed.
     transport.publish(this.#subject(link.host), this.#payload(pieces), { headers, isLent: true });
   }
 
@@ -225,7 +225,7 @@ class ExchangeBridge implements Bridge {
     return this.#bytes.subarray(at, at + bytes);
   }
 
-  /** @throws FrameCorruptError; the frame then changed nothing */
+  /** @throws FrameCorruptError before the frame has changed anything */
   #receive(frame: Frame): void {
     const { clock, place } = this.#options;
     const { generation, from, sequence, seen, missing, pieces } = decodeFrame(frame);
@@ -283,8 +283,8 @@ class ExchangeBridge implements Bridge {
       const fault = this.#faultOf(link, nowMs);
       if (fault !== undefined) this.#fail(fault);
       const { oldest } = link;
-      // The wait doubles with the age of a frame, so that it is sent a few times, not hundreds of
-      // times.
+      // The interval between resends grows with the age of the oldest frame (half of it), so that a
+      // frame is sent a few times, not hundreds of times.
       const ageMs = oldest === undefined ? 0 : nowMs - oldest.firstSentMs;
       const patienceMs = Math.max(bridgeResend, ageMs / 2);
       this.#sendAgain(link, link.overdue(nowMs - patienceMs));
@@ -292,7 +292,7 @@ class ExchangeBridge implements Bridge {
     }
   }
 
-  /** The fault of the other end; undefined: none. */
+  /** The fault of the bridge at the other end; undefined: none. */
   #faultOf({ host, oldest, heardMs }: Link, nowMs: number): Error | undefined {
     const { transport, deadlineMs } = this.#options;
     const sinceMs = heardMs ?? oldest?.firstSentMs ?? nowMs;
@@ -309,7 +309,7 @@ class ExchangeBridge implements Bridge {
   #connection(isConnected: boolean): void {
     this.#isConnected = isConnected;
     if (!isConnected) return;
-    // Frames in flight were lost.
+    // Frames in flight were lost with the former connection.
     for (const link of this.#links.values())
       this.#sendAgain(link, link.overdue(Number.POSITIVE_INFINITY));
   }

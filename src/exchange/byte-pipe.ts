@@ -1,14 +1,14 @@
-// A pipe of bytes between two threads of one host, through a ring in shared memory. One thread
-// writes, one reads, and each waits only for room or for bytes. Two cells tell their progress, as
-// sums of bytes modulo 2^32:
+// A pipe of bytes between two threads of one host, through a ring buffer in shared memory. One
+// thread writes and waits only for room; the other reads and waits only for bytes. Two cells
+// publish their progress, as totals of bytes modulo 2^32:
 //
-//   written   bytes that were put in
-//   read      bytes that were taken out
+//   written   bytes written to the ring
+//   read      bytes read from the ring
 //
 // Invariants
 //   P1. Bytes are overwritten only after they were read.
-//   P2. After `rewind`, which both ends call while the pipe is empty, bytes go to the front of the
-//       ring again: pages that a small load never reaches cost nothing.
+//   P2. After `rewind`, which both ends call while the pipe is empty, bytes are written from the
+//       front of the ring again, so that a small load never touches, or pays for, later pages.
 
 import assert from "node:assert/strict";
 import type { Cells } from "./cells.ts";
@@ -23,14 +23,14 @@ export interface PipePlace {
   readonly cellBase: number;
   /** The participant at the other end. */
   readonly peer: number;
-  /** What the bytes are, for the names of waits. */
+  /** The name of the bytes in waits and their timeouts. */
   readonly what: string;
 }
 
 export interface PipeWriter {
   /** Resolves when all bytes are in the ring. The caller keeps the buffer. */
   write(bytes: Uint8Array): Promise<void>;
-  /** Resolves when all bytes were read. */
+  /** Resolves when the reader has read all bytes. */
   drained(): Promise<void>;
   rewind(): void;
 }
@@ -41,7 +41,7 @@ export interface PipeReader {
   rewind(): void;
 }
 
-/** Bytes in flight through a pipe. */
+/** Bytes written to a pipe and not read yet. */
 export function pipedBytes(cells: Pick<Cells, "load">, cellBase: number): number {
   return (cells.load(cellBase) - cells.load(cellBase + 1)) >>> 0;
 }

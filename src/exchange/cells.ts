@@ -1,19 +1,19 @@
-// Cells: the few shared words by which threads of one host tell each other their progress. The
-// exchange is written over this port, so that the same code runs on real atomics (atomic-cells.ts)
-// and under a seeded interleaving in one thread (simulated-cells.ts).
+// Cells: the few shared words in which threads of one host publish their progress to each other.
+// The exchange is written over this port, so that the same code runs on real atomics
+// (atomic-cells.ts) and under a seeded interleaving in one thread (simulated-cells.ts).
 //
-// A participant is a device (rank 0..D-1) or a reader (D..). Each has one doorbell. In every wait
-// it sleeps on that one word, so that an abort wakes it at one address.
+// A participant is a device (rank 0..D-1) or a reader (D..). Each has one doorbell: the word on
+// which it sleeps in every wait, so that an abort wakes it at one address.
 //
-//   word 0         bit 0: 1 once the generation has ended; above it, how many threads wait for
-//                  room on a full disk: meanwhile no other wait reaches its deadline
+//   word 0         bit 0: 1 once the generation has ended; bits above it: number of threads that
+//                  wait for room on a full disk, during which no other wait reaches its deadline
 //   words 1..P     doorbells of the participants
 //   words P+1..    cells, each written by one participant only
 
 export interface Cells {
   /** The value of a cell. The writer's earlier writes are visible. */
   load(cell: number): number;
-  /** Stores into a cell of this participant, and wakes `wake`. */
+  /** Stores into a cell of this participant, and wakes the participants `wake`. */
   store(cell: number, value: number, wake: readonly number[]): void;
   /**
    * Resolves when `isTrue()`. `wait` names the awaited event; `of` is the participant that must
@@ -24,7 +24,7 @@ export interface Cells {
   waitUntil(wait: () => string, isTrue: () => boolean, of: number): Promise<void>;
 }
 
-/** The participant of a wait that any of several can end. */
+/** Stands for the awaited participant if several participants can end the wait. */
 export const nobody = -1;
 
 /** Resolves when each of `peers` has stored `round`, or a later one, in its cell. */
@@ -45,7 +45,7 @@ export async function waitForEach(
   }
 }
 
-/** Words for `participants` with `cells` cells. */
+/** Number of shared words for `participants` participants and `cells` cells. */
 export function cellWords(participants: number, cells: number): number {
   return 1 + participants + cells;
 }
@@ -57,8 +57,8 @@ export function abortCells(words: Int32Array, participants: number): void {
 }
 
 /**
- * Begins or ends a declared wait of one thread, for room on a full disk: until the last one ends no
- * wait on these words reaches its deadline, and then each deadline begins anew.
+ * Begins or ends a hold: one thread waits for room on a full disk. Until the last hold ends, no
+ * wait on these words reaches its deadline. Then the deadline of each wait starts again.
  */
 export function holdCells(words: Int32Array, participants: number, isHeld: boolean): void {
   Atomics.add(words, 0, isHeld ? 2 : -2);
@@ -70,7 +70,7 @@ export function isAborted(words: Int32Array): boolean {
   return (Atomics.load(words, 0) & 1) === 1;
 }
 
-/** Whether a thread has declared a wait. */
+/** Whether any thread holds these words (`holdCells`). */
 export function isHeld(words: Int32Array): boolean {
   return Atomics.load(words, 0) > 1;
 }
@@ -82,7 +82,7 @@ function ringAll(words: Int32Array, participants: number): void {
   }
 }
 
-/** Wakes one participant to look again, after a change that is not in a cell (a command sent). */
+/** Wakes one participant to check its wait again, after a change outside the cells (a command). */
 export function ringDoorbell(words: Int32Array, participant: number): void {
   Atomics.add(words, 1 + participant, 1);
   Atomics.notify(words, 1 + participant);

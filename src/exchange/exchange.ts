@@ -17,22 +17,22 @@ export interface Region {
   readonly byteLength: number;
 }
 
-/** Bytes that `from` sends to `to` in a round. Must be the same function on every device. */
+/** Bytes that `from` sends to `to` in a round. Must return the same on every device. */
 export type PartBytes = (from: number, to: number) => number;
 
 /** Each device sends a part to each device. */
 export interface AllToAll {
-  /** Begins a round, once the receivers have closed the one before. */
+  /** Begins a round, once the receivers have closed the round before. */
   open(bytes: PartBytes): Promise<void>;
-  /** Whether `open` would not have to wait. */
+  /** Whether `open` would resolve without waiting. */
   isFree(): boolean;
   /** Where to write the part for device `to`. Valid from `open` to `start`. */
   outbox(to: number): Region;
-  /** Sends all parts, each with its first `used` bytes; left out: with all. */
+  /** Sends all parts. `used`: how many leading bytes of each part to send; left out: all. */
   start(used?: (to: number) => number): void;
   /** The parts of all devices, side by side in rank order; valid until `close`. */
   finish(): Promise<Region>;
-  /** Whether `finish` would not have to wait. */
+  /** Whether `finish` would resolve without waiting. */
   isThere(): boolean;
   /** Releases the inbox to the senders. */
   close(): void;
@@ -44,15 +44,15 @@ export interface AllToAll {
  */
 export interface AllGather {
   /**
-   * Begins a round, once all devices have closed the one before. For each sender, `bytes` must be
-   * equal for all receivers. Senders of 0 bytes are not waited for: with one sender (`broadcastOf`)
-   * the round is a broadcast.
+   * Begins a round, once all devices have closed the round before. For each sender, `bytes` must be
+   * equal for all receivers. `finish` does not wait for senders of 0 bytes: with one sender
+   * (`broadcastOf`) the round is a broadcast.
    */
   open(bytes: PartBytes): Promise<void>;
   /** Where to write this device's part. Valid from `open` to `start`. */
   outbox(): Region;
   start(): void;
-  /** The parts of all devices, this one's too, side by side in rank order. Valid until `close`. */
+  /** The parts of all devices, including this one, in rank order. Valid until `close`. */
   finish(): Promise<Region>;
   close(): void;
 }
@@ -64,10 +64,10 @@ export function broadcastOf(root: number, bytes: number): PartBytes {
 
 /**
  * A sum over the slices of all devices, in the order of the slice tree: a reduce-scatter, after
- * which each device has a range of it, and an all-gather of the ranges.
+ * which each device has one range of the sum, and an all-gather of the ranges.
  */
 export interface AllReduce {
-  /** Begins a round, once all devices have closed the one before. */
+  /** Begins a round, once all devices have closed the round before. */
   open(): Promise<void>;
   /** This device's finished subtrees, each (n), to be written between `open` and `start`. */
   readonly subtrees: readonly Tensor[];
@@ -92,25 +92,26 @@ export interface Elements {
 
 /** The all-to-alls and all-gathers of an exchange, with the names of their contents in errors. */
 export const channels = {
-  /** Ids and bag lengths, from the slices' devices to the rows' devices. */
+  /** Input dist: ids and bag lengths, from the slices' devices to the rows' devices. */
   ids: "the ids",
   /**
-   * Partial sums of pooled embeddings, to the device of the same host that adds them up for others.
+   * Host reduce: partial sums of pooled embeddings, to the device of the same host that sums them
+   * for devices of other hosts.
    */
   partials: "the partial sums",
   /** Partial sums of tables that a step reads one update late. */
   stalePartials: "the stale partial sums",
-  /** For bags of dynamic ids: how many ids have a row, to the slices' devices, which take means. */
+  /** For bags of dynamic ids: the number of ids with a row, to the slices' devices, for means. */
   bagLengths: "the lengths of bags",
-  /** Pooled embeddings, back to the slices' devices. */
+  /** Output dist: pooled embeddings, back to the slices' devices. */
   pooled: "the pooled embeddings",
   /** Pooled embeddings of tables that a step reads one update late. */
   stalePooled: "the stale pooled embeddings",
   /** Gradients of pooled embeddings, to the rows' devices. */
   dPooled: "the gradients of pooled embeddings",
-  /** Gradients that one device of a host received for several, to each of these. */
+  /** Gradients that one device of a host received for several devices, to each of these. */
   dPartials: "the gradients of partial sums",
-  /** Distinct rows of tables with `dedup`, to the slices' devices. */
+  /** Dedup dist: distinct rows of tables with `dedup`, to the slices' devices. */
   rows: "the distinct rows",
   /** Distinct rows of tables that a step reads one update late. */
   staleRows: "the stale distinct rows",
@@ -118,9 +119,9 @@ export const channels = {
   dRows: "the gradients of distinct rows",
   /** Sums of squares of rows with columns on several devices, to each of these devices. */
   rowSums: "the sums of rows in columns",
-  /** Sums over samples that a layer needs in mid-step (batch normalisation), to all. */
+  /** Sums over samples that batch normalisation needs in mid-step, to all devices. */
   statistics: "the sums of batch normalisation",
-  /** Sums of losses of the slices, to all. */
+  /** Sums of losses of the slices, to all devices. */
   losses: "the losses",
   /** Logits and labels of an evaluation's batch, to device 0. */
   scores: "the scores",
@@ -140,22 +141,22 @@ export function isGather(name: ChannelName): name is GatherName {
 
 export const allToAllNames = channelNames.filter((name) => !isGather(name));
 
-/** Channels between devices of one host: nothing crosses hosts on them, and no wait does. */
+/** Channels inside a host: their parts do not cross hosts, and no device waits for another host. */
 export const insideHost: ReadonlySet<ChannelName> = new Set([
   "partials",
   "stalePartials",
   "dPartials",
 ] as const);
 
-/** The exchange of one device with the others of its generation. */
+/** The exchange of one device with the other devices of its generation. */
 export interface Exchange extends Readonly<Record<AllToAllName, AllToAll>> {
   readonly rank: number;
   readonly devices: number;
   readonly losses: AllGather;
   readonly statistics: AllGather;
-  /** Dense gradients. */
+  /** The all-reduce of dense gradients. */
   readonly gradients: AllReduce;
-  /** Resolves when every device of the generation has called it as often as this one. */
+  /** Resolves when every device of the generation has called `barrier` as often as this one. */
   barrier(): Promise<void>;
   /** Bytes that this device has sent so far. */
   readonly sent: Readonly<Record<ChannelName | "gradients", SentBytes>>;
@@ -174,7 +175,7 @@ export interface ExchangeShape {
   readonly devices: number;
   /** Host of each device; devices of one host have consecutive ranks. Left out: all on one host. */
   readonly hostOf?: readonly number[];
-  /** Largest rounds, in bytes, of the channels. */
+  /** Bytes of the largest round of each channel. */
   readonly bytesMax: Readonly<Record<ChannelName, PartBytes>>;
   /** Length n of the dense gradient. */
   readonly gradientLength: number;
@@ -183,5 +184,5 @@ export interface ExchangeShape {
   readonly slices: number;
 }
 
-/** What an exchange needs besides memory: the arithmetic of its sums. */
+/** The kernels that an exchange needs for its sums. */
 export type ExchangeKernels = Pick<Kernels, "view" | "foldSubtrees">;

@@ -1,15 +1,16 @@
-// Frames between bridges: the contents of their headers, so that the payload is only bytes of the
-// exchange.
+// Headers of the frames between bridges. All control data is in headers, so that the payload is
+// only bytes of the exchange.
 //
-//   osiris-frame:  generation  sender's host  sequence (0: this frame only acknowledges)
-//   osiris-seen:   all of the receiver's sequences below this have arrived …  except these
+//   osiris-frame:  generation  sender's host  sequence (0: the frame only acknowledges)
+//   osiris-seen:   n, then exceptions: all of the receiver's sequences below n have arrived at the
+//                  sender of this frame, except these
 //   osiris-pieces: route round first bytes total, for each piece of the payload
 
 import { FrameCorruptError } from "../errors/errors.ts";
 import { headerOf } from "../wire/messages/headers.ts";
 import type { Frame } from "../wire/messages/transport.ts";
 
-/** All or some bytes of one round of a route. */
+/** A range of the bytes of one round of a route. */
 export interface Piece {
   readonly route: number;
   readonly round: number;
@@ -29,7 +30,7 @@ export interface ExchangeFrame {
   readonly pieces: readonly Piece[];
 }
 
-/** Most pieces in a frame, and most sequences it reports missing: both bound its headers. */
+/** Most pieces in a frame, and most missing sequences that it reports: they bound its headers. */
 export const piecesMax = 32;
 export const missingMax = 64;
 
@@ -48,7 +49,7 @@ export function encodeFrame(frame: ExchangeFrame): Readonly<Record<string, strin
   };
 }
 
-/** The contents of a frame's headers. Its pieces fill the payload. @throws FrameCorruptError */
+/** Decodes a frame's headers, whose pieces must fill its payload. @throws FrameCorruptError */
 export function decodeFrame(frame: Frame): ExchangeFrame {
   const [generation = -1, from = -1, sequence = -1] = numbersOf(frame, "osiris-frame");
   const [seen = -1, ...missing] = numbersOf(frame, "osiris-seen");

@@ -1,7 +1,7 @@
-// The layout of an exchange in a host's memory: the address of each array and the number of each
-// cell. A pure function of the shape, which every thread of every host computes alike. A host has
-// room for all devices; parts from other hosts arrive at the same addresses, and unused pages cost
-// nothing.
+// The layout of an exchange in a host's memory: the offset of each array and the index of each
+// cell. It is a pure function of the shape, so that every thread of every host computes the same
+// layout. A host has room for all devices; parts from other hosts are written to the same offsets,
+// and unused pages cost nothing.
 
 import { type Subtree, subtreesOf } from "../kernels/contract/slices.ts";
 import {
@@ -13,29 +13,27 @@ import {
   type PartBytes,
 } from "./exchange.ts";
 
-/**
- * Parts and inboxes begin at multiples of this: a cache line, and every typed array's alignment.
- */
+/** Regions begin at multiples of a cache line, which is enough alignment for every typed array. */
 const alignment = 64;
 
-/** Bytes of a host's exchange memory. */
+/** A range of bytes in a host's exchange memory. */
 export interface Extent {
   readonly first: number;
   readonly bytes: number;
 }
 
 export interface ChannelLayout {
-  /** The inbox of each device; for an all-gather, the one inbox that all read. */
+  /** The inbox of each device; for an all-gather, the same inbox for all devices. */
   readonly inboxes: readonly Extent[];
-  /** Cell: the round that `from` has written for `to`; for an all-gather, the same cell for all. */
+  /** Cell: last round that `from` has written for `to`; in an all-gather, one cell for all `to`. */
   published(from: number, to: number): number;
-  /** Cell: the round of the inbox that `to` has released. */
+  /** Cell: last round for which `to` has released its inbox. */
   closed(to: number): number;
-  /** Cell for the bridge: the part's first byte; the next cell: its number of bytes. */
+  /** Cell for the bridge: first byte of the part in the inbox; the next cell: its bytes. */
   span(from: number, to: number): number;
 }
 
-/** The all-reduce. Device `rank` finishes the sum of the elements `ranges[rank]`. */
+/** Layout of the all-reduce. Device `rank` completes the sum of the elements `ranges[rank]`. */
 export interface AllReduceLayout {
   readonly ranges: readonly Elements[];
   /** First byte of finished subtree `index` of a device. */
@@ -48,11 +46,11 @@ export interface AllReduceLayout {
   folder(host: number, rank: number): number;
   /** First byte of the sum. */
   readonly sum: number;
-  /** Cell: the round of the subtrees that `rank` has written. */
+  /** Cell: last round for which `rank` has written its subtrees. */
   published(rank: number): number;
-  /** Cell: the round for which `host` has folded the range of `rank`. */
+  /** Cell: last round for which `host` has folded its part of the range of `rank`. */
   partialFolded(host: number, rank: number): number;
-  /** Cell: the round for which `rank` has finished its range of the sum. */
+  /** Cell: last round for which `rank` has completed its range of the sum. */
   folded(rank: number): number;
 }
 
@@ -66,7 +64,7 @@ export interface SharedMemoryLayout {
   readonly hosts: readonly (readonly number[])[];
   readonly channels: Readonly<Record<ChannelName, ChannelLayout>>;
   readonly gradients: AllReduceLayout;
-  /** Cell: how often `rank` has arrived at the barrier. */
+  /** Cell: number of barriers that `rank` has reached. */
   arrived(rank: number): number;
 }
 
@@ -182,7 +180,7 @@ function allReduceLayout(
   };
 }
 
-/** The largest subtrees of the slices that neighbouring subtrees cover. */
+/** The largest aligned subtrees over the slices that these adjacent subtrees cover. */
 function joined(trees: readonly Subtree[]): Subtree[] {
   const slices = trees.reduce((sum, { count }) => sum + count, 0);
   return subtreesOf(trees[0]?.first ?? 0, slices);

@@ -1,12 +1,12 @@
-// One bridge's link to another: frames that it has sent without an acknowledgement, and sequences
-// that it has received. For a frame only the position of its bytes is kept: they stay in memory
-// until the receiver has them, so a lost frame is read from memory again.
+// One bridge's link to the bridge of another host: the frames in flight, which are sent and not
+// acknowledged, and the received sequences. A frame in flight stores only the position of its
+// bytes: they stay in exchange memory until the receiver has them, so a resend reads them again.
 //
 // Invariants
-//   L1. At most `windowBytes` and one frame are in flight. A frame counts as its payload and
-//       `frameCost`, so the number of frames is bounded too.
+//   L1. At most `windowBytes` plus one frame are in flight. A frame counts with its payload and
+//       `frameCost`, so that the number of frames is bounded too.
 //   L2. Each sequence is accepted once, in any order.
-//   L3. A route has one round in flight: the next one begins when the receiver has this one.
+//   L3. A route has one round in flight: the next begins when the receiver has the whole round.
 
 import { missingMax, type Piece, piecesMax } from "./frame.ts";
 
@@ -30,22 +30,22 @@ export interface Sent {
 
 /** The cost of a frame in addition to its payload. */
 const frameCost = 4096;
-/** Pieces up to this size are gathered into one frame: a frame costs more than the copy. */
+/** Small pieces are gathered into one frame up to this size: a frame costs more than the copy. */
 const gatheredBytesMax = 16 * 1024;
 
 export class Link {
   /** The host at the other end. */
   readonly host: number;
-  /** When the host was last heard; undefined before the first time. */
+  /** When the last frame from the host was received; undefined before the first. */
   heardMs: number | undefined;
-  /** When anything was last sent to the host. */
+  /** When the last frame was sent to the host. */
   saidMs = 0;
   readonly #windowBytes: number;
   readonly #waiting: { readonly outgoing: Outgoing; sent: number }[] = [];
   readonly #inFlight = new Map<number, Sent>();
   #inFlightBytes = 0;
   #sequence = 0;
-  /** All sequences below `#seen` were accepted, and these above it. */
+  /** All sequences below `#seen` were accepted; `#early`: accepted sequences from `#seen` on. */
   #seen = 1;
   readonly #early = new Set<number>();
   #owedBytes = 0;
@@ -59,7 +59,7 @@ export class Link {
     this.#waiting.push({ outgoing, sent: 0 });
   }
 
-  /** The next new frame, if there are bytes to send and credit for them. L1 */
+  /** The next new frame, if there are bytes to send and the window has room. L1 */
   next(frameBytesMax: number, nowMs: number): Sent | undefined {
     if (this.#waiting.length === 0 || this.#inFlightBytes >= this.#windowBytes) return undefined;
     const gathered = Math.min(gatheredBytesMax, frameBytesMax);
@@ -85,8 +85,8 @@ export class Link {
   }
 
   /**
-   * Handles a receipt: the receiver has all sequences below `seen` except `missing`. Returns the
-   * missing frames.
+   * Handles an acknowledgement: the receiver has all sequences below `seen` except `missing`.
+   * Returns the missing frames, which must be sent again.
    */
   acknowledge(seen: number, missing: readonly number[]): Sent[] {
     for (const sequence of this.#inFlight.keys()) {
@@ -96,20 +96,20 @@ export class Link {
     return missing.flatMap((sequence) => this.#inFlight.get(sequence) ?? []);
   }
 
-  /** The frame that has waited longest for its acknowledgement. */
+  /** The oldest frame in flight. */
   get oldest(): Sent | undefined {
     for (const sent of this.#inFlight.values()) return sent;
     return undefined;
   }
 
-  /** Unacknowledged frames that were sent before `beforeMs`. */
+  /** Frames in flight that were last sent before `beforeMs`. */
   overdue(beforeMs: number): Sent[] {
     return [...this.#inFlight.values()].filter(({ sentMs }) => sentMs < beforeMs);
   }
 
-  /** Whether a frame is new. L2 */
+  /** Accepts a received frame. Returns false if it is a repeat. L2 */
   accept(sequence: number, bytes: number): boolean {
-    this.#owedBytes += bytes + frameCost; // Repeats too: their receipt was lost.
+    this.#owedBytes += bytes + frameCost; // Repeats too: their acknowledgement was lost.
     const isNew = sequence >= this.#seen && !this.#early.has(sequence);
     // A sender that keeps L1 is never this far ahead.
     if (!isNew || sequence - this.#seen > this.#windowBytes / frameCost + 1) return false;
@@ -118,7 +118,7 @@ export class Link {
     return true;
   }
 
-  /** Whether an acknowledgement is urgent: the sender runs out of credit. */
+  /** Whether an acknowledgement is urgent, because the sender's window fills up. */
   get owesMuch(): boolean {
     return this.#owedBytes >= this.#windowBytes / 4;
   }

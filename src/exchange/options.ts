@@ -1,5 +1,5 @@
-// Options of the exchange: the precision in which vectors travel. Rounding decides bits, so vectors
-// are rounded even where they do not leave their device (law 4).
+// Options of the exchange: the precision in which vectors are sent. As rounding changes bits,
+// vectors are rounded even where they do not leave their device (law 4).
 
 import { z } from "zod";
 

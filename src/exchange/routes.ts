@@ -1,5 +1,5 @@
-// Routes: the cells that other hosts must see, and the bytes that each of them publishes. The list
-// is the same on every host, so that a frame names a route by its index.
+// Routes: the cells that the bridge forwards to other hosts, and the bytes that each cell
+// publishes. The list is the same on every host, so that a frame names a route by its index.
 
 import {
   type ChannelName,
@@ -16,17 +16,17 @@ export interface Route {
   /** The route's contents, as errors name them: "the ids of device 1 for device 2". */
   readonly what: string;
   readonly cell: number;
-  /** The largest region of its bytes. */
+  /** The region of the bytes that the cell publishes. */
   readonly region: Extent;
   /**
-   * Cell with the first byte in the region; the next cell has the number. Left out: the whole
-   * region.
+   * Cell with the offset of the published bytes in the region; the next cell has their number. Left
+   * out: the whole region.
    */
   readonly span?: number;
-  /** The host that writes the cell, and the hosts that must see it. */
+  /** The host that writes the cell, and the hosts that receive it. */
   readonly from: number;
   readonly to: readonly number[];
-  /** Devices that wait for it. */
+  /** Devices that wait for the cell. */
   readonly readers: readonly number[];
 }
 

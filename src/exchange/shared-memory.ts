@@ -1,5 +1,5 @@
-// The exchange of one device over its host's memory: all collectives over the same cells. The
-// host's bridge carries the bytes for other hosts.
+// The exchange of one device over its host's shared memory: all collectives over one set of cells.
+// The host's bridge sends the bytes for other hosts.
 
 import { createAllGather } from "./all-gather.ts";
 import { createAllReduce } from "./all-reduce.ts";
@@ -29,7 +29,7 @@ export function createSharedMemoryExchange(options: {
   readonly rank: number;
   readonly memory: ArrayBufferLike;
   readonly cells: Cells;
-  /** Cells per channel, to tell waits apart; left out: `cells` for all. */
+  /** Cells per channel, so that waits can be measured by channel; left out: `cells` for all. */
   readonly cellsFor?: (channel: ChannelName | "gradients") => Cells;
   readonly kernels: ExchangeKernels;
   readonly bridge?: number;

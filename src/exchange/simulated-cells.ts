@@ -1,9 +1,9 @@
-// Cells in one thread: every participant is an async task, every wait parks its task, and a seed
-// decides which task goes on. The same seed gives the same interleaving. If no task can go on, a
-// wait that can never end is reported by name, as a deadline would report it.
+// Simulated cells in one thread: every participant is an async task, every wait parks its task, and
+// a seeded random stream picks the task that resumes. The same seed gives the same interleaving. If
+// no task can resume, a parked wait fails with a StepTimeoutError that names it.
 //
-// Each host has words of its own. With a simulated clock, the clock is one more task, so that
-// frames and timers of bridges are interleaved with the devices, too.
+// Each host has its own words. With a simulated clock, the clock is one more task, so that frames
+// and timers of bridges are interleaved with the devices, too.
 
 import { GenerationAbortedError, StepTimeoutError } from "../errors/errors.ts";
 import type { SimulatedClock } from "../ports/clock.ts";
@@ -23,13 +23,13 @@ export interface SimulatedCells {
   /** Runs the tasks to their end, one at a time. Rejects with the first failure. */
   run(tasks: readonly (() => Promise<void>)[]): Promise<void>;
   /**
-   * Ends the generation, on one host or on all: every present or future wait of a task there
+   * Ends the generation, on one host or on all hosts: every present or future wait of a task there
    * throws.
    */
   abort(host?: number): void;
 }
 
-/** While tasks can go on, the clock gets one turn in this many. */
+/** While tasks can resume, the clock advances in one of this many turns. */
 const clockTurns = 8;
 
 export function createSimulatedCells(options: {
@@ -98,7 +98,7 @@ export function createSimulatedCells(options: {
         }
       });
       while (running > 0) {
-        // When a macrotask runs, all microtasks of the task that went on are done.
+        // When a macrotask runs, all microtasks of the resumed task are done.
         await new Promise<void>((turn) => void setImmediate(turn));
         if (running > 0 && (parked.length > 0 || clock !== undefined)) step();
       }

@@ -1,10 +1,10 @@
-// Cells of a single device, for example of a saved model that predicts. No other participant
-// stores, so a wait is over at once or never.
+// Cells of a single device, such as a saved model that predicts. No other participant stores, so a
+// wait ends at once or never.
 
 import { strict as assert } from "node:assert";
 import type { Cells } from "./cells.ts";
 
-/** The cells of the only participant. A wait that could not end is a bug, and throws at once. */
+/** Cells of a single participant. A wait that could never end is a bug, and throws at once. */
 export function createSoloCells(cells: number): Cells {
   const words = new Int32Array(cells);
   return {

@@ -1,5 +1,5 @@
-// One device's neighbourhood in the exchange: the devices that share its host's memory, the
-// participants that it wakes, and its end of a channel.
+// The topology of the exchange from one device's view: the devices that share its host's memory,
+// the participants that it wakes, and its end of a channel.
 
 import type { Cells } from "./cells.ts";
 import type { ChannelName, SentBytes } from "./exchange.ts";
@@ -16,7 +16,7 @@ export interface ChannelPlace<Name extends ChannelName> {
   readonly sent: SentBytes;
 }
 
-/** The other devices, as one device sees them. */
+/** The other devices, relative to one device. */
 export interface Surroundings {
   readonly host: number;
   /** All other devices. */

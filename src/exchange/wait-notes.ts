@@ -1,19 +1,19 @@
-// Wait notes: what the threads of one host wait for, in shared memory, so that other threads can
-// see which participant waits for which. A thread notes only long waits: a normal step writes
-// nothing here.
+// Wait notes: the current long wait of each thread of a host, in shared memory, so that other
+// threads can see which participant waits for which. A thread notes only long waits: a normal step
+// writes no note.
 //
 //   words 0, 1     the awaited participant + 2 (0: no wait); bytes of the text
-//   bytes 8..15    when the wait began, in milliseconds since 1970
-//   bytes 16..     what is waited for, as UTF-8
+//   bytes 8..15    start of the wait, in milliseconds since 1970, float64
+//   bytes 16..     name of the awaited event, UTF-8
 
 const slotBytes = 160;
 const textFirst = 16;
 
-/** A wait, as its thread noted it. */
+/** A long wait that a thread has noted. */
 export interface NotedWait {
   /** The participant that waits. */
   readonly participant: number;
-  /** The participant that it waits for, or `nobody`. */
+  /** The awaited participant, or `nobody`. */
   readonly of: number;
   readonly what: string;
   /** Milliseconds since 1970. */
@@ -47,7 +47,7 @@ export function openWaitNote(memory: ArrayBufferLike, participant: number): Wait
   };
 }
 
-/** All waits noted now. */
+/** All waits that are noted at present. */
 export function readWaitNotes(memory: ArrayBufferLike): NotedWait[] {
   const participants = memory.byteLength / slotBytes;
   return Array.from({ length: participants }, (_, i) => i).flatMap((participant) => {

@@ -1,4 +1,4 @@
-// Opens the kernels: the only file that knows both implementations.
+// Opens the kernels. This is the only file that imports both implementations.
 
 import { InputUnusableError } from "../errors/errors.ts";
 import { addonPath } from "../ports/addon.ts";
@@ -8,10 +8,10 @@ import { createNative } from "./native/native.ts";
 import { createReference } from "./reference/reference.ts";
 
 /**
- * The kernels of this process, behind their checks. `auto` takes the native ones where they are
- * built. Each call returns kernels of its own; tensors may be passed between them.
+ * The kernels of this process, with checked arguments. `auto` takes the native kernels where they
+ * are built, else the reference. Each call returns new kernels; tensors may be passed between them.
  *
- * @throws InputUnusableError where `native` is asked for and not built
+ * @throws InputUnusableError where `choice` is `native` and these kernels are not built
  */
 export function openKernels(choice: "auto" | "native" | "reference"): Kernels {
   if (choice === "reference") return checkKernels(createReference());
@@ -26,7 +26,7 @@ export function openKernels(choice: "auto" | "native" | "reference"): Kernels {
 }
 
 /**
- * A sentence for a run that `auto` leaves with the slow kernels; undefined if it has the fast ones.
+ * A notice for users whose `auto` kernels are slow, with the reason; undefined if they are fast.
  */
 export function kernelNotice(): string | undefined {
   const native = createNative();

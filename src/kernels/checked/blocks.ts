@@ -1,11 +1,11 @@
-// The shapes that kernels of blocks are called with.
+// Shape checks of the kernels of model blocks.
 
 import assert from "node:assert/strict";
 import type { BatchNormColumns, BlockKernels, Kernels, Tensor } from "../contract/kernels.ts";
 import { type Slices, subtreesOf } from "../contract/slices.ts";
 import { addends, columns, covers, holds, size } from "./shapes.ts";
 
-/** The kernels of blocks behind checks. */
+/** The kernels of model blocks, with the shape of every argument asserted. */
 export function checkBlocks(inner: Kernels): BlockKernels {
   return {
     ...checkElements(inner),
@@ -219,7 +219,7 @@ function checkBatchNorm(inner: Kernels): Pick<BlockKernels, BatchNormNames> {
   };
 }
 
-/** Asserts whole rows of x, and one number a column. Returns the columns. */
+/** Asserts whole rows of x, and one number per column. Returns the number of columns. */
 function columnsOf({ mean, unit, gain, bias }: BatchNormColumns, x: Tensor): number {
   const width = columns("x", x);
   for (const [name, t] of Object.entries({ mean, unit, gain, bias })) {
@@ -228,7 +228,7 @@ function columnsOf({ mean, unit, gain, bias }: BatchNormColumns, x: Tensor): num
   return size(gain);
 }
 
-/** Elements of all pairs of the vectors of a (B,M,D) and b (B,N,D). */
+/** Number of elements of all pairs of vectors of a (B,M,D) and b (B,N,D): B*M*N*D. */
 function pairElements(a: Tensor, b: Tensor): number {
   const [samples, , dim] = ranks("a", a, 3);
   const [others, count] = ranks("b", b, 3);
@@ -248,7 +248,7 @@ function rankShape(out: Tensor, y: Tensor, x: Tensor, w: Tensor): void {
   holds("out", out, samples! * vectors! * rank!);
 }
 
-/** Elements of a sample's vectors. */
+/** Number of elements of a sample's vectors. */
 function pairSize(x: Tensor): number {
   const [, count, dim] = ranks("x", x, 3);
   return count! * dim!;
@@ -259,13 +259,13 @@ function alike(out: Tensor, ...others: readonly Tensor[]): void {
   for (const [i, other] of others.entries()) holds(`operand ${i}`, other, size(out));
 }
 
-/** The extents of a tensor of so many dimensions. */
+/** The extents of a tensor. Asserts that it has `count` dimensions. */
 function ranks(name: string, t: Tensor, count: number): readonly number[] {
   if (t.shape.length === count) return t.shape;
   assert.fail(`Expected ${name} to have ${count} dimensions, got (${t.shape.join(",")})`);
 }
 
-/** Asserts one tensor of `count` elements for each finished subtree. */
+/** Asserts that `parts` has one tensor of `count` elements for each finished subtree. */
 function eachSubtree(name: string, parts: readonly Tensor[], slices: Slices, count: number): void {
   const trees = subtreesOf(slices.first, slices.bounds.length - 1).length;
   assert.equal(parts.length, trees, `Expected ${name} for ${trees} subtrees`);

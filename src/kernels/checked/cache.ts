@@ -1,5 +1,6 @@
-// Checks of the calls of a cache's index and of records, for checked.ts. Slots are checked one by
-// one, because a wrong slot would be another row, and the check costs little beside the row.
+// Argument checks of the kernels of a cache's index and of records, for checked.ts. Slots are
+// checked one by one, because a wrong slot would silently access another row, and the check costs
+// little compared with moving the row.
 
 import assert from "node:assert/strict";
 import type { CacheKernels, Kernels, RecordKernels } from "../contract/kernels.ts";
@@ -76,7 +77,7 @@ function aligned(name: string, bytes: Uint8Array): void {
   assert.fail(`Expected ${name} to begin at a multiple of 4 bytes, got ${bytes.byteOffset}`);
 }
 
-/** Asserts that `count` records exist, at the indices `at` or from the first on. */
+/** Asserts that `records` has the records at the indices `at`, or, if undefined, 0..count-1. */
 function areRecords(
   at: Int32Array | undefined,
   count: number,

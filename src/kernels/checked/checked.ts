@@ -1,7 +1,7 @@
-// The kernels behind checks of shapes and lengths: their preconditions are asserted once, where the
-// kernels are called. The checks look at no elements, so their cost does not grow with the batch,
-// except for the check of completed sums, which exist only where columns are split. Checks that run
-// for every table or layer build their message only on failure: steps should produce no garbage.
+// Kernels with checked arguments: the preconditions on shapes and lengths are asserted at every
+// call. The checks read no elements, so their cost does not grow with the batch, except for the
+// check of completed sums, which exist only where columns are split. Checks that run for every
+// table or layer build their message only on failure, so that steps produce no garbage.
 
 import assert from "node:assert/strict";
 import {
@@ -25,7 +25,7 @@ import { checkExchange } from "./exchange.ts";
 import { addends, columns, covers, holds, layer, matrix, size, within } from "./shapes.ts";
 import { completes } from "./sums.ts";
 
-/** `inner` with the shape of every argument asserted. Ids are checked where frames arrive. */
+/** `inner` with the shape of every argument asserted. Ids are checked where frames are received. */
 export function checkKernels(inner: Kernels): Kernels {
   return {
     ...inner,
@@ -104,7 +104,7 @@ function checkMemory(
   };
 }
 
-/** Asserts that a tile lies within its table, at whole quanta. */
+/** Asserts that a tile is within its table and has whole quanta of columns. */
 function tileOf(spec: Parameters<Kernels["rows"]>[0]): void {
   const { rows, dim, rowBlocks, firstRow = 0, firstColumn = 0, tableDim = dim } = spec;
   const { blockRows = Math.ceil(rows / rowBlocks) } = spec;
@@ -124,7 +124,7 @@ function tileOf(spec: Parameters<Kernels["rows"]>[0]): void {
   );
 }
 
-/** Asserts that rows which are slots have one row block, and one name each. */
+/** Asserts that the slots of a cache have one row block, and an entry in `names` for each slot. */
 function named(rows: Pick<Rows, "rows" | "rowBlocks"> & { readonly names?: Int32Array }): void {
   const { names, rowBlocks } = rows;
   if (names === undefined) return;
@@ -321,7 +321,7 @@ type FlatNames =
   | "adam"
   | "lamb";
 
-/** Asserts the state's width: a narrower state would let the rule write into other memory. */
+/** Asserts the state's width: with a narrower state, the rule would write beyond the row. */
 function holdsState(rows: Rows, rule: RowRule): void {
   const width = stateWidth(rule.kind, rows.dim, rows.averaged);
   const actual = rows.state.shape[1] ?? 0;
@@ -382,7 +382,7 @@ function checkFlat(inner: Kernels): Pick<Kernels, FlatNames> {
   };
 }
 
-/** Asserts that aligned subtrees follow each other from 0 to the last of `slices`. */
+/** Asserts that `trees` are consecutive aligned subtrees that cover all `slices` slices. */
 function complete(trees: readonly Subtree[], slices: number): void {
   let at = 0;
   for (const { first, count } of trees) {

@@ -1,4 +1,4 @@
-// The kernels of the exchange behind checks of shapes (see checked.ts).
+// Shape checks of the kernels of the exchange (see checked.ts).
 
 import assert from "node:assert/strict";
 import type { Kernels, PackedAt, PooledPart, Tensor } from "../contract/kernels.ts";
@@ -87,7 +87,7 @@ function isPowerOfTwo(count: number): boolean {
   return count >= 1 && Number.isInteger(Math.log2(count));
 }
 
-/** Asserts that every run of quanta has as many rows. */
+/** Asserts that every range of quanta has the same number of rows. */
 function runs(sums: readonly ArrayLike<number>[], widths: readonly number[]): void {
   assert.equal(sums.length, widths.length, "Expected a count of quanta for every run");
   assert(sums.length > 0, "Expected at least one run of quanta");
@@ -96,7 +96,7 @@ function runs(sums: readonly ArrayLike<number>[], widths: readonly number[]): vo
   assert(alike, `Expected whole rows of quanta, as many in every run as the first has, ${rows}`);
 }
 
-/** Asserts aligned runs of blocks below `blocks`, in order, without repetition. */
+/** Asserts that parts are aligned runs of blocks below `blocks`, ascending and disjoint. */
 function inOrder(parts: readonly PooledPart[], blocks: number): void {
   let end = 0;
   for (const { tree } of parts) {
@@ -117,17 +117,17 @@ function holdsPacked(at: PackedAt, t: Tensor, count: number, precision: Precisio
   within("packed columns", at.byteOffset, bytes, at.buffer.byteLength);
 }
 
-/** Asserts that each sample has one of the distinct lists of t (U,·). */
+/** Asserts that `inverse` maps each sample to one of the distinct lists of t (U,·). */
 function listed(inverse: Int32Array, t: Tensor): void {
   const lists = t.shape[0] ?? 0;
-  // A loop: a call for each sample would take longer than the copy of its row.
+  // A plain loop, as a function call per sample would take longer than the copy of its row.
   let good = 0;
   while (good < inverse.length && inverse[good]! >= 0 && inverse[good]! < lists) good++;
   const isGood = good === inverse.length;
   assert(isGood, `Expected a list of 0..${lists - 1} for sample ${good}, got ${inverse[good]}`);
 }
 
-/** Asserts, for each list of t (U,·), how many of `count` columns it has. */
+/** Asserts that `used` has, for each list of t (U,·), a number of columns up to `count`. */
 function hasColumns(used: Int32Array | undefined, t: Tensor, count: number): void {
   if (used === undefined) return;
   assert.equal(used.length, t.shape[0], "Expected the columns of each distinct list");

@@ -1,4 +1,4 @@
-// Assertions of shapes. Messages are built only on failure.
+// Assertions on shapes of tensors. Messages are built only on failure.
 
 import assert from "node:assert/strict";
 import { addendsMax } from "../contract/blocks.ts";
@@ -20,13 +20,13 @@ export function holds(name: string, t: Tensor, expected: number): void {
   );
 }
 
-/** Asserts tensors that may be added to `out`. */
+/** Asserts that `plus` has at most `addendsMax` tensors, each with as many elements as `out`. */
 export function addends(plus: readonly Tensor[], out: Tensor): void {
   assert(plus.length <= addendsMax, `Expected at most ${addendsMax} addends, got ${plus.length}`);
   for (const [i, one] of plus.entries()) holds(`addend ${i}`, one, size(out));
 }
 
-/** Asserts that first .. first+count lies in 0..end. */
+/** Asserts that the range first .. first+count is within 0..end. */
 export function within(name: string, first: number, count: number, end: number): void {
   const fits = Number.isInteger(first) && Number.isInteger(count) && first >= 0 && count >= 0;
   if (fits && first + count <= end) return;

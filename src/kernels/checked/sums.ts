@@ -1,5 +1,5 @@
-// Checks sums that other devices completed: native code reads one number per distinct row without a
-// further check, so there must be as many.
+// Checks the whole-row sums that the exchange completed: native code reads one number per distinct
+// row without a bounds check, so there must be exactly one for each.
 
 import { strict as assert } from "node:assert";
 import {
@@ -13,8 +13,8 @@ import {
 import type { Rows } from "../contract/tables.ts";
 
 /**
- * Asserts that a tile with some of its table's columns gets the whole-row values its rule needs,
- * and that each value is given for every distinct row of the tile's bags.
+ * Asserts that a tile with some of its table's columns is given the whole-row values that its rule
+ * needs, with one value for every distinct row of the tile's bags.
  */
 export function completes(
   tables: readonly Rows[],
@@ -42,7 +42,7 @@ export function completes(
 /** Grow-only, all zero between calls. */
 let marks = new Uint8Array(0);
 
-/** Distinct rows in the bags of `lookups` entries from `table` on. */
+/** Number of distinct rows in the bags of `lookups` entries from `table` on. */
 function distinctRows(
   rows: number,
   { ids, offsets, samples }: Bags,

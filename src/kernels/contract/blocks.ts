@@ -2,22 +2,22 @@
 // the interaction of vectors.
 //
 // B = samples, R = rows (samples, or rows of samples), D = columns. The rules of kernels.ts hold:
-// output first, every kernel overwrites its output, and a sum has one bracketing, whatever a call
-// holds.
+// output first, every kernel overwrites its output, and a sum has one bracketing, however many
+// samples a call has.
 
 import type { Slices } from "./slices.ts";
 import type { Tensor } from "./tensor.ts";
 
-/** Tensors that a product adds to what it multiplied: the kernels keep room for so many. */
+/** Most tensors that a kernel adds to a product (`plus`): native kernels have room for no more. */
 export const addendsMax = 16;
 
-/** How two matrices lie, T = transposed: see `BlockKernels.products`. */
+/** Which operand of a product is transposed (T): see `BlockKernels.products`. */
 export type ProductForm = "ab" | "abT" | "aTb";
 
 export interface BlockKernels {
   /** out = a + b, element by element; `out` may be `a` or `b`. */
   add(out: Tensor, a: Tensor, b: Tensor): void;
-  /** out (R,C) = `values` (R,·) side by side, + other (R,C). */
+  /** out (R,C) = the concatenated columns of `values` (R,·), + other (R,C). */
   addBeside(out: Tensor, values: readonly Tensor[], other: Tensor): void;
   /** out = a * b, element by element; `out` may be `a` or `b`. */
   multiply(out: Tensor, a: Tensor, b: Tensor): void;
@@ -25,17 +25,17 @@ export interface BlockKernels {
   dMultiply(dA: Tensor, dB: Tensor, dOut: Tensor, a: Tensor, b: Tensor): void;
   /** out = a * b + c, element by element; each product is rounded before c is added. */
   multiplyAdd(out: Tensor, a: Tensor, b: Tensor, c: Tensor): void;
-  /** out = x, or 0 where x is below it; `out` may be `x`. `dRelu` is its backward. */
+  /** out = max(x, 0); `out` may be `x`. `dRelu` is its backward. */
   relu(out: Tensor, x: Tensor): void;
   /** out = x * factor, a float32; `out` may be `x`. */
   scale(out: Tensor, x: Tensor, factor: number): void;
   /** out = x, or x * slope where x is below 0; `out` may be `x`. The slope is above 0. */
   leakyRelu(out: Tensor, x: Tensor, slope: number): void;
-  /** d = d, or d * slope where `out`, which `leakyRelu` gave, is below 0. */
+  /** d *= slope where `out`, the output of `leakyRelu`, is below 0. In place. */
   dLeakyRelu(d: Tensor, out: Tensor, slope: number): void;
   /** out = 1 / (1 + exp(-x)); `out` may be `x`. Computed in float64. */
   sigmoid(out: Tensor, x: Tensor): void;
-  /** d * out * (1 - out), in place: `out` is what `sigmoid` gave. */
+  /** d *= out * (1 - out), in place. `out`: the output of `sigmoid`. */
   dSigmoid(d: Tensor, out: Tensor): void;
 
   /**
@@ -43,12 +43,12 @@ export interface BlockKernels {
    * -log(exp(-a) + exp(-b) + exp(-a - b)). Computed in float64.
    */
   jointLogit(out: Tensor, a: Tensor, b: Tensor): void;
-  /** dA and dB from dOut: the shares of that sum in which a is, and b, times dOut. */
+  /** dA = dOut * (exp(-a) + exp(-a - b)) / (the sum in `jointLogit`'s log); dB likewise. */
   dJointLogit(dA: Tensor, dB: Tensor, dOut: Tensor, a: Tensor, b: Tensor): void;
 
-  /** out (R,D): the exponentials of each row of x (R,D) by their sum. Computed in float64. */
+  /** out (R,D): the softmax of each row of x (R,D). Computed in float64. */
   softmax(out: Tensor, x: Tensor): void;
-  /** dX (R,D) from dOut: `out` is what `softmax` gave. Computed in float64. */
+  /** dX (R,D) from dOut. `out`: the output of `softmax`. Computed in float64. */
   dSoftmax(dX: Tensor, dOut: Tensor, out: Tensor): void;
 
   /** out (B,M,N,D): each vector of a (B,M,D) times each of b (B,N,D), element by element. */
@@ -59,26 +59,26 @@ export interface BlockKernels {
   dPairsRight(dB: Tensor, dOut: Tensor, a: Tensor): void;
 
   /**
-   * A product of matrices for each sample: out (B,M,N), the sum over k in order, from 0. `ab`: a
-   * (B,M,K), b (B,K,N). `abT`: b (B,N,K). `aTb`: a (B,K,M). An `a` of two dimensions is the same
-   * for all samples. Then each of `plus` (B,M,N), at most `addendsMax`, is added in order.
+   * Batched matrix product: out (B,M,N), summed over k in order, from 0. `ab`: a (B,M,K),
+   * b (B,K,N). `abT`: b (B,N,K). `aTb`: a (B,K,M). An `a` of two dimensions is shared by all
+   * samples. Then each of `plus` (B,M,N), at most `addendsMax`, is added in order.
    */
   products(out: Tensor, a: Tensor, b: Tensor, form: ProductForm, plus?: readonly Tensor[]): void;
   /**
-   * The gradient of an `a` (M,K) that samples share, in the form `ab`: subtree p of dA[p] (M,K) is
-   * the sum over the samples of its slices, and over n, of dOut (B,M,N) times b (B,K,N). Sample by
-   * sample, n in order. dA holds one tensor for each of `subtreesOf(slices)`.
+   * The gradient of an `a` (M,K) that all samples share, in the form `ab`: for subtree p, dA[p]
+   * (M,K) is the sum over the samples of its slices, and over n, of dOut (B,M,N) times b (B,K,N),
+   * sample by sample, n in order. dA has one tensor for each of `subtreesOf(slices)`.
    */
   dShared(dA: readonly Tensor[], dOut: Tensor, b: Tensor, slices: Slices): void;
 
   /**
-   * The products of x (B,N,D) and of sums of its vectors, y (B,K,D) = w (K,N) x: out (B,N,K), x
-   * times y transposed. As two `products`.
+   * Low-rank interaction: y (B,K,D) = w (K,N) x, weighted sums of the vectors x (B,N,D); then out
+   * (B,N,K) = x times y transposed. Same bits as two `products`.
    */
   rankProducts(out: Tensor, y: Tensor, x: Tensor, w: Tensor): void;
   /**
-   * dX (B,N,D), what comes by way of y first, then what comes to x itself, then each of `plus`
-   * (B,N,D); and subtree p of dW[p] (K,N). As `products` and `dShared`.
+   * dX (B,N,D) = the gradient through y, then + the direct gradient of x, then + each of `plus`
+   * (B,N,D); and dW[p] (K,N) for subtree p. Same bits as `products` and `dShared`.
    */
   dRankProducts(
     dX: Tensor,
@@ -90,8 +90,9 @@ export interface BlockKernels {
   ): void;
 
   /**
-   * out (B): the sum of the dot products of all pairs of the vectors x (B,F,D), as half of the
-   * square of their sum without their own squares. Sums over F in order; over D as in `layerNorm`.
+   * out (B): the sum of the dot products of all pairs of the vectors x (B,F,D), computed as half of
+   * (the square of their sum - the sum of their squares). Sums over F in order; over D as in
+   * `layerNorm`.
    */
   pairSum(out: Tensor, x: Tensor): void;
   /** dX (B,F,D) from dOut (B): each vector's gradient is dOut times the sum of the others. */
@@ -99,9 +100,9 @@ export interface BlockKernels {
 
   /**
    * Layer normalisation over the rows of x (R,D): out = (x - mean) / sqrt(variance + epsilon) *
-   * gain (D) + bias (D), with the biased variance. `saved` (R,2): the mean, and what x - mean was
-   * multiplied by. Sums over D: lane i of 32 adds up the columns i, i+32, …; then lane i + lane
-   * i+16, then 8, 4, 2, 1.
+   * gain (D) + bias (D), with the biased variance. `saved` (R,2): the mean, and the factor
+   * 1 / sqrt(variance + epsilon). Sums over D: lane i of 32 sums the columns i, i+32, …; then
+   * lane i + lane i+16, then 8, 4, 2, 1.
    */
   layerNorm(
     out: Tensor,
@@ -112,9 +113,9 @@ export interface BlockKernels {
     epsilon: number,
   ): void;
   /**
-   * dX (R,D), unless nobody needs it, from dOut, x, and what `layerNorm` saved, with sums over D as
-   * there. And subtree p of dGain[p] (D) and dBias[p] (D): `slices` counts rows, sums over them are
-   * those of `dLinearWeight`.
+   * dX (R,D), unless undefined, from dOut, x and `saved` of `layerNorm`, with sums over D as in
+   * `layerNorm`. And for subtree p, dGain[p] (D) and dBias[p] (D): bounds of `slices` count rows,
+   * and sums over rows are as in `dLinearWeight`.
    */
   dLayerNorm(
     dX: Tensor | undefined,
@@ -126,14 +127,14 @@ export interface BlockKernels {
   ): void;
 
   /**
-   * For subtree p, sums[p] (2,C): of x (B,C) minus `shift` (C), and of its squares. Sums over
+   * For subtree p, sums[p] (2,C): the sums of x (B,C) - `shift` (C), and of its squares. Sums over
    * samples as in `dLinearWeight`.
    */
   batchMoments(sums: readonly Tensor[], x: Tensor, shift: Tensor, slices: Slices): void;
   /**
-   * From the whole batch's sums (2,C) of `batchMoments` around running.mean: mean and unit of its
-   * `count` samples, and the running mean and (unbiased) variance, which move towards the batch's
-   * by `momentum`. Computed in float64.
+   * From the whole batch's sums (2,C) of `batchMoments` with `shift` = running.mean: computes
+   * `mean` and `unit` of its `count` samples, and moves the running mean and (unbiased) variance
+   * towards those of the batch by `momentum`. Computed in float64.
    */
   wholeBatchStatistics(
     columns: Pick<BatchNormColumns, "mean" | "unit">,
@@ -141,7 +142,7 @@ export interface BlockKernels {
     sums: Tensor,
     numbers: { readonly count: number; readonly momentum: number; readonly epsilon: number },
   ): void;
-  /** Mean and unit of given means and variances (C). Computed in float64. */
+  /** `mean` and `unit` of `columns`, from a mean and a variance (C). Computed in float64. */
   batchStatistics(
     columns: Pick<BatchNormColumns, "mean" | "unit">,
     mean: Tensor,
@@ -151,11 +152,11 @@ export interface BlockKernels {
   /** t / divisor, in place. Computed in float64. */
   divide(t: Tensor, divisor: number): void;
   /**
-   * Batch normalisation: out (B,C) = (x - mean) * unit * gain + bias, each (C), then ReLU if asked.
-   * `unit`: 1 / the deviation. `out` may be `x`.
+   * Batch normalisation: out (B,C) = (x - mean) * unit * gain + bias, each (C), then ReLU if
+   * `relu`. `unit`: 1 / standard deviation. `out` may be `x`.
    */
   batchNorm(out: Tensor, x: Tensor, columns: BatchNormColumns, relu: boolean): void;
-  /** Subtree p of dGain[p] (C) and dBias[p] (C), over samples as in `dLinearWeight`. */
+  /** For subtree p, dGain[p] (C) and dBias[p] (C), summed over samples as in `dLinearWeight`. */
   dBatchNormWeights(
     dGain: readonly Tensor[],
     dBias: readonly Tensor[],
@@ -165,9 +166,9 @@ export interface BlockKernels {
     slices: Slices,
   ): void;
   /**
-   * dX (B,C) = gain * unit * (dOut - dMean - (x - mean) * unit * dSlope), where `dMean` (C) and
-   * `dSlope` (C) are the whole batch's sums of dOut, and of dOut times the normalised x, each
-   * divided by its samples.
+   * dX (B,C) = gain * unit * (dOut - dMean - (x - mean) * unit * dSlope). `dMean` (C) and `dSlope`
+   * (C): the whole batch's sums of dOut, and of dOut times the normalised x, each divided by the
+   * number of samples.
    */
   dBatchNorm(
     dX: Tensor,
@@ -179,7 +180,7 @@ export interface BlockKernels {
   ): void;
 }
 
-/** What batch normalisation knows of each column: (C) each. */
+/** Statistics and parameters of batch normalisation, (C) each. `unit`: 1 / standard deviation. */
 export interface BatchNormColumns {
   readonly mean: Tensor;
   readonly unit: Tensor;

@@ -1,18 +1,18 @@
-// The kernels of vectors on their way between devices: they are folded, shared out, expanded and
-// packed. Letters as in kernels.ts; U = distinct lists of a group.
+// Kernels on vectors that devices exchange: folds of partial sums, division for means, expansion of
+// distinct lists, packing. Letters as in kernels.ts; U = distinct lists of a group.
 
 import type { Precision } from "./precision.ts";
 import type { PackedAt, PooledPart, Tensor } from "./tensor.ts";
 
 export interface ExchangeKernels {
   /**
-   * out[:, outFirst .. +columns] = the tree over row blocks 0..blocks-1 of a table, from tiles that
-   * were pooled as sums, each node left + right; blocks without a part are +0. Parts are in the
-   * order of their blocks. Then, with `lengths` (B), divided by the length of the whole bag, below
-   * 2^24, where it is not 0. Same bits as `pool` of the whole table. `precision`: each node, from
-   * the single block to the root, is packed and unpacked, in quanta from `outFirst` on, so that its
-   * bits do not depend on where the tree was cut. So under a quantised exchange each row block is
-   * pooled as a tile of its own.
+   * out[:, outFirst .. +columns] = the sum tree over row blocks 0..blocks-1 of a table, from tiles
+   * that were pooled as sums, each node left + right; blocks without a part are +0. Parts are in
+   * the order of their blocks. Then, with `lengths` (B), divided by the length of the whole bag,
+   * below 2^24, where it is not 0. Same bits as `pool` of the whole table. `precision`: each node,
+   * from the single block to the root, is packed and unpacked, in quanta from `outFirst` on, so
+   * that its bits do not depend on where the plan cut the tree. So under a quantised exchange each
+   * row block is pooled as a tile of its own.
    */
   foldPooled(
     out: Tensor,
@@ -25,7 +25,7 @@ export interface ExchangeKernels {
   ): void;
   /**
    * `copyColumns` with each value divided by its sample's length (B), below 2^24; 0 for length 0.
-   * The gradient of a mean, before it travels to tiles that are pooled as sums.
+   * This makes the gradient of a mean that of a sum, for tiles that are pooled as sums.
    */
   shareColumns(
     out: Tensor,
@@ -36,10 +36,10 @@ export interface ExchangeKernels {
     lengths: Int32Array,
   ): void;
   /**
-   * out[b, outFirst .. +columns] = from[inverse[b], fromFirst .. +columns]: the vectors of distinct
-   * lists (U,·) for each sample that has one; out (B,·), inverse (B). `used` (U), if given: the
-   * columns that a list has, 0..columns; the others are not read, and come out as 0 (jagged index
-   * select; RecD: Zhao et al., MLSys 2023, section 5).
+   * out[b, outFirst .. +columns] = from[inverse[b], fromFirst .. +columns]: copies the vectors of
+   * distinct lists (U,·) to the samples that have the list; out (B,·), inverse (B). `used` (U), if
+   * given: the columns that a list has, 0..columns; the other columns are not read, and are 0 in
+   * `out` (jagged index select; RecD: Zhao et al., MLSys 2023, section 5).
    */
   expandColumns(
     out: Tensor,
@@ -51,9 +51,9 @@ export interface ExchangeKernels {
     used?: Int32Array,
   ): void;
   /**
-   * Its backward: dFrom[u, fromFirst .. +columns] (U,·) = the sum of dOut[b, outFirst .. +columns]
-   * over the samples b with inverse[b] = u, in their order, from 0; 0 in columns that a list does
-   * not have.
+   * Backward of `expandColumns`: dFrom[u, fromFirst .. +columns] (U,·) = the sum of dOut[b,
+   * outFirst .. +columns] over the samples b with inverse[b] = u, in their order, from 0; 0 in
+   * columns that a list does not have.
    */
   dExpandColumns(
     dFrom: Tensor,

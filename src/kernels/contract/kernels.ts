@@ -3,14 +3,14 @@
 // same order.
 //
 // B = samples, I/O = inputs/outputs of a layer, F = features, D = embedding dim, T = tables, C =
-// columns of all tables side by side, N = ids, P = subtrees of slices, R = rows of a table. Output
-// first, gradients start with `d`, each backward sits under its forward. Every kernel overwrites
-// its output. Calls are ordinary: none returns a promise, none keeps an argument.
+// columns of all tables, concatenated, N = ids, P = subtrees of slices, R = rows of a table. Output
+// first, gradients start with `d`, each backward follows its forward. Every kernel overwrites its
+// output. Calls are synchronous, and no kernel keeps an argument.
 //
 // Bracketing (law 4): a sum over inputs, columns of a feature or ids of a bag is sequential in
 // index order, each term by a fused multiply-add; a sum over samples is sequential inside a slice,
-// then the tree over slices (slices.ts). No sum depends on how many samples a call holds. Layers
-// with bfloat16 operands take k in pairs: bfloat16.ts is their definition.
+// then the tree over slices (slices.ts). No sum depends on how many samples a call has. Layers with
+// bfloat16 operands sum over k in pairs: bfloat16.ts is their definition.
 
 import type { Key } from "../../ports/random.ts";
 import type { BlockKernels } from "./blocks.ts";
@@ -85,9 +85,9 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
   part(t: Tensor, first: number, count: number): Tensor;
   /** The same memory under another shape, from element `first`. */
   reshape(t: Tensor, shape: readonly number[], first?: number): Tensor;
-  /** Copies host values in; lengths must agree. */
+  /** Copies host values into a tensor; lengths must agree. */
   write(t: Tensor, values: Float32Array): void;
-  /** Copies the values out to host memory. */
+  /** Copies the values of a tensor to host memory. */
   read(t: Tensor): Float32Array;
   /** Sets every element. */
   fill(t: Tensor, value: number): void;
@@ -105,12 +105,12 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
     fromFirst: number,
     columns: number,
   ): void;
-  /** Reserves R rows, 0 or more, with `touched`, weights and state all 0. */
+  /** Allocates R rows, 0 or more, with `touched`, weights and state all 0. */
   rows(spec: RowsSpec): Rows;
   /** Weights (count,D) of rows first .. first+count-1, as they are stored. */
   readRows(rows: Rows, first: number, count: number): Float32Array;
   /**
-   * Sets rows from `first` on to weights (·,D), rounded to the nearest value that can be stored.
+   * Sets rows from `first` on to weights (·,D), rounded to the nearest value of the precision.
    */
   writeRows(rows: Rows, first: number, weights: Float32Array): void;
 
@@ -123,14 +123,14 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
    */
   uniform(t: Tensor, key: Key, purpose: number, first: number, scale: number): void;
   /**
-   * Sets each weight of the tile to what `uniform` gives for element row * tableDim + column of its
-   * table, rounded to the nearest value that can be stored.
+   * Initialises each weight of the tile with the `uniform` value of element row * tableDim + column
+   * of its table, rounded to the nearest value of the precision.
    */
   born(rows: Rows, key: Key, purpose: number, scale: number): void;
 
   // Dense layers; `precision` left out means float32 ----
 
-  /** out (B,O) = x (B,I) * w (O,I)^T + b (O), then ReLU if asked. The sum starts from b. */
+  /** out (B,O) = x (B,I) * w (O,I)^T + b (O), then ReLU if `relu`. The sum starts from b. */
   linear(
     out: Tensor,
     x: Tensor,
@@ -140,13 +140,13 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
     precision?: DensePrecision,
   ): void;
   /**
-   * A copy of weights w (O,I) in the order in which `linearPacked` reads them. Of this process: its
-   * layout is the implementation's own.
+   * A copy of weights w (O,I) in the order in which `linearPacked` reads them. The layout is
+   * private to the implementation, so the copy is valid in this process only.
    */
   packLayer(w: Tensor): Tensor;
   /**
-   * As `linear` in float32, bit for bit, with weights (O,I) from `packLayer`: faster for few
-   * samples, where `linear` would spend its time on packing them.
+   * `linear` in float32 with weights (O,I) from `packLayer`, with the same bits. It is faster for
+   * few samples, for which `linear` spends most of its time on packing the weights.
    */
   linearPacked(out: Tensor, x: Tensor, packed: Tensor, b: Tensor, relu: boolean): void;
   /** d (B,O): zero where out (B,O) is not positive. In place. */
@@ -165,8 +165,8 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
     above?: Tensor,
   ): void;
   /**
-   * Subtree p of dW[p] (O,I) = dOut^T x and dB[p] (O) = column sums of dOut, over the samples of
-   * its slices. dW and dB hold one tensor for each of `subtreesOf(slices)`, in order. dB sums dOut
+   * For subtree p, dW[p] (O,I) = dOut^T x and dB[p] (O) = column sums of dOut, over the samples of
+   * its slices. dW and dB have one tensor for each of `subtreesOf(slices)`, in order. dB sums dOut
    * unrounded, in either precision.
    */
   dLinearWeight(
@@ -194,7 +194,7 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
   // Interaction ----
 
   /**
-   * out (B, copied*D + pairs) from x (B,F,D): the first `copied` features side by side, then, if
+   * out (B, copied*D + pairs) from x (B,F,D): the first `copied` features, concatenated, then, if
    * `dots`, x_i . x_j for i in 0..F-1, j in 0..i-1, row by row below the diagonal.
    */
   interact(out: Tensor, x: Tensor, copied: number, dots: boolean): void;
@@ -204,12 +204,13 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
   // Loss ----
 
   /**
-   * The gradient dLogits (B,K) of the terms' sum over the samples, divided by batchSize; and that
-   * sum over each slice, in float64, in `losses` (slices). logits (B,K), labels (B,L). A column
-   * without a term has the gradient 0. With `weights` (B), loss and gradient of a sample are times
-   * its weight. With `labelled` (L), the samples of the batch that have each label, a label that is
-   * NaN is missing: its terms have no loss and no gradient there, and are divided by `labelled`, so
-   * that the loss of a batch is the sum of the means over the samples with a label.
+   * `losses` (slices): the sum of all terms over the samples of each slice, in float64. dLogits
+   * (B,K): the gradient of the sum over the batch, divided by batchSize. logits (B,K), labels
+   * (B,L). A column without a term has the gradient 0. With `weights` (B), loss and gradient of a
+   * sample are multiplied by its weight. With `labelled` (L), the number of the batch's samples
+   * that have each label, NaN labels are missing: a term adds no loss and no gradient for them, and
+   * is divided by `labelled` instead of batchSize, so that the loss of a batch is the sum of each
+   * term's mean over the samples with its label.
    */
   loss(
     losses: Float64Array,
@@ -226,10 +227,10 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
   // Embedding bags ----
 
   /**
-   * out (count, C): pooled vectors of samples first .. first+count-1 of `bags`, tables side by side
-   * in the order of `tables`. Empty bag: 0. Mean: sum / length, also where the bag has weights.
-   * With `average`, of the rows' moving average, w + round(d^k) * lag by a fused multiply-add; all
-   * rows are then averaged.
+   * out (count, C): pooled vectors of samples first .. first+count-1 of `bags`, concatenated in the
+   * order of `tables`. Empty bag: 0. Mean: sum / length, also where the bag has weights. With
+   * `average`, pools the rows' moving averages, w + round(d^k) * lag by a fused multiply-add; all
+   * tables must then have moving averages.
    */
   pool(
     out: Tensor,
@@ -240,14 +241,14 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
     average?: RowAverage,
   ): void;
   /**
-   * Sums each touched row's gradient, exactly once, and updates weights, state and `touched`.
-   * dPooled (B,C) as `pool` lays it out; `slices` covers the whole batch (first = 0, S slices). Row
-   * gradient: inside a slice lookup by lookup, and sample by sample (a repeated id adds again, each
-   * time times its weight), then the slice tree. `rules` and `completed` are those of each entry;
-   * of lookups in the same rows the first entry's count. `completed`, if given, has the values that
-   * the exchange completed; undefined: the rows are whole. Returns the first entry with a row or a
-   * state that is no longer finite, the first of its table; -1: none. That check costs nothing
-   * beside the update.
+   * Sums the gradient of each looked-up row, then updates the row's weights, state and `touched`
+   * once. dPooled (B,C) in the layout of `pool`; `slices` covers the whole batch (first = 0, S
+   * slices). Bracketing of a row's gradient: inside a slice lookup by lookup, and sample by sample
+   * (a repeated id is added each time, times its weight), then the slice tree. `rules` and
+   * `completed` have a value per entry of `tables`; for several lookups in the same rows, that of
+   * the first entry is used. `completed`: the whole-row values from the exchange; undefined: the
+   * rows are whole. Returns the first entry of the first table with weights or state that are no
+   * longer finite; -1: none. This check costs nothing beside the update.
    */
   updateRows(
     tables: readonly Rows[],
@@ -258,11 +259,10 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
     completed?: readonly (RowSums | undefined)[],
   ): number;
   /**
-   * First phase of an update of rows that are split by columns: for the table of entry `table` of
-   * `bags`, the first of its lookups, per
-   * distinct row (ascending) and per quantum of 32 columns, the sum of squares of its gradient, l2
-   * included: a pairwise tree over the quantum (lane i + lane i+16, then 8, 4, 2, 1; missing
-   * columns are 0).
+   * First phase of an update of rows that are split by columns. For the table whose first lookup is
+   * entry `table` of `bags`: per distinct row (ascending) and per quantum of 32 columns, the sum of
+   * squares of its gradient, l2 included, as a pairwise tree over the quantum (lane i + lane i+16,
+   * then 8, 4, 2, 1; missing columns are 0).
    */
   rowSquares(
     tables: readonly Rows[],
@@ -274,8 +274,8 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
   ): Float32Array;
   /**
    * Means of squares (n) of whole rows of `dim` columns. squares[i] is (n, quanta[i]) from
-   * `rowSquares`, for consecutive runs of quanta. The fold equals an unsplit update's: float32,
-   * quantum by quantum from 0, then divided by `dim`.
+   * `rowSquares`, for consecutive ranges of quanta. The bracketing is that of an unsplit update:
+   * float32, quantum by quantum from 0, then divided by `dim`.
    */
   rowMeans(squares: readonly Float32Array[], quanta: readonly number[], dim: number): Float32Array;
   /**
@@ -294,13 +294,13 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
   ): Float64Array;
   /**
    * Trust ratios (n) of whole rows. norms[i] is (n, quanta[i], 2) from `rowNorms`, for consecutive
-   * runs of quanta. |w|/|u|, 1 where one of them is 0; lengths add up in float64.
+   * ranges of quanta. |w|/|u|, or 1 where one of them is 0; squares are added in float64.
    */
   rowTrust(norms: readonly Float64Array[], quanta: readonly number[]): Float32Array;
   /**
-   * The gradient of the table of entry `table`, the first of its lookups, dense: for each subtree
-   * p, dRows[p] (R,D), and counts[p] (R), 1 where a sample of the subtree's slices looked the row
-   * up, else 0.
+   * The dense gradient of the table whose first lookup is entry `table`: for each subtree p,
+   * dRows[p] (R,D), and counts[p] (R), 1 where a sample of the subtree's slices looked the row up,
+   * else 0.
    */
   dRows(
     dRows: readonly Tensor[],
@@ -312,9 +312,9 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
     slices: Slices,
   ): void;
   /**
-   * Second phase for a replicated table: rows with counts > 0 (all rows, if `whole`) are updated
-   * with their row of dRows (R,D), by the same rule and with the same bits as `updateRows`. Returns
-   * false if an updated row is no longer finite.
+   * Second phase of the update of a replicated table: updates rows with counts > 0 (all rows, if
+   * `whole`) with their row of dRows (R,D), by the same rule and with the same bits as
+   * `updateRows`. Returns false if an updated row is no longer finite.
    */
   applyRows(rows: Rows, dRows: Tensor, counts: Tensor, rule: RowRule, whole: boolean): boolean;
 
@@ -335,11 +335,11 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
 
   /** out = g * min(1, normMax / (|g| + 1e-6)), the norm in float64 in the order of elements. */
   clipNorm(out: Tensor, g: Tensor, normMax: number): boolean;
-  /** out = g, with each element no further from 0 than `most`. */
+  /** out = g, with each element clamped to -most..most. */
   clipValues(out: Tensor, g: Tensor, most: number): boolean;
   /** average = decay * average + (1 - decay) * w, computed in float64 */
   average(average: Tensor, w: Tensor, decay: number): void;
-  /** Exchanges the values of both. */
+  /** Swaps the values of two tensors. */
   swap(a: Tensor, b: Tensor): void;
 
   /** w -= lr*g */
@@ -349,8 +349,8 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
   /** buffer = momentum*buffer + g; w -= lr*buffer */
   momentum(w: Tensor, buffer: Tensor, g: Tensor, learningRate: number, momentum: number): boolean;
   /**
-   * m, v by beta1, beta2; w -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps), c = 1 - beta^t, after w was
-   * multiplied by 1 - lr*decay (AdamW).
+   * AdamW: updates m, v with beta1, beta2; w *= 1 - lr*decay; then
+   * w -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps), c = 1 - beta^t.
    */
   adam(w: Tensor, m: Tensor, v: Tensor, g: Tensor, rule: AdamNumbers): boolean;
   /** u = Adam's direction + decay*w; w -= lr * |w|/|u| * u. One norm for all of w. */

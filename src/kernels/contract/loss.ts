@@ -1,8 +1,8 @@
-// The loss of a sample: a sum of terms, each of one column of the sample's logits.
+// The loss of a sample: a sum of terms, each for one column of the sample's logits.
 
 /** One term of the loss. */
 export interface LossTerm {
-  /** Column of the logits. No two terms have the same one. */
+  /** Column of the logits. No two terms have the same column. */
   readonly logit: number;
   readonly target: LossTarget;
   /** Factor of the term in the loss. */
@@ -11,21 +11,21 @@ export interface LossTerm {
 }
 
 /**
- * A column of the labels; or what another column of the logits predicts, as a number through which
- * no gradient flows (stop-gradient).
+ * The target of a term: a column of the labels, or the prediction of another column of the logits,
+ * through which no gradient flows (stop-gradient).
  */
 export interface LossTarget {
   readonly of: "label" | "prediction";
   readonly column: number;
 }
 
-/** How a logit z and a target y make a loss. */
+/** The loss function of a logit z and a target y. */
 export type LossRule = CrossEntropyRule | SquaredErrorRule;
 
 /** The cross-entropy of the logistic function of z. */
 export interface CrossEntropyRule {
   readonly kind: "binaryCrossEntropy";
-  /** Factor of the part of label 1 (`pos_weight` of PyTorch). 1: both labels count alike. */
+  /** Factor of the loss of label 1 (`pos_weight` of PyTorch). 1: both labels have equal weight. */
   readonly positiveWeight: number;
   /** y becomes y * (1 - labelSmoothing) + labelSmoothing / 2. */
   readonly labelSmoothing: number;
@@ -36,7 +36,7 @@ export interface SquaredErrorRule {
   readonly kind: "mse";
 }
 
-/** The loss of one logit and one label of 0 or 1. */
+/** The default term: cross-entropy of one logit with one label of 0 or 1. */
 export const usualLossTerm: LossTerm = {
   logit: 0,
   target: { of: "label", column: 0 },

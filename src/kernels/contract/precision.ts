@@ -1,15 +1,15 @@
-// How weights of rows are stored in fewer bits: float16, bfloat16 and int8 per row. Arithmetic is
-// always float32. A stored weight is a float32 that its code represents exactly, so decoding (for a
-// checkpoint, a digest, another tier) and encoding again gives the same code.
+// Storage of row weights in fewer bits: float16, bfloat16 and int8. Arithmetic is always float32. A
+// stored weight is a float32 that its code represents exactly, so decoding (for a checkpoint, a
+// digest, another tier) and encoding again gives the same code.
 //
 // int8: a quantum of 32 columns is codes -127..127 times 2^exponent, with the smallest exponent
 // that fits the largest weight (docs/decisions/0009-codes-of-int8-rows.md: why a power of two,
-// where others use a free scale and an offset per row). Per quantum, so that a row split by columns
-// has the same codes.
+// where other systems use a free scale and an offset per row). The exponent is per quantum, so that
+// a row split by columns has the same codes.
 //
 // Only the update rounds stochastically: a weight between two neighbours is rounded up with a
 // probability equal to its distance from the lower one, so that updates smaller than a step are not
-// lost (FBGEMM rounds float16 tables so). Each weight takes 16 random bits: half c%2 of word c%8/2
+// lost (as FBGEMM rounds float16 tables). Each weight takes 16 random bits: half c%2 of word c%8/2
 // of philox at counter [index low, index high, step, purpose], with index = row * (D/8 rounded up)
 // + c/8 for row and column c of the whole table, D wide. So a tile rounds as the whole table does.
 // Philox runs 7 rounds, the fewest in which its authors' tests found no flaw.
@@ -24,7 +24,7 @@ export type Codes = Uint16Array | Int8Array;
 
 const roundingRounds = 7;
 
-/** The random numbers of rounding: of one table at one step. */
+/** The random stream of stochastic rounding, for one table at one step. */
 export interface Rounding {
   readonly key: Key;
   readonly purpose: number;
@@ -76,22 +76,22 @@ function fromBits(bits: number): number {
   return word[0]!;
 }
 
-/** Powers of two from 2^-128 to 2^128: a power in the language takes as long as a row. */
+/** Powers of two from 2^-128 to 2^128: computing one with `**` takes as long as a whole row. */
 const powers = Float64Array.from({ length: 257 }, (_, i) => 2 ** (i - 128));
 
 function powerOfTwo(exponent: number): number {
   return powers[exponent + 128]!;
 }
 
-/** The weight of a code. `exponent`: the exponent of its quantum, for int8. */
+/** Decodes a weight. `exponent`: the exponent of its quantum, for int8. */
 export function decode(precision: Precision, code: number, exponent: number): number {
   switch (precision) {
     case "bfloat16":
       return fromBits(code << 16);
     case "float16": {
       const [sign, rest] = [code & 0x8000, code & 0x7fff];
-      // The shifted value is too small by 2^112, subnormals too. NaN and infinity are handled
-      // apart.
+      // The shifted value is too small by a factor of 2^112, also for subnormals. NaN and infinity
+      // need the exponent of float32.
       const isNumber = rest < 0x7c00;
       const value = isNumber
         ? fromBits(rest << 13) * powerOfTwo(112)
@@ -114,15 +114,15 @@ export function exponentOf(weights: ArrayLike<number>): number {
     const size = Math.abs(Math.fround(weights[c]!));
     if (size > largest) largest = size;
   }
-  // 127 * 2^e covers 2^k .. 127/64 * 2^k for e = k - 6; larger weights take the next e.
+  // For e = k - 6, 127 * 2^e covers 2^k .. 127/64 * 2^k; larger weights need e + 1.
   const bits = bitsOf(largest);
   const above = (bits & 0x7f_ffff) > 0x7e_0000 ? 1 : 0;
   return Math.max(-126, Math.min(121, (bits >>> 23) - 127 - 6 + above));
 }
 
 /**
- * The code of a float32. `random` holds 16 bits, which decide whether to take the upper neighbour;
- * undefined rounds to nearest.
+ * Encodes a float32. `random`: 16 random bits, which decide whether to round up; undefined: rounds
+ * to nearest.
  */
 export function encode(
   precision: Precision,
@@ -156,9 +156,10 @@ function encodeFloat16(value: number, random: number | undefined): number {
   if (Number.isNaN(value)) return 0x7e00;
   const sign = (bitsOf(value) >>> 16) & 0x8000;
   const exact = Math.fround(Math.abs(value));
-  // Rounding to nearest happens once: at 2^28 a double's step equals the step of small float16s.
+  // Rounds subnormals to nearest only once: a double's step at 2^28 equals that of float16
+  // subnormals.
   const size = random === undefined && exact < 2 ** -14 ? exact + 2 ** 28 - 2 ** 28 : exact;
-  // Below the normal numbers, steps are as wide as in the binade above: round there.
+  // Subnormals have the step of the lowest normal binade: shift them into it for the rounding.
   const isSmall = size < 2 ** -14;
   const bits = bitsOf(isSmall ? Math.fround(size + 2 ** -14) : size);
   const noise = random === undefined ? 0xfff + ((bits >>> 13) & 1) : random & 0x1fff;
@@ -182,7 +183,7 @@ export function decodeRow(
   }
 }
 
-/** Where rows are stored and, for a tile, its position in its table. */
+/** The memory of coded rows and, for a tile, its position in its table. */
 interface Coded {
   readonly precision: Precision;
   readonly codes: Codes;
@@ -197,7 +198,7 @@ interface Coded {
   readonly names?: Int32Array;
 }
 
-/** Encodes weights (D) as row `row`: with `rounding`, or left out, to nearest. */
+/** Encodes weights (D) as row `row`: stochastically with `rounding`, to nearest without it. */
 export function encodeRow(
   to: Coded,
   row: number,

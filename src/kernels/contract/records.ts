@@ -1,7 +1,7 @@
-// Records carry rows between tiers. A record is one row's stored weights (float32, 16-bit codes, or
-// int8 codes followed by the exponents of their quanta; precision.ts), padded to 4 bytes, and then
-// its optimizer state in floats. In the machine's byte order. Reading a record gives back the bits
-// that were written.
+// Records: the format in which rows move between tiers. A record is one row's stored weights
+// (float32, 16-bit codes, or int8 codes followed by the exponents of their quanta; precision.ts),
+// padded to 4 bytes, and then its optimizer state in floats, in the machine's byte order. A record
+// restores the exact bits of its row.
 
 import type { Key } from "../../ports/random.ts";
 import { type Precision, weightBytes } from "./precision.ts";
@@ -32,8 +32,9 @@ export interface RecordKernels {
    */
   scatterRecords(rows: Rows, places: Int32Array, records: Uint8Array, at?: Int32Array): void;
   /**
-   * Initialises the row at places[i] (n) as `born` does for row ids[i], relative to the tile's
-   * first, with every state float `initialState`, but a lag of 0. Clears the row's `touched`.
+   * Initialises the row in slot places[i] (n) as `born` initialises row ids[i], relative to the
+   * tile's first row. The rule's state floats become `initialState`, lag and steps of an average 0.
+   * Clears the row's `touched`.
    */
   bornAt(
     rows: Rows,

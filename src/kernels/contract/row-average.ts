@@ -1,25 +1,27 @@
-// The exponential moving average of rows, as after every step over all rows: s = d s + (1 - d) w.
+// The exponential moving average of rows, computed lazily, with the result of updating all rows at
+// every step: s = d s + (1 - d) w.
 //
-// A row stores its lag, s - w, and the steps that the lag is of. While nothing touches the row, w
-// stays and each step takes the lag times d, so that after k steps it is d^k of what is stored: no
-// step passes over a table. A step that brings w to w' leaves
+// A row stores its lag, s - w, and the step count at which the lag was stored. While no step
+// touches the row, w is constant and each step multiplies the lag by d, so after k steps the lag is
+// d^k times the stored lag, and no step has to pass over a table. A step from w to w' stores
 //
 //   lag' = d (s - w') = d^(k+1) lag + d (w - w')
 //
-// where k steps left the row alone before it. A lag of 0 is that of a row that was never touched.
+// where k is the number of steps before it that did not touch the row. A row that was never touched
+// has a lag of 0.
 
-/** The average as a step computes it, or as a lookup reads it. */
+/** The moving average at one step of an update, or at one lookup. */
 export interface RowAverage {
   /** The share of the average that a step keeps; 0 in the first step, which begins it. */
   readonly decay: number;
-  /** Steps that the average is of: of an update, with the one that it is a part of. */
+  /** Number of steps that the average covers; in an update, including its own step. */
   readonly steps: number;
 }
 
-/** Most steps that a row's float32 counts exactly. */
+/** Most steps that a float32 in the row's state counts exactly. */
 export const averagedStepsMax = 2 ** 24;
 
-/** The share that is left now of a lag as of `steps` steps: a float64 that the kernels round. */
+/** The factor on a lag that was stored at step count `steps`: a float64, which kernels round. */
 export function lagShare({ decay, steps: now }: RowAverage, steps: number): number {
   return power(decay, now - steps);
 }

@@ -1,30 +1,31 @@
 // The index of a software-managed cache of rows (FBGEMM's 32-way cache; Neo, Mudigere et al., arXiv
-// 2104.05158): which row lies in which slot. A row belongs to one set of 32 ways. If the set has no
-// way for it, the row takes a spare slot, and stays only while a batch needs it. The index holds no
-// weights: slots are rows of a tile in memory (`Rows`), and records (records.ts) move rows from
-// slot to slot.
+// 2104.05158): which row is in which slot. A row belongs to one set of 32 ways. If the set has no
+// free or evictable way, the row takes a spare slot, and stays only while a batch needs it. The
+// index holds no weights: slots are rows of a tile in memory (`Rows`), and rows enter and leave
+// slots as records (records.ts).
 //
 // Invariants
 //   C1. A row has at most one slot, and `rowOf` of that slot is the row.
 //   C2. A slot with pins is never given to another row.
-//   C3. A call's effect depends on the cache, the ids and the tick: not on a clock or on chance.
+//   C3. The effect of a call depends only on the cache, the ids and the tick, not on a clock or on
+//       chance.
 
 import assert from "node:assert/strict";
 
-/** Slots of a set: probed together. */
+/** Slots of a set, which are probed together. */
 export const cacheWays = 32;
 
 /**
- * Which row of a full set is evicted: the least recently used, or the least frequently used. LFU
- * keeps the old row if the new one was used less often.
+ * The eviction policy of a full set: least recently used, or least frequently used. LFU keeps the
+ * old row if the new row was used less often.
  */
 export type CachePolicy = "lru" | "lfu";
 
-/** The index of a set-associative cache. Plain memory, shared by both implementations. */
+/** The index of a set-associative cache: plain memory that both implementations use. */
 export interface RowCache {
   readonly policy: CachePolicy;
   readonly sets: number;
-  /** Slots behind the ways, for rows that find no free way in their set: conflict misses. */
+  /** Slots after the ways, for rows that find no free way in their set (conflict misses). */
   readonly spares: number;
   /** (sets*32 + spares) = (P): the row in each slot, relative to the tile's first; -1: none. */
   readonly rowOf: Int32Array;
@@ -33,11 +34,11 @@ export interface RowCache {
   /** (P): batches in flight that need the slot. */
   readonly pins: Uint8Array;
   /**
-   * LFU: how often each row was accessed: at index `row` if there are as many counts, else at hash
-   * & (length - 1): rows that share a count only seem more popular. LRU: empty.
+   * LFU: access counts of rows: at index `row` if there is a count for every row, else at hash &
+   * (length - 1), where rows that share a count seem more popular. LRU: empty.
    */
   readonly counts: Uint32Array;
-  /** Open addressing, a power of two: the spare slot at or behind a row's hash; -1: none. */
+  /** Hash table with open addressing, length a power of two: spare slots by row; -1: free. */
   readonly spareTable: Int32Array;
   /** (spares): a stack of the free spare slots, from element 0 on. */
   readonly spareFree: Int32Array;
@@ -48,16 +49,16 @@ export interface RowCache {
 /** The result of one call of `placeRows`. The arrays are views of the call's memory. */
 export interface Placed {
   /**
-   * Distinct slots of the call, each pinned once: first the hits, in order of first sight, then the
-   * misses.
+   * Distinct slots of the call, each pinned once: first the hits, in order of first occurrence,
+   * then the misses.
    */
   readonly placed: Int32Array;
   /** Slots to fill, and the row for each (m). */
   readonly missed: Int32Array;
   readonly missedRows: Int32Array;
   /**
-   * Slots with a row that must be written down before they are filled, in the order of `missed`,
-   * and these rows (e). Slots that were empty are left out.
+   * Slots whose evicted row must be saved before they are filled, in the order of `missed`, and
+   * these rows (e). Slots that were empty are left out.
    */
   readonly evicted: Int32Array;
   readonly evictedRows: Int32Array;
@@ -69,7 +70,7 @@ export interface Placed {
   readonly conflictLookups: number;
 }
 
-/** Memory of `Placed` for one batch in flight. It grows. */
+/** Grow-only memory of `Placed` for one batch in flight. */
 export interface PlacedMemory {
   words: Int32Array;
 }
@@ -88,17 +89,17 @@ export interface CacheKernels {
   /** An empty cache (`createRowCache`), in memory where a set takes two cache lines. */
   rowCache(spec: RowCacheSpec): RowCache;
   /**
-   * places (n): the slot of each of ids (n), rows of the tile, from now on. Each distinct slot is
-   * pinned once, until `releaseRows`. `tick` must be above the last call's.
+   * Assigns a slot to each of ids (n), rows of the tile, and writes the slots to places (n). Each
+   * distinct slot is pinned once, until `releaseRows`. `tick` must be above the last call's.
    *
    * Rows in the cache are found first. Then missing rows take slots, under LRU in order of first
-   * sight, under LFU by descending count, then ascending row. Each takes an empty way of its set;
-   * or the unpinned way with the lowest stamp (LRU) or count (LFU, if not above the row's own),
-   * among equals the lowest way; or a spare slot. LFU counts every lookup before it places the
-   * first row.
+   * occurrence, under LFU by descending count, then ascending row. Each takes an empty way of its
+   * set; or the unpinned way with the lowest stamp (LRU) or count (LFU, if not above the row's
+   * own), among equals the lowest way; or a spare slot. LFU counts every lookup before it places
+   * the first row.
    *
-   * Arrays of the result lie in `memory`; left out: in new memory.
-   * @throws RangeError where a row finds no slot: the cache cannot be used any more
+   * The arrays of the result are in `memory`; left out: in new memory.
+   * @throws RangeError where a row finds no slot; the cache is unusable from then on
    */
   placeRows(
     cache: RowCache,
@@ -108,11 +109,12 @@ export interface CacheKernels {
     memory?: PlacedMemory,
   ): Placed;
   /**
-   * Removes one pin from each slot of `placed`, the result of a `placeRows`. Returns spare slots
-   * without pins: move their rows out and free the slots before the next call.
+   * Removes one pin from each slot of `placed`, the result of a `placeRows`. Returns the spare
+   * slots that have no pins left: the caller must save their rows and free the slots
+   * (`freeSpares`) before the next call.
    */
   releaseRows(cache: RowCache, placed: Int32Array): Int32Array;
-  /** Empties spare places without pins. */
+  /** Frees the spare slots `places`, which must have no pins. */
   freeSpares(cache: RowCache, places: Int32Array): void;
 }
 
@@ -155,7 +157,7 @@ export function createPlacedMemory(): PlacedMemory {
   return { words: new Int32Array() };
 }
 
-/** Makes room for the results of `lookups` ids: five lists. Returns their length. */
+/** Grows the memory for the results of `lookups` ids: five lists. Returns the length of a list. */
 export function growPlaced(memory: PlacedMemory, cache: RowCache, lookups: number): number {
   const room = Math.min(lookups, cache.rowOf.length);
   if (memory.words.length < 5 * room) memory.words = new Int32Array(5 * Math.ceil(1.25 * room));
@@ -163,8 +165,8 @@ export function growPlaced(memory: PlacedMemory, cache: RowCache, lookups: numbe
 }
 
 /**
- * The result of a call, from the memory that it filled. `counts`: distinct, missed and evicted
- * slots, conflicts, and lookups of conflicts.
+ * The result of a call of `placeRows`, as views of the memory that it filled. `counts`: distinct,
+ * missed and evicted slots, conflicts, and lookups of conflicts.
  */
 export function placedOf(memory: PlacedMemory, lookups: number, counts: Iterable<number>): Placed {
   const [distinct = 0, missed = 0, evicted = 0, conflicts = 0, conflictLookups = 0] = counts;
@@ -183,7 +185,7 @@ export function placedOf(memory: PlacedMemory, lookups: number, counts: Iterable
   };
 }
 
-/** The error where a row finds no slot. */
+/** The error for a row that finds no slot. */
 export function noSpareLeft({ spares }: RowCache): RangeError {
   return new RangeError(
     `Expected a spare place for each row whose set is full, but all ${spares} are in use; ` +
@@ -200,8 +202,8 @@ export function hashRow(row: number): number {
 }
 
 /**
- * Where probing for a row's spare slot begins: at the hash's upper bits, as sets use the lower
- * ones.
+ * The index in `spareTable` where probing for a row begins: from the hash's upper bits, as sets use
+ * the lower bits.
  */
 export function spareSlot({ spareTable }: RowCache, row: number): number {
   return Math.floor((hashRow(row) * spareTable.length) / 2 ** 32);
@@ -238,7 +240,7 @@ export const releaseRows: CacheKernels["releaseRows"] = (cache, placed) => {
 };
 
 /**
- * See `CacheKernels.freeSpares`. Entries behind a gap move up, so that probing still finds them.
+ * See `CacheKernels.freeSpares`. Entries after a gap move into it, so that probing finds them.
  */
 export const freeSpares: CacheKernels["freeSpares"] = (cache, places) => {
   const { rowOf, spareTable, spareFree, head } = cache;

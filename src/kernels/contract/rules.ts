@@ -1,17 +1,17 @@
-// The update rules of rows: their numbers, and the state that each rule needs.
+// The update rules of rows: their parameters, and the state that each rule needs.
 
 import type { Rounding } from "./precision.ts";
 import type { RowAverage } from "./row-average.ts";
 
 interface Rounded {
   /**
-   * Elements of a row's summed gradient are brought to within ±clip before any other use of it, as
-   * torch.nn.utils.clip_grad_value_ does; left out: they stay as they are. Rows only.
+   * Elements of a row's summed gradient are clamped to ±clip before any other use, as by
+   * torch.nn.utils.clip_grad_value_; left out: they are not clamped. Rows only.
    */
   readonly clip?: number | undefined;
-  /** How new weights are rounded; needed where the table stores them in fewer bits. */
+  /** Stochastic rounding of new weights; required if the table stores them in fewer bits. */
   readonly rounding?: Rounding;
-  /** Given where rows have a moving average, as of after this update (row-average.ts). */
+  /** The moving average after this update (row-average.ts); given iff rows have one. */
   readonly average?: RowAverage | undefined;
 }
 
@@ -24,7 +24,7 @@ interface Shrinking extends Rounded {
   readonly decay: number;
 }
 
-/** The numbers of Adam and its variants. */
+/** The parameters of Adam and its variants. */
 export interface AdamNumbers {
   readonly learningRate: number;
   readonly beta1: number;
@@ -52,9 +52,9 @@ export interface AdagradRule extends Shrinking {
 }
 
 /**
- * `partialRowWiseAdam`: Adam with one second moment a row, of the mean of squares.
+ * `partialRowWiseAdam`: Adam with one second moment per row, of the mean of squares.
  * `lamb`: u = Adam's direction + decay*w; w -= learningRate * |w|/|u| * u; the decay is only here.
- * `partialRowWiseLamb`: LAMB with one second moment a row.
+ * `partialRowWiseLamb`: LAMB with one second moment per row.
  */
 export interface AdamRule extends AdamNumbers, Rounded {
   readonly kind: "adam" | "partialRowWiseAdam" | "lamb" | "partialRowWiseLamb";
@@ -64,7 +64,7 @@ export interface AdamRule extends AdamNumbers, Rounded {
 /**
  * FTRL-proximal (McMahan et al., KDD'13): s = (sqrt(n + g*g) - sqrt(n)) / learningRate;
  * z += g - s*w; n += g*g;
- * w = -(z cut towards 0 by lambda1) / ((beta + sqrt(n)) / learningRate + lambda2).
+ * w = -softThreshold(z, lambda1) / ((beta + sqrt(n)) / learningRate + lambda2).
  */
 export interface FtrlRule extends Rounded {
   readonly kind: "ftrl";
@@ -76,19 +76,22 @@ export interface FtrlRule extends Rounded {
 }
 
 /**
- * How a row is updated with its gradient g (the optimizers of FBGEMM's table batched embeddings). A
- * dense tensor counts as one long row. Means and norms are over the columns of the whole row, by
- * quanta.
+ * The rule by which a row is updated with its gradient g (the optimizers of FBGEMM's table batched
+ * embeddings). A dense tensor is treated as one long row. Means and norms are over the columns of
+ * the whole row, by quanta.
  */
 export type RowRule = SgdRule | MomentumRule | AdagradRule | AdamRule | FtrlRule;
 
-/** State floats of a rule: a number for each element, and a number for the row. */
+/** Shape of a row's state: floats per element, and floats per row. */
 export interface StateShape {
   readonly perElement: number;
   readonly perRow: number;
 }
 
-/** With `isAveraged`, the lag of each element comes before them, and its steps after them. */
+/**
+ * The state of a rule. With `isAveraged`, the state of a moving average is added: a lag per element
+ * before the rule's state, and a step count per row after it.
+ */
 export function stateShapeOf(kind: RowRule["kind"], isAveraged = false): StateShape {
   const { perElement, perRow } = ruleStateOf(kind);
   return isAveraged ? { perElement: perElement + 1, perRow: perRow + 1 } : { perElement, perRow };
@@ -115,7 +118,7 @@ function ruleStateOf(kind: RowRule["kind"]): StateShape {
   }
 }
 
-/** State floats per row of `dim` columns: first the states of the elements, then the row's own. */
+/** State floats per row of `dim` columns: first the states of elements, then that of the row. */
 export function stateWidth(kind: RowRule["kind"], dim: number, isAveraged = false): number {
   const { perElement, perRow } = stateShapeOf(kind, isAveraged);
   return perElement * dim + perRow;

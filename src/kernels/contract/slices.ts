@@ -1,18 +1,18 @@
-// Slices: the fixed parts of a batch, and the one bracketing of every sum over samples.
+// Slices: the fixed parts of a batch, which define the bracketing of every sum over samples.
 //
-// A batch of B samples is cut into S slices (S is a power of two and a number of the job). Sums
+// A batch of B samples is cut into S slices (S is a power of two and an option of the job). Sums
 // over the batch are in sample order inside a slice, then a binary tree over the slices:
 //
 //        ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
 //
-// A sum over the lookups in a row, its gradient, has the same bracketing. Inside a slice it goes
-// lookup by lookup in the order of the list, where several features look the table up, and for each
-// sample by sample.
+// The gradient of a row, a sum over its lookups, has the same bracketing. If several features look
+// the table up, a slice is summed feature by feature, in the order of the list, and sample by
+// sample for each feature.
 //
-// A device with slices 0..2 can finish only the aligned subtrees {0,1} and {2}; the rest of the
-// tree is added where the subtrees meet. So any placement gives the same bits (law 4).
+// A device with slices 0..2 can finish only the aligned subtrees {0,1} and {2}; the receiver of the
+// subtrees adds the rest of the tree. So any placement gives the same bits (law 4).
 
-/** The slices that one call covers. `bounds` are offsets of samples in that call's tensors. */
+/** The slices that one call covers. `bounds` are offsets of samples in the tensors of the call. */
 export interface Slices {
   /** Index of the first slice in the batch. */
   readonly first: number;
@@ -26,12 +26,12 @@ export interface Subtree {
   readonly count: number;
 }
 
-/** First sample of slice `slice` in a batch of `samples`; `slice` may be `slices` (the end). */
+/** First sample of slice `slice` in a batch of `samples`; `samples` if `slice` is `slices`. */
 export function sliceStart(slice: number, slices: number, samples: number): number {
   return Math.floor((slice * samples) / slices);
 }
 
-/** First sample of each slice in a batch of `samples`, and the end. */
+/** First sample of each slice in a batch of `samples`, then `samples`. */
 export function sliceBoundsOf(slices: number, samples: number): number[] {
   return Array.from({ length: slices + 1 }, (_, slice) => sliceStart(slice, slices, samples));
 }

@@ -1,20 +1,20 @@
-// Tables as the kernels see them: rows or a tile of rows, and the bags that look rows up.
+// Embedding tables as kernels take them: rows of a table or of a tile, and bags of lookups.
 
 import type { Codes, Precision } from "./precision.ts";
 import type { Tensor } from "./tensor.ts";
 
 /**
  * Most rows of a table, or of a shard: a row has 31 bits in sort keys and bags. Offsets in a
- * table's memory, row * dim, have 64.
+ * table's memory, row * dim, have 64 bits.
  */
 export const rowsMax = 0x7fff_ffff;
 
 /**
  * Table-major jagged ids of T lookups in tables, and of B samples. Mostly each table has one
- * lookup. Where several features look one table up, T counts each of them, and their bags stand
- * side by side; so do their entries in lists of `Rows`, which name the same memory. 32-bit ids were
- * checked against their tables; 64-bit ids are checked by the kernel. @throws RangeError naming the
- * table and the id
+ * lookup. If several features look one table up, T counts each of them, and their bags are
+ * adjacent; so are their entries in lists of `Rows`, which share the memory of the rows. 32-bit ids
+ * must have been checked against their tables; 64-bit ids are checked by the kernel.
+ * @throws RangeError naming the table and the id
  */
 export interface Bags<Ids extends Int32Array | BigInt64Array = Int32Array | BigInt64Array> {
   readonly tables: number;
@@ -28,7 +28,7 @@ export interface Bags<Ids extends Int32Array | BigInt64Array = Int32Array | BigI
 
 export type Pooling = "sum" | "mean";
 
-/** Entries of a list of `Rows`, from `first` on, that are lookups in the same rows. */
+/** Number of consecutive entries of a list of `Rows`, from `first` on, with the same rows. */
 export function lookupsFrom(tables: readonly Rows[], first: number): number {
   const touched = tables[first]?.touched;
   let end = first + 1;
@@ -37,10 +37,10 @@ export function lookupsFrom(tables: readonly Rows[], first: number): number {
 }
 
 /**
- * Rows of one table in device memory, as one lookup sees them: weights, optimizer state, and
- * `touched`. They may be a tile of the table: some of its row blocks (an aligned power of two of
- * them) and some of its column quanta. Rows and ids are relative to the tile's first. The last tile
- * may be shorter than its blocks, or empty.
+ * Rows of one table in device memory, for one lookup: weights, optimizer state, and `touched`. They
+ * may be a tile of the table: some of its row blocks (an aligned run of a power of two) and some of
+ * its column quanta. Rows and ids are relative to the tile's first row. The last tile may be
+ * shorter than its blocks, or empty.
  */
 export interface Rows {
   readonly rows: number;
@@ -50,17 +50,17 @@ export interface Rows {
   readonly rowBlocks: number;
   /** Rows of a whole block. */
   readonly blockRows: number;
-  /** Where the tile begins in its table, and the columns of whole rows. */
+  /** First row and column of the tile in its table; `tableDim`: columns of whole rows. */
   readonly firstRow: number;
   readonly firstColumn: number;
   readonly tableDim: number;
-  /** How weights are stored; arithmetic is float32. */
+  /** Precision of stored weights; arithmetic is float32. */
   readonly precision: Precision;
   /** (R,D); empty where weights are stored in fewer bits. */
   readonly weights: Tensor;
-  /** (R,D): the codes of weights in fewer bits (precision.ts); else empty. */
+  /** (R,D): the codes of weights in fewer bits (precision.ts); for float32 empty. */
   readonly codes: Codes;
-  /** (R, D/32 rounded up): for int8 rows, one for each quantum of columns; else empty. */
+  /** (R, D/32 rounded up): for int8 rows, one exponent per quantum of columns; else empty. */
   readonly exponents: Int8Array;
   /**
    * (R,W), W = stateWidth of the rule: 0, 1 (row-wise), D, D+1 (partial row-wise) or 2D; and D+1
@@ -68,26 +68,29 @@ export interface Rows {
    */
   readonly state: Tensor;
   /**
-   * Whether rows have a moving average (row-average.ts): the lag (D) stands before the rule's own
-   * state, the steps that it is of behind it.
+   * Whether rows have a moving average (row-average.ts): its lag (D) is before the rule's state,
+   * its step count after it.
    */
   readonly averaged: boolean;
-  /** (R): 1 where the row is initialised: updated in a committed or running step. */
+  /**
+   * (R): an update sets it to 1. 0: the row is uninitialised, or, for a slot of a cache, equal to
+   * the backing store. Cuts set further marks (src/embedding/rows/changed-rows.ts).
+   */
   readonly touched: Uint8Array;
   /**
-   * (R): for rows that are slots of a cache, the tile's row in each slot. Random numbers for a row
-   * are drawn with this number. Such rows have one row block.
+   * (R): for rows that are slots of a cache, the tile's row in each slot, by which random numbers
+   * are drawn. Such rows have one row block.
    */
   readonly names?: Int32Array;
 }
 
-/** Where the rule's own state lies among the state floats of a row. */
+/** The range of the rule's state among the state floats of a row. */
 export function ruleStateIn({ averaged, dim, state }: Rows): { first: number; width: number } {
   const width = state.shape[1] ?? 0;
   return averaged ? { first: dim, width: width - dim - 1 } : { first: 0, width };
 }
 
-/** What `Kernels.rows` reserves. */
+/** The rows that `Kernels.rows` allocates. */
 export interface RowsSpec {
   readonly rows: number;
   readonly dim: number;
@@ -111,8 +114,8 @@ export interface RowsSpec {
 }
 
 /**
- * Values that the exchange completed for a tile with some of its table's columns, one per distinct
- * row of the tile, ascending.
+ * Whole-row values for a tile with some of its table's columns, which the exchange has completed
+ * over all tiles: one per distinct row of the tile, ascending.
  */
 export interface RowSums {
   /** (n): means of squares from `rowMeans`, for rules that need them. */

@@ -1,4 +1,4 @@
-// Calls of the native kernels of blocks.
+// Calls the addon's kernels of model blocks.
 
 import type { Addon } from "../../ports/addon.ts";
 import type { BatchNormColumns, BlockKernels, ProductForm } from "../contract/kernels.ts";
@@ -9,12 +9,12 @@ import { valuesOf as data } from "../reference/memory.ts";
 /** The order of `ProductForm` in native/kernels.h. */
 const forms: readonly ProductForm[] = ["ab", "abT", "aTb"];
 
-/** In the order of native/bindings/blocks.h. */
+/** The arrays of batch normalisation, in the order of native/bindings/blocks.h. */
 function listColumns({ mean, unit, gain, bias }: BatchNormColumns) {
   return [data(mean), data(unit), data(gain), data(bias)];
 }
 
-/** The kernels of blocks, from the addon. */
+/** The kernels of model blocks, from the addon. */
 export function blocks(addon: Addon): BlockKernels {
   return {
     add: (out, a, b) => void addon.add!(data(out), data(a), data(b)),

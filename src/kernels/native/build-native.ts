@@ -6,13 +6,14 @@ import { join } from "node:path";
 import { addonPath, nativeFolder } from "../../ports/addon.ts";
 
 /**
- * Builds the native kernels, unless they are newer than their source. Takes up to a minute and
- * blocks: the compiler works on all cores. `message` is what to tell the user: the compiler's
- * complaint, if there is one.
+ * Builds the native kernels, unless they are newer than their source. Blocks for up to a minute,
+ * while the compiler uses all cores. `message`: the message for the user, or the compiler's errors
+ * if there are any.
  *
- * `progress` is a file descriptor, 2 for stderr: lines there name the compiler, and every two
- * seconds how many parts are compiled, and which one now. Without it nothing is printed. With
- * `verbose`, every command of the build and the compiler's own output go there, too.
+ * `progress`: a file descriptor, 2 for stderr, to which the build writes lines with the compiler's
+ * name and, every two seconds, the number of compiled parts and the current part. Left out: nothing
+ * is printed. With `verbose`, every command of the build and the compiler's output are written to
+ * it, too.
  */
 export function buildNative({
   progress,
@@ -41,7 +42,7 @@ export function buildNative({
   return { built, message: `The native kernels ${what}: ${addonPath()}` };
 }
 
-/** When the addon was written; undefined where there is none. */
+/** Modification time of the addon's file; undefined if there is no file. */
 function addonTime(): number | undefined {
   return statSync(addonPath(), { throwIfNoEntry: false })?.mtimeMs;
 }

@@ -1,6 +1,6 @@
-// The native kernels: the addon of native/bindings/addon.cc behind the contract. Tensors are those
-// of the reference, typed arrays in JavaScript's memory. The addon sees them only while a call
-// runs.
+// The native kernels: the contract of kernels.ts, implemented by the addon
+// (native/bindings/addon.cc). Tensors are typed arrays in JavaScript's memory, as in the reference
+// kernels. The addon accesses them only during a call.
 
 import { type Addon, addonOrigin, loadAddon } from "../../ports/addon.ts";
 import type {
@@ -25,19 +25,19 @@ import { aligned, listed, listTables, precisions } from "./tables.ts";
 export type InstructionSet = "avx512bf16" | "avx512" | "avx2" | "portable";
 
 /**
- * For tests and benches: limits the native kernels of this thread to one instruction set. False
- * where the processor lacks it, where the addon was compiled without it, or where there is none.
+ * For tests and benches: limits the native kernels of this thread to one instruction set. Returns
+ * false if the processor lacks the set, the addon was compiled without it, or there is no addon.
  */
 export function limitIsa(isa: InstructionSet): boolean {
   return loadAddon()?.limitIsa?.(isa) === true;
 }
 
-/** Whether the addon was compiled for an instruction set, which the processor may lack. */
+/** Whether the addon has code for an instruction set, even if the processor lacks the set. */
 export function isCompiledFor(isa: InstructionSet): boolean {
   return addonOrigin()?.sets.includes(isa) === true;
 }
 
-/** The native kernels of an addon, this process's if none is named; undefined where it has none. */
+/** The native kernels of an addon, by default that of this process; undefined without an addon. */
 export function createNative(addon: Addon | undefined = loadAddon()): Kernels | undefined {
   if (addon === undefined) return undefined;
   const memory = createMemory((length) => aligned(addon, length));
@@ -82,7 +82,7 @@ function asFloats({ buffer, byteOffset, byteLength }: ArrayBufferView): Float32A
   return new Float32Array(buffer, byteOffset, Math.floor(byteLength / 4));
 }
 
-/** Outputs of a panel of packed weights, as in native/dense/packed.h. */
+/** Outputs in a panel of packed weights, as in native/dense/packed.h. */
 const packedOutputs = 64;
 
 type DenseNames =
@@ -230,8 +230,8 @@ const ruleKinds: readonly RowRule["kind"][] = [
 ];
 
 /**
- * Numbers of a rule in the order of `ruleOf` in native/bindings/call.h: after the kind, before
- * the average and rounding.
+ * Parameters of a rule in the order in which `ruleOf` in native/bindings/call.h reads them: after
+ * the kind, before the average and rounding.
  */
 const ruleNumbers = [
   "learningRate",
@@ -326,10 +326,10 @@ function widthOf(t: Tensor): number {
   return data(t).length / t.shape[0]!;
 }
 
-/** A part of a table, or a gap: blocks without a part. */
+/** A part of a table, or a gap, which stands for blocks without a part. */
 type PartOrGap = Omit<PooledPart, "from"> & { readonly from?: Tensor };
 
-/** Parts, with gaps between them, that together cover all blocks. */
+/** The parts, with gaps inserted so that they cover all blocks. */
 function* withGaps(parts: readonly PooledPart[], blocks: number): Generator<PartOrGap> {
   let end = 0;
   for (const part of parts) {

@@ -1,5 +1,5 @@
-// Tables as the addon takes them: typed arrays aligned to cache lines, and numbers, in the order of
-// native/bindings/call.h.
+// Converts tables to arguments of the addon: typed arrays aligned to cache lines, and numbers, in
+// the order of native/bindings/call.h.
 
 import type { Addon } from "../../ports/addon.ts";
 import { lookupsFrom, type Rows } from "../contract/kernels.ts";
@@ -7,8 +7,9 @@ import type { Precision } from "../contract/precision.ts";
 import { valuesOf as data } from "../reference/memory.ts";
 
 /**
- * Zeroed elements aligned to a cache line, so that a row never straddles one line more than needed.
- * On large pages where the system gives some: the processor's prefetcher stops at a page's end.
+ * Zeroed elements aligned to a cache line, so that a row never spans one line more than needed. The
+ * memory is on large pages if the system provides them, as the processor's prefetcher stops at a
+ * page's end.
  */
 export function aligned(addon: Addon, length: number): Float32Array {
   const room = new Float32Array(length + 15);
@@ -22,17 +23,17 @@ export const precisions: readonly Precision[] = ["float32", "float16", "bfloat16
 
 const unnamed = new Int32Array();
 
-/** Argument lists of a slab's tables, which every step needs. */
+/** Cached argument lists by list of tables, as every step needs the same lists. */
 const lists = new WeakMap<readonly Rows[], unknown[]>();
 
-/** The result of `listTables`, made once per list of tables. */
+/** The result of `listTables`, cached per list of tables. */
 export function listed(tables: readonly Rows[]): unknown[] {
   const known = lists.get(tables) ?? listTables(tables);
   lists.set(tables, known);
   return known;
 }
 
-/** Tables as the addon takes them: lists of memory, and twelve numbers for each table. */
+/** The addon's arguments for tables: lists of arrays, and twelve numbers for each table. */
 export function listTables(tables: readonly Rows[]): unknown[] {
   const numbers = new Int32Array(12 * tables.length);
   tables.forEach(({ rows, dim, state, pooling, rowBlocks, blockRows, precision, ...tile }, t) => {

@@ -1,4 +1,4 @@
-// Batch normalisation, in plain loops.
+// The reference kernels of batch normalisation, in plain loops.
 
 import type { BatchNormColumns, BlockKernels } from "../contract/kernels.ts";
 import { subtreesOf } from "../contract/slices.ts";
@@ -73,7 +73,7 @@ export function createBatchNorm(round: Round): Pick<BlockKernels, Names> {
   };
 }
 
-/** Element i, of column c, without its mean and in units of its deviation. */
+/** Element i, of column c, normalised: minus the mean, divided by the standard deviation. */
 function normalised(
   round: Round,
   xs: Values,

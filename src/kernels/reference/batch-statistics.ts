@@ -1,5 +1,5 @@
-// Statistics of a whole batch, a number a column. Both implementations use these: there are few of
-// them, and float64 loses nothing.
+// Statistics of a whole batch, one number per column. The reference and native kernels share this
+// code: it handles few numbers, so it needs no native version, and computes in float64.
 
 import type { BlockKernels } from "../contract/kernels.ts";
 import { valuesOf } from "./memory.ts";

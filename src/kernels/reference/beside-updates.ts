@@ -1,10 +1,10 @@
-// What an optimizer may do besides its update: clipping of the gradient, and a moving average of
-// the weights. Both implementations use these, so that a norm is one sum in one order.
+// Optimizer operations besides the update: gradient clipping, and a moving average of the weights.
+// The reference and native kernels share this code, so that a norm is always summed in one order.
 
 import type { Kernels } from "../contract/kernels.ts";
 import { valuesOf } from "./memory.ts";
 
-/** As torch.nn.utils.clip_grad_norm_ has it: a gradient of just this norm is made a bit shorter. */
+/** As in torch.nn.utils.clip_grad_norm_: a gradient with exactly the norm is scaled slightly. */
 const normEpsilon = 1e-6;
 
 /** See `Kernels.clipNorm`. */

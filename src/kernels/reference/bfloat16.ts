@@ -1,17 +1,19 @@
-// Dense layers on bfloat16 operands, in plain loops: exactly what the instruction VDPBF16PS does.
+// Dense layers with bfloat16 operands, in plain loops, with the exact arithmetic of the instruction
+// VDPBF16PS.
 //
-// Operands are rounded to bfloat16. k goes in pairs from the first on, the odd k of a pair before
-// the even one; where the last pair is half empty, its odd half is 0 times 0. Each product is added
-// to the float32 sum and rounded once: a product of two bfloat16 is exact in a double, and its sum
-// with a float32 is close enough that Math.fround of it is a fused multiply-add. A number smaller
-// than the smallest normal one becomes 0: as an operand, and as a sum before and after an addition.
+// Operands are rounded to bfloat16. The sum over k goes by pairs from the first k on, the odd k of
+// a pair before the even k; if the last pair has one k, its odd half is 0 times 0. Each product is
+// added to the float32 sum and rounded once: a product of two bfloat16 is exact in a double, and
+// its sum with a float32 is close enough that Math.fround of it is a fused multiply-add. A number
+// below the smallest normal number is flushed to 0: as an operand, and as a sum before and after an
+// addition.
 
 import { subtreesOf } from "../contract/slices.ts";
 import { type DenseKernels, dBias, type Round, treeSum } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
 
 const smallestNormal = 2 ** -126;
-/** Numbers from here on would round up to the smallest normal, if exponents were unbounded. */
+/** The least number that rounds to the smallest normal if exponents are unbounded. */
 const roundsToNormal = smallestNormal * (1 - 2 ** -25);
 
 const bits = new Uint32Array(1);
@@ -34,10 +36,10 @@ interface Run {
   readonly step: number;
 }
 
-/** start + a . b over `count` terms, by pairs; `a` and `b` hold bfloat16 numbers. */
+/** start + a . b over `count` terms, by pairs; `a` and `b` contain bfloat16 numbers. */
 type Dot = (start: number, a: Run, b: Run, count: number) => number;
 
-/** A dot product with this rounding. In float64 nothing is flushed to zero. */
+/** The dot product with this rounding. In float64 nothing is flushed to zero. */
 function dotOf(round: Round): Dot {
   const isSingle = round === Math.fround;
   const taken = (sum: number) => (isSingle && Math.abs(sum) < smallestNormal ? 0 * sum : sum);
@@ -57,7 +59,7 @@ function dotOf(round: Round): Dot {
   };
 }
 
-/** `dense`, with layers that also take bfloat16 operands. */
+/** `dense`, with layers that also support bfloat16 operands. */
 export function withBfloat16(dense: DenseKernels, round: Round): DenseKernels {
   const own = createBfloat16(round);
   return {

@@ -1,4 +1,4 @@
-// The kernels of blocks, in plain loops.
+// The reference kernels of model blocks, in plain loops.
 
 import type { BlockKernels, Tensor } from "../contract/kernels.ts";
 import { subtreesOf } from "../contract/slices.ts";
@@ -8,7 +8,7 @@ import { type Round, dBias as sumColumns, treeSum } from "./dense.ts";
 import { dJointLogit, dSigmoid, dSoftmax, jointLogit, sigmoid, softmax } from "./exponentials.ts";
 import { HostTensor, type Values, valuesOf } from "./memory.ts";
 
-/** The reference kernels of blocks in the precision of `round`. */
+/** The reference kernels of model blocks in the precision of `round`. */
 export function createBlocks(round: Round): BlockKernels {
   const products = createProducts(round);
   return {
@@ -126,7 +126,7 @@ function createProducts(round: Round): Pick<BlockKernels, "products" | "dShared"
   };
 }
 
-/** From the kernels that it puts together. */
+/** Rank products, composed of the kernels `products` and `dShared`. */
 function createRankProducts({
   products,
   dShared,
@@ -153,7 +153,7 @@ function createRankProducts({
 
 function createPairs(round: Round): Pick<BlockKernels, "pairs" | "dPairsLeft" | "dPairsRight"> {
   const extents = (a: Tensor, b: Tensor) => [a.shape[1]!, b.shape[1]!, a.shape[2]!] as const;
-  /** Element of (B,M,N,D). */
+  /** The index of element (s,m,n,i) of (B,M,N,D). */
   const at = (s: number, m: number, n: number, i: number, [ms, ns, dim]: readonly number[]) =>
     ((s * ms! + m) * ns! + n) * dim! + i;
   return {
@@ -294,7 +294,7 @@ function createLayerNorm(round: Round): Pick<BlockKernels, LayerNormNames> {
   };
 }
 
-/** Element i of a row, without its mean and in units of its deviation. */
+/** Element i of a row, normalised: minus the row's mean, divided by its standard deviation. */
 function scaledAt(
   round: Round,
   xs: Values,
@@ -308,7 +308,7 @@ function scaledAt(
 
 const sumLanes = 32;
 
-/** A sum over n elements in 32 lanes. `push` adds element i to a lane. */
+/** A sum over n elements in 32 lanes, then a tree over lanes. `push` adds element i to a lane. */
 function sumOf(round: Round, n: number, push: (acc: number, i: number) => number): number {
   const lanes = new Float64Array(sumLanes);
   for (let i = 0; i < n; i++) lanes[i % sumLanes] = push(lanes[i % sumLanes]!, i);

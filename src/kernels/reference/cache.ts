@@ -1,4 +1,4 @@
-// Finds slots of a cache for rows, in plain loops.
+// Assigns slots of a cache to rows, in plain loops.
 
 import {
   type CacheKernels,
@@ -70,7 +70,7 @@ export const placeRows: CacheKernels["placeRows"] = (
   return placedOf(memory, ids.length, [distinct, missed, evicted, conflicts, conflictLookups]);
 };
 
-/** Index of a row's count. */
+/** The index of a row's access count. */
 function countAt({ counts }: RowCache, row: number): number {
   return row < counts.length ? row : hashRow(row) & (counts.length - 1);
 }
@@ -79,7 +79,7 @@ function countOf(cache: RowCache, row: number): number {
   return cache.counts[countAt(cache, row)]!;
 }
 
-/** An empty way of the row's set, or the way of the row to evict, or -1. */
+/** An empty way of the row's set, else the way of the row to evict; -1: there is none. */
 function wayFor(cache: RowCache, row: number): number {
   const { policy, sets, rowOf, stamps, pins } = cache;
   const first = (hashRow(row) % sets) * cacheWays;
@@ -92,7 +92,7 @@ function wayFor(cache: RowCache, row: number): number {
   return policy === "lfu" && least > countOf(cache, row) ? -1 : victim;
 }
 
-/** Takes a free spare slot and enters the row there. */
+/** Takes a free spare slot for the row, and enters it in the hash table of spare slots. */
 function takeSpare(cache: RowCache, row: number): number {
   const { spareTable, spareFree, head } = cache;
   if (head[0] === 0) throw noSpareLeft(cache);

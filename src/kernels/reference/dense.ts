@@ -1,4 +1,4 @@
-// Dense layers, interaction, loss, initialisation and sums over devices, in plain loops. In
+// Dense layers, dropout, interaction, initialisation and sums over devices, in plain loops. In
 // float32, `round` is Math.fround: round(acc + a * b) is a fused multiply-add, because a * b is
 // exact in a double.
 
@@ -11,10 +11,10 @@ import { HostTensor, type Values, valuesOf } from "./memory.ts";
 /** Rounds to the precision of the arithmetic. */
 export type Round = (value: number) => number;
 
-/** Folds values, pushed in the order of the slices, by the tree of slices.ts. */
+/** Adds a value to a fold by the tree of slices.ts. Values come in the order of the slices. */
 type Fold = (value: number, first: number, count: number) => void;
 
-/** The dense half of the reference kernels. */
+/** The names of the dense half of the reference kernels. */
 export type DenseKernels = Pick<
   Kernels,
   | "uniform"
@@ -121,7 +121,7 @@ export function createDense(round: Round): DenseKernels {
   };
 }
 
-/** out (B,O) = x (B,I) * w (O,I)^T + b (O), then ReLU if asked. */
+/** out (B,O) = x (B,I) * w (O,I)^T + b (O), then ReLU if `relu`. */
 function layer(round: Round, out: Tensor, x: Tensor, w: Tensor, b: Tensor, relu: boolean): void {
   const [o, xs, ws, bs] = [valuesOf(out), valuesOf(x), valuesOf(w), valuesOf(b)];
   const [outputs, inputs] = [w.shape[0]!, w.shape[1]!];
@@ -158,7 +158,7 @@ export function uniform(
   }
 }
 
-/** Merges two neighbours as soon as they are siblings. Calls `folded` for every new node. */
+/** A fold that adds adjacent nodes once they are siblings. Calls `folded` for every new node. */
 function startFold(round: Round, folded: (value: number, count: number) => void): Fold {
   const stack: { value: number; first: number; count: number }[] = [];
   return (value, first, count) => {
@@ -177,7 +177,7 @@ function startFold(round: Round, folded: (value: number, count: number) => void)
   };
 }
 
-/** The sum over the slices of `tree`. `slice` sums the samples from..to-1. */
+/** The sum over the slices of `tree`, as a tree. `slice` sums the samples from..to-1 in order. */
 export function treeSum(
   round: Round,
   tree: Subtree,

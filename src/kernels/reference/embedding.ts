@@ -25,7 +25,7 @@ export type EmbeddingKernels = Pick<
   "pool" | "updateRows" | "rowSquares" | "rowNorms" | "dRows" | "applyRows" | keyof Optimizers
 >;
 
-/** The embedding half of the reference kernels. `allocate` gives zeroed scratch. */
+/** The embedding half of the reference kernels. `allocate` returns zeroed scratch memory. */
 export function createEmbedding(
   round: Round,
   allocate: (length: number) => Values,
@@ -86,7 +86,7 @@ export function createEmbedding(
       const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
       gradients(whole, (row, gradient) => {
         const at = rowAt(round, tables[table]!, row, gradient, rule);
-        // The moments are updated in a copy.
+        // The moments are updated in a copy, as this phase must change nothing.
         const state = at.state.slice(at.stateAt, at.stateAt + ruleStateIn(tables[table]!).width);
         const copy = { ...at, state, stateAt: 0, second: state, secondAt: at.columns };
         norms.push(...quantumNorms(round, copy, rule, means?.[index++]));
@@ -135,7 +135,7 @@ function storedWeights(rows: Rows, row: number): Values {
   return weights.subarray(at, at + rows.dim);
 }
 
-/** Brings a row's lag to the step that took its weights from `before` to `after`. */
+/** Updates a row's lag for a step that changed its weights from `before` to `after`. */
 function moveLag(
   round: Round,
   state: Values,
@@ -158,7 +158,7 @@ function averageOf(round: Round, rows: Rows, row: number, average: RowAverage): 
   return storedWeights(rows, row).map((w, c) => round(w + share * lags[c]!));
 }
 
-/** The weights of a row and their offset: in the table's own memory, or decoded into new memory. */
+/** The weights of a row and their offset: in the table's memory, or decoded into new memory. */
 function weightsOf(rows: Rows, row: number): [Values, number] {
   if (rows.precision === "float32") return [valuesOf(rows.weights), row * rows.dim];
   const weights = new Float64Array(rows.dim);
@@ -166,7 +166,7 @@ function weightsOf(rows: Rows, row: number): [Values, number] {
   return [weights, 0];
 }
 
-/** Row `row` of a table, with its gradient as the rule clips it. */
+/** Row `row` of a table, with its clipped gradient. */
 function rowAt(round: Round, rows: Rows, row: number, gradient: Values, rule: RowRule): RowAt {
   const state = valuesOf(rows.state);
   const stateAt = row * (rows.state.shape[1] ?? 0) + ruleStateIn(rows).first;
@@ -207,8 +207,8 @@ function pool(
 }
 
 /**
- * The bags with 32-bit ids: 64-bit ids of `count` entries from `table` on are checked and become
- * rows.
+ * Bags with 32-bit ids. Checks the 64-bit ids of `count` entries from `table` on, and converts them
+ * to rows.
  */
 function narrowBags(bags: Bags, table: number, { rows }: Rows, count = 1): Bags<Int32Array> {
   const { ids, offsets, samples } = bags;
@@ -242,7 +242,7 @@ function bagWeights(
   return (place) => found[place - from]!;
 }
 
-/** The tree over row blocks, each a sum in bag order. Block k has the ids from k * blockRows on. */
+/** Pools a column: a tree over blocks of `blockRows` rows, each block a sum in bag order. */
 function poolColumn(
   round: Round,
   rows: Rows,
@@ -274,11 +274,11 @@ function columnsOf(tables: readonly Rows[]): number {
 /** Calls `visit` for each distinct row of the tree's slices, ascending, with its gradient. */
 type Gradients = (tree: Subtree, visit: (row: number, gradient: Values) => void) => void;
 
-/** The ids of one table's lookups, sorted by row, and by slice. */
+/** The ids of one table's lookups, sorted by row and slice. */
 interface Lookups {
   /** Positions in `bags.ids`, ordered by row, then by slice, then by position. */
   readonly sorted: Int32Array;
-  /** Entry, sample, slice of the batch and bag length for each position, from the first. */
+  /** Entry, sample, slice of the batch and bag length for each position, relative to `start`. */
   readonly entries: Int32Array;
   readonly samples: Int32Array;
   readonly sliceOf: Int32Array;
@@ -348,8 +348,8 @@ function gradientsOf(
   };
   const sliceAt = (k: number): number => lookups.sliceOf[sorted[k]! - start]!;
 
-  // out = the sum of lookups from..to-1, which lie in the slices of `tree`. A slice without lookups
-  // of the row adds +0, which changes nothing, as no partial sum is ever -0.
+  // out = the sum of lookups from..to-1, which are in the slices of `tree`. Slices without lookups
+  // of the row are skipped: they would add +0, which changes no bit, as no partial sum is ever -0.
   const sumTree = (out: Values, level: number, tree: Subtree, from: number, to: number): void => {
     const half = tree.count / 2;
     const left = { first: tree.first, count: half };

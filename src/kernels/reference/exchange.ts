@@ -1,12 +1,12 @@
-// The exchange of pooled vectors, in plain loops: folds a table's tiles, divides by the bags'
-// lengths, packs and unpacks.
+// The reference kernels of the exchange of pooled vectors, in plain loops: fold a table's tiles,
+// divide by bag lengths, expand distinct lists, pack and unpack.
 
 import { type Kernels, type PackedAt, quantumColumns, type Tensor } from "../contract/kernels.ts";
 import { decode, encode, exponentOf, type Precision, packedBytes } from "../contract/precision.ts";
 import type { Round } from "./dense.ts";
 import { valuesOf } from "./memory.ts";
 
-/** The kernels of the exchange. */
+/** The names of the kernels of the exchange. */
 export type ExchangeKernels = Pick<
   Kernels,
   | "foldPooled"
@@ -101,7 +101,7 @@ function rowOf(t: Tensor, b: number, first: number) {
   return [values, b * (values.length / t.shape[0]!) + first] as const;
 }
 
-/** Values after packing and unpacking. */
+/** The values after packing and unpacking. */
 function throughCodes(values: number[], precision: Precision): number[] {
   if (precision === "float32") return values;
   const buffer = new ArrayBuffer(packedBytes(1, values.length, precision));
@@ -129,7 +129,7 @@ function packedAt(at: PackedAt, samples: number, columns: number, precision: Pre
   const exponents = new Int8Array(buffer, byteOffset + (isInt8 ? count : 0), samples * quanta);
   return {
     write(b: number, values: number[]): void {
-      // In int8, all non-finite values are one code, which does not count for the exponent.
+      // In int8, all non-finite values get one code (-128), and are ignored for the exponent.
       const numbers = isInt8 ? values.map((v) => (Number.isFinite(v) ? v : Number.NaN)) : values;
       for (let q = 0; q < quanta; q++) {
         const quantum = numbers.slice(q * quantumColumns, (q + 1) * quantumColumns);

@@ -1,5 +1,5 @@
-// The logistic function and the softmax. The native kernels have the same bits: they compute
-// exponentials as V8 does (native/blocks/exponentials.h).
+// The logistic function, softmax and joint logits. The native kernels give the same bits, as they
+// compute exponentials by V8's algorithm (native/blocks/exponentials.h).
 
 import type { BlockKernels } from "../contract/kernels.ts";
 import { valuesOf } from "./memory.ts";
@@ -19,7 +19,7 @@ export const dSigmoid: BlockKernels["dSigmoid"] = (d, out) => {
   for (let i = 0; i < ds.length; i++) ds[i] = ds[i]! * o[i]! * (1 - o[i]!);
 };
 
-/** See `BlockKernels.jointLogit`. Both implementations use it, as they do the loss. */
+/** See `BlockKernels.jointLogit`. The native kernels use it, too, as they use the loss. */
 export const jointLogit: BlockKernels["jointLogit"] = (out, a, b) => {
   const [o, as, bs] = [valuesOf(out), valuesOf(a), valuesOf(b)];
   for (let i = 0; i < o.length; i++) {

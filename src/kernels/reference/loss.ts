@@ -1,6 +1,6 @@
-// The loss of a batch, forward and backward. Both implementations use this one: exponentials differ
-// in bits between mathematical libraries, so only one library computes them (V8's own). A batch has
-// only B of them for each logit.
+// The loss of a batch, forward and backward. The reference and native kernels share this code:
+// exponentials differ in bits between mathematical libraries, so only V8's library computes them. A
+// batch needs only B of them for each logit, so this is fast enough.
 
 import type { Kernels } from "../contract/kernels.ts";
 import type { CrossEntropyRule, LossTerm } from "../contract/loss.ts";
@@ -32,7 +32,7 @@ export const loss: Kernels["loss"] = (
   for (const term of terms) {
     const counted = term.target.of === "label" ? labelled?.[term.target.column] : undefined;
     const own = { ...batch, samples: counted ?? batchSize };
-    // A loss of the batch is divided by its samples: a mean over fewer counts for more.
+    // The caller divides the batch's loss by batchSize, so scale a mean over fewer samples up.
     const share = own.samples === 0 ? 0 : batchSize / own.samples;
     for (let slice = 0; slice < losses.length; slice++) {
       const [first, end] = [slices.bounds[slice]!, slices.bounds[slice + 1]!];
@@ -50,7 +50,7 @@ interface LossBatch {
   readonly L: number;
   /** (B); undefined: all 1. */
   readonly ws: Values | undefined;
-  /** Samples of the batch that the term is the mean of. */
+  /** Number of the batch's samples over which the term is a mean. */
   readonly samples: number;
 }
 
@@ -73,7 +73,7 @@ function sumOfTerm(batch: LossBatch, term: LossTerm, first: number, end: number)
       error = 2 * (z - y);
     } else {
       const target = y * (1 - rule.labelSmoothing) + rule.labelSmoothing / 2;
-      const small = Math.exp(-Math.abs(z)); // Serves both passes.
+      const small = Math.exp(-Math.abs(z)); // Used forward and backward.
       sum += w * crossEntropy(z, small, target, rule);
       error = dCrossEntropy(z, small, target, rule);
     }

@@ -1,5 +1,5 @@
-// Tensors in JavaScript's memory, used by both CPU implementations, reference and native. A tensor
-// is a shape and a typed array; parts and reshapes share the array's memory.
+// Tensors in JavaScript's memory, which the reference and the native kernels use. A tensor is a
+// shape and a typed array; parts and reshapes share the array's memory.
 
 import type { Kernels, Rows, Tensor } from "../contract/kernels.ts";
 import {
@@ -11,7 +11,7 @@ import {
   weightBytes,
 } from "../contract/precision.ts";
 
-/** Elements of a tensor: float32, or float64 where the reference checks gradients. */
+/** Elements of a tensor: float32, or float64 if the reference kernels check gradients. */
 export type Values = Float32Array | Float64Array;
 
 /** A tensor of a CPU kernel. */
@@ -37,7 +37,7 @@ export function sizeOf(shape: readonly number[]): number {
   return size;
 }
 
-/** The kernels that only move memory. */
+/** The names of the kernels that only move memory. */
 export type MemoryKernels = Pick<
   Kernels,
   | "tensor"
@@ -56,13 +56,13 @@ export type MemoryKernels = Pick<
   | "writeRows"
 >;
 
-/** The kernels that only move memory, on elements that `allocate` gives, zeroed. */
+/** The kernels that only move memory, on zeroed elements from `allocate`. */
 export function createMemory(allocate: (length: number) => Values): MemoryKernels {
   const tensor = (shape: readonly number[]): HostTensor =>
     new HostTensor(shape, allocate(sizeOf(shape)));
   return {
     tensor,
-    // This memory is shared as float32, for arithmetic in any precision.
+    // Shared memory is float32, whatever the precision of the arithmetic.
     view: (buffer, byteOffset, shape) =>
       new HostTensor(shape, new Float32Array(buffer, byteOffset, sizeOf(shape))),
     part(t, first, count) {
@@ -139,7 +139,7 @@ function reserve(
   };
 }
 
-/** Allocates codes instead of a tensor's elements. */
+/** Allocates codes, in memory of the allocator of tensors. */
 function reserveCodes(
   tensor: (shape: readonly number[]) => Tensor,
   precision: Precision,

@@ -1,4 +1,4 @@
-// The dense optimizers in plain loops: a tensor is one long row, under the rules of rows.
+// The dense optimizers: each treats a tensor as one long row, and applies the update rule of rows.
 
 import type { Kernels, RowRule, Tensor } from "../contract/kernels.ts";
 import type { Round } from "./dense.ts";
@@ -8,7 +8,7 @@ import { applyRule, type RowAt } from "./rules.ts";
 /** The optimizers of dense tensors. */
 export type Optimizers = Pick<Kernels, "sgd" | "adagrad" | "momentum" | "adam" | "lamb">;
 
-/** Each returns false where an element of the gradient is not finite. */
+/** The dense optimizers. Each returns false if an element of the gradient is not finite. */
 export function createOptimizers(round: Round): Optimizers {
   const apply = (row: RowAt, rule: RowRule): boolean => {
     applyRule(round, row, rule);
@@ -34,12 +34,12 @@ export function createOptimizers(round: Round): Optimizers {
   };
 }
 
-/** Whether all elements of a gradient are finite. */
+/** Whether all elements are finite. */
 export function allFinite(gradient: Values): boolean {
   return gradient.every((value: number) => Number.isFinite(value));
 }
 
-/** The shrinking of dense optimizers' rules: none. */
+/** Dense optimizers have no l2 penalty and no decay. */
 const plain = { l2: 0, decay: 0 };
 
 /** A dense tensor as one long row. */

@@ -7,7 +7,7 @@ import { type Rows, ruleStateIn } from "../contract/tables.ts";
 import { type Round, uniform } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
 
-/** The kernels of records; `round` is the other reference kernels' rounding. */
+/** The reference kernels of records in the precision of `round`. */
 export function createRecords(round: Round): RecordKernels {
   return {
     gatherRecords(out, rows, places) {

@@ -1,5 +1,5 @@
 // The reference kernels: the definition of the arithmetic, in readable loops. They run on any
-// machine; the native kernels have the same names and the same bracketing, and are fast.
+// machine. The native kernels are their fast version, with the same names and the same bracketing.
 
 import type { Kernels } from "../contract/kernels.ts";
 import { createRowCache, freeSpares, releaseRows } from "../contract/row-cache.ts";
@@ -16,8 +16,8 @@ import { createRecords } from "./records.ts";
 import { rowMeans, rowTrust } from "./row-sums.ts";
 
 /**
- * The reference kernels. `float32` rounds as a machine with fused multiply-adds would; `float64`
- * runs the same loops without rounding, to check gradients by differences. Views stay float32.
+ * The reference kernels. `float32` rounds like a machine with fused multiply-adds; `float64` runs
+ * the same loops without rounding, to check gradients by finite differences. Views stay float32.
  */
 export function createReference(precision: "float32" | "float64" = "float32"): Kernels {
   const double = precision === "float64";

@@ -1,9 +1,9 @@
-// Completes the values of rows split by columns from the sums of their quanta. All kernels share
-// it, because it runs once per row, not per element.
+// Computes the whole-row values of rows split by columns from the sums over their quanta. The
+// reference and native kernels share this code, as it runs once per row, not per element.
 
 import type { Kernels } from "../contract/kernels.ts";
 
-/** The sum of squares over quanta, as in an unsplit update; see `Kernels.rowMeans`. */
+/** The means of squares, with the bits of an unsplit update; see `Kernels.rowMeans`. */
 export const rowMeans: Kernels["rowMeans"] = (squares, quanta, dim) => {
   const means = new Float32Array((squares[0]?.length ?? 0) / (quanta[0] ?? 1));
   for (let row = 0; row < means.length; row++) {
@@ -17,7 +17,7 @@ export const rowMeans: Kernels["rowMeans"] = (squares, quanta, dim) => {
   return means;
 };
 
-/** The trust ratio, as in an unsplit update; see `Kernels.rowTrust`. */
+/** The trust ratios, with the bits of an unsplit update; see `Kernels.rowTrust`. */
 export const rowTrust: Kernels["rowTrust"] = (norms, quanta) => {
   const trust = new Float32Array((norms[0]?.length ?? 0) / (2 * (quanta[0] ?? 1)));
   for (let row = 0; row < trust.length; row++) {

@@ -1,7 +1,7 @@
-// The update rules, one row at a time; a dense tensor is one long row.
+// The update rules, one row at a time; a dense tensor is treated as one long row.
 //
-// All numbers of a rule are rounded before use, and every operation rounds once; round(a + b * c)
-// is a fused multiply-add.
+// All parameters of a rule are rounded before use, and every operation rounds once; an expression
+// round(a + b * c) is a fused multiply-add.
 
 import {
   type AdagradRule,
@@ -15,13 +15,13 @@ import {
 import type { Round } from "./dense.ts";
 import type { Values } from "./memory.ts";
 
-/** A row's memory: offsets of weights, state and gradient, and its columns. */
+/** The memory of a row: arrays and offsets of weights, state and gradient, and its columns. */
 export interface RowAt {
   readonly weights: Values;
   readonly weightsAt: number;
   readonly state: Values;
   readonly stateAt: number;
-  /** Second moments, one per column or one per row, and FTRL's n; other rules do not read it. */
+  /** Second moments, one per column or one per row, or FTRL's n; unused by other rules. */
   readonly second: Values;
   readonly secondAt: number;
   readonly gradient: Values;
@@ -30,8 +30,8 @@ export interface RowAt {
 }
 
 /**
- * A row's gradient as the rule clips it. A NaN or an infinity becomes NaN, so that the row still
- * tells of it.
+ * A row's gradient, clipped by the rule. A NaN or an infinity becomes NaN, so that the check for
+ * finite rows still detects it.
  */
 export function clipped(round: Round, gradient: Values, { clip }: RowRule): Values {
   if (clip === undefined) return gradient;
@@ -45,10 +45,10 @@ function gradientAt(round: Round, row: RowAt, l2: number, c: number): number {
   return l2 > 0 ? round(g + round(l2) * row.weights[row.weightsAt + c]!) : g;
 }
 
-/** A number for each column of a row, by index. */
+/** A vector over the columns of a row, as a function of the column. */
 type Columns = (column: number) => number;
 
-/** The sum of squares of the columns from `quantum * 32` on, as a tree over one quantum. */
+/** The sum of squares over the 32 columns from `quantum * 32` on, as a tree. */
 function squaresOf(round: Round, values: Columns, columns: number, quantum: number): number {
   const lanes = new Float64Array(quantumColumns);
   const first = quantum * quantumColumns;
@@ -84,14 +84,14 @@ function norm(round: Round, values: Columns, columns: number): number {
   return round(Math.sqrt(sum));
 }
 
-/** Whole-row values that the exchange completed, for a row with some of its columns here. */
+/** Whole-row values from the exchange, for a row of which this device has only some columns. */
 export interface Known {
   /** Mean of squares. */
   readonly mean?: number | undefined;
   readonly trust?: number | undefined;
 }
 
-/** Updates one row. */
+/** Updates the weights and the state of one row. */
 export function applyRule(round: Round, row: RowAt, rule: RowRule, known: Known = {}): void {
   switch (rule.kind) {
     case "sgd":
@@ -122,7 +122,7 @@ export function applyRule(round: Round, row: RowAt, rule: RowRule, known: Known 
   }
 }
 
-/** Applies the changes of the columns: w = (1 - rate*decay)*w - factor*change. */
+/** Applies a change to each column: w = (1 - rate*decay)*w - factor*change. */
 function take(
   round: Round,
   row: RowAt,

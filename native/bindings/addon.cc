@@ -1,7 +1,7 @@
-// The addon that Node loads: the functions that src/kernels/native/native.ts calls. They turn typed
-// arrays into pointers and do no arithmetic. src/kernels/checked/checked.ts has checked the shapes.
-// Only element types are checked here: with a wrong type, a kernel would read and write other
-// memory.
+// The addon that Node loads: the functions that src/kernels/native/native.ts calls. They convert
+// typed arrays to pointers and do no arithmetic. src/kernels/checked/checked.ts has checked the
+// shapes. The bindings check only element types: with a wrong type, a kernel would access memory
+// out of bounds.
 
 #include "bindings/blocks.h"
 #include "bindings/dense.h"

@@ -1,4 +1,4 @@
-// Calls of the kernels of blocks.
+// Bindings of the kernels of model blocks.
 
 #pragma once
 
@@ -57,7 +57,7 @@ void relu(Call& call) {
   if (call.valid()) running().relu(out, x, n);
 }
 
-/// A kernel of elements with a number behind its two arguments.
+/// Calls an element-wise kernel with the arguments out, x and a number.
 template <typename Kernel>
 void callWithNumber(Call& call, Kernel kernel) {
   float *out = call.floats(0), *x = call.floats(1);
@@ -103,7 +103,8 @@ void dSoftmax(Call& call) {
   if (call.valid()) running().dSoftmax(dX, dOut, out, rows, dim);
 }
 
-/// The sizes of pairs: samples, rows, columns in arguments 3 .. 5, and the columns of a vector.
+/// Calls a kernel of pairs. Arguments 3 .. 5: samples, rows, columns. The columns of a vector are
+/// `elements` / `vectors`.
 template <typename Kernel>
 void callPairs(Call& call, Kernel kernel, int64_t elements, int64_t vectors) {
   float *out = call.floats(0), *one = call.floats(1), *other = call.floats(2);
@@ -150,7 +151,7 @@ void dShared(Call& call) {
   running().dShared(dA.data(), dOut, b, rows, columns, depth, slices);
 }
 
-/// Arguments i .. i+3: samples, vectors, columns and sums of them.
+/// Arguments i .. i+3: samples, vectors, columns of a vector, rank.
 RankShape rankShapeOf(Call& call, size_t i) {
   return {call.integer(i), call.integer(i + 1), call.integer(i + 2), call.integer(i + 3)};
 }

@@ -1,5 +1,5 @@
-// The arguments of a call from JavaScript, as pointers and numbers. Only element types are checked
-// here: with a wrong type, a kernel would read and write other memory.
+// Converts the arguments of a call from JavaScript to pointers and numbers. It checks only element
+// types: with a wrong type, a kernel would access memory out of bounds.
 // src/kernels/checked/checked.ts has checked the shapes.
 
 #pragma once
@@ -70,8 +70,8 @@ class Call {
     return type == napi_undefined;
   }
 
-  /// The elements of an array of typed arrays, all of one type, or of the listed types in turn.
-  /// `lengths`, if there are any: those of the arrays.
+  /// The pointers of an array of typed arrays, of one type each (`types`), or all of one type.
+  /// `lengths`, if given, receives the lengths of the arrays.
   template <typename Element>
   [[gnu::noinline]] std::vector<Element*> list(size_t i, const std::vector<napi_typedarray_type>& types,
                              std::vector<int64_t>* lengths = nullptr) {
@@ -96,7 +96,7 @@ class Call {
   }
   std::vector<float*> floatsOf(size_t i) { return list<float>(i, napi_float32_array); }
 
-  /// False, with an exception pending, where an argument is not valid for the kernel.
+  /// Returns false, with an exception pending, if an argument has a wrong type.
   [[gnu::noinline]] bool valid() {
     if (valid_) return true;
     napi_throw_type_error(env_, nullptr, "Expected the typed arrays that this kernel takes");
@@ -142,7 +142,7 @@ class Call {
     return static_cast<Element*>(memory(value, expected, count));
   }
 
-  /// nullptr where there are no elements.
+  /// The memory of a typed array; nullptr if it has no elements.
   [[gnu::noinline]] void* memory(napi_value value, napi_typedarray_type expected, size_t* count) {
     napi_typedarray_type type = napi_int8_array;
     void* data = nullptr;
@@ -158,7 +158,7 @@ class Call {
   bool valid_ = true;
 };
 
-/// The numbers of a rule, as src/kernels/native/native.ts lays them out.
+/// Reads a rule from its numbers, in the order of `listRules` in src/kernels/native/native.ts.
 constexpr size_t ruleNumbers = 20;
 Rule ruleOf(const double* numbers) {
   const double *n = numbers + 1, rate = n[0], decay = n[2], beta1 = n[5], beta2 = n[6];
@@ -188,11 +188,11 @@ Rule ruleOf(const double* numbers) {
   return rule;
 }
 
-/// The numbers of a table, as src/kernels/native/native.ts lays them out.
+/// Numbers per table, in the order of `listTables` in src/kernels/native/tables.ts.
 constexpr int64_t tableNumbers = 12;
 
-/// Tables from lists: weights or codes, states, touched, exponents and names of each, numbers;
-/// rules if there are any.
+/// Tables from arguments i .. i+4: lists of weights or codes, states, touched, exponents and names,
+/// then numbers; with `rules`, from argument i+5, too.
 [[gnu::noinline]] std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
   const int32_t* numbers = call.ints(i + 4);
   std::vector<napi_typedarray_type> types;
@@ -230,7 +230,7 @@ constexpr int64_t tableNumbers = 12;
   return tables;
 }
 
-/// 64-bit ids as rows, in this thread's scratch. Refuses the call if an id is no row.
+/// Narrows 64-bit ids to rows, in this thread's scratch. Refuses the call if an id is not a row.
 [[gnu::noinline]] const int32_t* narrowedIds(Call& call, const int64_t* ids, const int32_t* offsets,
                            int64_t samples, const std::vector<Table>& tables) {
   const int64_t count = static_cast<int64_t>(tables.size());
@@ -244,7 +244,7 @@ constexpr int64_t tableNumbers = 12;
   return nullptr;
 }
 
-/// Arguments i .. i+2: offsets, ids of 32 or 64 bits, weights if there are any.
+/// Bags from arguments i .. i+2: offsets, ids of 32 or 64 bits, weights or undefined.
 [[gnu::noinline]] Bags bagsOf(Call& call, size_t i, const std::vector<Table>& tables) {
   const int64_t count = static_cast<int64_t>(tables.size());
   const int64_t samples = count == 0 ? 0 : (call.length(i) - 1) / count;
@@ -261,7 +261,7 @@ int64_t columnsOf(const std::vector<Table>& tables) {
   return tables.empty() ? 0 : tables.back().column + tables.back().dim;
 }
 
-/// A list of tensors that are added to an output.
+/// Converts a list of tensors that a kernel adds to its output.
 Addends addendsOf(const std::vector<float*>& list) {
   return {list.data(), static_cast<int64_t>(list.size())};
 }

@@ -1,4 +1,4 @@
-// Calls of the kernels of dense layers, of their optimizers and of random numbers.
+// Bindings of the kernels of dense layers, dense optimizers and random numbers.
 
 #pragma once
 
@@ -101,7 +101,7 @@ void dInteract(Call& call) {
   if (call.valid()) running().dInteract(dX, dOut, x, samples, features, dim, copied, dots);
 }
 
-// applyFlat(rule, w, state, second, g): -1 where all elements of g were finite, else 0
+// applyFlat(rule, w, state, second, g): returns -1 if all elements of g were finite, else 0
 napi_value applyFlat(Call& call) {
   const double* numbers = call.doubles(0);
   float *w = call.floats(1), *state = call.floats(2), *second = call.floats(3);

@@ -1,4 +1,4 @@
-// Calls of the kernels of embedding tables.
+// Bindings of the kernels of embedding tables.
 
 #pragma once
 
@@ -8,8 +8,8 @@ namespace {
 
 using namespace osiris;
 
-// TABLES: weights[], states[], touched[], exponents and names[], numbers. BAGS: offsets, ids,
-// weights.
+// TABLES stands for five arguments: weights[], states[], touched[], exponents and names[], numbers.
+// BAGS stands for three: offsets, ids, weights.
 
 // born(TABLES, key0, key1, purpose, scale)
 void born(Call& call) {
@@ -20,7 +20,7 @@ void born(Call& call) {
   if (call.valid()) running().born(tables[0], key.words, purpose, scale);
 }
 
-// pool(out, TABLES, BAGS, first, count, decay, steps): of the moving average, if these are given
+// pool(out, TABLES, BAGS, first, count, decay, steps): with decay and steps, pools moving averages
 void pool(Call& call) {
   float* out = call.floats(0);
   auto tables = tablesOf(call, 1, false);
@@ -36,8 +36,8 @@ void pool(Call& call) {
   running().pool(out, tables.data(), bags, first, count, columnsOf(tables));
 }
 
-/// Arguments i, i+1: for each table, the completed means and trust ratios of its rows; an empty
-/// array: none.
+/// Arguments i, i+1: for each table, the completed means and trust ratios of its rows, or an empty
+/// array.
 std::vector<Completed> completedOf(Call& call, size_t i, const std::vector<Table>& tables) {
   const auto means = call.floatsOf(i), trusts = call.floatsOf(i + 1);
   std::vector<Completed> completed;
@@ -47,8 +47,8 @@ std::vector<Completed> completedOf(Call& call, size_t i, const std::vector<Table
   return completed;
 }
 
-// updateRows(TABLES, rules, BAGS, dPooled, firstSlice, bounds, means[], trusts[]): the first table
-// with a row that is no longer finite, or -1
+// updateRows(TABLES, rules, BAGS, dPooled, firstSlice, bounds, means[], trusts[]): returns the
+// first table with a row that is no longer finite, or -1
 napi_value updateRows(Call& call) {
   const auto tables = tablesOf(call, 0, true);
   const Bags bags = bagsOf(call, 6, tables);
@@ -104,7 +104,7 @@ void dRows(Call& call) {
                   slices);
 }
 
-// applyRows(TABLES, rules, dRows, counts, whole): -1 where all rows are finite, else 0
+// applyRows(TABLES, rules, dRows, counts, whole): returns -1 if all rows are finite, else 0
 napi_value applyRows(Call& call) {
   const auto tables = tablesOf(call, 0, true);
   float *d = call.floats(6), *counts = call.floats(7);

@@ -1,4 +1,4 @@
-// Calls of the exchange's kernels.
+// Bindings of the kernels of the exchange.
 
 #pragma once
 
@@ -43,7 +43,7 @@ void dExpandColumns(Call& call) {
                            inverse, used, samples, columns);
 }
 
-// foldSubtrees(out, parts[], trees): trees holds first and count of each part
+// foldSubtrees(out, parts[], trees): `trees` has first and count of each part
 void foldSubtrees(Call& call) {
   float* out = call.floats(0);
   const int64_t n = call.length(0);
@@ -58,7 +58,7 @@ void foldSubtrees(Call& call) {
 }
 
 // foldPooled(out, outFirst, outColumns, froms[], numbers, samples, columns, lengths, precision):
-// numbers holds first column, columns, first block and blocks of each part; no columns: zeros
+// `numbers` has first column, columns, first block and blocks of each part; 0 columns: zeros
 void foldPooled(Call& call) {
   float* out = call.floats(0);
   const int64_t outFirst = call.integer(1), outColumns = call.integer(2);

@@ -1,4 +1,4 @@
-// Calls of what reads data.
+// Bindings of the functions that parse and transform training data.
 
 #pragma once
 
@@ -38,7 +38,8 @@ napi_value copyRecords(Call& call) {
       osiris::copyRecords(out, starts, words, call.length(2), froms, call.length(3), layout));
 }
 
-// foldRecord(words, last, start, end, headWords, kinds): returns its end, ~end where it is folded.
+// foldRecord(words, last, start, end, headWords, kinds): returns the record's end, or ~end if it
+// was folded.
 napi_value foldRecord(Call& call) {
   int32_t *words = call.ints(0), *last = call.ints(1);
   const int64_t start = call.integer(2), end = call.integer(3);
@@ -47,7 +48,8 @@ napi_value foldRecord(Call& call) {
   return call.answer(osiris::foldRecord(words, last, start, end, layout));
 }
 
-// appendRecords(words, last, samples, used, records, starts, headWords, kinds): returns their end.
+// appendRecords(words, last, samples, used, records, starts, headWords, kinds): returns the end of
+// the records.
 napi_value appendRecords(Call& call) {
   int32_t *words = call.ints(0), *last = call.ints(1), *records = call.ints(4), *starts = call.ints(5);
   const int64_t samples = call.integer(2), used = call.integer(3);
@@ -57,8 +59,8 @@ napi_value appendRecords(Call& call) {
                                            call.length(5) - 1, layout));
 }
 
-// copyBatch(labels, dense, lengths, ids, highs, weights, room, words, starts, kinds, labelsOfSample,
-// denseAt, denseOfSample, headWords): returns the number of ids.
+// copyBatch(labels, dense, lengths, ids, highs, weights, room, words, starts, kinds,
+// labelsOfSample, denseAt, denseOfSample, headWords): returns the number of ids.
 napi_value copyBatch(Call& call) {
   int32_t* highs = call.missing(4) ? nullptr : call.ints(4);
   float* weights = call.missing(5) ? nullptr : call.floats(5);
@@ -71,8 +73,8 @@ napi_value copyBatch(Call& call) {
   return call.answer(osiris::copyBatch(out, words, starts, call.length(8) - 1, shape));
 }
 
-// readHybrid(out, from, count, bytes, end, width, state): returns the largest value, or what is
-// wrong.
+// readHybrid(out, from, count, bytes, end, width, state): returns the largest value, or a negative
+// code of the error.
 napi_value readHybrid(Call& call) {
   int32_t* out = call.ints(0);
   const int64_t from = call.integer(1), count = call.integer(2);
@@ -121,15 +123,15 @@ void takePairs(Call& call) {
   osiris::takeValues(out + at, values, places, count);
 }
 
-// unpackSnappy(body, packed): returns whether nothing is wrong.
+// unpackSnappy(body, packed): returns whether `packed` is valid and fills `body`.
 napi_value unpackSnappy(Call& call) {
   uint8_t *body = call.bytes(0), *packed = call.bytes(1);
   if (!call.valid()) return nullptr;
   return call.answer(osiris::unpackSnappy(body, call.length(0), packed, call.length(1)));
 }
 
-/// Columns of a plan, as src/data/columnar/record-columns.ts lays them out: of four numbers each,
-/// with one array of numbers, or three of ids.
+/// The columns of a plan, in the layout of src/data/columnar/record-columns.ts: four numbers each,
+/// with one array for a column of numbers, or three arrays for a column of ids.
 std::vector<RecordColumn> recordColumnsOf(Call& call, size_t plan, size_t arrays) {
   const int32_t* numbers = call.ints(plan);
   std::vector<RecordColumn> columns;
@@ -177,7 +179,7 @@ void writeColumns(Call& call) {
   osiris::writeColumns(out, rows, columns);
 }
 
-/// Bags of a plan, as src/data/columnar/record-bags.ts lays them out: of three numbers each, with
+/// The bags of a plan, in the layout of src/data/columnar/record-bags.ts: three numbers each, with
 /// four arrays.
 std::vector<RecordBags> recordBagsOf(Call& call, size_t plan, size_t arrays) {
   const int32_t* numbers = call.ints(plan);
@@ -217,7 +219,8 @@ void writeBags(Call& call) {
   osiris::writeBags(words, starts, plain, rows, heads, headWords, bags);
 }
 
-/// Arguments i .. i+2: words, words of an entry, and where rows begin, if they are lists.
+/// Arguments i .. i+2: words, words per entry, and offsets of the rows; empty if rows are not
+/// lists.
 RowWords rowWordsOf(Call& call, size_t i) {
   const int32_t* offsets = call.length(i + 2) == 0 ? nullptr : call.ints(i + 2);
   return {call.ints(i), call.integer(i + 1), offsets};
@@ -241,7 +244,7 @@ void copyRows(Call& call) {
 }
 
 // countDistinct(slots, sampled, mask, timesMax, counted, ids, first, end, areHashes): returns the
-// first id that is not counted.
+// index of the first id that was not counted.
 napi_value countDistinct(Call& call) {
   const DistinctSlots slots{call.ints(0), call.word(1), call.word(2),
                             static_cast<int32_t>(call.integer(3))};

@@ -1,4 +1,4 @@
-// The memory behind typed arrays: its alignment and its pages.
+// Bindings for the memory of typed arrays: its alignment and its pages.
 
 #pragma once
 
@@ -12,14 +12,15 @@ namespace {
 
 using namespace osiris;
 
-// skewOf(t): elements of t before the first one on a boundary of 64 bytes.
+// skewOf(t): the number of elements of t before the first element on a boundary of 64 bytes.
 napi_value skewOf(Call& call) {
   const uintptr_t past = reinterpret_cast<uintptr_t>(call.floats(0)) / sizeof(float) % 16;
   return call.answer(past == 0 ? 0 : 16 - static_cast<int64_t>(past));
 }
 
-// useLargePages(t): asks for pages of 2 MiB before the first touch. With small pages, lookups at
-// random rows of a large table spend their time on address translation. The system may refuse.
+// useLargePages(t): requests pages of 2 MiB, before the memory is first used. With small pages,
+// lookups of random rows of a large table spend their time on address translation. The system may
+// refuse.
 void useLargePages(Call& call) {
   const uintptr_t page = 2 << 20;
   const uintptr_t begin = reinterpret_cast<uintptr_t>(call.floats(0));

@@ -1,4 +1,4 @@
-// The kernels that a thread runs: the best of this processor, or the kernels of one instruction
+// The kernels that a thread runs: the best for this processor, or those of a selected instruction
 // set.
 
 #pragma once
@@ -12,18 +12,18 @@ using namespace osiris;
 const Kernels* const best = bestKernels();
 thread_local const Kernels* limited = nullptr;
 
-/// The kernels that this thread runs. src/ports/addon.ts calls nothing but `built` where there are none.
+/// The kernels that this thread runs. If there are none, src/ports/addon.ts calls only `built`.
 const Kernels& running() { return limited != nullptr ? *limited : *best; }
 
-/// The compiler, as people name it.
+/// The name and version of the compiler.
 #if defined(__clang__)
 constexpr const char* compiledBy = __VERSION__;
 #else
 constexpr const char* compiledBy = "g++ " __VERSION__;
 #endif
 
-// built(): the instruction set that this thread runs, or undefined where this addon has none for
-// this processor; all that it was compiled for, parted by blanks; and the compiler.
+// built(): returns the instruction set that this thread runs, or undefined if this addon has none
+// for this processor; all sets that it was compiled for, separated by blanks; and the compiler.
 napi_value built(Call& call) {
   napi_value texts = nullptr;
   const Kernels* const mine = limited != nullptr ? limited : best;
@@ -55,8 +55,8 @@ napi_value limitIsa(Call& call) {
   return result;
 }
 
-/// The form of the calls that this addon takes. It changes when arguments do, so that an addon is
-/// never called by another version of src/ports/addon.ts, which has the same number.
+/// The version of the calling convention. It changes when arguments of a function change.
+/// src/ports/addon.ts has the same number, and does not use an addon with another one.
 napi_value callForm(Call& call) { return call.answer(10); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Calls of the kernels of memory tiers: a cache, its records, and the files that hold records.
+// Bindings of the kernels of memory tiers: a cache, its records, and the files of records.
 
 #pragma once
 
@@ -10,7 +10,7 @@ namespace {
 using namespace osiris;
 
 // placeRows(rowOf, stamps, pins, counts, spareTable, spareFree, head, sets, places, ids, tick,
-// words, found): 0, or -1 where a row finds no slot; found (5) is an argument of `placedOf`.
+// words, found): returns 0, or -1 if a row finds no slot. found (5): the counts for `placedOf`.
 napi_value placeRows(Call& call) {
   RowCache cache{};
   cache.rowOf = call.ints(0);
@@ -87,7 +87,8 @@ void moveRecords(Call& call) {
                         fromAt, count, bytes);
 }
 
-/// Returns the outcome of a batch of records: first row that failed, errno, calls to the system.
+/// Writes the outcome of a batch of records: index of the first row that failed, errno, number of
+/// system calls.
 void answer(double* outcome, const RecordOutcome& of) {
   outcome[0] = static_cast<double>(of.at);
   outcome[1] = of.error;
@@ -115,7 +116,7 @@ void writeRecords(Call& call) {
   if (call.valid()) answer(outcome, osiris::writeRecords(file, rows, count, records));
 }
 
-// dropCached(descriptor): an errno, 0 where it went well
+// dropCached(descriptor): returns an errno, or 0 for success
 napi_value dropCached(Call& call) {
   const int descriptor = static_cast<int>(call.integer(0));
   if (!call.valid()) return nullptr;

@@ -1,13 +1,14 @@
 // Batch normalisation of columns. Included by blocks/blocks.cc for each instruction set.
 
-/// Rows of a batch, without their means and in units of their deviations.
+/// n columns of a row from c on, normalised: minus the mean, divided by the standard deviation.
 INLINE Vec normalisedAt(const float* x, const BatchNormColumns& columns, int64_t c, int64_t n) {
   const Vec centred = sub(loadSome(x + c, n), loadSome(columns.mean + c, n));
   return mul(centred, loadSome(columns.unit + c, n));
 }
 
-/// Calls two sums for each vector of columns: row by row inside a slice, then the tree over slices.
-/// take(row, sums, first column, columns) adds a row; out(subtree, part) is where a sum goes.
+/// Computes two sums over rows for each vector of columns: row by row inside a slice, then the tree
+/// over slices. take(row, sums, first column, columns) adds a row; out(subtree, part) is the output
+/// of a sum.
 template <typename Take, typename Out>
 INLINE void sumRows(int64_t width, const Slices& slices, Take take, Out out) {
   SlicePlan* plan = scratches().trees.take<SlicePlan>(slices.count);

@@ -1,4 +1,4 @@
-// The part of blocks that models are composed of, besides dense layers and interactions.
+// The part with the kernels of model blocks, besides dense layers and interactions.
 
 #include "simd/isa.h"
 #include "simd/target-begin.h"

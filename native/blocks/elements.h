@@ -1,6 +1,6 @@
-// Arithmetic element by element. Included by blocks/blocks.cc for each instruction set.
+// Element-wise arithmetic. Included by blocks/blocks.cc for each instruction set.
 
-/// out = what `take` makes of a and b; `far`: past the caches.
+/// out = take(a, b), vector by vector; `far`: with stores that bypass the caches.
 template <typename Take>
 INLINE void eachOfTwo(float* out, const float* a, const float* b, int64_t n, bool far, Take take) {
   int64_t i = 0;
@@ -21,7 +21,7 @@ inline void multiplyElements(float* out, const float* a, const float* b, int64_t
   endFar();
 }
 
-/// Calls take(first, count) for each vector of n elements.
+/// Calls take(first, count) for each vector of n elements; the last vector may be partial.
 template <typename Take>
 INLINE void eachVectorOf(int64_t n, Take take) {
   int64_t i = 0;
@@ -89,7 +89,7 @@ inline void dLeakyRelu(float* d, const float* out, int64_t n, float slope) {
   for (int64_t i = 0; i < n; i++) d[i] = out[i] < 0 ? d[i] * slope : d[i];
 }
 
-/// out (B,M,N,D) = a (B,M,D) * b (B,N,D), each vector of a with each of b.
+/// out (B,M,N,D) = a (B,M,D) * b (B,N,D): each vector of a times each vector of b.
 inline void pairs(float* out, const float* a, const float* b, int64_t samples, int64_t rows,
                   int64_t columns, int64_t dim) {
   for (int64_t s = 0; s < samples; s++, b += columns * dim) {
@@ -99,7 +99,8 @@ inline void pairs(float* out, const float* a, const float* b, int64_t samples, i
   }
 }
 
-/// out = the sum over `count` of d times x, each of them `step` apart: one chain a column.
+/// out (D) = the sum over `count` vectors of d (`stepD` apart) times x (`dim` apart), as one chain
+/// of fused multiply-adds per column.
 INLINE void chainOfPairs(float* out, const float* d, int64_t stepD, const float* x, int64_t count,
                          int64_t dim) {
   for (int64_t c = 0; c < dim; c += lanes) {

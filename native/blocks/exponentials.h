@@ -2,9 +2,10 @@
 // instruction set.
 //
 // JavaScript's engine and mathematical libraries differ in the last bits of exponentials. The
-// reference kernels take those of V8, which computes exp(x) by the method of fdlibm (Sun
+// reference kernels use Math.exp of V8, which computes exp(x) by the method of fdlibm (Sun
 // Microsystems, 1993): x = k ln 2 + r with |r| <= ln 2 / 2, and a rational approximation of exp(r).
-// The same operations in the same order are done here, on vectors: the bits are those of Math.exp.
+// This file does the same operations in the same order on vectors, so the bits are those of
+// Math.exp.
 
 constexpr int wideLanes = lanes / 2;
 typedef float Narrow __attribute__((vector_size(4 * wideLanes)));
@@ -32,11 +33,11 @@ INLINE void eachWide(int64_t n, Take take) {
   if (i < n) take(i, n - i);
 }
 
-/// exp(x) for x <= 0. Below -700, exp(-700): rounded to float32 both are 0.
+/// exp(x) for x <= 0. Below -700 it returns exp(-700), as both are 0 when rounded to float32.
 INLINE Wide expOfNegative(Wide x) {
   x = x < -700.0 ? widely(-700) : x;
   const Wide size = -x;
-  // k = x / ln 2 to the nearest, as fdlibm rounds it: towards 0 from half a step further.
+  // k = x / ln 2, rounded as in fdlibm: subtract a half, then round towards 0.
   const Wide steps = x * 1.44269504088896338700e+00 - 0.5;
   const double shift = 0x1.8p52;
   Wide k = (steps + shift) - shift;
@@ -51,7 +52,7 @@ INLINE Wide expOfNegative(Wide x) {
   series = t * series + 1.66666666666666019037e-01;
   const Wide c = r - t * series;
   const Wide y = 1.0 - ((lo - (r * c) / (2.0 - c)) - hi);
-  // k in the low bits of a number's fraction, and from there into an exponent.
+  // Adding `shift` moves k to the low bits of the fraction, and the shift by 52 into the exponent.
   const Whole exponent = (reinterpret_cast<Whole>(k + shift) + 1023) << 52;
   return size < 0x1p-28 ? 1.0 + x : y * reinterpret_cast<Wide>(exponent);
 }
@@ -71,7 +72,7 @@ inline void dSigmoid(float* d, const float* out, int64_t n) {
   });
 }
 
-/// out (R,D) from x (R,D). A row's sum is one chain, in order.
+/// out (R,D): the softmax of each row of x (R,D). The sum over a row is sequential.
 inline void softmax(float* out, const float* x, int64_t rows, int64_t dim) {
   double* powers = scratches().leftOperand.take<double>(dim);
   for (int64_t row = 0; row < rows; row++, x += dim, out += dim) {

@@ -1,12 +1,12 @@
 // Layer normalisation of rows. Included by blocks/blocks.cc for each instruction set.
 //
-// Sums over a row of D columns: lane i of 32 adds up the columns i, i+32, ...; then lane i + lane
-// i+16, then 8, 4, 2, 1. All sets with a fused multiply-add give the same bits.
+// Sums over a row of D columns: lane i of 32 sums the columns i, i+32, ...; then lane i + lane
+// i+16, then 8, 4, 2, 1. All instruction sets with a fused multiply-add give the same bits.
 
 constexpr int sumLanes = 32;
 constexpr int sumVectors = sumLanes / lanes;
 
-/// 32 lanes of a sum over a row.
+/// The 32 lanes of a sum over a row.
 struct LaneSums {
   Vec acc[sumVectors];
 
@@ -14,7 +14,7 @@ struct LaneSums {
     UNROLL for (int v = 0; v < sumVectors; v++) acc[v] = zero();
   }
 
-  /// The lanes of one vector, of which `sumOfLanes` makes the sum.
+  /// Folds the 32 lanes to one vector, whose `sumOfLanes` is the sum.
   Vec folded() {
     UNROLL for (int half = sumVectors / 2; half >= 1; half /= 2) {
       UNROLL for (int v = 0; v < half; v++) acc[v] = add(acc[v], acc[v + half]);
@@ -38,10 +38,10 @@ INLINE void eachVector(int64_t dim, Take take) {
   }
 }
 
-/// Rows whose sums are finished together: their additions do not wait for each other.
+/// Rows whose lanes are summed together, so that their additions do not depend on each other.
 constexpr int64_t rowsTogether = lanes;
 
-/// Means over the columns of up to `rowsTogether` rows: sums(row) gives the lanes of a row's sum.
+/// Means over the columns of up to `rowsTogether` rows. sums(row) returns the lanes of a row's sum.
 template <typename Sums>
 INLINE Vec meansOf(int64_t rows, float count, Sums sums) {
   Vec lanesOfRows[rowsTogether];
@@ -65,7 +65,7 @@ inline void layerNorm(float* out, float* saved, const float* x, const float* gai
       return sum.folded();
     });
     store(mean, means);
-    // Centred through memory: the lanes behind the last column are 0 again when it is read back.
+    // Centred values go through memory, so that lanes after the last column are read back as 0.
     const Vec variances = meansOf(some, count, [&](int64_t r) INLINE_LAMBDA {
       LaneSums squares;
       eachVector(dim, [&](int v, int64_t c, int64_t n) INLINE_LAMBDA {
@@ -89,12 +89,12 @@ inline void layerNorm(float* out, float* saved, const float* x, const float* gai
   endFar();
 }
 
-/// Columns of a row, without its mean and in units of its deviation.
+/// Columns of a row, normalised: minus the row's mean, divided by its standard deviation.
 INLINE Vec scaledAt(const float* x, const float* saved, int64_t n) {
   return mul(sub(loadUpTo(x, n), broadcast(saved[0])), broadcast(saved[1]));
 }
 
-/// Some rows, and where their gradients go.
+/// Some rows, and the output of their gradients.
 struct NormRows {
   float* dX;
   const float *dOut, *saved, *x;
@@ -156,7 +156,8 @@ INLINE void addNormWeights(float* dGain, float* dBias, const NormRows& rows, int
   }
 }
 
-/// Both gradients of some rows before the next ones: they are read from memory once.
+/// Computes the gradients of weights and of inputs for a group of rows before the next group, so
+/// that rows are read from memory once.
 inline void dLayerNorm(float* dX, float* const* dGain, float* const* dBias, const float* dOut,
                        const float* saved, const float* x, const float* gain, int64_t dim,
                        const Slices& slices) {

@@ -1,7 +1,7 @@
 // The sum of the dot products of all pairs of a sample's vectors (Rendle 2010), in time linear in
-// their number. Included by blocks/blocks.cc for each instruction set, behind layer-norm.h.
+// the number of vectors. Included by blocks/blocks.cc for each instruction set, after layer-norm.h.
 
-/// Columns of the sum of `count` vectors that are `dim` apart.
+/// n columns of the sum of `count` vectors that are `dim` apart.
 INLINE Vec sumOfVectors(const float* x, int64_t count, int64_t dim, int64_t n) {
   Vec sum = zero();
   for (int64_t f = 0; f < count; f++) sum = add(sum, loadSome(x + f * dim, n));

@@ -1,19 +1,19 @@
-// A product of small matrices for each sample. Included by blocks/blocks.cc for each instruction
-// set.
+// Batched products of small matrices, one per sample. Included by blocks/blocks.cc for each
+// instruction set.
 //
 // out (M,N) = A (M,K) * B (K,N): each element is one chain of fused multiply-adds over k in
-// ascending order, from 0 or from what is there. A tile of `out` is in registers. The chain reads
-// single elements of A, wherever they lie, and B as (K,N) in whole vectors: a B that lies otherwise
-// is copied first.
+// ascending order, from 0 or from the value in `out`. A tile of `out` is in registers. The chain
+// broadcasts single elements of A, of any strides, and reads B as (K,N) in whole vectors: a B in
+// another layout is copied first.
 
-/// Whole vectors that hold n floats, in floats.
+/// n rounded up to whole vectors, in floats.
 INLINE int64_t padded(int64_t n) { return (n + lanes - 1) / lanes * lanes; }
 
-/// The most rows of a tile.
+/// Most rows of a tile.
 constexpr int productRows = tileRows;
 
-/// One tile: out[m*stride + n] over k, A(m,k) = a[m*rowA + k*stepA], B(k,n) = b[k*stepB + n]. One
-/// of A's steps is 1.
+/// One tile of a product: out[m*stride + n], with A(m,k) = a[m*rowA + k*stepA] and B(k,n) =
+/// b[k*stepB + n]. One of rowA and stepA is 1.
 struct SmallTile {
   float* out;
   int64_t stride, columns, k;
@@ -21,15 +21,15 @@ struct SmallTile {
   int64_t rowA, stepA;
   const float* b;
   int64_t stepB;
-  bool goesOn;  // from what `out` holds
-  const float* whole = nullptr;  // the output that `plus` is added to, of which `out` is a part
+  bool goesOn;  // the chain starts from the values in `out`; false: from 0
+  const float* whole = nullptr;  // the whole output, of which `out` is a part
   Addends plus = {};  // in the layout of `whole`
-  bool far = false;
-  const float* ask = nullptr;  // a line for each k
+  bool far = false;  // stores bypass the caches
+  const float* ask = nullptr;  // memory to prefetch, one line per k
 };
 
-/// acc += A * B, where the elements of a row of A lie side by side, or those of a column. Three rows
-/// share a pointer: so few stay in registers.
+/// acc += A * B, where the elements of a row of A (`alongRows`) or of a column are contiguous.
+/// Three rows share a pointer, so that all pointers stay in registers.
 template <bool alongRows, int rows, int vectors>
 INLINE void smallChain(Vec (&acc)[rows][vectors], const SmallTile& t) {
   constexpr int pointers = alongRows ? (rows + 2) / 3 : 1;
@@ -52,8 +52,8 @@ INLINE void smallChain(Vec (&acc)[rows][vectors], const SmallTile& t) {
   }
 }
 
-/// Calls take(m, v, columns) for each vector of a tile. Only the last one of a row may have fewer
-/// columns than lanes: its mask is made once for the tile.
+/// Calls take(m, v, columns) for each vector of a tile. Only the last vector of a row may be
+/// partial, with `last` columns, so that its mask is computed once for the tile.
 template <int rows, int vectors, typename Take>
 INLINE void eachOfTile(int64_t last, Take take) {
   UNROLL for (int m = 0; m < rows; m++) {
@@ -62,7 +62,7 @@ INLINE void eachOfTile(int64_t last, Take take) {
   }
 }
 
-/// Rows and vectors of columns of one sample's product.
+/// Computes one tile: `rows` rows by `vectors` vectors of columns of a sample's product.
 template <int rows, int vectors>
 void productTile(const SmallTile& t) {
   const int64_t last = left(t.columns, (vectors - 1) * lanes);
@@ -83,7 +83,7 @@ void productTile(const SmallTile& t) {
       acc[m][v] = add(acc[m][v], loadUpTo(from + m * t.stride + v * lanes, n));
     });
   }
-  // A row past the caches where all are on the boundary of a vector.
+  // Stores bypass the caches if all vectors of the tile are whole and aligned.
   if (t.far && last == lanes && isOnBoundary(t.out) && t.stride % lanes == 0) {
     eachOfTile<rows, vectors>(last, [&](int m, int v, int64_t) INLINE_LAMBDA {
       storePast(t.out + m * t.stride + v * lanes, acc[m][v]);
@@ -104,9 +104,9 @@ ProductKernel pickProduct(int64_t m, bool wide, std::integer_sequence<int, rows.
   return (wide ? full : narrow)[m - 1];
 }
 
-/// All tiles of one sample's product, alike in height: `t` is the first, for `rows` and t.columns
-/// in all. They ask for some of what is coming. The tile is changed in place: a copy of what was
-/// just written would wait for all stores before it.
+/// Computes all tiles of one sample's product, of equal height where possible. `t` describes the
+/// whole product of `rows` rows and t.columns columns. Tiles prefetch memory from `coming`. `t` is
+/// changed in place, as a copy would have to wait for the stores to `t` just before.
 inline void productTiles(SmallTile t, int64_t rows, ComingRuns& coming) {
   constexpr std::make_integer_sequence<int, productRows> all{};
   float* const out = t.out;
@@ -138,8 +138,8 @@ inline void products(float* out, const float* a, const float* b, int64_t samples
   float* bs = scratches().rightOperand.take<float>(copiesB ? depth * wide : 0);
   if (copiesB) std::memset(bs, 0, depth * wide * sizeof(float));
   const bool isColumn = form == ProductForm::aTb;
-  // A matrix that all samples share is turned once: its columns then lie side by side, and tiles
-  // have more rows.
+  // A shared matrix is transposed once, so that the elements of a column are contiguous and tiles
+  // read A through one pointer (see `smallChain`).
   const bool turnsA = shared && !isColumn && depth > 1;
   if (turnsA) {
     float* aT = scratches().leftOperand.take<float>(rows * depth);
@@ -171,8 +171,9 @@ inline void products(float* out, const float* a, const float* b, int64_t samples
   endFar();
 }
 
-/// The tree over slices of sums of `size` elements: take(from, to, sum) adds the samples of a slice
-/// to its sum, which is zero and stays in the first-level cache; give(p, sum) has that of subtree p.
+/// Folds sums of `size` elements by the tree over slices. take(from, to, sum) adds the samples of a
+/// slice to `sum`, which is zeroed and stays in the first-level cache; give(p, sum) receives the
+/// sum of subtree p.
 template <typename Take, typename Give>
 INLINE void foldSlices(int64_t size, const Slices& slices, Take take, Give give) {
   SlicePlan* plan = scratches().trees.take<SlicePlan>(slices.count);
@@ -193,7 +194,7 @@ INLINE void foldSlices(int64_t size, const Slices& slices, Take take, Give give)
   }
 }
 
-/// The same, where take(sample, sum) adds one sample.
+/// `foldSlices` where take(sample, sum) adds one sample.
 template <typename Take, typename Give>
 INLINE void foldSamples(int64_t size, const Slices& slices, Take take, Give give) {
   foldSlices(
@@ -204,13 +205,13 @@ INLINE void foldSamples(int64_t size, const Slices& slices, Take take, Give give
       give);
 }
 
-/// Subtree p of dA[p] (M,K): over the samples of its slices, and over n, of dOut (B,M,N) times b
-/// (B,K,N). Their sum is kept as (K,M) where fewer lanes of its rows are idle then.
+/// dA[p] (M,K) for subtree p: the sum over the samples of its slices, and over n, of dOut (B,M,N)
+/// times b (B,K,N). The sum is kept transposed, as (K,M), if this leaves fewer lanes idle.
 inline void dShared(float* const* dA, const float* dOut, const float* b, int64_t rows,
                     int64_t columns, int64_t depth, const Slices& slices) {
   const int64_t end = slices.bounds[slices.count];
   const bool isTurned = depth * padded(rows) <= rows * padded(depth);
-  // The sum's rows are those of `left`, its columns those of `right`, which tiles read transposed.
+  // The rows of the sum are those of `left`, its columns the rows of `right`, which is transposed.
   const float* const left = isTurned ? b : dOut;
   const float* const right = isTurned ? dOut : b;
   const int64_t height = isTurned ? depth : rows, width = isTurned ? rows : depth;

@@ -1,17 +1,18 @@
-// Dot products of each sample's vectors with some sums of them (Wukong's factorisation machine).
-// Included by blocks/blocks.cc for each instruction set, behind products.h.
+// Dot products of each sample's vectors with weighted sums of them (Wukong's factorisation
+// machine). Included by blocks/blocks.cc for each instruction set, after products.h.
 //
-// N = vectors of a sample, D = columns of each, K = sums. As products and dShared one after the
-// other, but a sample's operands stay in the first-level cache: what one product gives goes to the
-// next one without a way through memory.
+// N = vectors of a sample, D = columns of a vector, K = sums (the rank). The bits are those of
+// calls of `products` and `dShared` in sequence, but a sample's operands stay in the first-level
+// cache, so that each product reads the result of the product before without going through memory.
 
-/// A matrix (depth, columns) as tiles read it: in whole vectors, `step` apart.
+/// A matrix (depth, columns) with rows of whole vectors, `step` apart, as tiles require.
 struct Rows {
   const float* p;
   int64_t step;
 };
 
-/// In place where its rows are whole vectors, else in `copy`, whose rows end in zeros already.
+/// `from` itself if its rows are whole vectors; else a copy in `copy`, whose padding is zero
+/// already.
 INLINE Rows rowsOf(float* copy, const float* from, int64_t depth, int64_t columns) {
   const int64_t wide = padded(columns);
   if (wide == columns) return {from, wide};
@@ -21,7 +22,7 @@ INLINE Rows rowsOf(float* copy, const float* from, int64_t depth, int64_t column
   return {copy, wide};
 }
 
-/// Zeroed scratch.
+/// Zeroed floats from a scratch.
 INLINE float* zeroed(Scratch& scratch, int64_t count) {
   float* floats = scratch.take<float>(count);
   std::memset(floats, 0, count * sizeof(float));
@@ -36,7 +37,7 @@ inline void rankProducts(float* out, float* y, const float* x, const float* w,
   float* copy = zeroed(scratches().mixed, vectors * padded(dim) + rank * dim);
   float* sums = copy + vectors * padded(dim);
   float* yT = zeroed(scratches().rightOperand, dim * wide);
-  // Turned once for all samples: its columns then lie side by side, and tiles have more rows.
+  // Transposed once for all samples, so that tiles read w through one pointer (see `smallChain`).
   float* wT = scratches().leftOperand.take<float>(vectors * rank);
   transpose(wT, rank, w, vectors, rank, vectors);
   for (int64_t s = 0; s < samples; s++, out += vectors * rank, y += rank * dim, x += size) {
@@ -55,18 +56,18 @@ inline void rankProducts(float* out, float* y, const float* x, const float* w,
   endFar();
 }
 
-/// What a sample's gradients are made of, and where they go.
+/// Inputs and outputs of one sample's gradients.
 struct RankSample {
   float *dX, *sumW;
   const float *dOut, *x, *y, *w;
 };
 
-/// What a sample's gradients need besides: rows of dY and of two copies end in zeros.
+/// Scratch of one sample's gradients. Rows of dY, copyX and copyY are padded with zeros.
 struct RankScratch {
   float *direct, *dY, *copyX, *copyY, *xT;
 };
 
-/// The gradients of one sample. `plus` of dX, the first of them `direct`.
+/// Computes the gradients of one sample. `plus`: addends of dX, of which the first is `direct`.
 INLINE void dRankSample(const RankSample& t, const RankScratch& own, const RankShape& shape,
                         const Addends& plus, bool far, ComingRuns& coming) {
   const int64_t vectors = shape.vectors, dim = shape.dim, rank = shape.rank;

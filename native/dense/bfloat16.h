@@ -1,13 +1,14 @@
 // Products of bfloat16 operands in float32. Included by dense/dense.cc for each instruction set.
 //
-// Operands are rounded to bfloat16, to nearest even, as they are packed: numbers smaller than the
-// smallest normal one become 0. k goes in pairs (the last may be half empty, its other half 0). A
-// pair is two fused multiply-adds, the odd k before the even one; their inputs and results are
-// flushed to 0 in the same way. VDPBF16PS does exactly this, so sets without it give its bits.
+// Operands are rounded to bfloat16, to nearest even, when they are packed; numbers below the
+// smallest normal number become 0. The sum over k goes by pairs (a last pair with one k is filled
+// with 0). A pair is two fused multiply-adds, the odd k before the even k, whose inputs and results
+// are flushed to 0 in the same way. VDPBF16PS does exactly this, so all instruction sets give the
+// same bits.
 
 #if defined(OSIRIS_PAIRS)
 
-/// A packed element is a pair: the even k in its low half.
+/// A packed element is a pair of k, with the even k in the low half.
 struct Bfloat16 {
   using Tiles = Bfloat16;
   static constexpr bool flushed = false;
@@ -58,7 +59,7 @@ struct Bfloat16 {
 
 #else
 
-/// A packed element is the float32 of a bfloat16, the odd k of a pair before the even one.
+/// A packed element is a bfloat16 as a float32; the odd k of a pair is before the even k.
 struct Bfloat16 {
   typedef uint32_t Words __attribute__((vector_size(4 * lanes)));
 
@@ -98,10 +99,10 @@ struct Bfloat16 {
   using Tiles = Bfloat16;
   static constexpr bool flushed = false;
 
-  /// A product of two bfloat16 is exact in a double, and its sum with a float32 is so close that
-  /// rounding it twice equals rounding it once.
+  /// Rounds a double to float32 and flushes small numbers to 0. A product of two bfloat16 is exact
+  /// in a double, and its sum with a float32 is so close that rounding twice equals rounding once.
   INLINE float flush(double v) {
-    constexpr double smallest = 0x1.fffffffp-127 - 0x1p-155;  // from here on, rounds up to 2^-126
+    constexpr double smallest = 0x1.fffffffp-127 - 0x1p-155;  // the least that rounds up to 2^-126
     return __builtin_fabs(v) < smallest ? __builtin_copysignf(0, static_cast<float>(v))
                                         : static_cast<float>(v);
   }

@@ -1,4 +1,4 @@
-// The part of dense layers: products in float32 and bfloat16, and the interaction of features.
+// The part with dense layers: products in float32 and bfloat16, and the interaction of features.
 
 #include "simd/isa.h"
 #include "simd/target-begin.h"
@@ -17,7 +17,7 @@ namespace osiris::OSIRIS_ISA {
 #endif
 
 void addDense(Kernels& kernels) {
-#if !defined(OSIRIS_PAIRS)  // avx512bf16 is avx512, but for products of bfloat16.
+#if !defined(OSIRIS_PAIRS)  // avx512bf16 differs from avx512 only in products of bfloat16.
   kernels.linear = linear;
   kernels.packLayer = packLayer;
   kernels.linearPacked = linearPacked;

@@ -1,7 +1,8 @@
 // Dense layers: products with bias and ReLU, and weight gradients over the tree of slices. Included
 // by dense/dense.cc for each instruction set.
 
-/// A layer with one output takes samples as columns: otherwise one lane of each vector would work.
+/// A layer. With a single output it computes the transposed product, with samples as columns, as
+/// otherwise only one lane of each vector would be used.
 template <typename Format>
 void layer(float* out, const float* x, const float* w, const float* b, int64_t samples,
            int64_t inputs, int64_t outputs, bool relu) {
@@ -54,7 +55,7 @@ void sumColumns(float* const* dB, const float* dOut, int64_t first, int64_t outp
   }
 }
 
-/// dB = column sums of dOut: eight vectors at a time, as long runs of memory are faster.
+/// dB = column sums of dOut, eight vectors at a time, as longer contiguous reads are faster.
 inline void dBias(float* const* dB, const float* dOut, int64_t outputs, const Slices& slices,
                   const SlicePlan* plan) {
   int64_t first = 0;
@@ -67,14 +68,14 @@ inline void dBias(float* const* dB, const float* dOut, int64_t outputs, const Sl
   if (first < outputs) sumColumns<1>(dB, dOut, first, outputs, slices, plan);
 }
 
-/// Where a weight gradient finds the samples of one block of k.
+/// A block of samples, which are the k of a weight gradient: part of one slice.
 struct SampleBlock {
   int64_t slice, k0, depth;
-  int64_t packed;       // where its packed samples begin, of all
-  int64_t packedDepth;  // how many they are
+  int64_t packed;       // offset among the packed samples of all blocks
+  int64_t packedDepth;  // number of packed samples
 };
 
-/// The blocks of k of all slices, in order: at least one for each slice. Returns their number.
+/// Lists the sample blocks of all slices, in order, at least one per slice. Returns their number.
 template <typename Format>
 int64_t sampleBlocks(SampleBlock* blocks, const Slices& slices) {
   int64_t count = 0, packed = 0;
@@ -91,8 +92,8 @@ int64_t sampleBlocks(SampleBlock* blocks, const Slices& slices) {
   return count;
 }
 
-/// Where block `i` of the samples' gradients begins, from output `i0` on; behind the last block
-/// those of the next outputs.
+/// The gradients of sample block `i` from output `i0` on, to prefetch; after the last block, the
+/// first block of the next outputs.
 inline ComingRows comingGradients(const float* dOut, int64_t outputs, int64_t i0,
                                   const SampleBlock* blocks, int64_t count, int64_t i) {
   if (i == count) return comingGradients(dOut, outputs, i0 + blockM, blocks, count, 0);
@@ -113,11 +114,11 @@ INLINE void addPanels(float* sums, const float* panels, int64_t depth) {
   UNROLL for (int i = 0; i < count; i++) store(sums + i * panelRows, sum[i]);
 }
 
-/// Column sums of a block of outputs, taken from its packed gradients while these are in a cache:
-/// as `sumColumns`, with the same bits.
+/// Column sums of a block of outputs, computed from its packed gradients while they are in a cache.
+/// The bits are those of `sumColumns`.
 class PackedSums {
  public:
-  /// `memory`: packedM floats, and as many for each slot of the tree.
+  /// `memory`: packedM floats for the sums, and packedM for each slot of the tree.
   explicit PackedSums(float* memory) : sums_(memory), waiting_(memory + packedM) {}
 
   void beginSlice() { std::memset(sums_, 0, packedM * sizeof(float)); }
@@ -133,7 +134,8 @@ class PackedSums {
     }
   }
 
-  /// The sums of `rows` outputs go to `out`, or wait.
+  /// Ends a slice: writes the sums of `rows` outputs to `out` if they finish a subtree, else keeps
+  /// them for their right neighbour in the tree.
   void endSlice(const SlicePlan& p, float* out, int64_t rows) {
     for (int64_t i = p.lefts - 1; i >= 0; i--) {
       const float* left = waiting_ + (p.slot + i) * packedM;
@@ -155,8 +157,9 @@ class PackedSums {
   float *sums_, *waiting_;
 };
 
-/// Blocks of dW stay in the second-level cache while the tree over slices is folded, tile by tile.
-/// Both operands are packed once per `blockN` columns of x, and come from the third-level cache.
+/// dW[p] = dOut^T x and dB[p] for each subtree p. A block of dW stays in the second-level cache
+/// while the tree over slices is folded, tile by tile. Both operands are packed once per `blockN`
+/// columns of x, and are read from the third-level cache.
 template <typename Format>
 void weightProduct(float* const* dW, float* const* dB, const float* dOut, const float* x,
                    int64_t inputs, int64_t outputs, const Slices& slices) {
@@ -174,16 +177,16 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
   float* unfinished = scratches().tiles.take<float>((slots + 1) * (slotSize + packedM));
   float* waiting = unfinished + slotSize;
   PackedSums sums(waiting + slots * slotSize);
-  // With few outputs, packed operands would be used only once or twice: read them unpacked.
+  // With few outputs, packed operands would be used only once or twice, so they are read unpacked.
   const bool isPacked = Format::together > 1 || outputs > 2 * tileRows || inputs % lanes != 0;
-  // A format that converts does not add up what it packs.
+  // dB sums unrounded gradients, so it cannot use the packed ones of a format that converts.
   const bool sumsPacked = isPacked && !Format::converts && inputs > 0;
   if (!sumsPacked) dBias(dB, dOut, outputs, slices, plan);
   const int64_t tiles = (outputs + tileRows - 1) / tileRows;
   const int64_t height = isPacked ? tileRows : (outputs + tiles - 1) / tiles;
   const int64_t columnsMax = inputs < blockN ? inputs + tileColumns : blockN;
-  // A is packed once for all blocks of columns; for a single block, into memory that stays in
-  // cache.
+  // If there are several blocks of columns, the packed A of all samples is kept for them; for a
+  // single block, each sample block reuses the same memory, which stays in cache.
   const bool isKept = inputs > blockColumns;
   float* packedA = scratches().packedA.take<float>(isPacked ? packed * packedM : 0);
   float* packedB = scratches().batch.take<float>(isPacked ? packed * columnsMax : 0);

@@ -1,7 +1,8 @@
 // The interaction of features: dot products of all pairs, forward and backward. Included by
 // dense/dense.cc for each instruction set.
 
-/// Rows i0.. of x * x^T below the diagonal, columns j0..; both operands are x^T (D,stride).
+/// A tile of x * x^T below the diagonal, from row i0 and column j0 on. Both operands are x^T
+/// (D,stride).
 template <int rows, int vectors>
 void gram(float* pairs, const float* xT, int64_t stride, int64_t dim, int64_t i0, int64_t j0) {
   Vec acc[rows][vectors];
@@ -50,7 +51,7 @@ inline void interact(float* out, const float* x, int64_t samples, int64_t featur
   }
 }
 
-/// One sample of `dInteract`: its pairs as stored; x with whole vectors in each row.
+/// One sample of `dInteract`. The rows of x are padded to whole vectors.
 struct DSample {
   float* dX;
   const float* dOut;
@@ -61,7 +62,7 @@ struct DSample {
   const float* below(int64_t i) const { return dOut + copied * dim + i * (i - 1) / 2; }
 };
 
-/// acc(m) += dZ(m) * x for each m except one.
+/// acc(m) += dZ(m) * x for each m except `without`.
 template <int rows, int vectors, typename DZ>
 INLINE void addScaled(Vec (&acc)[rows][vectors], const float* x, int without, DZ dZ) {
   Vec xs[vectors];
@@ -73,7 +74,8 @@ INLINE void addScaled(Vec (&acc)[rows][vectors], const float* x, int without, DZ
   }
 }
 
-/// Columns c.. of rows i0.. of dX: the copied part, then ascending j without j = i.
+/// A tile of dX from row i0 and column c on: the copied part, then the terms of all j != i,
+/// ascending.
 template <int rows, int vectors>
 void dFeatures(const DSample& s, int64_t i0, int64_t c) {
   Vec acc[rows][vectors];

@@ -1,12 +1,12 @@
-// Layers with packed weights, for few samples: `product` would spend most of its time on packing
-// them. Included by dense/dense.cc for each instruction set.
+// Layers with packed weights, for few samples, for which `product` would spend most of its time on
+// packing. Included by dense/dense.cc for each instruction set.
 //
 // Weights (O,I) are packed as panels of 64 outputs: [panel][input][64], zeros beyond the last
-// output. All instruction sets read the same panels. Each output is the chain of `product`: it
-// begins with the bias and takes the inputs in ascending order, so the bits are equal.
+// output. All instruction sets read the same panels. Each output is the same chain as in `product`,
+// which begins with the bias and adds the inputs in ascending order, so the bits are equal.
 
 constexpr int64_t packedOutputs = 64;
-/// Samples of a tile of four vectors: as many accumulators as a tile of `product` has.
+/// Samples of a tile of four vectors, which has as many accumulators as a tile of `product`.
 constexpr int packedSamples = tileRows / 2;
 
 inline void packLayer(float* out, const float* w, int64_t inputs, int64_t outputs) {
@@ -17,7 +17,8 @@ inline void packLayer(float* out, const float* w, int64_t inputs, int64_t output
   }
 }
 
-/// out (rows, columns) of `outputs` = x (rows, inputs) times some columns of a panel.
+/// A tile of out (rows, columns), with rows `outputs` apart = x (rows, inputs) times columns of a
+/// panel.
 template <int rows, int vectors>
 void packedTile(float* out, const float* x, const float* panel, const float* bias, int64_t inputs,
                 int64_t outputs, int64_t columns, bool relu) {
@@ -64,7 +65,7 @@ inline PackedTile packedTileOf(int64_t samples, int64_t vectors) {
   }
 }
 
-/// As `linear`, by packed weights.
+/// `linear` with packed weights.
 inline void linearPacked(float* out, const float* x, const float* packed, const float* b,
                          int64_t samples, int64_t inputs, int64_t outputs, bool relu) {
   for (int64_t j = 0; j < outputs;) {

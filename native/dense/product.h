@@ -2,29 +2,30 @@
 // set.
 //
 // Matrix products are C (M,N) = start + A (M,K) * B (K,N). Each element of C is one chain of fused
-// multiply-adds over k in ascending order, which begins with `start` and, where K is blocked,
-// continues from C: so neither tiles nor M change a bit. A panel of B (K x 2 vectors) and a block
-// of A stay in the second-level cache; a tile of C (tileRows x 2 vectors) is in registers.
+// multiply-adds over k in ascending order, which begins with `start` and, if K is blocked,
+// continues from C, so that neither tiles nor M change a bit. A panel of B (K x 2 vectors) and a
+// block of A stay in the second-level cache; a tile of C (tileRows x 2 vectors) is in registers.
 //
-// A format defines how operands are packed and how a chain reads them: Float32 here, Bfloat16 in
-// bfloat16.h. A packed element has 32 bits, for one k or for a pair of them.
+// A format defines how operands are packed and how a chain reads them: Float32 in this file,
+// Bfloat16 in bfloat16.h. A packed element has 32 bits, for one k or for a pair of k.
 
 constexpr int64_t tileColumns = 2 * lanes;
-/// A k of a packed panel of A is a whole vector, on its boundary.
+/// Each k of a packed panel of A is one whole, aligned vector.
 constexpr int64_t panelRows = lanes;
 static_assert(tileRows <= panelRows, "a tile's rows have room in a panel");
 constexpr int64_t packedK = 512;  // packed elements of a block, along k
 constexpr int64_t blockM = 84;    // a multiple of tileRows of every set
 constexpr int64_t packedM = blockM / tileRows * panelRows;
 constexpr int64_t blockN = 1024;
-/// Rows of packed A are `stridedK` apart: no power of two, or they would share a cache set.
+/// Rows of packed A are `stridedK` apart, which is no power of two, so that they use different
+/// cache sets.
 constexpr int64_t stridedK = packedK + 16;
 
-/// What a tile asks for while it multiplies.
+/// Memory that a tile prefetches while it multiplies.
 struct Coming {
-  ComingRows* operands = nullptr;  // of later tiles
+  ComingRows* operands = nullptr;  // operands of later tiles
   ComingRows result = {};          // the tile of C itself
-  ComingRows above = {};           // as `Tile::above`
+  ComingRows above = {};           // the memory of `Tile::above`
 
   void ask() {
     if (operands != nullptr) operands->ask();
@@ -33,34 +34,34 @@ struct Coming {
   }
 };
 
-/// Where a tile of C begins and ends.
+/// A tile of C: its output, its start values, and the operations after the chain.
 struct Tile {
   float* c;
   int64_t stride;
   int64_t columns;
-  const float* resumed;  // start from here, with the same columns and `resumedStride`
+  const float* resumed;  // start values, with the same columns and `resumedStride`; or nullptr
   int64_t resumedStride;
-  const float* bias;  // else from this (N), or from 0
+  const float* bias;  // else the start values (N); nullptr: 0
   bool relu;
-  /// Added to what the chain gives, first to last: finished left neighbours in the tree over
+  /// Added to the result of the chain, first to last: finished left neighbours in the tree over
   /// slices, nearest first, or addends.
   const float* lefts[32];
   int64_t leftCount;
   int64_t leftStride;
-  const float* above;  // in the layout of C: the tile becomes 0 where this is not above 0
-  bool flushed;  // in the chain, numbers below the smallest normal one are 0
+  const float* above;  // in the layout of C: the tile becomes 0 where this is not positive
+  bool flushed;  // the chain flushes numbers below the smallest normal number to 0
   Coming coming;
 };
 
-/// A chain asks for what it reads of B so many k later: it comes from the second- or third-level
-/// cache. Behind the end of a panel the next one lies, or nothing, which is asked for in vain.
+/// A chain prefetches B this many k ahead, from the second- or third-level cache. After the end of
+/// a panel this is the next panel, or memory that is not needed, which does no harm.
 constexpr int64_t aheadOfB = 24;
 
 /// acc += A * B over k: A(m,k) = a[m*rowA + k*stepA], B(k,:) = b[k*stepB ..].
 template <int rows, int vectors, int64_t rowA>
 INLINE void chain(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
                   const float* b, int64_t stepB, Coming coming = {}) {
-  constexpr int64_t between = 8;  // k, from one line that is asked for to the next
+  constexpr int64_t between = 8;  // k between two prefetched lines
   for (int64_t p = 0; p < k;) {
     coming.ask();
     for (const int64_t end = k - p < between ? k : p + between; p < end; p++) {
@@ -78,7 +79,7 @@ INLINE void chain(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t 
 }
 
 #if defined(OSIRIS_AVX512) || defined(OSIRIS_AVX2)
-/// Keeps arithmetic on `acc` from moving across a change of the processor's mode.
+/// Keeps the compiler from moving arithmetic on `acc` across a change of the processor's mode.
 template <int rows, int vectors>
 INLINE void pin(Vec (&acc)[rows][vectors]) {
   UNROLL for (int m = 0; m < rows; m++) {
@@ -87,23 +88,24 @@ INLINE void pin(Vec (&acc)[rows][vectors]) {
 }
 #endif
 
-/// Operands unchanged, one k after the other.
+/// The format of unchanged float32 operands, one k after the other.
 struct Float32 {
   using Tiles = Float32;
   static constexpr bool flushed = false;
   static constexpr int64_t blockK = packedK;
-  /// k's packed together, and the packed elements that they make.
+  /// Number of k packed together, and of the packed elements that they make.
   static constexpr int64_t together = 1, made = 1;
   static constexpr bool converts = false;
 
   static int64_t packed(int64_t k) { return k; }
 
-  /// packed(k) elements of a run along k.
+  /// Packs k contiguous elements along k to packed(k) elements.
   INLINE void packAlong(float* out, const float* from, int64_t k) {
     std::memcpy(out, from, k * sizeof(float));
   }
 
-  /// Packs n columns (at most `lanes`) of k's that are `next` apart; 0: of the last k.
+  /// Packs n columns (at most `lanes`) of `together` k that are `next` apart; 0: there is one k
+  /// left.
   INLINE void packAcross(Vec (&out)[made], const float* from, int64_t, int64_t n) {
     out[0] = n == lanes ? load(from) : loadSome(from, n);
   }
@@ -128,7 +130,7 @@ struct Float32 {
   }
 };
 
-/// The last of a row's vectors has `last` elements, the others are whole.
+/// Loads rows of vectors, `stride` apart. The last vector of a row has `last` elements.
 template <int rows, int vectors>
 INLINE void loadRows(Vec (&out)[rows][vectors], const float* from, int64_t stride, int64_t last) {
   UNROLL for (int m = 0; m < rows; m++, from += stride) {
@@ -193,12 +195,12 @@ struct Operand {
   const float* p;
   int64_t rowStep, columnStep;
 
-  /// Whether k is contiguous in its rows; with a single k, or row, both are true.
+  /// Whether the elements of a row are contiguous.
   bool hasRows() const { return rowStep != 1; }
 };
 
-/// Packs k's of B into their panels: `out` is their position in the first panel, `step` leads to
-/// the next one.
+/// Packs `together` k of B into all panels. `out`: their position in the first panel. `step`:
+/// floats from one panel to the next.
 template <typename Format>
 INLINE void packRows(float* out, int64_t step, const float* from, int64_t next, int64_t n) {
   const auto pack = [&](int64_t at, int64_t some) INLINE_LAMBDA {
@@ -217,7 +219,7 @@ INLINE void packRows(float* out, int64_t step, const float* from, int64_t next, 
   pack(j + lanes, left(n, j + lanes));
 }
 
-/// Panels of B: [panel][packed k][tileColumns], zeros beyond the last column.
+/// Packs B into panels: [panel][packed k][tileColumns], zeros beyond the last column.
 template <typename Format>
 void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int64_t n) {
   constexpr int64_t apart = packedK / 4 + 16, convertedK = Format::blockK / 4;
@@ -225,7 +227,8 @@ void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int6
   const float* from = b.p + k0 * b.rowStep + n0 * b.columnStep;
   const int64_t step = Format::packed(k) * tileColumns;
   if (b.columnStep == 1) {
-    // A few panels at a time: many would share the sets of the first-level cache.
+    // A few panels at a time, as many panels would compete for the same sets of the first-level
+    // cache.
     for (int64_t j = 0; j < n; j += 4 * tileColumns, out += 4 * step) {
       const int64_t columns = n - j < 4 * tileColumns ? n - j : 4 * tileColumns;
       for (int64_t p = 0; p < k; p += Format::together) {
@@ -256,7 +259,7 @@ void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int6
   }
 }
 
-/// Panels of A: [panel][row][stridedK] where its rows are contiguous, else [panel][packed k,
+/// Packs A into panels: [panel][row][stridedK] if its rows are contiguous, else [panel][packed k,
 /// `depth`][panelRows].
 template <typename Format>
 void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int64_t k,
@@ -269,8 +272,8 @@ void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int6
     return;
   }
   constexpr int64_t ahead = 16;
-  // All panels of a k before the next k: one panel's columns would share a set of the first-level
-  // cache.
+  // All panels of a k before the next k, as the columns of one panel would compete for one set of
+  // the first-level cache.
   for (int64_t p = 0; p < k; p += Format::together, from += Format::together * a.columnStep) {
     float* panel = out + Format::packed(p) * panelRows;
     if (p + ahead < k) askFloats(from + ahead * a.columnStep, m);
@@ -283,7 +286,7 @@ void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int6
   }
 }
 
-/// Where tiles find an operand's elements, packed or in place.
+/// The layout in which tiles read an operand, packed or in place.
 struct Panels {
   const float* p;
   int64_t step;  // from one k to the next
@@ -291,18 +294,19 @@ struct Panels {
   int64_t height = tileRows;  // rows of a panel of A
 };
 
-/// Packed A: rows are `stridedK` apart, or a k's rows side by side and panels of `depth` k.
+/// The layout of packed A: rows `stridedK` apart, or the rows of a k adjacent, in panels of `depth`
+/// k.
 INLINE Panels panelsOfA(const float* packed, bool rowsContiguous, int64_t depth = stridedK) {
   if (rowsContiguous) return {packed, 1, tileRows * stridedK};
   return {packed, panelRows, panelRows * depth};
 }
 
-/// Packed B with k packed k's.
+/// The layout of packed B with `k` packed k.
 INLINE Panels panelsOfB(const float* packed, int64_t k) {
   return {packed, tileColumns, k * tileColumns};
 }
 
-/// All tiles of one block: `t` is its first tile; A (m,k) times B (k,n), k packed.
+/// Computes all tiles of one block: A (m,k) times B (k,n), with packed k. `t` is the first tile.
 template <typename Format>
 void blockTiles(const Tile& t, int64_t m, int64_t n, int64_t k, const Panels& a, const Panels& b) {
   constexpr std::make_integer_sequence<int, tileRows> all{};
@@ -330,7 +334,7 @@ void blockTiles(const Tile& t, int64_t m, int64_t n, int64_t k, const Panels& a,
   }
 }
 
-/// The elements of A in a block of rows from m0 on: as they lie in memory.
+/// The memory of A in a block of rows from m0 on, to prefetch.
 INLINE ComingRows comingOfA(const Operand& a, int64_t m0, int64_t m, int64_t k0, int64_t k) {
   const int64_t rows = m - m0 < blockM ? m - m0 : blockM;
   const float* p = a.p + m0 * a.rowStep + k0 * a.columnStep;
@@ -338,8 +342,8 @@ INLINE ComingRows comingOfA(const Operand& a, int64_t m0, int64_t m, int64_t k0,
   return a.hasRows() ? ComingRows(p, rows, a.rowStep, k) : ComingRows(p, k, a.columnStep, rows);
 }
 
-/// C (M,N) = bias or 0, + A * B, + what else is added; then ReLU if asked, and 0 where `above` (M,N)
-/// is not above 0, if given.
+/// C (M,N) = bias or 0, + A * B, + each of `plus`; then ReLU if `relu`, and 0 where `above` (M,N),
+/// if given, is not positive.
 template <typename Format>
 void product(float* c, const Operand& a, const Operand& b, const float* bias, bool relu, int64_t m,
              int64_t n, int64_t k, const Addends& plus = {}, const float* above = nullptr) {

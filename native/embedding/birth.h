@@ -31,7 +31,7 @@ inline void born(const Table& t, const uint32_t* key, uint32_t purpose, float sc
   });
 }
 
-/// Initialises the row at places[i] as `born` does for row ids[i], with its own initial state.
+/// Initialises the row in slot places[i] as `born` initialises row ids[i], and its state.
 inline void bornAt(const Table& t, const int32_t* places, const int32_t* ids, int64_t count,
                    const uint32_t* key, uint32_t purpose, float scale, float initialState) {
   float* decoded = scratches().decoded.take<float>(t.dim);
@@ -43,7 +43,7 @@ inline void bornAt(const Table& t, const int32_t* places, const int32_t* ids, in
       float* weights = stored ? t.weights + place * t.dim : decoded;
       uniform(weights, t.dim, key, purpose, first, scale);
       if constexpr (!stored) encodeNearest<precision>(t, place, weights);
-      // A table without state has no place for it, and memset takes no null pointer.
+      // Without state the pointer may be null, which memset must not receive.
       if (t.stateWidth > 0) std::memset(t.stateOf(place), 0, t.stateWidth * sizeof(float));
       float* state = t.ruleStateOf(place);
       for (int64_t c = 0; c < t.ruleWidth(); c++) state[c] = initialState;

@@ -1,17 +1,18 @@
-// Which rows embedding/held-update.cc updates. Included by both parts that change tables.
+// Decides which rows embedding/held-update.cc updates. Included by both parts that update tables.
 
-/// How many lookups ahead rows are prefetched: into the second-level cache, as in `pool`. Rows to
-/// be written are prefetched once more when they are close, into the first-level cache: updating a
+/// How many lookups ahead rows are prefetched into the second-level cache, as in `pool`. Rows to be
+/// written are prefetched again `updateClose` lookups ahead, into the first-level cache: updating a
 /// row fills the window of instructions in flight, so it must not wait for the second-level cache.
 constexpr int64_t updateAhead = 48, updateClose = 16;
 
-/// The number of vectors in a row, where `updateHeld` can update it, or 0.
+/// The number of vectors in a row, if `updateHeld` can update the rows of the table; else 0.
 INLINE int64_t heldVectors(const Table& t) {
   const bool held = t.precision == Precision::float32 && isPlain(t) && t.dim % lanes == 0;
   const int64_t vectors = held ? t.dim / lanes : 0;
   return vectors == 1 || vectors == 2 || vectors == 4 || vectors == 8 ? vectors : 0;
 }
 
-/// Updates such rows of a table, and notes whether they are still finite.
+/// Updates the rows of a table with `heldVectors` above 0, and records in `finite` whether they are
+/// still finite.
 void updateHeld(const Table& t, const Gradients& g, int64_t first, const float* mean,
                 Finite& finite);

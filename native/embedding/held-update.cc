@@ -1,5 +1,6 @@
-// The part that updates float32 rows by SGD and row-wise Adagrad: embedding/update.cc calls it for the
-// tables whose rows it holds in registers. Half of all code that changes tables, so a part of its own.
+// The part that updates float32 rows by SGD and row-wise Adagrad in registers. embedding/update.cc
+// calls it for tables with such rows. It is a part of its own, compiled in parallel, as it has half
+// of the code that updates tables.
 
 #include "simd/isa.h"
 #include "simd/target-begin.h"

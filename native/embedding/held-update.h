@@ -1,10 +1,11 @@
-// Embedding bags, backward: updates float32 rows of 1, 2, 4 or 8 vectors by the rules of large tables.
-// Included by embedding/held-update.cc for each instruction set.
+// Embedding bags, backward: updates float32 rows of 1, 2, 4 or 8 vectors by SGD or row-wise
+// Adagrad. Included by embedding/held-update.cc for each instruction set.
 
-/// As many rows as a vector has lanes, with their gradients.
+/// A group of up to `lanes` rows, with their gradients.
 template <int vectors>
 struct RowGroup {
-  /// Quanta of 32 columns of a row.
+  /// Vectors of a quantum of 32 columns (`most`), of a quantum of this row (`some`), and quanta of
+  /// a row.
   static constexpr int most = 32 / lanes, some = vectors < most ? vectors : most;
   static constexpr int quanta = vectors / some;
 
@@ -15,7 +16,7 @@ struct RowGroup {
   Vec squares[quanta][lanes];
   float rates[lanes];
 
-  /// Squares of row r's gradient, not yet summed over lanes.
+  /// Computes the squares of row r's gradient, not yet summed over lanes.
   __attribute__((always_inline)) void square(int r) {
     for (int q = 0; q < quanta; q++) {
       Vec v[some];
@@ -24,7 +25,7 @@ struct RowGroup {
     }
   }
 
-  /// Means of squares, each equal to `meanOfSquares`.
+  /// The rows' means of squares, each with the bits of `meanOfSquares`.
   __attribute__((always_inline)) Vec means() const {
     Vec sum = zero();
     for (int q = 0; q < quanta; q++) sum = add(sum, sumsOfLanes(squares[q]));
@@ -32,11 +33,12 @@ struct RowGroup {
   }
 };
 
-/// SGD or row-wise Adagrad, without decay, on float32 rows of `vectors` vectors. It does what
-/// `foldRow` and `applyRow` do, for groups of rows with one vector of rates. While the squares of
-/// one group are summed, the rows of the group before are written: in every turn one row is
-/// prefetched, one squared and one written, so that memory is always busy and nothing waits for a
-/// square root. The loop's inputs are copied to locals, so that its stores cannot alias them.
+/// SGD or row-wise Adagrad, without decay, on float32 rows of `vectors` vectors. It gives the bits
+/// of `foldRow` and `applyRow`, but works on groups of rows, with one vector of rates per group.
+/// The loop is software-pipelined: each iteration prefetches one row, squares one row of the
+/// current group and writes one row of the group before, so that memory is always busy and no row
+/// waits for a square root. The loop's inputs are copied to locals, so that its stores cannot alias
+/// them.
 template <int vectors, bool adagrad, bool placed>
 [[gnu::noinline]] static void updatePlain(const Table& table, const Gradients& gradients,
                                           int64_t first, const float* mean, Finite& finite) {
@@ -98,7 +100,7 @@ template <int vectors, bool adagrad, bool placed>
     float* w = t.weights + group.rows[r] * vectors * lanes;
     const Vec rate = broadcast(adagrad ? group.rates[r] : t.rule.rate);
     UNROLL for (int v = 0; v < vectors; v++) {
-      // An unsummed gradient may hold a -0.
+      // An unsummed gradient may contain -0, which a sum from 0 would turn into +0.
       const Vec share = add(zero(), load(group.d[r] + v * lanes));
       const Vec changed = fnma(rate, share, load(w + v * lanes));
       seen.look(changed);
@@ -126,7 +128,7 @@ template <int vectors, bool adagrad, bool placed>
   finite = seen;
 }
 
-/// Updates the rows of a table with `heldVectors` vectors, and notes whether they are still finite.
+/// See held-rows.h.
 void updateHeld(const Table& t, const Gradients& g, int64_t first, const float* mean,
                 Finite& finite) {
   const auto update = [&](auto vectors, auto placed) INLINE_LAMBDA {

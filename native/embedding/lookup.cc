@@ -1,5 +1,5 @@
-// The part that reads tables: pooling of bags. Also initial weights and dropout, which draw random
-// numbers.
+// The part that reads tables: pooling of bags. It also has initial weights and dropout, which draw
+// random numbers.
 
 #include "simd/isa.h"
 #include "simd/target-begin.h"

@@ -4,28 +4,29 @@
 /// How many lookups ahead a row's memory is prefetched.
 constexpr int64_t prefetchAhead = 64;
 
-/// Samples per block: their bags are pooled table after table, so that the outputs stay in cache.
+/// Samples per block. The bags of a block are pooled table by table, so that its outputs stay in
+/// cache.
 constexpr int64_t poolSamples = 64;
 
-/// The lookups of one table in one block of samples that were not prefetched yet.
+/// The lookups of one table in one block of samples that are not prefetched yet.
 struct Run {
   const int32_t* next;
   const int32_t* stop;
-  const char* rows;  // the table's
-  int64_t bytes;     // of one
+  const char* rows;  // rows of the table
+  int64_t bytes;     // bytes of a row
   const int8_t* exponents;
-  int64_t quanta;    // exponents of one, 0 where there are none
+  int64_t quanta;    // exponents per row, or 0
 };
 
-/// Walks through the runs of a call in the order of `pool`.
+/// Iterates over the runs of a call in the order of `pool`.
 struct Lookahead {
   const Table* tables;
   const Bags& bags;
-  int64_t end;        // of the call's samples
-  int64_t sample;     // where the next run's block begins
-  int64_t table = 0;  // of the next run
+  int64_t end;        // end of the call's samples
+  int64_t sample;     // first sample of the next run's block
+  int64_t table = 0;  // table of the next run
 
-  /// The next run; after the last one, an empty run.
+  /// The next run; after the last run, a run that prefetches nothing.
   [[gnu::noinline]] Run follow() {
     for (; sample < end; sample += poolSamples, table = 0) {
       const int64_t last = sample + poolSamples < end ? sample + poolSamples : end;
@@ -42,7 +43,7 @@ struct Lookahead {
   }
 };
 
-/// Prefetches one row per lookup, because a burst would wait for the miss buffers.
+/// Prefetches the next row. It is called once per lookup, as a burst would wait for miss buffers.
 INLINE void ask(Run& run, Lookahead& lookahead) {
   if (__builtin_expect(run.next == run.stop, 0)) run = lookahead.follow();
   const int64_t row = *run.next++;
@@ -52,20 +53,20 @@ INLINE void ask(Run& run, Lookahead& lookahead) {
 
 // Pooling ----
 
-/// The bags of one table for one block of samples, and the memory of their pooled vectors.
+/// The bags of one table for one block of samples, and the output of their pooled vectors.
 struct BagBlock {
   const Table& t;
   const int32_t* ids;
-  const float* weights;  // of the ids, or nullptr: 1
+  const float* weights;  // weights of the ids; nullptr: all 1
   const int32_t* offsets;
   int64_t count;
   float* out;
   int64_t columns;
-  bool far;  // the call's output is large: see storeFar
+  bool far;  // whether the call's output is large: see storeFar
 };
 
-/// The sum over columns c.. of `count` rows in bag order, each times its weight if there are
-/// weights. Rows are decoded on the way. `last` = elements of the last vector.
+/// Sums `vectors` vectors of columns, from c on, of `count` rows in bag order, each row times its
+/// weight if `weighted`. Rows are decoded in registers. `last`: elements of the last vector.
 template <Precision precision, int vectors, bool weighted>
 INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids, const float* weights,
                    int64_t count, bool mean, int64_t last, bool far, Run* run,
@@ -90,8 +91,9 @@ INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids, co
   storeFar(out + (vectors - 1) * lanes, last, acc[vectors - 1], far);
 }
 
-/// `vectors`: a row's vectors modulo 4, as 1 to 4; groups of four come first. `single`: every bag
-/// has one id. The loop's inputs are copied to locals, so that its stores cannot alias them.
+/// Pools bags of a table with one row block. A row is summed in groups of four vectors, then a last
+/// group of `vectors`, 1 to 4. `single`: every bag has one id. The loop's inputs are copied to
+/// locals, so that its stores cannot alias them.
 template <Precision precision, int vectors, bool weighted, bool single>
 [[gnu::noinline]] static void poolPlain(const BagBlock& block, Run& run, Lookahead& lookahead) {
   const Table t = block.t;
@@ -144,7 +146,7 @@ inline void addWeighted(float* out, const float* row, float weight, int64_t n) {
   }
 }
 
-/// The moving average of a row, in scratch.
+/// Computes the moving average of a row, in scratch.
 [[gnu::noinline]] static const float* averageOf(const Table& t, int64_t row, float* decoded) {
   float* average = scratches().averaged.take<float>(t.dim);
   const float *w = rowWeights(t, row, decoded), *lag = t.stateOf(row);
@@ -156,7 +158,8 @@ inline void addWeighted(float* out, const float* row, float weight, int64_t n) {
   return average;
 }
 
-/// Pools each bag as the tree over row blocks, each a sum in bag order; of averaged rows, if asked.
+/// Pools each bag as a tree over row blocks, each a sum in bag order. With `averaged`, pools the
+/// rows' moving averages.
 [[gnu::noinline]] static void poolBlocks(const BagBlock& block, Run& run, Lookahead& lookahead) {
   const Table& t = block.t;
   float* sums = scratches().fold.take<float>(t.blocks * t.dim);

@@ -1,29 +1,30 @@
 // Embedding bags, backward: sorts lookups by row, and sums the gradients of each row. Included by
 // embedding/update.cc for each instruction set.
 
-/// One lookup: its row above its sample, so that a sort by row keeps the order of samples. Where
-/// lookups are `placed`, as bags have weights or several features look the table up, it holds the
-/// lookup's place instead: its index among those of the table.
+/// One lookup: its row in the upper half, its sample in the lower half; a stable sort by row keeps
+/// the order of samples. If lookups are `placed`, because bags have weights or several features
+/// look the table up, the lower half is the lookup's place: its index among the lookups of the
+/// table.
 using Lookup = uint64_t;
 INLINE int64_t rowOf(Lookup l) { return static_cast<int64_t>(l >> 32); }
 INLINE int64_t placeOf(Lookup l) { return static_cast<int64_t>(l & 0xffffffffu); }
 
-/// The lookups of one table, and the inputs of their gradients' sums. Whether lookups are placed is
-/// no template argument of most kernels, or each would be compiled twice.
+/// The lookups of one table, and the inputs of the sums of their gradients. Most kernels test at
+/// run time whether lookups are placed, as a template argument would compile each of them twice.
 struct Gradients {
   const Lookup* lookups;   // sorted by row, then by slice, then in the order of the bags
   int64_t count;
   const int32_t* sliceOf;  // (B): index of a sample's slice in this call
-  const int32_t* offsets;  // of this table's bags, where lookups are not placed
+  const int32_t* offsets;  // offsets of this table's bags, if lookups are not placed
   const float* d;          // this table's columns of dPooled
   int64_t columns, dim;
   bool mean;               // whether any bag is averaged
   float* stack;            // (64,D)
-  // By place, where lookups are placed; else null.
+  // Arrays by place, if lookups are placed; else null.
   const int32_t* sampleAt;
-  const int64_t* gradientAt;  // from d on
-  const int32_t* lengthAt;    // of the bag, where it is averaged; else 0
-  const float* weightAt;      // null: 1
+  const int64_t* gradientAt;  // offset from d
+  const int32_t* lengthAt;    // length of the bag, if it is averaged; else 0
+  const float* weightAt;      // null: all 1
 
   bool placed() const { return sampleAt != nullptr; }
   const float* gradientOf(int64_t k) const {
@@ -31,7 +32,7 @@ struct Gradients {
   }
   int64_t slice(int64_t k) const { return placed() ? slice<true>(k) : slice<false>(k); }
 
-  /// The same where it is known whether lookups are placed.
+  /// The versions with `placed` as a template argument.
   template <bool placed>
   const float* gradientOf(int64_t k) const {
     const int64_t place = placeOf(lookups[k]);
@@ -48,7 +49,7 @@ struct Gradients {
 };
 
 /// Stable radix sort by row in `passes` passes, least significant digit first. All digits are
-/// counted before the first pass. Returns where the result lies.
+/// counted before the first pass. Returns `from` or `to`, whichever has the result.
 template <int passes>
 inline Lookup* sortLookups(Lookup* from, Lookup* to, int64_t count, int width) {
   const uint64_t mask = (1u << width) - 1;
@@ -90,9 +91,9 @@ inline const int32_t* slicesOfSamples(const Slices& slices) {
   return sliceOf;
 }
 
-/// Lists the lookups of the table at `index`, and of those that follow it with the same rows: slice
-/// by slice, lookup by lookup, sample by sample. A stable sort by row then leaves a row's lookups in
-/// the order of their sum. Returns their number.
+/// Lists the lookups of the table at `index`, and of the next entries with the same rows, in the
+/// order of their sums: slice by slice, entry by entry, sample by sample. A stable sort by row
+/// keeps this order. Returns their number.
 inline int64_t placeLookups(Lookup* out, int32_t* sampleAt, int64_t* gradientAt, int32_t* lengthAt,
                             float* weightAt, const Table* tables, int64_t index, const Bags& bags,
                             int64_t columns, const Slices& slices) {
@@ -121,7 +122,7 @@ INLINE bool isPlaced(const Table& t, const Bags& bags) {
   return bags.weights != nullptr || t.lookups > 1;
 }
 
-/// The lookups of the table at `index`: the first entry of its rows.
+/// The sorted lookups of the table at `index`, which is the first entry with its rows.
 [[gnu::noinline]] inline Gradients gradientsOf(const Table* tables, int64_t index,
                                                const Bags& bags, const float* dPooled,
                                                int64_t columns, const Slices& slices,
@@ -158,7 +159,7 @@ INLINE bool isPlaced(const Table& t, const Bags& bags) {
   }
 }
 
-/// out (D) = the sum of lookups from..to-1, in order. `placed`: as the lookups are.
+/// out (D) = the sum of the gradients of lookups from..to-1, in order.
 template <bool placed>
 INLINE void sumLookups(float* out, const Gradients& g, int64_t from, int64_t to) {
   for (int64_t c = 0; c < g.dim; c += lanes) {
@@ -179,12 +180,13 @@ INLINE void sumLookups(float* out, const Gradients& g, int64_t from, int64_t to)
   }
 }
 
-/// The slice tree of lookups from..to-1, slices counted from `first`. Returns the sum, in g.stack.
-/// A slice without lookups would add +0, which changes nothing: no partial sum is ever -0.
+/// Sums the gradients of lookups from..to-1 by the slice tree; slices are counted from `first`.
+/// Returns the sum, in g.stack. Slices without lookups are skipped: they would add +0, which
+/// changes no bit, as no partial sum is ever -0.
 template <bool placed>
 INLINE float* foldLookups(const Gradients& g, int64_t first, int64_t from, int64_t to) {
   int64_t depth = 0;
-  int meets[64];  // meets[i]: the level of the tree at which sums i-1 and i become one
+  int meets[64];  // meets[i]: the level of the tree at which sums i-1 and i are added
   int64_t before = 0;
   while (from < to) {
     const int64_t slice = g.slice<placed>(from);
@@ -209,15 +211,15 @@ INLINE float* foldLookups(const Gradients& g, int64_t first, int64_t from, int64
   return g.stack;
 }
 
-/// The same, of lookups that are placed, as few are: one copy in all kernels. The inputs are copied
-/// to locals, so that stores cannot alias them.
+/// `foldLookups` of placed lookups. As few tables have them, it is not inlined: all kernels share
+/// one copy. The inputs are copied to locals, so that stores cannot alias them.
 [[gnu::noinline]] inline float* foldPlaced(const Gradients& gradients, int64_t first, int64_t from,
                                            int64_t to) {
   const Gradients g = gradients;
   return foldLookups<true>(g, first, from, to);
 }
 
-/// The same, of any lookups.
+/// `foldLookups` of any lookups.
 INLINE float* foldRow(const Gradients& g, int64_t first, int64_t from, int64_t to) {
   return g.placed() ? foldPlaced(g, first, from, to) : foldLookups<false>(g, first, from, to);
 }

@@ -1,7 +1,8 @@
 // Embedding bags, backward: updates rows with their gradients. Included by embedding/update.cc for
 // each instruction set.
 
-/// Prefetches the memory of a table's lookups: gradients, and rows with their state.
+/// Prefetches the memory of a table's next lookups, up to `updateAhead` after `to`: gradients, and
+/// rows with their state.
 INLINE void askForRows(const Table& t, const Gradients& g, int64_t& asked, int64_t to) {
   const int64_t stop = to + updateAhead < g.count ? to + updateAhead : g.count;
   for (; asked < stop; asked++) {
@@ -15,7 +16,7 @@ INLINE void askForRows(const Table& t, const Gradients& g, int64_t& asked, int64
   }
 }
 
-/// The sum of a row's gradients, clipped, in g.stack.
+/// Computes the clipped sum of a row's gradients, in g.stack.
 template <bool placed>
 INLINE float* clippedRow(const Table& t, const Gradients& g, int64_t first, int64_t from,
                          int64_t to) {
@@ -24,7 +25,7 @@ INLINE float* clippedRow(const Table& t, const Gradients& g, int64_t first, int6
   return gradient;
 }
 
-/// Updates the rows of a table in fewer bits by a plain rule.
+/// Updates the rows of a table with coded weights by a plain rule (`isPlain`).
 template <Precision precision>
 [[gnu::noinline]] static void updateCoded(const Table& t, const Gradients& g,
                                           int64_t first, const float* mean, Finite& finite) {
@@ -47,7 +48,7 @@ template <Precision precision>
   finite = seen;
 }
 
-/// Updates the rows of a table: any rule, any precision.
+/// Updates the rows of a table by any rule, in any precision.
 [[gnu::noinline]] static void updateTable(const Table& t, const Gradients& g,
                                           int64_t first, const Completed& completed,
                                           Finite& finite) {
@@ -64,7 +65,7 @@ template <Precision precision>
   finite = seen;
 }
 
-/// Updates the rows of the table at `index`, and notes whether they are still finite.
+/// Updates the rows of the table at `index`, and records in `finite` whether they are still finite.
 inline void updateTableRows(const Table* tables, int64_t index, const Bags& bags,
                             const float* dPooled, int64_t columns, const Slices& slices,
                             const int32_t* sliceOf, const Completed& known, Finite& finite) {
@@ -114,7 +115,7 @@ inline int64_t rowNormsOf(double** norms, const Table* tables, int64_t index, co
   double* out = scratches().squares.take<double>(g.count * quantaOf(t.dim) * 2);
   *norms = out;
   float* decoded = scratches().decoded.take<float>(t.dim);
-  // The moments are updated in a copy.
+  // The moments are updated in a copy, as this phase must change nothing.
   float* state = scratches().gradient.take<float>(t.ruleWidth());
   float* second = state + t.dim;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {

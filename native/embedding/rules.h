@@ -1,8 +1,8 @@
-// The update rules of rows and of dense tensors. They have the bracketing of
+// The update rules of rows and of dense tensors, with the bracketing of
 // src/kernels/reference/rules.ts. Included by embedding/update.cc for each instruction set.
 
-/// out = the elements of a row's gradient g, brought to within -most .. most before any other use of
-/// them. A NaN or an infinity becomes NaN, so that the row still tells of it, and -0 becomes +0.
+/// out = a row's gradient g, clamped to -most .. most. A NaN or an infinity becomes NaN, so that
+/// the check for finite rows still detects it, and -0 becomes +0.
 INLINE void clipRow(float* out, const float* g, float most, int64_t n) {
   const Vec top = broadcast(most), bottom = broadcast(-most);
   for (int64_t c = 0; c < n; c += lanes) {
@@ -64,7 +64,8 @@ inline void applyAdagrad(const Rule& rule, float* w, float* state, const float* 
 }
 
 /// Updates Adam's moments with g; calls `direction(c, some, u)` with u = factor*m / (sqrt(v)/root2
-/// + epsilon). `second` holds n moments, or the row's single one, which is updated already.
+/// + epsilon). `second`: n second moments; with `partial`, the row's single second moment, which
+/// the caller has updated.
 template <bool partial, typename Direction>
 INLINE void adamDirection(const Rule& rule, float factor, float* state, float* second,
                           const float* g, int64_t n, const Direction& direction) {
@@ -95,8 +96,9 @@ inline void applyAdam(const Rule& rule, float* w, float* state, float* second, c
                          });
 }
 
-/// The sum of squares of one quantum of 32 columns: a pairwise tree, missing columns are 0. Its
-/// lanes are not yet summed. `d`, the quantum in `vectors` vectors, is overwritten.
+/// The squares of one quantum of 32 columns, folded by a pairwise tree to the lanes of one vector,
+/// which are not summed yet. Missing columns are 0. `d`, the quantum in `vectors` vectors, is
+/// overwritten.
 template <int vectors>
 INLINE Vec vectorOfSquares(Vec (&d)[vectors]) {
   for (int v = 0; v < vectors; v++) d[v] = mul(d[v], d[v]);
@@ -112,29 +114,30 @@ INLINE float quantumSquares(const float* g, int64_t n) {
   return sumOfLanes(vectorOfSquares(d));
 }
 
-/// The sums of quanta are added in order.
+/// The mean of squares of n columns: the sums of quanta are added in order.
 INLINE float meanOfSquares(const float* g, int64_t n) {
   float sum = 0;
   for (int64_t c = 0; c < n; c += 32) sum += quantumSquares(g + c, n - c);
   return sum / static_cast<float>(n);
 }
 
-/// The length of a vector: its quanta's sums of squares, added up in order in float64.
+/// The length of a vector: the sums of squares of its quanta, added in order in float64.
 inline float norm(const float* v, int64_t n) {
   double sum = 0;
   for (int64_t c = 0; c < n; c += 32) sum += static_cast<double>(quantumSquares(v + c, n - c));
   return static_cast<float>(__builtin_sqrt(sum));
 }
 
-/// Updates the second moment of a row with its mean of squares: `mean`, or the row's own.
+/// Updates the second moment of a row with its mean of squares: the completed `mean`, or, if null,
+/// that of g.
 inline void moveSecond(const Rule& rule, float* second, const float* g, int64_t n,
                        const float* mean) {
   const float square = mean != nullptr ? *mean : meanOfSquares(g, n);
   *second = fmaOne(rule.rest2, square, rule.beta2 * *second);
 }
 
-/// The update of weights, in scratch: Adam's direction + decay * w. Updates the moments with g.
-/// `mean`: mean of squares, where it was completed.
+/// Computes LAMB's update of weights, in scratch: Adam's direction + decay * w. Updates the moments
+/// with g. `mean`: the completed mean of squares, or null.
 inline float* lambDirection(const Rule& rule, const float* w, float* state, float* second,
                             const float* g, int64_t n, const float* mean) {
   float* u = scratches().direction.take<float>(n);
@@ -182,7 +185,7 @@ inline void applyFtrl(const Rule& rule, float* w, float* state, float* second, c
   }
 }
 
-/// Every rule except SGD and row-wise Adagrad.
+/// Applies any rule except SGD and row-wise Adagrad.
 [[gnu::noinline]] static void applyOther(const Rule& rule, float* w, float* state, float* second,
                                          const float* g, int64_t n, const Completed& known) {
   switch (rule.kind) {
@@ -200,10 +203,10 @@ inline void applyFtrl(const Rule& rule, float* w, float* state, float* second, c
   }
 }
 
-/// Elements of a tensor that are checked before they are applied, while they are in cache.
+/// Elements of a chunk of a tensor: its gradient is checked and then applied while it is in cache.
 constexpr int64_t flatChunk = 2048;
 
-/// Updates one tensor with the gradient g. False where g was not finite.
+/// Updates a dense tensor with the gradient g. Returns false if g is not finite.
 inline bool applyFlat(const Rule& rule, float* w, float* state, float* second, const float* g,
                       int64_t n) {
   Finite finite;
@@ -218,25 +221,25 @@ inline bool applyFlat(const Rule& rule, float* w, float* state, float* second, c
   return finite.all();
 }
 
-/// Whether the update is rate * g, for some rate: the two rules of large tables.
+/// Whether the update is rate * g, with one rate per row: SGD and row-wise Adagrad.
 INLINE bool isScaled(const Rule& rule) {
   return rule.kind == RuleKind::sgd || rule.kind == RuleKind::rowWiseAdagrad;
 }
 
-/// Whether the update has no other terms, and is all that happens to a row.
+/// Whether an update of a row is only w -= rate * g: without l2, decay and moving average.
 INLINE bool isPlain(const Table& t) {
   return isScaled(t.rule) && t.rule.l2 == 0 && t.rule.kept == 1 && !t.averaged;
 }
 
-/// The rate of such a rule. Updates its state with g.
+/// The rate of a row under a rule for which `isScaled`. Updates the rule's state with g.
 INLINE float rateOf(const Rule& rule, float* state, const float* g, int64_t n, const float* mean) {
   if (rule.kind == RuleKind::sgd) return rule.rate;
   *state += mean != nullptr ? *mean : meanOfSquares(g, n);
   return rule.rate / (__builtin_sqrtf(*state) + rule.epsilon);
 }
 
-/// Updates the weights and the state of a row with its gradient g, which is overwritten. Returns
-/// whether the row is finite.
+/// Updates float32 weights and the state of a row with its gradient g, which is overwritten.
+/// Returns whether the row is finite.
 INLINE Finite takeGradient(const Table& t, float* w, float* state, float* g,
                            const Completed& known) {
   const Rule& rule = t.rule;
@@ -254,7 +257,7 @@ INLINE Finite takeGradient(const Table& t, float* w, float* state, float* g,
   return finite;
 }
 
-/// Scratch for a row in fewer bits: its float32 weights, and its noise.
+/// Scratch for a coded row: its float32 weights, and its rounding noise.
 struct Room {
   float* weights;
   uint16_t* noise;
@@ -264,8 +267,8 @@ struct Room {
         noise(scratches().noise.take<uint16_t>(t.dim + 64)) {}
 };
 
-/// Updates a row in fewer bits with the gradient g by a plain rule: decoded, changed and rounded
-/// again without leaving registers. The row's noise was drawn into the room.
+/// Updates a coded row with the gradient g by a plain rule: the row is decoded, updated and rounded
+/// without leaving registers. The caller has drawn the row's noise into `room`.
 template <Precision precision>
 INLINE_LARGE Finite stepCodedRow(const Table& t, int64_t row, const float* g, const float* mean,
                                  const Room& room) {
@@ -275,7 +278,7 @@ INLINE_LARGE Finite stepCodedRow(const Table& t, int64_t row, const float* g, co
   if (t.rule.kind == RuleKind::rowWiseAdagrad) finite.look(broadcast(*state));
   const RowView<precision> before(t, row);
   encodeRow<precision>(t, row, room.noise, [&](int64_t c, int64_t n) INLINE_LAMBDA {
-    // An unsummed gradient may hold a -0.
+    // An unsummed gradient may contain -0, which a sum from 0 would turn into +0.
     const Vec w = fnma(rate, add(zero(), loadSome(g + c, n)), before.some(c, n));
     finite.look(w);
     return w;
@@ -283,11 +286,11 @@ INLINE_LARGE Finite stepCodedRow(const Table& t, int64_t row, const float* g, co
   return finite;
 }
 
-/// As above, by any rule; g is overwritten.
+/// Updates a coded row by any rule; g is overwritten.
 template <Precision precision>
 [[gnu::noinline]] static Finite applyCodedRow(const Table& t, int64_t row, float* g,
                                               const Completed& known, const Room& room) {
-  drawRow(room.noise, t, row);  // First, so that it is on the way beside the rest.
+  drawRow(room.noise, t, row);  // First, so that the processor overlaps it with the update.
   if (isPlain(t)) return stepCodedRow<precision>(t, row, g, known.mean, room);
   decodeRow<precision>(room.weights, t, row);
   const Finite finite = takeGradient(t, room.weights, t.ruleStateOf(row), g, known);
@@ -297,7 +300,7 @@ template <Precision precision>
   return finite;
 }
 
-/// Updates the weights and the rule's state of a row.
+/// Updates the weights and the rule's state of a row, in any precision.
 INLINE Finite changeRow(const Table& t, int64_t row, float* g, const Completed& known,
                         const Room& room) {
   switch (t.precision) {
@@ -309,7 +312,8 @@ INLINE Finite changeRow(const Table& t, int64_t row, float* g, const Completed& 
   return takeGradient(t, t.weights + row * t.dim, t.ruleStateOf(row), g, known);
 }
 
-/// As above; brings the row's lag to this step (src/kernels/contract/row-average.ts).
+/// `changeRow` for rows with a moving average: it also updates the row's lag
+/// (src/kernels/contract/row-average.ts).
 [[gnu::noinline]] static Finite changeAveragedRow(const Table& t, int64_t row, float* g,
                                                   const Completed& known, const Room& room) {
   float* before = scratches().averaged.take<float>(t.dim);

@@ -1,5 +1,5 @@
-// The part that changes tables: sums the gradients of rows and updates the rows. Dense tensors are
-// updated by the same rules.
+// The part that updates tables: it sums the gradients of rows and updates the rows. Dense tensors
+// are updated by the same rules.
 
 #include "simd/isa.h"
 #include "simd/target-begin.h"

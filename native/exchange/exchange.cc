@@ -1,4 +1,4 @@
-// The part of the exchange: copies, folds and packs columns.
+// The part with the kernels of the exchange, which copy, fold and pack columns.
 
 #include "simd/isa.h"
 #include "simd/target-begin.h"

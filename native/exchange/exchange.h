@@ -1,5 +1,6 @@
-// The exchange of pooled vectors and their gradients: folds a table's tiles, divides by the bags'
-// lengths, and packs. Included by exchange/exchange.cc for each instruction set.
+// Kernels of the exchange of pooled vectors and their gradients: fold a table's tiles, divide by
+// bag lengths, expand distinct lists, pack. Included by exchange/exchange.cc for each instruction
+// set.
 
 // Folding ----
 
@@ -15,12 +16,12 @@ INLINE void storeQuantum(float* out, const Vec (&v)[quantumVectors], int64_t col
   }
 }
 
-/// NaN in the lanes of `isNone`, else the bits.
+/// NaN in the lanes where `isNone`, else the float of `bits`.
 INLINE Vec noneWhere(Signed isNone, Words bits) {
   return (Vec)(isNone ? Words{} + 0x7fc00000 : bits);
 }
 
-/// NaN where v is infinite: in int8 both are one code, which does not count for the exponent.
+/// v with infinities replaced by NaN: int8 has one code for both, which the exponent ignores.
 INLINE Vec numberOrNone(Vec v) {
   return noneWhere((Signed)((Words)v & 0x7fffffff) >= 0x7f800000, (Words)v);
 }
@@ -82,14 +83,15 @@ INLINE void roundQuantum(Vec (&v)[quantumVectors]) {
   }
 }
 
-/// The parts of a table, in the order of its blocks, and how many nodes are complete after each.
+/// The parts of a table, in the order of its blocks. joins[p]: the number of tree nodes that part p
+/// completes.
 struct Parts {
   const PooledPart* parts;
   const int64_t* joins;
   int64_t count;
 };
 
-/// The tree over the parts of one quantum of one sample.
+/// Folds one quantum of one sample by the tree over parts; divides by `length`, if there is one.
 template <Precision precision>
 INLINE void foldQuantum(float* out, const Parts& all, int64_t sample, int64_t c, int64_t columns,
                         const int32_t* length) {
@@ -121,7 +123,7 @@ inline void foldPooled(float* out, int64_t outColumns, const PooledPart* parts, 
   int64_t* joins = scratches().trees.take<int64_t>(count);
   for (int64_t p = 0; p < count; p++) {
     joins[p] = 0;
-    // A right half completes its node, which may be a right half, too.
+    // A right half completes its parent, which may be a right half, too.
     for (Subtree node = parts[p].tree; node.first % (2 * node.count) != 0; joins[p]++) {
       node = {node.first - node.count, 2 * node.count};
     }
@@ -150,7 +152,8 @@ inline void shareColumns(float* out, int64_t outColumns, const float* from, int6
 
 // Distinct lists ----
 
-/// out[b] = from[inverse[b]]. `used`, if not null: the columns of a list that are not zero.
+/// out[b] = from[inverse[b]]. `used`, if not null: the columns that a list has; the others become
+/// 0.
 inline void expandColumns(float* out, int64_t outStride, const float* from, int64_t fromStride,
                           const int32_t* inverse, const int32_t* used, int64_t samples,
                           int64_t columns) {
@@ -174,7 +177,8 @@ inline void dExpandColumns(float* dFrom, int64_t fromStride, int64_t lists, cons
   }
 }
 
-/// Chunk by chunk, so that the stack of waiting sums stays in the first-level cache.
+/// out = the fold of subtrees, chunk by chunk, so that the stack of sums stays in the first-level
+/// cache.
 inline void foldSubtrees(float* out, const float* const* parts, const Subtree* trees,
                          int64_t count, int64_t n) {
   constexpr int64_t chunk = 512;
@@ -205,8 +209,9 @@ inline void foldSubtrees(float* out, const float* const* parts, const Subtree* t
 
 // Packing ----
 
-/// Calls use(row, codes, exponent, columns) for each quantum of columns of each sample; row and
-/// codes point to its first element.
+/// Calls use(at, code, exponent, columns) for each quantum of columns of each sample: the offsets
+/// of its first element in rows `stride` apart and in the codes, the index of its exponent, and the
+/// number of columns left.
 template <Precision precision, typename Use>
 INLINE void eachQuantum(int64_t stride, int64_t samples, int64_t columns, const Use& use) {
   const int64_t quanta = quantaOf(columns);

@@ -1,7 +1,7 @@
 // Selects the kernels for this processor. The parts (dense/dense.cc, embedding/lookup.cc ...) are
-// compiled once for each instruction set, each time into a namespace of its name. Here their
-// kernels become one table for each set, and the best set of this processor is chosen when the
-// addon is loaded. AVX-512 and AVX2 give the same bits.
+// compiled once for each instruction set, each time into a namespace with the name of the set. This
+// file collects their kernels in one table per set, and chooses the best set of this processor when
+// the addon is loaded. AVX-512 and AVX2 give the same bits.
 //
 // The build (parts.sh) defines OSIRIS_HAS_avx2 for the set avx2, and so on. A clone compiles the
 // sets of its processor, a package compiles all sets.
@@ -61,7 +61,7 @@ namespace avx512bf16 {
 void addDense(Kernels& kernels);
 }
 
-/// Whether VDPBF16PS gives the bits of bfloat16.h here, also for numbers around the smallest ones.
+/// Whether VDPBF16PS of this processor gives the bits of bfloat16.h, also for very small numbers.
 bool pairsRoundAsDefined(const Kernels& defined, const Kernels& pairs) {
   constexpr int64_t samples = 32, inputs = 65, outputs = 32;
   static float x[samples * inputs], w[outputs * inputs], b[outputs];
@@ -70,7 +70,7 @@ bool pairsRoundAsDefined(const Kernels& defined, const Kernels& pairs) {
   const auto fill = [&word](float* values, int64_t count, uint32_t exponents) {
     for (int64_t i = 0; i < count; i++) {
       word = word * 1664525 + 1013904223;
-      // Exponents from 0 on, so that some numbers are too small, or exponents around 1.
+      // Exponents from 0 on, so that some numbers are subnormal, or exponents around that of 1.
       const uint32_t exponent = (word >> 8) % exponents + (i % 3 == 0 ? 0 : 64 - exponents / 2);
       const uint32_t bits = (word & 0x80000000u) | (exponent << 23) | (word * 2654435761u >> 9);
       std::memcpy(values + i, &bits, sizeof bits);
@@ -84,8 +84,9 @@ bool pairsRoundAsDefined(const Kernels& defined, const Kernels& pairs) {
   return std::memcmp(expected, actual, sizeof expected) == 0;
 }
 
-/// AVX-512 with products of pairs of bfloat16, or nullptr where they round in another way. Only a
-/// processor that has them may call this: a part's own functions, too, are compiled for its set.
+/// The kernels of AVX-512 with products of pairs of bfloat16; nullptr if these round in another
+/// way. It must be called only on a processor with the set, as the functions of a part, even
+/// `addDense`, are compiled for its set.
 static const Kernels* pairKernels() {
   static const Kernels pairs = [] {
     Kernels all = avx512::kernels();

@@ -1,5 +1,5 @@
-// Prints the instruction sets that a build for this processor compiles: the best one, and the one
-// that it rests on (parts.sh).
+// Prints the instruction sets that a build for this processor compiles: the best set, and the set
+// that it extends, if any (parts.sh).
 
 #include <cstdio>
 

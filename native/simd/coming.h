@@ -1,25 +1,25 @@
-// Memory that is read soon. Whoever multiplies asks for it line by line, so that it travels into
-// the second-level cache meanwhile: asked for at once, so many lines would wait for the processor's
-// miss buffers. Included by parts whose products ask for the operands of the next ones.
+// Prefetching of operands. A product prefetches the operands of later products line by line while
+// it multiplies, so that they are in the second-level cache in time. If all lines were prefetched
+// at once, they would wait for the processor's miss buffers. Included by parts with products.
 
 INLINE void askLine(const float* p) { __builtin_prefetch(p, 0, 2); }
 
-/// What is read within hundreds of cycles: into the first-level cache.
+/// Prefetches into the first-level cache memory that is read within hundreds of cycles.
 INLINE void askSoon(const float* p) { __builtin_prefetch(p, 0, 3); }
 
 INLINE void askFloats(const float* p, int64_t n) {
   for (int64_t i = 0; i < n; i += 16) askLine(p + i);
 }
 
-/// Runs of memory, of which each tile takes some lines.
+/// Runs of memory to prefetch. Each tile takes some of their lines.
 class ComingRuns {
  public:
   void add(const float* p, int64_t floats) {
     if (floats > 0) runs_[count_++] = {p, (floats + 15) / 16};
   }
 
-  /// Where the next lines begin; nullptr: none are left. The run may have fewer than are taken:
-  /// what lies behind it is then asked for in vain.
+  /// Takes the next lines, and returns their address; nullptr: none are left. If the run has fewer
+  /// lines, the memory after it is prefetched, too, which does no harm.
   const float* take(int64_t lines) {
     if (at_ == count_) return nullptr;
     Run& run = runs_[at_];
@@ -30,7 +30,7 @@ class ComingRuns {
     return p;
   }
 
-  /// Asks for all that was not taken.
+  /// Prefetches all lines that were not taken.
   void rest() {
     for (; at_ < count_; at_++) askFloats(runs_[at_].p, 16 * runs_[at_].lines);
   }
@@ -44,7 +44,7 @@ class ComingRuns {
   int64_t count_ = 0, at_ = 0;
 };
 
-/// Rows of memory, of which a tile asks for a line every few k.
+/// Rows of memory, of which a tile prefetches a line every few k.
 class ComingRows {
  public:
   ComingRows() = default;
@@ -52,7 +52,7 @@ class ComingRows {
   ComingRows(const float* p, int64_t rows, int64_t stride, int64_t floats)
       : p_(p), rows_(floats > 0 ? rows : 0), stride_(stride), lines_((floats + 15) / 16) {}
 
-  /// Asks for the next line.
+  /// Prefetches the next line.
   void ask() {
     if (rows_ <= 0) return;
     askLine(p_ + 16 * line_);

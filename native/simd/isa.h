@@ -1,5 +1,5 @@
 // The first include of every part: standard headers, and the macros of the instruction set that the
-// part is compiled for. The build compiles a part several times, each time with another name:
+// part is compiled for. The build compiles a part once per set, with the name of the set:
 //
 //   c++ -DOSIRIS_ISA=avx512 -c dense/dense.cc        or avx512bf16, avx2, portable
 //
@@ -34,8 +34,8 @@
 #endif
 
 #if defined(OSIRIS_AVX2) && defined(__GNUC__) && !defined(__clang__)
-// GCC's <immintrin.h> without its AVX-512, which takes the compiler a second in every part. The
-// headers refuse to be included without the name that it defines.
+// The headers of GCC's <immintrin.h> without AVX-512, which takes the compiler a second in every
+// part. They refuse to be included unless the macro of <immintrin.h> is defined.
 #define _IMMINTRIN_H_INCLUDED
 #include <smmintrin.h>
 
@@ -50,9 +50,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define INLINE_LAMBDA __attribute__((always_inline))
-/// For large functions: inlined in the sets of fast processors, where the cost of a call would
-/// show. In portable code it would not show, and every copy costs the compiler more than in other
-/// sets.
+/// For large functions: inlined in AVX2 and AVX-512, where the cost of a call is measurable. In
+/// portable code it is not, and every inlined copy costs more compile time than in the other sets.
 #if defined(OSIRIS_AVX2) || defined(OSIRIS_AVX512)
 #define INLINE_LARGE INLINE
 #else

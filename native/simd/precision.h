@@ -1,16 +1,16 @@
-// Weights in fewer bits, and the memory of a row. src/kernels/contract/precision.ts defines the
-// codes, and every instruction set gives the same ones. Included by each part that reads or writes
-// rows.
+// Coded weights (float16, bfloat16, int8), and the memory of a row.
+// src/kernels/contract/precision.ts defines the codes, and every instruction set gives the same
+// codes. Included by each part that reads or writes rows.
 
-/// Lanes of 32 bits: codes between memory and registers, and the bits of floats.
+/// Lanes of 32 bits, for codes in registers and for the bits of floats.
 typedef uint32_t Words __attribute__((vector_size(4 * lanes)));
 typedef int32_t Signed __attribute__((vector_size(4 * lanes)));
 
-// Codes in memory: n of them, 1 .. lanes ----
+// Loads and stores of n codes, 1 .. lanes ----
 
 #if defined(OSIRIS_AVX512)
 
-// Whole vectors are moved without a mask, because masked moves wait for earlier stores.
+// Whole vectors are moved without a mask, because masked loads wait for earlier stores.
 INLINE __m256i loadWords(const uint16_t* p, int64_t n) {
   if (n == lanes) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   return _mm256_maskz_loadu_epi16(firstLanes(n), p);
@@ -39,7 +39,7 @@ INLINE void storeCodes(int8_t* p, int64_t n, Words v) {
   else _mm_mask_storeu_epi8(p, firstLanes(n), codes);
 }
 INLINE Vec toFloat(Words v) { return _mm512_maskz_cvtepi32_ps(everyLane, (__m512i)v); }
-/// The floor of -127 .. 127.99; of NaN -128, once it is stored as a code.
+/// The floor of v, for -127 .. 127.99. NaN gives a number that is stored as code -128.
 INLINE Words floorOf(Vec v) {
   constexpr int down = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
   return (Words)_mm512_maskz_cvt_roundps_epi32(everyLane, v, down);
@@ -51,7 +51,8 @@ INLINE Vec within(Vec least, Vec v, Vec most) {
 
 #else
 
-/// Where a vector of codes can be read or written: at p, or in `part` where p has too few codes.
+/// The address from which a whole vector of codes can be read: p, or a padded copy in `part` if p
+/// has fewer codes.
 template <typename Code>
 INLINE const Code* source(Code (&part)[lanes], const Code* p, int64_t n) {
   if (n == lanes) return p;
@@ -79,14 +80,14 @@ INLINE Vec loadHalves(const uint16_t* p, int64_t n) {
   uint16_t part[lanes];
   return _mm256_cvtph_ps(loadQuad(source(part, p, n)));
 }
-/// The lanes as signed numbers of 16 bits.
+/// Converts the lanes to signed numbers of 16 bits, with saturation.
 INLINE __m128i narrow(Words v) {
   return _mm_packs_epi32(_mm256_castsi256_si128((__m256i)v),
                          _mm256_extracti128_si256((__m256i)v, 1));
 }
 INLINE void storeCodes(uint16_t* p, int64_t n, Words v) {
   uint16_t part[lanes];
-  // As signed numbers, so that the saturation changes none.
+  // Sign-extended first, so that the saturation changes no code.
   const __m128i codes = narrow((Words)((Signed)(v << 16) >> 16));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(n == lanes ? p : part), codes);
   finish(p, n, part);
@@ -118,7 +119,8 @@ INLINE void storeCodes(Code* p, int64_t n, Words v) {
 }
 INLINE Vec loadHalves(const uint16_t* p, int64_t n) {
   const Words code = loadCodes(p, n), rest = code & 0x7fff;
-  // The shifted value is too small by 2^112, subnormals too. NaN and infinity are handled apart.
+  // The shifted value is too small by a factor of 2^112, also for subnormals. NaN and infinity need
+  // the exponent of float32.
   const Words number = (Words)mul((Vec)(rest << 13), broadcast(0x1p112f));
   const Words bits = rest < 0x7c00 ? number : rest << 13 | 0x7f800000;
   return (Vec)(bits | (code & 0x8000) << 16);
@@ -136,9 +138,9 @@ INLINE Vec within(Vec least, Vec v, Vec most) {
 #endif
 #endif
 
-// Codes ----
+// Encoding and decoding ----
 
-/// The largest of a vector's lanes.
+/// The largest lane of a vector.
 INLINE int32_t largestOf(Signed v) {
 #if defined(OSIRIS_AVX512)
   const __m256i low = _mm512_maskz_extracti32x8_epi32(0xff, (__m512i)v, 0);
@@ -165,29 +167,29 @@ INLINE float powerOf2(int exponent) {
   return v;
 }
 
-/// Columns that share an exponent, in int8.
+/// Columns that share an exponent in int8.
 constexpr int64_t quantumColumns = 32;
 INLINE int64_t quantaOf(int64_t dim) { return (dim + quantumColumns - 1) / quantumColumns; }
 
-/// The vectors of one quantum.
+/// Vectors of a quantum.
 constexpr int quantumVectors = static_cast<int>(quantumColumns) / lanes;
 
-/// The smallest exponent that gives the largest weight of a quantum a code, -126 .. 121.
+/// The smallest exponent for which the largest weight of a quantum has a code, -126 .. 121.
 INLINE int exponentOf(const Vec (&w)[quantumVectors]) {
-  // The bits of absolute values are ordered as the values are; NaN is above all.
+  // Absolute values have the same order as their bits; NaN is above all numbers, and is ignored.
   Signed sizes = Signed{} + (7 << 23), most = Signed{} + 0x7f7e0000;
   UNROLL for (int v = 0; v < quantumVectors; v++) {
     const Signed size = (Signed)w[v] & 0x7fffffff;
     const Signed number = size > 0x7f800000 ? 0 : size;
     sizes = number > sizes ? number : sizes;
   }
-  // 127 * 2^e covers 2^k .. 127/64 * 2^k for e = k - 6; larger weights take the next e.
+  // For e = k - 6, 127 * 2^e covers 2^k .. 127/64 * 2^k; larger weights need e + 1.
   return ((largestOf(sizes > most ? most : sizes) + 0x1ffff) >> 23) - 127 - 6;
 }
 
-/// How weights lie in memory: `load` and `store` move n of them, 1 .. lanes, in one quantum, with
-/// the scale 2^exponent to load and 2^-exponent to store. `random`: 16 bits of noise in each lane;
-/// `storeNearest` takes none.
+/// The storage format of a precision. `load` and `store` move n weights, 1 .. lanes, of one
+/// quantum, with the scale 2^exponent to load and 2^-exponent to store. `store` rounds with
+/// `random`, 16 bits of noise in each lane; `storeNearest` rounds to nearest.
 template <Precision precision>
 struct Format;
 
@@ -197,10 +199,10 @@ struct Format<Precision::float16> {
 
   static Vec load(const Code* codes, int64_t n, Vec) { return loadHalves(codes, n); }
 
-  /// Noise is below one step, 13 bits.
+  /// A step of float16 has 13 bits of a float32, so 13 bits of noise are used.
   static void store(Code* codes, int64_t n, Vec v, Vec, Words random) {
     const Words sign = (Words)v >> 16 & 0x8000, size = (Words)v & 0x7fffffff;
-    // Scaled down, the bits are the code's, then 13 bits of rest; subnormal where the code is.
+    // Scaled down, a float's bits are the code, then 13 bits to round; subnormal if the code is.
     const Words bits = (Words)mul((Vec)size, broadcast(0x1p-112f)) + (random & 0x1fff);
     const Signed code = (Signed)(bits >> 13), most = Signed{} + 0x7c00;
     const Words number = sign | (Words)(code < most ? code : most);
@@ -209,7 +211,7 @@ struct Format<Precision::float16> {
 
   static void storeNearest(Code* codes, int64_t n, Vec v, Vec) {
     const Words sign = (Words)v >> 16 & 0x8000, size = (Words)v & 0x7fffffff;
-    // Below the normal numbers a step equals a float's step in 0.5 .. 1: the sum rounds to it.
+    // The step of float16 subnormals equals a float's step in 0.5 .. 1, so adding 0.5 rounds to it.
     const Signed small = (Signed)add((Vec)size, broadcast(0.5f)) - 0x3f000000;
     const Signed large = (Signed)((size + 0xfff + (size >> 13 & 1)) >> 13) - (112 << 10);
     const Signed code = (Signed)size < 0x38800000 ? small : large, most = Signed{} + 0x7c00;
@@ -252,7 +254,7 @@ struct Format<Precision::int8> {
   }
 };
 
-/// Row `row` of a table, for reading: some of its weights from column c on, within one quantum.
+/// Read access to row `row` of a table: returns weights from column c on, within one quantum.
 template <Precision precision>
 struct RowView {
   using Code = typename Format<precision>::Code;
@@ -280,7 +282,7 @@ struct RowView<Precision::float32> {
   Vec whole(int64_t c) const { return load(weights + c); }
 };
 
-/// Weights (D) of a row in fewer bits.
+/// Decodes a coded row into weights (D).
 template <Precision precision>
 INLINE void decodeRow(float* out, const Table& t, int64_t row) {
   const RowView<precision> view(t, row);
@@ -290,7 +292,7 @@ INLINE void decodeRow(float* out, const Table& t, int64_t row) {
   }
 }
 
-/// The noise of row `row`: 16 bits for each column, and for some columns beyond.
+/// Draws the rounding noise of row `row`: 16 bits for each column, and for up to 63 more columns.
 INLINE_LARGE void drawRow(uint16_t* noise, const Table& t, int64_t row) {
   const Rule& rule = t.rule;
   const int64_t counters = (t.dim + 7) / 8, ofTable = (t.tableDim + 7) / 8;
@@ -302,8 +304,8 @@ INLINE_LARGE void drawRow(uint16_t* noise, const Table& t, int64_t row) {
   }
 }
 
-/// Rounds one quantum, or `columns` of it, to codes and, in int8, its exponent. `nearest`: without
-/// noise.
+/// Encodes one quantum, or its first `columns` columns, to codes and, in int8, an exponent.
+/// `nearest`: rounds to nearest, without noise.
 template <Precision precision, bool nearest>
 INLINE void encodeQuantum(typename Format<precision>::Code* codes, int8_t* exponent,
                           const Vec (&w)[quantumVectors], int64_t columns,
@@ -321,8 +323,8 @@ INLINE void encodeQuantum(typename Format<precision>::Code* codes, int8_t* expon
   }
 }
 
-/// Rounds the results of `weights(c, n)` into row `row` of a table in fewer bits: n of its weights
-/// from column c on, 0 .. lanes. All of a quantum are computed before the first is stored.
+/// Encodes row `row` of a table. weights(c, n) returns n weights, 0 .. lanes, from column c on. All
+/// weights of a quantum are computed before the first is stored, so they may be read from the row.
 template <Precision precision, bool nearest = false, typename Weights>
 INLINE void encodeRow(const Table& t, int64_t row, const uint16_t* noise, const Weights& weights) {
   using Code = typename Format<precision>::Code;
@@ -342,7 +344,7 @@ INLINE void encodeRow(const Table& t, int64_t row, const uint16_t* noise, const 
   if (c < dim) quantum(c, dim - c);
 }
 
-/// Calls `use` with the precision of a table, as a constant.
+/// Calls `use` with the precision of a table as a compile-time constant.
 template <typename Use>
 INLINE auto withPrecision(Precision precision, const Use& use) {
   switch (precision) {
@@ -353,7 +355,7 @@ INLINE auto withPrecision(Precision precision, const Use& use) {
   }
 }
 
-/// The weights of a row: the table's own, or decoded into `out` (D).
+/// The float32 weights of a row: in the table's memory, or decoded into `out` (D).
 INLINE const float* rowWeights(const Table& t, int64_t row, float* out) {
   return withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA -> const float* {
     if constexpr (precision == Precision::float32) {
@@ -365,7 +367,7 @@ INLINE const float* rowWeights(const Table& t, int64_t row, float* out) {
   });
 }
 
-/// Prefetches memory into the second-level cache: the first has too few miss buffers for rows.
+/// Prefetches memory into the second-level cache; the first-level cache has too few miss buffers.
 INLINE void prefetch(const void* p, int64_t bytes) {
   const char* from = static_cast<const char*>(p);
   for (; bytes > 192; bytes -= 256, from += 256) {

@@ -1,5 +1,5 @@
-// Which instruction sets this processor has. kernels.cc asks when the addon is loaded, probe.cc when
-// it is built.
+// Detects the instruction sets of this processor: for kernels.cc when the addon is loaded, for
+// probe.cc when it is built.
 
 #pragma once
 

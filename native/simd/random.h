@@ -1,7 +1,7 @@
-// Random numbers that depend on their counter only: Philox4x32 (src/ports/random.ts). Included
-// before precision.h, which rounds with them.
+// Counter-based random numbers, which depend only on key and counter: Philox4x32
+// (src/ports/random.ts). Included before precision.h, which rounds with them.
 
-/// A word is the low half of a 64-bit lane; products ignore the high half.
+/// Vectors of 64-bit lanes. A word is the low half of a lane; products ignore the high half.
 constexpr int wideLanes = lanes / 2;
 typedef uint64_t Wide __attribute__((vector_size(8 * wideLanes)));
 
@@ -25,7 +25,7 @@ INLINE Wide multiplyLow(Wide a, uint32_t b) {
 #endif
 }
 
-/// Stores a0 b0 a1 b1 ...
+/// Stores the lanes of a and b alternately: a0 b0 a1 b1 ...
 INLINE void storeZipped(void* out, Wide a, Wide b) {
 #if defined(OSIRIS_AVX512)
   const __m512i low = _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0);

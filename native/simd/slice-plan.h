@@ -2,12 +2,13 @@
 // gradients and gradients of rows use the same tree, so that the bits of a sum do not depend on the
 // number of devices that share the slices.
 
-/// The position of slice `i` of a call in its subtree, and what its sum is merged with.
+/// What to do with the sum of a slice: first add `lefts` sums from the top of a stack, which has
+/// finished left neighbours; then output the result, if it is the last of its subtree, or push it.
 struct SlicePlan {
-  int64_t subtree;  // which output
-  bool last;        // its sum finishes the subtree
-  int64_t slot;     // else where it waits, in a stack of finished left neighbours
-  int64_t lefts;    // how many of the stack's top it takes up first
+  int64_t subtree;  // index of the output
+  bool last;        // whether the sum finishes the subtree
+  int64_t slot;     // stack index of the result, if not; the lefts are in slots `slot` and after it
+  int64_t lefts;    // number of sums to add from the stack
 };
 
 inline int64_t planSlices(SlicePlan* plan, const Slices& slices) {

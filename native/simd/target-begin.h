@@ -1,4 +1,4 @@
-// From here to target-end.h, functions are compiled for the instruction set of this part.
+// Between target-begin.h and target-end.h, functions are compiled for the part's instruction set.
 
 #if defined(OSIRIS_AVX2) || defined(OSIRIS_AVX512)
 #if defined(__clang__)

@@ -1,4 +1,4 @@
-// Ends what target-begin.h began.
+// Ends the section that target-begin.h begins.
 
 #if defined(OSIRIS_AVX2) || defined(OSIRIS_AVX512)
 #if defined(__clang__)

@@ -7,7 +7,7 @@ using Vec = __m512;
 constexpr int lanes = 16;
 constexpr int tileRows = 14;  // 14 x 2 accumulators, 2 of B, 1 of A: 31 of 32 registers
 
-// GCC 12 warns about its own header where an intrinsic has no mask: the maskz form does the same.
+// The maskz forms avoid warnings of GCC 12 about its own header; the mask has every lane.
 constexpr __mmask16 everyLane = 0xffff;
 INLINE __mmask16 firstLanes(int64_t n) { return static_cast<__mmask16>((1u << n) - 1); }
 INLINE Vec zero() { return _mm512_setzero_ps(); }
@@ -128,8 +128,8 @@ INLINE Vec whereAbove0(Vec of, Vec v) {
 
 #endif
 
-/// Detects NaN and infinities: v * 0 is 0 for finite numbers and NaN for others, and NaN stays.
-/// Passed by value: if its address were taken, it would leave its register at every store.
+/// Detects NaN and infinities: v * 0 is 0 for finite numbers and NaN for others, and a sum with NaN
+/// stays NaN. Pass it by value: if its address is taken, it leaves its register at every store.
 struct Finite {
   Vec seen;
 
@@ -146,8 +146,7 @@ struct Finite {
   }
 };
 
-/// The sum of a vector's lanes: its halves are added until four lanes are left, then (0 + 2) + (1 +
-/// 3).
+/// The sum of a vector's lanes: halves are added until four lanes are left, then (0 + 2) + (1 + 3).
 INLINE float sumOfLanes(Vec v) {
   typedef float Quad __attribute__((vector_size(16)));
 #if defined(OSIRIS_AVX512)
@@ -162,10 +161,10 @@ INLINE float sumOfLanes(Vec v) {
   return (q[0] + q[2]) + (q[1] + q[3]);
 }
 
-/// The lane sums of as many vectors as there are lanes, each equal to `sumOfLanes`.
+/// The lane sums of `lanes` vectors, each with the bits of `sumOfLanes`.
 INLINE Vec sumsOfLanes(const Vec (&v)[lanes]) {
 #if defined(OSIRIS_AVX512)
-  // Two vectors at a time: the halves to add of one vector beside the halves of the other.
+  // Adds the halves of two vectors at a time, in the two halves of one register.
 #define BESIDE(shuffle, a, b, lower, upper)                                                       \
   add(shuffle(everyLane, a, b, lower), shuffle(everyLane, a, b, upper))
   Vec eight[8], four[4], two[2];
@@ -188,24 +187,25 @@ INLINE Vec sumsOfLanes(const Vec (&v)[lanes]) {
 #endif
 }
 
-/// a * b + c of one number, rounded as a vector's lanes are.
+/// a * b + c of single numbers, rounded like the lanes of a vector.
 INLINE float fmaOne(float a, float b, float c) {
   float result[lanes];
   store(result, fma(broadcast(a), broadcast(b), broadcast(c)));
   return result[0];
 }
 
-/// How many of `n` elements the vector at `at` still has: 0 .. lanes.
+/// Number of elements in the vector at index `at` of n elements: 0 .. lanes.
 INLINE int64_t left(int64_t n, int64_t at) {
   const int64_t rest = n - at < lanes ? n - at : lanes;
   return rest > 0 ? rest : 0;
 }
 
-/// An output of more floats has left the second-level cache before anyone reads it. A whole line of
-/// it is then written without being read first, which saves a third of a copy's traffic.
+/// A larger output is evicted from the second-level cache before it is read. Stores then bypass the
+/// caches: whole lines are written without being read first, which saves a third of a copy's
+/// traffic.
 constexpr int64_t farFloats = 1 << 18;
 
-/// As loadSome and storeSome, without a mask where n is a whole vector: AVX2's masked moves are slow.
+/// loadSome and storeSome, but without a mask for a whole vector, as AVX2's masked moves are slow.
 INLINE Vec loadUpTo(const float* p, int64_t n) { return n == lanes ? load(p) : loadSome(p, n); }
 INLINE void storeUpTo(float* p, int64_t n, Vec v) {
   if (n == lanes) store(p, v);
@@ -214,7 +214,7 @@ INLINE void storeUpTo(float* p, int64_t n, Vec v) {
 
 INLINE bool isOnBoundary(const float* p) { return reinterpret_cast<uintptr_t>(p) % sizeof(Vec) == 0; }
 
-/// Past the caches, in the sets that can; `p` is on the boundary of a vector.
+/// Stores without the caches, in the sets that can; `p` must be aligned to a vector.
 INLINE void storePast(float* p, Vec v) {
 #if defined(OSIRIS_AVX512)
   _mm512_stream_ps(p, v);
@@ -225,22 +225,22 @@ INLINE void storePast(float* p, Vec v) {
 #endif
 }
 
-/// As storeSome; past the caches, where `far` and the vector is a whole one on its boundary. A
-/// kernel that calls it ends with `endFar`.
+/// storeSome; if `far`, whole aligned vectors bypass the caches. A kernel that calls it must end
+/// with `endFar`.
 INLINE void storeFar(float* p, int64_t n, Vec v, bool far) {
   if (far && n == lanes && isOnBoundary(p)) storePast(p, v);
   else storeSome(p, n, v);
 }
 
-/// Other threads see what was stored past the caches before anything that is stored later.
+/// Orders stores that bypassed the caches before all later stores, as other threads see them.
 INLINE void endFar() {
 #if defined(OSIRIS_AVX512) || defined(OSIRIS_AVX2)
   _mm_sfence();
 #endif
 }
 
-/// out[b*outStride + c] = from[b*fromStride + c] for c < columns. Prefetches explicitly: a sample
-/// has too few columns for the processor to predict the next addresses.
+/// out[b*outStride + c] = from[b*fromStride + c] for c < columns. Prefetches explicitly, as a
+/// sample has too few columns for the processor to predict the next addresses.
 inline void copyColumns(float* out, int64_t outStride, const float* from, int64_t fromStride,
                         int64_t samples, int64_t columns) {
   constexpr int64_t ahead = 8;
@@ -271,7 +271,7 @@ inline void addRow(float* out, const float* row, int64_t n) {
 
 constexpr int64_t edge = 8;
 
-/// Rows and columns of a square of `edge`, in registers: rows k and k+4 share one from the start.
+/// Transposes a square of `edge` rows and columns in registers; rows k and k+4 share a register.
 INLINE void transposeSquare(float* out, int64_t outStride, const float* in, int64_t inStride) {
   UNROLL for (int j = 0; j < 8; j += 4) {
     __m256 r[4];
@@ -306,7 +306,7 @@ INLINE void transposeSquare(float* out, int64_t outStride, const float* in, int6
 
 #endif
 
-/// Squares of `rows` rows and columns; the last ones overlap their neighbours.
+/// Transposes in squares. The last squares of rows and columns overlap their neighbours.
 INLINE void transposeSquares(float* out, int64_t outStride, const float* in, int64_t inStride,
                              int64_t rows, int64_t columns) {
   for (int64_t i = 0; i < rows; i += edge) {
@@ -322,7 +322,7 @@ INLINE void transposeSquares(float* out, int64_t outStride, const float* in, int
 
 #define INSERT_QUARTER(v, from, at) _mm512_maskz_insertf32x4(everyLane, v, _mm_loadu_ps(from), at)
 
-/// 16 rows of 4 columns: quarters of the rows k, k+4, k+8 and k+12 in one register from the start.
+/// Transposes 16 rows of 4 columns; rows k, k+4, k+8 and k+12 share a register.
 INLINE void transposeStrip(float* out, int64_t outStride, const float* in, int64_t inStride) {
   __m512 r[4];
   UNROLL for (int k = 0; k < 4; k++) {
@@ -346,8 +346,8 @@ INLINE void transposeStrip(float* out, int64_t outStride, const float* in, int64
 
 #endif
 
-/// out[j*outStride + i] = in[i*inStride + j] for i < rows, j < columns: 16 rows at a time where
-/// vectors have as many lanes, and the rest in squares.
+/// out[j*outStride + i] = in[i*inStride + j] for i < rows, j < columns: 16 rows at a time in
+/// AVX-512, the rest in squares.
 inline void transpose(float* out, int64_t outStride, const float* in, int64_t inStride,
                       int64_t rows, int64_t columns) {
   if (rows < edge || columns < edge) {

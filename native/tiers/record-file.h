@@ -1,8 +1,9 @@
-// Flat files of records, which the SSD tier reads and writes in batches. Row r of a file lies at r
-// * stride: CRC32C of its number and its bytes, then its bytes; a hole is no record. The same
-// format as storage/records/record-file.ts.
+// Flat files of records, which the SSD tier reads and writes in batches. Row r of a file is at
+// offset r * stride: CRC32C of its number and its bytes, then its bytes. A hole means that there is
+// no record. The format is that of storage/records/record-file.ts.
 //
-// pread and pwrite, no mapping: a full or broken disk must be an error, not a signal.
+// Files are accessed by pread and pwrite and not mapped, so that a full or broken disk gives an
+// error and not a signal.
 
 #pragma once
 
@@ -23,12 +24,12 @@
 
 namespace osiris {
 
-/// Most bytes of one read or write, over neighbouring rows and, in a read, the rows between them:
-/// up to this size, copying unneeded rows is cheaper than another call.
+/// Most bytes of one read or write (a span), which covers near rows. A read includes gaps of up to
+/// `gapBytesMax` between them, as copying unneeded rows is cheaper than another call.
 constexpr int64_t spanBytesMax = 256 << 10;
 constexpr int64_t gapBytesMax = 4096;
 constexpr int64_t pageBytes = 4096;
-/// Concurrent reads that wait for the disk, per batch.
+/// Most concurrent disk reads of a batch.
 constexpr int64_t depthMax = 64;
 
 struct RecordFile {
@@ -38,8 +39,8 @@ struct RecordFile {
   int64_t stride() const { return (4 + recordBytes + 3) / 4 * 4; }
 };
 
-/// The outcome of a batch: `at` is the first row that failed, or -1; its `error` is an errno, or 0
-/// where the row's bytes are damaged.
+/// The outcome of a batch. `at`: index of the first row that failed, or -1. `error`: its errno, or
+/// 0 if the row's bytes are corrupt. `calls`: number of system calls.
 struct RecordOutcome {
   int64_t at = -1;
   int error = 0;
@@ -77,7 +78,7 @@ __attribute__((target("sse4.2"))) inline uint32_t hardwareCrc32c(uint32_t crc,
 }
 #endif
 
-/// The seal of a record: never 0, as holes read as 0.
+/// The checksum of a record, which is never 0, as holes read as 0.
 inline uint32_t sealOf(int32_t row, const uint8_t* record, int64_t count) {
   uint8_t number[4];
   std::memcpy(number, &row, 4);
@@ -93,7 +94,7 @@ inline uint32_t sealOf(int32_t row, const uint8_t* record, int64_t count) {
   return crc == 0 ? 1 : crc;
 }
 
-/// Reads `count` bytes; behind the end of the file the rest is zeros. Returns an errno.
+/// Reads `count` bytes; bytes after the end of the file are zeros. Returns an errno.
 inline int readSpan(int descriptor, uint8_t* bytes, int64_t count, int64_t offset,
                     RecordOutcome& outcome) {
   int64_t done = 0;
@@ -109,7 +110,8 @@ inline int readSpan(int descriptor, uint8_t* bytes, int64_t count, int64_t offse
   return 0;
 }
 
-/// Reads from the page cache; false where some bytes are not there, which the disk then fetches.
+/// Reads from the page cache. Returns false if it lacks some bytes, which the system then starts to
+/// fetch from the disk.
 inline bool readCached(int descriptor, uint8_t* bytes, int64_t count, int64_t offset,
                        RecordOutcome& outcome) {
 #if defined(__linux__) && defined(RWF_NOWAIT)
@@ -125,7 +127,7 @@ inline bool readCached(int descriptor, uint8_t* bytes, int64_t count, int64_t of
   return false;
 }
 
-/// Checks and copies the requested rows of a span; false at the first damaged one.
+/// Checks and copies the requested rows of a span. Returns false at the first corrupt row.
 inline bool unpackSpan(const RecordFile& file, const uint8_t* span, const int32_t* rows,
                        const uint8_t* wanted, int64_t begin, int64_t end, uint8_t* records,
                        RecordOutcome& outcome) {
@@ -144,7 +146,7 @@ inline bool unpackSpan(const RecordFile& file, const uint8_t* span, const int32_
 }
 
 /// Reads the records of the `wanted` rows among `rows` (count, ascending), record i to records + i
-/// * recordBytes. Spans that are not in the page cache are fetched many at a time.
+/// * recordBytes. The disk fetches up to `depthMax` spans that are not in the page cache at a time.
 inline RecordOutcome readRecords(const RecordFile& file, const int32_t* rows,
                                  const uint8_t* wanted, int64_t count, uint8_t* records) {
   static thread_local std::vector<uint8_t> span;
@@ -194,7 +196,7 @@ inline RecordOutcome readRecords(const RecordFile& file, const int32_t* rows,
   return outcome;
 }
 
-/// Writes a span; false where it fails.
+/// Writes a span. Returns false, with outcome.error, if it fails.
 inline bool writeSpan(int descriptor, const uint8_t* bytes, int64_t count, int64_t offset,
                       RecordOutcome& outcome) {
   for (int64_t done = 0; done < count;) {
@@ -211,8 +213,9 @@ inline bool writeSpan(int descriptor, const uint8_t* bytes, int64_t count, int64
 }
 
 /// Writes the records of `rows` (count, ascending), neighbours in one call. If it fails, rows
-/// before outcome.at are written; later rows may be written, or in part. A row is less than a page,
-/// and its page must be read before: missing pages are fetched many at a time.
+/// before outcome.at are written; later rows may be written, entirely or in part. As a row usually
+/// covers only part of a page, the system has to read the page first: the disk fetches missing
+/// pages for up to `depthMax` rows at a time.
 inline RecordOutcome writeRecords(const RecordFile& file, const int32_t* rows, int64_t count,
                                   const uint8_t* records) {
   static thread_local std::vector<uint8_t> span;

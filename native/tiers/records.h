@@ -1,10 +1,10 @@
 // Moves rows between tiers (src/kernels/contract/records.ts). Included by tiers/tiers.cc for each
 // instruction set.
 
-/// How many rows ahead of the copied one are prefetched.
+/// How many rows ahead of the current row are prefetched.
 constexpr int64_t recordsAhead = 16;
 
-/// Offsets of a record's parts: codes or weights from 0 on, then exponents, then zeros.
+/// Bytes of a record's weights (or codes) and exponents, offset of its state, and total bytes.
 struct RecordShape {
   int64_t weights, exponents, state, bytes;
 

@@ -1,8 +1,8 @@
-// Finds slots of a cache for rows (src/kernels/contract/row-cache.ts). Included by tiers/tiers.cc
-// for each instruction set. A lookup of a cached row reads the cache lines of its set, its stamp
-// and its pins, so they are prefetched: the set's lines first, then the way's.
+// Assigns slots of a cache to rows (src/kernels/contract/row-cache.ts). Included by tiers/tiers.cc
+// for each instruction set. A lookup of a cached row reads the cache lines of its set, then its
+// stamp and its pins; both are prefetched in this order.
 
-/// The way of a set that holds `row`, or -1. `row` -1: the first empty way.
+/// The way of a set that has `row`, or -1. For `row` -1: the first empty way.
 INLINE int wayOf(const int32_t* ways, int32_t row) {
 #if defined(OSIRIS_AVX512)
   const __m512i wanted = _mm512_set1_epi32(row);
@@ -42,7 +42,7 @@ INLINE uint32_t* countOf(const RowCache& c, int32_t row) {
   return c.counts + (row < c.countsLength ? row : hashRow(row) & (c.countsLength - 1));
 }
 
-/// Where probing for a row's spare slot begins.
+/// The index in spareTable where probing for a row begins.
 INLINE int64_t spareSlot(const RowCache& c, uint32_t hash) {
   return static_cast<int64_t>(static_cast<uint64_t>(hash) * c.spareTableLength >> 32);
 }
@@ -59,7 +59,7 @@ INLINE int32_t placeOf(const RowCache& c, int32_t row, uint32_t hash, int64_t fi
   return -1;
 }
 
-/// An empty way of the row's set, or the way of the row to evict, or -1.
+/// An empty way of the row's set, else the way of the row to evict; -1: there is none.
 INLINE int64_t wayFor(const RowCache& c, int32_t row, int64_t first) {
   const int empty = wayOf(c.rowOf + first, -1);
   if (empty >= 0) return first + empty;
@@ -75,7 +75,7 @@ INLINE int64_t wayFor(const RowCache& c, int32_t row, int64_t first) {
   return lfu && victim >= 0 && least > *countOf(c, row) ? -1 : victim;
 }
 
-/// Takes a free spare slot and enters the row there; -1: none is free.
+/// Takes a free spare slot, and enters it in the hash table for the row; -1: none is free.
 INLINE int64_t takeSpare(const RowCache& c, uint32_t hash) {
   if (c.head[0] == 0) return -1;
   const int32_t place = c.spareFree[--c.head[0]];
@@ -85,7 +85,7 @@ INLINE int64_t takeSpare(const RowCache& c, uint32_t hash) {
   return place;
 }
 
-/// On first sight in this call, stamps, pins and lists the slot.
+/// Stamps, pins and lists a slot at its first occurrence in this call.
 INLINE void see(const RowCache& c, int64_t place, int32_t tick, PlacedLists& out) {
   if (c.stamps[place] == tick) return;
   c.stamps[place] = tick;
@@ -102,7 +102,8 @@ inline int64_t findRows(const RowCache& c, int32_t* places, const int32_t* ids, 
   int64_t firsts[setsAhead], missed = 0;
   for (int64_t k = -setsAhead; k < n; k++) {
     const int64_t asked = k + setsAhead, probed = k + stampsAhead;
-    // Lookup k was probed before, so lookup `asked` takes its entry in `hashes` and `firsts`.
+    // Lookup k has been probed already, so lookup `asked` reuses its entry in `hashes` and
+    // `firsts`.
     if (asked < n) {
       const uint32_t hash = hashRow(ids[asked]);
       hashes[asked % setsAhead] = hash;
@@ -129,7 +130,7 @@ inline int64_t findRows(const RowCache& c, int32_t* places, const int32_t* ids, 
   return missed;
 }
 
-/// LFU's order: by descending count, then by ascending row.
+/// Sorts misses in LFU's order: by descending count, then by ascending row.
 inline void sortMisses(const RowCache& c, const int32_t* ids, Miss* misses, int64_t missed) {
   for (Miss* miss = misses; miss < misses + missed; miss++) {
     const uint64_t row = static_cast<uint32_t>(ids[miss->lookup]);
@@ -140,7 +141,8 @@ inline void sortMisses(const RowCache& c, const int32_t* ids, Miss* misses, int6
   });
 }
 
-/// Prefetches the memory for placing a row in its set; LFU's counts once the set is there.
+/// Prefetches the memory for placing a later row in its set: the set, and for LFU, once the set is
+/// in the cache, the counts of its rows.
 INLINE void askForMiss(const RowCache& c, const int32_t* ids, const Miss* misses, int64_t missed,
                        int64_t i) {
   constexpr int64_t setsAhead = 16, countsAhead = 8;
@@ -158,7 +160,7 @@ INLINE void askForMiss(const RowCache& c, const int32_t* ids, const Miss* misses
   }
 }
 
-/// False where a row finds no slot.
+/// See `CacheKernels.placeRows`. Returns false if a row finds no slot.
 inline bool placeRows(const RowCache& c, int32_t* places, const int32_t* ids, int64_t n,
                       int32_t tick, PlacedLists& out) {
   c.head[1] = tick;

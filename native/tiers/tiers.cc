@@ -1,5 +1,5 @@
-// The part of memory tiers: finds slots of a cache for rows, and moves rows to and from it as
-// records.
+// The part with the kernels of memory tiers: they assign slots of a cache to rows, and move rows as
+// records between the cache and the other tiers.
 
 #include <algorithm>
 

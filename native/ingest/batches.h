@@ -1,5 +1,5 @@
-// Copies samples from the blocks of a cache into batches, as src/data/cache/batch-copies.ts defines
-// it.
+// Copies samples from the blocks of a data cache into batches. src/data/cache/batch-copies.ts is
+// the definition.
 
 #pragma once
 
@@ -12,9 +12,9 @@
 
 namespace osiris {
 
-/// Copies `count` records: record i, from word froms[i] of `wordCount` on, to the words starts[i] ..
-/// starts[i+1]-1; a folded one, from ~froms[i] on, as it was before. Returns false where a record is
-/// none.
+/// Copies `count` records: record i from word froms[i] on (of `wordCount`) to the words starts[i]
+/// .. starts[i+1]-1. If froms[i] is negative, the record is folded, is read from word ~froms[i] on,
+/// and is unfolded. Returns false if a record is invalid.
 inline bool copyRecords(int32_t* out, const int32_t* starts, const int32_t* words,
                           int64_t wordCount, const int32_t* froms, int64_t count,
                           const RecordLayout& layout) {
@@ -26,7 +26,7 @@ inline bool copyRecords(int32_t* out, const int32_t* starts, const int32_t* word
       if (!unfoldRecord(to, room, words, ~froms[first], wordCount, layout)) return false;
       continue;
     }
-    // Records that follow each other in a block are one copy.
+    // Records that are adjacent in a block are copied at once.
     while (i < count && froms[i] - froms[first] == starts[i] - starts[first]) i++;
     const int64_t size = starts[i] - starts[first];
     if (froms[first] + size > wordCount) return false;
@@ -35,29 +35,29 @@ inline bool copyRecords(int32_t* out, const int32_t* starts, const int32_t* word
   return true;
 }
 
-/// What the records of a cache have.
+/// The layout of the records of a data cache.
 struct RecordShape {
   int64_t labels;
-  int64_t denseAt, dense;   // where dense features begin, and how many there are
-  int64_t headWords;        // before the bags
+  int64_t denseAt, dense;   // first word and number of dense features
+  int64_t headWords;        // words before the bags
   int64_t features;
   const uint8_t* kinds;     // (features): 1: upper halves of ids, 2: weights, 3: both
 };
 
-/// The memory of a batch; `highs` and `weights` may be nullptr.
+/// The output arrays of a batch; `highs` and `weights` may be nullptr.
 struct BatchMemory {
   float *labels, *dense;
   int32_t *lengths, *ids, *highs;
   float* weights;
-  int64_t room;  // for ids
+  int64_t room;  // capacity, in ids
 };
 
-/// Samples whose parts are written one after the other: a feature's values of so many samples are
-/// whole lines of a cache, and the samples stay in it.
+/// Samples of a group, which is copied feature by feature: a feature's values of a group fill whole
+/// cache lines, and the group's samples stay in the cache.
 constexpr int64_t samplesTogether = 64;
 
-/// Writes the lengths of the bags of records first .. end-1, and adds the ids of each feature to
-/// `counts`. Returns false where a record's bags are not as long as it.
+/// Writes the lengths of the bags of records first .. end-1, and adds the number of ids of each
+/// feature to `counts`. Returns false if a record's size does not match its bags.
 inline bool copyLengths(int32_t* lengths, int64_t* counts, const int32_t* words,
                         const int32_t* starts, int64_t samples, int64_t first, int64_t end,
                         const RecordShape& shape) {
@@ -80,7 +80,7 @@ inline bool copyLengths(int32_t* lengths, int64_t* counts, const int32_t* words,
   return true;
 }
 
-/// Whether each of the records first .. end-1 has one id of 32 bits a feature, and nothing else.
+/// Whether every bag of the records first .. end-1 is a single 32-bit id without a weight.
 inline bool areSingles(const int32_t* words, const int32_t* starts, int64_t first, int64_t end,
                        const RecordShape& shape) {
   const int64_t pairs = shape.features / 2, rest = shape.features % 2;
@@ -97,8 +97,9 @@ inline bool areSingles(const int32_t* words, const int32_t* starts, int64_t firs
   return same;
 }
 
-/// Copies the bags of a feature in records first .. end-1: those of record b lie in `words` from
-/// next[b-first] on, which moves behind them. Returns the place behind the last id.
+/// Copies the bags of a feature from `count` records. The bag of record i is in `words` from
+/// next[i] on; next[i] is advanced to the record's next bag. `place`: index of the first id in the
+/// batch. Returns one past the last id.
 inline int64_t copyFeature(const BatchMemory& out, int64_t place, const int32_t* lengths,
                            const int32_t* words, int32_t* next, int64_t count, uint8_t kind) {
   for (int64_t i = 0; i < count; i++) {
@@ -121,8 +122,9 @@ inline int64_t copyFeature(const BatchMemory& out, int64_t place, const int32_t*
   return place;
 }
 
-/// Copies `samples` records, whose bags become feature-major. Returns the number of ids: where there
-/// is no room for them, they are not copied. -1: the bags of a record are not as long as it.
+/// Copies `samples` records into a batch, in which bags are feature-major. Returns the number of
+/// ids; if it is above the capacity, no ids are copied. Returns -1 if a record's size does not
+/// match its bags.
 inline int64_t copyBatch(const BatchMemory& out, const int32_t* words, const int32_t* starts,
                          int64_t samples, const RecordShape& shape) {
   std::vector<int64_t> places(static_cast<size_t>(shape.features));

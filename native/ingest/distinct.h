@@ -1,4 +1,4 @@
-// Counts ids of features, as src/data/cache/id-counts.ts defines it.
+// Counts ids of features. src/data/cache/id-counts.ts is the definition.
 
 #pragma once
 
@@ -6,23 +6,24 @@
 
 namespace osiris {
 
-/// Murmur's finalizer of 32 bits.
+/// MurmurHash3's 32-bit finalizer.
 inline uint32_t mix32(uint32_t bits) {
   bits = (bits ^ bits >> 16) * 0x85ebca6bu;
   bits = (bits ^ bits >> 13) * 0xc2b2ae35u;
   return bits ^ bits >> 16;
 }
 
-/// The slots of a sample of distinct hashes: a hash and its count each, a free one has the count 0.
+/// A hash table of sampled distinct hashes. A slot has a hash and its count; count 0: free.
 struct DistinctSlots {
   int32_t* slots;    // (mask + 1, 2)
-  uint32_t sampled;  // these bits are zero in every counted hash
+  uint32_t sampled;  // only hashes in which these bits are zero are counted
   uint32_t mask;
-  int32_t countMax;  // of a hash
+  int32_t countMax;  // counts saturate at this value
 };
 
-/// Counts ids by their hashes, or the hashes themselves. Returns how many it has counted: fewer
-/// than all where there is room to be made first. `counted`: distinct hashes.
+/// Counts ids by their hashes; with `areHashes`, the ids are hashes. Returns the number of
+/// processed ids; it is less than `count` if the table is half full, so that the caller has to make
+/// room first. `counted`: number of distinct hashes.
 inline int64_t countDistinct(const DistinctSlots& of, int32_t& counted, const int32_t* ids,
                              int64_t count, bool areHashes) {
   for (int64_t i = 0; i < count; i++) {
@@ -45,7 +46,7 @@ inline int64_t countDistinct(const DistinctSlots& of, int32_t& counted, const in
   return count;
 }
 
-/// Counts ids in even runs of rows; those beyond the last run count nowhere.
+/// Counts ids in runs of rows of equal length. Ids beyond the last run are not counted.
 inline void countRuns(double* runs, int64_t runCount, const int32_t* ids, int64_t count,
                       double perRow) {
   for (int64_t i = 0; i < count; i++) {

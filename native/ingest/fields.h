@@ -1,5 +1,6 @@
-// Reads the fields of many lines of delimited text: where each begins, numbers, and rows of ids.
-// src/data/text/bytes/field-values.ts defines what is read, and reads the same without the addon.
+// Parses the fields of many lines of delimited text: finds their beginnings, and converts numbers
+// and ids. src/data/text/bytes/field-values.ts is the definition, and gives the same results
+// without the addon.
 
 #pragma once
 
@@ -9,32 +10,33 @@
 
 namespace osiris {
 
-/// What is read of each line, as field-values.ts has it.
+/// The fields to convert in each line, in the layout of field-values.ts.
 struct FieldPlan {
   int64_t fields;
   uint8_t delimiter;
-  int quote;             // -1: none
+  int quote;             // the quote character; -1: none
   int64_t denseCount;
-  const double* dense;   // (denseCount,2): field, whether only integers are numbers
+  const double* dense;   // (denseCount,2): field, whether it must be an integer
   int64_t features;
   const double* ids;     // (features,6): field, kind, seed, rows, offset, whether empty is row 0
 };
 
-/// Where the results go: begins (lines,fields+1), numbers (denseCount,lines), ids (features,lines).
+/// Output arrays: begins (lines,fields+1), numbers (denseCount,lines), ids (features,lines).
 struct FieldValues {
   int32_t* begins;
   double* numbers;
   int32_t* ids;
 };
 
-/// A high bit for each of eight bytes that is `byte`, the first byte lowest.
+/// Sets the high bit of each of the eight bytes of `word` that equals `byte`, and clears all
+/// others.
 inline uint64_t matches(uint64_t word, uint64_t byte) {
   constexpr uint64_t low = 0x7f7f7f7f7f7f7f7f;
   const uint64_t other = word ^ (byte * 0x0101010101010101);
   return ~(((other & low) + low) | other | low);
 }
 
-/// Finds the fields of a line. Returns false where it has quotes, or another number of them.
+/// Finds the fields of a line. Returns false if the line has quotes or another number of fields.
 inline bool cutLine(int32_t* begins, const uint8_t* bytes, int32_t begin, int32_t end,
                     const FieldPlan& plan) {
   if (end < 0) return false;
@@ -66,8 +68,8 @@ inline bool cutLine(int32_t* begins, const uint8_t* bytes, int32_t begin, int32_
   return count == plan.fields;
 }
 
-/// The number of a field with at most 15 digits: one rounding of two exact numbers. NaN of an empty
-/// field, and infinity of any other.
+/// The number of a field with at most 15 digits, as the quotient of two exact numbers, so that it
+/// is rounded once. An empty field gives NaN, any other field infinity.
 inline double shortNumber(const uint8_t* at, const uint8_t* end, bool integer) {
   constexpr double none = std::numeric_limits<double>::infinity();
   constexpr double powers[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -100,7 +102,7 @@ inline uint32_t scramble(uint32_t block) {
   return (product << 15 | product >> 17) * 0x1b873593u;
 }
 
-/// MurmurHash3 of 32 bits, as src/data/murmur-hash.ts has it.
+/// 32-bit MurmurHash3, as in src/data/murmur-hash.ts.
 inline uint32_t murmurHash3(const uint8_t* at, const uint8_t* end, uint32_t seed) {
   const uint32_t length = static_cast<uint32_t>(end - at);
   uint32_t hash = seed;
@@ -118,7 +120,8 @@ inline uint32_t murmurHash3(const uint8_t* at, const uint8_t* end, uint32_t seed
   return hash ^ hash >> 16;
 }
 
-/// The row of an integer less an offset; -1: it is no row, or not plain.
+/// The row of an integer id: the id minus `offset`; -1 if it is not a row, or not at most 9 plain
+/// digits.
 inline int32_t integerRow(const uint8_t* at, const uint8_t* end, double rows, double offset) {
   if (end - at > 9) return -1;
   int32_t value = 0;
@@ -131,8 +134,8 @@ inline int32_t integerRow(const uint8_t* at, const uint8_t* end, double rows, do
   return row >= 0 && row < rows ? static_cast<int32_t>(row) : -1;
 }
 
-/// Reads all lines; line i has the bytes starts[i] .. ends[i]-1, and ends[i] is -1 where it is too
-/// long.
+/// Parses all lines. Line i has the bytes starts[i] .. ends[i]-1; ends[i] is -1 if it is too long.
+/// A line that is too long, has quotes or another number of fields gets -1 as its first begin.
 inline void readFields(const FieldValues& out, const uint8_t* bytes, const int32_t* starts,
                        const int32_t* ends, int64_t lines, const FieldPlan& plan) {
   constexpr int hashed = 1, integer = 2;

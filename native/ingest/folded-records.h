@@ -1,4 +1,5 @@
-// Folds records, and unfolds them, as src/data/cache/folded-records.ts defines it.
+// Folds and unfolds records: a bag that repeats the bag of the record before is stored as one word,
+// the distance to its full copy. src/data/cache/folded-records.ts is the definition.
 
 #pragma once
 
@@ -7,13 +8,13 @@
 
 namespace osiris {
 
-/// The words of a record, whose lengths lie at the end of its head.
+/// The layout of a record. The lengths of its bags are at the end of its head.
 struct RecordLayout {
   int64_t headWords, features;
   const uint8_t* kinds;  // (features): 1: upper halves of ids, 2: weights, 3: both
 
   int64_t lengthWords() const { return (features + 1) / 2; }
-  /// Words behind the head of a folded record that tell which bags repeat.
+  /// Words after the head of a folded record, with one bit per bag that repeats.
   int64_t repeatWords() const { return (features + 31) / 32; }
   int64_t lengthOf(const int32_t* record, int64_t t) const {
     const int32_t pair = record[headWords - lengthWords() + t / 2];
@@ -22,7 +23,7 @@ struct RecordLayout {
   int64_t sizeOf(const int32_t* record, int64_t t) const {
     return lengthOf(record, t) * (1 + (kinds[t] & 1) + (kinds[t] >> 1));
   }
-  /// The words of the record before it was folded.
+  /// Number of words of the record before it was folded.
   int64_t unfoldedWords(const int32_t* record) const {
     int64_t words = headWords;
     for (int64_t t = 0; t < features; t++) words += sizeOf(record, t);
@@ -30,9 +31,10 @@ struct RecordLayout {
   }
 };
 
-/// Folds the record of words start .. end-1 of a block. `last` (3,features): where the bags of the
-/// last record lie in full, their ids, and whether the bags of this one repeat them. Returns its end,
-/// as ~end where it is folded; a record that is none stays as it is, and its end is INT32_MIN.
+/// Folds the record of words start .. end-1 of a block. `last` (3,features): for each feature, the
+/// word at which the full copy of the last record's bag begins, or -1; its number of ids; and
+/// whether the bag of this record repeats it. Returns the new end, or ~end if the record was
+/// folded. An invalid record is left unchanged, and INT32_MIN is returned.
 inline int64_t foldRecord(int32_t* words, int32_t* last, int64_t start, int64_t end,
                           const RecordLayout& layout) {
   constexpr int64_t none = INT32_MIN;
@@ -82,9 +84,9 @@ inline int64_t foldRecord(int32_t* words, int32_t* last, int64_t start, int64_t 
   return folded ? ~to : to;
 }
 
-/// Appends `count` records, record i from starts[i] on, behind word `used` of a block that has
-/// `samples`, and folds them. Sets where they begin, in the block's first words. Returns their end, or
-/// what `foldRecord` returns of a record that is none.
+/// Appends `count` records, record i from starts[i] on, at word `used` of a block that has
+/// `samples` records, and folds them. Writes their beginnings to the block's first words, as ~begin
+/// if a record is folded. Returns the end of the records, or INT32_MIN if a record is invalid.
 inline int64_t appendRecords(int32_t* words, int32_t* last, int64_t samples, int64_t used,
                              const int32_t* records, const int32_t* starts, int64_t count,
                              const RecordLayout& layout) {
@@ -103,8 +105,8 @@ inline int64_t appendRecords(int32_t* words, int32_t* last, int64_t samples, int
   return used;
 }
 
-/// Writes the record that was folded to the one at word `from` of `words`, of which there are `end`.
-/// `room`: words at `out`. Returns false where a bag lies elsewhere.
+/// Unfolds the record at word `from` of `words` (of `end` words) to `out`. `room`: number of words
+/// of the unfolded record. Returns false if the record is invalid or a bag is outside `words`.
 inline bool unfoldRecord(int32_t* out, int64_t room, const int32_t* words, int64_t from, int64_t end,
                          const RecordLayout& layout) {
   const int32_t* record = words + from;

@@ -1,5 +1,5 @@
-// Rows of ids, hashed or as they are, as src/data/columnar/hashed-ids.ts and bag-reader.ts define
-// them.
+// Maps ids to rows, by hash or directly. src/data/columnar/hashed-ids.ts and bag-reader.ts are the
+// definitions.
 
 #pragma once
 
@@ -7,8 +7,9 @@
 
 namespace osiris {
 
-/// The eight decimals of a number below 10^8, one in each byte, the first one lowest: halves of four
-/// digits become pairs, and these digits, side by side.
+/// The eight decimal digits of a number below 10^8, one per byte, the first digit in the lowest
+/// byte. The number is split into two halves of four digits, then into pairs, then into digits, in
+/// parallel.
 inline uint64_t eightDigits(uint64_t number) {
   const uint64_t halves = number / 10'000 | number % 10'000 << 32;
   const uint64_t hundreds = halves * 10'486 >> 20 & 0x0000'007f'0000'007f;
@@ -17,7 +18,7 @@ inline uint64_t eightDigits(uint64_t number) {
   return tens | (pairs - 10 * tens) << 8;
 }
 
-/// Writes the decimals of an id so that they end before `end`. Returns their beginning.
+/// Writes the decimal digits of an id so that they end before `end`. Returns their beginning.
 inline uint8_t* decimalsOf(uint8_t* end, uint64_t id) {
   constexpr uint64_t eight = 100'000'000;
   constexpr uint64_t zeros = 0x3030'3030'3030'3030;
@@ -29,11 +30,11 @@ inline uint8_t* decimalsOf(uint8_t* end, uint64_t id) {
   for (; id >= eight; id /= eight) write(eightDigits(id % eight));
   const uint64_t digits = eightDigits(id);
   write(digits);
-  // Zeros before the first digit are none of the number; the last digit is.
+  // Skip leading zeros, but not the last digit.
   return end + (digits == 0 ? 7 : __builtin_ctzll(digits) / 8);
 }
 
-/// rows[i] = 1 + hash of the decimals of ids[i] mod (tableRows - 1).
+/// rows[i] = 1 + hash of the decimal digits of ids[i] mod (tableRows - 1).
 inline void hashIds(int32_t* rows, const int64_t* ids, int64_t count, bool isUnsigned,
                     uint32_t seed, uint32_t tableRows) {
   uint8_t text[32];
@@ -47,7 +48,7 @@ inline void hashIds(int32_t* rows, const int64_t* ids, int64_t count, bool isUns
   }
 }
 
-/// rows[i] = ids[i] - offset, where the id has 32 bits and that is a row of the table; else -1.
+/// rows[i] = ids[i] - offset, if the id fits 32 bits and the result is a row of the table; else -1.
 inline void rowsOfIds(int32_t* rows, const int64_t* ids, int64_t count, int64_t offset,
                       int64_t tableRows) {
   for (int64_t i = 0; i < count; i++) {

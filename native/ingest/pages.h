@@ -1,4 +1,4 @@
-// Decodes pages of Parquet, as src/data/parquet/decode/page-decoders.ts defines it.
+// Decodes pages of Parquet. src/data/parquet/decode/page-decoders.ts is the definition.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace osiris {
 
-/// The eight bytes from `at` on, lowest first; those behind `length` are 0.
+/// The eight bytes from `at` on as a little-endian word; bytes after `length` are 0.
 inline uint64_t wordAt(const uint8_t* bytes, int64_t at, int64_t length) {
   uint64_t word = 0;
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -21,26 +21,26 @@ inline uint64_t wordAt(const uint8_t* bytes, int64_t at, int64_t length) {
   return word;
 }
 
-/// Bytes of runs and packed bits. `end` is behind the last one that counts, `length` behind the
-/// last one that is there.
+/// Bytes of Parquet's RLE/bit-packing hybrid encoding. `end`: end of the encoded data. `length`:
+/// end of the readable memory.
 struct HybridBytes {
   const uint8_t* bytes;
   int64_t length, end;
   int width;
 };
 
-/// Where a reader of them stands: the next byte, the values left of the current run, whether it is
-/// packed, and its value, or the bits of the next byte that are done.
+/// The position of a reader: the next byte, the values left in the current run, whether the run is
+/// bit-packed, and its value, or, if packed, the number of bits of the next byte that are consumed.
 struct HybridPlace {
   int64_t at, left;
   bool packed;
   uint32_t value;
 };
 
-/// What is wrong with a hybrid.
+/// Errors of the encoding: it ends too early; the header of a run is too long.
 constexpr int64_t hybridEnds = -1, hybridRunTooLong = -2;
 
-/// Begins the next run. Returns 0, or what is wrong.
+/// Begins the next run. Returns 0, or a negative error.
 inline int64_t beginRun(HybridPlace& place, const HybridBytes& from) {
   int64_t header = 0;
   for (int i = 0;; i++) {
@@ -53,7 +53,7 @@ inline int64_t beginRun(HybridPlace& place, const HybridBytes& from) {
   place.packed = header % 2 == 1;
   place.value = 0;
   if (place.packed) {
-    // The last group may be cut short behind its last value.
+    // The last group may be truncated after its last value.
     const int64_t there = (from.end - place.at) * 8 / from.width;
     place.left = std::min(8 * (header / 2), there);
   } else {
@@ -67,7 +67,7 @@ inline int64_t beginRun(HybridPlace& place, const HybridBytes& from) {
   return place.left == 0 && place.at >= from.end ? hybridEnds : 0;
 }
 
-/// Writes the next `count` packed values of the run. Returns the largest one.
+/// Writes the next `count` packed values of the run. Returns the largest value.
 inline uint32_t unpackBits(int32_t* out, int64_t count, HybridPlace& place,
                            const HybridBytes& from) {
   const uint64_t mask = (uint64_t{1} << from.width) - 1;
@@ -83,7 +83,7 @@ inline uint32_t unpackBits(int32_t* out, int64_t count, HybridPlace& place,
   };
   int64_t i = 0;
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-  // Values whose eight bytes are all there.
+  // Values whose eight bytes are all readable.
   const int64_t whole = ((length - 8) * 8 - bit) / from.width;
   for (const int64_t last = std::min(count, whole); i < last; i++) {
     uint64_t word;
@@ -99,7 +99,7 @@ inline uint32_t unpackBits(int32_t* out, int64_t count, HybridPlace& place,
   return most;
 }
 
-/// Writes the next `count` values. Returns the largest one, or what is wrong.
+/// Writes the next `count` values. Returns the largest value, or a negative error.
 inline int64_t readHybrid(int32_t* out, int64_t count, HybridPlace& place,
                           const HybridBytes& from) {
   if (from.width == 0) {
@@ -127,9 +127,9 @@ inline int64_t readHybrid(int32_t* out, int64_t count, HybridPlace& place,
   return most;
 }
 
-/// Sets the offsets of the rows that begin among levels at .. end-1, all of which have a value, until
-/// the row behind the last of `rows`; `value` values stand before the first level. Returns the rows so
-/// far, 8192 times, and the level where it ends.
+/// Writes the offsets of the rows that begin among the repetition levels at .. end-1, all of which
+/// have a value; it stops at the row after the last of `rows`. `value`: number of values before the
+/// first level. Returns 8192 * rows so far + the level where it stopped.
 inline int64_t markRows(int32_t* offsets, int64_t row, int64_t rows, int64_t value,
                         const int32_t* repetition, int64_t at, int64_t end) {
   const int64_t before = value - at;
@@ -147,8 +147,8 @@ void takeValues(Value* out, const Value* values, const int32_t* places, int64_t 
   for (int64_t i = 0; i < count; i++) out[i] = values[places[i]];
 }
 
-/// Copies `length` bytes from `offset` bytes before `out`, which may be bytes that it writes.
-/// `room`: bytes that may be written.
+/// Copies `length` bytes from `offset` bytes before `out`; the ranges may overlap, so that the copy
+/// repeats bytes that it has written. `room`: bytes that may be written.
 inline void copyBack(uint8_t* out, int64_t offset, int64_t length, int64_t room) {
   if (offset >= 8 && room >= length + 8) {
     for (int64_t i = 0; i < length; i += 8) std::memcpy(out + i, out + i - offset, 8);
@@ -157,18 +157,18 @@ inline void copyBack(uint8_t* out, int64_t offset, int64_t length, int64_t room)
   }
 }
 
-/// The number of `count` bytes, lowest first.
+/// The little-endian number of `count` bytes.
 inline int64_t littleNumber(const uint8_t* at, int64_t count) {
   int64_t number = 0;
   for (int64_t i = count; i-- > 0;) number = number << 8 | at[i];
   return number;
 }
 
-/// Unpacks snappy to exactly `size` bytes. Returns false where it finds something wrong: what is
-/// wrong, if it is, the reader of hyparquet says.
+/// Decompresses snappy to exactly `size` bytes. Returns false if the data are invalid; the caller
+/// then decompresses with hyparquet, whose error says what is wrong.
 inline bool unpackSnappy(uint8_t* out, int64_t size, const uint8_t* packed, int64_t length) {
   int64_t at = 0, to = 0;
-  while (at < length && packed[at++] >= 128) continue;  // The length, which the page tells, too.
+  while (at < length && packed[at++] >= 128) continue;  // Skip the length: the page has it, too.
   while (at < length) {
     const uint8_t tag = packed[at++];
     const int64_t left = length - at;

@@ -1,4 +1,6 @@
-// Writes the bags of rows into records, as src/data/columnar/record-bags.ts defines it.
+// Writes the bags of rows into records. src/data/columnar/record-bags.ts is the definition.
+//
+// A row that this code cannot write is unusual: its `plain` becomes 0, and the caller handles it.
 
 #pragma once
 
@@ -9,24 +11,25 @@
 
 namespace osiris {
 
-/// The bags of a feature: rows of its table.
+/// The bags of a feature, with entries that are mapped to rows of its table.
 struct RecordBags {
+  /// A bag without entries: gets table row 0 of its own, stays empty, or is unusual.
   enum Absent { own, empty, unusual };
 
   Absent absent;
-  const int32_t* offsets;  // of each row, or of each run, and the end
+  const int32_t* offsets;  // first entry of each row, or of each run, then the end
   int64_t offsetCount;
-  const int32_t* runs;     // (rows), or nullptr: each row is its own
-  const int32_t* rowOf;    // of an entry, or of its code
+  const int32_t* runs;     // (rows): the run of each row; nullptr: each row is a run
+  const int32_t* rowOf;    // table row by entry, or by code
   int64_t rowCount;
-  const int32_t* codes;    // of entries, or nullptr
+  const int32_t* codes;    // dictionary codes of entries, or nullptr
   int64_t codeCount;
 };
 
 /// Longest bag of a record: its length has 16 bits.
 constexpr int64_t bagIdsMax = 65'535;
 
-/// The entries of a row; from > end where there are none such.
+/// The range of entries of a row; from > end if the offsets are invalid.
 struct BagEntries {
   int64_t from, end;
 };
@@ -40,14 +43,14 @@ inline BagEntries entriesAt(const RecordBags& bag, int64_t row) {
   return {from, end};
 }
 
-/// The row of an entry that is there; -1: it has none that is usual.
+/// The table row of an entry; -1: it has none, or an unusual one.
 inline int32_t rowOfEntry(const RecordBags& bag, int64_t entry) {
   if (bag.codes == nullptr) return bag.rowOf[entry];
   const int64_t code = bag.codes[entry];
   return code >= 0 && code < bag.rowCount ? bag.rowOf[code] : -1;
 }
 
-/// The ids of a row's bag; -1: it is unusual.
+/// The number of ids of a row's bag; -1: the bag is unusual.
 inline int64_t lengthOfBag(const RecordBags& bag, int64_t row) {
   const BagEntries entries = entriesAt(bag, row);
   const int64_t length = entries.end - entries.from;
@@ -58,11 +61,11 @@ inline int64_t lengthOfBag(const RecordBags& bag, int64_t row) {
   return usual ? length : -1;
 }
 
-/// Rows whose bags are read one feature after the other.
+/// Rows of a group, whose bags are measured feature by feature.
 constexpr int64_t bagRowsTogether = 64;
 
-/// Sets `starts` (rows+1) of records with heads of `headWords` words, and `plain` (rows) to 0 where a
-/// bag is unusual. Returns the words of all records; -1: more than a start holds.
+/// Writes `starts` (rows+1) of records with heads of `headWords` words, and sets `plain` (rows) to
+/// 0 for rows with an unusual bag. Returns the words of all records; -1: more than fit an int32.
 inline int64_t measureBags(int32_t* starts, uint8_t* plain, int64_t rows, int64_t headWords,
                            const std::vector<RecordBags>& bags) {
   int64_t total = 0;
@@ -75,7 +78,7 @@ inline int64_t measureBags(int32_t* starts, uint8_t* plain, int64_t rows, int64_
       int64_t before = -1, length = 0;
       for (int64_t row = first; row < end; row++) {
         if (plain[row] == 0) continue;
-        // Rows of one run have one bag.
+        // Rows of the same run have the same bag.
         const bool same = bag.runs != nullptr && before >= 0 && bag.runs[row] == bag.runs[before];
         if (!same) length = lengthOfBag(bag, row);
         before = row;
@@ -92,8 +95,8 @@ inline int64_t measureBags(int32_t* starts, uint8_t* plain, int64_t rows, int64_
   return total;
 }
 
-/// Writes records that were measured: heads (rows,headWords), whose last words become the lengths of
-/// bags, and the bags behind them.
+/// Writes records, after `measureBags`: heads (rows,headWords), whose last words are overwritten
+/// with the lengths of bags, then the bags.
 inline void writeBags(int32_t* words, const int32_t* starts, const uint8_t* plain, int64_t rows,
                       const int32_t* heads, int64_t headWords,
                       const std::vector<RecordBags>& bags) {

@@ -1,4 +1,6 @@
-// Writes columns into the records of a cache, as src/data/columnar/record-columns.ts defines it.
+// Writes columns into the records of a data cache. src/data/columnar/record-columns.ts is the
+// definition. A value that this code cannot write is unusual: the row's `plain` becomes 0, and the
+// caller handles the row.
 
 #pragma once
 
@@ -18,24 +20,24 @@ struct RecordMemory {
   uint8_t* plain;
 };
 
-/// What is written to one word of every record, or to two.
+/// A column, which is written to one word of every record, or to two with `indicator`.
 struct RecordColumn {
   enum Kind { same, numbers, ids };
   enum Absent { unusual, zero, none };
 
   Kind kind;
   int64_t at;
-  int32_t value = 0;               // same
-  const double* values = nullptr;  // numbers
+  int32_t value = 0;               // of kind `same`
+  const double* values = nullptr;  // of kind `numbers`
   Absent absent = unusual;
   bool indicator = false;
-  const int32_t* offsets = nullptr;  // ids: (rows+1)
-  const int32_t* rowOf = nullptr;    // of an entry, or of its code
+  const int32_t* offsets = nullptr;  // of kind `ids`: (rows+1)
+  const int32_t* rowOf = nullptr;    // table row by entry, or by code
   int64_t rowCount = 0;
   bool coded = false;
-  const int32_t* codes = nullptr;  // of entries
+  const int32_t* codes = nullptr;  // dictionary codes of entries
   int64_t codeCount = 0;
-  bool own = false;  // whether a row without an id has row 0
+  bool own = false;  // whether a row without an id gets table row 0
 };
 
 inline int32_t bitsOfFloat(float value) {
@@ -64,7 +66,7 @@ inline void writeNumbers(const RecordMemory& out, const RecordColumn& column, in
   }
 }
 
-/// The row of an entry; -1: it has none that is usual.
+/// The table row of an entry; -1: it has none, or an unusual one.
 inline int32_t rowOfEntry(const RecordColumn& column, int64_t entry) {
   int64_t at = entry;
   if (column.coded) {
@@ -95,7 +97,7 @@ inline void writeIds(const RecordMemory& out, const RecordColumn& column, int64_
 /// Writes columns to the first `rows` records.
 inline void writeColumns(const RecordMemory& out, int64_t rows,
                          const std::vector<RecordColumn>& columns) {
-  // Rows whose records stay in a core's first cache.
+  // A group of rows whose records stay in the first-level cache.
   constexpr int64_t rowsTogether = 64;
   for (int64_t first = 0; first < rows; first += rowsTogether) {
     const int64_t end = std::min(first + rowsTogether, rows);

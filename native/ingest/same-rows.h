@@ -1,4 +1,4 @@
-// Compares rows with the row before them, as src/data/sessions/same-rows.ts defines it.
+// Compares each row with the row before it. src/data/sessions/same-rows.ts is the definition.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace osiris {
 
-/// The entries of rows; `offsets` is nullptr where each row has one.
+/// The entries of rows. `offsets`: first entry of each row; nullptr: each row has one entry.
 struct RowWords {
   const int32_t* words;
   int64_t perEntry;
@@ -16,7 +16,7 @@ struct RowWords {
   int64_t begin(int64_t row) const { return perEntry * (offsets == nullptr ? row : offsets[row]); }
 };
 
-/// same[r] = 0 for rows first .. end-1 whose entries are not those of row r-1.
+/// Sets same[r] = 0 for rows first .. end-1 whose entries differ from those of row r-1.
 inline void markSame(uint8_t* same, int64_t first, int64_t end, const RowWords& entries) {
   for (int64_t row = first; row < end; row++) {
     if (same[row] == 0) continue;

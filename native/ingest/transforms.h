@@ -1,4 +1,4 @@
-// Transforms of whole columns, as src/data/transforms/whole-columns.ts defines them.
+// Feature transforms of whole columns. src/data/transforms/whole-columns.ts is the definition.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace osiris {
 
-/// What makes ids in 0 .. max-1 of a 64-bit hash; `max` is at most 2^48.
+/// Parameters of a hash into ids 0 .. max-1; `max` is at most 2^48.
 struct HashArguments {
   uint64_t salt;
   int64_t max;
@@ -44,13 +44,13 @@ inline void sigridHash(int64_t* out, const int64_t* ids, int64_t count, const Ha
   for (int64_t i = 0; i < count; i++) out[i] = sigridHashOf(static_cast<uint64_t>(ids[i]), hash);
 }
 
-/// How many borders lie below each value; a border that is there twice has a bucket of its own for
-/// the value that equals it. NaN: 0.
+/// out[i] = the number of borders below values[i]; a border that occurs twice has its own bucket,
+/// for values equal to it. NaN gives 0.
 inline void bucketize(int64_t* out, const double* values, int64_t count, const double* borders,
                       int64_t borderCount) {
   for (int64_t i = 0; i < count; i++) {
     const double value = values[i];
-    // The search has no branch on a value: which way it goes cannot be foretold.
+    // The binary search has no branch on a value, as the processor could not predict it.
     const double* at = borders;
     int64_t left = borderCount;
     while (left > 0) {
@@ -65,8 +65,8 @@ inline void bucketize(int64_t* out, const double* values, int64_t count, const d
   }
 }
 
-/// Each window of n consecutive ids of a row as one id; row r has the windows outOffsets[r] ..
-/// outOffsets[r+1]-1. `mixed`: memory for all ids.
+/// n-grams: hashes each window of n consecutive ids of a row to one id; row r has the windows
+/// outOffsets[r] .. outOffsets[r+1]-1. `mixed`: scratch for as many words as ids.
 inline void nGram(int64_t* out, const int32_t* outOffsets, const int64_t* ids,
                   const int32_t* offsets, int64_t rows, int64_t n, uint64_t* mixed,
                   const HashArguments& hash) {

@@ -1,5 +1,5 @@
-// Tests what makes batches of records: random records in memory of exact size, in random order,
-// against a search from sample to sample.
+// Tests the copying of records into batches: random records in memory of exact size, in random
+// order, compared with a plain search sample by sample.
 
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace osiris::test {
 
-/// Records of random bags, and a batch of some of them.
+/// Copies a batch of random records with random bags.
 inline void testBatches() {
   const int64_t features = below(5), dense = below(3), labels = 1 + below(2);
-  const int64_t headWords = labels + 1 + dense + (features + 1) / 2;  // A word more: a weight.
+  const int64_t headWords = labels + 1 + dense + (features + 1) / 2;  // The 1 is a sample weight.
   std::vector<uint8_t> kinds(static_cast<size_t>(features));
   for (uint8_t& kind : kinds) kind = static_cast<uint8_t>(below(4));
   std::vector<int32_t> block, froms, starts{0}, from{0};
@@ -91,12 +91,12 @@ inline void testBatches() {
   const int64_t asked = copyBatch(out, words.data(), starts.data(), samples, shape);
   expect(asked == ids, "any", "copyBatch, without room");
   if (samples == 0) return;
-  starts.back()++;  // A record that is longer than its bags; it is not read to its end.
+  starts.back()++;  // The last record is longer than its bags; it must not be read to its end.
   const int64_t damaged = copyBatch(out, words.data(), starts.data(), samples, shape);
   expect(damaged == -1, "any", "copyBatch, a record that is none");
 }
 
-/// Records of few different bags, folded into a block and back.
+/// Folds records with few different bags into a block, and unfolds them.
 inline void testFoldedRecords() {
   const int64_t features = below(70), headWords = 1 + below(3) + (features + 1) / 2;
   const int64_t lengthsAt = headWords - (features + 1) / 2;
@@ -132,7 +132,7 @@ inline void testFoldedRecords() {
                                 layout);
   expect(good && back == records, "any", "copyRecords, folded");
   if (count == 0 || features == 0) return;
-  // A word of any kind is no reason to read other memory.
+  // A corrupt word must not cause a read out of bounds.
   const size_t hit = static_cast<size_t>(used + below(end - used));
   block[hit] = static_cast<int32_t>(below(INT32_MAX)) - (below(2) == 0 ? 0 : 1 << 30);
   copyRecords(back.data(), starts.data(), block.data(), end, block.data(), count, layout);

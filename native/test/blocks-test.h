@@ -1,4 +1,4 @@
-// Tests the kernels of blocks on random shapes, against plain loops in double.
+// Tests the kernels of model blocks on random shapes, compared with plain loops in double.
 
 #pragma once
 
@@ -39,7 +39,7 @@ inline void testElements(const Kernels& k) {
   }
 }
 
-/// Outputs so large that they are written past the caches.
+/// Tests outputs that are so large that stores bypass the caches.
 inline void testLarge(const Kernels& k) {
   const int64_t rows = 4100, dim = 65;
   Buffer a(rows * dim), b(rows * dim), out(rows * dim), saved(rows * 2);

@@ -1,4 +1,4 @@
-// Tests a cache's index, and rows that move to and from it as records.
+// Tests the index of a cache, and the conversion of rows to records and back.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace osiris::test {
 
-/// A cache in buffers of exact size, and the expected state.
+/// A cache in buffers of exact size.
 struct TestCache {
   std::vector<int32_t> rowOf, stamps, spareTable, spareFree, head;
   std::vector<uint8_t> pins;
@@ -37,7 +37,7 @@ struct TestCache {
   }
 };
 
-/// Places rows, releasing all or none after each call, until the spare slots run out.
+/// Places rows, and unpins all ways or none after each call, until the spare slots run out.
 inline void testCache(const Kernels& k) {
   const int64_t sets = 1 + below(4), spares = below(100), rows = 50 + below(500);
   const int64_t counts = below(2) == 0 ? 0 : below(2) == 0 ? rows : 32;
@@ -63,12 +63,12 @@ inline void testCache(const Kernels& k) {
       expect(test.pins[places[i]] > 0, k.name, "placeRows, its pins");
     }
     if (below(3) == 0) continue;
-    // Spare slots stay with their rows: only ways may be reassigned.
+    // Spare slots keep their rows: only ways may be reassigned.
     for (int64_t i = 0; i < sets * cacheWays; i++) test.pins[i] = 0;
   }
 }
 
-/// Moves rows to records, through a store, and back to other slots.
+/// Converts rows to records, reorders them, and converts them back in other slots.
 inline void testRecords(const Kernels& k, Precision precision) {
   const int64_t rows = 20 + below(30), dim = 1 + below(100), width = below(3), count = below(20);
   const int64_t bytes = precision == Precision::int8 ? 1 : precision == Precision::float32 ? 4 : 2;
@@ -81,7 +81,7 @@ inline void testRecords(const Kernels& k, Precision precision) {
   Table table{};
   if (precision == Precision::float32) table.weights = reinterpret_cast<float*>(codes.data());
   else table.codes = codes.data();
-  // As a model that is served has it: without state, there is no memory for one.
+  // As in a served model, which has no state: there is then no memory for it.
   table.state = width == 0 ? nullptr : state.data();
   table.touched = touched.data();
   table.rows = rows;

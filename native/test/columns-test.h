@@ -1,5 +1,5 @@
-// Tests what makes records of pages: bytes of any kind and of exact size, runs and packed bits,
-// snappy, and columns of random values.
+// Tests the decoding of pages and the writing of records: random bytes in memory of exact size,
+// runs and packed bits, snappy, and columns of random values.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace osiris::test {
 
-/// Packed bits behind their header: values of every width come back, in two pieces.
+/// Reads packed bits of every width, in two pieces, and compares them with the packed values.
 inline void testHybrid() {
   const int width = static_cast<int>(below(33));
   const int64_t groups = below(9), count = 8 * groups;
@@ -40,7 +40,7 @@ inline void testHybrid() {
   expect(end == hybridEnds || count == 0, "any", "readHybrid, behind the end");
 }
 
-/// Bytes of any kind are no reason to read or write other memory.
+/// Random bytes must not cause accesses out of bounds.
 inline void testDamagedPages() {
   std::vector<uint8_t> bytes(static_cast<size_t>(below(40)));
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(below(3) == 0 ? 255 : below(256));
@@ -57,7 +57,7 @@ inline void testDamagedPages() {
   unpackSnappy(body.data(), static_cast<int64_t>(body.size()), bytes.data(), length);
 }
 
-/// Literals and copies of themselves, at all distances.
+/// Decompresses literals and back references of all distances.
 inline void testSnappy() {
   std::vector<uint8_t> packed{200, 1}, wanted;
   for (int64_t elements = 1 + below(12); elements > 0; elements--) {
@@ -86,7 +86,7 @@ inline void testSnappy() {
   expect(!unpackSnappy(body.data(), size - 1, packed.data(), length), "any", "snappy without room");
 }
 
-/// A column of each kind, of some rows that are no whole chunk.
+/// Writes a column of each kind, for a number of rows that is not a multiple of a group.
 inline void testRecordColumns() {
   const int64_t rows = below(200), width = 5;
   std::vector<int32_t> words(static_cast<size_t>(rows * width)), offsets{0};
@@ -97,7 +97,7 @@ inline void testRecordColumns() {
     offsets.push_back(offsets.back() + static_cast<int32_t>(below(6) == 0 ? below(3) : 1));
   }
   std::vector<int32_t> codes(static_cast<size_t>(offsets.back())), rowOf(10);
-  for (int32_t& code : codes) code = static_cast<int32_t>(below(11));  // One is none.
+  for (int32_t& code : codes) code = static_cast<int32_t>(below(11));  // Code 10 is invalid.
   for (int32_t& row : rowOf) row = static_cast<int32_t>(below(1000));
   RecordColumn same{RecordColumn::same, 0}, numbers{RecordColumn::numbers, 1},
       ids{RecordColumn::ids, 3}, coded{RecordColumn::ids, 4};
@@ -130,21 +130,21 @@ inline void testRecordColumns() {
   }
 }
 
-/// Bags of rows that are their own, and of rows that share those of runs; of entries and of codes,
-/// some of which are none.
+/// Writes bags by row, and bags that the rows of a run share; with entries and with codes, some of
+/// which are invalid.
 inline void testRecordBags() {
   const int64_t rows = below(150), runs = 1 + below(9);
   std::vector<int32_t> own{0}, shared{0}, runOf;
   for (int64_t row = 0; row < rows; row++) {
     own.push_back(own.back() + static_cast<int32_t>(below(5)));
-    runOf.push_back(static_cast<int32_t>(below(runs + (below(9) == 0 ? 1 : 0))));  // One is none.
+    runOf.push_back(static_cast<int32_t>(below(runs + (below(9) == 0 ? 1 : 0))));  // Or invalid.
   }
   for (int64_t run = 0; run < runs; run++) {
     shared.push_back(shared.back() + static_cast<int32_t>(below(5)));
   }
   std::vector<int32_t> rowOf(static_cast<size_t>(own.back())), codes(static_cast<size_t>(shared.back()));
   for (int32_t& row : rowOf) row = static_cast<int32_t>(below(40)) - 1;
-  for (int32_t& code : codes) code = static_cast<int32_t>(below(own.back() + 2));  // Two are none.
+  for (int32_t& code : codes) code = static_cast<int32_t>(below(own.back() + 2));  // 2 invalid.
   const std::vector<RecordBags> bags{
       {RecordBags::own, own.data(), rows + 1, nullptr, rowOf.data(), own.back(), nullptr, 0},
       {RecordBags::empty, shared.data(), runs + 1, runOf.data(), rowOf.data(), own.back(),
@@ -182,7 +182,7 @@ inline void testRecordBags() {
   }
 }
 
-/// Rows that repeat the one before, and copies of rows.
+/// Detects rows that repeat the row before, and copies rows.
 inline void testSameRows() {
   const int64_t rows = below(50), perEntry = 1 + below(2);
   std::vector<int32_t> offsets{0}, words;

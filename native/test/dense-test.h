@@ -1,4 +1,4 @@
-// Tests dense layers and the interaction on random shapes, against plain loops in double.
+// Tests dense layers and the interaction on random shapes, compared with plain loops in double.
 
 #pragma once
 
@@ -56,7 +56,7 @@ inline float toBfloat16(float v) {
   return v;
 }
 
-/// The three products of bfloat16 operands, on one slice.
+/// Tests the three products with bfloat16 operands.
 inline void testBfloat16(const Kernels& k) {
   const int64_t samples = 1 + below(90), inputs = someInputs(), outputs = 1 + below(100);
   Buffer x(samples * inputs), w(outputs * inputs), b(outputs), out(samples * outputs);

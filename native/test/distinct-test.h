@@ -1,4 +1,4 @@
-// Tests what counts ids: slots of exact size, beside a count of each id.
+// Tests the counting of ids: slots of exact size, compared with a count of each id in a map.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace osiris::test {
 
-/// Ids of a few, some of them negative, until there is room to be made.
+/// Counts ids from a small range, some of them negative, until the table is half full.
 inline void testDistinct() {
   const uint32_t mask = 63;
   std::vector<int32_t> slots(2 * (mask + 1)), ids(static_cast<size_t>(below(300)));

@@ -1,5 +1,5 @@
-// Tests lookups and updates of tables on random shapes, against plain loops in double; and 64-bit
-// ids.
+// Tests lookups and updates of tables on random shapes, compared with plain loops in double, and
+// the narrowing of 64-bit ids.
 
 #pragma once
 
@@ -20,7 +20,7 @@ inline int64_t stateWidth(RuleKind kind, int64_t dim) {
   }
 }
 
-/// SGD on tables of all kinds, compared with a scatter in double; the other rules only run.
+/// Updates tables of all kinds. SGD is compared with a scatter in double; the other rules only run.
 inline void testEmbedding(const Kernels& k, RuleKind kind) {
   const int64_t samples = 1 + below(40), count = int64_t{1} << below(5), tableCount = 3;
   const int64_t dims[] = {1 + below(80), 16, 32};
@@ -105,8 +105,8 @@ inline void testEmbedding(const Kernels& k, RuleKind kind) {
   k.applyRows(tables[0], dRows.data(), counts.data(), true);
 }
 
-/// A table in fewer bits: its float16 rows are read exactly, and an update changes them by its
-/// step.
+/// Reads and updates rows with coded weights: all weights are 1, and the update gives an exact
+/// value.
 inline void testCodes(const Kernels& k, Precision precision) {
   const int64_t rows = 1 + below(30), dim = 1 + below(150), samples = 1 + below(20);
   const int64_t bytes = precision == Precision::int8 ? 1 : 2;
@@ -144,7 +144,7 @@ inline void testCodes(const Kernels& k, Precision precision) {
   }
 }
 
-/// 64-bit ids in buffers of exact size; then one of them is no row of its table.
+/// Narrows 64-bit ids in buffers of exact size; then replaces one of them by an invalid id.
 inline void testNarrow() {
   const int64_t samples = 1 + below(20), tableCount = 1 + below(3);
   std::vector<Table> tables(tableCount);

@@ -1,4 +1,4 @@
-// Tests the exchange's kernels: copies, folds and packs columns in buffers of exact size.
+// Tests the kernels of the exchange: they copy, fold and pack columns in buffers of exact size.
 
 #pragma once
 
@@ -18,7 +18,8 @@ inline void testColumns(const Kernels& k) {
   expect(std::equal(expected.begin(), expected.end(), out.data()), k.name, "copyColumns");
 }
 
-/// Lists without a sample get zeros; so do columns that a list does not have.
+/// Expands distinct lists, and backward: lists without a sample get a zero gradient, as do columns
+/// that a list does not have.
 inline void testDistinctLists(const Kernels& k) {
   const int64_t samples = 1 + below(30), lists = 1 + below(9), columns = 1 + below(70);
   const int64_t outStride = columns + below(9), fromStride = columns + below(9);
@@ -57,7 +58,7 @@ inline void testFold(const Kernels& k) {
   for (int64_t i = 0; i < n; i++) expect(out[i] == a[i] + (b[i] + c[i]), k.name, "foldSubtrees");
 }
 
-/// Folds three parts of eight blocks, and divides; compared with plain sums.
+/// Folds three parts of eight blocks, and divides by lengths, compared with plain sums.
 inline void testFoldPooled(const Kernels& k) {
   const int64_t samples = 1 + below(9), columns = 1 + below(100);
   Buffer a(samples * (columns + 3)), b(samples * columns), out(samples * (columns + 2));
@@ -109,7 +110,7 @@ inline void testPacking(const Kernels& k) {
   }
 }
 
-/// A tile of one row and some columns: initialised like the same elements of its table.
+/// A tile must be initialised like the same elements of its table: checks one row.
 inline void testBorn(const Kernels& k) {
   const int64_t rows = 1 + below(9), dim = 1 + below(100), firstRow = below(1000);
   const int64_t firstColumn = 32 * below(3), tableDim = firstColumn + dim + 32 * below(2);

@@ -1,5 +1,5 @@
-// Tests what reads data: fields of lines of random bytes in memory of exact size, against a search
-// from field to field and the numbers of the C library; hashed ids; transforms of columns.
+// Tests the parsing of data: fields of lines of random bytes in memory of exact size, compared with
+// a plain search for fields and the C library's numbers; hashed ids; transforms of columns.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace osiris::test {
 
-/// The number that is wanted of a text; NaN: of none, infinity: of what is none.
+/// The expected number of a field; NaN for an empty field, infinity for other text.
 inline double numberOf(const std::string& text, bool integer) {
   if (text.empty()) return NAN;
   int64_t digits = 0, points = 0;
@@ -26,7 +26,7 @@ inline double numberOf(const std::string& text, bool integer) {
   return plain ? std::strtod(text.c_str(), nullptr) : INFINITY;
 }
 
-/// A few lines of random fields: where they begin, their numbers and their ids.
+/// Parses a few lines of random fields, and checks their beginnings, numbers and ids.
 inline void testFields() {
   const double dense[] = {0, 1, 1, 0};
   const double ids[] = {2, 1, 7, 1001, 0, 0, 1, 2, 0, 1000, 5, 1, 0, 0, 0, 9, 0, 0};
@@ -76,7 +76,7 @@ inline void testFields() {
   }
 }
 
-/// Ids of all lengths: their decimals are those of the C library.
+/// Hashes ids of all lengths, compared with hashes of the C library's decimal digits.
 inline void testHashedIds() {
   const int64_t count = below(40);
   std::vector<int64_t> ids(static_cast<size_t>(count));
@@ -93,8 +93,8 @@ inline void testHashedIds() {
   }
 }
 
-/// Columns of random ids and numbers in memory of exact size: buckets are counted, and an n-gram of
-/// one id is the hash of its mix.
+/// Transforms columns of random ids and numbers in memory of exact size: buckets are compared with
+/// a count of borders, and n-grams of one id with its hash.
 inline void testTransforms() {
   const int64_t rows = 1 + below(20), n = 1 + below(3);
   const HashArguments hash{engine(), 1 + below(int64_t{1} << (1 + below(48)))};

@@ -1,5 +1,5 @@
-// Runs random shapes through every kernel of every instruction set of this processor, under the
-// sanitizers. Arguments lie in buffers of exact size between guard words.
+// Runs every kernel of every instruction set of this processor with random shapes, under the
+// sanitizers. Arguments are in buffers of exact size between guard words.
 
 #include <cstdio>
 

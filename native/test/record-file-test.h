@@ -1,4 +1,4 @@
-// Tests files of records: reads back what was written, and finds a flipped bit.
+// Tests files of records: records are read back, and a flipped bit is detected.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace osiris::test {
 
-/// Writes records of random sizes, and reads them back in other batches; a flipped bit is found.
+/// Writes records of a random size, reads them back in other batches, and detects flipped bits.
 inline void testRecordFile() {
   const char* directory = getenv("TMPDIR");
   std::string path = std::string(directory == nullptr ? "/tmp" : directory) + "/records-XXXXXX";

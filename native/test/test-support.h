@@ -1,5 +1,5 @@
 // Shared by the tests of the kernels: random numbers, a count of failures, and buffers that detect
-// a write beyond their end.
+// writes out of bounds.
 
 #pragma once
 
@@ -28,7 +28,7 @@ inline void expect(bool good, const char* isa, const char* what) {
   std::fprintf(stderr, "%s: %s is wrong\n", isa, what);
 }
 
-/// Floats between guard words; the sanitizer watches the heap around them.
+/// Floats between guard words; the sanitizer checks accesses outside the heap block.
 class Buffer {
  public:
   explicit Buffer(int64_t n, bool filled = true) : words_(static_cast<size_t>(n) + 2 * guards) {
@@ -62,7 +62,7 @@ inline std::vector<int32_t> boundsOf(int64_t slices, int64_t samples) {
   return bounds;
 }
 
-/// A layer's inputs: mostly few, now and then more than one block of a product.
+/// A number of inputs of a layer: mostly few, sometimes more than one block of a product.
 inline int64_t someInputs() { return 1 + below(below(4) == 0 ? 1300 : 200); }
 
 }  // namespace osiris::test

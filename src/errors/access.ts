@@ -1,4 +1,4 @@
-// Errors of access: requests that a user or a tenant may not make, or not so often.
+// Errors of access: requests that a user or a tenant is not allowed to make, or not at this rate.
 
 import type { InvalidOptionError } from "./input.ts";
 import { TrainingError } from "./training-error.ts";
@@ -17,7 +17,7 @@ export class NotPermittedError extends TrainingError {
   }
 }
 
-/** A request, with its job, is larger than its tenant may send. */
+/** A request, with its job, exceeds the size limit of its tenant. */
 export class JobTooLargeError extends TrainingError {
   readonly code = "JOB_TOO_LARGE";
   readonly recovery = "stop";
@@ -30,7 +30,7 @@ export class JobTooLargeError extends TrainingError {
   }
 }
 
-/** A tenant asks more often than it may. */
+/** A tenant exceeds its rate limit of requests. */
 export class TooManyRequestsError extends TrainingError {
   readonly code = "TOO_MANY_REQUESTS";
   readonly recovery = "restore";
@@ -43,13 +43,13 @@ export class TooManyRequestsError extends TrainingError {
   }
 }
 
-/** Paths of a job lead out of the directories that the cluster gives to jobs. */
+/** Paths of a job are outside the directories that the cluster allows for jobs. */
 export class PathForbiddenError extends TrainingError {
   readonly code = "PATH_FORBIDDEN";
   readonly recovery = "stop";
-  /** The first option that is wrong, for example `checkpoint.directory`. */
+  /** The first option with a forbidden path, for example `checkpoint.directory`. */
   readonly option: string;
-  /** All paths that are wrong, one problem each. */
+  /** All forbidden paths, one problem each. */
   readonly problems: InvalidOptionError["problems"];
 
   constructor(option: string, path: string, root: string, options?: ErrorOptions) {
@@ -62,7 +62,7 @@ export class PathForbiddenError extends TrainingError {
     this.problems = [{ option, message: this.message }];
   }
 
-  /** For a module of a model, which the cluster would run. */
+  /** The error for a model whose module the cluster does not allow, as it would run the module. */
   static ofModel(path: string, allowed: readonly string[], options?: ErrorOptions) {
     const there = allowed.length === 0 ? "none" : allowed.join(", ");
     const error = new PathForbiddenError("model.path", path, there, options);
@@ -72,7 +72,7 @@ export class PathForbiddenError extends TrainingError {
     return Object.assign(error, { message, problems: [{ option: "model.path", message }] });
   }
 
-  /** For a module that the job of a checkpoint names, and that reading the model would run. */
+  /** The error for a checkpoint whose model is a module that is not allowed: loading runs it. */
   static ofCheckpoint(directory: string, path: string, allowed: readonly string[]) {
     const there = allowed.length === 0 ? "none" : allowed.join(", ");
     const error = new PathForbiddenError("model.path", path, there);
@@ -83,7 +83,7 @@ export class PathForbiddenError extends TrainingError {
     return Object.assign(error, { message, problems: [{ option: "model.path", message }] });
   }
 
-  /** The first error, now with the problems of all. */
+  /** Merges errors: returns the first error, with the problems of all of them. */
   static ofAll(first: PathForbiddenError, others: readonly PathForbiddenError[]) {
     const problems = [first, ...others].flatMap((error) => error.problems);
     const message = problems.map((problem) => problem.message).join("; ");

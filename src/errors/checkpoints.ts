@@ -1,8 +1,8 @@
-// Errors of checkpoints: missing, damaged, of another job, refused by the disk, or not replayable.
+// Errors of checkpoints: missing, corrupt, of another job, refused by the disk, or not replayable.
 
 import { TrainingError } from "./training-error.ts";
 
-/** There is no checkpoint where one was asked for. */
+/** The requested place has no checkpoint. */
 export class CheckpointMissingError extends TrainingError {
   readonly code = "CHECKPOINT_MISSING";
   readonly recovery = "stop";
@@ -17,7 +17,7 @@ export class CheckpointCorruptError extends TrainingError {
   readonly code = "CHECKPOINT_CORRUPT";
   readonly recovery = "stop";
   readonly path: string;
-  /** What is damaged, without the path: another error of the same path is made of it. */
+  /** The reason without the path, from which callers make another error for the same path. */
   readonly reason: string;
 
   constructor(path: string, reason: string, options?: ErrorOptions) {
@@ -54,7 +54,7 @@ export class GenerationFencedError extends TrainingError {
   }
 }
 
-/** Another process of this machine trains into the directory, and lives. */
+/** Another live process of this machine trains into the directory. */
 export class DirectoryHeldError extends TrainingError {
   readonly code = "DIRECTORY_HELD";
   readonly recovery = "stop";
@@ -67,7 +67,7 @@ export class DirectoryHeldError extends TrainingError {
   }
 }
 
-/** The disk refused a read or a write, or a server of data did not answer. */
+/** A read or a write of the disk failed, or a data server did not respond. */
 export class StoreFailedError extends TrainingError {
   readonly code = "STORE_FAILED";
   readonly recovery = "restore";
@@ -81,8 +81,8 @@ export class StoreFailedError extends TrainingError {
 }
 
 /**
- * The disk refuses a directory or a file for good: no permission, a read-only file system, a file
- * in the place of a directory. A restart finds the same.
+ * The disk refuses a directory or a file permanently: no permission, a read-only file system, a
+ * file in the place of a directory. A restart would fail in the same way.
  */
 export class DiskRefusedError extends TrainingError {
   readonly code = "DISK_REFUSED";
@@ -95,7 +95,7 @@ export class DiskRefusedError extends TrainingError {
   }
 }
 
-/** The training between two checkpoints does not follow from the first checkpoint alone. */
+/** The training between two checkpoints does not depend on the first checkpoint alone. */
 export class NotReplayableError extends TrainingError {
   readonly code = "NOT_REPLAYABLE";
   readonly recovery = "stop";
@@ -105,7 +105,7 @@ export class NotReplayableError extends TrainingError {
   }
 }
 
-/** A delta does not follow from the version of a model that it was to be applied to. */
+/** A delta was made from another version of the model than the version that it is applied to. */
 export class DeltaRefusedError extends TrainingError {
   readonly code = "DELTA_REFUSED";
   readonly recovery = "stop";
@@ -117,7 +117,7 @@ export class DeltaRefusedError extends TrainingError {
   }
 }
 
-/** A model is to predict calibrated probabilities, and no calibration is stored with it. */
+/** Calibrated predictions are requested of a model that has no stored calibration. */
 export class CalibrationMissingError extends TrainingError {
   readonly code = "CALIBRATION_MISSING";
   readonly recovery = "stop";
@@ -128,7 +128,7 @@ export class CalibrationMissingError extends TrainingError {
   }
 }
 
-/** A trained model in memory is used after it was closed. */
+/** A loaded model is used after it was closed. */
 export class ModelClosedError extends TrainingError {
   readonly code = "MODEL_CLOSED";
   readonly recovery = "stop";

@@ -1,4 +1,4 @@
-// Errors of a cluster: processes that do not fit together, and the change of its leader.
+// Errors of a cluster: incompatible processes, missing hosts or files, and changes of the leader.
 
 import { TrainingError } from "./training-error.ts";
 
@@ -20,7 +20,7 @@ export class ArithmeticMismatchError extends TrainingError {
   readonly code = "ARITHMETIC_MISMATCH";
   readonly recovery = "stop";
 
-  /** `directory`: of the checkpoint that has the expected arithmetic. */
+  /** `directory`: the directory of the checkpoint with the expected arithmetic. */
   constructor(expected: string, actual: string, directory?: string) {
     const where = directory === undefined ? "" : ` of the checkpoint in ${directory}`;
     super(
@@ -33,7 +33,7 @@ export class ArithmeticMismatchError extends TrainingError {
   }
 }
 
-/** How a process comes to an arithmetic. Any process has that of the reference. */
+/** The advice on how to get an arithmetic. Every process has that of the reference kernels. */
 function wayOn(arithmetic: string): string {
   if (!arithmetic.startsWith("reference")) return "Run `osiris build-native`";
   return "Set `arithmetic: reference` to go on";
@@ -67,7 +67,7 @@ export class PathNotSharedError extends TrainingError {
   }
 }
 
-/** The leader of the cluster is gone, or could not renew its lease. Another process leads. */
+/** The leader of the cluster ended or could not renew its lease, and another process leads. */
 export class RootLostError extends TrainingError {
   readonly code = "ROOT_LOST";
   readonly recovery = "restore";
@@ -77,7 +77,7 @@ export class RootLostError extends TrainingError {
   }
 }
 
-/** This process led the cluster, and another process leads now. Its frames are withheld. */
+/** This process is no longer the leader of the cluster. The transport withholds its frames. */
 export class LeadershipLostError extends TrainingError {
   readonly code = "LEADERSHIP_LOST";
   readonly recovery = "stop";
@@ -90,7 +90,7 @@ export class LeadershipLostError extends TrainingError {
   }
 }
 
-/** Another leader serves this cluster's name, with a queue of its own. */
+/** Another leader, with its own queue, serves a cluster of this name. */
 export class ClusterServedError extends TrainingError {
   readonly code = "CLUSTER_SERVED";
   readonly recovery = "stop";

@@ -1,4 +1,4 @@
-// Every error that Osiris raises on purpose, by idea: this is where other rooms import errors from.
+// All error classes of Osiris, by subject. Other folders import errors from this file.
 // docs/errors.md lists them.
 
 export * from "./access.ts";

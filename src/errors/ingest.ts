@@ -1,8 +1,8 @@
-// Errors of `osiris ingest`: streams that cannot be joined as asked.
+// Errors of `osiris ingest`: streams that cannot be joined with the given options.
 
 import { TrainingError } from "./training-error.ts";
 
-/** A stream has dropped messages that were not ingested so far. */
+/** A stream has deleted messages that were not ingested yet, or that the join needs again. */
 export class StreamTrimmedError extends TrainingError {
   readonly code = "STREAM_TRIMMED";
   readonly recovery = "stop";
@@ -23,7 +23,7 @@ export class StreamTrimmedError extends TrainingError {
   }
 }
 
-/** The requests and events of the window take more memory than they may. */
+/** The requests and events of the join window exceed their memory limit. */
 export class WindowFullError extends TrainingError {
   readonly code = "WINDOW_FULL";
   readonly recovery = "stop";
@@ -39,7 +39,7 @@ export class WindowFullError extends TrainingError {
   }
 }
 
-/** A directory of ingested files belongs to other streams, or to other options. */
+/** A directory of ingested files belongs to other streams or other options. */
 export class IngestForeignError extends TrainingError {
   readonly code = "INGEST_FOREIGN";
   readonly recovery = "stop";

@@ -2,13 +2,13 @@
 
 import { TrainingError } from "./training-error.ts";
 
-/** Options of a job, a command or a call are wrong. Nothing was started. */
+/** Options of a job, a command or a call are invalid. Nothing was started. */
 export class InvalidOptionError extends TrainingError {
   readonly code = "INVALID_OPTION";
   readonly recovery = "stop";
-  /** Path of the first wrong option, for example `model.tables[3].dim`. */
+  /** Path of the first invalid option, for example `model.tables[3].dim`. */
   readonly option: string;
-  /** All wrong options that one check could find. */
+  /** All invalid options that one check found. */
   readonly problems: readonly { readonly option: string; readonly message: string }[];
 
   constructor(option: string, message: string, options?: ErrorOptions) {
@@ -17,7 +17,7 @@ export class InvalidOptionError extends TrainingError {
     this.problems = [{ option, message: this.message }];
   }
 
-  /** One error for several problems, at least one. */
+  /** Makes one error of one or more problems. */
   static ofAll(problems: InvalidOptionError["problems"], options?: ErrorOptions) {
     const message = problems.map((problem) => problem.message).join("; ");
     const error = new InvalidOptionError(problems[0]?.option ?? "", message, options);
@@ -38,15 +38,15 @@ export class InputUnusableError extends TrainingError {
 }
 
 /**
- * The binary cache of a job's data is damaged or gone. It is derived data: the next preparation
- * makes it anew from its source.
+ * The binary cache of a job's data is corrupt or missing. It is derived data: the next preparation
+ * rebuilds it from its source.
  */
 export class DataCacheDamagedError extends TrainingError {
   readonly code = "DATA_CACHE_DAMAGED";
   readonly recovery = "restore";
   readonly path: string;
   readonly reason: string;
-  /** The block that is damaged; undefined: the header, the index, or the whole file. */
+  /** The corrupt block; undefined: the header, the index, or the whole file. */
   readonly block: number | undefined;
 
   constructor(path: string, reason: string, block?: number) {
@@ -61,7 +61,7 @@ export class DataCacheDamagedError extends TrainingError {
 export class DataRejectedError extends TrainingError {
   readonly code = "DATA_REJECTED";
   readonly recovery = "stop";
-  /** All lines with data, and those of them that are bad. */
+  /** Number of lines with data; `rejected`: number of bad lines among them. */
   readonly lines: number;
   readonly rejected: number;
 
@@ -73,13 +73,13 @@ export class DataRejectedError extends TrainingError {
 }
 
 /**
- * The data of a run is not the data that its checkpoints were trained or evaluated on, although it
- * has the same name.
+ * The data of a run differs from the data that its checkpoints were trained or evaluated on,
+ * although it has the same name.
  */
 export class DataChangedError extends TrainingError {
   readonly code = "DATA_CHANGED";
   readonly recovery = "stop";
-  /** The data, as people call it: a path, or `the generated training data`. */
+  /** The name of the data for people: a path, or `the generated training data`. */
   readonly data: string;
   /** The checkpoint directory. */
   readonly directory: string;

@@ -1,12 +1,12 @@
-// Errors of requests to a server of models: what it cannot or will not answer, and why.
+// Errors of requests to a model server: requests that it cannot or will not serve.
 
 import { TrainingError } from "./training-error.ts";
 
-/** More requests wait for a model than its queue takes. */
+/** The request queue of a model is full. */
 export class ServerBusyError extends TrainingError {
   readonly code = "SERVER_BUSY";
   readonly recovery = "restore";
-  /** Milliseconds after which the queue of now will be empty, as far as anybody can tell. */
+  /** Estimated milliseconds until the present queue is empty. */
   readonly retryMs: number;
 
   constructor(model: string, what: "samples" | "bytes", max: number, retryMs: number) {
@@ -18,7 +18,7 @@ export class ServerBusyError extends TrainingError {
   }
 }
 
-/** Bodies of requests that are coming in have as many bytes together as a server takes. */
+/** The bodies of incoming requests have reached the server's limit of bytes in flight. */
 export class ServerFullError extends TrainingError {
   readonly code = "SERVER_FULL";
   readonly recovery = "restore";
@@ -31,7 +31,7 @@ export class ServerFullError extends TrainingError {
   }
 }
 
-/** A server that ends takes no new requests. */
+/** The server shuts down and accepts no new requests. */
 export class ServerDrainingError extends TrainingError {
   readonly code = "SERVER_DRAINING";
   readonly recovery = "restore";
@@ -41,7 +41,7 @@ export class ServerDrainingError extends TrainingError {
   }
 }
 
-/** There is no model, or no version of it, of that name. */
+/** The server has no model, or no version of the model, with the requested name. */
 export class ModelUnknownError extends TrainingError {
   readonly code = "MODEL_UNKNOWN";
   readonly recovery = "stop";
@@ -54,7 +54,7 @@ export class ModelUnknownError extends TrainingError {
   }
 }
 
-/** A model is served here, and is not loaded at the moment. */
+/** The server serves the model, but has not loaded it at present. */
 export class ModelUnavailableError extends TrainingError {
   readonly code = "MODEL_UNAVAILABLE";
   readonly recovery = "restore";
@@ -77,7 +77,7 @@ export class RequestExpiredError extends TrainingError {
   }
 }
 
-/** A request has more bytes or samples than the server takes. */
+/** A request exceeds the server's limit of bytes, samples or names. */
 export class RequestTooLargeError extends TrainingError {
   readonly code = "REQUEST_TOO_LARGE";
   readonly recovery = "stop";
@@ -91,11 +91,11 @@ export class RequestTooLargeError extends TrainingError {
   }
 }
 
-/** A request is no request of the server's protocols. */
+/** A request does not conform to the server's protocols. */
 export class RequestUnusableError extends TrainingError {
   readonly code = "REQUEST_UNUSABLE";
   readonly recovery = "stop";
-  /** The status of HTTP that says the same. */
+  /** The corresponding HTTP status. */
   readonly status: number;
 
   constructor(message: string, status = 400, options?: ErrorOptions) {

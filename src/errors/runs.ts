@@ -1,8 +1,8 @@
-// Errors of runs: how a run ends without a model, and requests that the queue refuses.
+// Errors of runs: runs that end without a model, and requests that the queue refuses.
 
 import { TrainingError } from "./training-error.ts";
 
-/** Children failed too often; the supervisor gives up and hands its first cause upward. */
+/** Children failed too often: the supervisor gives up. The cause is the last failure. */
 export class RestartLimitError extends TrainingError {
   readonly code = "RESTART_LIMIT";
   readonly recovery = "stop";
@@ -27,7 +27,7 @@ export class RunCancelledError extends TrainingError {
   }
 }
 
-/** A run has ended its leader's process again and again: it is not begun any more. */
+/** Leaders have repeatedly crashed while they prepared the run: it is not started again. */
 export class RunSetAsideError extends TrainingError {
   readonly code = "RUN_SET_ASIDE";
   readonly recovery = "stop";
@@ -41,7 +41,7 @@ export class RunSetAsideError extends TrainingError {
   }
 }
 
-/** A submission's key belongs to a run of another job. The run is neither repeated nor replaced. */
+/** The key of a submission belongs to a run of another job, which is not repeated or replaced. */
 export class KeyTakenError extends TrainingError {
   readonly code = "KEY_TAKEN";
   readonly recovery = "stop";
@@ -65,7 +65,7 @@ export class QuotaExceededError extends TrainingError {
   }
 }
 
-/** A run is in a state in which it cannot do what a request asks. */
+/** The state of a run does not allow the request. */
 export class RunStateError extends TrainingError {
   readonly code = "RUN_STATE";
   readonly recovery = "stop";
@@ -75,7 +75,7 @@ export class RunStateError extends TrainingError {
   }
 }
 
-/** Entries of the journal of runs are damaged: their runs or events are lost. */
+/** Entries of the journal of runs are corrupt: their runs or events are lost. */
 export class JournalDamagedError extends TrainingError {
   readonly code = "JOURNAL_DAMAGED";
   readonly recovery = "stop";
@@ -93,7 +93,7 @@ export class MemoryExceededError extends TrainingError {
   readonly code = "MEMORY_EXCEEDED";
   readonly recovery = "stop";
 
-  /** `tables`: the tables of the host with their bytes, the largest first. */
+  /** `tables`: the tables on the host with their bytes, the largest first. */
   constructor(
     host: string,
     bytes: number,

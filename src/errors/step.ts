@@ -2,11 +2,11 @@
 
 import { TrainingError } from "./training-error.ts";
 
-/** A participant of the step was waited for beyond the step deadline. */
+/** A wait for a participant of the step has exceeded the step deadline. */
 export class StepTimeoutError extends TrainingError {
   readonly code = "STEP_TIMEOUT";
   readonly recovery = "restore";
-  /** What the participant waited for, and from where: `pooled embeddings of device 1`. */
+  /** The awaited data or event and its source: `the pooled embeddings of device 1`. */
   readonly wait: string;
 
   constructor(wait: string, deadlineMs: number, options?: ErrorOptions) {
@@ -15,7 +15,7 @@ export class StepTimeoutError extends TrainingError {
   }
 }
 
-/** The generation was ended while this participant waited: this participant is not the cause. */
+/** The generation was aborted while this participant waited. This participant is not the cause. */
 export class GenerationAbortedError extends TrainingError {
   readonly code = "GENERATION_ABORTED";
   readonly recovery = "restore";
@@ -25,7 +25,7 @@ export class GenerationAbortedError extends TrainingError {
   }
 }
 
-/** A thread or process that took part in the step has ended. */
+/** A thread, process or host that took part in the step has ended or is silent. */
 export class PeerLostError extends TrainingError {
   readonly code = "PEER_LOST";
   readonly recovery = "restore";
@@ -40,11 +40,11 @@ export class PeerLostError extends TrainingError {
   }
 }
 
-/** No preprocessing worker could make a split, which another try would not change. */
+/** No preprocessing worker could produce a split, and a retry would fail in the same way. */
 export class SplitFailedError extends TrainingError {
   readonly code = "SPLIT_FAILED";
   readonly recovery = "stop";
-  /** Its stream and blocks: `training 0 64`. */
+  /** The split's stream and blocks: `training 0 64`. */
   readonly split: string;
 
   constructor(split: string, reason: string, options?: ErrorOptions) {
@@ -57,7 +57,7 @@ export class SplitFailedError extends TrainingError {
   }
 }
 
-/** An id lies outside its table. A replay would meet the same id. */
+/** An id is outside its table. A replay would meet the same id. */
 export class IdOutOfRangeError extends TrainingError {
   readonly code = "ID_OUT_OF_RANGE";
   readonly recovery = "stop";
@@ -77,16 +77,16 @@ export class IdOutOfRangeError extends TrainingError {
   }
 }
 
-/** The loss is no longer a number. A replay would repeat it. */
+/** The loss is NaN or infinite. A replay would repeat it. */
 export class NonFiniteLossError extends TrainingError {
   readonly code = "NON_FINITE_LOSS";
   readonly recovery = "stop";
   readonly step: number;
-  /** Samples of the batch that caused it, where they are known. */
+  /** Samples of the batch that caused it, if known. */
   readonly samples: readonly number[];
-  /** Where a value was not finite first: a layer, a table, the dense features. */
+  /** The first place with a non-finite value: a layer, a table, the dense features. */
   readonly layer: string | undefined;
-  /** The task with that loss, where it is known. */
+  /** The task with the non-finite loss, if known. */
   readonly task: string | undefined;
 
   constructor(
@@ -108,7 +108,7 @@ export class NonFiniteLossError extends TrainingError {
   }
 }
 
-/** A gradient holds a NaN or an infinity. The step was not committed; a replay would repeat it. */
+/** A gradient has a NaN or an infinity. The step was not committed; a replay would repeat it. */
 export class NonFiniteGradientError extends TrainingError {
   readonly code = "NON_FINITE_GRADIENT";
   readonly recovery = "stop";
@@ -116,8 +116,8 @@ export class NonFiniteGradientError extends TrainingError {
   /** The gradient's parameter or table: ``parameter `top.0.weight` `` or ``table `user` ``. */
   readonly of: string;
   /**
-   * Samples of the batch with the bad gradient. Empty where finite gradients overflowed in a sum,
-   * or where a table with `dedup` knows only the sums over a device's samples.
+   * Samples of the batch with the non-finite gradient. Empty if finite gradients overflowed in a
+   * sum, or for a table with `dedup`, which has only the sums over a device's samples.
    */
   readonly samples: readonly number[];
 

@@ -1,8 +1,8 @@
-// Errors of the SSD tier: a disk fails with rows that do not fit into memory.
+// Errors of the SSD tier: the disk fails to write or read rows that do not fit into memory.
 
 import { TrainingError } from "./training-error.ts";
 
-/** The disk has no room for rows that must leave memory. A replay would need the same room. */
+/** The disk has no room for rows evicted from memory. A replay would need the same room. */
 export class TierDiskFullError extends TrainingError {
   readonly code = "TIER_DISK_FULL";
   readonly recovery = "stop";
@@ -34,7 +34,7 @@ export class TierReadError extends TrainingError {
   }
 }
 
-/** The disk failed to write rows of the tier, and is not full. */
+/** The disk failed to write rows of the tier, although it is not full. */
 export class TierWriteError extends TrainingError {
   readonly code = "TIER_WRITE";
   readonly recovery = "restore";
@@ -50,7 +50,7 @@ export class TierWriteError extends TrainingError {
   }
 }
 
-/** The bytes on the disk are not the row that was written. The row was not handed out. */
+/** The bytes on the disk differ from the row that was written. The row was not returned. */
 export class RecordCorruptError extends TrainingError {
   readonly code = "RECORD_CORRUPT";
   readonly recovery = "restore";

@@ -1,6 +1,6 @@
-// The base of all errors of Osiris, and how an error crosses a thread or the wire. The class of an
-// error decides what happens next: a supervisor has one `switch` on `recovery`. Programs compare
-// `code`, never the message.
+// The base class of all errors of Osiris, and the conversion of errors to plain data for threads
+// and the wire. The class of an error decides what happens next: a supervisor has one `switch` on
+// `recovery`. Programs compare `code`, never the message.
 
 import { visible } from "./visible.ts";
 
@@ -8,7 +8,7 @@ import { visible } from "./visible.ts";
 export type Recovery = "restore" | "stop";
 
 export abstract class TrainingError extends Error {
-  /** Stable and documented in docs/errors.md: programs compare this, never the message. */
+  /** A stable code, documented in docs/errors.md: programs compare it, never the message. */
   abstract readonly code: string;
   /** The supervisor's reaction. */
   abstract readonly recovery: Recovery;
@@ -19,19 +19,20 @@ export abstract class TrainingError extends Error {
   }
 }
 
-/** An error as plain data, to cross a thread or the wire with its code and recovery. */
+/** An error as plain data, which keeps code and recovery across threads and the wire. */
 export interface ErrorRecord {
   readonly name: string;
   readonly code: string;
   readonly recovery: Recovery;
   readonly message: string;
   readonly cause?: string | undefined;
-  /** The actor that the error names as lost. */
+  /** The lost actor, if the error names one. */
   readonly actor?: string | undefined;
 }
 
 /**
- * Plain data for any thrown value. An unknown error is `restore`, and the restart limit ends it.
+ * Converts any thrown value to plain data. Unknown errors get the recovery `restore`, so that the
+ * restart limit ends a run in which they recur.
  */
 export function recordError(error: unknown): ErrorRecord {
   const cause = error instanceof Error ? error.cause : undefined;

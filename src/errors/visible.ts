@@ -1,8 +1,8 @@
-// Makes foreign text safe to show on a terminal.
+// Makes text from users, files and the network safe to show on a terminal.
 
 /**
- * The text with control characters as `\x1b`, except line ends and tabs. Messages quote names,
- * paths and data lines of other people, and a terminal would obey control characters in them.
+ * Escapes control characters, except line ends and tabs, as in `\x1b`. Messages quote names, paths
+ * and data lines of other people, and a terminal would execute control characters in them.
  */
 export function visible(text: string): string {
   return text.replace(/[^\P{Cc}\n\t]/gu, (one) => {
@@ -10,10 +10,10 @@ export function visible(text: string): string {
   });
 }
 
-/** Most characters of a foreign name in a message: some requests are one long name. */
+/** Most characters of a foreign name in a message, as a request may be one long name. */
 const nameMax = 100;
 
-/** A foreign name for a message: its beginning, where it is long. */
+/** A foreign name for a message, truncated if it is long. */
 export function shownName(name: string): string {
   return name.length > nameMax ? `${name.slice(0, nameMax - 3)}...` : name;
 }

@@ -2,7 +2,7 @@
 
 import { TrainingError } from "./training-error.ts";
 
-/** A frame is larger than the transport carries. */
+/** A frame exceeds the transport's limit. */
 export class FrameTooLargeError extends TrainingError {
   readonly code = "FRAME_TOO_LARGE";
   readonly recovery = "stop";
@@ -22,7 +22,7 @@ export class FrameCorruptError extends TrainingError {
   }
 }
 
-/** A request got no answer in time, or has no subscribers. */
+/** A request received no response in time, or its subject has no subscribers. */
 export class RequestFailedError extends TrainingError {
   readonly code = "REQUEST_FAILED";
   readonly recovery = "restore";

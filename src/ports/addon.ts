@@ -1,5 +1,5 @@
-// The native addon: where it lies, and how it is loaded: the one that was compiled here, else the
-// one that the package ships. Every thread loads this, and not what builds it.
+// Locates and loads the native addon: the addon compiled on this machine, else the prebuilt addon
+// of the package. The code that builds it is in another file, as every thread loads this one.
 
 import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -7,8 +7,8 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /**
- * The folder native/ of this package: the first one above src/ports, dist/src/ports or the rollups
- * in dist/threads.
+ * The folder native/ of this package, from src/ports, dist/src/ports or the rollups in
+ * dist/threads.
  */
 export function nativeFolder(): string {
   const here = dirname(fileURLToPath(import.meta.url));
@@ -19,7 +19,7 @@ export function nativeFolder(): string {
   return join(here, "../../../native");
 }
 
-/** The path of the addon that is built here, whether it exists or not. */
+/** The path of the addon that is built on this machine, whether it exists or not. */
 export function addonPath(): string {
   return join(nativeFolder(), "build", "osiris.node");
 }
@@ -32,7 +32,7 @@ export function prebuiltPath(): string {
 
 type AddonFunction = (...values: unknown[]) => unknown;
 
-/** The functions that read and pack data; src/kernels/native names the functions of arithmetic. */
+/** The functions that parse and pack data; src/kernels/native names the arithmetic functions. */
 type DataFunction =
   | "readFields"
   | ("readHybrid" | "markRows" | "takeNumbers" | "takePairs" | "unpackSnappy")
@@ -40,30 +40,30 @@ type DataFunction =
   | ("writeColumns" | "measureBags" | "writeBags" | "foldRecord" | "appendRecords")
   | ("copyRecords" | "copyBatch" | "countDistinct" | "countRuns" | "markSame" | "copyRows");
 
-/** A file of native code, before it is known to be of this version. */
+/** An addon whose version is not checked yet. */
 type AnyAddon = Readonly<Record<string, AddonFunction>>;
 
 /** The addon's functions, over typed arrays and numbers. */
 export type Addon = AnyAddon & Readonly<Record<DataFunction, AddonFunction>>;
 
-/** Where the addon of this process came from, and how it was compiled. */
+/** The origin of this process's addon, and how it was compiled. */
 export interface AddonOrigin {
   readonly path: string;
-  /** Whether the package shipped it; else it was compiled here. */
+  /** Whether it is the prebuilt addon of the package; else it was compiled on this machine. */
   readonly isPrebuilt: boolean;
   /** The instruction set that this thread runs. */
   readonly set: string;
-  /** All sets that it was compiled for. */
+  /** All instruction sets that it was compiled for. */
   readonly sets: readonly string[];
   readonly compiler: string;
 }
 
 let loaded: { readonly addon: Addon; readonly path: string } | undefined;
 
-/** The form of the calls: native/bindings/running.h has the same number. */
+/** Version of the calling convention: native/bindings/running.h has the same number. */
 const callForm = 10;
 
-/** The addon, if it takes our calls. @throws Error where it was built for another version */
+/** Checks the addon's calling convention. @throws Error where it was built for another version */
 export function ofThisVersion(addon: AnyAddon, path: string): Addon {
   if (addon.callForm?.() === callForm) return addon as Addon;
   const message =
@@ -73,23 +73,23 @@ export function ofThisVersion(addon: AnyAddon, path: string): Addon {
 }
 
 /**
- * The addon of this process: the one that is built here, else the one of the package; undefined
- * where neither has kernels for this processor. If the addon that is built here cannot be loaded,
- * its error is thrown.
+ * Loads the addon of this process: the addon built on this machine, else the prebuilt addon;
+ * undefined where neither has kernels for this processor.
+ * @throws Error where the addon built on this machine cannot be loaded
  */
 export function loadAddon(): Addon | undefined {
   if (loaded !== undefined) return loaded.addon;
   const built = addonPath();
   if (existsSync(built)) {
     const addon = ofThisVersion(requireAddon(built), built);
-    // Compiled on another machine, for a processor that has more than this one.
+    // Without kernels, it was compiled on another machine, for a processor with other sets.
     if (hasKernels(addon)) loaded = { addon, path: built };
   }
   loaded ??= prebuilt(prebuiltPath());
   return loaded?.addon;
 }
 
-/** Where the addon of this process came from; undefined where there is none. */
+/** The origin of this process's addon; undefined if there is no addon. */
 export function addonOrigin(): AddonOrigin | undefined {
   const addon = loadAddon();
   if (addon === undefined || loaded === undefined) return undefined;
@@ -98,7 +98,7 @@ export function addonOrigin(): AddonOrigin | undefined {
   return { path, isPrebuilt: path !== addonPath(), set, sets: sets.trim().split(" "), compiler };
 }
 
-/** The shipped addon, unless this system cannot load it: its C library may be older, or another. */
+/** The prebuilt addon; undefined if this system's C library is too old for it, or another one. */
 function prebuilt(path: string): typeof loaded {
   if (!existsSync(path) || isMusl()) return undefined;
   let found: AnyAddon;
@@ -123,10 +123,10 @@ function hasKernels(addon: Addon): boolean {
   return builtAs(addon)[0] !== undefined;
 }
 
-/** Enough of a program's head to hold the name of its dynamic linker. */
+/** Bytes of an executable's beginning in which the name of its dynamic linker is found. */
 const headBytes = 4096;
 
-/** Whether this Node rests on musl, whose linker may take a library of glibc and crash in it. */
+/** Whether this Node is linked with musl, which may load a library for glibc and crash in it. */
 function isMusl(): boolean {
   if (process.platform !== "linux") return false;
   const head = Buffer.alloc(headBytes);

@@ -1,4 +1,4 @@
-// The entry of a thread that starts from the code cache: runs the rollup that its argument names.
+// The entry of a thread that starts from the code cache: runs the rollup named by its argument.
 
 import { runCached } from "./code-cache.ts";
 

@@ -1,5 +1,6 @@
-// Checks options once, at the public interface, and completes them. Every refusal has one form:
-// "Expected `trainers` to be an integer >= 1, got `0` (number)". All faults are reported at once.
+// Validates options once, at the public interface, and fills in defaults. All messages have one
+// form: "Expected `trainers` to be an integer >= 1, got `0` (number)". All faults are reported at
+// once.
 
 import type { z } from "zod";
 import { InvalidOptionError } from "../errors/errors.ts";
@@ -7,7 +8,7 @@ import { shownName } from "../errors/visible.ts";
 import { nearestName } from "./nearest-name.ts";
 import { optionNamesAt } from "./option-schemas.ts";
 
-/** Checks `value` against `schema`. Returns it complete and frozen. @throws InvalidOptionError */
+/** Validates `value` by `schema`. Returns it with defaults, frozen. @throws InvalidOptionError */
 export function checkOptions<Schema extends z.ZodType>(
   schema: Schema,
   value: unknown,
@@ -21,18 +22,18 @@ export function checkOptions<Schema extends z.ZodType>(
   const namesAt = (path: readonly PropertyKey[]) => optionNamesAt(schema, path, value);
   for (const issue of told) {
     for (const { option, message } of refusals(issue, value, at, namesAt, meant)) {
-      // Further faults of an option often follow from its first.
+      // Further faults of an option are often caused by its first fault.
       if (!problems.has(option)) problems.set(option, message);
     }
   }
-  // An option that is missing because it is misspelled is one mistake.
+  // An option that is missing because it is misspelled is reported only once.
   for (const option of meant) {
     if (problems.get(option)?.endsWith(", got nothing")) problems.delete(option);
   }
   throw InvalidOptionError.ofAll([...problems].map(([option, message]) => ({ option, message })));
 }
 
-/** Runs every check, and throws all of their faults as one error. @throws InvalidOptionError */
+/** Runs all checks, and throws all of their faults as one error. @throws InvalidOptionError */
 export function checkAll(checks: readonly (() => void)[]): void {
   const problems: InvalidOptionError["problems"][number][] = [];
   for (const check of checks) {
@@ -46,7 +47,7 @@ export function checkAll(checks: readonly (() => void)[]): void {
   if (problems.length > 0) throw InvalidOptionError.ofAll(problems);
 }
 
-/** A refusal in the one form, for checks that a schema cannot express. */
+/** An error in the common form, for checks that a schema cannot express. */
 export function expected(option: string, expectation: string, value: unknown): InvalidOptionError {
   const message = `Expected \`${option}\` to be ${expectation}, got ${show(value)}`;
   return new InvalidOptionError(option, message);
@@ -54,12 +55,12 @@ export function expected(option: string, expectation: string, value: unknown): I
 
 type Issue = z.core.$ZodIssue;
 
-/** Most faults reported at once, unknown names included: building each message takes time. */
+/** Most faults reported at once, including unknown names, as building each message takes time. */
 const issuesMax = 200;
 
 /**
- * One refusal per option, and one per unknown name. The options that unknown names were probably
- * meant to be are added to `meant`.
+ * The errors of an issue: one per option, and one per unknown name. Adds to `meant` the options
+ * that the user probably meant by unknown names.
  */
 function refusals(
   found: Issue,
@@ -99,19 +100,19 @@ function refusals(
   ];
 }
 
-/** `5_000_000` as the number that was meant: YAML 1.2 reads it as text. */
+/** The number meant by text such as `5_000_000`, which YAML 1.2 does not read as a number. */
 function withoutUnderscores(value: unknown): string | undefined {
   const isMeant = typeof value === "string" && /^[+-]?\d+(_\d+)+(\.\d+)?$/.test(value);
   return isMeant ? value.replaceAll("_", "") : undefined;
 }
 
-/** The options that there are, where they are few. */
+/** A list of the valid options for a message, if they are few. */
 function besides(names: readonly string[]): string {
   if (names.length === 0 || names.length > 8) return "";
   return `; the options here are ${names.map((name) => `\`${name}\``).join(", ")}`;
 }
 
-/** The words of which a value must be one. */
+/** The allowed words of a value. */
 function wordsOf(issue: Issue): string[] {
   const values =
     issue.code === "invalid_value"
@@ -122,7 +123,7 @@ function wordsOf(issue: Issue): string[] {
   return (values ?? []).filter((value) => typeof value === "string");
 }
 
-/** Finds the branch of a union that matched furthest: its complaint helps most. */
+/** Finds the branch of a union that matched furthest, as its message helps most. */
 function innermost(issue: Issue): Issue {
   if (issue.code !== "invalid_union" || issue.errors.length === 0) return issue;
   let best: Issue | undefined;
@@ -155,14 +156,14 @@ function expectationOf(issue: Issue): string {
   }
 }
 
-/** Words for zod's terms that readers know. */
+/** Common words for zod's terms. */
 const nouns: Readonly<Record<string, string>> = {
   int: "integer",
   record: "object",
   nonoptional: "value",
 };
 
-/** The sentence given to a union, or what each of its branches expects. */
+/** The expectation of a union: its own message, or those of its branches. */
 function anyOf(issue: Issue & { code: "invalid_union" }): string {
   if (issue.message !== "Invalid input") return issue.message;
   return issue.errors.flatMap(([first]) => (first ? expectationOf(first) : [])).join(", or ");
@@ -209,7 +210,7 @@ function show(value: unknown): string {
   return `\`${short}\` (${kind})`;
 }
 
-/** JSON has no bigint, which a message may have where an object is expected not to. */
+/** Shows a bigint, which JSON lacks, as its digits. */
 function digitsOf(_: string, value: unknown): unknown {
   return typeof value === "bigint" ? String(value) : value;
 }

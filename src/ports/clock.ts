@@ -1,18 +1,18 @@
-// Time as an argument. Control code takes a Clock; code that computes weights must never see one.
+// The clock port. Control code gets a Clock; code that computes weights must never have one.
 
 /** Cancels a scheduled task. */
 export type Cancel = () => void;
 
 export interface Clock {
-  /** Milliseconds that never run backwards. Only differences have a meaning. */
+  /** Monotonic milliseconds. Only differences have a meaning. */
   now(): number;
   /** Calls `task` once after `delayMs`. */
   after(delayMs: number, task: () => void): Cancel;
-  /** The date and time of day, for people. No decision depends on it. */
+  /** The date and time of day, for display. No decision depends on it. */
   date(): Date;
 }
 
-/** The machine's own time. */
+/** The clock of the machine. */
 export const realClock: Clock = {
   now: () => performance.now(),
   after(delayMs, task) {
@@ -45,7 +45,7 @@ export class SimulatedClock implements Clock {
     };
   }
 
-  /** Runs the next task, moving time to it. Returns false if there is none. */
+  /** Moves time to the next task, and runs it. Returns false if there is no task. */
   runNext(): boolean {
     this.#due.sort((a, b) => a.atMs - b.atMs || a.serial - b.serial);
     const next = this.#due.shift();
@@ -55,7 +55,7 @@ export class SimulatedClock implements Clock {
     return true;
   }
 
-  /** Moves time forward by `byMs`, running due tasks on the way. */
+  /** Moves time forward by `byMs`, and runs the tasks that become due, in order. */
   advance(byMs: number): void {
     const untilMs = this.#nowMs + byMs;
     for (;;) {

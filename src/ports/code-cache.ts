@@ -1,27 +1,27 @@
-// The code cache of the rollups: what V8 compiled of them at the build, so that a thread does not
-// compile them again when it starts. V8 refuses the cache of another version of itself; what was
-// written after the cache was made is compiled anew.
+// The code cache of the rollups: V8's compiled code of them, which the build stores so that a
+// thread does not compile them when it starts. V8 rejects a cache of another V8 version. A rollup
+// that is newer than the cache is compiled again.
 //
-//   names · ends ║ what V8 compiled of the first · of the second …
+//   names · ends ║ compiled code of the first rollup · of the second …
 
 import { readFileSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
 import { Script } from "node:vm";
 
-/** The file of the cache, beside the rollups that it is of. */
+/** Name of the cache's file, in the folder of its rollups. */
 export const codeCacheName = "code-cache.bin";
 
-/** Whether a cache lies beside this file. */
+/** Whether the folder of this file has a code cache. */
 export function hasCodeCache(file: string): boolean {
   const cache = join(dirname(file), codeCacheName);
   return statSync(cache, { throwIfNoEntry: false }) !== undefined;
 }
 
 /**
- * A rollup as a script whose value is a function, as Node wraps CommonJS. Errors tell the file name
- * that the script had at the build. `import()` finds nothing in it: V8 forgets where a script from
- * a cache imports. Rollups call `module.importModule` in its place (rolldown.config.js).
+ * A rollup as a script whose value is a function, as Node wraps CommonJS. Stack traces have the
+ * file name of the build. `import()` does not work in the script, as V8 does not cache how it
+ * resolves imports: rollups call `module.importModule` instead (rolldown.config.js).
  */
 export function scriptOf(filename: string, code: string, cachedData?: Uint8Array): Script {
   return new Script(`(function (exports, require, module, __dirname) { ${code}\n})`, {
@@ -30,7 +30,7 @@ export function scriptOf(filename: string, code: string, cachedData?: Uint8Array
   });
 }
 
-/** The cache of these scripts, as it lies in its file. */
+/** Encodes the compiled code of scripts, by name, as the contents of the cache's file. */
 export function packCache(compiled: ReadonlyMap<string, Uint8Array>): Uint8Array {
   let end = 0;
   const ends = [...compiled].map(([name, { length }]) => {
@@ -43,7 +43,7 @@ export function packCache(compiled: ReadonlyMap<string, Uint8Array>): Uint8Array
   return Buffer.concat([headBytes, head, ...compiled.values()]);
 }
 
-/** Runs a rollup, and what it requires of its folder, from the cache there. Returns its exports. */
+/** Runs a rollup, and the rollups that it requires, from the code cache. Returns its exports. */
 export function runCached(entry: string): unknown {
   const folder = dirname(entry);
   const { mtimeMs } = statSync(join(folder, codeCacheName));
@@ -71,7 +71,7 @@ function importModule(specifier: string): Promise<unknown> {
   return import(specifier);
 }
 
-/** What V8 compiled of each rollup of a folder; nothing where the cache is damaged. */
+/** The compiled code of each rollup in a folder; empty if the cache is missing or corrupt. */
 export function readCache(folder: string): ReadonlyMap<string, Uint8Array> {
   try {
     return unpack(readFileSync(join(folder, codeCacheName)));

@@ -1,15 +1,15 @@
-// Every deadline of a run, derived from one number, the step deadline (law 5). All waits take their
-// limits from here; `osiris doctor` prints the tree.
+// All deadlines of a run, derived from one number, the step deadline (law 5). All waits use them;
+// `osiris doctor` prints the tree.
 
 /** One deadline of the tree. */
 interface Rule {
-  /** The enclosing deadline; undefined: the root. */
+  /** The enclosing deadline; undefined: a root of the tree. */
   readonly within: string | undefined;
-  /** The waiting actor and what it waits for. */
+  /** The waiting actor and the awaited event, for display. */
   readonly what: string;
   /** Length, in step deadlines. */
   readonly share: number;
-  /** Upper limit, where there is one. */
+  /** Upper limit in milliseconds, if there is one. */
   readonly msMax?: number;
 }
 
@@ -70,13 +70,13 @@ const rules = {
   rest: { within: undefined, what: "tiers put durable rows to rest", share: 10 },
 } as const satisfies Record<string, Rule>;
 
-/** How often a host of a cluster is heard, in milliseconds. */
+/** Heartbeat interval of a cluster's hosts, in milliseconds. */
 export const beatMs = 250;
 
-/** A host is lost when it was not heard for so long, in milliseconds, unless the cluster says. */
+/** Default silence after which a host is lost, in milliseconds (`--host-silence`). */
 export const usualHostSilenceMs = 1250;
 
-/** The same while the host makes a generation and restores it, in times of that. */
+/** Factor on this silence while the host makes and restores a generation. */
 export const assemblingSilences = 4;
 
 export type DeadlineName = keyof typeof rules;
@@ -100,7 +100,7 @@ export interface DeadlineLine {
   readonly ms: number;
 }
 
-/** The deadlines of a cluster with the usual options, which no job changes. */
+/** The deadlines of a cluster with default options, which do not depend on a job. */
 export function clusterDeadlines(): DeadlineLine[] {
   const silence = usualHostSilenceMs;
   return [
@@ -128,7 +128,7 @@ export function clusterDeadlines(): DeadlineLine[] {
   ];
 }
 
-/** The tree of deadlines, each one after the deadline that encloses it. */
+/** The tree of a job's deadlines, each after its enclosing deadline. */
 export function deadlineTree(job: { readonly stepDeadlineMs: number }): DeadlineLine[] {
   const ms = deadlinesOf(job);
   const names = Object.keys(rules) as DeadlineName[];

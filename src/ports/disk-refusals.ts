@@ -1,7 +1,6 @@
-// Refusals of a disk that do not pass by themselves, told apart from those that may: here and
-// nowhere else.
+// Classifies errors of the disk: permanent refusals, a full disk, and errors that may be transient.
 
-/** The code of a disk's error, as `EACCES`; undefined for any other error. */
+/** The code of a file system error, such as `EACCES`; undefined for any other error. */
 export function diskCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !("code" in error) || !("syscall" in error)) return undefined;
   return typeof error.code === "string" ? error.code : undefined;
@@ -20,23 +19,23 @@ const reasons: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * Why the disk refuses, for good, to make a directory or to create a file; undefined where another
- * attempt may do better, as on a disk that is full or fails.
+ * The reason why the disk permanently refuses to create a directory or a file; undefined if a retry
+ * may succeed, as on a disk that is full or fails.
  */
 export function lastingRefusal(error: unknown): string | undefined {
   const code = diskCode(error);
   return code === undefined ? undefined : reasons.get(code);
 }
 
-/** No room: on the disk, in this user's share of it, or in a file of the largest size allowed. */
+/** The disk is full, the user's quota is exceeded, or the file has the largest allowed size. */
 const fullCodes = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
 
-/** Whether the code of a disk's error says that there is no room, which somebody may make. */
+/** Whether the code of a disk's error means that there is no room, which an operator can make. */
 export function isFullCode(code: string | undefined): boolean {
   return code !== undefined && fullCodes.has(code);
 }
 
-/** Whether the disk refused for want of room. */
+/** Whether an error means that the disk has no room. */
 export function isFull(error: unknown): boolean {
   return isFullCode(diskCode(error));
 }

@@ -1,6 +1,6 @@
-// The writers of a disk, by name. A temporary file has its writer's name in its own, so that
-// another process, also of another machine that shares the directory, can tell whether the writer
-// may still be at work.
+// Names of the writers of a disk. The name of a temporary file contains its writer's name, so that
+// another process, even on another machine that shares the directory, can tell whether the writer
+// may still be running.
 
 import { createHash } from "node:crypto";
 import { readFileSync, readlinkSync } from "node:fs";
@@ -8,21 +8,21 @@ import { hostname } from "node:os";
 import { threadId } from "node:worker_threads";
 
 /**
- * This thread: machine, process, when the process started, and thread. Where the system has no
- * /proc, the start is 0, and a process id that is used again counts as the former process.
+ * The name of this thread: machine, process id, start of the process, and thread id. On systems
+ * without /proc the start is 0, so that a reused process id is taken for the former process.
  */
 export function thisWriter(): string {
   return `${thisMachine()}-${process.pid}-${startOf(process.pid)}-${threadId}`;
 }
 
-/** Whether the process of a writer has ended; false where this process cannot tell. */
+/** Whether the process of a writer has ended; false if this process cannot tell. */
 export function isWriterGone(writer: string): boolean {
   const [, machine, pid = "", start] = /^([0-9a-f]{8})-(\d+)-(\d+)-\d+$/.exec(writer) ?? [];
   if (machine === undefined || machine !== thisMachine()) return false;
   return !isAlive(Number(pid)) || startOf(Number(pid)) !== start;
 }
 
-/** The time since this machine was started; undefined where the system has no name for it. */
+/** The id of this machine's boot; undefined if the system has none. */
 export function thisBoot(): string | undefined {
   const id = readIfThere(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8")).trim();
   return id === "" ? undefined : id;
@@ -31,8 +31,8 @@ export function thisBoot(): string | undefined {
 let machine: string | undefined;
 
 /**
- * Processes that see each other: one machine, since it was started, and one container of it, as
- * process ids of two containers mean different processes.
+ * Identifies the processes that see each other's process ids: those of one boot of one machine and
+ * of one container, as containers have separate process ids.
  */
 function thisMachine(): string {
   machine ??= createHash("sha256")
@@ -44,10 +44,10 @@ function thisMachine(): string {
   return machine;
 }
 
-/** When a process started, in ticks of its machine; `0` where nothing says so. */
+/** The start of a process, in clock ticks of the machine; `0` if unknown. */
 function startOf(pid: number): string {
   const stat = readIfThere(() => readFileSync(`/proc/${pid}/stat`, "utf8"));
-  // The name of the program, in parentheses, may have spaces of its own.
+  // The name of the program, in parentheses, may contain spaces.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return fields[19] ?? "0";
 }

@@ -1,6 +1,5 @@
-// The disk as an argument: the few calls of a file system that a checkpoint store and a binary
-// cache need. All calls are synchronous and block the calling thread, except
-// `synced` and `readLater`.
+// The disk port: the few calls of a file system that a checkpoint store and a binary cache need.
+// All calls are synchronous and block the calling thread, except `synced` and `readLater`.
 
 import {
   closeSync,
@@ -32,56 +31,56 @@ export interface DiskFile {
   write(bytes: Uint8Array, offset: number): void;
   /** Reads into `bytes` from `offset`. Returns the number of bytes read. */
   read(bytes: Uint8Array, offset: number): number;
-  /** As `read`, without blocking the thread. `bytes` are undefined until then. */
+  /** `read` without blocking the thread. `bytes` are undefined until the promise resolves. */
   readLater(bytes: Uint8Array, offset: number): Promise<number>;
   /** Length of the file. */
   size(): number;
   truncate(size: number): void;
-  /** Returns once all writes survive a power cut. */
+  /** Returns once all writes survive a power failure. */
   sync(): void;
-  /** As `sync`, without blocking the thread. Writes made during the call need not survive. */
+  /** `sync` without blocking the thread. Writes made during the call need not survive. */
   synced(): Promise<void>;
   close(): void;
 }
 
 /**
- * `exclusive` fails with code EEXIST where the file exists: the fence of law 3 needs it. `write`
- * creates or truncates. `update` opens an existing file for reading and writing.
+ * `exclusive` creates a file, and fails with code EEXIST if it exists: the fence of law 3 needs
+ * this. `write` creates or truncates. `update` opens an existing file for reading and writing.
  */
 export type OpenMode = "read" | "write" | "exclusive" | "update";
 
 export interface Disk {
-  /** Unique among concurrent writers; for names of temporary files. */
+  /** A name that is unique among concurrent writers, for names of temporary files. */
   readonly writer: string;
   /**
-   * Names the time since the machine was started: as long as it is the same, what processes wrote
-   * is there, synced or not. Undefined where nobody can tell.
+   * The id of the machine's boot: while it is unchanged, all writes of processes are visible,
+   * synced or not. Undefined if unknown.
    */
   readonly boot: string | undefined;
-  /** Whether the writer of that name has ended; false where nobody can tell. */
+  /** Whether the writer with this name has ended; false if unknown. */
   isGone(writer: string): boolean;
   open(path: string, mode: OpenMode): DiskFile;
   exists(path: string): boolean;
-  /** Names in a directory, sorted; empty where the directory does not exist. */
+  /** Names in a directory, sorted; empty if the directory does not exist. */
   list(directory: string): string[];
-  /** Makes a directory and its parents. */
+  /** Creates a directory and its parents. */
   makeDirectory(path: string): void;
   /** Atomically renames `from` to `to`. Durable after `syncDirectory` of the parent. */
   rename(from: string, to: string): void;
-  /** Removes a file or a whole directory; does nothing where it does not exist. */
+  /** Removes a file or a directory with its contents; does nothing if it does not exist. */
   remove(path: string): void;
-  /** Returns once the names in a directory survive a power cut. */
+  /** Returns once the names in a directory survive a power failure. */
   syncDirectory(path: string): void;
-  /** Milliseconds since 1970 when a file was last written or touched. */
+  /** When a file was last written or touched, in milliseconds since 1970. */
   modifiedMs(path: string): number;
-  /** Marks a file as modified now. */
+  /** Sets the modification time of a file to now. */
   touch(path: string): void;
 }
 
 const fsyncLater = promisify(fsync);
 const readSome = promisify(read);
 
-// Without blocking: a pipe would keep whoever opens it for reading waiting.
+// O_NONBLOCK, as opening a named pipe for reading would otherwise block.
 const flags = {
   read: constants.O_RDONLY | (constants.O_NONBLOCK ?? 0),
   write: "w+",
@@ -89,7 +88,7 @@ const flags = {
   update: "r+",
 } as const;
 
-/** The machine's own file system. Errors are Node's, with their `code`. */
+/** The file system of the machine. Errors are Node's, with their `code`. */
 export const realDisk: Disk = {
   writer: thisWriter(),
   boot: thisBoot(),
@@ -115,7 +114,7 @@ export const realDisk: Disk = {
   },
 };
 
-/** A device has no end, and a directory no bytes. @throws an error with the code EINVAL */
+/** Rejects devices, pipes and directories. @throws an error with the code EINVAL */
 function checkRegular(descriptor: number, path: string): void {
   if (fstatSync(descriptor).isFile()) return;
   closeSync(descriptor);
@@ -162,8 +161,8 @@ function openReal(path: string, flag: string | number, isRead: boolean): DiskFil
 }
 
 /**
- * Makes a directory and its parents. Node's own way of doing so never returns where the system
- * refuses a directory whose parent is there, as in /proc.
+ * Creates a directory and its parents. Node's recursive mkdir never returns if the system refuses a
+ * directory although its parent exists, as in /proc.
  */
 export function makeDirectories(path: string): void {
   try {

@@ -1,17 +1,17 @@
-// The file that a thread or a process starts with: an entry as it was compiled, or the rollup of
-// that entry (rolldown.config.js), which starts in half of the time.
+// The file that a thread or a process starts with: the compiled module of an entry, or its rollup
+// (rolldown.config.js), which starts in half the time.
 
 import { statSync } from "node:fs";
 import { basename } from "node:path";
 
 const compiledFolder = new URL("../..", import.meta.url);
 
-/** Where the rollups lie, among the compiled modules. */
+/** The folders of rollups among the compiled modules. */
 export type Rollups = "threads" | "processes";
 
 /**
- * The file of an entry, which is named by its path among the compiled modules. A rollup older than
- * the compiled modules is stale, and is left alone.
+ * The file of an entry, given by its path among the compiled modules. A rollup older than the
+ * compiled modules is stale, and is not used.
  */
 export function entryFile(rollups: Rollups, entry: string, compiled = compiledFolder): URL {
   const rollup = new URL(`${rollups}/${basename(entry, ".js")}.cjs`, compiled);

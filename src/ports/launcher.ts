@@ -1,4 +1,4 @@
-// The launcher: how an actor starts its thread, receives its reports, and kills it.
+// The launcher port, through which an actor starts its thread, receives its reports, and kills it.
 
 import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
@@ -11,18 +11,18 @@ import type { LogLine } from "./log.ts";
 export type ThreadEnd =
   | { readonly kind: "finished" }
   | { readonly kind: "failed"; readonly error: ErrorRecord }
-  /** The thread gave no reason: killed, out of memory, or it exited by itself. */
+  /** The thread gave no reason: it was killed, ran out of memory, or exited unexpectedly. */
   | { readonly kind: "lost"; readonly reason: string };
 
-/** What a thread reports to observers of the process, beside its actor. Plain data. */
+/** What a thread reports to observers of the process, not to its actor. Plain data. */
 export type Observation =
   | { readonly line: LogLine }
-  /** The intervals of its work for training steps (src/training/meters/step-trace.ts). */
+  /** Time intervals of the thread's work in a step (src/training/meters/step-trace.ts). */
   | { readonly traced: TracedActor }
   /** The thread received a frame that does not decode. */
   | { readonly refused: ErrorRecord };
 
-/** The work of one actor's thread for a step. Plain data. */
+/** The traced work of one actor's thread in one step. Plain data. */
 export interface TracedActor {
   readonly run: string;
   readonly generation: number;
@@ -40,25 +40,25 @@ export interface TracedActor {
 /** A running thread. Messages are structured clones; shared memory stays shared. */
 export interface Thread<Command, Report> {
   send(command: Command): void;
-  /** Resolves once the thread's exit was seen: only then may its memory be reused. */
+  /** Resolves once the thread has exited: only then may its memory be reused. */
   readonly ended: Promise<ThreadEnd>;
   /** Ends the thread at once, in the middle of its work. */
   kill(): void;
-  /** Sets the receiver of reports. Called once, right after the start. */
+  /** Sets the receiver of reports. To be called once, right after the start. */
   onReport(receive: (report: Report) => void): void;
-  /** Sets the receiver of observations. Called once, right after the start. */
+  /** Sets the receiver of observations. To be called once, right after the start. */
   onObservation(receive: (observation: Observation) => void): void;
 }
 
-/** Starts the program that a module exports as its entry, with `data` as its argument. */
+/** Starts threads: each runs the program in the file `entry`, with `data` as its argument. */
 export interface Launcher {
   start<Command, Report>(entry: URL, data: unknown, name: string): Thread<Command, Report>;
 }
 
-/** Threads of this process. */
+/** Starts worker threads of this process. */
 export const workerLauncher: Launcher = launchWorkers({});
 
-/** Threads of this process with limits on their resources. */
+/** Starts worker threads of this process with limits on their resources. */
 export function launchWorkers(options: { readonly resourceLimits?: ResourceLimits }): Launcher {
   return {
     start: (entry, data, name) => startWorker(entry, { ...options, workerData: data, name }),
@@ -73,15 +73,15 @@ export interface WorkerMessage<Report> {
 }
 
 /**
- * Makes every thread of this process collect its young objects alone. By default V8 shares the work
- * with helper threads. Where devices keep all cores busy, the helpers wait for a core, and the
- * device waits for the helpers: milliseconds for a collection that takes a third of one.
+ * Makes every thread of this process collect young garbage alone. By default V8 shares the work
+ * with helper threads. If devices keep all cores busy, the helpers wait for a core, and the device
+ * waits for the helpers: milliseconds for a collection that takes a third of a millisecond alone.
  */
 export function collectAlone(): void {
   setFlagsFromString("--no-parallel-scavenge");
 }
 
-/** A thread of this process that starts with an entry; from the code cache, where there is one. */
+/** Starts a worker thread with an entry, from the code cache if there is one. */
 export function openThread(entry: URL, options: WorkerOptions): Worker {
   collectAlone(); // The cache was made with these flags.
   const file = fileURLToPath(entry);
@@ -125,15 +125,15 @@ function startWorker<Command, Report>(entry: URL, options: WorkerOptions): Threa
 }
 
 /**
- * A launcher that remembers the threads it started, so that `close` can wait for all of them, and
- * passes on their observations.
+ * A launcher that tracks the threads it starts, so that the caller can wait for all of them, and
+ * passes their observations to `observe`.
  */
 export function rememberThreads(
   inner: Launcher,
   observe: (observation: Observation) => void,
 ): Launcher & {
   allEnded(): Promise<void>;
-  /** Threads with writes that the checkpoint store refused, as their generation was over. */
+  /** Number of threads whose writes the checkpoint store fenced, as their generation had ended. */
   readonly fenced: number;
 } {
   const running = new Set<Promise<ThreadEnd>>();

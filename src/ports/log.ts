@@ -1,12 +1,12 @@
-// The log as an argument: where lines for people and their tools go. No decision depends on the
-// log, and it never makes a caller wait.
+// The log port: the destination of lines for people and their tools. No decision depends on the
+// log, and it never blocks a caller.
 
 /** From least to most urgent. */
 export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
 
 export type LogLevel = (typeof logLevels)[number];
 
-/** The subject of a line. Further fields are allowed; no field may hold a secret. */
+/** The subject of a line, as fields. Further fields are allowed; none may contain a secret. */
 export interface LogFields {
   readonly run?: string;
   readonly generation?: number;
@@ -18,7 +18,7 @@ export interface LogFields {
   readonly [field: string]: unknown;
 }
 
-/** One line, sent from a thread. Plain data. */
+/** A line that a thread sends to the process. Plain data. */
 export interface LogLine {
   readonly level: LogLevel;
   readonly message: string;
@@ -26,9 +26,9 @@ export interface LogLine {
 }
 
 export interface Log {
-  /** Takes a line at once. Never throws. */
+  /** Writes a line without waiting. Never throws. */
   write(level: LogLevel, message: string, fields?: LogFields): void;
-  /** From now on, also keeps lines of `run` in this directory, as lines of `source`. */
+  /** From now on, also stores lines of `run` in this directory, as lines of `source`. */
   keep(run: string, directory: string, source: string): void;
 }
 

@@ -1,11 +1,11 @@
-// The name that a misspelled one was probably meant to be, for messages that ask "did you mean".
+// Finds the name that a user probably meant by a misspelled name, for "did you mean" messages.
 
-/** Longest name that is compared: comparing takes the square of the length. */
+/** Most characters of a name that are compared, as the time grows with the square of the length. */
 const lengthMax = 100;
 
 /**
- * The name nearest to `wrong`: the same but for case, `_`, `-` and spaces, or at most a third of
- * its characters apart; undefined where none is near. Of equally near names the first.
+ * The name nearest to `wrong`, ignoring case, `_`, `-` and spaces, with at most a third of its
+ * characters edited; undefined if no name is near. Among equally near names, the first.
  */
 export function nearestName(wrong: string, names: readonly string[]): string | undefined {
   const plain = plainOf(wrong);
@@ -25,7 +25,7 @@ function plainOf(name: string): string {
     .slice(0, lengthMax);
 }
 
-/** Characters to insert, delete, replace, or swap with their neighbour, between two names. */
+/** Edit distance: characters to insert, delete, replace or swap with their neighbour; capped. */
 function editsBetween(one: string, other: string, editsMax: number): number {
   if (Math.abs(one.length - other.length) >= editsMax) return editsMax;
   let before: number[] = [];

@@ -1,9 +1,10 @@
-// The end of a turn of the event loop, as an argument: what came in together is handled together.
+// The port for the end of an event loop turn, so that callers can handle events of one turn
+// together.
 
-/** Has `task` called when what has come in by now was handled. */
+/** Calls `task` after the events that have arrived by now are handled. */
 export type NextTurn = (task: () => void) => void;
 
-/** The event loop's own. */
+/** The end of the real event loop's turn. */
 export const nextTurn: NextTurn = (task) => {
   setImmediate(task);
 };

@@ -1,37 +1,36 @@
-// Reads two things from the schemas of options: the names that options have at a place, for
-// messages about misspelled ones, and the options that name files. `pathOption` marks the latter in
-// the schema, so that the check of a tenant's paths (actors/jobs/allowed-paths.ts) covers options
-// that are added later. This file walks zod's definitions and does not import zod: threads load it
-// too.
+// Inspects the schemas of options: finds the names of options at a path, for messages about
+// misspelled names, and the options that name files. `pathOption` marks the latter in the schema,
+// so that the check of a tenant's paths (actors/jobs/allowed-paths.ts) also covers options that are
+// added later. This file walks zod's definitions without importing zod, as threads load it, too.
 
 import type { z } from "zod";
 
-/** What each kind of schema is made of, as zod's documentation of `_zod.def` lists it. */
+/** The fields of a schema's definition, by kind, as in zod's documentation of `_zod.def`. */
 interface Definition {
   readonly type: string;
-  /** object: its options. */
+  /** Of an object: the schemas of its options. */
   readonly shape?: Readonly<Record<string, z.ZodType>>;
-  /** array: an entry. */
+  /** Of an array: the schema of an entry. */
   readonly element?: z.ZodType;
-  /** optional, default, prefault and the like: the schema within. */
+  /** Of optional, default, prefault and other wrappers: the inner schema. */
   readonly innerType?: z.ZodType;
-  /** pipe, of a transform for example: the schema of what a user writes. */
+  /** Of a pipe, such as a transform: the schema of the user's value. */
   readonly in?: z.ZodType;
-  /** union: its branches. */
+  /** Of a union: its branches. */
   readonly options?: readonly z.ZodType[];
-  /** literal: the constants. */
+  /** Of a literal: the constants. */
   readonly values?: readonly unknown[];
-  /** record: a value. */
+  /** Of a record: the schema of a value. */
   readonly valueType?: z.ZodType;
-  /** tuple: its entries. */
+  /** Of a tuple: the schemas of its entries. */
   readonly items?: readonly z.ZodType[];
-  /** Beyond the type: bounds, forms, refinements. */
+  /** Checks beyond the type: bounds, formats, refinements. */
   readonly checks?: readonly { readonly _zod: { readonly def: { readonly check: string } } }[];
 }
 
 /**
- * The options of the object at `path` in a value of `schema`. Of a union's branches only those
- * count whose constants, as `kind: "csv"`, are in the object.
+ * The option names of the object at `path` in a value of `schema`. Only those branches of a union
+ * are included whose constants, such as `kind: "csv"`, match the object.
  */
 export function optionNamesAt(
   schema: z.ZodType,
@@ -56,7 +55,7 @@ function shapesAt(schema: z.ZodType, path: readonly PropertyKey[], value: unknow
   return next === undefined ? [] : shapesAt(next, rest, nextValue);
 }
 
-/** Whether the constants of a branch are those of the value. */
+/** Whether the constants of a branch match those of the value. */
 function agrees(shape: Shape, value: unknown): boolean {
   if (typeof value !== "object" || value === null) return true;
   return Object.entries(shape).every(([name, schema]) => {
@@ -70,7 +69,7 @@ function definitionOf(schema: z.ZodType): Definition {
   return schema._zod.def as Definition;
 }
 
-/** What a path leads to: data that are read, what a run keeps, or code that it runs. */
+/** The contents at a path: data that a run reads, files that it keeps, or code that it runs. */
 export type PathKind = "data" | "kept" | "module";
 
 const kinds = new WeakMap<z.ZodType, PathKind>();
@@ -81,18 +80,18 @@ export function pathOption<Schema extends z.ZodType>(kind: PathKind, schema: Sch
   return schema;
 }
 
-/** The kind of an option's path; undefined: it names no file. */
+/** The kind of an option's path; undefined: the option names no file. */
 export function pathKindOf(schema: z.ZodType): PathKind | undefined {
   const kind = kinds.get(schema);
-  // A schema with a description is a copy, whose parent is the one that was marked.
+  // Adding a description copies a schema; the marked schema is then the parent of the copy.
   const parent = schema._zod.parent as z.ZodType | undefined;
   return kind ?? (parent === undefined ? undefined : pathKindOf(parent));
 }
 
-/** Gives the path that is to stand for `path`. `option`: its place, as `data.paths[0]`. */
+/** Returns the replacement for a path. `option`: the path's option, such as `data.paths[0]`. */
 export type ChangePath = (path: string, kind: PathKind, option: string) => string;
 
-/** The value of `schema` with each path changed; the value itself stays as it is. */
+/** A copy of a value of `schema`, in which each path is replaced. */
 export function withPaths<Value>(schema: z.ZodType, value: Value, change: ChangePath): Value {
   return changed(schema, value, "", change) as Value;
 }
@@ -121,13 +120,13 @@ function changed(schema: z.ZodType, value: unknown, option: string, change: Chan
   return Object.fromEntries(entries);
 }
 
-/** Whether a branch of a union may be that of the value. */
+/** Whether a value may match a branch of a union. */
 function takes(schema: z.ZodType, value: unknown): boolean {
   const { type, values } = definitionOf(schema);
   return type !== "literal" || values?.includes(value) === true;
 }
 
-/** Every option of text without a form of its own: its place, and whether it is a path. */
+/** All text options without a string format, by option name, with the kind of path, if any. */
 export function freeTexts(schema: z.ZodType): Map<string, PathKind | undefined> {
   const found = new Map<string, PathKind | undefined>();
   const seen = new Set<z.ZodType>();

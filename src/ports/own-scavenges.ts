@@ -1,10 +1,10 @@
-// How the process collects its young garbage: V8 has helper threads do a part, and waits for them.
-// On a machine whose processors are busy, a helper that is not scheduled holds the whole process
-// back for tens of milliseconds; alone, the thread needs one or two.
+// Collection of young garbage without helper threads. By default V8 gives helper threads a part of
+// the work, and waits for them. On a busy machine, a helper that is not scheduled delays the whole
+// process by tens of milliseconds; a thread alone needs one or two.
 
 import { setFlagsFromString } from "node:v8";
 
-/** From now on, a thread collects its young garbage alone. For a process that serves. */
+/** From now on, a thread collects its young garbage alone. For processes that serve models. */
 export function collectAlone(): void {
   setFlagsFromString("--no-parallel-scavenge");
 }

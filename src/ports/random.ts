@@ -1,5 +1,5 @@
-// Counter-based randomness: a number is a function of (seed, purpose, index, step) and nothing
-// else, so that any device, any generation and any order of calls draws the same number (law 4).
+// Counter-based random numbers: a number depends only on (seed, purpose, index, step), so that any
+// device, any generation and any order of calls draws the same number (law 4).
 //
 // The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
 // SC'11). Key = the job's seed; counter = [index low, index high, step, purpose].
@@ -16,41 +16,41 @@ export const purposes = {
   faults: 8,
   syntheticWeights: 9,
   sweep: 10,
-  /** Splits of an epoch, and the samples of each. */
+  /** The order of an epoch's splits, and of the samples of each split. */
   splitOrder: 11,
   splitRows: 12,
-  /** Sessions of generated data. */
+  /** The sessions of generated data. */
   sessionLengths: 13,
   sessionIds: 14,
   sessionChanges: 15,
   sessionTimes: 16,
   cacheSizes: 20,
-  /** Placements at random, to compare plans with. */
+  /** Random placements, with which plans are compared. */
   placements: 21,
-  /** Which measured costs a cost network is trained with, and which test it. */
+  /** The split of measured costs into training and test data of a cost network. */
   costSamples: 22,
-  /** What is measured for cost networks. */
+  /** The placements whose costs are measured for cost networks. */
   costProbes: 23,
-  /** First weights of placement policies; the devices and tasks that their training draws. */
+  /** Initial weights of placement policies; the devices and tasks that their training draws. */
   policyInit: 24,
   policyChoices: 25,
-  /** Tasks that policies are trained and measured with. */
+  /** Tasks with which policies are trained and measured. */
   policyTasks: 26,
-  /** The values of a feature, permuted among samples to find its importance. */
+  /** The permutation of a feature's values among samples, to measure its importance. */
   importance: 27,
-  /** How a fuzzer changes inputs (test/fuzz). */
+  /** The mutations of a fuzzer (test/fuzz). */
   fuzz: 28,
-  /** Rows of table t: `rowInit + t`. */
+  /** Initial rows of table t: `rowInit + t`. */
   rowInit: 0x1000_0000,
-  /** Rounding of new weights of table t, where it stores them in fewer bits: `rowRounding + t`. */
+  /** Stochastic rounding of new weights of table t: `rowRounding + t`. */
   rowRounding: 0x3000_0000,
-  /** Admission of ids to rows of table t, where chance decides: `admission + t`. */
+  /** Admission of ids to rows of table t by probability: `admission + t`. */
   admission: 0x4000_0000,
   /** Dropout after layer l: `dropout + l`. */
   dropout: 0x2000_0000,
 } as const;
 
-/** Two 32-bit words made of the job's seed. */
+/** The key of a generator: two 32-bit words of the job's seed. */
 export type Key = readonly [number, number];
 
 /** The key of a seed: its low and high 32 bits. `seed` is an integer below 2^53. */
@@ -58,8 +58,8 @@ export function keyOf(seed: number): Key {
   return [seed >>> 0, Math.floor(seed / 0x1_0000_0000) >>> 0];
 }
 
-// Words are kept as signed integers, which V8 adds and multiplies in registers: as unsigned ones
-// they would be floats, and a block would take 1.4 times as long.
+// Words are signed integers, which V8 adds and multiplies in registers. Unsigned words would be
+// floats, and a block would take 1.4 times as long.
 const m0 = 0xd251_1f53 | 0;
 const m1 = 0xcd9e_8d57 | 0;
 const w0 = 0x9e37_79b9 | 0;
@@ -76,7 +76,7 @@ function mulHigh(a: number, b: number): number {
   return (Math.imul(aHigh, bHigh) + (middle >>> 16) + (cross >>> 16)) | 0;
 }
 
-/** Four random 32-bit words, written to `out`. */
+/** Philox4x32: writes the four random 32-bit words of a counter to `out`. */
 export function philox(
   out: Uint32Array,
   key: Key,
@@ -107,7 +107,7 @@ export function philox(
   out[3] = c3;
 }
 
-/** A seeded stream for control code and generators: words in counter order. */
+/** A seeded stream of random numbers for control code and generators: words in counter order. */
 export class RandomStream {
   readonly #key: Key;
   readonly #purpose: number;

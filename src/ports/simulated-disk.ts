@@ -1,5 +1,5 @@
-// A disk in memory that can lose power. It keeps two states: the one a process sees, and the one
-// that survives a power cut. The simulator and the store's crash tests use it.
+// A disk in memory that can lose power. It keeps two states: the live state, which a process sees,
+// and the durable state, which survives a power failure. The simulator and crash tests use it.
 //
 // Invariants
 //   S1. The bytes of a file survive only after `sync` of that file.
@@ -7,13 +7,13 @@
 //   S3. Without a seed, all unsynced changes are lost. With a seed, each write and each change of a
 //       name survives, is lost, or (a write) is torn, independently and in no order, as in a real
 //       cache.
-//   S4. Between the crashed operation and `crash()` every call fails, so that no `finally` of the
-//       dying process can still change the disk.
+//   S4. Between the crashed operation and `crash()` every call fails, so that no `finally` block of
+//       the crashed process can change the disk.
 
 import type { Disk, DiskFile, OpenMode } from "./disk.ts";
 import { purposes, RandomStream } from "./random.ts";
 
-/** Thrown by the operation that lost power, and by every later call of the dying process. */
+/** Thrown by the operation that lost power, and by every later call of the crashed process. */
 export class SimulatedCrash extends Error {
   override readonly name = "SimulatedCrash";
 }
@@ -40,7 +40,7 @@ interface DirectoryNode {
 
 type Node = FileNode | DirectoryNode;
 
-/** Names that change together, as in a rename. A missing node removes the name. */
+/** Names that change together, as in a rename. Without a node, the name is removed. */
 type Renaming = readonly { directory: DirectoryNode; name: string; node: Node | undefined }[];
 
 /** A `Disk` in memory that loses power on request. Errors carry Node's codes. */
@@ -55,7 +55,7 @@ export class SimulatedDisk implements Disk {
   #boot = 0;
   #isDown = false;
 
-  /** Without a seed, a crash comes before its operation and loses all unsynced changes. */
+  /** Without a seed, a crash happens before its operation and loses all unsynced changes. */
   constructor(options: { seed?: number } = {}) {
     if (options.seed !== undefined) this.#random = new RandomStream(options.seed, purposes.faults);
   }
@@ -74,12 +74,12 @@ export class SimulatedDisk implements Disk {
     this.#crashAt = this.#operations + operation;
   }
 
-  /** Refuses the `operation`-th mutating operation from now, once, with an error of `code`. */
+  /** Fails the `operation`-th mutating operation from now, once, with an error of code `code`. */
   failAt(operation: number, code: string): void {
     this.#failAt = { operation: this.#operations + operation, code };
   }
 
-  /** Cuts the power and restores it: unsynced changes are lost (S3), open files are dead. */
+  /** Cuts the power and restores it: unsynced changes are lost (S3), open files become invalid. */
   crash(): void {
     for (const renaming of this.#journal) if (this.#survives()) apply(renaming, "durable");
     this.#journal = [];
@@ -100,7 +100,7 @@ export class SimulatedDisk implements Disk {
     return within("", this.#root);
   }
 
-  /** Flips a bit of a file, now and after a crash. Returns false where the file is empty. */
+  /** Flips a bit of a file in both states. Returns false if the file is empty. */
   flipBit(path: string, bit: number): boolean {
     const node = this.#find(path);
     if (node?.kind !== "file" || node.size === 0) return false;
@@ -131,10 +131,10 @@ export class SimulatedDisk implements Disk {
   }
 
   isGone(): boolean {
-    return false; // Its writers have no processes.
+    return false; // The writers of a simulated disk have no processes.
   }
 
-  /** It has no clock: all files are equally old. */
+  /** A simulated disk has no clock, so all files have the same time. */
   modifiedMs(path: string): number {
     if (!this.exists(path)) throw failure("ENOENT", "stat", path);
     return 0;
@@ -188,7 +188,7 @@ export class SimulatedDisk implements Disk {
     this.#checkPower(this.#boot);
     const node = this.#find(path);
     if (node === undefined) return;
-    // Count one operation per file: power can fail between any two.
+    // One operation per file, as power can fail between any two.
     if (node.kind === "directory") {
       for (const name of [...node.live.keys()].sort()) this.remove(`${path}/${name}`);
     }
@@ -286,7 +286,7 @@ export class SimulatedDisk implements Disk {
     this.#journal.push(renaming);
   }
 
-  /** Goes back to the surviving state, for all of `directory`. */
+  /** Resets a directory and its contents to the durable state. */
   #forget(directory: DirectoryNode): void {
     directory.live = new Map(directory.durable);
     for (const node of directory.live.values()) {
@@ -346,7 +346,7 @@ function apply(renaming: Renaming, state: "live" | "durable"): void {
   }
 }
 
-/** Applies a change to the visible state, and records it as unsynced. */
+/** Applies a change to the live state, and records it as unsynced. */
 function change(file: FileNode, made: Change): void {
   const end = made.at + (made.bytes?.length ?? 0);
   if (made.bytes === undefined) file.live = file.live.slice(0, Math.min(end, file.size));

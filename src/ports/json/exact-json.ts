@@ -1,34 +1,35 @@
-// Reads JSON without a loss. `JSON.parse` rounds integers beyond 2^53, puts names that are integers
-// before others, and of a name that is there twice it drops the first value: an id is then another
-// id, and a weight another one's, without a word.
+// Parses JSON without loss. `JSON.parse` rounds integers beyond 2^53, moves names that are integers
+// before other names, and keeps only the last value of a repeated name. So it silently changes ids,
+// and assigns weights to the wrong ids.
 //
-//   integers                 a number up to 2^53, beyond it a bigint
-//   with `.` or `e`          a number: the nearest float64
-//   an object repeats a name  refused, as RFC 8259 leaves its meaning open
-//   names that are integers  in the order of the text, where objects below the outermost are maps
+//   integers                  a number up to 2^53, beyond it a bigint
+//   with `.` or `e`           a number: the nearest float64
+//   an object repeats a name  an error, as RFC 8259 leaves its meaning open
+//   names that are integers   in the order of the text, where objects below the outermost are maps
 //
-// One look over the text finds what would be lost. Most texts have nothing of it. In others it is
-// marked, as text with a beginning that nothing else has, and restored in what `JSON.parse` makes.
+// One scan of the text finds the values that would change. Most texts have none. Otherwise they are
+// marked, as text with a unique prefix, and restored in the result of `JSON.parse`.
 
-/** Levels of nesting that are read, unless the caller sets fewer. */
+/** Most levels of nesting, unless the caller sets another limit. */
 export const jsonDepthMax = 512;
 
 export interface ExactJsonOptions {
   /** @default jsonDepthMax */
   readonly depthMax?: number;
   /**
-   * Called before any object is made: it throws where there are too many objects, or different
-   * names. Of names, only those behind the first `namesFree` are compared, and up to `namesMax`.
+   * Called before any object is created; it should throw if there are too many objects or different
+   * names. Different names are counted only after the first `namesFree` names, and up to
+   * `namesMax`.
    */
   readonly checkSize?: (size: { readonly objects: number; readonly names: number }) => void;
   /**
-   * Whether an object below the outermost one may come as a map, which has its members in the order
-   * of the text; it does where a name begins with a digit. @default false
+   * Whether objects below the outermost one may become maps, which keep the order of the text;
+   * those with a name that begins with a digit do. @default false
    */
   readonly mayBeMaps?: boolean;
 }
 
-/** Parses JSON. @throws SyntaxError if `text` is no JSON, or an object in it repeats a name */
+/** Parses JSON. @throws SyntaxError if `text` is not JSON, or an object in it repeats a name */
 export function parseExactly(
   text: string,
   { depthMax = jsonDepthMax, mayBeMaps = false, checkSize }: ExactJsonOptions = {},
@@ -41,21 +42,21 @@ export function parseExactly(
   else {
     const marker = markerFor(text);
     value = parseMarked(text, marks, marker);
-    if (value === undefined) return JSON.parse(text); // Throws what is wrong with it.
+    if (value === undefined) return JSON.parse(text); // Throws, with the position of the error.
     value = restored(value, String.fromCharCode(1).repeat(marker.length / escaped.length));
   }
   if (namesIn(value) === names) return value;
   throw new SyntaxError("an object has a name twice");
 }
 
-/** The members of an object as `parseExactly` has it, in the order of the text. */
+/** The members of an object from `parseExactly`, in the order of the text. */
 export function membersOf(object: object): Iterable<readonly [string, unknown]> {
   return object instanceof Map ? object : Object.entries(object);
 }
 
 /**
- * A value with its integers as numbers, and as text beyond 2^53: for options, whose schemas know no
- * bigint, and take such text where all digits count.
+ * A copy of a value with bigints as numbers, or as text beyond 2^53: for options, whose schemas do
+ * not support bigint, and accept such text where all digits matter.
  */
 export function longAsText(value: unknown): unknown {
   if (typeof value === "bigint") {
@@ -68,7 +69,7 @@ export function longAsText(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, longAsText(one)]));
 }
 
-/** As `JSON.stringify`, of a value that `parseExactly` made: for messages. */
+/** `JSON.stringify` for a value from `parseExactly`, for messages. */
 export function shownJson(value: unknown): string {
   const shown = JSON.stringify(value, (_, one: unknown) => {
     if (one instanceof Map) return Object.fromEntries(one);
@@ -83,10 +84,10 @@ const [colon, comma, minus, point] = [0x3a, 0x2c, 0x2d, 0x2e];
 const [zero, nine] = [0x30, 0x39];
 const [openList, closeList, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d];
 
-/** Digits of an integer that float64 may not hold. */
+/** Integers with at least this many digits may exceed the exact range of float64. */
 const longDigits = 16;
 
-/** What `JSON.parse` would change: an integer, or the inner text of a name. */
+/** A part of the text that `JSON.parse` would change: an integer, or the position of a name. */
 interface Mark {
   readonly kind: "integer" | "name";
   readonly from: number;
@@ -94,24 +95,24 @@ interface Mark {
 }
 
 interface Survey {
-  /** Names of all objects, each as often as it is there. */
+  /** Number of names of all objects, repetitions included. */
   readonly names: number;
   readonly depth: number;
   readonly objects: number;
-  /** Different names behind the first ones, up to one more than `namesMax`. */
+  /** Number of different names after the first `namesFree`, up to one more than `namesMax`. */
   readonly different: number;
   readonly marks: readonly Mark[];
 }
 
 /**
- * Names that are not compared: most texts have fewer. A name that is new costs two microseconds
- * when it is parsed, one that was there before nearly nothing.
+ * The first names of a text are not compared, as most texts have fewer. Parsing a new name costs
+ * two microseconds, a repeated name nearly nothing.
  */
 const namesFree = 65_536;
-/** Different names that are counted. */
+/** Most different names that are counted. */
 export const namesMax = 65_536;
 
-/** One look over a text, which need not be JSON. */
+/** Scans a text, which need not be valid JSON. */
 function survey(text: string, marksNames: boolean): Survey {
   let [names, depth, deepest, objects, digits, textFrom, textEnd] = [0, 0, 0, 0, 0, 0, 0];
   const marks: Mark[] = [];
@@ -162,12 +163,12 @@ function isDigitName(text: string, from: number): boolean {
   return isDigit(first) || (first === backslash && text.startsWith("\\u003", from));
 }
 
-/** The integer one of whose digits lies at `at`; undefined: what is there is no integer. */
+/** The integer that has a digit at `at`; undefined: the text at `at` is not an integer value. */
 function integerAt(text: string, at: number): Mark | undefined {
   let [from, end] = [at, at + 1];
   while (isDigit(text.charCodeAt(from - 1))) from--;
   while (isDigit(text.charCodeAt(end))) end++;
-  if (text.charCodeAt(from) === zero) return undefined; // No JSON.
+  if (text.charCodeAt(from) === zero) return undefined; // Leading zeros are not valid JSON.
   if (text.charCodeAt(from - 1) === minus) from--;
   let [before, after] = [from - 1, end];
   while (isSpace(text.charCodeAt(before))) before--;
@@ -183,17 +184,17 @@ function isSpace(code: number): boolean {
   return code === 0x20 || (code >= 0x09 && code <= 0x0d);
 }
 
-/** The control character 1, which JSON has in this form alone. */
+/** The control character 1, which JSON can express only in this form. */
 const escaped = "\\u0001";
 
-/** What no text of a JSON begins with. */
+/** A prefix that does not occur in the text. */
 function markerFor(text: string): string {
   let marker = escaped;
   while (text.includes(marker)) marker += escaped;
   return marker;
 }
 
-/** The value with what is marked as text, its marker before it; undefined: it is no JSON. */
+/** Parses the text with its marked parts as text after a marker; undefined: it is not JSON. */
 function parseMarked(text: string, marks: readonly Mark[], marker: string): unknown {
   let [marked, at] = ["", 0];
   for (const { kind, from, end } of marks) {
@@ -208,7 +209,7 @@ function parseMarked(text: string, marks: readonly Mark[], marker: string): unkn
   }
 }
 
-/** A value, in place, with what was marked as it is. */
+/** Restores the marked integers and names of a value, in place. */
 function restored(value: unknown, marker: string): unknown {
   if (typeof value === "string" && value.startsWith(marker)) {
     const exact = BigInt(value.slice(marker.length));
@@ -231,7 +232,7 @@ function restored(value: unknown, marker: string): unknown {
   return new Map(Object.entries(members).map(([name, one]) => [own(name), one]));
 }
 
-/** Names of all objects of a value. */
+/** Number of names of all objects of a value. */
 function namesIn(value: unknown): number {
   if (typeof value !== "object" || value === null) return 0;
   let names = 0;

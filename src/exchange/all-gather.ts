@@ -1,4 +1,4 @@
-// The all-gather of one device: the parts of all devices are side by side in one region of each
+// The all-gather of one device: the parts of all devices are contiguous in one region of each
 // host's memory, where all devices of the host read them. One cell publishes a part to the
 // neighbours and to the bridge, which sends the part once to each other host.
 //

@@ -23,7 +23,7 @@ import type { AllReduce, ExchangeKernels, ExchangeShape, SentBytes } from "./exc
 import type { SharedMemoryLayout } from "./layout.ts";
 import type { Surroundings } from "./surroundings.ts";
 
-/** Subtrees that are folded to one sum. */
+/** A fold of subtrees to one sum. */
 interface Fold {
   readonly out: Tensor;
   readonly parts: readonly Tensor[];
@@ -123,7 +123,7 @@ function foldsOf(options: AllReduceOptions) {
   const { host } = around;
   const rangeOf = (of: number) => at.ranges[of] ?? { first: 0, count: 0 };
 
-  /** The subtrees of this host's devices that lie in `tree`, over the range of device `of`. */
+  /** The subtrees of this host's devices that are inside `tree`, over the range of device `of`. */
   const inside = (tree: Subtree, of: number) => {
     const found: { part: Tensor; tree: Subtree }[] = [];
     for (const device of hosts[host] ?? []) {

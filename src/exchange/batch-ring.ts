@@ -45,7 +45,7 @@ export interface RingShape {
   readonly samplesMax: readonly number[];
   /** Slots of a device for each stream, one batch each. */
   readonly slots: number;
-  /** Whether there is a test stream. @default false */
+  /** Whether there is a test stream, the last of the streams. @default false */
   readonly isTested?: boolean;
 }
 
@@ -186,7 +186,7 @@ export function createBatchIntake(
   const { shape, memory, cells, device, local, readers } = place;
   const layout = ringLayoutOf(shape);
   const dealing = { ...place, readers: readers.length };
-  /** Number of batches handed to the device; `taken`: of batches that the device has released. */
+  /** Number of batches handed to the device; `taken`: number of batches that it has released. */
   const given: Record<Stream, number> = { training: 0, evaluation: 0, test: 0 };
   const taken: Record<Stream, number> = { training: 0, evaluation: 0, test: 0 };
   const isThere = (stream: Stream, ticket: number): boolean => {

@@ -30,7 +30,7 @@ export interface AllToAll {
   outbox(to: number): Region;
   /** Sends all parts. `used`: how many leading bytes of each part to send; left out: all. */
   start(used?: (to: number) => number): void;
-  /** The parts of all devices, side by side in rank order; valid until `close`. */
+  /** The parts of all devices, contiguous, in rank order; valid until `close`. */
   finish(): Promise<Region>;
   /** Whether `finish` would resolve without waiting. */
   isThere(): boolean;
@@ -39,8 +39,8 @@ export interface AllToAll {
 }
 
 /**
- * Each device sends the same part to all devices. A part lies once in each host's memory and
- * travels once to each other host, however many devices read it.
+ * Each device sends the same part to all devices. A part is stored once in each host's memory and
+ * is sent once to each other host, however many devices read it.
  */
 export interface AllGather {
   /**

@@ -224,7 +224,7 @@ export interface ShardLookups {
   /** (1, V): one bag with one row per request, in the order of devices and subtrees. */
   readonly bags: Bags<Int32Array>;
   /**
-   * The slices of the batch. Bags lie in the first slice of their subtree; its other slices are
+   * The slices of the batch. Bags are in the first slice of their subtree; its other slices are
    * empty. So a subtree's sum, which arrives as one gradient, is added in the same tree order as
    * the gradients of its slices.
    */

@@ -90,7 +90,7 @@ function begin(hash: Uint32Array, row: number, quantum: number): void {
   hash[1] = finish(Math.imul(row, 0x85ebca77) ^ salt ^ 0x5bd1e995);
 }
 
-/** Two MurmurHash3 hashes (Appleby, x86_32 body) with different constants, side by side. */
+/** Mixes words into two MurmurHash3 hashes (Appleby, x86_32 body) with different constants. */
 function mix(hash: Uint32Array, words: Uint32Array, first: number, count: number): void {
   let a = hash[0] ?? 0;
   let b = hash[1] ?? 0;

@@ -21,7 +21,7 @@ export interface BlockKernels {
   addBeside(out: Tensor, values: readonly Tensor[], other: Tensor): void;
   /** out = a * b, element by element; `out` may be `a` or `b`. */
   multiply(out: Tensor, a: Tensor, b: Tensor): void;
-  /** dA = dOut * b and dB = dOut * a, element by element. */
+  /** dA = dOut * b and dB = dOut * a, element-wise. */
   dMultiply(dA: Tensor, dB: Tensor, dOut: Tensor, a: Tensor, b: Tensor): void;
   /** out = a * b + c, element by element; each product is rounded before c is added. */
   multiplyAdd(out: Tensor, a: Tensor, b: Tensor, c: Tensor): void;

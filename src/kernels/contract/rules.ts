@@ -53,7 +53,7 @@ export interface AdagradRule extends Shrinking {
 
 /**
  * `partialRowWiseAdam`: Adam with one second moment per row, of the mean of squares.
- * `lamb`: u = Adam's direction + decay*w; w -= learningRate * |w|/|u| * u; the decay is only here.
+ * `lamb`: u = Adam's direction + decay*w; w -= learningRate * |w|/|u| * u; no other decay.
  * `partialRowWiseLamb`: LAMB with one second moment per row.
  */
 export interface AdamRule extends AdamNumbers, Rounded {

@@ -1,4 +1,4 @@
-// What a job says about its checkpoints.
+// The job options of checkpoints.
 
 import { z } from "zod";
 import { pathOption } from "../../ports/option-schemas.ts";

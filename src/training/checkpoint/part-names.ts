@@ -1,6 +1,6 @@
-// Names of a checkpoint's parts, and what they say: `dense`, and for each table the tiles that it
-// was cut into. The name has the tile: a reader of the checkpoint sees from the manifest whether
-// a table is complete, and which parts a device needs under another plan.
+// Names of a checkpoint's parts: `dense`, and one for each tile of a table. The name encodes the
+// tile, so that a reader of the manifest can tell whether a table is complete, and which parts a
+// device needs under another plan.
 //
 //   table-00003             the whole table
 //   table-00003-b4.2-q0.1   blocks 4 and 5, quantum 0
@@ -61,7 +61,10 @@ export function tableOfPart(name: string, tables: readonly TableSpec[]): TablePa
   return { table, firstBlock, blocks, firstQuantum, quanta };
 }
 
-/** What of a job's model no part among `names` has, by the names of parts; empty: nothing. */
+/**
+ * Returns the parts of a job's model that `names` does not cover completely, as names of whole
+ * parts; empty: `names` is complete.
+ */
 export function missingParts(names: Iterable<string>, tables: readonly TableSpec[]): string[] {
   const given = new Set(names);
   const held = tables.map(() => 0);

@@ -1,6 +1,6 @@
-// The parts of a checkpoint: what a device writes at a cut, and reads after a failure. A part
-// belongs to the job (the dense network, a tile of a table), never to a device: any number of
-// devices can load it under any plan.
+// The parts of a checkpoint: a device writes them at a cut, and reads them after a failure. A part
+// belongs to the job (the dense network, a tile of a table), never to a device, so that any number
+// of devices can load it under any plan.
 //
 //   dense:  "OSRD" | version u32 | n u32 | slots u32 | w f32*n | slot f32*n …      (device 0)
 //   table-00003:  rows-part.ts                                (its device; copies: device 0)
@@ -25,7 +25,7 @@ import { type Topology, tableOf } from "../topology/topology.ts";
 import type { CheckpointSpec } from "./checkpoint-options.ts";
 import { densePart, idsOfPart, idsPartNameOf, partNameOf, tableOfPart } from "./part-names.ts";
 
-/** A part as it is written: its bytes in chunks, and the hashes of what they mean. */
+/** A part as it is written: its bytes in chunks, and the hashes of their logical content. */
 export interface Part {
   readonly name: string;
   /**
@@ -36,19 +36,23 @@ export interface Part {
   bytes(): AsyncIterable<Uint8Array>;
 }
 
-/** A part as a cut takes it: its bytes first, and once, then its leaves. */
+/** A part of a cut. Its bytes are read first, and only once; then its leaves. */
 export interface CutPart extends Part {
-  /** Otherwise it holds only rows that changed: what they changed from is to be kept beside it. */
+  /**
+   * Whether the part has all rows. Otherwise it has only changed rows, and a restore also needs the
+   * earlier parts that it is an increment of.
+   */
   readonly isWhole: boolean;
 }
 
-/** The parts that this device answers for. */
+/** Returns the parts that this device writes. */
 export function partsOf(device: DeviceState): Part[] {
   return survivingParts(device, device.rank === 0);
 }
 
 /**
- * The same for partial recovery; `isFirst`: the survivor that writes the parts all devices share.
+ * Returns the parts that this device writes in partial recovery; `isFirst`: whether it is the
+ * survivor that writes the parts all devices share.
  */
 export function survivingParts(device: DeviceState, isFirst: boolean): Part[] {
   const rows = ownSlabs(device).flatMap((slab) => rowsParts(device, slab));
@@ -58,21 +62,23 @@ export function survivingParts(device: DeviceState, isFirst: boolean): Part[] {
 }
 
 /**
- * Takes cut after cut of a device that has just been restored from the parts `restored`, or from
- * none. The function returns the parts of a cut, each to be read before the next; `isBaseline`: all
- * of them whole.
+ * Creates the function that takes the cuts of a device that has just been restored from the parts
+ * `restored`, or newly initialised. The function returns the parts of a cut, each to be read before
+ * the next; `isBaseline`: all of them whole.
  */
 export function createCutter(
   device: DeviceState,
   options: {
     readonly differential: CheckpointSpec["differential"];
     readonly restored: readonly { readonly name: string }[];
-    /** Shards with rows that were kept, not restored: the cut they changed from is unknown. */
+    /**
+     * Shards with rows that were kept instead of restored: their changes since a cut are unknown.
+     */
     readonly kept?: ReadonlySet<number>;
   },
 ): (isBaseline: boolean) => CutPart[] {
   const since = options.differential === "consecutive" ? "sinceCut" : "sinceBaseline";
-  /** Parts, by name, with unchanged rows in a former checkpoint. */
+  /** Names of the parts whose unchanged rows an earlier checkpoint holds. */
   const known = new Set<string>();
   const restored = new Set(options.restored.map(({ name }) => name));
   const own = [...ownSlabs(device), ...(device.rank === 0 ? [device.replicas] : [])];
@@ -80,7 +86,7 @@ export function createCutter(
     rowsParts(device, slab).map((part, at) => ({ ...part, slab, at })),
   );
   if (options.differential !== "none") {
-    // Of tiles that are cut otherwise than here the next cut has to be whole, and of kept ones.
+    // The next cut must be whole for kept shards, and for tiles that the checkpoint cuts otherwise.
     for (const { name, slab, at } of parts) {
       const isKept = options.kept?.has(slab.shards[at]?.shard ?? -1) === true;
       if (!restored.has(name) || isKept) continue;
@@ -104,7 +110,7 @@ export function createCutter(
   ];
 }
 
-/** Most bytes that a device saves at a cut, with what frames them. */
+/** Upper bound of the bytes that a device saves at a cut, framing included. */
 export function savedBytesMax(
   topology: Topology,
   rank: number,
@@ -124,12 +130,12 @@ export function savedBytesMax(
   return Math.ceil(bytes.reduce((sum, one) => sum + one, dense + 65_536));
 }
 
-/** Tensors beside the parameters, at most: Adam's and LAMB's two, and a moving average. */
+/** Maximum of the optimizer's dense tensors: two of Adam or LAMB, and a moving average. */
 const denseSlotsMax = 3;
 
 /**
- * The parts of a checkpoint with anything that this device holds, except rows of `kept` shards,
- * which are in place. In the order of restoring: rows come after the ids that have them.
+ * Returns the parts of a checkpoint that overlap this device's shards, except rows of `kept`
+ * shards, which are in place. They are in the order of restoring: a table's ids before its rows.
  */
 export function partsNeeded(
   device: DeviceState,
@@ -139,7 +145,7 @@ export function partsNeeded(
   return partsOfShards(device.topology, shardsOf(device.topology, device.rank), names, kept);
 }
 
-/** All that a device has rows of. */
+/** Returns all shards on a device, replicated shards included. */
 export function shardsOf(
   { heldBy, distinctBy, replicated }: Topology,
   rank: number,
@@ -147,7 +153,10 @@ export function shardsOf(
   return [heldBy[rank] ?? [], distinctBy[rank] ?? [], replicated].flat();
 }
 
-/** The same, of these shards, on whichever devices they are. */
+/**
+ * Returns the parts of a checkpoint that overlap the given shards, on whichever devices these are;
+ * see `partsNeeded`.
+ */
 export function partsOfShards(
   { input }: Topology,
   shards: readonly HeldShard[],
@@ -180,10 +189,10 @@ function orderOf(name: string, tables: readonly TableSpec[]): number {
 }
 
 /**
- * Puts a part back; of rows, but into no `kept` shard. `layers`: the bytes of its files in pieces,
- * each overwritten by the next. The newest comes first, and counts for the rows that it has; the
- * last is whole. Of a table with dynamic ids only rows that an id has are born: others lost theirs
- * after the layer was written.
+ * Restores a part; its rows go into all shards but the `kept` ones. `layers` has the bytes of its
+ * files in pieces; reading a piece overwrites the one before. The newest file comes first, and wins
+ * for the rows that it has; the last file is whole. In a table with dynamic ids only rows that an
+ * id owns are restored: the ids of the other rows were evicted after the layer was written.
  * @throws CheckpointCorruptError
  */
 export async function restorePart(
@@ -228,12 +237,12 @@ export async function restorePart(
   }
 }
 
-/** Slabs of what lies on this device alone. */
+/** Slabs of the shards that only this device has. */
 function ownSlabs({ slab, distinct }: DeviceState): Slab[] {
   return [slab, ...distinct.slabs];
 }
 
-/** In the order of the slab's shards. */
+/** The parts of a slab's shards, in their order. */
 function rowsParts(device: DeviceState, slab: Slab) {
   const { tables } = device.topology.input.model;
   const { sparse } = device.recipe.optimizer;
@@ -251,7 +260,7 @@ function rowsParts(device: DeviceState, slab: Slab) {
   });
 }
 
-/** Which dynamic id has which row, and who waits for one. */
+/** The parts with the map from dynamic ids to rows, and the candidate ids without a row. */
 function idsParts({ ids, topology }: DeviceState): Part[] {
   return ids.flatMap((own) => {
     if (own === undefined) return [];
@@ -267,7 +276,7 @@ function idsParts({ ids, topology }: DeviceState): Part[] {
 
 const magic = 0x4452_534f;
 const version = 1;
-/** What stands before the tensors of the dense part. */
+/** Size of the header before the tensors of the dense part. */
 export const denseHeaderBytes = 16;
 
 function denseOf(device: DeviceState): Part {
@@ -316,7 +325,7 @@ function restoreDense(device: DeviceState, bytes: Uint8Array, name: string): voi
   }
 }
 
-/** Parameters, then optimizer slots, each flat. @throws CheckpointCorruptError */
+/** Returns the parameters, then the optimizer slots, each flat. @throws CheckpointCorruptError */
 export function decodeDense(bytes: Uint8Array, name: string): Float32Array[] {
   const aligned = new Uint8Array(bytes); // A copy, from the start of its buffer.
   if (aligned.byteLength < denseHeaderBytes)

@@ -1,10 +1,10 @@
-// The best evaluation of a run so far: plain JSON and part of the cut, so that a restored run, and
-// one whose history is longer than what a checkpoint keeps of it, knows its best.
+// The best evaluation of a run so far. It is plain JSON and part of the cut, so that it survives a
+// restore, even when the checkpoint no longer keeps that part of the run's history.
 
 import { z } from "zod";
 import type { Metrics } from "./metrics.ts";
 
-/** Those of labels that are numbers. */
+/** Metrics of numeric labels. */
 export const numberMetrics = ["mse", "rmse", "mae", "r2"] as const;
 
 /**
@@ -21,37 +21,43 @@ export const comparedMetric = z.enum([
 
 export type ComparedMetric = z.output<typeof comparedMetric>;
 
-/** Which figure of an evaluation counts. */
+/** The metric of an evaluation that is compared. */
 export interface Watched {
   readonly metric: ComparedMetric;
-  /** Of several tasks, the one whose figure it is. Left out: the first. */
+  /** The task whose metric is compared. Left out: the first. */
   readonly task?: string | undefined;
 }
 
-/** An evaluation, and by which figure it is the best. */
+/** The best evaluation, and the metric by which it is the best. */
 export interface BestEvaluation extends Watched {
   readonly step: number;
   readonly evaluation: Metrics;
 }
 
-/** Whether it is a metric of labels that are numbers, not of classes. */
+/** Whether the metric is for numeric labels, not for classes. */
 export function isOfNumbers(metric: ComparedMetric): boolean {
   return (numberMetrics as readonly ComparedMetric[]).includes(metric);
 }
 
-/** Whether a higher value of the metric is the better one. */
+/** Whether higher values of the metric are better. */
 export function isHigherBetter(metric: ComparedMetric): boolean {
   return metric === "auc" || metric === "gauc" || metric === "r2";
 }
 
-/** The figure of an evaluation that counts. JSON writes NaN as null: a restored one may be null. */
+/**
+ * Returns the watched metric of an evaluation, or NaN. JSON writes NaN as null, so a restored
+ * metric may be null.
+ */
 export function figureOf(metrics: Metrics, { metric, task }: Watched): number {
   const tasks = new Map(Object.entries(metrics.tasks ?? {}));
   const own = task === undefined ? metrics : (tasks.get(task) ?? metrics);
   return own[metric] ?? Number.NaN;
 }
 
-/** Whether `value` is better than `than`. What is no number is worse than any number. */
+/**
+ * Whether `value` is better than `than`. A value that is missing or not finite is worse than any
+ * number.
+ */
 export function isBetter(
   metric: ComparedMetric,
   value: number | undefined,
@@ -62,7 +68,7 @@ export function isBetter(
   return isHigherBetter(metric) ? value > than : value < than;
 }
 
-/** How much better `value` is than the best so far; NaN where it is no number. */
+/** How much better `value` is than the best so far; NaN if `value` is NaN. */
 export function gainOf(metric: ComparedMetric, value: number, best: number | null): number {
   if (Number.isNaN(value)) return value;
   if (best === null) return Number.POSITIVE_INFINITY;
@@ -70,7 +76,8 @@ export function gainOf(metric: ComparedMetric, value: number, best: number | nul
 }
 
 /**
- * The best of `points` by `watched`, the first of equal ones; undefined where none has a number.
+ * The best of `points` by the watched metric, the first among equals; undefined if no point has a
+ * finite value of it.
  */
 export function bestOf(
   watched: Watched,

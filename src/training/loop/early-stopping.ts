@@ -1,6 +1,6 @@
-// Early stopping: a run ends when its metric is as good as it has to be, or has not improved for
-// some evaluations. The state is plain JSON and part of the cut, so that a restored run stops where
-// it would have stopped.
+// Early stopping: a run ends when its metric reaches the target, or has not improved for `patience`
+// evaluations. The state is plain JSON and part of the cut, so that a restored run stops at the
+// same step as an undisturbed run.
 
 import { z } from "zod";
 import { comparedMetric, figureOf, gainOf, isHigherBetter } from "./best-evaluation.ts";
@@ -42,9 +42,9 @@ export const earlyStoppingOptions = z.strictObject({
 /** The complete options. */
 export type EarlyStopping = z.output<typeof earlyStoppingOptions>;
 
-/** What early stopping remembers from cut to cut. */
+/** State of early stopping, carried from cut to cut. */
 export interface EarlyStoppingState {
-  /** The best value so far; null before the first that is a number. */
+  /** The best value so far; null before the first value that is a number. */
   readonly best: number | null;
   readonly bestCut: number | null;
   /** Evaluations in a row since the best. */
@@ -52,7 +52,7 @@ export interface EarlyStoppingState {
   readonly stopped: boolean;
 }
 
-/** Before the first evaluation. */
+/** The state before the first evaluation. */
 export const initialEarlyStopping: EarlyStoppingState = {
   best: null,
   bestCut: null,
@@ -61,8 +61,8 @@ export const initialEarlyStopping: EarlyStoppingState = {
 };
 
 /**
- * The state after the evaluation at `cut`, and whether that one is the best so far. A metric that
- * is NaN is no improvement. A run that has stopped stays stopped.
+ * Returns the state after the evaluation at `cut`, and whether this evaluation is the best so far.
+ * NaN is no improvement. A run that has stopped stays stopped.
  */
 export function observe(
   state: EarlyStoppingState,
@@ -73,7 +73,7 @@ export function observe(
   if (state.stopped) return { state, improved: false };
   const value = figureOf(metrics, options);
   const gain = gainOf(options.metric, value, state.best);
-  const stopped = isReached(options, value); // The best, however little better it is.
+  const stopped = isReached(options, value); // Then it is the best, whatever `minDelta`.
   if (stopped || gain > options.minDelta) {
     return { state: { best: value, bestCut: cut, badEvaluations: 0, stopped }, improved: true };
   }

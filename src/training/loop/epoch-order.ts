@@ -1,5 +1,5 @@
-// The order in which a job trains the samples of its epochs: the file's order, any order of all
-// samples, or the split order: in pieces of the data, or session by session.
+// The order in which a job trains the samples of its epochs: the file's order, a random permutation
+// of all samples, or the split order, which goes through splits of the data or session by session.
 
 import type { RunContents } from "../../data/contents.ts";
 import { fillOrder } from "../../data/sample-order.ts";
@@ -7,11 +7,11 @@ import { evenSplits, type RangesOfPlaces, SplitOrder } from "../../data/split-or
 import { sliceBoundsOf } from "../../kernels/contract/slices.ts";
 import type { Schedule } from "./schedule.ts";
 
-/** What decides the order: the job's seed and shuffle, and how its batches are cut. */
+/** The options that decide the order: the job's seed and shuffle, and the splits of its data. */
 export interface EpochOrderOptions {
   readonly seed: number;
   readonly shuffle: boolean;
-  /** Where the samples come in the split order: how they are cut, and the job's slices. */
+  /** The splits and the job's slices, if the samples come in the split order. */
   readonly split?: SplitCut | undefined;
 }
 
@@ -20,7 +20,7 @@ export interface SplitCut extends Pick<RunContents, "splitSamples" | "splits"> {
   readonly slices: number;
 }
 
-/** How the samples of a run are cut into splits; undefined: they do not come in the split order. */
+/** Returns the splits of a run's samples; undefined: they do not come in the split order. */
 export function cutOf(
   { splitSamples, splits }: Pick<RunContents, "splitSamples" | "splits">,
   slices: number,
@@ -37,7 +37,7 @@ export class EpochOrder {
     ConstructorParameters<typeof SplitOrder>[0],
     "starts" | "bounds" | "keepsOrder"
   >;
-  /** The split orders of the two epochs that were asked for last. */
+  /** The split orders of the two epochs that were requested last. */
   #last: readonly { readonly epoch: number; readonly order: SplitOrder }[] = [];
 
   constructor(options: EpochOrderOptions, schedule: Pick<Schedule, "samples" | "batchSize">) {
@@ -57,8 +57,8 @@ export class EpochOrder {
   }
 
   /**
-   * The splits that these places draw from, and the next ones; undefined where the samples of a
-   * batch lie anywhere.
+   * The splits that the `count` places from `first` draw from, and the next splits. Undefined
+   * outside the split order: the samples of a batch may lie anywhere in the file.
    */
   rangesAt(epoch: number, first: number, count: number): RangesOfPlaces | undefined {
     if (this.#options.split === undefined) return undefined;
@@ -76,7 +76,10 @@ export class EpochOrder {
   }
 }
 
-/** The splits of an epoch, and the parts of a batch that go through splits of their own. */
+/**
+ * The splits of an epoch, and the bounds of the parts of a batch that each go through splits of
+ * their own.
+ */
 function batchOf(split: SplitCut | undefined, samples: number, batchSize: number) {
   if (split === undefined) return { starts: new Uint32Array(0), bounds: [] };
   const { slices, splits, splitSamples = samples } = split;

@@ -50,7 +50,7 @@ export function createScores(
   };
 }
 
-/** A device's part: its logits (b,L), its labels (b,L), then its groups (2,b), if it has some. */
+/** Sends a device's part: its logits (b,L), its labels (b,L), then its groups (2,b), if any. */
 async function sendScores(device: DeviceState, batch: LocalBatch, logits: Tensor): Promise<void> {
   const { exchange, kernels, topology } = device;
   await exchange.scores.open(partBytesOf(topology, batch.batchSamples).scores);
@@ -62,7 +62,10 @@ async function sendScores(device: DeviceState, batch: LocalBatch, logits: Tensor
   exchange.scores.start();
 }
 
-/** Parts lie in the order of the devices, which is that of the batch; its first sample is `at`. */
+/**
+ * Receives the parts, which lie in device order, the order of the batch. The batch's first sample
+ * is number `at` of the stream.
+ */
 async function receiveScores(
   { exchange, topology }: DeviceState,
   batchSamples: number,

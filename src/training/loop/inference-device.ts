@@ -1,5 +1,5 @@
-// A device that is alone and does not train: the state of training, without peers and without
-// memory for gradients. Row optimizer state is there, so that a model can be saved.
+// A single device for inference: a training device's state without peers and without memory for
+// gradients. It keeps the optimizer state of rows, so that a model can be saved.
 
 import { layoutOf } from "../../exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../exchange/shared-memory.ts";
@@ -9,7 +9,7 @@ import { createDeviceState, type DeviceState, type Recipe } from "../step/device
 import { exchangeShapeOf } from "../topology/exchange-shape.ts";
 import { type TopologyInput, topologyOf } from "../topology/topology.ts";
 
-/** The state of a model before its first step, for batches of at most `input.batchSize`. */
+/** Creates the state of a model before its first step, for batches of at most `input.batchSize`. */
 export function createSoloDevice(options: {
   readonly input: TopologyInput;
   readonly recipe: Recipe;

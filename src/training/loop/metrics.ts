@@ -1,16 +1,16 @@
-// How good a model is, exactly: functions of all logits and labels, in float64 and in index order,
-// so that the same samples in the same order give the same bits wherever they were computed.
+// Evaluation metrics, computed exactly: functions of all logits and labels, in float64 and in index
+// order, so that the same samples in the same order give the same bits on every machine.
 
 import { strict as assert } from "node:assert";
 import { evaluateNumbers, type NumberMetrics } from "./number-metrics.ts";
 
 /**
- * What an evaluation found of the samples that have the label. NaN where they do not define it;
- * JSON writes that as null. Of a label that is a number, the figures of classes are NaN.
+ * Metrics of the samples that have the label. A metric is NaN where these samples do not define it;
+ * JSON writes NaN as null. For a numeric label, the metrics of classes are NaN.
  */
 export interface Metrics {
   readonly samples: number;
-  /** 0 where the label is a number. */
+  /** Number of positive samples; 0 for a numeric label. */
   readonly positives: number;
   /** Mean binary cross entropy, in nats. NaN without samples. */
   readonly logLoss: number;
@@ -21,40 +21,46 @@ export interface Metrics {
    * (He et al., "Practical lessons from predicting clicks on ads", 2014). NaN without both classes.
    */
   readonly normalizedEntropy: number;
-  /** Mean prediction over the mean label; 1 is calibrated. NaN where that mean is 0. */
+  /** Mean prediction over the mean label; 1 is calibrated. NaN where the mean label is 0. */
   readonly calibration: number;
   /**
-   * AUC within groups: the mean of the AUCs of all groups with both classes, each counted as often
-   * as it has samples (Zhou et al., "Deep interest network", 2018). NaN where no group has both;
-   * left out where samples have no groups.
+   * AUC within groups: the mean of the AUCs of all groups with both classes, weighted by their
+   * samples (Zhou et al., "Deep interest network", 2018). NaN where no group has both; left out
+   * where samples have no groups.
    */
   readonly gauc?: number | undefined;
-  /** These four where the label is a number (number-metrics.ts); else left out. */
+  /** These four metrics exist for a numeric label only (number-metrics.ts). */
   readonly mse?: NumberMetrics["mse"] | undefined;
   readonly rmse?: NumberMetrics["rmse"] | undefined;
   readonly mae?: NumberMetrics["mae"] | undefined;
   readonly r2?: NumberMetrics["r2"] | undefined;
-  /** At the thresholds of the job; left out where it names none. */
+  /** Metrics at the thresholds of the job; left out if it has none. */
   readonly thresholds?: readonly ThresholdMetrics[] | undefined;
-  /** Where the model has several tasks, those of each by its name; the others are of the first. */
+  /**
+   * Metrics of each task by its name, if the model has several tasks. The other fields of `Metrics`
+   * are then those of the first task.
+   */
   readonly tasks?: Readonly<Record<string, TaskMetrics>> | undefined;
 }
 
-/** What it means to take a probability of at least `threshold` for a positive. */
+/** Metrics of the classifier that predicts a positive for a probability of at least `threshold`. */
 export interface ThresholdMetrics {
   readonly threshold: number;
-  /** Share of positives in what was taken for one. NaN where nothing was. */
+  /** Share of positives among the predicted positives. NaN without predicted positives. */
   readonly precision: number;
-  /** Share of the positives that were taken for one. NaN without positives. */
+  /** Share of the positives that were predicted positive. NaN without positives. */
   readonly recall: number;
   /** Harmonic mean of both: 0 where no positive was found. NaN without positives. */
   readonly f1: number;
 }
 
-/** What an evaluation found of one of several tasks. */
+/** Metrics of one of several tasks. */
 export type TaskMetrics = Omit<Metrics, "tasks">;
 
-/** All held-out samples in file order, with what a model says of them. L = labels of a sample. */
+/**
+ * A model's predictions and the labels of all held-out samples, in file order. L = labels of a
+ * sample.
+ */
 export interface Scores {
   readonly samples: number;
   /** (samples, L) */
@@ -68,11 +74,13 @@ export interface Scores {
 /** A label that a model predicts. */
 export interface ScoredLabel {
   readonly name: string;
-  /** Whether it is a number, which the logit itself predicts; else it is a class. */
+  /** Whether the label is numeric and the logit itself is its prediction; else it is a class. */
   readonly isNumber: boolean;
 }
 
-/** The metrics of a model with a task for each of `tasks`. `thresholds`: of probabilities. */
+/**
+ * Returns the metrics of a model with a task for each of `tasks`. `thresholds` are probabilities.
+ */
 export function evaluateScores(
   scores: Scores,
   tasks: readonly ScoredLabel[] = [{ name: "label", isNumber: false }],
@@ -89,7 +97,7 @@ export function evaluateScores(
   return { ...first, tasks: Object.fromEntries(named) };
 }
 
-/** The scores of one task alone: of the samples that have its label. */
+/** The scores of one task, restricted to the samples that have its label. */
 function ofTask(scores: Scores, task: number, tasks: number): Scores {
   const of = (all: Float32Array) => (tasks === 1 ? all : all.filter((_, i) => i % tasks === task));
   const [logits, labels] = [of(scores.logits), of(scores.labels)];
@@ -123,7 +131,7 @@ function evaluateTask(
 
 /**
  * The metrics of `samples` predictions. `logits` (N) may be infinite; a NaN among them makes log
- * loss, AUC and what follows from them NaN. `labels` (N) are 0 or 1. Neither is changed.
+ * loss, AUC and the metrics derived from them NaN. `labels` (N) are 0 or 1. Neither is changed.
  */
 export function evaluate(logits: Float32Array, labels: Float32Array): Metrics {
   const samples = logits.length;
@@ -155,7 +163,7 @@ export function evaluate(logits: Float32Array, labels: Float32Array): Metrics {
   };
 }
 
-/** A logit that is NaN is taken for a negative. */
+/** Metrics at one threshold. A NaN logit predicts a negative. */
 function evaluateAt(
   threshold: number,
   logits: Float32Array,
@@ -178,7 +186,7 @@ function evaluateAt(
   };
 }
 
-/** In float64: a probability of exactly a half is a logit of 0. */
+/** The sigmoid in float64: a probability of exactly one half is a logit of 0. */
 function probabilityOf(logit: number): number {
   const decay = Math.exp(-Math.abs(logit));
   return (logit >= 0 ? 1 : decay) / (1 + decay);
@@ -231,7 +239,7 @@ function gaucOf(logits: Float32Array, labels: Float32Array, groups: Float32Array
   return counted === 0 ? Number.NaN : sum / counted;
 }
 
-/** The samples group by group, and where each group begins, with the end. */
+/** The samples ordered by group, and the start of each group, followed by the end of the last. */
 function byGroup(
   groups: Float32Array,
   samples: number,
@@ -263,7 +271,7 @@ function sortKeys(logits: Float32Array, labels: Float32Array): Float64Array | un
   const value = new Float32Array(1);
   const bits = new Uint32Array(value.buffer);
   for (let i = 0; i < keys.length; i++) {
-    // Adding 0 makes one zero of the two.
+    // Adding 0 turns -0 into +0, so that the two zeros tie.
     value[0] = (logits[i] ?? 0) + 0;
     if (Number.isNaN(value[0])) return undefined;
     const word = bits[0] ?? 0;

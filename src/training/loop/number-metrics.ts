@@ -1,7 +1,7 @@
-// How good predictions of a label are that is a number: functions of all predictions and labels, in
-// float64 and in index order, as metrics.ts has them for two classes.
+// Regression metrics of a numeric label: functions of all predictions and labels, in float64 and in
+// index order, like those of metrics.ts for two classes.
 
-/** What an evaluation found of predictions of a number. NaN where the samples do not define it. */
+/** Regression metrics. A metric is NaN where the samples do not define it. */
 export interface NumberMetrics {
   /** Mean of (prediction - label)². NaN without samples. */
   readonly mse: number;
@@ -10,15 +10,15 @@ export interface NumberMetrics {
   /** Mean of |prediction - label|. */
   readonly mae: number;
   /**
-   * 1 - sum of (prediction - label)² / sum of (label - mean label)²: 1 is perfect, and the mean
-   * label for every sample has 0. NaN where all labels are equal.
+   * 1 - sum of (prediction - label)² / sum of (label - mean label)²: 1 is perfect, and predicting
+   * the mean label for every sample scores 0. NaN where all labels are equal.
    */
   readonly r2: number;
   /** Mean prediction over mean label; 1 is calibrated. NaN where the mean label is 0. */
   readonly calibration: number;
 }
 
-/** The metrics of `predictions` (N) of `labels` (N). Neither is changed. */
+/** Returns the metrics of `predictions` (N) for `labels` (N). Neither array is changed. */
 export function evaluateNumbers(predictions: Float32Array, labels: Float32Array): NumberMetrics {
   const samples = labels.length;
   const meanLabel = meanOf(labels);

@@ -1,4 +1,4 @@
-// What a job says about the pipeline of steps (pipeline.ts).
+// The job options of the pipeline of steps (pipeline.ts).
 
 import { z } from "zod";
 

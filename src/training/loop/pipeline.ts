@@ -2,16 +2,17 @@
 //
 //   depth 1   read, exchange, compute, then the next batch
 //   depth 2   the next batches are read while one computes
-//   depth 3   and the bags of the next batch travel to the rows while one computes; bags of cached
-//             tables travel earlier, so that their rows arrive in time (`tiers.prefetch`)
+//   depth 3   and the input dist of the next batch runs while one computes; bags of cached tables
+//             are sent earlier, so that their rows are prefetched in time (`tiers.prefetch`)
 //
-// It changes no bit: weights are read and changed in the computing step alone, in the order of the
-// steps (as Neo's pipeline: Mudigere et al., arXiv 2104.05158). Tables with `staleness: 1` are read
-// one update before that: at any depth, in every step but the first of a window, so that their
-// vectors travel while the step before ends ("semi-sync"). At the end of a window, and at a stop,
-// nothing is left in flight but batches that were read: a cut finds the model between two steps. A
-// batch with a refused id ends the run in the batch's own step, not in the step that ran while the
-// batch was read; where tables are stale, in the step before, which waits for the batch's bags.
+// The pipeline changes no bit of the result: only the computing step reads and changes weights, in
+// the order of the steps (as in Neo's pipeline: Mudigere et al., arXiv 2104.05158). Tables with
+// `staleness: 1` are read one update before that: at any depth, in every step but the first of a
+// window, so that their vectors are sent while the previous step ends ("semi-sync"). At the end of
+// a window, and at a stop, only batches that were read are left in flight, so that a cut finds the
+// model between two steps. A batch with a refused id ends the run in the batch's own step, not in
+// the step that ran while the batch was read; with stale tables, in the previous step, which waits
+// for the batch's bags.
 //
 // At an eviction step the pipeline is empty, as at the end of a window: no later step is staged
 // before the eviction (dynamic-ids.ts).
@@ -38,14 +39,17 @@ import type { PipelineSpec } from "./pipeline-options.ts";
 
 export interface Pipeline {
   /**
-   * Runs step `step` of a window that ends before `toStep`. `askedStop` is read where the step
-   * begins: the step after which device 0 was asked to stop, or -1.
+   * Runs step `step` of a window that ends before `toStep`. `askedStop` is called when the step
+   * begins: it returns the step after which device 0 was requested to stop, or -1.
    * @throws IdOutOfRangeError naming table and sample
    */
   run(step: number, toStep: number, askedStop: () => number): Promise<StepOutcome>;
 }
 
-/** A pipeline that takes `steps` batches from the intake, and tells the meter how long it took. */
+/**
+ * Creates a pipeline that takes `steps` batches from the intake, and reports its times to the
+ * meter.
+ */
 export function createPipeline(options: {
   readonly device: DeviceState;
   readonly intake: BatchIntake;
@@ -59,9 +63,12 @@ export function createPipeline(options: {
   const stagedMax = depth === 3 ? prefetchOf(device.topology) : 0;
   const { isStale } = device.topology.reads;
   const { tables } = device.topology.input.model;
-  /** Steps with rows on their way, in order; of the first step, stale rows may have been read. */
+  /**
+   * Steps whose rows are being prefetched, in order; the stale rows of the first of them may have
+   * been read already.
+   */
   const staged: (StagedStep | LateStep)[] = [];
-  /** The step after them, once it has begun, or what was wrong with its batch. */
+  /** The step after `staged`, once it has begun, or the error in its batch. */
   let begun: BegunStep | { readonly refused: IdOutOfRangeError } | undefined;
   if (depth > 1) intake.grant("training", steps);
 
@@ -73,11 +80,11 @@ export function createPipeline(options: {
       return await begin(batch, step, askedStop);
     } catch (error) {
       if (!(error instanceof IdOutOfRangeError)) throw error;
-      return { refused: error }; // The steps before it must end as they would without a pipeline.
+      return { refused: error }; // Thrown in its own step, as without a pipeline.
     }
   };
 
-  /** Begins and stages the steps after `step`, as far as this blocks no device. */
+  /** Begins and stages the steps after `step`, as far as that is possible without waiting. */
   const goAhead = async (step: number, toStep: number, stop: number, asked: () => number) => {
     for (;;) {
       if (begun === undefined) {
@@ -96,7 +103,7 @@ export function createPipeline(options: {
     }
   };
 
-  /** The step, which may have begun; it is then no longer ahead. */
+  /** Returns the step: taken from the steps ahead if it has begun, else begun now. */
   const take = async (step: number, asked: () => number) => {
     const next = staged.shift() ?? begun;
     if (next === undefined) {

@@ -1,6 +1,6 @@
-// Reduction of the learning rates on a plateau: a metric has not improved for some evaluations, as
-// of torch.optim.lr_scheduler.ReduceLROnPlateau. The state is plain JSON and part of the cut, so
-// that a restored run goes on with the rates that it had.
+// Reduces the learning rates on a plateau: when a metric has not improved for some evaluations, as
+// torch.optim.lr_scheduler.ReduceLROnPlateau does. The state is plain JSON and part of the cut, so
+// that a restored run continues with the same rates.
 
 import { z } from "zod";
 import { comparedMetric, figureOf, gainOf } from "./best-evaluation.ts";
@@ -43,20 +43,20 @@ export const plateauOptions = z.strictObject({
 /** The complete options. */
 export type Plateau = z.output<typeof plateauOptions>;
 
-/** What is remembered from cut to cut. */
+/** State of the reduction on a plateau, carried from cut to cut. */
 export interface PlateauState {
-  /** The best value so far; null before the first that is a number. */
+  /** The best value so far; null before the first value that is a number. */
   readonly best: number | null;
   /** Evaluations in a row since the best, or since the last reduction. */
   readonly badEvaluations: number;
-  /** What is left of the learning rates. */
+  /** Factor on all learning rates: the product of the reductions so far, at least `least`. */
   readonly share: number;
 }
 
-/** Before the first evaluation. */
+/** The state before the first evaluation. */
 export const noPlateau: PlateauState = { best: null, badEvaluations: 0, share: 1 };
 
-/** The state after an evaluation. A metric that is NaN is no improvement. */
+/** Returns the state after an evaluation. NaN is no improvement. */
 export function watchPlateau(
   state: PlateauState,
   options: Plateau,

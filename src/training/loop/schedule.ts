@@ -1,7 +1,8 @@
-// The schedule: which steps there are, and at which of them training pauses for a cut. A pure
-// function of the job and the number of samples; a restored run finds itself in the same place.
+// The schedule: the steps of a run, and the steps at which training pauses for a cut. A pure
+// function of the job and the number of samples, so that a restored run continues with the same
+// schedule.
 
-/** Longest stretch of steps that devices run on their own: what the loss ring holds. */
+/** Largest number of steps that devices run without a pause: the capacity of the loss ring. */
 export const windowStepsMax = 1024;
 
 export interface Schedule {
@@ -14,7 +15,7 @@ export interface Schedule {
   readonly steps: number;
 }
 
-/** What happens once step `step` has been reached. */
+/** The actions once step `step` has been reached. */
 export interface Cut {
   readonly step: number;
   readonly evaluate: boolean;
@@ -22,7 +23,7 @@ export interface Cut {
   readonly isLast: boolean;
 }
 
-/** What of a job decides its cuts. */
+/** The part of a job that decides its cuts. */
 export interface CutOptions {
   readonly evaluation?: { readonly everySteps: number } | undefined;
   readonly checkpoint: { readonly everySteps: number };
@@ -40,7 +41,9 @@ export function scheduleOf(options: {
   return { batchSize, samples, stepsPerEpoch, begin, steps: begin + stepsPerEpoch * passes };
 }
 
-/** The next cut after `step` steps. */
+/**
+ * Returns the next cut after `step` steps, or a pause without actions if the window ends earlier.
+ */
 export function nextCut(schedule: Schedule, job: CutOptions, step: number): Cut {
   const { evaluation, checkpoint } = job;
   const every = evaluation?.everySteps || schedule.stepsPerEpoch;
@@ -59,7 +62,10 @@ export function nextCut(schedule: Schedule, job: CutOptions, step: number): Cut 
 /** A cut that is known in advance: a replay makes the cuts of the run that it replays. */
 export type PlannedCut = Pick<Cut, "step" | "evaluate" | "checkpoint">;
 
-/** The first of `cuts` after `step` steps, or a pause on the way there. */
+/**
+ * Returns the first of `cuts` after `step` steps, or a pause without actions if the window ends
+ * earlier.
+ */
 export function nextPlanned(cuts: readonly PlannedCut[], step: number): Cut {
   const next = cuts.find((cut) => cut.step > step);
   const at = step + windowStepsMax;

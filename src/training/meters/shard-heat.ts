@@ -1,9 +1,10 @@
-// The heat of shards: how many ids a device has looked up in each of its shards. Counters in shared
-// memory that only grow, which the host samples (actors/host/shard.ts). No weight depends on them.
+// The heat of shards: how many ids a device has looked up in each of its shards. The counters lie
+// in shared memory and only grow; the host samples them (actors/host/shard.ts). No weight depends
+// on them.
 
 import type { Bags } from "../../kernels/contract/kernels.ts";
 
-/** A shard with a word of its own, and its lookups, which stand side by side in bags. */
+/** A shard with a counter of its own, and its lookups, which are adjacent in the bags. */
 interface CountedShard {
   /** Index of the shard in the job. */
   readonly shard: number;
@@ -24,8 +25,8 @@ export function heatWords({
 }
 
 /**
- * Counts the ids of a step: `bags` of the `held` shards, and for each of the `distinct` shards the
- * rows that devices asked for.
+ * Counts the ids of a step: the `bags` of the `held` shards, and for each of the `distinct` shards
+ * the rows that devices requested.
  */
 export function countHeat(
   heat: Float64Array,
@@ -42,7 +43,7 @@ export function countHeat(
   }
 }
 
-/** Ids of some neighbouring lookups. */
+/** Number of ids in `count` adjacent lookups from `first`. */
 function idsIn({ offsets, samples }: Bags, first: number, count: number): number {
   return (offsets[(first + count) * samples] ?? 0) - (offsets[first * samples] ?? 0);
 }

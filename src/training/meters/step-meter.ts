@@ -1,11 +1,11 @@
-// The meter of a device's steps: how long they take, and for what the device waits in them.
-// Counters in shared memory, which the host samples (actors/host/host-generation.ts). It is asked
-// by no computation: no weight depends on it.
+// The meter of a device's steps: how long steps take, and what the device waits for in them. The
+// counters lie in shared memory; the host samples them (actors/host/host-generation.ts). No
+// computation reads them, so no weight depends on them.
 //
 //   word 0           steps
-//   word 1           batches that were there when a step began, summed over the steps
-//   word 2           all of the steps
-//   word 3           ids becoming rows, and rows being sent: the input exchange
+//   word 1           batches that were ready when a step began, summed over the steps
+//   word 2           duration of the steps
+//   word 3           input exchange: mapping ids to rows, and sending the rows
 //   words 4..        waits, in the order of `waitedFor`
 //   last words       rows of cached tables, in the order of `tierCounts`
 //
@@ -16,8 +16,8 @@ import type { ChannelName } from "../../exchange/exchange.ts";
 import type { Clock } from "../../ports/clock.ts";
 
 /**
- * What a device waits for in a step: its batch, others' parts of an exchange, or its own tiers; and
- * between two steps, for its part of a checkpoint to be taken.
+ * What a device waits for in a step: its batch, other devices' parts of an exchange, or its own
+ * tiers; and between two steps, the capture of its part of a checkpoint.
  */
 export const waitedFor = [
   "batch",
@@ -37,7 +37,10 @@ export const waitedFor = [
 
 export type WaitedFor = (typeof waitedFor)[number];
 
-/** Stale vectors and rows are waited for as the others are, lengths as the vectors they go with. */
+/**
+ * Channels whose waits count under another name: stale vectors and rows under the fresh ones, bag
+ * lengths under the vectors that they accompany.
+ */
 const alike: Readonly<Record<string, WaitedFor>> = {
   bagLengths: "pooled",
   stalePartials: "partials",
@@ -47,12 +50,12 @@ const alike: Readonly<Record<string, WaitedFor>> = {
 };
 
 /**
- * Of cached tables: distinct rows that batches needed; of these, rows that device memory missed; of
- * the missed rows, hits in host memory; and rows that found no way in their set.
+ * Counts of cached tables: distinct rows that batches needed; of these, misses in device memory; of
+ * the misses, hits in host memory; and rows whose set had no way left for them.
  */
 const tierCounts = ["rows", "missed", "ddrHits", "conflicts"] as const;
 
-/** What a device's tiers were asked for so far, in all. */
+/** Totals of the requests to a device's tiers so far. */
 export type TierCounts = Readonly<Record<(typeof tierCounts)[number], number>>;
 
 const waitsFirst = 4;
@@ -62,7 +65,7 @@ const tiersFirst = waitsFirst + waitedFor.length;
 export const meterWords: number = tiersFirst + tierCounts.length;
 
 export interface StepMeter {
-  /** The same cells; what a wait there takes is counted as one for `what`. */
+  /** Wraps `cells` so that the time of their waits counts as waiting for `what`. */
   cellsFor(what: ChannelName | "batch" | "gradients" | "tiers", cells: Cells): Cells;
   /** A step begins; `batches` are ready for it and later steps. Waits before it do not count. */
   begin(batches: number): void;
@@ -70,7 +73,7 @@ export interface StepMeter {
   exchangeInput<T>(run: () => Promise<T>): Promise<T>;
   /** Takes a cut, between two steps; resolves to the milliseconds that it took. */
   cut(take: () => Promise<void>): Promise<number>;
-  /** The step is over: the counters may be read. `tiers`: where tables are cached. */
+  /** The step is over: the counters may be read. `tiers` is given where tables are cached. */
   end(tiers?: TierCounts): void;
 }
 
@@ -82,7 +85,7 @@ export function createStepMeter(words: BigInt64Array, clock: Clock): StepMeter {
   let beganMs = 0;
   const waitedMs = () => waits.reduce((sum, ms) => sum + ms, 0);
   const add = (word: number, count: number) => {
-    // A difference of sums may fall a hair below nothing, and no heartbeat may carry that.
+    // A difference of sums may be slightly negative, which a heartbeat must not carry.
     const total = (totals[word] ?? 0) + Math.max(0, count);
     totals[word] = total;
     Atomics.store(words, word, BigInt(Math.floor(total)));
@@ -137,71 +140,78 @@ export function createStepMeter(words: BigInt64Array, clock: Clock): StepMeter {
   };
 }
 
-/** Where the time of some steps went. */
+/** Breakdown of the time of some steps. */
 export interface StepTimes {
-  /** How many they were: the mean of the devices. */
+  /** Number of steps: the mean of the devices. */
   readonly steps: number;
   /** Milliseconds of a step: the mean of the devices. */
   readonly stepMs: number;
-  /** Milliseconds in which one reader reads a batch; 0: none was read. */
+  /** Milliseconds that one reader takes for a batch; 0: no batch was read. */
   readonly readMs: number;
-  /** Batches that were there when a step began, its own among them: the mean. */
+  /** Mean number of batches that were ready when a step began, its own batch included. */
   readonly batchesThere: number;
-  /** Shares of the step, which add up to 1: work, and waiting for what. */
+  /** Shares of the step, which add up to 1: computing, sending ids, and each kind of wait. */
   readonly shares: Readonly<Record<"computing" | "sendingIds" | WaitedFor, number>>;
-  /** Where the rows of cached tables came from; left out, none was needed. */
+  /** The tiers that served the rows of cached tables; left out: no such row was needed. */
   readonly tiers?: TierRates;
-  /** How the file was read in the split order; left out: in another order. */
+  /** How the file was read in the split order; left out: it was read in another order. */
   readonly splits?: SplitReading;
   /**
-   * Ids of the lists that are deduplicated for each id that is sent, looked up and trained (RecD's
-   * DedupeFactor, over all groups); left out: there are none.
+   * Ids before deduplication for each id that is sent, looked up and trained (RecD's DedupeFactor,
+   * over all groups); left out: no lists are deduplicated.
    */
   readonly dedupeFactor?: number;
 }
 
-/** Where the time of a run went. */
+/** Breakdown of the time of a run. */
 export interface RunTimes extends StepTimes {
   /**
-   * Steps once the programs were compiled, and how long they took without checkpoints; left out:
-   * the run was too short.
+   * Steps after the programs were compiled, and their mean time without checkpoints; left out: the
+   * run was too short.
    */
   readonly warm?: { readonly steps: number; readonly stepMs: number };
 }
 
 /** How readers read data in the split order. */
 export interface SplitReading {
-  /** Bytes of the file for each byte of the samples that were trained, those ahead among them. */
+  /** Bytes read from the file for each byte of the trained samples, read-ahead included. */
   readonly overRead: number;
-  /** Milliseconds in which a reader waits for the disk, of a batch: the mean. */
+  /** Mean milliseconds per batch that a reader waits for the disk. */
   readonly waitMs: number;
 }
 
-/** Where the rows of cached tables came from. The shares add up to 1. */
+/** The shares of the rows of cached tables that each tier served; they add up to 1. */
 export interface TierRates {
-  /** Distinct rows of a device's step, shard by shard. */
+  /** Mean distinct rows per step of a device, summed over its shards. */
   readonly rows: number;
   readonly hbm: number;
   readonly ddr: number;
-  /** From the disk, or born. */
+  /** Read from disk, or newly initialised. */
   readonly ssd: number;
-  /** Rows that found no way in their set of the cache: a part of `ddr` and `ssd`. */
+  /** Share of rows whose set of the cache had no way left for them: a part of `ddr` and `ssd`. */
   readonly conflicts: number;
 }
 
 /**
- * The counters of a host: the words of its devices; of its readers batches and microseconds, and in
- * the split order bytes of the file, bytes of samples and microseconds of waiting for the disk; and
- * the ids of lists that are deduplicated, and of the distinct ones.
+ * The counters of a host. `devices` has the words of each device. `reading` has seven sums over its
+ * readers: batches; microseconds; in the split order bytes of the file, bytes of samples and
+ * microseconds of waiting for the disk; and the ids of deduplicated lists before and after
+ * deduplication.
  */
 export interface HostMeters {
   readonly devices: readonly (readonly number[])[];
   readonly reading: readonly number[];
-  /** Where tables are cached: the counts of each one's curve, over the devices (tier-advice.ts). */
+  /**
+   * With cached tables: the miss-curve counts of each table, summed over the devices
+   * (tier-advice.ts).
+   */
   readonly curves?: readonly (readonly number[])[] | undefined;
 }
 
-/** What was counted between two samples of some hosts, each beside the earlier one of its own. */
+/**
+ * Breakdown of the step time between two samples of the counters of some hosts; `from` is undefined
+ * for a host without an earlier sample. Undefined: no step ended between the samples.
+ */
 export function timesBetween(
   samples: readonly { readonly from: HostMeters | undefined; readonly to: HostMeters }[],
 ): StepTimes | undefined {
@@ -224,7 +234,7 @@ export function timesBetween(
   const waits = sums.subarray(waitsFirst, tiersFirst);
   if (steps === 0 || micros === 0) return undefined;
   const waited = waits.reduce((sum, wait) => sum + wait, 0);
-  // A sample may fall between two words of one step: waits count, and the whole not yet.
+  // A sample may fall between the writes of one step, with its waits but without its duration.
   const whole = Math.max(micros, waited + input);
   const shareOf = (part: number) => part / whole;
   return {
@@ -259,7 +269,7 @@ function dedupeFactorOf(reading: Float64Array): { readonly dedupeFactor?: number
 function tierRatesOf(counts: Float64Array, steps: number): { readonly tiers?: TierRates } {
   const [rows = 0, asked = 0, hits = 0, conflicts = 0] = counts;
   if (rows === 0) return {};
-  // A sample may fall between two words of one step: no share is below nothing for that.
+  // A sample may fall between the writes of one step: the limits keep every share at 0 or above.
   const missed = Math.min(asked, rows);
   const ddrHits = Math.min(hits, missed);
   const shares = { hbm: 1 - missed / rows, ddr: ddrHits / rows, ssd: (missed - ddrHits) / rows };

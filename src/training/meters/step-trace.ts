@@ -1,35 +1,35 @@
-// The trace of a device's steps: what it does when. Every `everySteps`-th step is traced, the one
-// before a multiple of it, so that a checkpoint after it is seen. No computation reads it: no
-// weight depends on it.
+// The trace of a device's steps: which stage runs at what time. Every `everySteps`-th step is
+// traced: the step before a multiple of `everySteps`, so that the trace shows a checkpoint after
+// it. No computation reads the trace, so no weight depends on it.
 //
-// A device does one thing at a time. `enter` says what the device turns to, and for which step:
-// with a pipeline, also for steps after the one that it computes.
+// A device does one thing at a time. `enter` sets the stage that the device begins, and the step
+// that the stage serves: with a pipeline, that may be a step after the one that it computes.
 
 import type { Clock } from "../../ports/clock.ts";
 
 /** What a device does for a step. */
 export const stepStages = [
-  "batch", // waits for a batch that its readers have not read yet
-  "ids", // turns ids into rows, and sends them to where the rows lie
-  "compute", // layers, forward and backward, and the loss
-  "tiers", // receives ids, and lets rows come up from below device memory
-  "lookup", // reads rows, adds them up, and sends the vectors
+  "batch", // waits for a batch from its readers
+  "ids", // maps ids to rows, and sends them to the devices that hold the rows
+  "compute", // dense layers, forward and backward, and the loss
+  "tiers", // receives ids, and prefetches rows from below device memory
+  "lookup", // reads rows, pools them, and sends the vectors
   "exchange", // waits for vectors, gradients or losses of other devices
-  "update", // rows and dense weights take their gradients
-  "allReduce", // waits for the dense gradients of all
+  "update", // applies gradients to rows and dense weights
+  "allReduce", // waits for the dense gradients of all devices
   "checkpoint", // hands its part of the model to its writer, after the step
 ] as const;
 
 export type StepStage = (typeof stepStages)[number];
 
-/** When something was done, in milliseconds since 1970. */
+/** The time of a stage, in milliseconds since 1970. */
 export interface Interval {
   readonly name: StepStage | "read";
   readonly fromMs: number;
   readonly toMs: number;
 }
 
-/** What a thread did for a step. Plain data. */
+/** The stages of one thread in a step. Plain data. */
 export interface TracedStep {
   readonly step: number;
   readonly intervals: readonly Interval[];
@@ -38,15 +38,17 @@ export interface TracedStep {
 export interface StepTrace {
   /** A step begins: the traces of all steps before it are complete. */
   begin(): void;
-  /** From now on the device does this, for a step; undefined: for none that is traced. */
+  /** The device begins a stage for a step; undefined: for a step that is not traced. */
   enter(step: number | undefined, stage: StepStage): void;
   /** The step is over. */
   end(step: number): void;
-  /** The cut after `step` steps was handed over: it belongs to the last of them. */
+  /**
+   * Traces the capture of the checkpoint after `step` steps as a part of the last of these steps.
+   */
   cut<Result>(step: number, take: () => Promise<Result>): Promise<Result>;
 }
 
-/** Where nothing is traced. */
+/** A trace that records nothing. */
 export const noTrace: StepTrace = {
   begin() {},
   enter() {},
@@ -59,7 +61,7 @@ export function isTraced(step: number, everySteps: number): boolean {
   return everySteps > 0 && (step + 1) % everySteps === 0;
 }
 
-/** A trace of every `everySteps`-th step, which is told once it is complete. */
+/** A trace that passes every `everySteps`-th step to `tell` once the step is complete. */
 export function createStepTrace(options: {
   readonly everySteps: number;
   readonly clock: Clock;
@@ -71,7 +73,7 @@ export function createStepTrace(options: {
   const open = new Map<number, Interval[]>();
   let current: { readonly step: number; readonly name: StepStage; readonly fromMs: number } | null =
     null;
-  /** A step that is over, and may yet be followed by its checkpoint. */
+  /** A finished step that a checkpoint may still extend. */
   let last: TracedStep | undefined;
 
   const close = (toMs: number) => {
@@ -114,7 +116,10 @@ export function createStepTrace(options: {
   };
 }
 
-/** Milliseconds since 1970 that never run backwards: the day as it was, and what has gone since. */
+/**
+ * Returns milliseconds since 1970 that never run backwards: the date at this call plus the time
+ * elapsed since.
+ */
 export function epochClock(clock: Clock): () => number {
   const offset = clock.date().getTime() - clock.now();
   return () => offset + clock.now();

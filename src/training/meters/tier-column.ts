@@ -1,7 +1,7 @@
-// The column of a device's tiers: which rows of each cached shard lie in device memory (HBM), in
-// host memory (DDR) and on disk (SSD), and how often they are found there. Numbers in shared
-// memory: the device's thread writes those of its cache once a step, the tier's thread the others
-// once a request, and the tier actor reads them when it is asked (actors/host/tier-report.ts). No
+// The column of a device's tiers: for each cached shard, how many rows lie in device memory (HBM),
+// in host memory (DDR) and on disk (SSD), and how often each tier serves them. The numbers lie in
+// shared memory: the device's thread writes those of its cache once a step, the tier's thread the
+// others once a request, and the tier actor reads them on request (actors/host/tier-report.ts). No
 // weight depends on them.
 
 /** The device's thread writes the first list, the tier's thread the second. */
@@ -13,14 +13,14 @@ const belowFields = [
 
 type HbmField = (typeof hbmFields)[number];
 
-/** Of one shard: rows, and counts of rows that only grow. */
+/** Device-memory figures of one shard: rows, and counts of rows that only grow. */
 export interface HbmFigures extends Readonly<Record<HbmField, number>> {}
 
-/** The same below device memory. `ddrSlots` 0: there is no cache in host memory. */
+/** Figures of one shard below device memory. `ddrSlots` 0: there is no cache in host memory. */
 export interface BelowFigures {
   readonly ddrSlots: number;
   readonly ddrResident: number;
-  /** Rows that differ from the disk: they go there when they are evicted, or at a flush. */
+  /** Dirty rows: eviction or a flush writes them to disk. */
   readonly ddrDirty: number;
   readonly ddrAsked: number;
   readonly ddrHits: number;
@@ -33,7 +33,7 @@ export interface BelowFigures {
 /** Words of a shard. */
 export const columnWords: number = hbmFields.length + belowFields.length;
 
-/** A cached shard, as its device has it. */
+/** A cached shard's counters and slots on its device. */
 interface CachedShard {
   readonly counts: {
     readonly distinct: number;
@@ -44,7 +44,9 @@ interface CachedShard {
   readonly cache: { readonly rowOf: { readonly length: number } };
 }
 
-/** Writes what a device's caches hold; `cached`: its cached shards, in the order of the ring. */
+/**
+ * Writes the figures of a device's caches; `cached` has its cached shards in the order of the ring.
+ */
 export function writeHbm(words: Float64Array, cached: readonly CachedShard[]): void {
   let at = 0;
   for (const { counts, cache } of cached) {
@@ -58,13 +60,13 @@ export function writeHbm(words: Float64Array, cached: readonly CachedShard[]): v
   }
 }
 
-/** Writes what lies below of shard `at`. */
+/** Writes the figures of shard `at` below device memory. */
 export function writeBelow(words: Float64Array, at: number, figures: BelowFigures): void {
   const first = at * columnWords + hbmFields.length;
   for (const [i, name] of belowFields.entries()) words[first + i] = figures[name as never] ?? 0;
 }
 
-/** The numbers of shard `at`. */
+/** Reads all figures of shard `at`. */
 export function readColumn(words: Float64Array, at: number): HbmFigures & BelowFigures {
   const names = [...hbmFields, ...belowFields];
   const first = at * columnWords;

@@ -1,27 +1,27 @@
-// How many devices of one host train a job fastest, by the predicted step. The number of devices
-// changes no bit of the result (law 4), so that a prediction, and with it the speed of a machine,
-// may decide it.
+// Chooses how many devices of one host train a job fastest, by the predicted step time. The number
+// of devices changes no bit of the result (law 4), so it may depend on a prediction and on the
+// speed of the machine.
 
 import type { MachineConstants } from "../../planner/cost/constants.ts";
 import { type JobPlan, type PlanOptions, planJob } from "./plan-job.ts";
 import type { PlannableJob } from "./workload.ts";
 
-/** The choice, and what it was made from. */
+/** The chosen number of devices, and the predictions behind it. */
 export interface DeviceChoice {
   readonly devices: number;
-  /** By rising devices; `step` is undefined where no plan fits. */
+  /** By ascending devices; `step` (seconds) is undefined where no plan fits. */
   readonly predictions: readonly { readonly devices: number; readonly step: number | undefined }[];
   /** The plan for the chosen devices. */
   readonly found: JobPlan<never>;
 }
 
-/** More devices take more processors, and are taken where a step is so much shorter with them. */
+/** Relative reduction of the step time for which more devices, and so more cores, are taken. */
 const gainMin = 0.1;
 
 /**
  * Plans the job on 1, 2, 4, ... devices, up to the job's slices and the machine's cores (where the
- * constants do not say, `cores`), and takes the fastest, but no more devices for a gain
- * below a tenth; where nothing fits, the most.
+ * constants do not say, `cores`), and takes the fastest plan. A gain below a tenth does not justify
+ * more devices. Where no plan fits, the largest number of devices is returned.
  */
 export function chooseDevices(
   job: PlannableJob & { readonly slices: number },

@@ -1,4 +1,4 @@
-// A job's table as cost networks see it.
+// A job's table as input of the cost networks.
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { featuresOf } from "../../model/features.ts";
@@ -8,9 +8,10 @@ import type { PlannedTable } from "../../planner/shards.ts";
 import type { PlannableJob } from "./workload.ts";
 
 /**
- * Its reuse is counted, where its data have a cache with a whole window of samples; else as Zipf's
- * law has it, whose exponent was counted, too. A shorter window looks each row up less often than
- * the one that networks are trained with, and so would tell them of other tables.
+ * Describes a table by rows, dimension, pooling factor and reuse bins. The reuse is counted where
+ * the data cache has a whole window of samples; otherwise it follows Zipf's law with the counted
+ * exponent. A shorter window is not used: it looks each row up less often than the window of the
+ * networks' training, so that the table would look like a different one.
  */
 export function costTableOf(
   { model }: PlannableJob,

@@ -1,4 +1,4 @@
-// What the cache of a job's data tells the planner, where the cache has been made.
+// Statistics of a job's training data for the planner, read from the data cache where it exists.
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { findCache } from "../../data/cache/prepare-cache.ts";
@@ -8,22 +8,22 @@ import { shapesOf } from "../../model/features.ts";
 import type { Disk } from "../../ports/disk.ts";
 import type { PlannableJob } from "./workload.ts";
 
-/** What of a job decides its training data's cache. */
+/** The part of a job that decides which data cache its training data have. */
 export interface CountedJob extends Pick<PlannableJob, "data" | "model"> {
   readonly evaluation?: { readonly split?: SplitSpec | undefined } | undefined;
 }
 
 /** Counts of a job's training data. */
 export interface CountedStatistics {
-  /** Samples that were counted. */
+  /** Number of counted samples. */
   readonly samples: number;
   /** By feature. */
   readonly features: readonly FeatureStatistics[];
 }
 
 /**
- * The counts in the data cache of a job; undefined: the cache has not been made, or an older
- * release made it, which did not count. Looks, and changes nothing.
+ * The counts in the data cache of a job; undefined if there is no cache, or if an older release
+ * wrote it without counts. Only reads.
  * @throws StoreFailedError where the disk fails
  */
 export function countedStatistics(

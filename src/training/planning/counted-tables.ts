@@ -1,5 +1,5 @@
-// What was counted of the ids of each table, as people are told it: popularity as the planner takes
-// it, beside the plain counts. Of several features in one table, ids and distinct ids add up.
+// Counted ids of each table, for display: the popularity as the planner uses it, beside the plain
+// counts. Where several features share a table, their ids and distinct ids are added up.
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { featuresOf } from "../../model/features.ts";
@@ -9,17 +9,17 @@ import { type PlannableJob, workloadOf } from "./workload.ts";
 export interface CountedTable {
   readonly name: string;
   readonly rows: number;
-  /** Ids of a sample, on average. */
+  /** Mean ids of a sample. */
   readonly idsMean: number;
   /** Longest bag of a feature. */
   readonly idsMax: number;
-  /** Distinct ids; of several features, those that they share count for each. */
+  /** Distinct ids; an id that several features of the table share counts once for each. */
   readonly distinct: number;
-  /** Exponent of Zipf's law that explains how often ids return. */
+  /** Exponent of Zipf's law, fitted to how often ids recur. */
   readonly zipf: number;
 }
 
-/** The counts of each table; `statistics`: of each feature. */
+/** Returns the counts of each table; `statistics` holds those of each feature. */
 export function countedTables(
   job: PlannableJob,
   statistics: readonly FeatureStatistics[],

@@ -1,32 +1,32 @@
-// Why each table lies where a plan has it: what its shards cost by stage, what another way to cut
-// it would cost, and how long the slowest device would take if a shard lay elsewhere.
+// Explains why a plan places each table as it does: the cost of its shards by stage, the cost of
+// the next best sharding scheme, and how long the slowest device would take if a shard moved.
 
 import type { Assessment } from "../../planner/assess.ts";
 import { costOf, loadOf, type Setting, type StageSeconds } from "../../planner/cost/cost.ts";
 import { enumerateOptions } from "../../planner/enumerate.ts";
 import { deviceCount, type PlacedShard, type Plan, type Scheme } from "../../planner/shards.ts";
 
-/** Why a table lies where it does. */
+/** Costs that explain the placement of one table. */
 export interface TableReasons {
   readonly table: string;
   readonly scheme: Scheme;
-  /** Devices of its shards, ascending; empty: a copy on each. */
+  /** Devices of its shards, ascending; empty: every device has a copy. */
   readonly devices: readonly number[];
-  /** Seconds of all its shards that count in the score, and what they are spent on. */
+  /** Seconds of all its shards that count in the score, and their breakdown by stage. */
   readonly cost: number;
   readonly stages: StageSeconds;
-  /** The cheapest other way to cut it, by the same sum; undefined: there is none. */
+  /** The cheapest other sharding scheme, by the same sum; undefined: there is none. */
   readonly otherCut: { readonly scheme: Scheme; readonly cost: number } | undefined;
   /**
-   * The best move of one of its shards to another device with room, and the plan's score then;
-   * undefined: none has room, or there is nothing to move.
+   * The best move of one of its shards to another device with room, and the plan's score after it;
+   * undefined if no other device has room, or there is no shard to move.
    */
   readonly bestMove:
     | { readonly from: number; readonly to: number; readonly score: number }
     | undefined;
 }
 
-/** For each table of the plan, in the job's order. */
+/** Returns the reasons for each table of the plan, in the job's order. */
 export function explainPlan(setting: Setting, plan: Plan, assessment: Assessment): TableReasons[] {
   return setting.workload.tables.map((table): TableReasons => {
     const shards = plan.shards.filter((shard) => shard.table === table.name);
@@ -55,7 +55,7 @@ export function explainPlan(setting: Setting, plan: Plan, assessment: Assessment
   });
 }
 
-/** What a move of each of the shards, alone, makes of the score. */
+/** Tries the move of each shard alone, and returns the move with the lowest score. */
 function bestMoveOf(
   { constants }: Setting,
   { devices }: Assessment,

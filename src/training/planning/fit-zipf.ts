@@ -1,16 +1,16 @@
-// The exponent of Zipf's law that explains how many distinct ids were seen.
+// Fits the exponent of Zipf's law to the number of distinct ids in a window.
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { distinctIds } from "../../planner/cost/popularity.ts";
 
 const exponentMax = 2;
-/** The exponent is exact to 2^-16: far more than it is worth. */
+/** Bisects the exponent to within 2^-16, far more exactly than the planner needs. */
 const halvings = 17;
 
 /**
- * The exponent, 0 to 2, with which the window's draws from so many rows have as many distinct ids
- * as were counted; undefined where there was no id. Distinct ids fall as the exponent rises, so
- * that halving the interval finds it.
+ * Returns the exponent, 0 to 2, for which the window's draws from `rows` rows are expected to have
+ * as many distinct ids as were counted; undefined if the window has no id. The number of distinct
+ * ids falls as the exponent rises, so bisection finds it.
  */
 export function fittedZipf(
   { window }: Pick<FeatureStatistics, "window">,

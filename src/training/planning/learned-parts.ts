@@ -1,12 +1,13 @@
-// A job's tables as a learned search places them: which moves the job allows each part, what a part
-// needs, and what it costs beyond what cost networks know.
+// A job's tables as parts that a learned search places: the moves that the job allows for each
+// part, the memory that the part needs, and its costs that cost networks do not know.
 //
-// The networks know lookup, update and exchange of whole rows, or columns of them, in memory.
-// Half of a table's rows is to them a table with half the rows and its share of the ids; it
-// sends sums of all columns, as they expect of a table. What they do not know is added by the
-// formulas of the planner (cost.ts): sums of several row blocks, the sums of cut rows on their
-// way and their gradients' copies, a row-wise optimizer's sums over columns that lie apart,
-// misses of a cache, and what each shard costs a step. Copies are costed by formulas alone.
+// The networks know lookup, update and exchange of whole rows, or columns of them, in memory. Half
+// of a table's rows is for them a table with half the rows and its share of the ids; it sends sums
+// of all columns, as they expect of a table. The formulas of the planner (cost.ts) add the costs
+// that the networks do not know: sums of several row blocks, the exchange of partial sums of
+// row-wise shards and the copies of their gradients, a row-wise optimizer's sums over columns on
+// different devices, cache misses, and the fixed cost of each shard in a step. Data-parallel copies
+// are costed by formulas alone.
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { InvalidOptionError } from "../../errors/errors.ts";
@@ -26,7 +27,7 @@ import {
 import { costTableOf } from "./cost-tables.ts";
 import type { PlannableJob } from "./workload.ts";
 
-/** Where a part of a table is to rest, and of which table it is. */
+/** The table of a part, its tile of that table, and its tier. */
 export interface PartPlace {
   /** Index of its table in the job. */
   readonly index: number;
@@ -36,13 +37,13 @@ export interface PartPlace {
 
 type Part = TablePart<PartPlace>;
 
-/** The option that names the file of the networks. */
+/** The command-line option that names the file of the networks, for error messages. */
 const option = "--cost-model";
 
 /**
- * The parts that a search begins with: whole tables, but for those that the job cuts by rows or
- * copies.
- * @throws InvalidOptionError where a table may lie in no way that is known
+ * The parts that a search starts from: whole tables, except those that the job shards by rows or
+ * replicates.
+ * @throws InvalidOptionError where a table allows no scheme that the networks know
  */
 export function jobParts(
   job: PlannableJob,
@@ -80,7 +81,10 @@ export function jobParts(
 
 type MakePart = (tile: Tile, tier: Tier, isCopied: boolean) => Part;
 
-/** The whole table, if it may lie so. */
+/**
+ * The first parts of a table: the whole table if the job allows that; else its halves by rows, or a
+ * copy.
+ */
 function firstParts(table: PlannedTable, make: MakePart): readonly Part[] {
   const { schemes, tiers, rowBlocks } = table;
   const may = (scheme: Scheme) => schemes.includes(scheme);
@@ -102,7 +106,7 @@ function firstParts(table: PlannedTable, make: MakePart): readonly Part[] {
   );
 }
 
-/** The moves that the job allows a part, and what it is made of. */
+/** The moves that the job allows for a part, each with the parts that replace it. */
 function movesOf(
   table: PlannedTable,
   { tile, tier, isCopied }: Pick<PartPlace, "tile" | "tier"> & { readonly isCopied: boolean },
@@ -141,7 +145,7 @@ function halvesByColumns(tile: Tile): Tile[] {
   });
 }
 
-/** The scheme that cuts a table into such tiles. */
+/** Returns the scheme that cuts a table into tiles of this size. */
 export function schemeOfTile(table: PlannedTable, { blocks, quanta }: Tile): Scheme {
   const byColumns = quanta < quantaOf(table);
   if (blocks < table.rowBlocks) return byColumns ? "grid" : "row-wise";

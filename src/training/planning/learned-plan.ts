@@ -1,4 +1,4 @@
-// The plan of a job by learned costs: the search over the parts of its tables, and what it found as
+// Plans a job by learned costs: searches over the parts of its tables, and turns the result into
 // shards.
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
@@ -24,22 +24,25 @@ import { jobParts, type PartPlace, schemeOfTile } from "./learned-parts.ts";
 import type { PlanSource } from "./plan-job.ts";
 import type { PlannableJob } from "./workload.ts";
 
-/** The plan found by learned costs. */
+/** The result of the search by learned costs. */
 export interface LearnedJobPlan {
-  /** Undefined where nothing that was tried has room. */
+  /** Undefined if no placement that was tried fits into memory. */
   readonly plan: Plan | undefined;
   readonly search: LearnedSearch;
 }
 
 export interface LearnedWays {
   readonly costs: CostNetworks;
-  /** Places the tables instead of the search; undefined: they are searched. */
+  /** A policy that places the tables instead of the search; undefined: the search places them. */
   readonly policy?: PlacementPolicy | undefined;
-  /** Asked again and again in a search: whether the best plan so far has to do. */
+  /** Called repeatedly during a search: true ends the search with the best plan so far. */
   readonly isOver?: (() => boolean) | undefined;
 }
 
-/** Moves of a search: a table that fits on no device is cut once for each, and then some. */
+/**
+ * Limits of the moves of a search, in all and per device: a table too large for any device may need
+ * a cut for each device, and some moves more.
+ */
 const stepsLeast = 10;
 const stepsOfDevice = 2;
 
@@ -49,10 +52,11 @@ export function learnedPlans(ways: LearnedWays): PlanSource<LearnedSearch> {
 }
 
 /**
- * Plans the tables of a setting, whose curves are known (`withCurves`). Where caches of the usual
- * size have no room, those of the least size are tried; then caches take what memory is left.
- * @throws InvalidOptionError where the networks are not of this setting, or a table may be cut in
- * no way that they know
+ * Plans the tables of a setting whose miss curves are known (`withCurves`). Where caches of the
+ * usual size do not fit, caches of the least size are tried; afterwards the caches grow into the
+ * memory that is left.
+ * @throws InvalidOptionError where the networks were trained for another setting, or a table allows
+ * no scheme that they know
  */
 export function planLearned(
   job: PlannableJob,
@@ -63,7 +67,10 @@ export function planLearned(
   return untilDone(planningLearned(job, setting, ways, statistics));
 }
 
-/** The same with the pauses of its search. */
+/**
+ * `planLearned` as a generator that yields during its search, so that the caller's thread can do
+ * other work.
+ */
 export function* planningLearned(
   job: PlannableJob,
   setting: Setting,
@@ -95,7 +102,7 @@ export function* planningLearned(
   }
 }
 
-/** Parts as the policy places them, without a move, with what the networks say that it costs. */
+/** Parts as the policy places them, without a move, and the networks' prediction of the cost. */
 function placedByPolicy(
   networks: CostNetworks,
   policy: PlacementPolicy,
@@ -114,7 +121,7 @@ function placedByPolicy(
   return { best, whole: cost, published: cost, placements: 1, isComplete: true, cache };
 }
 
-/** The option that names the file of the networks. */
+/** The command-line option that names the file of the networks, for error messages. */
 const option = "--cost-model";
 
 function checkNetworks({ workload, devices }: Setting, networks: CostNetworks): void {
@@ -139,7 +146,7 @@ function checkNetworks({ workload, devices }: Setting, networks: CostNetworks): 
   }
 }
 
-/** The shards, tables in the job's order, then by columns, then by rows. */
+/** Returns the shards, ordered by table as in the job, then by columns, then by rows. */
 function shardsOf(
   tables: readonly PlannedTable[],
   parts: readonly TablePart<PartPlace>[],

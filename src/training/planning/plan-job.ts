@@ -1,5 +1,5 @@
-// The plan of a job: what the planner finds for it, what that means, and what of it a run does not
-// do yet.
+// Plans a job: the planner's plan, its assessment, and the parts of the plan that a run does not
+// support yet.
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { type Assessment, assessPlan } from "../../planner/assess.ts";
@@ -32,31 +32,34 @@ export type PlanSource<Search> = (
 export interface PlanOptions<Search = unknown> extends WorkloadOptions {
   readonly devices: Devices;
   readonly constants: MachineConstants;
-  /** A plan that is judged, instead of searching one. */
+  /** A plan to assess, instead of searching for a plan. */
   readonly given?: { readonly text: string; readonly path: string } | undefined;
-  /** Whether the plan says why each table lies where it does. @default false */
+  /** Whether the result explains the placement of each table. @default false */
   readonly explain?: boolean | undefined;
-  /** Searches the plan; left out, or where it finds none that fits, the formulas do. */
+  /** Searches the plan instead of the formulas, which plan where it is left out or finds none. */
   readonly source?: PlanSource<Search> | undefined;
 }
 
-/** A plan and what it means; or, where none fits, why, and what would help. */
+/**
+ * A plan and its assessment; or, where no plan fits, the needs that are not met and the changes of
+ * the job that would help.
+ */
 export type JobPlan<Search = unknown> =
   | {
       readonly isFeasible: true;
       readonly plan: Plan;
-      /** The plan as a file has it, and its hash. */
+      /** The plan as the text of a plan file, and the hash of that text. */
       readonly text: string;
       readonly sha256: string;
       readonly assessment: Assessment;
       readonly considered: readonly Considered[];
-      /** Where each table rests, and what its caches bring; empty: no table may be cached. */
+      /** The tier of each table, and the benefit of its caches; empty: no table may be cached. */
       readonly tables: readonly PlannedTiers[];
-      /** The report of `source`, where the plan is its. */
+      /** Statistics of the search of `source`, for a plan that it found. */
       readonly learned?: Search;
-      /** Why each table lies where it does, where that was asked for. */
+      /** Reasons for the placement of each table; with the option `explain` only. */
       readonly reasons?: readonly TableReasons[];
-      /** What a run would need to follow the plan, a sentence each; empty: a run does it. */
+      /** Reasons why a run cannot follow the plan, a sentence each; empty: a run can. */
       readonly missing: readonly string[];
     }
   | {
@@ -67,8 +70,8 @@ export type JobPlan<Search = unknown> =
 
 /**
  * Plans a job.
- * @throws InputUnusableError where a given plan is none for this job
- * @throws InvalidOptionError where `source` was made for another job or other devices
+ * @throws InputUnusableError where a given plan does not fit this job
+ * @throws InvalidOptionError where `source` was made for another setting
  */
 export function planJob<Search = unknown>(
   job: PlannableJob,
@@ -77,7 +80,10 @@ export function planJob<Search = unknown>(
   return untilDone(planningJob(job, options));
 }
 
-/** The same with the pauses of `source`, for a caller that handles events meanwhile. */
+/**
+ * `planJob` as a generator that yields during the search of `source`, so that the caller can handle
+ * other events meanwhile.
+ */
 export function* planningJob<Search = unknown>(
   job: PlannableJob,
   options: PlanOptions<Search>,
@@ -113,14 +119,14 @@ export function* planningJob<Search = unknown>(
 
 type FeasiblePlan = Omit<Extract<JobPlan, { isFeasible: true }>, "learned">;
 
-/** The plan, with a note where `source` found none. */
+/** Adds a note to a plan by formulas where `source` found no plan. */
 function withNote(plan: FeasiblePlan, { source }: { readonly source?: unknown }): FeasiblePlan {
   if (source === undefined) return plan;
   const note = "By learned costs nothing that was tried has room: this plan is by formulas";
   return { ...plan, missing: [...plan.missing, note] };
 }
 
-/** Tables that their own scheme cannot cut lie whole on a device, as a run places them. */
+/** Makes tables that their own scheme cannot cut table-wise, as a run places them. */
 function withWholeTables(workload: Workload, devices: Devices): Workload {
   const tables = workload.tables.map((table): PlannedTable => {
     const isCut = table.schemes.some((scheme) => tileGroupsOf(devices, table, scheme).length > 0);
@@ -149,7 +155,7 @@ function judged(
   };
 }
 
-/** What a run does not do yet. */
+/** The parts of the plan that a run does not support. */
 function missingFor(job: PlannableJob, plan: Plan): string[] {
   const missing: string[] = [];
   const whole = new Set(

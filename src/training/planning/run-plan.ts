@@ -1,7 +1,7 @@
-// The plan of a generation: how a run places its tables, and why so. The devices of a host share
-// its memory: a plan fits if the bytes of each host's devices, added up, are no more than the host
-// has. First the fastest plan is sought; if it needs too much of a host, a plan in which each
-// device keeps to an even share; then one with tables below memory.
+// The plan of a generation: how a run places its tables, and a report of the reasons. The devices
+// of a host share its memory: a plan fits if the bytes of each host's devices, added up, do not
+// exceed the host's memory. The fastest plan is tried first; if it does not fit, a plan in which
+// each device keeps to an even share of its host; then a plan with tables below memory.
 
 import { z } from "zod";
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
@@ -30,45 +30,49 @@ import {
 
 const bytes = z.number().min(0);
 
-/** What is told of a generation's plan: small, however many tables there are. */
+/**
+ * Schema of the report on a generation's plan; its size is bounded, however many tables there are.
+ */
 export const planReportSchema = z.object({
   /**
    * Who placed the tables: a search (`auto`), the job's `plan`, or each table's own `sharding`
    * alone.
    */
   by: z.enum(["auto", "plan", "as-written"]),
-  /** Why it is not as the job asks, or what it takes to fit; for people. */
+  /** Why the plan differs from the job's request, or what makes it fit; for display. */
   note: z.string().optional(),
-  /** Hash of the plan, as its file has it. */
+  /** Hash of the text of the plan file. */
   sha256: z.string().optional(),
-  /** Tables of each scheme; and the scheme of each table, where there are few. */
+  /** Number of tables of each scheme. `tables` names the scheme of each table of a small job. */
   schemes: z.partialRecord(z.enum(schemes), z.int()).optional(),
   tables: z.record(z.string(), z.enum(schemes)).optional(),
   /** Tables with rows below memory. */
   cached: z.int().optional(),
-  /** Predicted seconds of a step; left out where the machine was not measured. */
+  /** Predicted seconds of a step; left out if the machine was not calibrated. */
   stepSeconds: z.number().optional(),
   /** Predicted load of the busiest device, over the mean of all. */
   imbalance: z.number().optional(),
   /** Predicted memory of each device. */
   memoryBytes: z.array(bytes).readonly().optional(),
-  /** The machine whose constants predicted it. */
+  /** Source of the machine constants behind the predictions. */
   constants: z.string().optional(),
   /** Whether the data's statistics were known; else bags and popularity are assumed. */
   statistics: z.boolean().optional(),
 });
 
-/** What is told of a generation's plan. */
+/** The report on a generation's plan. */
 export type PlanReport = z.output<typeof planReportSchema>;
 
 /** Schema of `RunPlan`. */
 export const runPlanSchema = z.object({
-  /** The plan that was found; left out: the job's, or each table by its own `sharding`. */
+  /**
+   * The plan that the search found; left out: the job's plan, or each table by its own `sharding`.
+   */
   plan: packedPlanSchema.optional(),
   report: planReportSchema,
-  /** Why the pins are not in it, though they might have been. */
+  /** Why the plan does not honour the pins, where a plan without them was found. */
   unpinned: z.string().optional(),
-  /** Where measured costs refined the prediction: seconds of a step as it is, and by this plan. */
+  /** With measured costs: predicted seconds of a step by the present plan, and by this plan. */
   refined: z.object({ now: z.number(), planned: z.number() }).optional(),
 });
 
@@ -80,45 +84,48 @@ export interface RunPlan {
   readonly refined?: { readonly now: number; readonly planned: number } | undefined;
 }
 
-/** What of a job decides the plan of its run. */
+/** The part of a job that decides the plan of its run. */
 export interface RunPlanJob extends PlannableJob {
   readonly sharding: "auto" | "as-written";
   readonly plan?: PlanFile | undefined;
   readonly checkpoint: { readonly partial?: object | undefined };
 }
 
-/** What a plan is made for. */
+/** The devices and measurements that a plan is made for. */
 export interface RunPlanSetting {
   /** The devices of each host, in the order of their ranks. */
   readonly hosts: readonly number[];
   readonly constants: MachineConstants;
-  /** What the process of a host may use. */
+  /** Bytes that the process of a host may use. */
   readonly memoryBytes: number;
   readonly statistics?: readonly FeatureStatistics[] | undefined;
   /** As of `WorkloadOptions`. */
   readonly ikjt?: readonly MeasuredGroup[] | undefined;
-  /** Parts of tables that are to lie on given devices; they come before what is fastest. */
+  /** Parts of tables that must lie on given devices; pins take precedence over speed. */
   readonly pins?: readonly ShardPin[] | undefined;
   /** As of `WorkloadOptions`. */
   readonly costFactors?: ReadonlyMap<string, number> | undefined;
 }
 
-/** What a run has measured of its plans on these devices, the present plan last. */
+/**
+ * A plan that the run has used on these devices, with its measured times. In lists, the present
+ * plan is last.
+ */
 export interface MeasuredRun {
   readonly plan: PackedPlan;
-  /** (W): seconds that each device worked for a step. */
+  /** (W): seconds of work of each device in a step. */
   readonly seconds: readonly number[];
 }
 
 /** Most tables of which a report names the schemes. */
 const namedMax = 32;
 
-/** Each table by its own `sharding`, because of this. */
+/** Places each table by its own `sharding`; `note` is the reason. */
 export function unplanned(note?: string): RunPlan {
   return { report: { by: "as-written", ...(note === undefined ? {} : { note }) } };
 }
 
-/** The plan of a generation. The same arguments give the same plan. */
+/** Plans a generation. The same arguments give the same plan. */
 export function planRun(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
   const { hosts, constants, memoryBytes, statistics, ikjt } = setting;
   const devices = evenDevices(hosts);
@@ -137,8 +144,8 @@ export function planRun(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
 }
 
 /**
- * The best plan by what a run has measured, with the seconds of a step by it and by the present
- * plan, both as the measured costs predict them. Undefined: no plan has room.
+ * Plans again with the costs that a run has measured. The result has the seconds of a step by the
+ * new and by the present plan, both as the measured costs predict them. Undefined: no plan fits.
  */
 export function replanRun(
   job: RunPlanJob,
@@ -169,7 +176,10 @@ function evenDevices(hosts: readonly number[]): Devices {
   return { hosts: 1, perHost: hosts.reduce((sum, count) => sum + count, 0) };
 }
 
-/** One device has all tables: there is nothing to plan, but where they lie if memory is short. */
+/**
+ * One device holds all tables: the plan only decides which of them rest below memory if it is
+ * short.
+ */
 function planAlone(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
   const devices = { hosts: 1, perHost: 1 };
   const alone = { ...job, sharding: "as-written" } as const;
@@ -178,7 +188,7 @@ function planAlone(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
   return planBelow(alone, setting, devices) ?? unplanned(lackOf(setting));
 }
 
-/** In memory if possible, even if no plan holds the pins then; else with tables below it. */
+/** Prefers a plan in memory, even one without the pins, to a plan with tables below memory. */
 function planAmong(
   job: RunPlanJob,
   setting: RunPlanSetting,
@@ -196,21 +206,21 @@ function planAmong(
   return inMemory(setting) ?? withoutPins(inMemory) ?? below(setting) ?? withoutPins(below);
 }
 
-/** Bytes of each device where all devices of a host have as much. */
+/** Bytes of each device if the devices of the fullest host share its memory evenly. */
 function evenShare({ hosts, memoryBytes }: RunPlanSetting): number {
   return Math.floor(memoryBytes / hosts.reduce((most, count) => Math.max(most, count), 1));
 }
 
 /**
- * A plan with tables below memory, beside those of which the job says so. Their caches, of device
- * memory and of host memory, lie in the memory of the host, too.
+ * A plan that may put tables below memory beside those that the job puts there. The caches of both
+ * tiers, device memory and host memory, take memory of the host, too.
  */
 function planBelow(
   job: RunPlanJob,
   setting: RunPlanSetting,
   devices: Devices,
 ): RunPlan | undefined {
-  if (job.checkpoint.partial !== undefined) return undefined; // Its rows are all in memory.
+  if (job.checkpoint.partial !== undefined) return undefined; // `partial` needs rows in memory.
   const share = evenShare(setting);
   const ddrBytes = Math.min(job.tiers.ddrBytes, Math.floor(share / 4));
   const tiers = { ...job.tiers, ddrBytes };
@@ -220,7 +230,7 @@ function planBelow(
   return { ...found, report: { ...found.report, note } };
 }
 
-/** The best plan with so many bytes a device, if each host has room for its devices. */
+/** The best plan with `memoryBytes` per device, if the devices of each host fit into its memory. */
 function attempt(
   job: RunPlanJob,
   setting: RunPlanSetting,

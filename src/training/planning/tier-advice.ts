@@ -1,6 +1,6 @@
-// What more memory would buy the cached tables of a run: of their rows, how many come from which
-// tier with the caches that there are, and with one more GiB of each on every device, as the curves
-// say that the run has counted (miss-curve.ts).
+// Predicts the benefit of more memory for the cached tables of a run: the share of row accesses
+// that each tier serves with the present caches, and with one more GiB of each tier on every
+// device. The prediction reads the miss curves that the run has counted (miss-curve.ts).
 
 import { cacheShapesOf } from "../../embedding/rows/cache-sizes.ts";
 import { curveWords, missCurveOf } from "../../embedding/rows/miss-curve.ts";
@@ -12,37 +12,39 @@ import type { DeviceState } from "../step/device-state.ts";
 import { cacheDemandsOf } from "../topology/device-cache-sizes.ts";
 import { type Topology, tableOf } from "../topology/topology.ts";
 
-/** Memory of a table in each tier, and what of its rows is expected to come from where. */
+/** Memory of a table in each tier, and the expected share of row accesses that each tier serves. */
 export interface TierExpectation {
   /** Over all devices. */
   readonly hbmBytes: number;
   readonly ddrBytes: number;
-  /** Shares of the rows that batches need; they add up to 1. */
+  /** Shares of the rows that batches need, by tier; they add up to 1. */
   readonly hbm: number;
   readonly ddr: number;
-  /** From the disk, or born. */
+  /** Read from disk, or newly initialised. */
   readonly ssd: number;
 }
 
-/** What is known of a cached table. */
+/** Counts and expectations of a cached table. */
 export interface TableTiers {
   readonly table: string;
-  /** Distinct rows of batches that were counted, device by device. */
+  /** Counted distinct rows of batches, summed over the devices. */
   readonly accesses: number;
   /** Bytes of a row with its optimizer's state in a cache. */
   readonly rowBytes: number;
-  /** Miss ratios of a cache of the least recently used, by its rows. */
+  /** Miss ratios of an LRU cache, by its size in rows. */
   readonly curve: readonly MissPoint[];
   readonly now: TierExpectation;
-  /** With so much more `tiers.hbmBytes`, or `tiers.ddrBytes`. */
+  /** With `moreBytes` more of `tiers.hbmBytes`, or of `tiers.ddrBytes`. */
   readonly moreHbm: TierExpectation;
   readonly moreDdr: TierExpectation;
 }
 
-/** The step of advice: one GiB. */
+/** The additional memory that the advice evaluates: one GiB. */
 export const moreBytes: number = 2 ** 30;
 
-/** Writes what this device has counted, table after table of the job (tables * curveWords). */
+/**
+ * Writes the miss-curve counts of this device, table after table of the job (tables * curveWords).
+ */
 export function writeCurves({ slab, distinct }: DeviceState, words: Float64Array): void {
   words.fill(0);
   for (const { shard, reuse } of [slab, ...distinct.slabs].flatMap(({ cached }) => cached)) {
@@ -53,7 +55,7 @@ export function writeCurves({ slab, distinct }: DeviceState, words: Float64Array
   }
 }
 
-/** Counts of each table, added up; without the zeros behind them. */
+/** Adds up the counts of each table, without trailing zeros. */
 export function addCurves(counts: readonly ArrayLike<number>[], tables: number): number[][] {
   return Array.from({ length: tables }, (_, table) => {
     const sums: number[] = [];
@@ -65,7 +67,7 @@ export function addCurves(counts: readonly ArrayLike<number>[], tables: number):
   });
 }
 
-/** What is known of each cached table; `hosts`: for each host, the counts of each table. */
+/** Returns the expectations of each cached table; `hosts` has the counts of each table per host. */
 export function adviseTiers(
   topology: Topology,
   optimizer: SparseOptimizerSpec,
@@ -106,12 +108,12 @@ export function adviseTiers(
 interface ShardSize {
   readonly hbmBytes: number;
   readonly ddrBytes: number;
-  /** Rows, as many of the table's as they would be were all shards alike. */
+  /** Cached rows, scaled from the shard to the whole table as if all shards were alike. */
   readonly hbmRows: number;
   readonly ddrRows: number;
-  /** Bytes of a whole row, if all its columns take the bytes that they take in this shard. */
+  /** Bytes of a whole row, if each of its columns takes the bytes that it takes in this shard. */
   readonly rowBytes: number;
-  /** Of the table's weights. */
+  /** Share of the table's weights that this shard holds. */
   readonly share: number;
 }
 
@@ -153,8 +155,8 @@ function sizesOf(
 }
 
 /**
- * The DDR tier also keeps much of what lies above it: both together are reckoned as the larger of
- * the two, which they have at least.
+ * The DDR tier also holds many of the rows that device memory holds. Both together are therefore
+ * counted as the larger of the two, a lower bound of the rows that they hold.
  */
 function expectationOf(curve: readonly MissPoint[], sizes: readonly ShardSize[]): TierExpectation {
   let [hbmBytes, ddrBytes, hbm, ssd] = [0, 0, 0, 0];

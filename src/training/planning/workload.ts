@@ -1,4 +1,5 @@
-// A job as the planner sees it: plain numbers of each table, and how much the dense layers compute.
+// The planner's view of a job: plain numbers for each table, and the arithmetic of the dense
+// layers.
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { idsOfFeature, meanIdsOf, type ResolvedDataOptions } from "../../data/options.ts";
@@ -24,10 +25,10 @@ import {
 } from "../../planner/shards.ts";
 import { fittedZipf } from "./fit-zipf.ts";
 
-/** Assumed of ids without counts: one in a bag, and their popularity. */
+/** Assumptions without counts: one id in a bag, and the Zipf exponent of their popularity. */
 const usualIds = { idsPerBag: { min: 1, max: 1 }, zipf: 1.05 };
 
-/** What of a job decides its plan. */
+/** The part of a job that decides its plan. */
 export interface PlannableJob {
   readonly model: ModelSpec;
   readonly data: ResolvedDataOptions;
@@ -38,13 +39,13 @@ export interface PlannableJob {
   readonly sharding?: "auto" | "as-written" | undefined;
 }
 
-/** What the job does not say, or the planner may do beyond it. */
+/** Facts that the job does not state, and freedom that the planner has beyond the job. */
 export interface WorkloadOptions {
-  /** Schemes that every table may be cut by; left out: as the job says of each. */
+  /** Schemes that every table may be sharded by; left out: those that the job allows each table. */
   readonly schemes?: readonly Scheme[] | undefined;
-  /** Mean ids of a bag in every table, whatever is known of the data. */
+  /** Mean ids of a bag in every table; overrides the statistics of the data. */
   readonly poolingFactor?: number | undefined;
-  /** What was counted of the training data, by feature; left out: unknown. */
+  /** Statistics of the training data, by feature; left out: unknown. */
   readonly statistics?: readonly FeatureStatistics[] | undefined;
   /** Groups of features whose lists may be deduplicated, as they were measured. */
   readonly ikjt?: readonly MeasuredGroup[] | undefined;
@@ -52,20 +53,20 @@ export interface WorkloadOptions {
   readonly pins?: readonly ShardPin[] | undefined;
   /** Whether tables may rest below memory, behind a cache. */
   readonly cache?: boolean | undefined;
-  /** Of tables by name: curves that a run has counted (`RunResult.tiers`). */
+  /** Miss curves that a run has counted (`RunResult.tiers`), by table name. */
   readonly curves?: ReadonlyMap<string, readonly MissPoint[]> | undefined;
-  /** Of tables by name: how much dearer a run has found them than the formulas say. */
+  /** Ratio of measured to predicted cost of a table in a run, by table name. */
   readonly costFactors?: ReadonlyMap<string, number> | undefined;
 }
 
-/** A group of features, by name, with its lists for each distinct one. */
+/** A group of features whose lists may be deduplicated; `factor` is lists per distinct list. */
 export interface MeasuredGroup {
   readonly features: readonly string[];
   readonly factor: number;
   readonly isChosen: boolean;
 }
 
-/** What has to be planned for a job. */
+/** Returns the planner's workload of a job. */
 export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Workload {
   const { model, data, optimizer } = job;
   const { sparse } = optimizer;
@@ -81,7 +82,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       ...popularityOf(job, index, features, options),
       weightBytes: weightBytes(precision),
       stateBytes: 4 * perElement,
-      // Its state, an int8 row's exponent, and whether it was touched.
+      // The row's optimizer state, an int8 row's exponent, and the touched flag.
       rowBytes: 4 * perRow + (precision === "int8" ? 1 : 0) + 1,
       sumRounds: (takesMean(sparse.kind) ? 1 : 0) + (takesTrust(sparse.kind) ? 1 : 0),
       ...placesOf(table, job, options),
@@ -95,20 +96,20 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
     tables,
     batchSize: data.batchSize,
     denseParameters: layout.length,
-    // A product and an addition: forward, and for each of two gradients.
+    // A multiplication and an addition: forward, and for each of two gradients.
     denseFlop: 6 * products,
     denseActivations: elements,
     denseOwnProducts: ownProducts,
     denseLayers: layers,
     readers: job.readers,
-    // A row knows besides whether it was touched, in memory too.
+    // `rowBytes` already counts the touched flag, which rows in memory have, too.
     budgets: { ...budgetsOf(job.tiers), indexBytes: indexBytes - 1 },
   };
 }
 
 /**
- * What the dense layers compute for a sample. Blocks over distinct lists run once for all samples
- * that share a list.
+ * The arithmetic of the dense layers for a sample. Blocks over deduplicated lists run once for all
+ * samples that share a list.
  */
 function layersOf(model: ModelSpec, features: readonly Feature[], { ikjt = [] }: WorkloadOptions) {
   const groups = ikjt.filter(({ isChosen }) => isChosen);
@@ -126,7 +127,7 @@ function layersOf(model: ModelSpec, features: readonly Feature[], { ikjt = [] }:
   return { ...graph, products, elements, ownProducts };
 }
 
-/** Dynamic ids need whole rows; a table that no given scheme fits is cut as the job says. */
+/** Dynamic ids need whole rows; a table that no given scheme fits is sharded as the job says. */
 function schemesOf(
   table: TableSpec,
   { sharding }: PlannableJob,
@@ -139,7 +140,7 @@ function schemesOf(
   return given.length > 0 ? given : own.filter(fits);
 }
 
-/** How it may be cut, and its pins: none where every device has a copy. */
+/** The schemes of a table, and its pins; a table that every device has a copy of has no pins. */
 function placesOf(
   table: TableSpec,
   job: PlannableJob,
@@ -155,16 +156,18 @@ function budgetsOf({ hbmBytes, ddrBytes, policy }: PlannableJob["tiers"]) {
   return { hbmBytes, ddrBytes, policy };
 }
 
-/** Where the rows of a table may rest: copies and stale tables only in memory (src/job/job.ts). */
+/**
+ * The tiers that a table's rows may rest in; copies and stale tables stay in memory
+ * (src/job/job.ts).
+ */
 function tiersOf({ tier, staleness, l2Scope }: TableSpec, { cache }: WorkloadOptions): Tier[] {
   if (staleness > 0 || l2Scope === "table") return ["memory"];
   return cache === true ? ["memory", "cached"] : [tier];
 }
 
 /**
- * How many ids of a table a sample has, and how popular they are: counted, or else assumed. Of
- * several features in one table, ids and distinct ids add up; the exponent is the mean over the
- * ids.
+ * The ids of a table per sample, and their popularity: counted, or else assumed. Where several
+ * features share a table, ids and distinct ids add up; the exponent is the mean over the ids.
  */
 function popularityOf(
   { data, model }: PlannableJob,
@@ -180,7 +183,7 @@ function popularityOf(
     const counted = options.statistics?.[feature];
     const assumed = data.kind === "synthetic" ? idsOfFeature(data, name) : usualIds;
     const bag = options.poolingFactor ?? counted?.idsMean ?? meanIdsOf(assumed.idsPerBag);
-    // Of lists that samples share, each travels and is looked up once.
+    // A list that samples share is sent and looked up once.
     const shared = options.ikjt?.find((group) => group.isChosen && group.features.includes(name));
     const lists = 1 / (shared?.factor ?? 1);
     const ids = lists * (pooling === "none" ? Math.min(bag, positions) : bag);
@@ -193,7 +196,8 @@ function popularityOf(
     }
   }
   const all = idShares.reduce((sum, share) => sum + share, 0);
-  // Dynamic ids are dealt to row blocks by their hash. Several features: those that were counted.
+  // Dynamic ids have no shares: their hash spreads them evenly over the row blocks. Where several
+  // features share the table, the shares are those of the counted features.
   const isSpread = all === 0 || dynamic !== undefined;
   const where = isSpread ? {} : { idShares: idShares.map((share) => share / all) };
   const zipf = poolingFactor > 0 ? exponents / poolingFactor : usualIds.zipf;

@@ -1,7 +1,7 @@
-// The axes of a step: what lookups have a bag and a vector for. On the axis of samples that is each
-// sample; on the axis of a group of deduplicated features it is each of the group's distinct lists
-// (IKJT: src/data/sessions/ikjt.ts). Bags of distinct lists lie at the first places of their
-// slices; their vectors travel, and enter the model, without gaps.
+// The axes of a step: a lookup has one bag and one vector for each row of its axis. The rows of
+// axis 0 are the samples; the rows of the axis of a group of deduplicated features are the group's
+// distinct lists (IKJT: src/data/sessions/ikjt.ts). Bags of distinct lists lie at the first places
+// of their slices; their vectors are sent, and enter the model, without gaps.
 //
 // b = samples of this device, U = rows of an axis.
 
@@ -18,10 +18,10 @@ import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import type { Slices } from "../../kernels/contract/slices.ts";
 import type { DrawRun, GroupPass, Pass } from "../../model/graph/graph.ts";
 
-/** The samples of a device, then the distinct lists of each group. */
+/** The axes of a device: its samples, then the distinct lists of each group. */
 export type Axes = readonly AxisRows[];
 
-/** The axes of a batch on its own device. `bounds`: of the device's slices. */
+/** Returns the axes of a batch on its own device. `bounds` are those of the device's slices. */
 export function axesOfBatch(
   { samples, inverse }: Pick<LocalBatch, "samples" | "inverse">,
   groups: IkjtGroups,
@@ -38,7 +38,7 @@ function inverseOf(inverse: Int32Array, group: number, samples: number): Int32Ar
   return inverse.subarray(group * samples, (group + 1) * samples);
 }
 
-/** What the passes over the model's blocks need of a step. */
+/** The part of a step that the passes over the model's blocks need. */
 interface PassPlan {
   readonly axes: Axes;
   readonly mine: Slices;
@@ -46,7 +46,7 @@ interface PassPlan {
   readonly pass: Omit<Pass, "lengthAt" | "groups">;
 }
 
-/** The run of the model over the samples of this device, and over its distinct lists. */
+/** Returns the pass of the model over the samples of this device, and over its distinct lists. */
 export function passOf(
   { axes, mine, firstSample, pass }: PassPlan,
   { samples, inverse = new Int32Array(0) }: Pick<LocalBatch, "samples" | "inverse">,
@@ -76,7 +76,7 @@ export function passOf(
   };
 }
 
-/** (U): where each row lies among the samples. */
+/** (U): the place of each row's bag among the samples. */
 function placesOf({ rows, runs }: AxisRows): Int32Array {
   const places = new Int32Array(rows);
   let row = 0;
@@ -86,13 +86,13 @@ function placesOf({ rows, runs }: AxisRows): Int32Array {
   return places;
 }
 
-/** Rows before each run, and all of them. */
+/** Number of rows before each run, and after the last. */
 function endsOf({ runs }: AxisRows): number[] {
   let end = 0;
   return [0, ...runs.map(({ count }) => (end += count))];
 }
 
-/** A distinct list draws by the place in the batch where its bag lies. */
+/** A distinct list draws its random numbers by the place of its bag in the batch. */
 function drawRunsOf(runs: AxisRows["runs"], firstSample: number): DrawRun[] {
   const ends = endsOf({ rows: 0, runs });
   return runs.map(({ first, count }, i) => {
@@ -100,7 +100,7 @@ function drawRunsOf(runs: AxisRows["runs"], firstSample: number): DrawRun[] {
   });
 }
 
-/** out (U): values at the places of an axis' rows, of (b). */
+/** out (U): gathers the values (b) at the places of an axis' rows. */
 export function atPlaces(values: Int32Array, { rows, runs }: AxisRows): Int32Array {
   if (rows === values.length) return values;
   const out = new Int32Array(rows);
@@ -112,7 +112,9 @@ export function atPlaces(values: Int32Array, { rows, runs }: AxisRows): Int32Arr
   return out;
 }
 
-/** Moves columns of rows that lie at their places among the samples, t (b,·), to its beginning. */
+/**
+ * Moves columns of an axis' rows from their places among the samples to the first rows of t (b,·).
+ */
 export function closeGaps(
   kernels: Kernels,
   t: Tensor,

@@ -1,6 +1,6 @@
-// Stage 4 of a step, for dynamic ids: the lengths of bags travel beside the vectors. Ids without a
-// row fall out of their bags, and only the devices of the rows know how many did. Where a table has
-// several row blocks, the device of the samples takes the mean over all blocks and needs the
+// Stage 4 of a step, for dynamic ids: the lengths of bags are sent beside the vectors. Ids without
+// a row are dropped from their bags, and only the devices of the rows know how many. Where a table
+// has several row blocks, the device of the samples takes the mean over all blocks and needs the
 // lengths.
 //
 //   int32: for each counted lookup in a shard of the sender, the lengths (b) of the receiver's bags
@@ -10,7 +10,7 @@ import { isCounted, type Topology } from "../topology/topology.ts";
 import type { StageDevice } from "./stage-device.ts";
 import type { StepPlan } from "./step-plan.ts";
 
-/** What this exchange of lengths needs of a device. */
+/** The part of a device that the exchange of bag lengths needs. */
 export interface BagLengthsDevice extends StageDevice<"bagLengths"> {
   /** By lookup, (bmax): lengths of this device's bags, without dynamic ids that have no row. */
   readonly bagLengths: ReadonlyMap<number, Int32Array>;
@@ -48,7 +48,7 @@ export async function sendBagLengths(
   exchange.bagLengths.start();
 }
 
-/** Adds up the lengths that the shards of a lookup's table send. */
+/** Receives the lengths, and adds them up over the shards of a lookup's table. */
 export async function receiveBagLengths(device: BagLengthsDevice, plan: StepPlan): Promise<void> {
   const { exchange, topology, rank, bagLengths } = device;
   if (topology.countedLookups.length === 0) return;

@@ -1,6 +1,7 @@
-// What one device holds in a generation: its replica of the dense network, the rows of its shards,
-// its end of the exchange, and the memory of a step. Made once a generation, then only the step
-// changes it. Each stage of the step declares the part that it needs; this file joins the parts.
+// The state of one device in a generation: its replica of the dense network, the rows of its
+// shards, its end of the exchange, and the memory of a step. It is created once per generation;
+// afterwards only the step changes it. Each stage of the step declares the part that it needs; this
+// file joins the parts.
 
 import { BagMemory } from "../../embedding/lookup/bag-frames.ts";
 import type { BackingStore } from "../../embedding/rows/backing-store.ts";
@@ -33,7 +34,7 @@ import type { RowSumsDevice } from "./row-sums.ts";
 import { StaleRows } from "./stale-rows.ts";
 import { createLane, type PlanningDevice } from "./step-plan.ts";
 
-/** What the arithmetic of a step needs to know of the job besides the topology. */
+/** The settings of the job, besides the topology, that the arithmetic of a step depends on. */
 export interface Recipe {
   readonly optimizer: { readonly dense: DenseOptimizerSpec; readonly sparse: SparseOptimizerSpec };
   readonly seed: number;
@@ -41,7 +42,7 @@ export interface Recipe {
   readonly loss?: LossSpec;
 }
 
-/** What all stages of a step need of a device, together. */
+/** A device with the parts that all stages of a step need. */
 export interface DeviceState
   extends PlanningDevice,
     InputDistDevice,
@@ -57,34 +58,37 @@ export interface DeviceState
   readonly exchange: Exchange;
   readonly kernels: Kernels;
   readonly denseState: DenseState;
-  /** The share of the learning rates that plateaus have left; each window says it. */
+  /** Factor on the learning rates after reductions on plateaus; each window sets it. */
   readonly plateau: { share: number };
-  /** Steps that were trained, or restored: evaluations are of the model after them. */
+  /** Number of steps of the model in memory, trained or restored; evaluations score this model. */
   readonly trained: { steps: number };
   /** The tiers below device memory; undefined where this device has no cached shard. */
   readonly backing: BackingStore | undefined;
-  /** Rows of the shards that are placed here and pooled here. */
+  /** Rows of the shards that this device holds and pools. */
   readonly slab: Slab;
-  /** Tables with `dedup`: their rows that are placed here, and memory for rows that arrive. */
+  /** Tables with `dedup`: their rows on this device, and memory for received rows. */
   readonly distinct: DistinctState;
   /** Rows of the data-parallel shards, which every device has. */
   readonly replicas: Slab;
   readonly staleRows: StaleRows;
-  /** What makes the loss of the logits. */
+  /** The terms of the loss, functions of the logits. */
   readonly terms: readonly LossTerm[];
   readonly trace: StepTrace;
-  /** By shard of the job, ids looked up in it here (shard-heat.ts); undefined: not counted. */
+  /**
+   * Ids that this device has looked up, by shard of the job (shard-heat.ts); undefined: not
+   * counted.
+   */
   readonly heat?: Float64Array | undefined;
 }
 
-/** The state as it is before the first step; `restore` puts a checkpoint into it. */
+/** Creates the state before the first step. A checkpoint is restored into it (`restorePart`). */
 export function createDeviceState(options: {
   readonly rank: number;
   readonly topology: Topology;
   readonly recipe: Recipe;
   readonly kernels: Kernels;
   readonly exchange: Exchange;
-  /** The tiers below device memory; given where this device has a cached shard. */
+  /** The tiers below device memory; required if this device has a cached shard. */
   readonly backing?: BackingStore | undefined;
   /** Whether checkpoints may hold only changed rows. @default false */
   readonly hasIncrements?: boolean;
@@ -109,7 +113,7 @@ export function createDeviceState(options: {
     createSlab({ kernels, specs: spec.tables, shards, optimizer, key, tiers, hasIncrements });
   const slab = slabOf(heldBy[rank] ?? []);
   const replicas = slabOf(replicated);
-  // Distinct rows are looked up one by one, for whatever lookups they were asked for.
+  // Distinct rows are looked up one by one, whichever lookups request them.
   const slabs = (topology.distinctBy[rank] ?? []).map((shard) => {
     return slabOf([{ ...shard, lookups: [{ pooling: "sum" }] }]);
   });

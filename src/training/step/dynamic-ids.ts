@@ -1,11 +1,11 @@
-// Dynamic ids in a step. As bags arrive, the device that holds the rows turns dynamic ids into
-// rows. At fixed steps some ids lose their rows.
+// Dynamic ids in a step. When bags arrive, the device that holds the rows maps dynamic ids to rows.
+// At fixed steps it evicts some ids from their rows.
 //
 // Invariants
-//   I1. Eviction is the first thing of its step, and no batch of a later step is staged yet: the
-//       pipeline is empty. So which id has which row follows from the batches alone.
-//   I2. A cut at an eviction step holds the state before it: a run that goes on from the cut evicts
-//       it.
+//   I1. Eviction comes first in its step, when no batch of a later step is staged: the pipeline is
+//       empty. The map from ids to rows therefore depends on the batches alone.
+//   I2. A cut at an eviction step holds the state before the eviction: a run that continues from
+//       the cut repeats the eviction.
 
 import { isEvictionStep } from "../../embedding/dynamic-ids/eviction-steps.ts";
 import type { IdCounts } from "../../embedding/dynamic-ids/id-block.ts";
@@ -15,16 +15,22 @@ import type { Key } from "../../ports/random.ts";
 import { type Topology, tableOf } from "../topology/topology.ts";
 import type { StepPlan } from "./step-plan.ts";
 
-/** What dynamic ids need of a device. */
+/** The part of a device that dynamic ids need. */
 export interface DynamicIdsDevice {
   readonly topology: Topology;
-  /** For each shard of the slab, which dynamic id has which row; undefined where ids are rows. */
+  /**
+   * For each shard of the slab, the map from dynamic ids to rows; undefined where ids are row
+   * numbers.
+   */
   readonly ids: readonly (ShardIds | undefined)[];
-  /** Where evicted ids lose their rows. */
+  /** The slab from which rows of evicted ids are removed. */
   readonly slab: Pick<RowStore, "evict">;
 }
 
-/** For each shard that a device pools, its ids; undefined where they are rows. */
+/**
+ * Creates the map from dynamic ids to rows of each shard that a device pools; undefined where ids
+ * are row numbers.
+ */
 export function createShardIds(
   { heldBy, input }: Topology,
   rank: number,
@@ -36,7 +42,10 @@ export function createShardIds(
   });
 }
 
-/** For each lookup in the slab, how the ids of a batch find their rows. Its bags have arrived. */
+/**
+ * For each lookup in the slab, the function from ids of a batch to rows; in training it also admits
+ * new ids. Undefined where ids are row numbers.
+ */
 export function findersOf(
   { ids, topology, rank }: Pick<DynamicIdsDevice, "ids" | "topology"> & { readonly rank: number },
   { step, isTraining }: StepPlan,
@@ -47,7 +56,9 @@ export function findersOf(
   });
 }
 
-/** Evicts the rows that ids lose before `step`. No batch is in flight. */
+/**
+ * Evicts ids and their rows before `step`. The caller makes sure that no batch is in flight (I1).
+ */
 export async function evictIds(
   { ids, slab, topology }: DynamicIdsDevice,
   step: number,
@@ -63,7 +74,7 @@ export async function evictIds(
 /** Counts of each table's dynamic ids by their fate (id-block.ts). */
 export type TableIdCounts = Readonly<Record<keyof IdCounts, readonly number[]>>;
 
-/** The counts of this device since the generation began. */
+/** Returns the counts of this device since the generation began. */
 export function idCountsOf({
   ids,
   topology,

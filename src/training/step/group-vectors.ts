@@ -1,5 +1,5 @@
-// The vectors of shard groups as they travel: added up to finished subtrees of row blocks and
-// packed; where they arrive, unpacked.
+// The vectors of shard groups on the wire: the sender adds them up to finished subtrees of row
+// blocks and packs them; the receiver unpacks them.
 
 import { axisAt } from "../../data/sessions/ikjt.ts";
 import type { Kernels, PackedAt, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
@@ -12,7 +12,7 @@ import type { Topology } from "../topology/topology.ts";
 import { type Axes, copyToPlaces } from "./axes.ts";
 import type { RoundedMemory } from "./rounded-memory.ts";
 
-/** What packing needs of a device. */
+/** The part of a device that packing and unpacking need. */
 export interface PackingDevice {
   readonly topology: Topology;
   readonly kernels: Kernels;
@@ -20,7 +20,10 @@ export interface PackingDevice {
   readonly rounded: RoundedMemory;
 }
 
-/** Finds a lookup's vectors in `from`, the vectors of a run of lookups on its device. */
+/**
+ * Returns a function that finds a lookup's vectors in `from`, the vectors of a range of lookups on
+ * one device.
+ */
 export function partIn(from: Tensor, own: Pick<LookupRange, "column">) {
   return ({ column, firstBlock, blocks }: HeldLookup): PooledPart => ({
     from,
@@ -46,7 +49,9 @@ export function packSums(
   }
 }
 
-/** Where the vectors of a finished subtree lie: in a part, or added up from several. */
+/**
+ * Returns the vectors of a finished subtree: those of one part, or the sum of several in `scratch`.
+ */
 function sumOf(
   { kernels, rounded, topology }: PackingDevice,
   columns: number,
@@ -58,7 +63,7 @@ function sumOf(
   });
   const [one] = inside;
   if (one !== undefined && one.tree.count === tree.count) return one;
-  // Folded as a tree of its own, so that blocks outside of it add no zeros.
+  // Folded as a separate tree, so that blocks outside the subtree add no zeros.
   const moved = inside.map(({ from, first, tree: { first: block, count } }) => {
     return { from, first, tree: { first: block - tree.first, count } };
   });
@@ -68,7 +73,7 @@ function sumOf(
 }
 
 /**
- * The parts of a shard group that `packSums` packed. Float32 parts stay where they are; parts in
+ * Returns the parts of a shard group that `packSums` packed. Float32 parts stay in place; parts in
  * fewer bits are unpacked into `rounded.vectors`, from float `first` on.
  */
 export function unpackSums(

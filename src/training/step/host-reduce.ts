@@ -1,7 +1,7 @@
-// The host reduce: how host sums (shard-groups.ts) travel inside a host. In stage 4 the devices
-// that hold parts of the same columns send their vectors to the aggregator, which adds the vectors
-// up and sends the sums to other hosts. In stage 6 the aggregator hands the gradients of the sums
-// back to each of these devices. On both routes a message has one section for each device with
+// The host reduce: exchanges the parts of host sums (shard-groups.ts) inside a host. In stage 4 the
+// devices that hold parts of the same columns send their vectors to the aggregator, which adds the
+// vectors up and sends the sums to other hosts. In stage 6 the aggregator returns the gradients of
+// the sums to each of these devices. On both routes a message has one section for each device with
 // samples, by rank; a section has the host sums of the host, in their order.
 
 import { axisAt } from "../../data/sessions/ikjt.ts";
@@ -23,7 +23,9 @@ import { type PackingDevice, packSums, unpackGradient, unpackSums } from "./grou
 import type { StageDevice } from "./stage-device.ts";
 import type { StepPlan } from "./step-plan.ts";
 
-/** Channels inside a host; and the channels between hosts, as sums are written straight there. */
+/**
+ * The channels inside a host, and the channels between hosts, into which sums are written directly.
+ */
 export type HostReduceChannel =
   | "partials"
   | "stalePartials"
@@ -31,21 +33,23 @@ export type HostReduceChannel =
   | "pooled"
   | "stalePooled";
 
-/** What the host reduce needs of a device. */
+/** The part of a device that the host reduce needs. */
 export interface HostReduceDevice extends StageDevice<HostReduceChannel>, PackingDevice {}
 
-/** Where the next bytes of a part lie. */
+/** Position of the next bytes of a part. */
 interface Cursor {
   readonly buffer: ArrayBufferLike;
   byteOffset: number;
 }
 
-/** Whether nothing is added up on a host: all devices of a generation agree on it. */
+/** Whether no host has host sums: the same on all devices of a generation. */
 function isIdle({ hostSumsOf }: VectorRoutes): boolean {
   return hostSumsOf.every((hostSums) => hostSums.length === 0);
 }
 
-/** This device's parts of the host sums for the samples of a device, and their aggregators. */
+/**
+ * This device's parts of the host sums for the samples of device `samples`, and their aggregators.
+ */
 function partsTo(
   { rank, topology }: StageDevice,
   samples: number,
@@ -61,7 +65,7 @@ function partsTo(
 
 // Vectors ----
 
-/** Begins a round of partial sums: where to write the sums for each aggregator. */
+/** Begins a round of partial sums; returns the position for each aggregator's sums. */
 export async function openPartials(
   device: HostReduceDevice,
   plan: StepPlan,
@@ -74,8 +78,8 @@ export async function openPartials(
 }
 
 /**
- * Writes the pooled vectors of `peer`'s samples to the aggregators for `peer`. `partOf`: finds
- * those of a lookup; `axes`: of `peer`.
+ * Writes the pooled vectors of `peer`'s samples to the aggregators for `peer`. `partOf` finds the
+ * vectors of a lookup; `axes` are those of `peer`.
  */
 export function packPartials(
   device: HostReduceDevice,
@@ -95,8 +99,8 @@ export function packPartials(
 }
 
 /**
- * As an aggregator: adds up the received sums, and writes them behind this device's vectors.
- * `used`: the bytes of those for each device, to which it adds.
+ * As an aggregator: adds up the received sums, and writes them after this device's own vectors.
+ * `used` has the bytes written for each device, and is updated.
  */
 export async function addPartials(
   device: HostReduceDevice,
@@ -141,8 +145,8 @@ export async function addPartials(
 // Their gradients ----
 
 /**
- * As an aggregator: passes on the gradients of host sums that arrived in `dPooled`. Then puts the
- * gradients of this device's parts of host sums into `rounded.heldGradients`.
+ * As an aggregator: forwards the gradients of host sums that arrived in `dPooled`. Then writes the
+ * gradients of this device's parts of host sums to `rounded.heldGradients`.
  */
 export async function broadcastGradients(
   device: HostReduceDevice,

@@ -1,5 +1,5 @@
-// Stage 2 of a step, the input dist: the device of the samples turns ids into rows and sends the
-// rows; the device that holds the rows makes bags of them. Stage 3 receives.
+// Stage 2 of a step, the input dist: the device of the samples maps ids to rows and sends the row
+// numbers. In stage 3 the device that holds the rows receives them and builds bags.
 
 import { axesIn, writeBagFrame } from "../../embedding/lookup/bag-frames.ts";
 import {
@@ -18,11 +18,12 @@ import { type DynamicIdsDevice, findersOf } from "./dynamic-ids.ts";
 import type { StageDevice } from "./stage-device.ts";
 import type { StepPlan } from "./step-plan.ts";
 
-/** What the input dist needs of a device. */
+/** The part of a device that the input dist needs. */
 export interface InputDistDevice extends StageDevice<"ids">, Pick<DynamicIdsDevice, "ids"> {}
 
 /**
- * The rows that this device's samples look up. @throws IdOutOfRangeError naming table and sample
+ * Returns the rows that this device's samples look up. @throws IdOutOfRangeError naming table and
+ * sample
  */
 export function rowsOfSamples(device: StageDevice, batch: LocalBatch, plan: StepPlan): SampleRows {
   const { topology } = device;
@@ -32,8 +33,9 @@ export function rowsOfSamples(device: StageDevice, batch: LocalBatch, plan: Step
 }
 
 /**
- * Finds the first sample whose bag of a feature lies at a place: that of a distinct list, where
- * lists of the feature are deduplicated.
+ * Returns a function that finds the first sample with the bag at a place of a feature, for error
+ * messages: if lists of the feature are deduplicated, the first sample with that distinct list.
+ * Undefined without deduplication.
  */
 function firstSampleWith(
   { inverse, samples }: LocalBatch,
@@ -55,7 +57,7 @@ function firstSampleWith(
   };
 }
 
-/** The distinct rows among them, of tables with `dedup`. */
+/** Returns the distinct rows of tables with `dedup` among `rows`. */
 export function distinctOfSamples(
   { topology, rank }: StageDevice,
   rows: SampleRows,
@@ -67,7 +69,7 @@ export function distinctOfSamples(
   return lane.distinct.take(rows, topology.distinctBy.flat(), ends);
 }
 
-/** Sends each device the bags of its shards; `stopAfter` travels with them. */
+/** Sends each device the bags of its shards, together with `stopAfter`. */
 export async function sendBags(
   device: InputDistDevice,
   rows: SampleRows,
@@ -89,8 +91,8 @@ export async function sendBags(
 }
 
 /**
- * The bags of this device's shards, of all samples; the lookups of shards with `dedup`; what each
- * device's lookups have a vector for; and the step after which device 0 wants to stop.
+ * Receives the bags of this device's shards for the samples of all devices, the lookups of shards
+ * with `dedup`, the axes of each device, and the step after which device 0 wants to stop.
  */
 export async function receiveBags(
   device: InputDistDevice,

@@ -1,6 +1,6 @@
-// The end of a step that met a NaN or an infinity: a search for the samples and the layer or table,
-// and an error. A healthy step runs none of this: the update checks each gradient as it passes over
-// it anyway.
+// The end of a step that met a NaN or an infinity: finds the samples and the layer or table, and
+// throws an error. A healthy step runs none of this code: the update detects bad values while it
+// applies the gradients.
 
 import type { Slab } from "../../embedding/rows/slab.ts";
 import { NonFiniteGradientError, NonFiniteLossError } from "../../errors/errors.ts";
@@ -13,22 +13,22 @@ import { samplesOf, type Topology, tableOf } from "../topology/topology.ts";
 import { receivePerSlice, sendPerSlice } from "./per-slice.ts";
 import type { StageDevice } from "./stage-device.ts";
 
-/** What the search for a value that is not finite needs of a device. */
+/** The part of a device that the search for non-finite values needs. */
 export interface NonFiniteDevice extends StageDevice<"losses"> {
   readonly kernels: Kernels;
   readonly network: Network;
-  /** The slab of pooled tables: only its gradients name samples. */
+  /** The slab of pooled tables: only its gradients are per sample. */
   readonly slab: Slab;
 }
 
-/** What a device knows at the end of a failed step. */
+/** The findings of one device at the end of a failed step. */
 export interface NonFiniteFindings {
   readonly step: number;
   /** Loss of the whole batch: the same on every device. */
   readonly loss: number;
-  /** Parameter or replicated table: the same on every device. */
+  /** A parameter or replicated table with a bad gradient: the same on every device. */
   readonly badDense: string | undefined;
-  /** A table of this device. The other devices do not know of it. */
+  /** A table of this device with bad gradients; unknown to the other devices. */
   readonly badRows: NonFiniteRows | undefined;
 }
 
@@ -37,7 +37,7 @@ export interface NonFiniteRows {
   readonly samples: readonly number[];
 }
 
-/** The last parameter with a gradient that is not finite: the backward pass met it first. */
+/** Describes the last parameter with a non-finite gradient: the backward pass reached it first. */
 export function describeParameter(device: NonFiniteDevice, gradient: Tensor): string {
   const { kernels, topology } = device;
   const bad = topology.graph.layout.parameters.findLast(
@@ -48,9 +48,9 @@ export function describeParameter(device: NonFiniteDevice, gradient: Tensor): st
 }
 
 /**
- * The table of the shard at `position` of a slab of this device, and the samples with a dPooled
- * (B,C) that is not finite; of samples that share a distinct list, one place in their slice. No
- * samples where gradients arrived row by row.
+ * Describes the table of the shard at `position` of a slab of this device, and the samples with a
+ * non-finite dPooled (B,C); samples that share a distinct list count as one place in their slice.
+ * Where gradients arrived row by row, no samples are known.
  */
 export function describeRows(
   device: NonFiniteDevice,
@@ -69,16 +69,16 @@ export function describeRows(
   const at = topology.lookupsBy[rank]?.indexOf(first) ?? 0;
   const bagsIn = (sample: number) =>
     (shard?.lookups ?? []).map((_, i) => (at + i) * bags.samples + sample);
-  // Where a bag is empty, its gradient is any value.
+  // The gradient of an empty bag is unspecified.
   const hasIds = (bag: number) => bags.offsets[bag + 1] !== bags.offsets[bag];
   const samples = badRowsOf(kernels, own).filter((sample) => bagsIn(sample).some(hasIds));
   return { of: `table \`${name}\``, samples };
 }
 
 /**
- * Returns where all is finite. Loss and dense gradient are the same on every device, so all devices
- * find them wrong together. Then each tells the others, in more rounds of the losses' exchange, the
- * first bad sample of each slice, and where that one went wrong.
+ * Returns if all values are finite. Loss and dense gradient are the same on every device, so all
+ * devices detect bad ones together. Each device then sends the others the first bad sample of each
+ * of its slices and the origin of the bad value, in more rounds on the channel of the losses.
  * @throws NonFiniteLossError, NonFiniteGradientError
  */
 export async function refuseNonFinite(
@@ -108,10 +108,7 @@ interface SlicePlan {
   readonly mine: Slices;
 }
 
-/**
- * The first sample of each slice of this device with a logit or gradient that is not finite; -1:
- * none.
- */
+/** The first sample of each slice of this device with a non-finite logit or gradient; -1: none. */
 function badSamplesOf(
   { kernels, network }: NonFiniteDevice,
   { samples }: { readonly samples: number },
@@ -127,7 +124,10 @@ function badSamplesOf(
   });
 }
 
-/** One round: for each slice of the batch the value of its first bad sample; -1: it has none. */
+/**
+ * One round: returns for each slice of the batch the `value` of its first bad sample; -1: the slice
+ * has none.
+ */
 async function shareOf(
   device: NonFiniteDevice,
   { bytes }: SlicePlan,
@@ -139,7 +139,7 @@ async function shareOf(
   return [...(await receivePerSlice(device))];
 }
 
-/** The first block with an output that is not finite, over all devices; and the task behind it. */
+/** The first block with a non-finite output, over all devices; and the task whose logit is bad. */
 async function originOf(
   device: NonFiniteDevice,
   pass: Pass,
@@ -163,7 +163,7 @@ async function originOf(
   return { layer, ...(graph.objectives.length > 1 && task !== undefined && { task }) };
 }
 
-/** What gives column `column` of a node's output. */
+/** Names the source of column `column` of a node's output, for the error message. */
 function layerOf(
   { graph, lookups, input }: Pick<Topology, "graph" | "lookups" | "input">,
   index: number,

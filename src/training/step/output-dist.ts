@@ -1,13 +1,14 @@
-// Stages 4 and 6 of a step, the output dist: forward, pooled vectors travel from the devices of the
-// rows to the devices of the samples; backward, the vectors' gradients travel back.
+// Stages 4 and 6 of a step, the output dist: forward, the devices of the rows send pooled vectors
+// to the devices of the samples; backward, these send back the vectors' gradients.
 //
 // A shard's vectors are the shard's columns of the pooled sums over its rows. Where a table has one
 // row block, the sums are columns of the table's vector. Where a table has more, the samples'
 // device adds up the tree over blocks and takes the mean, even where the table is not split, so
-// that no plan changes a bit. The shards of one device that hold the same columns of a table travel
-// as a shard group: forward the finished subtrees of its blocks, backward one gradient. Between
-// hosts shard groups may be added up on the way (host-reduce.ts). Vectors that travel in fewer bits
-// are rounded even where they stay on their device, again so that no plan changes a bit.
+// that no plan changes a bit. The shards of one device that hold the same columns of a table are
+// sent as a shard group: forward the finished subtrees of its blocks, backward one gradient.
+// Between hosts shard groups may be added up on the way (host-reduce.ts). With a reduced wire
+// precision, vectors are rounded even where they stay on their device, again so that no plan
+// changes a bit.
 
 import { axisAt } from "../../data/sessions/ikjt.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
@@ -36,16 +37,16 @@ import { type ReplicaVectorsDevice, replicaVectorsOf } from "./replicas.ts";
 import type { StepPlan } from "./step-plan.ts";
 import { copyGradient, type GradientDevice, isFolded, lengthsOf } from "./vector-gradients.ts";
 
-/** What the output dist needs of a device. */
+/** The part of a device that the output dist needs. */
 export interface OutputDistDevice
   extends HostReduceDevice,
     ReplicaVectorsDevice,
     GradientDevice,
     DistinctVectorsDevice {
   readonly exchange: Pick<Exchange, HostReduceChannel | "dPooled">;
-  /** Rows of the shards that are placed here and pooled here. */
+  /** Rows of the shards that this device holds and pools. */
   readonly slab: Pick<Slab, "columns" | "lookup">;
-  /** By table; undefined where rows are stored as they are. */
+  /** Decay of each table; undefined where stored rows are the weights. */
   readonly decays: readonly (RowDecay | undefined)[];
 }
 
@@ -55,7 +56,7 @@ type ShardGroupParts = readonly PooledPart[];
 // Vectors of rows that lie on one device each ----
 
 /**
- * Looks the rows of a read up for each device's samples and sends the vectors. `axes`: of each
+ * Looks up the rows of a read for each device's samples, and sends the vectors. `axes` are by
  * device.
  */
 export async function sendVectors(
@@ -107,8 +108,9 @@ interface BagsOf {
 }
 
 /**
- * Looks up runs of lookups for one device: (U, columns) for each, in memory that `take` gives from
- * so many floats on. Returns the vectors of a lookup, and the bytes of all.
+ * Looks up ranges of lookups for one device: (U, columns) for each range, in memory that `take`
+ * returns for an offset in floats and a shape. Returns a function that finds the vectors of a
+ * lookup, and the bytes of all vectors.
  */
 function lookUp(
   { kernels, slab }: Pick<OutputDistDevice, "kernels" | "slab">,
@@ -132,7 +134,7 @@ function lookUp(
   return { partOf: partFinder(found), bytes: 4 * floats };
 }
 
-/** Finds the vectors of a lookup among those of runs of lookups. */
+/** Returns a function that finds the vectors of a lookup among those of ranges of lookups. */
 function partFinder(
   found: readonly { readonly block: AxisBlock; readonly out: Tensor }[],
 ): (lookup: HeldLookup) => PooledPart {
@@ -146,8 +148,8 @@ function partFinder(
 }
 
 /**
- * Puts the vectors of all lookups, also of those pooled here, into the model. `steps`: those that
- * trained the rows.
+ * Writes the vectors of all lookups, also of lookups pooled on this device, into the model.
+ * `steps`: number of steps that trained the rows, for their decay.
  */
 export async function receiveVectors(
   device: OutputDistDevice,
@@ -177,7 +179,7 @@ export async function receiveVectors(
   for (const { vectors, hasVectors } of [stale, fresh]) if (hasVectors) exchange[vectors].close();
 }
 
-/** Finds the parts of a read's shard groups in the inbox; valid until its channel is closed. */
+/** Sets `parts` of a read's shard groups, from the inbox; valid until the channel is closed. */
 async function receiveParts(
   device: OutputDistDevice,
   plan: StepPlan,
@@ -214,7 +216,9 @@ async function receiveParts(
   }
 }
 
-/** Puts the vectors of shard groups into the model: columns side by side, blocks added up. */
+/**
+ * Writes the vectors of shard groups into the model: concatenates columns, and adds up row blocks.
+ */
 function assemble(
   device: OutputDistDevice,
   rows: SampleRows,
@@ -252,7 +256,7 @@ function assemble(
   }
 }
 
-/** Makes weights of what is stored of tables whose rows decay together (row-decay.ts). */
+/** Scales the stored vectors of tables with a shared decay to weights (row-decay.ts). */
 function decayVectors(device: OutputDistDevice, { axes }: StepPlan, steps: number): void {
   const { decays, kernels, network, topology } = device;
   for (const [lookup, { table }] of topology.lookups.entries()) {
@@ -304,8 +308,9 @@ export async function sendVectorGradients(
 }
 
 /**
- * The gradients (B,C) of this device's shards' vectors, of all samples in the order of the batch:
- * each where its bag lies, any values where a bag is empty. Valid until `exchange.dPooled.close`.
+ * Receives the gradients (B,C) of this device's shards' vectors, of all samples in the order of the
+ * batch: each at the place of its bag; unspecified for empty bags. Valid until
+ * `exchange.dPooled.close`.
  */
 export async function receiveVectorGradients(
   device: OutputDistDevice,

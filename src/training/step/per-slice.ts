@@ -1,7 +1,7 @@
-// Sums over the whole batch that every device needs: each sends what its slices give to all others,
-// and folds all of it in the same order. One number for each slice at the end of a step: its loss,
-// or the first bad sample of a failed step. In mid-step n numbers for each finished subtree, which
-// batch normalisation asks for.
+// Sums over the whole batch that every device needs: each device sends the values of its slices to
+// all others, and folds all values in the same order. At the end of a step a slice has one number:
+// its loss, or its first bad sample if the step failed. Within a step a finished subtree has n
+// numbers, for batch normalisation.
 
 import { oneLabel } from "../../data/targets.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
@@ -11,7 +11,10 @@ import type { AxisPass, WholeBatch } from "../../model/graph/graph.ts";
 import { subtreesIn } from "../topology/topology.ts";
 import type { StageDevice } from "./stage-device.ts";
 
-/** Begins a round: `values` belong to this device's slices; `bytes` as `StepBytes.losses`. */
+/**
+ * Begins a round: sends `values`, one for each of this device's slices; `bytes` as of
+ * `StepBytes.losses`.
+ */
 export async function sendPerSlice(
   device: StageDevice<"losses">,
   bytes: PartBytes,
@@ -24,7 +27,7 @@ export async function sendPerSlice(
   exchange.losses.start();
 }
 
-/** Ends the round: the values of all slices of the batch, in order. */
+/** Ends the round: returns the values of all slices of the batch, in order. */
 export async function receivePerSlice(device: StageDevice<"losses">): Promise<Float64Array> {
   const { exchange, topology } = device;
   const { buffer, byteOffset } = await exchange.losses.finish();
@@ -33,7 +36,7 @@ export async function receivePerSlice(device: StageDevice<"losses">): Promise<Fl
   return values;
 }
 
-/** The sum by the tree over slices. */
+/** Adds up the values by the tree over slices. */
 export function foldSlices(values: Float64Array): number {
   let sums = Array.from(values);
   while (sums.length > 1) {
@@ -44,8 +47,9 @@ export function foldSlices(values: Float64Array): number {
 }
 
 /**
- * Samples of the whole batch that have each label; undefined where all have all. Whole numbers,
- * which float32 holds exactly: each device puts its own into one of its subtrees.
+ * Counts the samples of the whole batch that have each label; undefined if no label can be missing.
+ * The counts are whole numbers, which float32 holds exactly; each device puts its counts into the
+ * first of its subtrees.
  */
 export async function countLabels(
   device: BatchSumsDevice,
@@ -68,12 +72,12 @@ export async function countLabels(
   return Array.from(sums);
 }
 
-/** What sums over the batch need of a device. */
+/** The part of a device that sums over the batch need. */
 export interface BatchSumsDevice extends StageDevice<"statistics"> {
   readonly kernels: Kernels;
 }
 
-/** The whole batch of a training step, of `samples` samples. */
+/** Returns the batch of a training step, of `samples` samples, with a sum over all devices. */
 export function wholeBatchOf(device: BatchSumsDevice, samples: number): WholeBatch {
   return { samples, sum: (out, parts) => sumOverDevices(device, out, parts) };
 }

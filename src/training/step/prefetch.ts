@@ -1,6 +1,5 @@
-// Stage 3 of a step, the prefetch: the rows of a batch come into device memory, HBM ← DDR ← SSD,
-// before the lookup. Tables that lie in memory as a whole have their rows there, and wait for
-// nothing.
+// Stage 3 of a step, the prefetch: brings the rows of a batch into device memory, HBM ← DDR ← SSD,
+// before the lookup. Tables that lie in memory as a whole need no prefetch.
 
 import type { ShardLookups } from "../../embedding/lookup/dedup-rows.ts";
 import type { BackingStore } from "../../embedding/rows/backing-store.ts";
@@ -22,28 +21,28 @@ export interface StagedLookups extends Omit<ShardLookups, "bags"> {
 export interface StagedRows {
   readonly bags: StagedBags;
   readonly lookups: readonly StagedLookups[];
-  /** By device: what its lookups have a vector for. */
+  /** The axes of each device. */
   readonly axes: readonly Axes[];
-  /** Step after which device 0 wants to stop; -1: none. */
+  /** The step after which device 0 wants to stop; -1: none. */
   readonly stopAfter: number;
 }
 
-/** What the prefetch needs of a device. */
+/** The part of a device that the prefetch needs. */
 export interface PrefetchDevice extends InputDistDevice {
-  /** Rows of the shards that are placed here and pooled here. */
+  /** Rows of the shards that this device holds and pools. */
   readonly slab: Pick<RowStore, "stage" | "arrive" | "release">;
-  /** Rows of the shards that are placed here and travel. */
+  /** Rows of the shards on this device that it sends row by row. */
   readonly distinct: Pick<DistinctState, "slabs">;
 }
 
-/** What the count of tier accesses needs of a device. */
+/** The part of a device that the count of tier accesses needs. */
 interface TieredDevice {
   readonly slab: Pick<Slab, "cached">;
   readonly distinct: Pick<DistinctState, "slabs">;
   readonly backing: Pick<BackingStore, "counts"> | undefined;
 }
 
-/** Accesses of this device's tiers so far; undefined where all its rows are in memory. */
+/** Returns the accesses of this device's tiers so far; undefined if all its rows are in memory. */
 export function tierCountsOf({ slab, distinct, backing }: TieredDevice): TierCounts | undefined {
   if (backing === undefined) return undefined;
   const counts = [slab, ...distinct.slabs].flatMap(({ cached }) => cached.map((one) => one.counts));

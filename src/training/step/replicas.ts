@@ -1,6 +1,6 @@
-// Data-parallel tables: every device holds a copy and looks its own samples up there (stage 4). The
-// gradient is a dense one of the whole table, made after the backward pass (stage 6) and added up
-// over all devices behind the gradient of the dense layers (stage 8).
+// Data-parallel tables: every device holds a copy and looks up its own samples in it (stage 4). The
+// gradient is dense over the whole table: it is computed after the backward pass (stage 6), and
+// all-reduced after the gradient of the dense layers, in the same vector (stage 8).
 
 import { axisAt } from "../../data/sessions/ikjt.ts";
 import { type BagMemory, bagFrameBytes, writeBagFrame } from "../../embedding/lookup/bag-frames.ts";
@@ -14,15 +14,15 @@ import { type PackingDevice, roundColumns } from "./group-vectors.ts";
 import type { StepPlan } from "./step-plan.ts";
 import { type GradientDevice, gradientAtPlaces } from "./vector-gradients.ts";
 
-/** What vectors of replicated shards need of a device. */
+/** The part of a device that vectors of replicated shards need. */
 export interface ReplicaVectorsDevice extends PackingDevice, GradientDevice {
   /** Rows of the data-parallel shards. */
   readonly replicas: Pick<Slab, "lookup">;
-  /** (bmax, columns of the replicas): the vectors of one read, then of the other. */
+  /** (bmax, columns of the replicas): the vectors of the fresh read, then of the stale read. */
   readonly replicaVectors: Tensor;
 }
 
-/** What replicated tables need of a device. */
+/** The part of a device that replicated tables need. */
 export interface ReplicasDevice extends ReplicaVectorsDevice {
   readonly replicas: Pick<Slab, "lookup" | "rowsOf" | "lookedUp">;
   readonly replicaBags: BagMemory;
@@ -75,8 +75,8 @@ export function lookupReplicas(
 }
 
 /**
- * (b,C): memory for the vectors of a read's replicated shards. A lookup has them in its first rows,
- * as many as its axis has.
+ * (b,C): memory for the vectors of a read's replicated shards. A lookup fills the first rows, one
+ * for each row of its axis.
  */
 export function replicaVectorsOf(
   device: ReplicaVectorsDevice,
@@ -103,7 +103,7 @@ function replicaVectorGradients(
   return out;
 }
 
-/** This device's share of the replicated shards' gradients, subtree by subtree. */
+/** Computes this device's share of the replicated shards' gradients, subtree by subtree. */
 export function backwardReplicas(
   device: ReplicasDevice,
   rows: SampleRows,

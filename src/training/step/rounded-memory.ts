@@ -1,24 +1,29 @@
-// Memory for pooled vectors that do not travel as they are pooled: they are rounded to fewer bits,
-// added up on the way, or lie beside other columns.
+// Memory for pooled vectors that cannot be sent as they are pooled: because they are rounded to
+// fewer bits, added up on the way, or interleaved with other columns.
 
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import { sendListOf, vectorFloats } from "../topology/shard-groups.ts";
 import { samplesMaxOf, type Topology } from "../topology/topology.ts";
 
-/** Empty tensors where all vectors travel as they are pooled. */
+/**
+ * Memory for repacked vectors. The tensors are empty where all vectors are sent as they are pooled.
+ */
 export interface RoundedMemory {
   /** (bmax of all devices, columns of the slab) */
   readonly held: Tensor;
   /** (B, columns of the slab) */
   readonly heldGradients: Tensor;
   /**
-   * Flat: the received vectors, shard group after shard group. An aggregator uses the memory first,
-   * for the parts of a host sum.
+   * Flat: the received vectors, shard group after shard group. Before that, an aggregator uses the
+   * memory for the parts of a host sum.
    */
   readonly vectors: Tensor;
   /** First float of each shard group in `vectors`. */
   readonly firstOf: readonly number[];
-  /** Flat: the vectors of one shard group, of one device's samples; and the same, packed. */
+  /**
+   * Flat: the vectors of one shard group for one device's samples; `packed` is for the same vectors
+   * packed.
+   */
   readonly scratch: Tensor;
   readonly packed: ArrayBuffer;
 }
@@ -38,7 +43,7 @@ export function createRounded(kernels: Kernels, topology: Topology, rank: number
       floats += vectorFloats(shardGroup, counts[rank] ?? 0);
     }
   }
-  // As an aggregator it adds up one host sum at a time.
+  // An aggregator adds up one host sum at a time.
   for (const { parts } of (topology.sendLists[rank] ?? []).flatMap(({ hostSums }) => hostSums)) {
     const needed = [...parts.values()].map((part) => vectorFloats(part, samplesMax));
     floats = Math.max(
@@ -53,7 +58,7 @@ export function createRounded(kernels: Kernels, topology: Topology, rank: number
   const rows = (isNeeded: boolean, count: number) => {
     return isNeeded || isPlain[rank] === false ? count : 0;
   };
-  // Gradients of distinct lists arrive without gaps, and go to the places of their bags.
+  // Gradients of distinct lists arrive without gaps, and are copied to the places of their bags.
   const isOnAxes = topology.blocksBy[rank]?.some(({ axis }) => axis > 0) === true;
   return {
     held: kernels.tensor([rows(isForward, samplesMax), own]),

@@ -1,6 +1,6 @@
-// Stage 7 of a step, for rows that are split by columns over devices, under an optimizer that
-// needs a sum over the whole row. Each device sends the others the sums of its quanta, and all
-// devices add them up in the order of the columns, as an update of the whole row does
+// Stage 7 of a step, for rows that are split by columns over devices, with an optimizer that needs
+// a sum over the whole row. Each device sends the others the sums of its quanta, and all devices
+// add them up in the order of the columns, as an update of the whole row does
 // (docs/architecture.md, "What law 4 rests on").
 //
 // n = distinct rows of a shard in the batch: the same for all shards that have parts of these rows.
@@ -21,32 +21,32 @@ import type { HeldShard } from "../topology/held-shard.ts";
 import type { StageDevice } from "./stage-device.ts";
 import type { StepPlan } from "./step-plan.ts";
 
-/** What the exchange of row sums needs of a device. */
+/** The part of a device that the exchange of row sums needs. */
 export interface RowSumsDevice extends StageDevice<"rowSums"> {
   readonly kernels: Pick<Kernels, "rowMeans" | "rowTrust">;
   readonly recipe: { readonly optimizer: { readonly sparse: Pick<SparseOptimizerSpec, "kind"> } };
 }
 
-/** Shards that have parts of the same rows, left to right. */
+/** Shards with different columns of the same rows, left to right. */
 type ColumnGroup = readonly HeldShard[];
 
 /** The gradients of a slab's rows. */
 export interface RowGradients {
   readonly slab: Slab;
   readonly bags: StagedBags;
-  /** (B,C), of the samples of `bags`. */
+  /** (B,C): gradients of the pooled vectors of the samples of `bags`. */
   readonly dPooled: Tensor;
   readonly slices: Slices;
 }
 
-/** Gradients, and the rules by which the rows take them. */
+/** Gradients, and the optimizer rules that apply them to the rows. */
 export interface RowUpdate extends RowGradients {
   readonly rules: readonly RowRule[];
 }
 
 /**
- * The completed sums of this device's shards, by their index; undefined where no rule needs sums of
- * whole rows. Every device of the generation takes part, or none does.
+ * Exchanges row sums, and returns the sums over whole rows by shard index; undefined if no rule
+ * needs them. Either every device of the generation takes part in the exchange, or none does.
  */
 export async function completeRows(
   device: RowSumsDevice,
@@ -85,14 +85,14 @@ export async function completeRows(
   );
 }
 
-/** The sums of all parts of a group's rows: (n, quanta) floats, or (n, quanta, 2). */
+/** The sums of all parts of a group's rows: each part (n, quanta) floats, or (n, quanta, 2). */
 interface SharedSums<S> {
   readonly group: ColumnGroup;
   readonly parts: readonly S[];
   readonly quanta: readonly number[];
 }
 
-/** The array of sums, over memory of its own or of the exchange. */
+/** The array type of sums, over its own memory or that of the exchange. */
 interface SumsArray<S> {
   new (length: number): S;
   new (buffer: ArrayBufferLike, byteOffset: number, length: number): S;
@@ -137,7 +137,7 @@ async function share<S extends Float32Array | Float64Array>(
   for (let peer = 0; peer < topology.devices; peer++) {
     let at = start;
     for (const group of groups) {
-      // This device's part has the same rows, so it tells how many rows there are.
+      // This device's part has the same rows, and so gives the number of rows.
       const here = group.find((one) => one.device === rank);
       const like = sums.get(here?.shard ?? -1) ?? new Sums(0);
       for (const { shard, columns } of group.filter((one) => one.device === peer)) {

@@ -13,11 +13,11 @@ export interface StepRead {
 }
 
 export class StaleRows {
-  /** For each table of the job, the late reads that were counted here so far. */
+  /** For each table of the job, the late reads that this device has counted so far. */
   readonly counts: number[];
   readonly #topology: Topology;
   readonly #rank: number;
-  /** For each shard that is counted here: the last step that read each of its rows. */
+  /** For each shard that this device counts: the last step that read each of its rows. */
   readonly #lastSteps: ReadonlyMap<number, Int32Array>;
 
   constructor(topology: Topology, rank: number) {
@@ -35,7 +35,7 @@ export class StaleRows {
     );
   }
 
-  /** Counts the rows that a step reads of shards that are placed on one device each. */
+  /** Counts the rows that a step reads in model-parallel shards. */
   takeRows(bags: Bags, lookups: readonly { readonly bags: Bags }[], read: StepRead): void {
     if (this.#lastSteps.size === 0) return;
     const { heldBy, distinctBy } = this.#topology;
@@ -50,7 +50,7 @@ export class StaleRows {
     }
   }
 
-  /** `of`: the shard's lookups in `bags`. */
+  /** `of`: the range of the shard's lookups in `bags`. */
   #take(
     { shard, table }: HeldShard,
     bags: Bags,
@@ -70,7 +70,9 @@ export class StaleRows {
     if (isLate) this.counts[table] = (this.counts[table] ?? 0) + late;
   }
 
-  /** The same for replicated shards, from the summed gradient of the step that read them. */
+  /**
+   * Counts the rows that a step reads in replicated shards, from the summed gradient of that step.
+   */
   takeReplicas(kernels: Kernels, gradient: Tensor, { step, isLate }: StepRead): void {
     const { replicated, replicatedAt, input } = this.#topology;
     for (const [i, { shard, table, rows }] of replicated.entries()) {

@@ -1,4 +1,4 @@
-// What one step is: its sizes, equal on all devices, and this device's place in it.
+// The plan of one step: its sizes, which are equal on all devices, and this device's share of it.
 
 import { BagMemory } from "../../embedding/lookup/bag-frames.ts";
 import { DistinctMemory, LookupMemory } from "../../embedding/lookup/dedup-rows.ts";
@@ -14,15 +14,18 @@ import { samplesOf, slicesIn } from "../topology/topology.ts";
 import { type Axes, axesOfBatch } from "./axes.ts";
 import { type BatchSumsDevice, wholeBatchOf } from "./per-slice.ts";
 
-/** What the plan of a step needs of a device. */
+/** The part of a device that the plan of a step needs. */
 export interface PlanningDevice extends BatchSumsDevice {
   /** Random key, from the job's seed. */
   readonly key: Key;
-  /** A lane for each step in flight: while one computes, bags and rows of the next ones arrive. */
+  /**
+   * A lane for each step in flight: while one step computes, bags and rows of the next steps
+   * arrive.
+   */
   readonly lanes: readonly Lane[];
   /** Whether rows have a moving average. */
   readonly recipe: { readonly optimizer: { readonly sparse: Pick<SparseOptimizerSpec, "ema"> } };
-  /** Steps that were trained, or restored: evaluations are of the model after them. */
+  /** Number of steps of the model in memory, trained or restored; evaluations score this model. */
   readonly trained: { readonly steps: number };
 }
 
@@ -45,28 +48,32 @@ export function createLane(): Lane {
 
 export interface StepPlan {
   readonly step: number;
-  /** Whether ids may be given rows; an evaluation leaves no trace. */
+  /** Whether new dynamic ids may be admitted; an evaluation changes no state. */
   readonly isTraining: boolean;
-  /** What an evaluation reads instead of rows; undefined: rows, as they are. */
+  /**
+   * The moving average that an evaluation reads instead of rows; undefined: the rows themselves.
+   */
   readonly average: RowAverage | undefined;
   /** Memory for the step's bags. */
   readonly lane: Lane;
   readonly bytes: ReturnType<typeof partBytesOf>;
-  /** Samples of each device, and of this device. */
+  /** Number of samples of each device; `samples`: of this device. */
   readonly counts: readonly number[];
   readonly samples: number;
-  /** What the lookups of this device have a vector for: samples, and distinct lists. */
+  /** The axes of this device: its samples, and its distinct lists. */
   readonly axes: Axes;
-  /** The place of its first sample in the batch. */
+  /** The place of this device's first sample in the batch. */
   readonly firstSample: number;
   /** The slices of this device, and of the whole batch. */
   readonly mine: Slices;
   readonly all: Slices;
-  /** The run of the network over the samples of this device, but for what these look up. */
+  /**
+   * The pass of the network over the samples of this device, without the parts that depend on bags.
+   */
   readonly pass: Omit<Pass, "lengthAt" | "groups">;
 }
 
-/** The plan of a training step; of an evaluation where `trainingStep` is undefined. */
+/** Plans a training step, or an evaluation if `trainingStep` is undefined. */
 export function planOf(
   device: PlanningDevice,
   batch: LocalBatch,
@@ -102,7 +109,7 @@ export function planOf(
   };
 }
 
-/** The moving average of the rows after the steps that were trained. */
+/** The moving average of the rows after the trained steps. */
 function averageOf({ recipe, trained }: PlanningDevice): RowAverage | undefined {
   const { ema } = recipe.optimizer.sparse;
   return ema && { decay: ema.decay, steps: trained.steps };

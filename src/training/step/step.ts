@@ -1,17 +1,17 @@
-// One step of hybrid-parallel training on one device: the centre of the house.
+// One step of hybrid-parallel training on one device.
 //
-// Its stages have the numbers of docs/architecture.md, "One step"; stage 1, the reading, is done by
-// readers. A step is an async function that suspends only at the exchange's named waits; kernels
-// are ordinary calls. On a device's thread the waits block and the promises are already resolved;
-// in the simulator they park. The same code runs in both.
+// Stages are numbered as in docs/architecture.md, "One step"; readers run stage 1, the reading. A
+// step is an async function that suspends only at the exchange's named waits; kernels are ordinary
+// calls. On a device's thread the waits block and the promises are already resolved; in the
+// simulator the waits suspend the function. The same code runs in both.
 //
 // b = samples of this device, B = samples of the batch, F = features, D = dim.
 //
 // Invariants
 //   S1. Weights change only in `applyRows` and `applyDenseGradient`, after all gradients arrived.
 //       They are read before; weights of stale tables also for the next step (`readAhead`).
-//   S2. Only the topology tells how many devices there are (law 4).
-//   S3. A step with a loss or gradient that is not finite ends in an error, so no cut follows it.
+//   S2. Only the topology knows the number of devices (law 4).
+//   S3. A step with a non-finite loss or gradient ends in an error, so no cut follows it.
 
 import { oneLabel } from "../../data/targets.ts";
 import type { DistinctBags } from "../../embedding/lookup/dedup-rows.ts";
@@ -68,11 +68,11 @@ import { planOf, type StepPlan } from "./step-plan.ts";
 export interface StepOutcome {
   /** Mean loss of the batch's samples, before the update. */
   readonly loss: number;
-  /** Step after which device 0 was asked to pause; the same on every device. -1: none. */
+  /** Step after which device 0 was requested to pause; the same on every device. -1: none. */
   readonly stopAfter: number;
 }
 
-/** A step that has begun: its bags are on their way to the rows. */
+/** A step that has begun: its bags are being sent to the devices of the rows. */
 export interface BegunStep {
   readonly batch: LocalBatch;
   readonly plan: StepPlan;
@@ -81,12 +81,12 @@ export interface BegunStep {
   readonly pass: Pass;
 }
 
-/** A step that was staged: its rows are on their way into device memory. */
+/** A staged step: its rows are being prefetched into device memory. */
 export interface StagedStep extends BegunStep {
   readonly staged: StagedRows;
 }
 
-/** A step that arrived: its rows are in device memory and may be read. */
+/** An arrived step: its rows are in device memory and may be read. */
 interface ArrivedStep extends StagedStep {
   readonly replicaBags: Bags | undefined;
 }
@@ -96,11 +96,11 @@ export interface LateStep extends ArrivedStep {
   readonly isLate: true;
 }
 
-/** What the next steps may do during a step. Either all devices do it, or none does. */
+/** Hooks by which the next steps overlap a step. Either all devices call a hook, or none does. */
 export interface Ahead {
   /**
-   * Called when all devices agree on a stop and this device has sent what others wait for: the
-   * coming steps may begin.
+   * Called when all devices agree on `stopAfter` and this device has sent all data that others wait
+   * for: the next steps may begin.
    */
   begin(stopAfter: number): Promise<void>;
   /** Called before the update: the next step may read its stale tables (`readAhead`). */
@@ -110,9 +110,9 @@ export interface Ahead {
 const alone: Ahead = { begin: async () => {}, read: async () => {} };
 
 /**
- * Sends the bags of a batch, and does not wait for bags of other devices. A step may begin while
- * the previous step computes, as it reads no weight yet. `step`: undefined in an evaluation.
- * `stopAfter` counts on device 0 only, which sends it to all.
+ * Sends the bags of a batch, without waiting for bags of other devices. A step may begin while the
+ * previous step computes, as it reads no weight yet. `step` is undefined in an evaluation. Only
+ * device 0's `stopAfter` has an effect: device 0 sends it to all.
  * @throws IdOutOfRangeError naming table and sample
  */
 export async function beginStep(
@@ -148,7 +148,9 @@ async function arriveStep(
   return { ...step, replicaBags: replicaBagsOf(device, step.rows, step.plan) };
 }
 
-/** Reads stale tables of a step before the previous step is applied, and sends their vectors. */
+/**
+ * Reads the stale tables of a step before the update of the previous step, and sends their vectors.
+ */
 export async function readAhead(
   device: DeviceState,
   begun: BegunStep | StagedStep,
@@ -177,7 +179,7 @@ async function sendReads(device: DeviceState, step: ArrivedStep | LateStep): Pro
   await sendRead(device, step, fresh);
 }
 
-/** Receives the vectors, from this device and others, and puts them into the network. */
+/** Receives the vectors, from this device and others, and writes them into the network. */
 async function receiveReads(device: DeviceState, { rows, asked, plan }: BegunStep): Promise<void> {
   enter(device, plan, "exchange");
   await receiveRows(device, asked, plan);
@@ -185,7 +187,7 @@ async function receiveReads(device: DeviceState, { rows, asked, plan }: BegunSte
   await receiveVectors(device, rows, plan, plan.isTraining ? plan.step : device.trained.steps);
 }
 
-/** Trains on a step that has begun, and that may be staged or read ahead. */
+/** Completes a training step that has begun, and may already be staged or read ahead. */
 export async function finishStep(
   device: DeviceState,
   current: BegunStep | StagedStep | LateStep,
@@ -196,7 +198,7 @@ export async function finishStep(
   const { step } = plan;
   const { dense, labels, weights } = tensorsOf(device, batch);
   enter(device, plan, "compute");
-  await forwardEarly(network, dense, pass); // While bags, or vectors, are on their way.
+  await forwardEarly(network, dense, pass); // Overlaps the sending of bags or vectors.
   const isLate = "isLate" in current;
   const arrived = isLate ? current : await arriveStep(device, current);
   const { staged, replicaBags } = arrived;
@@ -225,7 +227,7 @@ export async function finishStep(
   // Stage 6: output dist, backward; and the blocks that need no vectors.
   await sendVectorGradients(device, rows, plan);
   await sendRowGradients(device, rows, asked, plan);
-  await backwardEarly(network, pass); // While those travel.
+  await backwardEarly(network, pass); // Overlaps the sending.
   backwardReplicas(device, rows, replicaBags, plan);
   exchange.gradients.start();
   await sendPerSlice(device, plan.bytes.losses, losses);
@@ -236,14 +238,14 @@ export async function finishStep(
   const dPooled = await receiveVectorGradients(device, staged.axes, plan);
   const dRows = await receiveRowGradients(device, lookups, plan);
 
-  // Stage 7: the rows take their gradients.
+  // Stage 7: update of the rows.
   const pooled = { slab, bags, dPooled, slices: plan.all };
   enter(device, plan, "update");
   const badRows = await applyRows(device, [pooled, ...dRows], plan); // S1
   await releaseRows(device, staged);
   exchange.dPooled.close();
 
-  // Stage 8: all-reduce, and the dense weights take their gradient.
+  // Stage 8: all-reduce, and update of the dense weights.
   enter(device, plan, "allReduce");
   const gradient = await exchange.gradients.finish();
   enter(device, plan, "update");
@@ -259,7 +261,7 @@ export async function finishStep(
   return { loss, stopAfter };
 }
 
-/** Trains on one batch from beginning to end, with fresh rows only. */
+/** Trains on one batch without a pipeline, with fresh rows only. */
 export async function trainStep(
   device: DeviceState,
   batch: LocalBatch,
@@ -271,8 +273,8 @@ export async function trainStep(
 }
 
 /**
- * Forward only: logits (b,K) of a batch, by the moving averages of the dense weights and of rows
- * where there are some. Creates no row, changes no weight.
+ * Forward only: returns the logits (b,K) of a batch, computed with the moving averages of the dense
+ * weights and of rows if the optimizers keep any. Creates no row and changes no weight.
  */
 export async function forwardStep(device: DeviceState, batch: LocalBatch): Promise<Tensor> {
   const begun = await beginStep(device, batch, undefined, -1);
@@ -296,12 +298,12 @@ export async function forwardStep(device: DeviceState, batch: LocalBatch): Promi
   }
 }
 
-/** Tells the trace which stage begins. An evaluation is not traced. */
+/** Records in the trace that a stage begins. An evaluation is not traced. */
 function enter(device: DeviceState, plan: StepPlan, stage: StepStage): void {
   device.trace.enter(plan.isTraining ? plan.step : undefined, stage);
 }
 
-/** Counts the ids of a step, where somebody may ask for them. */
+/** Counts the ids of a step for the heat of shards, if that is enabled. */
 function heatShards({ heat, rank, topology }: DeviceState, { bags, lookups }: StagedRows): void {
   if (heat === undefined) return;
   const held = { shards: topology.heldBy[rank] ?? [], bags };
@@ -321,7 +323,10 @@ function tensorsOf(device: DeviceState, batch: LocalBatch) {
   };
 }
 
-/** Each row of the batch takes its gradient. Returns what is not finite; undefined: nothing. */
+/**
+ * Updates each row of the batch with its gradient. Returns the first table with non-finite
+ * gradients; undefined: none.
+ */
 async function applyRows(
   device: DeviceState,
   gradients: readonly RowGradients[],
@@ -342,7 +347,7 @@ async function applyRows(
 
 /**
  * Applies the summed dense gradient, which is the same on every device. Returns a parameter or
- * table that is not finite; undefined: none.
+ * table with a non-finite gradient; undefined: none.
  */
 function applyDenseGradient(
   device: DeviceState,

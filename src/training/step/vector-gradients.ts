@@ -1,6 +1,6 @@
-// The gradient of a lookup's pooled vectors on the device of the samples, before it travels to the
-// rows: where the model left it. Where the samples' device takes the mean, each row's share of
-// them.
+// Copies the gradient of a lookup's pooled vectors from the model, on the device of the samples,
+// for sending to the devices of the rows. Where the samples' device takes the mean, the copy is
+// each row's share of the gradient.
 
 import { type AxisRows, axisAt } from "../../data/sessions/ikjt.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
@@ -12,11 +12,11 @@ import { atPlaces } from "./axes.ts";
 import type { BagLengthsDevice } from "./bag-lengths.ts";
 import type { StepPlan } from "./step-plan.ts";
 
-/** What the gradient of pooled vectors needs of a device. */
+/** The part of a device that the gradient of pooled vectors needs. */
 export interface GradientDevice extends Pick<BagLengthsDevice, "bagLengths"> {
   readonly topology: Topology;
   readonly kernels: Kernels;
-  /** The gradients of its lookups are read. */
+  /** Source of the gradients of lookups. */
   readonly network: Network;
 }
 
@@ -24,8 +24,8 @@ export interface GradientDevice extends Pick<BagLengthsDevice, "bagLengths"> {
 type LookupColumns = Pick<ShardGroup, "lookup" | "axis" | "firstColumn" | "columns">;
 
 /**
- * Puts the gradient of a lookup's columns into `out` (U,·), from `column` on; of a mean, its
- * shares. U = rows of the lookup's axis.
+ * Copies the gradient of a lookup's columns to `out` (U,·), from `column` on; for a mean, divided
+ * by the bag length. U = rows of the lookup's axis.
  */
 export function copyGradient(
   device: GradientDevice,
@@ -40,8 +40,8 @@ export function copyGradient(
 }
 
 /**
- * As `copyGradient`, with each row at its place among the samples, out (b,·): as the bags lie. Rows
- * in between stay what they were; their bags are empty.
+ * Like `copyGradient`, but writes each row at the place of its bag among the samples, out (b,·).
+ * Rows in between keep their values; their bags are empty.
  */
 export function gradientAtPlaces(
   device: GradientDevice,
@@ -83,7 +83,7 @@ export function isFolded({ input, lookups }: Topology, lookup: number): boolean 
   return tableOf(input.model.tables, lookups[lookup]?.table ?? -1).rowBlocks > 1;
 }
 
-/** (U): lengths of the bags of a lookup; of dynamic ids, without ids that have no row. */
+/** (U): lengths of the bags of a lookup. Dynamic ids without a row do not count. */
 export function lengthsOf(
   { bagLengths, topology }: Pick<GradientDevice, "bagLengths" | "topology">,
   { lengths, samples }: SampleRows,

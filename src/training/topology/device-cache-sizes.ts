@@ -1,5 +1,4 @@
-// Sizes of caches: how much of each cached shard lies in device memory, and how much in the host's
-// memory below.
+// Cache sizes of cached shards: their demands on device memory, and the shapes of their caches.
 
 import {
   type CacheDemand,
@@ -14,7 +13,9 @@ import { packedBytes } from "../../kernels/contract/precision.ts";
 import type { HeldShard } from "./held-shard.ts";
 import { type Topology, tableOf } from "./topology.ts";
 
-/** The cached shards of a device, in the order of its slabs, with the demands on each cache. */
+/**
+ * Returns the cached shards of a device, in the order of its slabs, with the demands on each cache.
+ */
 export function cacheDemandsOf(
   { input, idsMaxOf, heldBy, distinctBy }: Topology,
   rank: number,
@@ -35,7 +36,7 @@ export function cacheDemandsOf(
     });
 }
 
-/** The size of each cached shard's cache in device memory. */
+/** Returns the shape of each cached shard's cache in device memory. */
 export function cachesOf(
   topology: Topology,
   rank: number,

@@ -1,5 +1,5 @@
-// How many bytes each device sends to each other one, at most: of every all-to-all of a step. A
-// pure function of the topology and of the size of a batch.
+// Upper bounds of the bytes that each device sends to each other device in every all-to-all of a
+// step. A pure function of the topology and of the batch size.
 
 import { oneLabel, scoreWords } from "../../data/targets.ts";
 import { bagFrameBytes } from "../../embedding/lookup/bag-frames.ts";
@@ -28,7 +28,7 @@ export function partBytesOf(topology: Topology, samples: number): StepBytes {
 
 type StepBytes = ExchangeShape["bytesMax"];
 
-/** `counts` = samples of each device. */
+/** `counts`: samples of each device. */
 function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   const { lookupsBy, hostOf, distinctBy, exchange, reads, graph } = topology;
   const count = (device: number) => counts[device] ?? 0;
@@ -51,7 +51,7 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
     const sum = own.reduce((all, shardGroup) => all + bytes(shardGroup, to), 0);
     return hostSums.reduce((all, hostSum) => all + bytes(hostSum, to), sum);
   };
-  /** Bytes that `holder` sends to `aggregator`: its parts of host sums. */
+  /** Bytes of the parts of host sums that `holder` sends to `aggregator`. */
   const summed = (
     holder: number,
     aggregator: number,
@@ -98,12 +98,12 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   };
 }
 
-/** Counts of distinct lists in a frame of a device: one for each of its slices, of each group. */
+/** Number of distinct-list counts in a frame of a device: one per group for each of its slices. */
 export function countsIn({ input, sliceRuns }: Topology, device: number): number {
   return (input.ikjt?.length ?? 0) * (sliceRuns[device]?.slices ?? 0);
 }
 
-/** Most distinct rows of a shard that `samples` samples of a device look up. */
+/** Upper bound of the distinct rows of a shard that `samples` samples of a device look up. */
 function distinctMax(
   topology: Topology,
   { table, rows }: HeldShard,
@@ -117,7 +117,9 @@ function distinctMax(
 /** Bytes of sums for each quantum of a row: two float64, for LAMB's norms; others need less. */
 const sumBytes = 16;
 
-/** Most bytes of row sums that `from` sends to `to`, of rows with columns on both. */
+/**
+ * Upper bound of the bytes of row sums that `from` sends to `to`, for rows with columns on both.
+ */
 function rowSumBytes(topology: Topology, samples: number, from: number, to: number): number {
   if (from === to) return 0;
   const shared = topology.columnGroups.filter((group) => group.some(({ device }) => device === to));

@@ -8,18 +8,21 @@ import type { TableSpec } from "../../embedding/tables/options.ts";
 import type { HeldLookup } from "./held-shard.ts";
 import type { SendList, ShardGroups, VectorRoutes } from "./shard-groups.ts";
 
-/** A run of lookups in a list, which may have several axes. */
+/** A contiguous range of lookups in a list; the lookups may have several axes. */
 export interface LookupRange {
   readonly first: number;
   readonly count: number;
-  /** First column of the run, and its columns. */
+  /** First column of the range, and its number of columns. */
   readonly column: number;
   readonly columns: number;
-  /** Its runs of lookups with one axis each, in order. */
+  /** The parts of the range with one axis each, in order. */
   readonly blocks: readonly AxisBlock[];
 }
 
-/** A run of lookups that have bags for the same rows: samples, or distinct lists of one group. */
+/**
+ * A range of lookups with one bag per row of the same axis: samples, or distinct lists of one
+ * group.
+ */
 export interface AxisBlock extends Omit<LookupRange, "blocks"> {
   readonly axis: number;
 }
@@ -81,14 +84,14 @@ export function readsOf(options: {
   };
 }
 
-/** The run of a device's lookups that belongs to a read. */
+/** Returns the range of a device's lookups that belongs to a read. */
 export function rangeOf(read: Read, device: number): LookupRange {
   const range = read.held[device];
   if (range === undefined) throw new RangeError(`The topology has no device ${device}`);
   return range;
 }
 
-/** The ways of some shard groups. Send lists that devices share stay shared. */
+/** The routes of the selected shard groups. Send lists that devices share stay shared. */
 function routesOf(
   { hostSumsOf, sendLists }: ShardGroups,
   has: (shard: Pick<HeldLookup, "table">) => boolean,
@@ -116,7 +119,7 @@ export function staleLast<S extends Pick<HeldLookup, "table">>(
   return [...shards.filter((shard) => !isStale(shard)), ...shards.filter(isStale)];
 }
 
-/** The run of `lookups` that `has` selects. */
+/** The range of `lookups` that `has` selects; the selected lookups must be contiguous. */
 function stretchOf(lookups: readonly HeldLookup[], has: (one: HeldLookup) => boolean): LookupRange {
   const own = lookups.filter(has);
   const [first] = own;
@@ -127,7 +130,7 @@ function stretchOf(lookups: readonly HeldLookup[], has: (one: HeldLookup) => boo
   return { ...range, blocks: axisBlocksOf(own, begin) };
 }
 
-/** The runs of one axis in some lookups, of which the first is `begin` in its list. */
+/** Splits lookups into ranges of one axis; the first lookup has index `begin` in its list. */
 export function axisBlocksOf(lookups: readonly HeldLookup[], begin = 0): AxisBlock[] {
   const blocks: { -readonly [Name in keyof AxisBlock]: AxisBlock[Name] }[] = [];
   for (const [i, { axis, column, columns }] of lookups.entries()) {

@@ -1,5 +1,5 @@
-// A shard as devices of a generation hold it, and its lookups: a shard of a table that several
-// features look up has one for each of them.
+// A shard as devices of a generation hold it, with its lookups: one lookup for each feature of the
+// shard's table.
 
 import type { BagShard } from "../../embedding/lookup/bag-frames.ts";
 import type { Shard } from "../../embedding/tables/shards.ts";
@@ -15,13 +15,15 @@ export interface HeldShard extends Shard {
 export interface HeldLookup extends Shard, BagShard {
   readonly pooling: Pooling;
   readonly axis: number;
-  /** First column of its vectors where the lookups of all shards of the device lie side by side. */
+  /**
+   * First column of its vectors in the concatenation of the lookups of all shards of the device.
+   */
   readonly column: number;
-  /** The columns of all lookups in its shard. */
+  /** The range of columns of all lookups in its shard. */
   readonly ofShard: { readonly column: number; readonly columns: number };
 }
 
-/** What holding a shard needs to know of its table. */
+/** The facts about a table that `heldShards` needs. */
 export interface HeldTable {
   readonly rows: number;
   /** Whether any 64-bit id has a row of its own. */
@@ -34,7 +36,10 @@ export interface HeldTable {
   })[];
 }
 
-/** The shards of one device, or the replicated ones, with their lookups side by side. */
+/**
+ * Adds to the shards of one device, or to the replicated shards, their lookups and the columns of
+ * these lookups, side by side.
+ */
 export function heldShards(
   shards: readonly Shard[],
   tableOf: (table: number) => HeldTable,

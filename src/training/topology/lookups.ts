@@ -1,4 +1,4 @@
-// The lookups of a job by table, and what of them decides how vectors travel.
+// The lookups of a job by table, and the properties of lookups that decide how vectors are sent.
 
 import type { IkjtGroups } from "../../data/sessions/ikjt.ts";
 import type { TableSpec } from "../../embedding/tables/options.ts";
@@ -6,7 +6,9 @@ import type { ExchangeSpec } from "../../exchange/options.ts";
 import type { Lookup } from "../../model/features.ts";
 import type { HeldTable } from "./held-shard.ts";
 
-/** What holding shards needs to know of each table. `weighted`, `axes`: by feature. */
+/**
+ * Returns the facts about each table that `heldShards` needs. `weighted` and `axes` are by feature.
+ */
 export function heldTablesOf(
   tables: readonly TableSpec[],
   lookups: readonly Lookup[],
@@ -24,9 +26,10 @@ export function heldTablesOf(
 }
 
 /**
- * The tables whose distinct rows travel, instead of pooled vectors. Rows of unpooled features do,
- * except where the rows of ids are known on their own device only, or where rounded sums of
- * gradients would depend on the devices.
+ * Selects the tables whose distinct rows are sent instead of pooled vectors: tables with `dedup`,
+ * and tables of unpooled features. Unpooled features of dynamic ids are excluded, since only the
+ * device of an id knows its row; so are reduced precisions, since rounded sums of gradients would
+ * depend on the devices.
  */
 export function distinctIn(
   exchange: ExchangeSpec,
@@ -48,7 +51,7 @@ export function axesOf(features: number, groups: IkjtGroups): number[] {
   return axes;
 }
 
-/** The longest bag of a lookup. `idsMax`: of each feature. */
+/** The longest bag of a lookup. `idsMax` has the longest bag of each feature. */
 export function idsMaxIn(idsMax: readonly number[], { feature, position }: Lookup): number {
   return position === undefined ? (idsMax[feature] ?? 0) : 1;
 }

@@ -1,4 +1,4 @@
-// The memory that the rows of a job take on some devices, before any of it is reserved.
+// Predicts the memory that the rows of a job take on some devices, before any of it is reserved.
 
 import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
 import { rowStateWidth } from "../../embedding/tables/row-state.ts";

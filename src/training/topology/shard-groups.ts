@@ -55,13 +55,13 @@ export interface SendList {
 export interface FoldedColumns {
   readonly firstColumn: number;
   readonly columns: number;
-  /** The shard groups that hold the columns, and the first of the columns in each. */
+  /** The shard groups that hold the columns, and the offset of the columns in each group. */
   readonly parts: readonly { readonly shardGroup: ShardGroup; readonly first: number }[];
 }
 
 /** The routes of shard groups between devices. */
 export interface VectorRoutes {
-  /** The host sums of each host; none where there is one host. */
+  /** The host sums of each host; empty on a single host. */
   readonly hostSumsOf: readonly (readonly HostSum[])[];
   /** [from][to] */
   readonly sendLists: readonly (readonly SendList[])[];
@@ -81,8 +81,8 @@ export interface ShardGroups extends VectorRoutes {
   /** The index of each device on its host. */
   readonly places: readonly number[];
   /**
-   * For each host, the lookups in tables with row blocks as its devices receive them, in uncut
-   * runs.
+   * For each host, the columns of each lookup in a table with row blocks, as the host's devices
+   * receive them: in ranges that no shard group splits.
    */
   readonly foldedOn: readonly ReadonlyMap<number, readonly FoldedColumns[]>[];
 }
@@ -211,7 +211,7 @@ function hostSumOf(
   };
 }
 
-/** The largest aligned subtrees that the blocks of some shards, by rows, make up. */
+/** The largest aligned subtrees of the row blocks of some shards, which are ordered by rows. */
 function treesOf(shards: readonly HeldLookup[]): Subtree[] {
   const runs: { first: number; count: number }[] = [];
   for (const { firstBlock, blocks } of shards) {
@@ -222,7 +222,7 @@ function treesOf(shards: readonly HeldLookup[]): Subtree[] {
   return runs.flatMap(({ first, count }) => subtreesOf(first, count));
 }
 
-/** The columns to add up of each lookup in a table with row blocks. */
+/** For each lookup in a table with row blocks, the columns that the samples' device adds up. */
 function foldedOf(
   folded: readonly number[],
   shardGroups: readonly ShardGroup[],

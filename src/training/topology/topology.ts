@@ -29,7 +29,7 @@ import { type HeldLookup, type HeldShard, type HeldTable, heldShards } from "./h
 import { axesOf, distinctIn, heldTablesOf, idsMaxIn } from "./lookups.ts";
 import { type ShardGroups, shardGroupsIn } from "./shard-groups.ts";
 
-/** Vectors travel as they are. */
+/** Sends vectors in full precision. */
 export const exactExchange: ExchangeSpec = { forward: "float32", backward: "float32" };
 
 /** The parts of the job, and of its data, that the topology depends on. */
@@ -41,19 +41,19 @@ export interface TopologyInput {
   readonly idsMax: readonly number[];
   /** Whether the ids of each feature have weights; left out: no feature has. */
   readonly weighted?: readonly boolean[];
-  /** What a sample has beside its features; left out: one label. */
+  /** Labels and groups of a sample; left out: one label. */
   readonly targets?: Targets | undefined;
   /** Features whose lists are deduplicated together; left out: none. */
   readonly ikjt?: IkjtGroups | undefined;
-  /** How vectors travel; left out, as float32. */
+  /** Precision of the vectors on the wire; left out: float32. */
   readonly exchange?: ExchangeSpec;
   /** The placement of shards; left out, each table follows its own options (`place`). */
   readonly plan?: Plan | undefined;
-  /** Parts of tables that lie elsewhere than the plan says; left out: none does. */
+  /** Parts of tables that override the plan's placement; left out: none. */
   readonly pins?: readonly ShardPin[] | undefined;
   /** Slices of each device, at least one; left out, even runs. */
   readonly sliceCounts?: readonly number[] | undefined;
-  /** The tiers below device memory; given where a table is cached. */
+  /** The tiers below device memory; present if a table is cached. */
   readonly tiers?: TiersSpec | undefined;
 }
 
@@ -68,7 +68,7 @@ export interface Topology extends ShardGroups {
   readonly sliceRuns: readonly SliceRun[];
   /** The axis of each lookup: 0, the samples; 1 + g, the distinct lists of group g. */
   readonly axisOf: readonly number[];
-  /** For each device, the lookups that it pools as runs of one axis each. */
+  /** For each device, the lookups that it pools, as ranges of one axis each. */
   readonly blocksBy: readonly (readonly AxisBlock[])[];
   /** The lookups of a sample; as many as features, where all are pooled. */
   readonly lookups: readonly Lookup[];
@@ -82,24 +82,27 @@ export interface Topology extends ShardGroups {
   readonly lookupsBy: readonly (readonly HeldLookup[])[];
   /**
    * For each device the shards that it holds of tables with `dedup`, or with an unpooled feature:
-   * rows travel, and are pooled where the samples are. Columns are counted over all devices. None
-   * on a device alone.
+   * it sends rows, and the samples' devices pool them. Columns are numbered over all devices. Empty
+   * on a single device.
    */
   readonly distinctBy: readonly (readonly HeldShard[])[];
-  /** For each device, the columns of the shards that it pools, added up. */
+  /** For each device, the sum of the columns of the lookups that it pools. */
   readonly columnsOf: readonly number[];
   /** The fresh and the stale read of a step. */
   readonly reads: Reads;
-  /** Lookups of dynamic ids with means that the samples' devices take (bag-lengths.ts). */
+  /** Lookups of dynamic ids whose means the samples' devices compute (bag-lengths.ts). */
   readonly countedLookups: readonly number[];
   /** Shards that every device holds a copy of; and the lookups in them. */
   readonly replicated: readonly HeldShard[];
   readonly replicatedLookups: readonly HeldLookup[];
-  /** Where each replicated shard's gradient and counts lie behind the dense gradient. */
+  /**
+   * Offsets of each replicated shard's gradient and counts in the all-reduced vector, after the
+   * dense gradient.
+   */
   readonly replicatedAt: readonly { readonly gradient: number; readonly counts: number }[];
   /** Length of the vector that the all-reduce adds up. */
   readonly gradientLength: number;
-  /** Shards that have parts of the same rows, by columns, left to right. */
+  /** Groups of shards with different columns of the same rows, each group ordered by columns. */
   readonly columnGroups: readonly (readonly HeldShard[])[];
 }
 
@@ -239,7 +242,7 @@ export function samplesOf(
   return { first, count: sliceStart(run.firstSlice + run.slices, slices, samples) - first };
 }
 
-/** The slices that a device has of a batch of `samples`, from its first sample on. */
+/** The slices of a batch of `samples` that a device runs, relative to the device's first sample. */
 export function slicesIn({ input, sliceRuns }: Topology, device: number, samples: number): Slices {
   const { firstSlice, slices } = sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
   return slicesOf(firstSlice, slices, input.slices, samples);
@@ -284,7 +287,7 @@ export function ringShapeOf(topology: Topology): RingShape {
   };
 }
 
-/** Most samples of each device, over full and short batches. */
+/** Upper bound of the samples of each device, over full and short batches. */
 export function samplesMaxOf({ input, sliceRuns: runs }: Topology): number[] {
   const { batchSize, slices } = input;
   return runs.map((run) => Math.min(batchSize, Math.ceil((run.slices * batchSize) / slices)));

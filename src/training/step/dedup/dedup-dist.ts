@@ -1,14 +1,15 @@
-// Stages 4 and 6 of a step for tables with `dedup`. Forward, distinct rows travel from the devices
-// that hold the rows to the devices of the samples, which pool the rows. Backward, the gradient of
-// each row travels back, as the sums of the sender's finished subtrees of slices.
+// Stages 4 and 6 of a step for tables with `dedup`, the dedup dist. Forward, the devices that hold
+// the rows send distinct rows to the devices of the samples, which pool the rows. Backward, the
+// devices of the samples send back the gradient of each row, as the sums of their finished subtrees
+// of slices.
 //
 // The bits are the same as if the rows were pooled on their own device. The same kernels run over
 // the same bags; the ids of the bags are positions in a table of the received rows. The gradients
 // of a row are added up by the same tree, cut at the devices of the samples. A weight of -0 arrives
 // as +0: a sum that starts at +0 cannot tell them apart, unless it underflowed.
 //
-// b = samples of this device, n = distinct rows of a shard that this device asks for, V = distinct
-// rows of a shard that all devices ask for, D = columns of the shard.
+// b = samples of this device, n = distinct rows of a shard that this device requests, V = distinct
+// rows of a shard that all devices request, D = columns of the shard.
 
 import { axisAt } from "../../../data/sessions/ikjt.ts";
 import { askedOf, type DistinctBags } from "../../../embedding/lookup/dedup-rows.ts";
@@ -25,7 +26,7 @@ import type { StepPlan } from "../step-plan.ts";
 import { type GradientDevice, gradientAtPlaces } from "../vector-gradients.ts";
 import { type DistinctState, distinctVectors, slabAt } from "./dedup-state.ts";
 
-/** What the dedup dist needs of a device. */
+/** The part of a device that the dedup dist needs. */
 export interface DedupDistDevice
   extends StageDevice<"rows" | "staleRows" | "dRows">,
     GradientDevice {
@@ -34,14 +35,14 @@ export interface DedupDistDevice
   readonly distinct: DistinctState;
 }
 
-/** Whether no rows travel: all devices of a generation agree on it. */
+/** Whether no table sends rows: the same on all devices of a generation. */
 function isIdle({ distinct }: Pick<DedupDistDevice, "distinct">): boolean {
   return distinct.tables.length === 0;
 }
 
 // Rows ----
 
-/** Sends each device the rows of a read that it asked for. */
+/** Sends each device the rows of a read that it requested. */
 export async function sendRows(
   device: DedupDistDevice,
   lookups: readonly StagedLookups[],
@@ -109,8 +110,8 @@ async function receiveRowsOf(
 }
 
 /**
- * out (b,·): the vectors of all lookups in a shard. Each lookup has them in its first rows, as many
- * as its axis has.
+ * out (b,·): the vectors of all lookups in a shard. A lookup fills the first rows, one for each row
+ * of its axis.
  */
 function poolWithoutGaps(
   kernels: Kernels,
@@ -135,7 +136,10 @@ function poolWithoutGaps(
   }
 }
 
-/** Bags of this device, and the table that they are pooled from, which has no weights yet. */
+/**
+ * Bags of this device, and the tables that they are pooled from, which have no weights yet; `rows`
+ * is the number of requested rows.
+ */
 function pooledAt(
   { distinct }: Pick<DedupDistDevice, "distinct">,
   asked: DistinctBags,
@@ -157,7 +161,7 @@ function columnsIn({ lookups }: HeldShard): HeldLookup["ofShard"] {
 
 // Their gradients ----
 
-/** Sends each shard the gradients of the rows that this device asked for. */
+/** Sends each shard the gradients of the rows that this device requested. */
 export async function sendRowGradients(
   device: DedupDistDevice,
   rows: SampleRows,
@@ -199,8 +203,8 @@ function wholeBatchOf({ mine, all, samples }: StepPlan): Slices {
 }
 
 /**
- * The gradients (V,D) of the rows of each shard here, as gradients of bags of one row each. Valid
- * until the next call.
+ * Receives the gradients (V,D) of the rows of each shard of this device, as gradients of bags of
+ * one row each. Valid until the next call.
  */
 export async function receiveRowGradients(
   device: DedupDistDevice,

@@ -1,5 +1,5 @@
-// A device's memory for tables with `dedup`: their distinct rows travel to the samples
-// (dedup-dist.ts).
+// A device's memory for tables with `dedup`, whose distinct rows are sent to the devices of the
+// samples (dedup-dist.ts).
 
 import { poolingOf, type Slab } from "../../../embedding/rows/slab.ts";
 import type { Kernels, Rows, Tensor } from "../../../kernels/contract/kernels.ts";
@@ -8,14 +8,17 @@ import { type Topology, tableOf } from "../../topology/topology.ts";
 
 /** A device's memory for tables with `dedup`. */
 export interface DistinctState {
-  /** One for each shard that is placed here, as each shard has bags of its own. */
+  /** One slab for each shard on this device, as each shard has bags of its own. */
   readonly slabs: readonly Slab[];
   /**
-   * For each shard of the job, a table without rows for each of its lookups: how the rows that
-   * arrive are pooled.
+   * For each shard of the job, a table without rows for each of its lookups: the settings by which
+   * received rows are pooled.
    */
   readonly tables: readonly (readonly Rows[])[];
-  /** (bmax * C): vectors of the shards in `tables`, one after the other; later their gradients. */
+  /**
+   * (bmax * C): vectors of the shards in `tables`, one shard after the other; later their
+   * gradients.
+   */
   readonly vectors: Tensor;
   /** Gradients of the rows of `slabs`. */
   readonly dRows: GrowingTensor;
@@ -23,7 +26,7 @@ export interface DistinctState {
   readonly marks: GrowingTensor;
 }
 
-/** A tensor that grows: a steady step allocates nothing. */
+/** A tensor that grows on demand, so that steps allocate nothing once their sizes are steady. */
 export class GrowingTensor {
   readonly #kernels: Kernels;
   #tensor: Tensor;
@@ -33,7 +36,7 @@ export class GrowingTensor {
     this.#tensor = kernels.tensor([0]);
   }
 
-  /** (length), of any values; valid until the next call. */
+  /** Returns a tensor (length) with unspecified values; valid until the next call. */
   take(length: number): Tensor {
     if ((this.#tensor.shape[0] ?? 0) < length) {
       this.#tensor = this.#kernels.tensor([length + (length >> 1)]);
@@ -65,7 +68,7 @@ export function createDistinctState(options: {
   };
 }
 
-/** What finding a slab needs of a device. */
+/** The part of a device that `slabAt` needs. */
 interface SlabsDevice {
   readonly rank: number;
   readonly distinct: Pick<DistinctState, "slabs">;
@@ -78,7 +81,7 @@ export function slabAt({ distinct, rank }: SlabsDevice, at: number): Slab {
   return slab;
 }
 
-/** What finding vectors of travelled rows needs of a device. */
+/** The part of a device that `distinctVectors` needs. */
 export interface DistinctVectorsDevice {
   readonly kernels: Kernels;
   readonly distinct: Pick<DistinctState, "vectors">;

@@ -1,21 +1,23 @@
-// A table as a learned cost sees it: its size, how often and how evenly it is looked up. Its
-// columns may be halved while what is left is a multiple of four (NeuroShard: Zha et al., MLSys
-// 2023).
+// A table as input of learned costs: its size, and how often and how evenly it is looked up. Its
+// columns may be halved while each half is a multiple of four (NeuroShard: Zha et al., MLSys 2023).
 
-/** Bins of how often a batch looks a distinct row up: once, twice, 3 to 4 … above 32,768. */
+/**
+ * Bins of how often a window of samples (reuse.ts) looks up a distinct row: once, twice, 3 to 4 …
+ * above 32,768.
+ */
 export const reuseBins = 17;
 
-/** Fewest columns that a table is halved to, and what the columns are a multiple of. */
+/** The columns of a halved table are a multiple of this number, and at least this number. */
 export const columnsUnit = 4;
 
-/** A table, or columns of one that lie apart. */
+/** A table, or the columns of one that are placed separately. */
 export interface CostTable {
   readonly rows: number;
   /** Columns. */
   readonly dim: number;
   /** Mean ids of a sample. */
   readonly poolingFactor: number;
-  /** Of the distinct rows of a batch, the share in each of the `reuseBins`. */
+  /** Share of a window's distinct rows in each of the `reuseBins`. */
   readonly bins: readonly number[];
 }
 

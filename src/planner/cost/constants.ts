@@ -25,18 +25,18 @@ const costNames = [...deviceCostNames, ...readCostNames] as const;
 const noCost = z.number().min(0).default(0);
 const usualSpeed = rate.default(1);
 
-/** A schema for each of these names. */
+/** An object schema's fields: `schema` for each of the names. */
 function fieldsOf<Name extends string, Schema>(names: readonly Name[], schema: Schema) {
   return Object.fromEntries(names.map((name) => [name, schema])) as Record<Name, Schema>;
 }
 
-/** What rows of so many columns cost (row-costs.ts). */
+/** Costs of rows with `columns` columns (row-costs.ts). */
 const rowCostsSchema = z.strictObject({
   columns: z.int().min(1),
   ...fieldsOf(rowCostNames, factor),
 });
 
-/** What a step costs besides (step-costs.ts); a cost that is left out is 0, a speed 1. */
+/** Remaining costs of a step (step-costs.ts); a cost that is left out is 0, a speed 1. */
 const stepCostsSchema = z.strictObject({
   devices: z.int().min(1),
   ...fieldsOf(speedNames, usualSpeed),
@@ -44,7 +44,7 @@ const stepCostsSchema = z.strictObject({
 });
 
 const constantsSchema = z.strictObject({
-  /** The source of the numbers, for people. */
+  /** The source of the numbers, for display. */
   source: z.string().default("V100-class devices (the defaults)"),
   /** Bytes of memory of a device, for everything that it holds. */
   memoryBytes: z.number().min(0).default(32e9),
@@ -71,21 +71,24 @@ const constantsSchema = z.strictObject({
   blocksFactor: factor.default(1),
   /** Backward pass with fused update, as a multiple of forward. */
   backwardFactor: factor.default(2),
-  /** What rows cost on a processor, by their columns; none: as bytes, by the factors above. */
+  /**
+   * Measured costs of rows on a CPU, by columns; empty: rows cost by their bytes and the factors
+   * above.
+   */
   rows: z.array(rowCostsSchema).default([]),
   /** Seconds to send the sums of a distinct row to the devices with its other columns. */
   rowSumSeconds: factor.default(0),
   /** Share of the memory bandwidth that lookups of a data-parallel table reach. */
   denseShare: rate.default(0.5),
-  /** Passes over a data-parallel table that its optimizer costs. */
+  /** Passes over a data-parallel table that its optimizer update takes. */
   denseUpdatePasses: factor.default(9.22),
   /** Passes over gathered row-wise gradients: their copy. */
   gatherCopies: factor.default(2.455),
   /** Share of a table's rows that its cache holds. */
   cacheLoad: z.number().gt(0).max(1).default(0.2),
-  /** Seconds per id on its way into a shard, in addition to its bytes. */
+  /** Seconds to send an id to a shard, in addition to the time for its bytes. */
   idSeconds: factor.default(0),
-  /** Seconds per id of a table for each part of the rows that the id is compared with. */
+  /** Seconds to compare an id of a table with the row range of one shard. */
   dealSeconds: factor.default(0),
   /** Copies of a batch's ids that a pipeline holds, without and with prefetch into a cache. */
   inputCopies: factor.default(2),
@@ -98,9 +101,11 @@ const constantsSchema = z.strictObject({
   lengthBytes: rate.default(4),
   forwardBytes: rate.default(4),
   backwardBytes: rate.default(4),
-  /** Processors of a host; more devices take turns on them. Left out: one for each device. */
+  /**
+   * Cores of a host; more devices than cores share them in turns. Left out: one for each device.
+   */
   cores: z.int().min(1).optional(),
-  /** What a step costs besides, by the number of devices of a host. None: nothing. */
+  /** Remaining costs of a step, by the number of devices of a host. Empty: no such costs. */
   steps: z.array(stepCostsSchema).default([]),
 });
 
@@ -111,9 +116,9 @@ export type MachineConstants = z.output<typeof constantsSchema>;
 export const defaultConstants: MachineConstants = checkOptions(constantsSchema, {});
 
 /**
- * A core of a small cloud server (two cores of an AMD EPYC, native kernels), as `osiris plan
- * --calibrate` measured it, rounded: for runs on a machine that nobody has measured. Devices are
- * cores here, so that these are nearer than those of any GPU.
+ * A core of a small cloud server (two cores of an AMD EPYC, native kernels), measured by
+ * `osiris plan --calibrate` and rounded: for runs on a machine without a calibration. Devices of
+ * this runtime are cores, so that these constants are closer than those of any GPU.
  */
 export const serverConstants: MachineConstants = checkOptions(constantsSchema, {
   source: "a core of a small server (this machine was not measured)",
@@ -160,12 +165,17 @@ export const serverConstants: MachineConstants = checkOptions(constantsSchema, {
   ],
 });
 
-/** Whether these were measured, or chosen, and not assumed of a machine that nobody measured. */
+/**
+ * Whether the constants were measured or chosen, rather than assumed for an uncalibrated machine.
+ */
 export function areKnown({ source }: MachineConstants): boolean {
   return source !== serverConstants.source;
 }
 
-/** The same machine, if everything took `times` times as long: the same plan is the best on it. */
+/**
+ * Returns the constants of a machine on which everything takes `times` times as long: the same plan
+ * is the best on it.
+ */
 export function slowed(constants: MachineConstants, times: number): MachineConstants {
   const scaled = <T extends object>(of: T, names: readonly (keyof T)[], by: number): T => {
     return { ...of, ...Object.fromEntries(names.map((name) => [name, by * Number(of[name])])) };

@@ -23,7 +23,9 @@ import { type RowCosts, rowCostsOf } from "./row-costs.ts";
 import { distinctShares, rowShare } from "./row-shares.ts";
 import { noStepCosts, type StepCosts, stepCostsOn } from "./step-costs.ts";
 
-/** The stages of a step, in order; `overhead` is what no stage accounts for (step-costs.ts). */
+/**
+ * The stages of a step, in order; `overhead` is the time outside all other stages (step-costs.ts).
+ */
 export const stages = [
   "read",
   "inputExchange",
@@ -73,8 +75,8 @@ export const noSeconds: StageSeconds = {
 };
 
 /**
- * The cost of one shard; of one copy, where the table is replicated. `load`: the share of its rows
- * that its cache holds, where it has a cache.
+ * Returns the cost of one shard, or of one copy if the table is replicated. `load`: the share of
+ * the shard's rows that its cache holds, if it has a cache.
  */
 export function costOf(
   setting: Setting,
@@ -91,13 +93,13 @@ export function costOf(
   return { seconds, cost, bytes: bytesOf(setting, table, scheme, tier, tile, load) };
 }
 
-/** Rows at the speed of so many devices side by side. */
+/** Scales the time of rows to the speed with this number of devices on a host. */
 function withSpeed(setting: Setting, seconds: StageSeconds): StageSeconds {
   const { rowSpeed } = stepCostsIn(setting);
   return { ...seconds, lookup: seconds.lookup / rowSpeed, update: seconds.update / rowSpeed };
 }
 
-/** Rows as dear as a run has measured them. */
+/** Scales the time of rows by the factor that a run has measured for the table. */
 function withFactor(seconds: StageSeconds, factor = 1): StageSeconds {
   const { lookup, update, prefetch } = seconds;
   return {
@@ -135,7 +137,9 @@ function secondsOf(
   };
 }
 
-/** Seconds of a shard's lookups, of its rows' gradients and update, of sums over its columns. */
+/**
+ * Seconds of a shard's lookups, of its rows' gradients and update, and of sums over its columns.
+ */
 function rowSeconds({ constants }: Setting, table: PlannedTable, work: Work, blocks: number) {
   const { ids, vectors, columns, distinct, sumRounds } = work;
   const tree = blocks > 1 ? constants.blocksFactor : 1;
@@ -157,7 +161,7 @@ function rowSeconds({ constants }: Setting, table: PlannedTable, work: Work, blo
   return { lookup: tree * lookup, gradients, sums: sumRounds * gradients + told };
 }
 
-/** Costs of rows by their columns, for each machine. A search asks for each tile. */
+/** Cache of `rowCostsOf`, by machine and columns, as a search computes the costs of every tile. */
 const rowCostsKnown = new WeakMap<MachineConstants["rows"], Map<number, RowCosts | undefined>>();
 
 function rowCostsIn({ rows }: MachineConstants, columns: number): RowCosts | undefined {
@@ -169,10 +173,10 @@ function rowCostsIn({ rows }: MachineConstants, columns: number): RowCosts | und
   return found;
 }
 
-/** Costs of a step in each setting that was asked for. A search asks for each tile. */
+/** Cache of `stepCostsIn`, as a search computes the costs of every tile. */
 const stepCostsOfSetting = new WeakMap<Setting, StepCosts>();
 
-/** What a step costs besides, on the devices of this setting. */
+/** Returns the remaining costs of a step (step-costs.ts) on the devices of this setting. */
 export function stepCostsIn(setting: Setting): StepCosts {
   const { constants, devices } = setting;
   if (constants.steps.length === 0) return noStepCosts;
@@ -184,13 +188,13 @@ export function stepCostsIn(setting: Setting): StepCosts {
   return costs;
 }
 
-/** What a batch of so many samples needs of a table: distinct rows, and where in it they lie. */
+/** The distinct rows of a table that a batch needs, and their distribution over the table. */
 interface Distinct {
   readonly rows: number;
   readonly shares: readonly number[] | undefined;
 }
 
-/** By table and samples. A search asks for each tile. */
+/** Cache of `distinctIn`, by table and samples, as a search computes the costs of every tile. */
 const distinctOf = new WeakMap<PlannedTable, Map<number, Distinct>>();
 
 function distinctIn(table: PlannedTable, samples: number): Distinct {
@@ -220,13 +224,15 @@ function distinctOfTile(table: PlannedTable, tile: Tile, samples: number): numbe
 interface Work {
   /** Ids looked up in the shard. */
   readonly ids: number;
-  /** Pooled vectors, or partial sums of them, that the shard makes. */
+  /** Pooled vectors, or partial sums of them, that the shard produces. */
   readonly vectors: number;
   readonly columns: number;
   /** The shard's distinct rows in a batch. */
   readonly distinct: number;
   readonly isReplicated: boolean;
-  /** Ids examined on their way to the shard: all of the table's ids, where rows are split. */
+  /**
+   * Ids compared with the shard's row range: all of the table's ids if its rows are split, else 0.
+   */
   readonly dealt: number;
   /** Rounds of sums over its rows; 0 where the shard has all columns. */
   readonly sumRounds: number;
@@ -320,8 +326,8 @@ export function allReduceSeconds(
 }
 
 /**
- * Rows missing in the cache and fetched from the backing store: by the curve, or, where none is
- * known, the distinct ids that are not popular.
+ * Seconds to fetch the rows that miss the cache from the backing store: by the miss curve, or,
+ * without a curve, for the distinct ids outside the most popular rows.
  */
 function prefetchOf(
   { workload, constants }: Setting,
@@ -374,7 +380,10 @@ export function placeBytesOf({ workload }: Setting, table: PlannedTable, columns
   return rowBytesOf(table, columns) + (workload.budgets?.indexBytes ?? 0);
 }
 
-/** The share of a shard's rows that its cache holds, where the plan gives the cache's size. */
+/**
+ * Returns the share of a shard's rows that its cache holds: by the cache's size in the plan, if it
+ * has one.
+ */
 export function loadOf(setting: Setting, table: PlannedTable, shard: PlacedShard): number {
   const { cache } = shard;
   if (cache === undefined) return table.cacheLoad ?? setting.constants.cacheLoad;

@@ -1,6 +1,6 @@
-// Fits the costs of a step to whole steps that were measured: least squares of relative errors,
-// with no cost below 0. The cost model itself tells what each cost counts in a step, so that what
-// is fitted is what is predicted.
+// Fits the costs of a step to measured times of whole steps: least squares of relative errors, with
+// no cost below 0. The cost model itself gives the count of each cost in a step, so that the fit
+// matches the predictions.
 
 import { assessPlan, readSeconds } from "../assess.ts";
 import type { Plan } from "../shards.ts";
@@ -9,16 +9,17 @@ import { deviceCostNames, noStepCosts, readCostNames, type StepCosts } from "./s
 
 /** A job whose steps were measured. */
 export interface MeasuredStep {
-  /** With the other constants of the machine. */
+  /** The setting, with the other constants of the machine. */
   readonly setting: Setting;
   readonly plan: Plan;
-  /** Seconds of a step but for waiting for its batch, and of reading a batch. */
+  /** Seconds of a step without waiting for its batch; `readSeconds`: seconds of reading a batch. */
   readonly seconds: number;
   readonly readSeconds: number;
 }
 
 /**
- * The costs that explain these steps best; all were measured on as many devices, with these speeds.
+ * Returns the costs that fit these steps best. All were measured on `on.devices` devices, with the
+ * speeds of `on`.
  */
 export function fitStepCosts(
   on: Pick<StepCosts, "devices" | "rowSpeed" | "denseSpeed">,
@@ -47,7 +48,9 @@ export function fitStepCosts(
   return { ...usual, ...device, ...read };
 }
 
-/** A measured time, what of it is to be explained, and how often each cost counts in it. */
+/**
+ * A measured time, the rest of it that the costs must explain, and the count of each cost in it.
+ */
 interface Explained {
   readonly whole: number;
   readonly rest: number;
@@ -69,13 +72,13 @@ function costsFrom(
   return Object.fromEntries(names.map((name, i) => [name, costs[i] ?? 0]));
 }
 
-/** The setting with these costs, and a processor for each device. */
+/** The setting with these costs, and a core for each device. */
 function settingWith({ setting }: MeasuredStep, costs: StepCosts): Setting {
   const { cores: _, ...others } = setting.constants;
   return { ...setting, constants: { ...others, steps: [costs] } };
 }
 
-/** Sweeps over the unknowns; each sweep comes closer. */
+/** Number of sweeps over the unknowns; each sweep reduces the error. */
 const sweeps = 20_000;
 
 /** The x >= 0 with the least |a x - b|^2, by coordinate descent. */

@@ -1,19 +1,21 @@
-// What a run has measured of its plans refines what the planner predicts of other plans: each
-// table gets a factor by which its rows cost more, or less, than the formulas say.
+// Refines the planner's predictions with the times that a run has measured of its plans: each table
+// gets a factor by which its rows cost more, or less, than the formulas say.
 //
-// A device's work in a step is what all devices have alike, and the work of its tables. A device
-// that took longer than predicted has tables that cost more, or is slower itself; which of them, no
-// single plan can tell. So factors of tables and of devices are those that explain all measured
-// plans best while they stay near 1: Bayesian linear regression with a normal prior (ridge
-// regression; Bishop, Pattern Recognition and Machine Learning, 2006, section 3.3). Each further
-// plan tells apart what lay together before. A device that is slow whatever it holds moves no
-// table.
+// A device's work in a step is a part that is equal on all devices, and the work of its tables. If
+// a device took longer than predicted, some of its tables cost more, or the device is slower; a
+// single plan cannot tell which. The factors of tables and of devices are therefore those that fit
+// all measured plans best while they stay near 1: Bayesian linear regression with a normal prior
+// (ridge regression; Bishop, Pattern Recognition and Machine Learning, 2006, section 3.3). Each
+// further plan separates tables that shared a device before. A device that is slow with all its
+// tables changes no table's factor.
 
 import { assessPlan } from "../assess.ts";
 import { deviceCount, type Plan } from "../shards.ts";
 import { costOf, loadOf, type Setting } from "./cost.ts";
 
-/** A plan that a run has followed, and how long each device worked for a step, waits apart. */
+/**
+ * A plan that a run has followed, and the measured work of each device in a step, without waits.
+ */
 export interface MeasuredPlan {
   readonly plan: Plan;
   /** (W): seconds, by rank. */
@@ -22,15 +24,15 @@ export interface MeasuredPlan {
 
 /** Standard deviation of the prior: how far factors of tables and devices may lie from 1. */
 const factorSpread = 0.5;
-/** Standard deviation of a measured time, as a share of it. */
+/** Standard deviation of a measured time, relative to the mean predicted time. */
 const noise = 0.03;
-/** No table costs less, or more, than these times what the formulas say. */
+/** Limits of a table's factor. */
 const [factorMin, factorMax] = [0.1, 10];
 
 /**
- * The factors of tables, by name; of tables that no measured device held: 1, and left out. A common
- * factor of all times is none of theirs: a machine that is slower in all things has the same best
- * plan. `setting`: with the formulas' own costs.
+ * Returns the factors of tables, by name; tables that no measured device held are left out (factor
+ * 1). A factor common to all times is divided out: a machine that is slower in all respects has the
+ * same best plan. `setting` must have the costs of the formulas, without factors.
  */
 export function costFactors(
   setting: Setting,
@@ -49,7 +51,8 @@ export function costFactors(
     return Float64Array.from([...ofTables, ...ofDevices]);
   });
   const residuals = devices.map(({ seconds, predicted }) => seconds / scale - predicted);
-  // One equation for each device: fewer than tables, so that the dual form is the small one.
+  // There is one equation for each device of each plan, usually fewer than tables: the dual form is
+  // the smaller system.
   const covariance = costs.map((own, i) =>
     costs.map((other, j) => {
       const shared = own.reduce((all, cost, t) => all + cost * (other[t] ?? 0), 0);
@@ -66,7 +69,9 @@ export function costFactors(
   );
 }
 
-/** The work of each device under a plan: predicted, measured, and what of it each table costs. */
+/**
+ * The work of each device under a plan: predicted, measured, and the predicted part of each table.
+ */
 function devicesOf(setting: Setting, { plan, seconds }: MeasuredPlan) {
   const of = { ...setting, devices: plan.devices };
   const tables = Array.from({ length: deviceCount(plan.devices) }, () => new Map<string, number>());

@@ -1,6 +1,6 @@
-// Miss-ratio curves: the share of the rows that batches need which a cache of a given size lacks,
-// as counted in a run or computed by Zipf's law. An access is one distinct row of a batch, however
-// often the batch looks it up.
+// Miss-ratio curves: the share of row accesses that miss a cache of a given size, as counted in a
+// run or computed by Zipf's law. An access is one distinct row of a batch, however often the batch
+// looks it up.
 
 import { distinctIds } from "./popularity.ts";
 
@@ -13,10 +13,12 @@ export interface MissPoint {
 /** The rows that stay in a cache: the most recently used, or the most frequently used. */
 export type CachePolicy = "lru" | "lfu";
 
-/** Beyond this many batches, rows that the cache still lacks are hardly ever needed. */
+/**
+ * Maximum number of points. Rows that are still missing after 2^60 draws are hardly ever needed.
+ */
 const octavesMax = 60;
 
-/** The miss ratio of a cache with this many rows. */
+/** Returns the miss ratio of a cache with `rows` rows. */
 export function missRatioAt(curve: readonly MissPoint[], rows: number): number {
   const above = curve.findIndex((point) => point.rows >= rows);
   if (rows < 1 || curve.length === 0) return 1;
@@ -28,7 +30,7 @@ export function missRatioAt(curve: readonly MissPoint[], rows: number): number {
 }
 
 /**
- * The curve of ids drawn by Zipf's law, `draws` per batch.
+ * Computes the miss-ratio curve of ids drawn by Zipf's law, `draws` per batch.
  *
  * LRU, by the approximation of Che et al. ("Hierarchical Web Caching Systems", JSAC 2002) for whole
  * batches: a cache holds the rows of the last x draws, distinctIds(x) rows, and lacks the other

@@ -1,7 +1,7 @@
-// How many different rows a batch needs, where ids are popular by Zipf's law: the rows that a cache
-// must fetch. Row k of n is drawn with p(k) ~ k^-zipf; all of m draws miss it with probability (1 -
-// p)^m ~ exp(-m p). Sums beyond the first rows are integrals over log(k), so 10^9 rows cost no more
-// than a thousand.
+// Expected number of distinct rows that a batch needs if ids follow Zipf's law: the rows that a
+// cache must fetch. Row k of n is drawn with p(k) ~ k^-zipf; all of m draws miss it with
+// probability (1 - p)^m ~ exp(-m p). Sums beyond the first rows are integrals over log(k), so 10^9
+// rows cost no more than a thousand.
 
 /** Rows summed one by one, and points of the integral over the others. */
 const firstRows = 64;

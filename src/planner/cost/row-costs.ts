@@ -1,10 +1,11 @@
-// What rows cost on a processor: less their bytes than how often they are needed. Calibration
-// measures the costs for rows of some numbers of columns (calibration-rows.ts).
+// Costs of rows on a CPU, which depend more on the number of accesses than on bytes. Calibration
+// measures the costs for some row widths.
 
 /**
- * Seconds. Each id that is looked up, and besides each distinct row of a batch, which comes from
- * memory; each pooled vector. Then the same of an update, ids sorted and gradients added up, and of
- * the sums that a row's parts exchange where columns are split.
+ * The costs, in seconds. `lookupId`: each id that is looked up; `lookupRow`: in addition each
+ * distinct row of a batch, which is read from memory; `vector`: each pooled vector. `updateId` and
+ * `updateRow`: the same for an update, which sorts ids and adds up gradients. `sumsId` and
+ * `sumsRow`: the same for the row sums that are exchanged where columns are split.
  */
 export const rowCostNames = [
   "lookupId",
@@ -16,14 +17,15 @@ export const rowCostNames = [
   "sumsRow",
 ] as const;
 
-/** The costs of rows with so many columns. */
+/** The costs of rows with `columns` columns. */
 export type RowCosts = Readonly<Record<(typeof rowCostNames)[number], number>> & {
   readonly columns: number;
 };
 
 /**
- * The costs of rows with `columns` columns: as measured, or on the line between the nearest two
- * measured widths; beyond the widest, in proportion to the columns. Undefined: none was measured.
+ * Returns the costs of rows with `columns` columns: as measured, or interpolated linearly between
+ * the nearest two measured widths; beyond the widest, in proportion to the columns. Undefined: none
+ * was measured.
  */
 export function rowCostsOf(measured: readonly RowCosts[], columns: number): RowCosts | undefined {
   const sorted = [...measured].sort((a, b) => a.columns - b.columns);

@@ -1,13 +1,14 @@
-// Where in a table the ids of the data fall. Tables are often sorted by popularity, or by time, and
-// then the first or the last row blocks are needed far more than the others.
+// Distribution of the ids of the data over the rows of a table. Tables are often sorted by
+// popularity, or by time; the first or the last row blocks are then needed far more than the
+// others.
 
 import type { PlannedTable, Tile } from "../shards.ts";
 
 type Cut = Pick<PlannedTable, "rows" | "rowBlocks">;
 
 /**
- * A tile's share of what `shares` counts by even runs of the table's rows, from the first; without
- * counts, its share of the row blocks.
+ * Returns a tile's share of the accesses. `shares` has the shares of equal ranges of the table's
+ * rows, in order; undefined: the tile's share of the row blocks.
  */
 export function rowShare(
   table: Cut,
@@ -23,7 +24,7 @@ export function rowShare(
   }, 0);
 }
 
-/** The shares of the distinct rows that so many draws need, where `shares` are those of the ids. */
+/** Converts shares of ids to shares of the distinct rows that `draws` draws need. */
 export function distinctShares(
   table: Cut,
   draws: number,

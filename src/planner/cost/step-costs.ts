@@ -1,38 +1,41 @@
-// What a step costs besides the bytes and products that the other constants count: the calls,
-// hand-overs and copies that decide small steps. Calibration measures whole steps, and fits these
-// costs to them (fit-step-costs.ts); where nothing was measured they are 0.
+// Costs of a step besides the bytes and products that the other constants count: the calls,
+// synchronisation and copies that dominate small steps. Calibration measures whole steps, and fits
+// these costs to them (fit-step-costs.ts); without a calibration they are 0.
 
 /**
- * The costs of a step on so many devices of one host. All but the speeds are seconds, each on one
- * device.
+ * The costs of a step on `devices` devices of one host. All but the speeds are seconds on one
+ * device, per occurrence of the named unit.
  */
 export interface StepCosts {
-  /** Devices that trained side by side when these costs were measured. */
+  /** Devices that trained in parallel on the host when these costs were measured. */
   readonly devices: number;
   /**
-   * How many times as fast as by the other constants rows are looked up and updated, and layers
-   * computed. A device alone need not share caches, memory and a core's arithmetic with another.
+   * Speed of lookups and updates of rows (`rowSpeed`) and of dense layers (`denseSpeed`), relative
+   * to the other constants. A single device is faster, as it shares no caches, memory and
+   * arithmetic units.
    */
   readonly rowSpeed: number;
   readonly denseSpeed: number;
-  /** Of a step, whatever it does: its calls, and the waits of the exchange. */
+  /** Each step, independent of its size: its calls, and the waits of the exchange. */
   readonly step: number;
-  /** Of a shard of a table, or a copy. */
+  /** Each shard of a table, or copy. */
   readonly shard: number;
-  /** Of a vector of the device's own samples, forward and backward; and of an element of one. */
+  /**
+   * Each vector of the device's own samples, forward and backward; `element`: each of its elements.
+   */
   readonly vector: number;
   readonly element: number;
-  /** Of an id of the device's own samples, wherever its row lies. */
+  /** Each id of the device's own samples, wherever its row lies. */
   readonly id: number;
-  /** Of a value that enters or leaves a dense layer. */
+  /** Each value that enters or leaves a dense layer. */
   readonly activation: number;
-  /** Of a product of a sample's values with each other, as those of an interaction. */
+  /** Each product of two values of one sample, as in an interaction. */
   readonly product: number;
-  /** Of a block with parameters, whatever it does: its calls. */
+  /** Each block with parameters, independent of its size: its calls. */
   readonly layer: number;
-  /** Of a dense parameter: its sums over slices, and its optimizer. */
+  /** Each dense parameter: its sums over slices, and its optimizer. */
   readonly parameter: number;
-  /** Of one reader: of a batch, a sample, a bag, and an id. */
+  /** Costs of one reader: each batch, sample, bag, and id. */
   readonly readBatch: number;
   readonly readSample: number;
   readonly readBag: number;
@@ -58,13 +61,13 @@ export const readCostNames = [
   "readId",
 ] as const satisfies readonly (keyof StepCosts)[];
 
-/** The speeds, which are measured by themselves. */
+/** The speeds, which are measured separately instead of fitted. */
 export const speedNames = [
   "rowSpeed",
   "denseSpeed",
 ] as const satisfies readonly (keyof StepCosts)[];
 
-/** Nothing was measured. */
+/** The costs without a calibration. */
 export const noStepCosts: StepCosts = {
   ...{ devices: 1, rowSpeed: 1, denseSpeed: 1 },
   ...{ step: 0, shard: 0, vector: 0, element: 0, id: 0, activation: 0, product: 0 },
@@ -73,8 +76,9 @@ export const noStepCosts: StepCosts = {
 };
 
 /**
- * The costs on `devices` devices: as measured, or on the line between the two nearest measured
- * numbers. Beyond the largest, only the cost of a step goes on rising, as it did before.
+ * Returns the costs on `devices` devices: as measured, or interpolated linearly between the two
+ * nearest measured numbers of devices. Beyond the largest, only the cost of a step rises further,
+ * along the last line.
  */
 export function stepCostsOn(measured: readonly StepCosts[], devices: number): StepCosts {
   const sorted = [...measured].sort((a, b) => a.devices - b.devices);

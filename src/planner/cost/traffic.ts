@@ -1,6 +1,6 @@
-// Bytes that a shard makes the devices send in one step, summed over all devices: the volumes of
-// Neo's four kinds of parallelism (Mudigere et al., arXiv 2104.05158). Bytes from a device to
-// itself do not count. W = devices, L = devices of a host, N = hosts, b = samples of a device.
+// Bytes that devices send for a shard in one step, summed over all devices: the volumes of Neo's
+// four kinds of parallelism (Mudigere et al., arXiv 2104.05158). Bytes from a device to itself do
+// not count. W = devices, L = devices of a host, N = hosts, b = samples of a device.
 
 import {
   columnsOf,
@@ -21,13 +21,13 @@ export interface Traffic {
   readonly forward: number;
   /** Gradients: of pooled vectors, or of a replicated table. */
   readonly backward: number;
-  /** The part of all these that travels between hosts. */
+  /** The part of all these bytes that is sent between hosts. */
   readonly acrossHosts: number;
 }
 
 /**
- * Bytes that one shard moves, copies included where the table is replicated. `sharers`: devices of
- * its host with rows of the same columns, its own device included (`sharersOf`).
+ * Returns the bytes sent for one shard, copies included if the table is replicated. `sharers`:
+ * devices of its host with rows of the same columns, its own device included (`sharersOf`).
  */
 export function trafficOf(
   { workload, devices, constants }: Setting,
@@ -63,7 +63,10 @@ export function trafficOf(
   };
 }
 
-/** For a shard of the plan, how many devices of its host share the rows of its columns. */
+/**
+ * Returns a function that counts, for a shard of the plan, the devices of its host with rows of the
+ * same columns.
+ */
 export function sharersOf({ devices, shards }: Plan): (shard: PlacedShard) => number {
   const keyOf = ({ table, firstQuantum, quanta, device }: PlacedShard) => {
     const host = device === "all" ? device : Math.floor(device / devices.perHost);

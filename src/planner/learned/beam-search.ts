@@ -1,8 +1,9 @@
-// The outer search of NeuroShard (Zha et al., MLSys 2023, section 3.3): which tables are cut
-// into two halves of their columns; and, beyond the paper, by rows, or kept below memory, or
-// copied (parts.ts). A beam of the best states; from each, one more of its largest and of its
-// dearest parts is moved. The best plan of all steps counts, so the search may be stopped at
-// any moment. There is no chance in it: the plan is a function of the arguments.
+// The outer search of NeuroShard (Zha et al., MLSys 2023, section 3.3): decides which tables are
+// cut into two halves of their columns; and, beyond the paper, by rows, or kept below memory, or
+// copied (parts.ts). The search keeps a beam of the best states, and extends each state by one move
+// of one of its largest or costliest parts. The result is the best plan of all steps, so the search
+// may be stopped at any moment. The search is deterministic: the plan is a function of the
+// arguments.
 
 import type { CostTable } from "../cost-table.ts";
 import { type Paused, untilDone } from "../paused.ts";
@@ -14,47 +15,53 @@ import { improving } from "./improve.ts";
 import { type Move, moved, moveKinds, type TablePart, tableParts } from "./parts.ts";
 
 export interface BeamOptions {
-  /** States that are kept after each step. @default 3 */
+  /** Beam width: states that are kept after each step. @default 3 */
   readonly beam?: number;
   /** Steps. @default 10 */
   readonly steps?: number;
-  /** How many of the largest, and of the dearest, parts are tried with each move. @default 10 */
+  /**
+   * How many of the largest, and of the costliest, parts are tried with each kind of move. @default
+   * 10
+   */
   readonly candidates?: number;
   /** Limits of columns (grid-search.ts). @default gridScales */
   readonly scales?: readonly number[];
   /** Whether the best plan is improved by moving tables (improve.ts). @default true */
   readonly improve?: boolean;
-  /** Most placements that are tried, the scales of one apart. @default 1000 */
+  /**
+   * Maximum number of placements that are tried; the scales of one placement do not count. @default
+   * 1000
+   */
   readonly placementsMax?: number;
-  /** Asked before each placement but the first: whether the best so far has to do. */
+  /** Called before each placement but the first: true ends the search with the best plan so far. */
   readonly isOver?: () => boolean;
 }
 
 /** A plan of a learned search. */
 export interface LearnedPlan {
-  /** What became of the parts, in order (`moved` of parts.ts). */
+  /** The moves of the parts, in order (`moved` of parts.ts). */
   readonly steps: readonly Move[];
-  /** The parts of each device; copies, which every device has, are in no list. */
+  /** The parts of each device; copies, which every device has, are not listed. */
   readonly placed: TablesOfDevices;
   /** Predicted milliseconds of the slowest device. */
   readonly cost: number;
 }
 
 export interface LearnedSearch {
-  /** Undefined where nothing that was tried has room. */
+  /** Undefined if no placement that was tried fits into memory. */
   readonly best: LearnedPlan | undefined;
-  /** Predicted milliseconds of the best plan without any move; undefined where none has room. */
+  /** Predicted milliseconds of the best plan without any move; undefined if none fits. */
   readonly whole: number | undefined;
-  /** The same of the search as published, before tables were moved. */
+  /** Predicted milliseconds of the best plan of the published search, before `improve`. */
   readonly published: number | undefined;
-  /** Placements that were tried. */
+  /** Number of placements that were tried. */
   readonly placements: number;
-  /** Whether the search came to its end. */
+  /** Whether the search ran to its end. */
   readonly isComplete: boolean;
   readonly cache: CacheCounts;
 }
 
-/** Some parts, as steps have made them, and the best placement of them. */
+/** A state of the search: the parts after some moves, and their best placement. */
 interface State {
   readonly steps: readonly Move[];
   readonly parts: readonly TablePart[];
@@ -62,7 +69,7 @@ interface State {
   readonly found: GridPlan | NoRoom;
 }
 
-/** Searches for the plan of least predicted cost, of tables whose columns may be halved. */
+/** Searches for the plan of least predicted cost for tables whose columns may be halved. */
 export function searchLearned(
   networks: CostNetworks,
   tables: readonly CostTable[],
@@ -72,7 +79,7 @@ export function searchLearned(
   return searchParts(networks, tableParts(tables), room, options);
 }
 
-/** The same, of any parts, with the moves that they have. */
+/** Searches for the plan of least predicted cost for any parts, with the moves that they allow. */
 export function searchParts(
   networks: CostNetworks,
   given: readonly TablePart[],
@@ -82,7 +89,10 @@ export function searchParts(
   return untilDone(searchingParts(networks, given, room, options));
 }
 
-/** The same with a pause before each placement but the first, and each change of the best plan. */
+/**
+ * `searchParts` as a generator that yields before each placement but the first, and before each
+ * change of the best plan.
+ */
 export function* searchingParts(
   networks: CostNetworks,
   given: readonly TablePart[],
@@ -152,8 +162,8 @@ function costOf({ found }: State): GridPlan | undefined {
 }
 
 /**
- * The moves to try: of each kind the largest and the dearest parts that have it, in the order of
- * their indices. Copies are of parts that cost much for their bytes.
+ * The moves to try: for each kind the largest and the costliest parts that allow it, in the order
+ * of their indices. For copies, the parts with the highest cost per byte replace the largest.
  */
 function candidatesOf({ parts, known }: State, count: number): Move[] {
   return moveKinds.flatMap((kind) => {
@@ -184,7 +194,9 @@ function nameOf(parts: readonly KnownPart[]): string {
     .join();
 }
 
-/** The cheaper first; of states without room, the one that lacks less. */
+/**
+ * Compares states: cheaper plans first; then states without a plan, by the bytes that they lack.
+ */
 function better({ found: a }: State, { found: b }: State): number {
   if ("placed" in a && "placed" in b) return a.cost - b.cost;
   if ("placed" in a) return -1;

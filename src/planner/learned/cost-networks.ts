@@ -1,14 +1,14 @@
-// Cost networks: what lookup and update of the tables on a device cost, and what the exchanges
-// between devices cost, as networks that were trained with measured costs (NeuroShard: Zha et al.,
-// MLSys 2023, section 3). All sums are float64 in index order, so a cost is a function of its
-// arguments on every machine.
+// Cost networks: predict the costs of lookup and update of the tables on a device, and of the
+// exchanges between devices, with networks trained on measured costs (NeuroShard: Zha et al., MLSys
+// 2023, section 3). All sums are float64 in index order, so a cost is a function of its arguments
+// on every machine.
 //
 // D = devices, I/O = inputs/outputs of a layer, E = columns of a table's own vector.
 
 import type { CostTable } from "../cost-table.ts";
 import { type FeatureSet, featuresOf, type Standard, standardised } from "./features.ts";
 
-/** y = x W^T + b; then ReLU, if asked. */
+/** y = x W^T + b; then ReLU if `relu` is set. */
 export interface CostLayer {
   /** (O, I) */
   readonly weight: Float32Array;
@@ -17,7 +17,7 @@ export interface CostLayer {
   readonly relu: boolean;
 }
 
-/** A network, and how its inputs are standardised. */
+/** A network, and the standardisation of its inputs. */
 export interface StandardNetwork {
   readonly standard: Standard;
   readonly layers: readonly CostLayer[];
@@ -26,21 +26,25 @@ export interface StandardNetwork {
 /** The cost networks of one machine and number of devices. */
 export interface CostNetworks {
   readonly devices: number;
-  /** That the devices are spread over evenly. @default 1 */
+  /** Hosts that the devices are spread over evenly. @default 1 */
   readonly hosts?: number | undefined;
   /** Samples of a step, over all devices. */
   readonly batchSize: number;
-  /** What they are told of a table. */
+  /** The features of a table that the networks read. */
   readonly features: FeatureSet;
   /** Each table's features become a vector (E). */
   readonly table: StandardNetwork;
   /** The sum of the vectors of a device's tables becomes milliseconds. */
   readonly head: readonly CostLayer[];
-  /** (2D) columns of each device, then milliseconds that each is late, to milliseconds (D). */
+  /**
+   * (2D) columns of each device, then milliseconds by which each starts late, to milliseconds (D).
+   */
   readonly forward: StandardNetwork;
   /** (D) columns of each device to milliseconds (D). */
   readonly backward: StandardNetwork;
-  /** The latest start that was measured, in milliseconds: networks do not know what lies beyond. */
+  /**
+   * The latest start in the training data, in milliseconds: predictions beyond it are unreliable.
+   */
   readonly lateMax: number;
 }
 
@@ -77,12 +81,17 @@ export function placedCost(
   return planCost(networks, loads);
 }
 
-/** Milliseconds of each device's gradients back to the tables, of devices with these columns. */
+/**
+ * Milliseconds of the backward exchange of gradients on each device, for devices with these
+ * columns.
+ */
 export function backwardCosts({ backward }: CostNetworks, columns: readonly number[]) {
   return through(backward.layers, standardised(columns, backward.standard));
 }
 
-/** Milliseconds of each device's vectors to the samples; lateness beyond `lateMax` is cut. */
+/**
+ * Milliseconds of the forward exchange of vectors on each device; lateness is clamped to `lateMax`.
+ */
 export function forwardCosts(
   { forward, lateMax }: CostNetworks,
   columns: readonly number[],
@@ -92,7 +101,7 @@ export function forwardCosts(
   return through(forward.layers, standardised([...columns, ...known], forward.standard));
 }
 
-/** Tables of a device as a plan costs them. */
+/** The load of a device by its tables. */
 export interface DeviceLoad {
   /** Milliseconds of lookup and update. */
   readonly compute: number;
@@ -100,17 +109,17 @@ export interface DeviceLoad {
   readonly columns: number;
 }
 
-/** Milliseconds of a device in a plan. */
+/** Predicted milliseconds of a device in a plan. */
 export interface DeviceCosts {
   /** Of lookup and update. */
   readonly compute: number;
-  /** Of the gradients back to the tables. */
+  /** Of the backward exchange of gradients. */
   readonly backward: number;
-  /** Of the pooled vectors, which wait for those devices that are late. */
+  /** Of the forward exchange of pooled vectors, which waits for late devices. */
   readonly forward: number;
 }
 
-/** What each device of a plan costs. */
+/** Returns the costs of each device of a plan. */
 export function deviceCosts(networks: CostNetworks, loads: readonly DeviceLoad[]): DeviceCosts[] {
   const columns = loads.map((load) => load.columns);
   const backward = backwardCosts(networks, columns);
@@ -138,7 +147,7 @@ export function planCost(networks: CostNetworks, loads: readonly DeviceLoad[]): 
   return slowestOf(deviceCosts(networks, loads));
 }
 
-/** The outputs of layers behind each other. */
+/** The output of a sequence of layers. */
 function through(layers: readonly CostLayer[], x: ArrayLike<number>): Float64Array {
   let values = Float64Array.from(x);
   for (const layer of layers) values = applied(layer, values);

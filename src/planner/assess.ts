@@ -19,7 +19,7 @@ import { deviceCount, type PlacedShard, type Plan, type PlannedTable, quantaOf }
 export interface DeviceAssessment {
   /** Seconds that count in the score. */
   readonly cost: number;
-  /** Seconds of all its work in a step, waits apart. */
+  /** Seconds of all its work in a step, without waits. */
   readonly busy: number;
   /** Bytes of shards and of the reserve. */
   readonly bytes: number;
@@ -102,7 +102,7 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
   };
 }
 
-/** What a step costs on every device, wherever the tables lie. */
+/** Seconds of a step on every device that do not depend on the placement of tables. */
 function denseOverhead(setting: Setting): number {
   const { workload, devices } = setting;
   const { step, activation, product, layer, parameter, ...ofSamples } = stepCostsIn(setting);
@@ -118,7 +118,9 @@ function denseOverhead(setting: Setting): number {
   return step + layer * denseLayers + samples * perSample + parameter * denseParameters;
 }
 
-/** Seconds of a batch's reading, by the readers of a host in turn. */
+/**
+ * Seconds per batch in which the readers of a host, in parallel, read their part of the batches.
+ */
 export function readSeconds(setting: Setting): number {
   const { batchSize, tables, readers } = setting.workload;
   const { readBatch, readSample, readBag, readId } = stepCostsIn(setting);
@@ -128,14 +130,15 @@ export function readSeconds(setting: Setting): number {
 }
 
 /**
- * How unevenly steps and batches follow each other: where both take equally long, the devices wait
- * 2^(1/4) - 1 = 19 % of a step for batches. A queue of two batches evens out the rest.
+ * Exponent of the norm that combines the times of steps and of reading, which both vary: if both
+ * take equally long, the devices wait 2^(1/4) - 1 = 19 % of a step for batches. A queue of two
+ * batches hides the rest of the variation.
  */
 const unevenness = 4;
 
 /**
- * Adds the wait for the readers, who read the next batch meanwhile. Where devices outnumber the
- * processors, they take turns: everything takes longer by as much.
+ * Adds the wait for the readers, which read the next batch during a step. If devices outnumber the
+ * cores, they share them in turns: every stage takes longer by that ratio.
  */
 function withReading(setting: Setting, busy: StageSeconds): StageSeconds {
   const { devices, constants } = setting;
@@ -151,9 +154,9 @@ function withReading(setting: Setting, busy: StageSeconds): StageSeconds {
 }
 
 /**
- * Seconds of a step in which a device alone and all readers share the processors, as fully as they
- * can. Several devices wait for each other, and leave the processors to readers meanwhile: what
- * readers take from them is in the steps that were measured.
+ * Lower bound of the step time if a single device and all readers share the cores of the host. It
+ * does not apply to several devices: they leave cores to readers while they wait for each other,
+ * and measured steps already include the rest.
  */
 function sharedSeconds({ workload, devices, constants }: Setting, own: number, reading: number) {
   if (devices.perHost > 1 || constants.cores === undefined) return 0;
@@ -161,8 +164,8 @@ function sharedSeconds({ workload, devices, constants }: Setting, own: number, r
 }
 
 /**
- * The fault of a plan for these tables, as the end of a sentence; undefined where every quantum of
- * every table lies on exactly one device (or on all, as a copy).
+ * Returns the fault of a plan for these tables, as the end of a sentence; undefined if every
+ * quantum of every table lies on exactly one device (or on all, as a copy).
  */
 export function checkCover(
   tables: readonly Pick<PlannedTable, "name" | "dim" | "rowBlocks">[],

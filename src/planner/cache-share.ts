@@ -6,15 +6,15 @@ import { distinctRows, type Setting } from "./cost/cost.ts";
 import { type MissPoint, missRatioAt, zipfCurve } from "./cost/miss-curve.ts";
 import type { PlannedTable } from "./shards.ts";
 
-/** Most rounds in which the surplus of full caches is given to the others. */
+/** Maximum number of rounds that pass the surplus of full caches to the other caches. */
 const passesMax = 128;
-/** Intervals of the load factor in the sum for a curve's area. */
+/** Intervals of the load factor in the numerical integral of a curve. */
 const pieces = 32;
 
 /** A table that can be cached, with its miss-ratio curve. */
 export type CacheableTable = PlannedTable & { readonly missCurve: readonly MissPoint[] };
 
-/** The table with its counted curve, or with the curve of Zipf's law. */
+/** Returns the table with its counted curve, or with the curve of Zipf's law. */
 export function withCurve({ workload }: Setting, table: PlannedTable): CacheableTable {
   const { rows, zipf, poolingFactor, missCurve } = table;
   const draws = workload.batchSize * poolingFactor;
@@ -23,7 +23,7 @@ export function withCurve({ workload }: Setting, table: PlannedTable): Cacheable
 }
 
 /**
- * The value of a cache to a table: the distinct rows that a batch needs, times the table's
+ * Returns the value of a cache to a table: the distinct rows that a batch needs, times the table's
  * cacheability, which is the area under its misses by load factor (0: a small cache suffices; 1: no
  * cache helps).
  */
@@ -44,9 +44,9 @@ export interface Claim {
 }
 
 /**
- * Bytes of each cache: its least, and a share of the remaining budget by priority, up to all of its
- * rows; any surplus goes to the other caches. The sum is the budget, to within a byte, unless all
- * caches are whole, or all at their least.
+ * Returns the bytes of each cache: its least, and a share of the remaining budget by priority, up
+ * to all of its rows; any surplus goes to the other caches. The sum is the budget, to within a byte
+ * per cache, unless all caches are whole, or all at their least.
  */
 export function shareBytes(claims: readonly Claim[], budget: number): number[] {
   const bytes = claims.map(({ leastBytes, wholeBytes }) => Math.min(leastBytes, wholeBytes));

@@ -1,7 +1,8 @@
-// Partition by largest differencing (Karmarkar and Karp, for k devices; Neo places shards so, too:
-// Mudigere et al., arXiv 2104.05158). Each part begins as a tuple of k sums, all but one of them 0.
-// The two tuples with the widest spread are merged, the largest sums of one with the smallest of
-// the other, until one tuple is left. Memory is ignored: a result that does not fit is dropped.
+// Partition by largest differencing (Karmarkar and Karp, for k devices; Neo also places shards this
+// way: Mudigere et al., arXiv 2104.05158). Each part begins as a tuple of k sums, all but one of
+// them 0. The two tuples with the widest spread are merged, the largest sums of one with the
+// smallest of the other, until one tuple is left. Memory is ignored: a result that does not fit is
+// dropped.
 
 import {
   type Load,
@@ -22,7 +23,7 @@ interface Tuple {
 
 /**
  * Places the groups of level `all` and `host` greedily, and all others by differencing. Undefined
- * where a device lacks room for the result.
+ * if the result does not fit on a device.
  */
 export function partitionByDifferencing(
   groups: readonly LoadGroup[],
@@ -59,7 +60,7 @@ export function partitionByDifferencing(
   return to.bytes.every((bytes) => bytes <= room.bytes) ? to : undefined;
 }
 
-/** For each device, the items added to the load that it has. */
+/** Returns for each device the items that are added to its present load. */
 export function difference(costs: readonly number[], loads: Float64Array): number[][] {
   const k = loads.length;
   const members = createMembers(costs.length, k);

@@ -16,7 +16,7 @@ import {
   type Tile,
 } from "./shards.ts";
 
-/** One shard without a place yet. */
+/** A shard that is not placed yet. */
 export interface Part extends Load {
   readonly tile: Tile;
 }
@@ -40,7 +40,7 @@ export interface Option {
   readonly partBytes: number;
 }
 
-/** The options of a table, the cheapest first. */
+/** Returns the options of a table, the cheapest first. */
 export function enumerateOptions(setting: Setting, table: PlannedTable): Option[] {
   const options: Option[] = [];
   for (const tier of table.tiers) {
@@ -60,13 +60,13 @@ export function enumerateOptions(setting: Setting, table: PlannedTable): Option[
 export interface TileGroup {
   readonly level: Group["level"];
   readonly tiles: readonly Tile[];
-  /** Of a pinned group. */
+  /** The devices of a pinned group. */
   readonly devices?: readonly number[] | undefined;
 }
 
 /**
- * The groups with the pinned parts in groups of their own. What is left of a group that was cut
- * goes where the search wants it: on one host, if it has enough devices.
+ * Separates pinned parts into groups of their own. The search places the rest of a group freely;
+ * the rest of a group of level `host` stays on one host if that has enough devices.
  */
 function pinnedGroups(
   groups: readonly TileGroup[],
@@ -89,7 +89,7 @@ function pinnedGroups(
 /** The fields of a table that decide how it can be cut. */
 type Cuttable = Pick<PlannedTable, "dim" | "rowBlocks">;
 
-/** For each way that the scheme can cut the table, its groups; the finest cut last. */
+/** Returns the groups of each way in which the scheme can cut the table; the finest cut last. */
 export function tileGroupsOf(devices: Devices, table: Cuttable, scheme: Scheme): TileGroup[][] {
   const { hosts, perHost } = devices;
   const W = deviceCount(devices);

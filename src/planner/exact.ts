@@ -1,10 +1,10 @@
-// Exact partition of tiny instances: tries every placement, except placements already as
-// expensive as the best known one.
+// Exact partition of tiny instances by branch and bound: tries every placement, except those
+// already as expensive as the best known one.
 
 import type { LoadGroup, Partition, Room } from "./partition.ts";
 import { isFree, partStarts, put, startPartition } from "./partition.ts";
 
-/** Most placements tried for one proposal. */
+/** Maximum number of placements for one proposal. */
 const placementsMax = 20_000;
 
 /** Whether the groups have few enough placements to try all. */
@@ -15,8 +15,8 @@ export function isTiny(groups: readonly LoadGroup[], devices: number): boolean {
 }
 
 /**
- * The placement with the smallest maximum cost on a device, below `below`; undefined where there is
- * none. Among equals, the first in order of devices.
+ * Returns the placement with the smallest maximum cost on a device, below `below`; undefined if
+ * there is none. Among equals, the first in order of devices.
  */
 export function partitionExactly(
   groups: readonly LoadGroup[],

@@ -1,14 +1,15 @@
-// A plan as it travels to hosts and threads: a few numbers for each shard, tables by their index.
+// A plan as it is sent to hosts and threads: a few numbers for each shard, tables by their index.
 
 import { type PlacedShard, type Plan, schemes, tiers } from "./shards.ts";
 
 /**
- * Of a shard: its table, scheme and tier by index, first row block and their number, the same for
- * column quanta, its device or -1 for a copy on each, and the bytes of its caches, if it has.
+ * The numbers of a shard: its table, scheme and tier by index; its first row block and number of
+ * row blocks; the same for column quanta; its device, or -1 for a copy on each; and the bytes of
+ * its HBM and DDR caches, if it has any.
  */
 type PackedShard = [number, number, number, number, number, number, number, number, ...number[]];
 
-/** A plan of numbers; `packedPlanSchema` (plan-file.ts) checks one. */
+/** A plan as numbers; `packedPlanSchema` (plan-file.ts) validates it. */
 export interface PackedPlan {
   readonly hosts: number;
   readonly perHost: number;
@@ -17,7 +18,7 @@ export interface PackedPlan {
 
 const copies = -1;
 
-/** The numbers of a plan for these tables. */
+/** Packs a plan for these tables. */
 export function packPlan(
   { devices, shards }: Plan,
   tables: readonly { name: string }[],
@@ -38,7 +39,7 @@ export function packPlan(
   };
 }
 
-/** The plan of these numbers. */
+/** Unpacks a plan for these tables. */
 export function unpackPlan(
   { hosts, perHost, shards }: PackedPlan,
   tables: readonly { name: string }[],

@@ -1,6 +1,6 @@
 // Greedy partition: the largest part first, each to the least loaded device with room (longest
-// processing time first; Neo, Mudigere et al., arXiv 2104.05158, places shards so). Ties go to the
-// lower index, so a partition is a function of its arguments.
+// processing time first; as in Neo, Mudigere et al., arXiv 2104.05158). Ties go to the lower index,
+// so a partition is a function of its arguments.
 
 import { type Devices, deviceCount } from "./shards.ts";
 
@@ -18,16 +18,16 @@ export interface LoadGroup {
    */
   readonly level: "device" | "host" | "all" | "pinned";
   readonly parts: readonly Load[];
-  /** Of a pinned group. */
+  /** The devices of a pinned group. */
   readonly devices?: readonly number[] | undefined;
 }
 
-/** Whether the search may choose where the parts of a group lie. */
+/** Whether the search may choose the devices of the parts of a group. */
 export function isFree({ level }: Pick<LoadGroup, "level">): boolean {
   return level === "device" || level === "host";
 }
 
-/** The devices to place on; `bytes` is each one's room for parts. */
+/** The devices to place on; `bytes` is the room of each device for parts. */
 export interface Room {
   readonly devices: Devices;
   readonly bytes: number;
@@ -59,14 +59,16 @@ export function partStarts(groups: readonly LoadGroup[]): { starts: number[]; pa
   return { starts, parts };
 }
 
-/** Puts one part on one device. */
+/** Adds a part to a device of the partition. */
 export function put(to: Partition, part: number, load: Load, device: number): void {
   to.deviceOf[part] = device;
   to.cost[device] = (to.cost[device] ?? 0) + load.cost;
   to.bytes[device] = (to.bytes[device] ?? 0) + load.bytes;
 }
 
-/** A partition with only the parts of levels `all` and `pinned`, as their devices are given. */
+/**
+ * Returns a partition with only the parts of levels `all` and `pinned`, whose devices are given.
+ */
 export function startPartition(groups: readonly LoadGroup[], { devices }: Room): Partition {
   const { starts, parts } = partStarts(groups);
   const W = deviceCount(devices);
@@ -97,7 +99,7 @@ export function fits(partition: Partition, room: Room): boolean {
   return partition.bytes.every((bytes) => bytes <= room.bytes);
 }
 
-/** Places all groups greedily; undefined where a group finds no room. */
+/** Places all groups greedily; undefined if a group does not fit. */
 export function partitionGreedily(
   groups: readonly LoadGroup[],
   room: Room,

@@ -1,9 +1,10 @@
-// Work with pauses. Who runs it may do something else in each of them, as to hear a Ctrl-C.
+// Long computations as generators: the caller can handle other events at each yield, such as a
+// Ctrl-C.
 
-/** Work that pauses now and then, and what comes of it. */
+/** A computation that yields from time to time, and returns its result. */
 export type Paused<Result> = Generator<undefined, Result, undefined>;
 
-/** The result, without a pause. */
+/** Runs the computation to its end and returns the result. */
 export function untilDone<Result>(work: Paused<Result>): Result {
   for (;;) {
     const next = work.next();

@@ -1,18 +1,18 @@
-// Pins: parts of tables that an operator holds on a device. A plan is made around its pins: the
-// pinned part is cut out of whatever tile it lies in, and the rest of the tile goes where the plan
-// wants it. A pin names rows and columns, not a shard's number: numbers change with the cut of the
-// tables. Where a part lies decides no bit (law 4).
+// Pins: parts of tables that an operator keeps on a device. A plan is made around its pins: the
+// pinned part is cut out of its tile, and the planner places the rest of the tile freely. A pin
+// names rows and columns instead of a shard's number, since the numbers change with the cut of the
+// tables. The placement of a part changes no bit of the result (law 4).
 
 import type { CacheBytes, PlacedShard, Plan, Tile } from "./shards.ts";
 
-/** Most pins of a run: each may cut tiles of every column apart. */
+/** Maximum number of pins of a run; bounded, as each pin may split tiles. */
 export const pinsMax = 256;
 
-/** A part of a table, and the device that is to hold it; plan-file.ts has the schema. */
+/** A part of a table, and the device that must hold it; plan-file.ts has the schema. */
 export interface ShardPin extends TablePart {
-  /** Rank of the device that is to hold it. */
+  /** Rank of the device that must hold the part. */
   readonly device: number;
-  /** Whether it may be moved only after it was thawed. */
+  /** Whether the pin is frozen: it may be moved only after it was thawed. */
   readonly isFrozen: boolean;
 }
 
@@ -21,7 +21,7 @@ export interface TablePart extends Tile {
   readonly table: string;
 }
 
-/** The quanta that two tiles have in common; undefined: none. */
+/** Returns the intersection of two tiles; undefined: it is empty. */
 export function overlap(a: Tile, b: Tile): Tile | undefined {
   const firstBlock = Math.max(a.firstBlock, b.firstBlock);
   const firstQuantum = Math.max(a.firstQuantum, b.firstQuantum);
@@ -30,7 +30,10 @@ export function overlap(a: Tile, b: Tile): Tile | undefined {
   return blocks > 0 && quanta > 0 ? { firstBlock, blocks, firstQuantum, quanta } : undefined;
 }
 
-/** A tile without a part of it: above and below in its whole width, left and right beside it. */
+/**
+ * Returns the rest of a tile outside `hole`, as tiles: above and below the hole in the tile's whole
+ * width, left and right of it in the hole's height.
+ */
 export function without(tile: Tile, hole: Tile): Tile[] {
   const inner = overlap(tile, hole);
   if (inner === undefined) return [tile];
@@ -52,7 +55,7 @@ export function without(tile: Tile, hole: Tile): Tile[] {
     }));
 }
 
-/** Tiles cut at the pins: those that no pin holds, and those of each pin. */
+/** Cuts tiles at the pins: `free` tiles lie outside all pins, `pinned` tiles inside a pin. */
 export function cutAtPins<Pin extends Tile>(
   tiles: readonly Tile[],
   pins: readonly Pin[],
@@ -69,12 +72,12 @@ export function cutAtPins<Pin extends Tile>(
   return { free, pinned };
 }
 
-/** The pins with another one: it takes the place of what older ones say of its part. */
+/** Returns the pins with a new pin, which replaces the overlapping parts of older pins. */
 export function withPin(pins: readonly ShardPin[], pin: ShardPin): ShardPin[] {
   return [...withoutPin(pins, pin), pin];
 }
 
-/** The pins without a part of a table. */
+/** Returns the pins without a part of a table. */
 export function withoutPin(pins: readonly ShardPin[], part: TablePart): ShardPin[] {
   return pins.flatMap((pin) => {
     if (pin.table !== part.table) return [pin];
@@ -82,14 +85,15 @@ export function withoutPin(pins: readonly ShardPin[], part: TablePart): ShardPin
   });
 }
 
-/** The pin that holds a part of a table, or some of it; undefined: none does. */
+/** Returns the first pin that overlaps a part of a table; undefined: none. */
 export function pinOf(pins: readonly ShardPin[], part: TablePart): ShardPin | undefined {
   return pins.find((pin) => pin.table === part.table && overlap(pin, part) !== undefined);
 }
 
 /**
- * The plan with its pinned parts where they are to be; all else stays. A pin onto a device that the
- * plan has not, and a pin of a table with a copy on every device, change nothing.
+ * Moves the pinned parts of a plan to their devices, and leaves all other parts in place. Pins to a
+ * device that the plan does not have, and pins of a table with a copy on every device, have no
+ * effect.
  */
 export function pinPlan(plan: Plan, pins: readonly ShardPin[]): Plan {
   const devices = plan.devices.hosts * plan.devices.perHost;
@@ -110,7 +114,7 @@ export function pinPlan(plan: Plan, pins: readonly ShardPin[]): Plan {
   return { ...plan, shards };
 }
 
-/** A piece has its share of the caches of its shard. */
+/** The caches of a piece: its share of the caches of its shard. */
 function cacheOf({ cache, ...shard }: PlacedShard, piece: Tile): { readonly cache?: CacheBytes } {
   if (cache === undefined) return {};
   const share = (piece.blocks * piece.quanta) / (shard.blocks * shard.quanta);

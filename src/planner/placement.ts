@@ -1,6 +1,6 @@
-// The default placement of a run without a plan: every table cut as the job says, and its parts
-// placed greedily by their work per sample. It decides speed and memory, never a bit of the result
-// (law 4). `osiris plan` finds better plans with a machine's constants (search.ts).
+// The default placement of a run without a plan: cuts every table as the job says, and places the
+// parts greedily by their work per sample. The placement decides speed and memory, never a bit of
+// the result (law 4). `osiris plan` finds better plans with a machine's constants (search.ts).
 
 import { tileGroupsOf } from "./enumerate.ts";
 import { partitionGreedily } from "./partition.ts";
@@ -23,9 +23,9 @@ export interface PlaceableTable extends Pick<PlannedTable, "name" | "rows" | "di
 }
 
 /**
- * A plan for these tables: row blocks and columns in as many parts as there are devices for them,
- * or the whole table where a scheme has nothing to cut. The most expensive part goes first, each to
- * the least loaded device (as partition.ts); ties go to the lower index.
+ * Returns a plan for these tables. Each table is cut as finely as its scheme and the devices allow,
+ * or stays whole if the scheme cannot cut it. The most expensive part is placed first, each on the
+ * least loaded device (partition.ts); ties go to the lower index.
  */
 export function place(tables: readonly PlaceableTable[], devices: Devices): Plan {
   const cut = tables.map((table) => {
@@ -64,7 +64,7 @@ export interface SliceRun {
   readonly slices: number;
 }
 
-/** The slices of a batch, one run per device, with these lengths or even ones. */
+/** Returns the slices of a batch, one run per device, with the given lengths or even ones. */
 export function sliceRunsOf(
   slices: number,
   devices: number,

@@ -1,6 +1,6 @@
 // A plan as a file: JSON that people can read and compare line by line, one line per shard, in the
-// plan's order. Its hash is SHA-256 over the text with the 64 digits left out, so equal plans have
-// equal files and equal hashes, and a change of one byte is noticed.
+// plan's order. Its hash is SHA-256 over the text without the 64 digits, so that equal plans have
+// equal files and equal hashes, and a change of any byte is detected.
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -62,7 +62,7 @@ export const packedPlanSchema = z.object({
   shards: z.array(z.tuple([...counts, z.int().min(-1)]).rest(count)).readonly(),
 }) satisfies z.ZodType<PackedPlan>;
 
-/** Schema of a pin, as journals and messages have it. */
+/** Schema of a pin in journals and messages. */
 export const shardPinSchema = z.object({
   table: z.string(),
   firstBlock: count,
@@ -75,7 +75,7 @@ export const shardPinSchema = z.object({
 
 const tail = /"sha256": "([0-9a-f]{64})"\n\}\n$/;
 
-/** The text of a plan, and its hash. */
+/** Returns the text of a plan file, and its hash. */
 export function writePlan({ devices, shards }: Plan): { text: string; sha256: string } {
   const lines = shards.map((shard) => `    ${JSON.stringify(lineOf(shard))}`);
   const open = (sha256: string) => `{
@@ -93,7 +93,8 @@ ${lines.join(",\n")}
 }
 
 /**
- * Reads the plan in a text, for these tables.
+ * Reads the text of a plan file, for these tables.
+ *
  * @throws InputUnusableError naming `path`: no plan, a changed plan, or a plan of other tables
  */
 export function readPlan(text: string, path: string, tables: readonly PlannedTable[]): Plan {

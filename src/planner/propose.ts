@@ -1,5 +1,5 @@
-// Proposals: one option for each table, before parts are placed. A proposer is a generator; it
-// learns whether its last proposal could be placed (after the proposers of TorchRec's planner).
+// Proposals: one option for each table, before parts are placed. A proposer is a generator; each
+// `yield` returns whether the proposal could be placed (after the proposers of TorchRec's planner).
 
 import type { Option } from "./enumerate.ts";
 import { type Scheme, schemes } from "./shards.ts";
@@ -18,18 +18,18 @@ type Proposals = Generator<Proposed, void, boolean>;
 /** For each table, its options. */
 export type OptionTable = readonly (readonly Option[])[];
 
-/** Rounds in which the greedy proposer lowers memory, each for a share of the tables. */
+/** The greedy proposer lowers the memory of a share of the tables per round: 1 / `greedyRounds`. */
 const greedyRounds = 20;
-/** Largest grid of proposals that is tried whole. */
+/** Largest number of combinations that are all tried. */
 export const gridMax = 512;
-/** Bins of memory of the dynamic programming. */
+/** Number of bins of memory in the dynamic programming. */
 const bins = 100;
 /** Proposals of the dynamic programming, cheapest first. */
 const programmedMax = 8;
 /** Limits on the largest part, as multiples of a device's even load. */
 const levels = [Infinity, 1, 1 / 2, 1 / 4, 1 / 8];
 
-/** All proposals for `devices` devices with `bytes` each. */
+/** Generates all proposals for `devices` devices with `bytes` each. */
 export function* propose(options: OptionTable, devices: number, bytes: number): Proposals {
   const least = options.reduce((sum, own) => sum + (own[0]?.cost ?? 0), 0);
   for (const level of levels) {
@@ -44,8 +44,8 @@ export function* propose(options: OptionTable, devices: number, bytes: number): 
 }
 
 /**
- * Each table's cheapest option. While that cannot be placed, the tables with most memory take their
- * next cheapest option that uses less.
+ * Proposes each table's cheapest option. While the proposal cannot be placed, the tables with most
+ * memory switch to their next cheapest option that uses less.
  */
 function* greedy(options: OptionTable, allowed: readonly boolean[][], proposer: string): Proposals {
   const proposal = options.map((own, table) => firstAllowed(own, allowed[table] ?? []));
@@ -76,7 +76,8 @@ function* greedy(options: OptionTable, allowed: readonly boolean[][], proposer: 
 }
 
 /**
- * The cheapest option with small enough parts; where there is none, the option with the smallest.
+ * The cheapest option with small enough parts; if there is none, the option with the smallest
+ * parts.
  */
 function firstAllowed(own: readonly Option[], allowed: readonly boolean[]): number {
   const first = allowed.indexOf(true);
@@ -88,7 +89,7 @@ function firstAllowed(own: readonly Option[], allowed: readonly boolean[]): numb
   return smallest;
 }
 
-/** The same scheme for every table that allows it. */
+/** Proposes the same scheme for every table that allows it. */
 function* uniform(options: OptionTable, scheme: Scheme): Proposals {
   const proposal = options.map((own) => own.findIndex((option) => option.scheme === scheme));
   if (proposal.every((option) => option < 0)) return;
@@ -98,7 +99,7 @@ function* uniform(options: OptionTable, scheme: Scheme): Proposals {
   };
 }
 
-/** Every combination, where there are few. */
+/** Proposes every combination, if there are at most `gridMax`. */
 function* grid(options: OptionTable): Proposals {
   const combinations = options.reduce((product, own) => product * own.length, 1);
   if (combinations > gridMax) return;
@@ -114,9 +115,9 @@ function* grid(options: OptionTable): Proposals {
 }
 
 /**
- * The cheapest sum of costs for each bin of memory over all devices: best[i][m] = min over options
- * j of best[i-1][m - bytes of j] + cost of j. A bin keeps the exact bytes of its best sum, so that
- * many small tables are not rounded up.
+ * Dynamic programming: the cheapest sum of costs for each bin of memory over all devices,
+ * best[i][m] = min over options j of best[i-1][m - bytes of j] + cost of j. A bin keeps the exact
+ * bytes of its best sum, so that many small tables are not rounded up.
  */
 function* programmed(
   options: OptionTable,

@@ -1,6 +1,6 @@
-// What would make a plan fit: the cheapest change of each kind, each verified by planning again.
-// Changes that cost nothing come first, then changes of the job's arithmetic, then memory, then
-// devices.
+// Changes that would make a plan fit: the cheapest change of each kind, each verified by planning
+// again. Changes that cost nothing come first, then changes of the job's arithmetic, then memory,
+// then devices.
 
 import type { Setting } from "./cost/cost.ts";
 import { enumerateOptions, type Option } from "./enumerate.ts";
@@ -16,15 +16,15 @@ export interface Relaxation {
   readonly score: number;
 }
 
-/** Most row blocks of a table (src/embedding/tables/options.ts). */
+/** Maximum number of row blocks of a table (src/embedding/tables/options.ts). */
 const rowBlocksMax = 64;
-/** Most devices tried, as a multiple of the present number. */
+/** Maximum number of devices that is tried, as a multiple of the present number. */
 const devicesFactor = 16;
-/** Most doublings of a device's memory; bisections between two of them follow. */
+/** Maximum doublings of a device's memory; `bisections` between two doublings follow. */
 const doublings = 40;
 const bisections = 7;
 
-/** The relaxations that help, the cheapest kind first. */
+/** Returns the relaxations that help, the cheapest kind first. */
 export function relaxations(setting: Setting): Relaxation[] {
   return [
     ...moreSchemes(setting),
@@ -38,7 +38,7 @@ export function relaxations(setting: Setting): Relaxation[] {
 
 type Kind = Relaxation["kind"];
 
-/** The relaxation, if a plan fits with it. */
+/** Returns the relaxation if a plan fits with it. */
 function verified(
   kind: Kind,
   sentence: string,
@@ -49,7 +49,7 @@ function verified(
   return best === undefined ? [] : [{ kind, sentence, score: best.score }];
 }
 
-/** Caches the options of tables, which are asked for repeatedly and do not change. */
+/** Caches the options of tables, which are requested repeatedly and do not change. */
 function remembered(setting: Setting): Enumerate {
   const known = new Map<PlannedTable, readonly Option[]>();
   return (table) => {
@@ -89,7 +89,9 @@ function withCache(setting: Setting): Relaxation[] {
   return verified("cache", `Keep tables below memory, ${what}`, withLeastCaches(cached));
 }
 
-/** Gives the largest tables row blocks, as few as possible, so that they can be cut by rows. */
+/**
+ * Gives row blocks to the largest tables, to as few as possible, so that they can be cut by rows.
+ */
 function moreRowBlocks(setting: Setting): Relaxation[] {
   return fewestTables(
     setting,
@@ -119,7 +121,7 @@ function lessPrecision(setting: Setting): Relaxation[] {
   return [];
 }
 
-/** The change for the n largest tables, with the smallest n that fits. */
+/** Applies the change to the n largest tables, with the smallest n that fits. */
 function fewestTables(
   setting: Setting,
   kind: Kind,

@@ -1,18 +1,21 @@
-// How often the samples of a window look a distinct row up, where ids are popular by Zipf's law:
-// the bins that a cost network is told of a table, where nobody counted them.
+// Reuse of rows under Zipf's law: how often the samples of a window look up each distinct row, in
+// bins. Cost networks read these bins for tables without counted ids.
 
 import { reuseBins } from "./cost-table.ts";
 
-/** Samples of a window: reuse is of so many, whatever the batch size is. */
+/** Samples of a window; independent of the batch size. */
 export const windowSamples = 65_536;
 
-/** Rows that are taken one by one, and points of the sum over the others, even in log(row). */
+/** Rows summed one by one, and points of the sum over the others, equally spaced in log(row). */
 const firstRows = 64;
 const points = 160;
-/** Above this mean a count's law is nearly normal. */
+/** Above this mean the Poisson distribution is approximated by a normal one. */
 const poissonMeanMax = 40;
 
-/** Shares of the distinct rows of a window by how often it looks each up; all 0 without ids. */
+/**
+ * Shares of the distinct rows of a window, by how often the window looks up each row; all 0 without
+ * ids.
+ */
 export function reuseOf(table: {
   readonly rows: number;
   readonly poolingFactor: number;
@@ -35,13 +38,13 @@ export function reuseOf(table: {
   return sharesOf(bins);
 }
 
-/** The values over their sum; zeros, where that is 0. */
+/** Divides the values by their sum; zeros if the sum is 0. */
 export function sharesOf(values: readonly number[]): number[] {
   const all = values.reduce((sum, value) => sum + value, 0);
   return values.map((value) => (all === 0 ? 0 : value / all));
 }
 
-/** Rows by popularity, from 1, and how many rows each stands for. */
+/** Ranks of rows by popularity, from 1; `count`: the number of rows that a rank stands for. */
 function placesOf(rows: number): { row: number; count: number }[] {
   const few = Math.min(rows, firstRows);
   const places = Array.from({ length: few }, (_, i) => ({ row: i + 1, count: 1 }));
@@ -55,7 +58,7 @@ function placesOf(rows: number): { row: number; count: number }[] {
   return places;
 }
 
-/** The probability of at most `most` events of a Poisson law; near its mean it is nearly normal. */
+/** The probability of at most `most` events of a Poisson distribution with this mean. */
 function shareUpTo(most: number, mean: number): number {
   if (mean > poissonMeanMax) {
     // Logistic approximation of the normal law, to 0.02.
@@ -64,7 +67,7 @@ function shareUpTo(most: number, mean: number): number {
   }
   let term = Math.exp(-mean);
   let sum = term;
-  // Behind ten means and some nothing is left.
+  // Beyond ten times the largest mean the probabilities are negligible.
   const last = Math.min(most, 10 * poissonMeanMax);
   for (let k = 1; k <= last; k++) {
     term *= mean / k;

@@ -1,6 +1,7 @@
-// The search for a plan: enumerate every option, propose one per table, place it, score it, tell
-// the proposer, keep the best plan that fits (the loop of TorchRec's EmbeddingShardingPlanner). The
-// plan is a function of the arguments: the effort is counted in placed parts, never in time.
+// The search for a plan: enumerates every option, proposes one option per table, places and scores
+// the proposal, reports the result to the proposer, and keeps the best plan that fits (the loop of
+// TorchRec's EmbeddingShardingPlanner). The plan is a function of the arguments: the effort is
+// limited in placed parts, never in time.
 
 import { reserveOf, type Setting } from "./cost/cost.ts";
 import { partitionByDifferencing } from "./differencing.ts";
@@ -14,7 +15,9 @@ import { deviceCount, type PlacedShard, type Plan, type PlannedTable } from "./s
 const looksMax = { best: 100_000_000, first: 10_000_000 } as const;
 /** How many of the best candidates are placed again by differencing. */
 const refined = 3;
-/** What a smaller maximum of memory may cost, as a share of the score. */
+/**
+ * Increase of the score that is accepted for a smaller maximum of memory, relative to the score.
+ */
 const memoryTolerance = 0.001;
 /** Bisection steps on a device's memory. */
 const halvings = 12;
@@ -23,12 +26,12 @@ const halvings = 12;
 export interface Considered {
   readonly proposer: string;
   readonly partitioner: string;
-  /** Seconds of the slowest device; undefined where no plan of the kind fits. */
+  /** Seconds of the slowest device; undefined if no plan of the kind fits. */
   readonly score: number | undefined;
 }
 
 export interface SearchResult {
-  /** The best plan that fits, with its score in seconds; undefined where none was found. */
+  /** The best plan that fits, with its score in seconds; undefined if none was found. */
   readonly best: { readonly plan: Plan; readonly score: number } | undefined;
   /** Every kind of proposal, the best first. */
   readonly considered: readonly Considered[];
@@ -46,8 +49,8 @@ interface Candidate {
 export type Enumerate = (table: PlannedTable) => readonly Option[];
 
 /**
- * The best plan that fits. `effort` "first" returns the first plan that fits, to tell whether there
- * is one. `enumerate`, if given, returns options that are known already.
+ * Returns the best plan that fits. `effort` "first" returns the first plan that fits, to find out
+ * whether there is one. `enumerate`, if given, returns cached options.
  */
 export function searchPlan(
   setting: Setting,
@@ -61,7 +64,7 @@ export function searchPlan(
   const least = options.reduce((sum, own) => {
     return sum + own.reduce((fewest, option) => Math.min(fewest, option.bytes), Infinity);
   }, 0);
-  // Infinite where a table has no option.
+  // `least` is infinite if a table has no option.
   if (least > deviceCount(setting.devices) * room.bytes) return { best: undefined, considered: [] };
   const { candidates, considered } = tryProposals(options, room, effort);
   const first = candidates[0];
@@ -82,7 +85,7 @@ export function searchPlan(
   };
 }
 
-/** The room for shards on each device. */
+/** Returns the room for shards on each device. */
 export function roomOf(setting: Setting): Room {
   const bytes = Math.max(0, setting.constants.memoryBytes - reserveOf(setting));
   return { devices: setting.devices, bytes };
@@ -127,7 +130,7 @@ function tryProposals(
   return { candidates, considered };
 }
 
-/** The placements of one proposal; none where it does not fit. */
+/** Returns the placements of one proposal; empty if it does not fit. */
 function placeAll(groups: readonly Group[], room: Room, bound: number) {
   const found: { partitioner: string; partition: Partition }[] = [];
   const W = deviceCount(room.devices);
@@ -136,8 +139,8 @@ function placeAll(groups: readonly Group[], room: Room, bound: number) {
     if (partition !== undefined) found.push({ partitioner, partition });
     return partition !== undefined;
   };
-  // Sorting by cost balances best; sorting by bytes helps where room is scarce: small parts go
-  // last.
+  // Sorting by cost balances best. Sorting by bytes helps if room is scarce, as small parts are
+  // placed last.
   const isPlaced =
     add("greedy by cost", partitionGreedily(groups, room)) ||
     add("greedy by bytes", partitionGreedily(groups, room, { order: "bytes", least: "cost" })) ||
@@ -158,7 +161,7 @@ function bytesOf(groups: readonly Group[], devices: number): number {
 }
 
 /**
- * Places the same options with less memory on the fullest device, where that costs almost nothing:
+ * Places the same options with less memory on the fullest device, if that costs almost nothing:
  * bisects the allowed memory towards the even share.
  */
 function levelMemory(options: OptionTable, room: Room, best: Candidate): Candidate {
@@ -194,7 +197,7 @@ function better(a: Candidate, b: Candidate): number {
   return a.score - b.score || most(a.partition) - most(b.partition);
 }
 
-/** Keeps the best result of each kind. */
+/** Keeps the best result of each proposer. */
 function note(
   considered: Considered[],
   one: { proposer: string; partitioner?: string; score?: number },

@@ -4,7 +4,10 @@
 
 import type { CachePolicy, MissPoint } from "./cost/miss-curve.ts";
 
-/** How a table is cut and where its parts may lie. The names are TorchRec's. */
+/**
+ * The sharding schemes: how a table is cut, and which devices may hold its parts. The names are
+ * TorchRec's.
+ */
 export const schemes = [
   /** The whole table on one device. */
   "table-wise",
@@ -27,7 +30,7 @@ export type Scheme = (typeof schemes)[number];
 /** The schemes that keep rows whole, each on one device. */
 export const rowSchemes: readonly Scheme[] = ["table-wise", "row-wise", "table-row-wise"];
 
-/** The scheme of a table that no plan places: whole on one device, if the job does not say. */
+/** The scheme of a table without a plan: table-wise, if the job does not choose one. */
 export function schemeOf({ sharding }: { readonly sharding: Scheme | "auto" }): Scheme {
   return sharding === "auto" ? "table-wise" : sharding;
 }
@@ -39,7 +42,7 @@ export function isRowScheme(scheme: Scheme): boolean {
 /** Columns of one quantum: the unit of every split by columns. */
 export const quantumColumns = 32;
 
-/** Where rows rest: all in device memory, or in a backing store behind a cache. */
+/** The tiers of rows: all in device memory, or in a backing store behind a cache. */
 export const tiers = ["memory", "cached"] as const;
 
 export type Tier = (typeof tiers)[number];
@@ -56,11 +59,14 @@ export interface PlannedTable {
   readonly poolingFactor: number;
   /** Vectors of a sample: one for each feature of the table. @default 1 */
   readonly lookups?: number | undefined;
-  /** Exponent of the ids' popularity; 0: uniform. It decides how many distinct rows a batch has. */
+  /**
+   * Zipf exponent of the ids' popularity; 0: uniform. It decides how many distinct rows a batch
+   * has.
+   */
   readonly zipf: number;
-  /** Rows that the data needs at all, at most; left out: all. */
+  /** Upper bound of the rows that the data needs; left out: all rows. */
   readonly distinctRowsMax?: number | undefined;
-  /** Shares of the ids in even runs of the rows, from the first; left out: ids fall evenly. */
+  /** Shares of the ids in equal ranges of the rows, in order; left out: ids are spread evenly. */
   readonly idShares?: readonly number[] | undefined;
   /** Bytes of one stored weight. */
   readonly weightBytes: number;
@@ -68,22 +74,22 @@ export interface PlannedTable {
   readonly stateBytes: number;
   /** Bytes of a row that do not depend on its columns; every part of a row has them. */
   readonly rowBytes: number;
-  /** Rounds in which parts of a row exchange sums, where columns are split: 0 to 2. */
+  /** Rounds in which parts of a row exchange sums if columns are split: 0 to 2. */
   readonly sumRounds: number;
   /** Schemes that may cut the table. */
   readonly schemes: readonly Scheme[];
-  /** Parts that lie on given devices; left out: none does. */
+  /** Parts that must lie on given devices; left out: none. */
   readonly pins?: readonly (Tile & { readonly device: number })[] | undefined;
   readonly tiers: readonly Tier[];
-  /** The curve counted in a run; left out: by Zipf's law. Used for caches only. */
+  /** The miss-ratio curve counted in a run; left out: by Zipf's law. Used for caches only. */
   readonly missCurve?: readonly MissPoint[] | undefined;
   /** Share of its rows that a cache holds; left out: the constants' share. */
   readonly cacheLoad?: number | undefined;
-  /** How much dearer its rows are than the formulas say (cost/measured-costs.ts). @default 1 */
+  /** Measured cost of its rows relative to the formulas (cost/measured-costs.ts). @default 1 */
   readonly costFactor?: number | undefined;
 }
 
-/** Memory for caches on each device, and how caches are made. */
+/** Memory for caches on each device, and the settings of caches. */
 export interface CacheBudgets extends CacheBytes {
   readonly policy: CachePolicy;
   /** Bytes of a cached row in addition to its bytes in memory: its slot in the index. */
@@ -96,7 +102,7 @@ export interface Devices {
   readonly perHost: number;
 }
 
-/** What the plan is for. */
+/** The tables and the dense work that a plan is made for. */
 export interface Workload {
   readonly tables: readonly PlannedTable[];
   /** Samples of one step, over all devices. */
@@ -107,11 +113,11 @@ export interface Workload {
   readonly denseFlop: number;
   /** Values of a sample that enter and leave dense layers. */
   readonly denseActivations: number;
-  /** Products of a sample's values with each other, forward: those of its interaction. */
+  /** Products between two values of a sample in the forward pass, as in its interaction. */
   readonly denseOwnProducts: number;
   /** Blocks with parameters. */
   readonly denseLayers: number;
-  /** Threads that read batches, in turn. */
+  /** Threads that read batches in parallel, each the next batch in turn. */
   readonly readers: number;
   /** Memory for caches; left out: the constants' share of each table's rows. */
   readonly budgets?: CacheBudgets | undefined;
@@ -131,40 +137,45 @@ export interface CacheBytes {
   readonly ddrBytes: number;
 }
 
-/** A shard and its place. */
+/** A shard and its device. */
 export interface PlacedShard extends Tile {
   readonly table: string;
   readonly scheme: Scheme;
   readonly tier: Tier;
   /** A device, or `all`: a copy on each device. */
   readonly device: number | "all";
-  /** The sizes of its caches; left out: caches share the budget by what batches look up. */
+  /**
+   * The sizes of its caches; left out: caches share the budget in proportion to the lookups of a
+   * batch.
+   */
   readonly cache?: CacheBytes | undefined;
 }
 
-/** The place of each shard: tables in the job's order, then by columns, then by rows. */
+/**
+ * A plan: the device of each shard, ordered by table as in the job, then by columns, then by rows.
+ */
 export interface Plan {
   readonly devices: Devices;
   readonly shards: readonly PlacedShard[];
 }
 
-/** Devices of all hosts. */
+/** Number of devices of all hosts. */
 export function deviceCount({ hosts, perHost }: Devices): number {
   return hosts * perHost;
 }
 
-/** Column quanta of a table; the last may be narrower. */
+/** Number of column quanta of a table; the last may be narrower. */
 export function quantaOf({ dim }: Pick<PlannedTable, "dim">): number {
   return Math.ceil(dim / quantumColumns);
 }
 
-/** Columns of a run of quanta. */
+/** Number of columns of a tile. */
 export function columnsOf(table: Pick<PlannedTable, "dim">, tile: Tile): number {
   const end = Math.min(table.dim, (tile.firstQuantum + tile.quanta) * quantumColumns);
   return end - tile.firstQuantum * quantumColumns;
 }
 
-/** Rows of a run of row blocks: block i begins at row ceil(rows / rowBlocks) * i. */
+/** Number of rows of a tile: block i begins at row ceil(rows / rowBlocks) * i. */
 export function rowsOf(table: Pick<PlannedTable, "rows" | "rowBlocks">, tile: Tile): number {
   const block = Math.ceil(table.rows / table.rowBlocks);
   const end = Math.min(table.rows, (tile.firstBlock + tile.blocks) * block);
@@ -180,16 +191,16 @@ export interface PlanFile {
   readonly sha256: string;
 }
 
-/** A shard in a line of the file. */
+/** A shard, one line of the file. */
 interface PlanFileShard extends Pick<PlacedShard, "table" | "scheme" | "tier" | "device"> {
   /** First row block and number of blocks; then the same for column quanta. */
   readonly blocks: readonly [number, number];
   readonly quanta: readonly [number, number];
-  /** Bytes of its cache in device memory and in host memory, where it is cached. */
+  /** Bytes of its caches in device memory and in host memory, if the shard is cached. */
   readonly cache?: readonly [number, number] | undefined;
 }
 
-/** The plan that a file describes. */
+/** Converts a parsed plan file to a plan. */
 export function planOfFile({ hosts, devicesPerHost, shards }: PlanFile): Plan {
   return {
     devices: { hosts, perHost: devicesPerHost },

@@ -1,8 +1,8 @@
-// Plans with caches: which tables lie in memory as a whole, which in a backing store, and how many
-// rows of the latter a device caches (embedding offloading of TorchRec, "Toward 100TB", RecSys
-// 2024). The memory for caches is searched for, after Luus and Jaakola: each amount is shared out,
-// planned with and scored. Then the caches of a device take its remaining memory. The result is a
-// function of the arguments: the draws are seeded.
+// Plans with caches: decides which tables lie in memory as a whole, which in a backing store, and
+// how many rows of the latter a device caches (embedding offloading of TorchRec, "Toward 100TB",
+// RecSys 2024). A random search after Luus and Jaakola finds the amount of memory for caches: each
+// amount is shared among the caches, planned with and scored. Then the caches of a device take its
+// remaining memory. The result is a function of the arguments, as the draws are seeded.
 
 import { purposes, RandomStream } from "../ports/random.ts";
 import { assessPlan } from "./assess.ts";
@@ -25,26 +25,28 @@ import {
   type Tile,
 } from "./shards.ts";
 
-/** Amounts of memory tried, both ends included. */
+/** Number of amounts of memory that are tried, both ends included. */
 const amountsMax = 16;
 /** Factor that narrows the search radius after a draw without improvement. */
 const narrowing = 0.75;
 /** Rows of a set: the least that a cache holds (src/kernels/contract/row-cache.ts). */
 const leastRows = 32;
 
-/** Whether a table may be cached. If so, it has a curve (`withCurves`). */
+/** Whether a table may be cached; the setting must come from `withCurves`. */
 function isCacheable(table: PlannedTable): table is CacheableTable {
   return table.tiers.includes("cached") && table.missCurve !== undefined;
 }
 
-/** The setting with a curve for each table that may be cached. */
+/** Returns the setting with a miss-ratio curve for each table that may be cached. */
 export function withCurves(setting: Setting): Setting {
   return withTables(setting, (table) =>
     table.tiers.includes("cached") ? withCurve(setting, table) : table,
   );
 }
 
-/** The setting with the smallest possible caches: a plan that fits then fits with some caches. */
+/**
+ * Returns the setting with the smallest possible caches: if a plan fits with them, some caches fit.
+ */
 export function withLeastCaches(setting: Setting): Setting {
   return withTables(setting, (table) => {
     if (!table.tiers.includes("cached") || setting.workload.budgets === undefined) return table;
@@ -57,14 +59,16 @@ function withTables(setting: Setting, change: (table: PlannedTable) => PlannedTa
   return { ...setting, workload: { ...workload, tables: workload.tables.map(change) } };
 }
 
-/** The best plan that fits, with caches for tables that may have one and gain by it. */
+/**
+ * Returns the best plan that fits, with caches for tables that may be cached and benefit from it.
+ */
 export function planWithCaches(setting: Setting): SearchResult {
   if (!hasCaches(setting)) return searchPlan(setting);
   if (lacksOf(setting) > 0) return { best: undefined, considered: [] };
   const { low, high } = amountsOf(setting);
   const stream = new RandomStream(0, purposes.cacheSizes);
   const tried: { amount: number; result: SearchResult; score: number }[] = [];
-  /** No plan fits with more. */
+  /** Upper bound of the amount: no plan fits with more. */
   let most = high;
   const attempt = (amount: number): number => {
     const result = planAt(setting, amount);
@@ -91,7 +95,7 @@ export function planWithCaches(setting: Setting): SearchResult {
   return { best: found.result.best, considered: firstOfEach(considered) };
 }
 
-/** Bytes that the budgets lack for the least caches of tables that must be cached. */
+/** Returns the bytes that the budgets lack for the least caches of tables that must be cached. */
 export function lacksOf(setting: Setting): number {
   const { tables, budgets } = setting.workload;
   if (budgets === undefined) return 0;
@@ -107,7 +111,7 @@ function hasCaches(setting: Setting): boolean {
   return setting.workload.budgets !== undefined && setting.workload.tables.some(isCacheable);
 }
 
-/** The least and the most useful bytes for the caches of all devices together. */
+/** Returns the least and the largest useful bytes for the caches of all devices together. */
 export function amountsOf(setting: Setting): { low: number; high: number } {
   const claims = setting.workload.tables
     .filter(isCacheable)
@@ -139,7 +143,8 @@ function wholeOf({ rowBlocks, dim }: PlannedTable): Tile {
 }
 
 /**
- * The best plan with this many bytes of caches; the caches then also get what is left on devices.
+ * Returns the best plan with `amount` bytes of caches; the caches then also get the memory that is
+ * left on their devices.
  */
 export function planAt(setting: Setting, amount: number): SearchResult {
   const cacheable = setting.workload.tables.filter(isCacheable);
@@ -168,7 +173,7 @@ function promoted(setting: Setting, table: PlannedTable): PlannedTable {
   return bytes("cached") < bytes("memory") ? table : { ...table, tiers: ["memory"] };
 }
 
-/** The plan with caches that take all memory that their devices have left. */
+/** Returns the plan with caches that take all memory left on their devices, within the budgets. */
 export function fillCaches(setting: Setting, plan: Plan): Plan {
   const { budgets } = setting.workload;
   const tables = new Map(setting.workload.tables.map((table) => [table.name, table]));
@@ -195,7 +200,7 @@ export function fillCaches(setting: Setting, plan: Plan): Plan {
   return { ...plan, shards };
 }
 
-/** The best of each kind, among results for several amounts. */
+/** The best result of each proposer, among the results for several amounts. */
 function firstOfEach(considered: SearchResult["considered"]): SearchResult["considered"] {
   const sorted = [...considered].sort((a, b) => (a.score ?? Infinity) - (b.score ?? Infinity));
   const seen = new Set<string>();

@@ -1,5 +1,5 @@
-// The effect of a plan on each table: where its rows rest, and why; for a cached table, which share
-// of the needed rows is expected from each tier, and what one more GiB would change.
+// The effect of a plan on each table: the tier of its rows, and the reason; for a cached table, the
+// expected share of row accesses that each tier serves, now and with one more GiB.
 
 import { withCurve } from "./cache-share.ts";
 import { distinctRows, loadOf, type Setting } from "./cost/cost.ts";
@@ -14,11 +14,11 @@ import {
 } from "./shards.ts";
 import { fillCaches } from "./size-caches.ts";
 
-/** Shares of the rows that batches need. They add up to 1. */
+/** Shares of the rows that batches need, by tier. They add up to 1. */
 export interface RowShares {
   readonly hbm: number;
   readonly ddr: number;
-  /** From the disk, or initialised. */
+  /** Read from disk, or newly initialised. */
   readonly ssd: number;
 }
 
@@ -30,12 +30,12 @@ export interface PlannedTiers {
   readonly reason: string;
   /** Bytes of all its rows, with their optimizer's state. */
   readonly wholeBytes: number;
-  /** Distinct rows of a batch. */
+  /** Expected distinct rows of a batch. */
   readonly batchRows: number;
-  /** Bytes of all its caches; computed, where the plan does not give them. */
+  /** Bytes of all its caches in the plan. */
   readonly hbmBytes: number;
   readonly ddrBytes: number;
-  /** Left out where the table is in memory. */
+  /** Left out if the table is in memory. */
   readonly rows?: RowShares;
   /** With one GiB more of HBM, or of DDR, on every device. */
   readonly moreHbm?: RowShares;
@@ -45,7 +45,8 @@ export interface PlannedTiers {
 const moreBytes = 2 ** 30;
 
 /**
- * Each table of a plan, which must cover the setting's tables. Empty where no table may be cached.
+ * Returns the tiers of each table of a plan, which must cover the setting's tables. Empty if no
+ * table may be cached.
  */
 export function plannedTiers(setting: Setting, plan: Plan): PlannedTiers[] {
   const { tables, budgets } = setting.workload;
@@ -91,7 +92,7 @@ function reasonOf({ tiers }: PlannedTable, tier: Tier): string {
     : "there is no memory for all rows of all tables, and it loses least";
 }
 
-/** DDR holds most rows that are in HBM, too: the larger of the two counts for both. */
+/** DDR also holds most rows that are in HBM, so the larger of the two caches counts for both. */
 function rowSharesOf(
   setting: Setting,
   table: PlannedTable,

@@ -1,6 +1,6 @@
-// Why no plan fits: the smallest set of unmet needs. The lack of a single table on any device comes
-// first; else the lack of all tables together; else the lack of the fullest devices, where whole
-// parts do not pack.
+// Explains why no plan fits, by the smallest set of unmet needs: first the lack of memory for the
+// reserve or for the least caches; else of a single table that fits on no device; else of all
+// tables together; else of the fullest devices, if whole parts do not pack.
 
 import { reserveOf, type Setting } from "./cost/cost.ts";
 import { enumerateOptions, type Option } from "./enumerate.ts";
@@ -11,13 +11,13 @@ import { lacksOf } from "./size-caches.ts";
 
 export interface UnmetNeed {
   readonly kind: "reserve" | "caches" | "scheme" | "table" | "total" | "device";
-  /** One sentence: who needs what, and how much there is. */
+  /** One sentence: the need, and the amount that is available. */
   readonly sentence: string;
-  /** Bytes lacking; 0 where the need is not about bytes. */
+  /** Bytes lacking; 0 if the need is not about bytes. */
   readonly lacksBytes: number;
 }
 
-/** The unmet needs of a setting for which no plan was found; never empty. */
+/** Returns the unmet needs of a setting for which no plan was found; never empty. */
 export function unmetNeeds(setting: Setting): UnmetNeed[] {
   const { workload, constants, devices } = setting;
   const reserve = reserveOf(setting);

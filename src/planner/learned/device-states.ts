@@ -1,43 +1,44 @@
-// The cache of a search: what is on a device, as the path of the parts that were placed on it, one
-// behind the other. A state is made once, however often a search comes by; it has the sum of its
-// tables' vectors, so that one more table costs one sum and the head of the network.
+// The cache of a search: device states in a tree, in which the path to a state is the sequence of
+// parts placed on the device. A state is computed once, however often the search reaches it. It
+// keeps the sum of its tables' vectors, so that one more table costs one sum and the head of the
+// network.
 //
 // Invariants
-//   S1. A state is never changed but for the states behind it.
-//   S2. There are at most `statesMax` of them; then the tree begins anew, and older states stay
-//       usable for those who hold them.
+//   S1. A state never changes, except that `next` grows.
+//   S2. The tree has at most `statesMax` states; then a new tree begins. Older states stay valid
+//       for their holders.
 
 import { type CostNetworks, computeCost, type DeviceLoad, tableVector } from "./cost-networks.ts";
 import type { TablePart } from "./parts.ts";
 
-/** Some hundred bytes each. */
+/** Limit of memory: a state takes some hundred bytes. */
 const statesMax = 200_000;
 
-/** A part of a table, with what a search needs of it. */
+/** A part of a table, with the values that a search computes of it once. */
 export interface KnownPart extends Pick<TablePart, "bytes" | "formulaMs" | "isCopied"> {
   /** Equal for equal parts. */
   readonly key: number;
-  /** Zeros of a copy. */
+  /** The part's vector; zeros for a copy. */
   readonly vector: Float64Array;
-  /** That are exchanged: none of a copy. */
+  /** Columns that are exchanged; 0 for a copy. */
   readonly columns: number;
   /** Milliseconds of its lookup and update alone on a device. */
   readonly cost: number;
 }
 
-/** What is on a device. */
+/** A device with some parts. */
 export interface DeviceState extends DeviceLoad {
   readonly sum: Float64Array;
-  /** Milliseconds of its parts that the networks do not know; `compute` has them. */
+  /** Milliseconds of its parts that the networks do not predict; included in `compute`. */
   readonly formulaMs: number;
   readonly bytes: number;
-  /** With one more part, by its key. */
+  /** The states with one more part, by the key of that part. */
   readonly next: Map<number, DeviceState>;
 }
 
-/** How much a cache saved. */
+/** Counts of the cache. */
 export interface CacheCounts {
-  /** States that were asked for, and those of them that were computed. */
+  /** States that were requested; `computed`: those that were not in the cache. */
   readonly asked: number;
   readonly computed: number;
 }
@@ -64,7 +65,7 @@ export class DeviceStates {
     return this.#root;
   }
 
-  /** What is known of a part. */
+  /** Returns the values of a part, computed at its first request. */
   part({ name, table, bytes, formulaMs, isCopied }: TablePart): KnownPart {
     const known = this.#known.get(name);
     if (known !== undefined) return known;
@@ -79,7 +80,7 @@ export class DeviceStates {
     return made;
   }
 
-  /** The state with one more part. */
+  /** Returns the state with one more part. */
   with(state: DeviceState, part: KnownPart): DeviceState {
     this.#asked++;
     const known = state.next.get(part.key);
@@ -103,7 +104,7 @@ export class DeviceStates {
   }
 }
 
-/** Without a table nothing is looked up, whatever the network would say of the sum 0. */
+/** A device without tables costs 0, whatever the network predicts for the sum 0. */
 function emptyState({ table }: CostNetworks): DeviceState {
   const width = table.layers.at(-1)?.bias.length ?? 0;
   return {

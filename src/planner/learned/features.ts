@@ -1,50 +1,53 @@
-// What a cost network is told of a table: twenty numbers, each less its mean over the tables that
-// the network was trained with, over their deviation. Sorted by the names that NeuroShard's
-// published code gives them, so that its bins stand as text does: 0, 1, 10, … 16, 2, … 9. Networks
-// of a machine that was measured here are told others (traffic-features.ts).
+// The input features of a table for cost networks: twenty numbers, each standardised by its mean
+// and deviation over the training tables. They are sorted by their names in NeuroShard's published
+// code, so that its bins are in the order of text: 0, 1, 10, … 16, 2, … 9. Networks that Osiris
+// trains on a calibrated machine read other features (traffic-features.ts).
 
 import { type CostTable, reuseBins } from "../cost-table.ts";
 import { trafficFeatures, trafficFeaturesOf } from "./traffic-features.ts";
 
-/** What a network is told of a table: NeuroShard's numbers, or what a batch reads and writes. */
+/**
+ * The sets of features: NeuroShard's numbers (`published`), or the reads and writes of a batch
+ * (`traffic`).
+ */
 export const featureSets = ["published", "traffic"] as const;
 
 export type FeatureSet = (typeof featureSets)[number];
 
-/** Numbers of a table. */
+/** Number of features of a table in the set `published`. */
 export const tableFeatures = reuseBins + 3;
 
 const binOrder = Array.from({ length: reuseBins }, (_, bin) => bin).sort((a, b) =>
   `bin_${a}` < `bin_${b}` ? -1 : 1,
 );
 
-/** The numbers as they are: bins, columns, ids of a sample, rows. */
+/** The features before standardisation: bins, columns, ids of a sample, rows. */
 export function rawFeaturesOf({ rows, dim, poolingFactor, bins }: CostTable): number[] {
   return [...binOrder.map((bin) => bins[bin] ?? 0), dim, poolingFactor, rows];
 }
 
-/** Numbers of a table in such a set. */
+/** Returns the number of features in a set. */
 export function featureCount(set: FeatureSet): number {
   return set === "published" ? tableFeatures : trafficFeatures;
 }
 
-/** What networks with these features, of batches of so many samples, are told of a table. */
+/** Returns the features of a table in a set, for batches of `batchSize` samples. */
 export function featuresOf(table: CostTable, set: FeatureSet, batchSize: number): number[] {
   return set === "published" ? rawFeaturesOf(table) : trafficFeaturesOf(table, batchSize);
 }
 
-/** Mean and deviation of each column of some inputs. */
+/** Mean and deviation of each input column, by which inputs are standardised. */
 export interface Standard {
   readonly mean: readonly number[];
   readonly deviation: readonly number[];
 }
 
-/** What is added to a deviation, so that a column of one value has one. */
+/** Added to a deviation, so that a constant column does not divide by 0. */
 const least = 1e-6;
 
 /**
- * Of at least two rows of one length; the deviation is that of a sample (n - 1), and 1e-6. Both are
- * rounded to float32, as files have them.
+ * Computes mean and deviation of at least two rows of equal length. The deviation is the sample
+ * deviation (n - 1) plus 1e-6. Both are rounded to float32, the precision of the files.
  */
 export function standardOf(rows: readonly (readonly number[])[]): Standard {
   const columns = rows[0]?.length ?? 0;

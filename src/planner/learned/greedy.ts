@@ -1,6 +1,6 @@
-// The plans that learned sharding is measured by: whole tables, the most expensive first, each to
-// the device with the least cost so far; the costs are the four that NeuroShard compares itself
-// with (Zha et al., MLSys 2023, section 4.1), or a seeded draw of a device.
+// The baseline plans for learned sharding: whole tables, the most expensive first, each to the
+// device with the least cost so far, by one of the four costs that NeuroShard compares itself with
+// (Zha et al., MLSys 2023, section 4.1); or each to a random device.
 
 import { purposes, RandomStream } from "../../ports/random.ts";
 import { type CostTable, weightBytesOf } from "../cost-table.ts";
@@ -11,11 +11,11 @@ export type TablesOfDevices = readonly (readonly number[])[];
 /** The devices to place on. */
 export interface DeviceRoom {
   readonly devices: number;
-  /** Bytes of weights that each of them can hold. */
+  /** Bytes of weights that each device can hold. */
   readonly bytes: number;
 }
 
-/** What a table costs, by name: columns; bytes; ids times columns; the same times log10 of rows. */
+/** Cost of a table, by name: columns; elements; ids times columns; the same times log10 of rows. */
 export const greedyCosts = {
   dim: ({ dim }: CostTable) => dim,
   size: ({ rows, dim }: CostTable) => rows * dim,
@@ -28,8 +28,9 @@ export const greedyCosts = {
 export type GreedyCost = keyof typeof greedyCosts;
 
 /**
- * Places the tables by the sum of a cost; undefined where a table has no room. Of tables with one
- * cost the larger goes first, then the later; of devices with one sum the emptier is taken.
+ * Places the tables by the sum of a cost; undefined if a table does not fit on any device. Among
+ * tables of equal cost the larger goes first, then the later; among devices of equal sum the
+ * emptier is taken.
  */
 export function placeByCost(
   tables: readonly CostTable[],
@@ -59,7 +60,7 @@ export function placeByCost(
   return placed;
 }
 
-/** Each table on a device that the seed draws, full or not. */
+/** Places each table on a random device, whether it has room or not. */
 export function placeAtRandom(tables: number, devices: number, seed: number): TablesOfDevices {
   const random = new RandomStream(seed, purposes.placements);
   const placed = Array.from({ length: devices }, (): number[] => []);
@@ -67,7 +68,7 @@ export function placeAtRandom(tables: number, devices: number, seed: number): Ta
   return placed;
 }
 
-/** Bytes on the fullest device. */
+/** Returns the bytes of weights on the fullest device. */
 export function mostBytes(tables: readonly CostTable[], placed: TablesOfDevices): number {
   return placed.reduce((most, own) => {
     const sum = own.reduce((bytes, table) => {

@@ -7,8 +7,9 @@ import type { DeviceState, DeviceStates, KnownPart } from "./device-states.ts";
 import type { DeviceRoom, TablesOfDevices } from "./greedy.ts";
 
 /**
- * Scales of the even share of columns. The last, without a limit, is not the paper's: with many
- * devices one wide table is wider than any limit, and without it there often is no plan.
+ * Scales of the even share of columns. The last scale, without a limit, is not in the paper: with
+ * many devices one table may be wider than any limit, and without this scale there is often no
+ * plan.
  */
 export const gridScales: readonly number[] = [
   1,
@@ -25,23 +26,23 @@ export const gridScales: readonly number[] = [
   Number.POSITIVE_INFINITY,
 ];
 
-/** A placement, and what it costs. */
+/** A placement and its cost. */
 export interface GridPlan {
   readonly placed: TablesOfDevices;
   /** Milliseconds of the slowest device (`planCost`). */
   readonly cost: number;
 }
 
-/** That no scale had room. */
+/** The result if no scale has a placement. */
 export interface NoRoom {
   /**
-   * The squares of the bytes of the parts without a place, added up, at the best scale: less for
-   * every large part that is cut, though its halves need a little more than it did.
+   * Sum of the squared bytes of the parts that do not fit, at the best scale. Squares make the sum
+   * fall when a large part is cut, although its halves together need slightly more bytes.
    */
   readonly lacks: number;
 }
 
-/** The best placement of all scales. */
+/** Returns the best placement of all scales. */
 export function searchGrid(
   networks: CostNetworks,
   states: DeviceStates,
@@ -70,7 +71,7 @@ export function searchGrid(
       const cost = planCost(networks, found.devices);
       if (best === undefined || cost < best.cost) best = { placed: found.placed, cost };
     }
-    // Where no limit was met, a wider one changes nothing.
+    // If the limit excluded no device, a higher limit gives the same placement.
     if (!found.isLimited) break;
   }
   return best ?? { lacks };
@@ -83,11 +84,11 @@ function costOf(tables: readonly KnownPart[], table: number): number {
 interface Placement extends NoRoom {
   readonly placed: number[][];
   readonly devices: DeviceState[];
-  /** Whether the limit of columns kept a table from a device. */
+  /** Whether the limit of columns excluded a device for some table. */
   readonly isLimited: boolean;
 }
 
-/** Each table to the device with the least cost so far; of equal ones to the emptier. */
+/** Places each table on the device with the least cost so far; among equals on the emptier. */
 function placeWithin(
   states: DeviceStates,
   start: DeviceState,

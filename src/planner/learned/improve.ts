@@ -1,5 +1,5 @@
-// What the paper's search lacks: the plan that was found is improved by moving a table of the
-// slowest device to another, or by exchanging it for one, as long as that lowers the cost.
+// Local search after the paper's search: improves the plan by moving a table of the slowest device
+// to another device, or swapping it with a table there, as long as that lowers the cost.
 
 import type { Paused } from "../paused.ts";
 import { type CostNetworks, computeCost, planCost } from "./cost-networks.ts";
@@ -7,10 +7,10 @@ import type { KnownPart } from "./device-states.ts";
 import type { DeviceRoom, TablesOfDevices } from "./greedy.ts";
 import type { GridPlan } from "./grid-search.ts";
 
-/** Changes that are tried at most: a limit of effort. */
+/** Maximum number of changes that are tried, to bound the time. */
 const triesMax = 20_000;
 
-/** A device while its tables change. */
+/** The load of a device during the local search. */
 interface Load {
   readonly sum: Float64Array;
   readonly compute: number;
@@ -19,7 +19,9 @@ interface Load {
   readonly bytes: number;
 }
 
-/** A table leaves the slowest device; another one comes for it, or none. */
+/**
+ * A move of a table from the slowest device to another; `back`: the table that it is swapped with.
+ */
 interface Change {
   readonly from: number;
   readonly to: number;
@@ -29,7 +31,10 @@ interface Change {
   readonly cost: number;
 }
 
-/** The plan after all changes that lower its cost, each the best of its round, behind a pause. */
+/**
+ * Returns the plan after all rounds; each round yields, then makes the change that lowers the cost
+ * most.
+ */
 export function* improving(
   networks: CostNetworks,
   tables: readonly KnownPart[],
@@ -55,7 +60,7 @@ export function* improving(
   return cost < plan.cost ? { placed, cost } : plan;
 }
 
-/** Below this share a change is worth no more than the rounding of its sums. */
+/** Least relative gain of a change; smaller gains may be rounding errors of the sums. */
 const leastGain = 1e-6;
 
 function loadOf(
@@ -70,7 +75,7 @@ function loadOf(
   });
 }
 
-/** A load with a table more, and with one less. */
+/** The load with the table `more` added, and the table `less` removed. */
 function changed(
   networks: CostNetworks,
   { sum, formulaMs, columns, bytes }: Load,
@@ -89,7 +94,7 @@ function changed(
   };
 }
 
-/** The best change of the device with the dearest tables. */
+/** The best change of the device with the highest compute cost. */
 function changesFrom(
   networks: CostNetworks,
   tables: readonly KnownPart[],
@@ -111,7 +116,7 @@ function changesFrom(
         const [leaves, comes] = [tables[table], back === undefined ? undefined : tables[back]];
         tried++;
         const after = changed(networks, target, leaves, comes);
-        // No change helps that only moves the burden.
+        // A change does not help if the other device becomes as slow.
         if (after.bytes > bytesMax || after.compute >= source.compute) continue;
         const before = changed(networks, source, comes, leaves);
         if (before.bytes > bytesMax || before.compute >= source.compute) continue;

@@ -1,10 +1,11 @@
-// What a learned search places: whole tables or parts of them, and the moves that make parts of a
-// part. NeuroShard (Zha et al., MLSys 2023) halves columns alone; rows that are halved, rows that
-// rest below memory and copies on every device are moves here, too, where who asks allows them.
+// The units that a learned search places: whole tables or parts of them, and the moves that replace
+// a part by other parts. NeuroShard (Zha et al., MLSys 2023) only halves columns. Halving rows,
+// keeping rows below memory, and copies on every device are further moves, if the caller allows
+// them.
 
 import { type CostTable, isHalvable, weightBytesOf } from "../cost-table.ts";
 
-/** What may become of a part, in the order in which it is tried. */
+/** The kinds of moves, in the order in which they are tried. */
 export const moveKinds = [
   /** Two halves of its columns, which are looked up by the same ids. */
   "columns",
@@ -18,30 +19,30 @@ export const moveKinds = [
 
 export type MoveKind = (typeof moveKinds)[number];
 
-/** A part of a table; `Place`: what who asks has to know of it. */
+/** A part of a table; `Place` is data of the caller. */
 export interface TablePart<Place = unknown> {
-  /** Equal for parts that cost as much, weigh as much, and may become the same. */
+  /** Equal for parts with equal costs, bytes and moves. */
   readonly name: string;
   readonly table: CostTable;
-  /** Bytes that it needs on its device; a copy needs them on each. */
+  /** Bytes that the part needs on its device; a copy needs them on every device. */
   readonly bytes: number;
-  /** Milliseconds of its device that the networks do not know. Of a copy: all that it costs. */
+  /** Milliseconds on its device that the networks do not predict; for a copy, its whole cost. */
   readonly formulaMs: number;
   readonly isCopied: boolean;
   readonly place: Place;
-  /** The parts that each move makes of it; the same ones whenever they are asked for. */
+  /** The parts that each move makes of this part; repeated calls return the same parts. */
   readonly moves: ReadonlyMap<MoveKind, () => readonly TablePart<Place>[]>;
 }
 
-/** What becomes of the part at an index. */
+/** A move of the part at an index. */
 export interface Move {
   readonly part: number;
   readonly kind: MoveKind;
 }
 
 /**
- * The parts after each of `steps`: the first part that a move makes takes the place of the one that
- * is moved, the others come last.
+ * Returns the parts after the moves `steps`: the first new part of a move takes the index of the
+ * moved part, the others are appended.
  */
 export function moved<Place>(
   parts: readonly TablePart<Place>[],
@@ -57,7 +58,7 @@ export function moved<Place>(
   return all;
 }
 
-/** The same, asked for once. */
+/** Memoizes `make`. */
 export function once<Value>(make: () => Value): () => Value {
   let made: { readonly value: Value } | undefined;
   return () => {
@@ -66,7 +67,7 @@ export function once<Value>(make: () => Value): () => Value {
   };
 }
 
-/** Whole tables as the paper has them: columns may be halved, weights are all that they weigh. */
+/** Whole tables as in the paper: columns may be halved, and only weights count as bytes. */
 export function tableParts(tables: readonly CostTable[]): TablePart<number>[] {
   return tables.map((table, index) => tablePart(table, index));
 }

@@ -1,26 +1,29 @@
-// What networks of a machine that was measured here are told of a table: what a batch reads and
-// writes of it, and what of that lies beyond caches of some sizes. NeuroShard's twenty numbers
-// (features.ts) have all of it, but behind products, logarithms and a sort that no network learns
+// The features of a table for networks that Osiris trains: the reads and writes of a batch, and the
+// part of them that misses caches of some sizes. NeuroShard's twenty numbers (features.ts)
+// determine these features, but by products, logarithms and a sort that a network does not learn
 // from some thousand samples.
 
 import { type CostTable, reuseBins } from "../cost-table.ts";
 import { windowSamples } from "../reuse.ts";
 
-/** Bytes of the caches: from a core's own to one that many share. */
+/** Bytes of the caches: from a core's private cache to a cache shared by many cores. */
 const cacheBytes = [14, 16, 18, 20, 22, 24, 26].map((bits) => 2 ** bits);
 const lineBytes = 64;
-/** A thousand: numbers of a batch are told in these. */
+/** Counts of a batch are in thousands. */
 const unit = 1000;
 
-/** Numbers of a table. */
+/** Number of features of a table in the set `traffic`. */
 export const trafficFeatures = 11 + cacheBytes.length;
 
-/** How often a window looks up a row of each bin: once, twice, then the middle of the bin. */
+/** Lookups of a row in each bin by a window: 1, 2, then the middle of the bin. */
 const lookupsOf = Array.from({ length: reuseBins }, (_, bin) =>
   bin < 2 ? 1 + bin : 0.75 * 2 ** bin,
 );
 
-/** The numbers, in thousands but for columns and logarithms, for batches of so many samples. */
+/**
+ * Returns the features for batches of `batchSize` samples, in thousands except columns and
+ * logarithms.
+ */
 export function trafficFeaturesOf(table: CostTable, batchSize: number): number[] {
   const { rows, dim, poolingFactor } = table;
   const ids = poolingFactor * batchSize;
@@ -38,16 +41,16 @@ export function trafficFeaturesOf(table: CostTable, batchSize: number): number[]
 
 /** Rows of one popularity. */
 interface Group {
-  /** Of them, that a batch looks up. */
+  /** Rows of the group that a batch looks up. */
   readonly distinct: number;
-  /** Ids of a batch that fall on them. */
+  /** Ids of a batch that refer to rows of the group. */
   readonly ids: number;
 }
 
 /**
- * The most popular first. The bins are shares of the distinct rows of a window, so that its ids
- * tell how many these are; a row that the window looks up c times is missing in a batch of the
- * share s of the window with the probability exp(-c s).
+ * The groups of rows, the most popular first. The bins are shares of the distinct rows of a window,
+ * so that the number of distinct rows follows from the window's ids. A batch that is a share s of
+ * the window does not look up a row that the window looks up c times with probability exp(-c s).
  */
 function groupsOf({ poolingFactor, bins }: CostTable, batchSize: number): Group[] {
   const share = batchSize / windowSamples;

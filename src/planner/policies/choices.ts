@@ -1,4 +1,4 @@
-// How a policy's numbers become a choice among the devices with room: a softmax, and a draw from it
+// Turns a policy's scores into a choice among the devices with room: a softmax, and a draw from it
 // or its most probable device.
 
 import type { RandomStream } from "../../ports/random.ts";
@@ -24,12 +24,14 @@ export function probabilities(
   return shares.map((share) => share / sum);
 }
 
-/** In nats. */
+/** Entropy of a distribution, in nats. */
 export function entropyOf(shares: Float64Array): number {
   return shares.reduce((sum, share) => (share > 0 ? sum - share * Math.log(share) : sum), 0);
 }
 
-/** A device with room; -1: none has. */
+/**
+ * Chooses a device with room: drawn with `random`, else the most probable. -1: no device has room.
+ */
 export function chosenOf(
   scores: Float32Array,
   hasRoom: Uint8Array,
@@ -53,7 +55,9 @@ export function chosenOf(
   return last;
 }
 
-/** Of the devices from `first` on, the one that holds least. */
+/**
+ * Returns the device with the fewest bytes in `held`, among `devices` devices from index `first`.
+ */
 export function emptiestOf(held: Float64Array, first: number, devices: number): number {
   let best = 0;
   for (let device = 1; device < devices; device++) {

@@ -1,10 +1,11 @@
 // The cost network of AutoShard (Zha et al., KDD 2022, section 3.2) and DreamShard (Zha et al.,
-// NeurIPS 2022, section 3.2): what the devices of a plan cost, of what is known of their tables.
-// Each table becomes a vector; the sum of a device's vectors tells its costs: that of lookup and
-// update for AutoShard, and those of both exchanges, too, for DreamShard.
+// NeurIPS 2022, section 3.2): predicts the costs of the devices of a plan from the features of
+// their tables. Each table becomes a vector; the costs of a device are predicted from the sum of
+// its tables' vectors: the cost of lookup and update for AutoShard, and the costs of both
+// exchanges, too, for DreamShard.
 //
-// N = tables of a pool, X = numbers of a table, E = columns of a vector (32), P = plans,
-// D = devices, R = P D.
+// N = tables of a pool, X = features of a table, E = columns of a vector (32), P = plans, D =
+// devices, R = P D.
 
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import type { DeviceCosts } from "../learned/cost-networks.ts";
@@ -22,12 +23,12 @@ const table: LayersSpec = {
   reluLast: true,
 };
 
-/** What each device is told to cost: lookup and update, gradients back, vectors out. */
+/** The costs of a device: lookup and update, backward exchange, forward exchange. */
 export const deviceCostNames = ["compute", "backward", "forward"] as const;
 
 export type DeviceCostName = (typeof deviceCostNames)[number];
 
-/** A plan of tables of the pool, and what each of its devices was measured to cost. */
+/** A plan of tables of the pool, and the measured costs of its devices. */
 export interface MeasuredPlan {
   readonly placed: TablesOfDevices;
   readonly costs: readonly DeviceCosts[];
@@ -37,7 +38,7 @@ function headOf(name: string): LayersSpec {
   return { name: `cost.${name}`, widths: [vectorColumns, 64, 1], reluLast: false };
 }
 
-/** The weights of a cost network with a head for each of these costs. */
+/** Parameter shapes of a cost network with a head for each of these costs. */
 export function costModelShapes(names: readonly DeviceCostName[]) {
   return [table, ...names.map(headOf)].flatMap(layerShapes);
 }
@@ -53,13 +54,16 @@ export class CostModel {
     this.parameters = new Parameters(kernels, costModelShapes(names), seed);
   }
 
-  /** The vectors (N,E) of tables (N,X). */
+  /** Returns the vectors (N,E) of tables (N,X). */
   vectors(features: Tensor): Float32Array {
     const pass = new LayersPass(this.#kernels, this.parameters, table, features.shape[0] ?? 0);
     return this.#kernels.read(pass.forward(features));
   }
 
-  /** Costs of R devices by the sums of their vectors: R times the heads, in training's unit. */
+  /**
+   * Returns a function that predicts the costs (R, heads) of R devices from the sums of their
+   * vectors, in the unit of training. Each call overwrites the result of the one before.
+   */
   deviceCosts(rows: number): (sums: Float32Array) => Float32Array {
     const kernels = this.#kernels;
     const heads = this.names.map(headOf);
@@ -104,8 +108,8 @@ export class CostTrainer {
   }
 
   /**
-   * Sets the gradients of the loss of the plans, and returns the loss: the sum over the costs
-   * of the mean square of their error. Costs are divided by `unit`.
+   * Sets the gradients of the loss of the plans, and returns the loss: the sum of the heads' mean
+   * squared errors. Costs are divided by `unit`.
    */
   gradients(batch: readonly MeasuredPlan[], unit: number): number {
     const kernels = this.#kernels;
@@ -132,7 +136,7 @@ export class CostTrainer {
     return loss;
   }
 
-  /** The mean square of the error of a head, and its gradients; dX is overwritten. */
+  /** Adds the gradients of a head, and returns its mean squared error; dX is overwritten. */
   #learn(pass: LayersPass, x: Tensor, costs: readonly number[], dX: Tensor): number {
     const kernels = this.#kernels;
     const out = kernels.read(pass.forward(x));

@@ -1,12 +1,12 @@
-// Dense layers behind each other, with ReLU between them, on the engine's kernels: what every
-// network of a placement policy is made of.
+// A multilayer perceptron with ReLU on the engine's kernels: the building block of all networks of
+// placement policies.
 //
 // R = rows (tables, devices or plans), I/O = inputs/outputs of a layer.
 
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import type { ParameterShape, Parameters } from "./parameters.ts";
 
-/** Layers by their name and widths; the first width is that of the input. */
+/** Name and widths of the layers; the first width is that of the input. */
 export interface LayersSpec {
   readonly name: string;
   readonly widths: readonly number[];
@@ -14,7 +14,10 @@ export interface LayersSpec {
   readonly reluLast: boolean;
 }
 
-/** `name.0.weight` (O,I) and `name.0.bias` (O), and so on, uniform in ±1/sqrt(I). */
+/**
+ * Parameters: `name.0.weight` (O,I), `name.0.bias` (O), and so on, initialised uniformly in
+ * ±1/sqrt(I).
+ */
 export function layerShapes({ name, widths }: LayersSpec): ParameterShape[] {
   return widths.slice(1).flatMap((outputs, layer) => {
     const inputs = widths[layer] ?? 0;
@@ -26,13 +29,13 @@ export function layerShapes({ name, widths }: LayersSpec): ParameterShape[] {
   });
 }
 
-/** What one layer has of R rows. */
+/** Tensors of one layer for R rows. */
 interface Layer {
   readonly weight: Tensor;
   readonly bias: Tensor;
   readonly dWeight: Tensor;
   readonly dBias: Tensor;
-  /** (R,O), and its gradient, made by the first backward pass. */
+  /** (R,O): the output; `d`: its gradient, allocated by the first backward pass. */
   readonly out: Tensor;
   d: Tensor | undefined;
   readonly relu: boolean;
@@ -63,7 +66,7 @@ export class LayersPass {
     });
   }
 
-  /** The output (R,O) of x (R,I); it stands until the next pass. */
+  /** Returns the output (R,O) for x (R,I), valid until the next pass. */
   forward(x: Tensor): Tensor {
     this.#x = x;
     let value = x;

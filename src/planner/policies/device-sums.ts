@@ -1,5 +1,5 @@
-// What a policy knows of devices: sums of the vectors of their tables, and predicted costs, told
-// beside each other.
+// Inputs of a policy about devices: sums of the vectors of their tables, and predicted costs
+// relative to their mean.
 
 import { vectorColumns } from "./cost-model.ts";
 
@@ -16,13 +16,16 @@ export function addVector(
   }
 }
 
-/** Parts of the even share that a cost is told in, and the most that is told. */
+/**
+ * A cost is in parts of the even share per device: `shareParts` of them make the share. `toldMax`
+ * limits the magnitude.
+ */
 const shareParts = 10;
 const toldMax = 10;
 
 /**
- * What a policy sees of the costs of the devices: by how much each lies above their mean, in
- * tenths of what a device has of the tables' costs if they are even.
+ * Writes the costs of the devices as input of a policy: the excess of each over their mean, in
+ * tenths of the even share of the tables' costs.
  */
 export function tellCosts(
   seen: Float32Array,

@@ -1,5 +1,5 @@
-// Costs of plans by cost networks, as a policy's training measures them: the stand-in for hardware,
-// of which a policy sees no more than the costs of its own plans.
+// Costs of plans by cost networks, as measurements for the training of a policy: they stand in for
+// hardware. The training sees only the costs of its own plans.
 
 import type { CostTable } from "../cost-table.ts";
 import {
@@ -11,7 +11,7 @@ import {
 } from "../learned/cost-networks.ts";
 import type { TablesOfDevices } from "../learned/greedy.ts";
 
-/** What the devices of plans of some tables cost; tables are named by their indices. */
+/** Returns a function from a plan, with tables by index, to the costs of its devices. */
 export function networkCosts(
   networks: CostNetworks,
   tables: readonly CostTable[],

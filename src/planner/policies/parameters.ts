@@ -1,5 +1,5 @@
 // The parameters of the networks of a placement policy: one flat tensor, its gradients, and Adam on
-// the engine's kernels. A policy is small, so that one step updates all of it.
+// the engine's kernels. A policy is small, so that one call updates all parameters.
 
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import { keyOf, purposes } from "../../ports/random.ts";
@@ -8,33 +8,33 @@ import type { Standard } from "../learned/features.ts";
 export interface ParameterShape {
   readonly name: string;
   readonly shape: readonly number[];
-  /** Weights begin uniform in ±scale. */
+  /** Weights are initialised uniformly in ±scale. */
   readonly scale: number;
 }
 
-/** Weights under their name, as files have them. */
+/** Weights by name, as in files. */
 export interface NamedWeights {
   readonly name: string;
   readonly shape: readonly number[];
   readonly values: Float32Array;
 }
 
-/** What a policy has beside its method. */
+/** The trained networks of a policy. */
 export interface TrainedNetworks {
-  /** What the numbers of tables are standardised by. */
+  /** Standardisation of the features of tables. */
   readonly standard: Standard;
-  /** Whether it is told predicted costs; only a policy that shows what they bring is not. */
+  /** Whether the policy reads predicted costs; false only for ablation. */
   readonly hasCosts: boolean;
   readonly weights: readonly NamedWeights[];
 }
 
-/** Adam's other numbers, as published (Kingma and Ba, 2015). */
+/** Adam's other hyperparameters, as published (Kingma and Ba, 2015). */
 const adam = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 } as const;
 
 export interface UpdateOptions {
   /** Weights are first multiplied by 1 - learning rate * decay (AdamW). @default 0 */
   readonly decay?: number;
-  /** The greatest norm of the gradients, which are brought to it. @default Infinity */
+  /** Maximum norm of the gradients; larger gradients are clipped to it. @default Infinity */
   readonly normMax?: number;
 }
 
@@ -47,7 +47,7 @@ export class Parameters {
   readonly #own = new Map<string, { readonly weight: Tensor; readonly gradient: Tensor }>();
   #steps = 0;
 
-  /** Weights are drawn by the seed; their gradients are 0. */
+  /** Initialises the weights from the seed, and the gradients to 0. */
   constructor(kernels: Kernels, shapes: readonly ParameterShape[], seed: number) {
     const count = shapes.reduce((sum, { shape }) => sum + sizeOf(shape), 0);
     this.#kernels = kernels;
@@ -96,7 +96,7 @@ export class Parameters {
     });
   }
 
-  /** Takes the weights, which have every name and its number of elements. */
+  /** Copies the given weights, which must have every name with its number of elements. */
   take(weights: readonly NamedWeights[]): void {
     for (const { name } of this.#shapes) {
       const found = weights.find((one) => one.name === name);

@@ -1,5 +1,5 @@
-// A trained placement policy as data, and what it makes of tables and devices that it may never
-// have seen.
+// A trained placement policy as data, and the placement of any tables on any devices by it, also of
+// tables and devices outside its training.
 
 import type { Kernels } from "../../kernels/contract/kernels.ts";
 import type { DeviceRoom, TablesOfDevices } from "../learned/greedy.ts";
@@ -12,12 +12,15 @@ export const policyMethods = ["dreamshard", "autoshard"] as const;
 
 export type PolicyMethod = (typeof policyMethods)[number];
 
-/** Equal policies on equal arithmetic place equal tables equally. */
+/**
+ * A trained policy. Its placements are deterministic: equal policies with equal arithmetic place
+ * equal tables equally.
+ */
 export interface PlacementPolicy extends TrainedNetworks {
   readonly method: PolicyMethod;
 }
 
-/** The weights that a policy has. */
+/** Returns the shapes of the weights of a policy. */
 export function policyShapes(method: PolicyMethod): readonly ParameterShape[] {
   switch (method) {
     case "dreamshard":
@@ -29,7 +32,7 @@ export function policyShapes(method: PolicyMethod): readonly ParameterShape[] {
   }
 }
 
-/** The tables of each device, by index; undefined where one has no room. */
+/** Returns the tables of each device, by index; undefined if a table does not fit. */
 export function placeByPolicy(
   kernels: Kernels,
   policy: PlacementPolicy,

@@ -1,7 +1,6 @@
-// Tables as a placement policy sees them, and a task: some of them, and the devices to place them
-// on.
+// Tables as input of a placement policy, and tasks: some tables, and the devices to place them on.
 //
-// N = tables of the pool, X = numbers of a table (21).
+// N = tables of the pool, X = features of a table (21).
 
 import type { RandomStream } from "../../ports/random.ts";
 import type { CostTable } from "../cost-table.ts";
@@ -15,7 +14,7 @@ import {
 } from "../learned/features.ts";
 import type { DeviceRoom, TablesOfDevices } from "../learned/greedy.ts";
 
-/** Numbers of a table: those of a cost network, and its size. */
+/** Number of features of a table: those of a cost network, and its bytes. */
 export const policyFeatures = tableFeatures + 1;
 
 /** A table, and the bytes of its weights as they are stored. */
@@ -29,24 +28,27 @@ export interface PlacementTask {
   readonly room: DeviceRoom;
 }
 
-/** What a policy is trained with: tasks of one number of devices, of tables of a pool. */
+/** Training data of a policy: a pool of tables, and tasks over it with equal numbers of devices. */
 export interface PolicySubject {
   readonly tables: readonly SizedTable[];
   readonly tasks: readonly PlacementTask[];
-  /** What the devices of a plan cost. Tables are those of the pool, by index. */
+  /** Measures the costs of the devices of a plan, with tables of the pool by index. */
   readonly measure: (placed: TablesOfDevices) => readonly DeviceCosts[];
 }
 
-/** A column of one value has the deviation 1: it tells nothing, and other tables may differ. */
+/**
+ * Computes the standardisation of a pool. A constant column gets the deviation 1: it has no
+ * information, and tables outside the pool may have other values.
+ */
 export function policyStandardOf(tables: readonly SizedTable[]): Standard {
   const { mean, deviation } = standardOf(tables.map(numbersOf));
   return { mean, deviation: deviation.map((own) => (own < constantMax ? 1 : own)) };
 }
 
-/** `standardOf` adds 1e-6 to a deviation. */
+/** Deviations of constant columns are below this limit, as `standardOf` adds 1e-6. */
 const constantMax = 2e-6;
 
-/** (N,X), row by row. */
+/** Returns the standardised features (N,X) of tables, row by row. */
 export function poolFeatures(tables: readonly SizedTable[], standard: Standard): Float32Array {
   return Float32Array.from(tables.flatMap((table) => standardised(numbersOf(table), standard)));
 }
@@ -55,7 +57,7 @@ function numbersOf(table: SizedTable): number[] {
   return [...rawFeaturesOf(table), table.bytes / 2 ** 30];
 }
 
-/** Different indices below `of`: `count`, or all where there are fewer. */
+/** Draws `count` different indices below `of`, or all indices if there are fewer. */
 export function dealt(of: number, count: number, random: RandomStream): number[] {
   const all = Array.from({ length: of }, (_, i) => i);
   for (let i = 0; i < Math.min(count, of); i++) {

@@ -1,8 +1,8 @@
-// AutoShard's decision process (Zha et al., KDD 2022, section 3.1): tables are placed one by one,
-// the dearest first by the cost network; the reward comes with the last, and is how even the plan
-// is: the cost of the fastest device over that of the slowest.
+// AutoShard's decision process (Zha et al., KDD 2022, section 3.1): an episode places tables one by
+// one, in descending order of the cost network's costs. The reward follows the last table, and is
+// the balance of the plan: the cost of the fastest device over that of the slowest.
 //
-// T = tables of a task, E = columns of a vector, D = devices, B = episodes side by side.
+// T = tables of a task, E = columns of a vector, D = devices, B = episodes in parallel.
 
 import type { Kernels } from "../../../kernels/contract/kernels.ts";
 import type { RandomStream } from "../../../ports/random.ts";
@@ -13,29 +13,32 @@ import { addVector, tellCosts } from "../device-sums.ts";
 import type { PlacementTask } from "../table-pool.ts";
 import { type AutoNetwork, deviceNumbers } from "./network.ts";
 
-/** What an episode needs of the networks, once for all episodes with the same weights. */
+/**
+ * The networks and their results for a pool of tables, shared by all episodes with the same
+ * weights.
+ */
 export interface AutoPool {
   readonly model: CostModel;
   readonly network: AutoNetwork;
   /** The cost network's vectors of the pool's tables, row by row. */
   readonly vectors: Float32Array;
   readonly bytes: readonly number[];
-  /** Whether the network is told the predicted costs; else it is told zeros. */
+  /** Whether the network reads the predicted costs; otherwise it reads zeros. */
   readonly hasCosts: boolean;
 }
 
-/** Episodes of B tasks of equal numbers of tables and devices, played side by side. */
+/** Episodes of B tasks with equal numbers of tables and devices, played in parallel. */
 export interface AutoEpisodes {
   /** The plan of each episode, by tables of the pool. */
   readonly placed: readonly TablesOfDevices[];
-  /** Whether all tables of the plan had room. */
+  /** Whether all tables of the plan fit. */
   readonly isWhole: readonly boolean[];
-  /** By step, episode: the device that was chosen, and how probable it was (T B). */
+  /** By step, episode (T B): the chosen device; `odds`: its probability. */
   readonly actions: Int32Array;
   readonly odds: Float64Array;
-  /** By step, episode, device (T B D): whether the table had room. */
+  /** By step, episode, device (T B D): whether the table fits. */
   readonly hasRoom: Uint8Array;
-  /** What the network saw: (T B E), (T B), (T B D E), (T B D 2). */
+  /** Inputs of the network: (T B E), (T B), (T B D E), (T B D 2). */
   readonly seen: {
     readonly tables: Float32Array;
     readonly placed: Float32Array;
@@ -44,16 +47,16 @@ export interface AutoEpisodes {
   };
 }
 
-/** The cost that AutoShard predicts and evens out. */
+/** The cost that AutoShard predicts and balances. */
 export const autoCostNames = ["compute"] as const;
 
-/** Bytes of a unit that a device's bytes are told in: GiB. */
+/** Unit of a device's bytes as input of the network: GiB. */
 const bytesUnit = 2 ** 30;
 
 /**
- * Plays an episode of each task. Devices are drawn from the network's probabilities, or, without
- * `random`, the most probable is taken. A table without room goes to the emptiest device: that plan
- * is not whole.
+ * Plays an episode of each task. Devices are drawn from the network's probabilities; without
+ * `random`, the most probable device is taken. A table that fits nowhere goes to the emptiest
+ * device, and the plan is not whole.
  */
 export function playAuto(
   kernels: Kernels,
@@ -142,12 +145,12 @@ export function playAuto(
   return { placed, isWhole, actions, odds, hasRoom, seen };
 }
 
-/** What is on the devices before the first step. */
+/** The state of the devices before the first step. */
 function beginning(episodes: number, devices: number) {
   const rows = episodes * devices;
   return {
     sums: new Float32Array(rows * vectorColumns),
-    /** Of the device of each episode that was chosen last. */
+    /** Sums of the device that each episode chose last. */
     changed: new Float32Array(episodes * vectorColumns),
     costs: new Float32Array(rows),
     told: new Float32Array(rows),
@@ -166,7 +169,10 @@ function shapeOf(tasks: readonly PlacementTask[]): { steps: number; devices: num
   throw new RangeError("Expected tasks of one number of tables and one of devices");
 }
 
-/** The dearest table first; and the even share of the tables' predicted costs. */
+/**
+ * Orders the tables by descending predicted cost; `share` is the even share of these costs per
+ * device.
+ */
 function orderOf({ model, vectors }: AutoPool, { tables, room }: PlacementTask) {
   const own = new Float32Array(tables.length * vectorColumns);
   for (const [i, table] of tables.entries()) addVector(own, i, vectors, table);

@@ -1,8 +1,9 @@
-// An LSTM layer (Hochreiter and Schmidhuber, 1997) on the engine's kernels: products for the gates
-// of a step in one call, those of the weights' gradients for all steps in one. As in PyTorch the
-// gates stand in the order input, forget, cell, output; there is one bias. States begin at 0.
+// An LSTM layer (Hochreiter and Schmidhuber, 1997) on the engine's kernels. One matrix product
+// computes the gates of a step, and one the gradients of the weights for all steps. As in PyTorch
+// the gates are in the order input, forget, cell, output; unlike PyTorch there is one bias. States
+// begin at 0.
 //
-// T = steps, B = episodes side by side, H = columns of input and state alike. Rows by step, then
+// T = steps, B = episodes in parallel, H = columns of input and of state. Rows are by step, then
 // episode.
 
 import type { Kernels, Tensor } from "../../../kernels/contract/kernels.ts";
@@ -14,7 +15,10 @@ export interface LstmSpec {
   readonly columns: number;
 }
 
-/** `name.weight` (4H,2H), of the input and then of the state, and `name.bias` (4H). */
+/**
+ * Parameters: `name.weight` (4H,2H), columns for the input and then for the state, and `name.bias`
+ * (4H).
+ */
 export function lstmShapes({ name, columns }: LstmSpec): ParameterShape[] {
   const scale = 1 / Math.sqrt(columns);
   return [
@@ -23,7 +27,7 @@ export function lstmShapes({ name, columns }: LstmSpec): ParameterShape[] {
   ];
 }
 
-/** What a step keeps for its backward pass, each (B,H). */
+/** Values that a step keeps for its backward pass, each (B,H). */
 interface Step {
   readonly input: Tensor;
   readonly forget: Tensor;
@@ -43,7 +47,7 @@ export class LstmPass {
   readonly #spec: LstmSpec;
   readonly #episodes: number;
   readonly #steps: readonly Step[];
-  /** (T B,2H): input and state before of each step. */
+  /** (T B,2H): input and previous state of each step. */
   readonly #inputs: Tensor;
   readonly #out: Tensor;
   readonly #sums: Tensor;
@@ -78,7 +82,10 @@ export class LstmPass {
     kernels.fill(this.#minusOne, -1);
   }
 
-  /** The states (B,H) after a step with the inputs x (B,H). Steps come in order, from 0. */
+  /**
+   * Returns the states (B,H) after a step with the inputs x (B,H). Call it for steps in order, from
+   * 0.
+   */
   step(step: number, x: Tensor): Tensor {
     const kernels = this.#kernels;
     const own = this.#steps[step];
@@ -173,7 +180,7 @@ export class LstmPass {
     kernels.multiplyAdd(out, out, this.#two, this.#minusOne);
   }
 
-  /** d * (1 - out^2), in place: `out` is what `#tanh` gave. */
+  /** d * (1 - out^2), in place; `out` is the result of `#tanh`. */
   #dTanh(d: Tensor, out: Tensor): void {
     const kernels = this.#kernels;
     kernels.multiply(this.#both, out, out);

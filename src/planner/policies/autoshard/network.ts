@@ -1,9 +1,10 @@
-// AutoShard's policy network (Zha et al., KDD 2022, section 3.3). The state is what an LSTM of two
-// layers makes of the table and of the share that is placed; a device is known by the sum of its
-// tables' vectors, its predicted cost and its bytes. A number for each device comes of state,
-// device and their product; the value of the state comes of the state alone.
+// AutoShard's policy network (Zha et al., KDD 2022, section 3.3). The state is the output of a
+// two-layer LSTM over the vector of the table and the share of tables placed so far. A device is
+// represented by the sum of its tables' vectors, its predicted cost and its bytes. The score of a
+// device is computed from state, device and their product; the value of the state from the state
+// alone.
 //
-// T = steps, B = episodes side by side, D = devices, H = columns of states and devices (64).
+// T = steps, B = episodes in parallel, D = devices, H = columns of states and devices (64).
 
 import type { Kernels, Tensor } from "../../../kernels/contract/kernels.ts";
 import { vectorColumns } from "../cost-model.ts";
@@ -13,7 +14,7 @@ import { LstmPass, type LstmSpec, lstmShapes } from "./lstm.ts";
 
 /** H */
 const columns = 2 * vectorColumns;
-/** Numbers of a device beside its vectors: cost and bytes. */
+/** Inputs of a device besides its vectors: cost and bytes. */
 export const deviceNumbers = 2;
 
 const place: LayersSpec = { name: "auto.place", widths: [1, vectorColumns], reluLast: false };
@@ -47,7 +48,7 @@ export class AutoNetwork {
     this.parameters = new Parameters(kernels, autoNetworkShapes, seed);
   }
 
-  /** Memory for episodes of T steps. */
+  /** Allocates a pass for episodes of T steps. */
   pass(of: EpisodeShape): AutoPass {
     return new AutoPass(this.kernels, this.parameters, of);
   }
@@ -57,30 +58,35 @@ export interface EpisodeShape {
   readonly steps: number;
   readonly episodes: number;
   readonly devices: number;
-  /** Whether the pass plays, step by step; else it looks at all steps, and learns. */
+  /**
+   * Whether the pass plays, step by step; otherwise it evaluates all steps at once, for training.
+   */
   readonly isPlayed: boolean;
 }
 
-/** What is known at a step. */
+/** Inputs of the network at a step. */
 export interface AutoInputs {
   /** (B,E): vectors of the tables. */
   readonly tables: Tensor;
-  /** (B,1): the share of the tables that is placed. */
+  /** (B,1): the share of the tables that are placed. */
   readonly placed: Tensor;
   /** (B D,E): sums of the vectors of the devices' tables. */
   readonly sums: Tensor;
-  /** (B D,2) */
+  /** (B D,2): cost and bytes of the devices. */
   readonly numbers: Tensor;
 }
 
-/** One run of the network over episodes: step by step forward, then back as a whole. */
+/**
+ * One run of the network over episodes: forward step by step or over all steps, then backward over
+ * all steps.
+ */
 class AutoPass {
   readonly #kernels: Kernels;
   readonly #of: EpisodeShape;
   readonly #place: LayersPass;
   readonly #placeStep: LayersPass;
   readonly #memories: readonly LstmPass[];
-  /** Over one step, or over all. */
+  /** Scores and values of one step, or of all steps. */
   readonly #rows: RowsPass;
   /** (T B,H): inputs of the first layer of the LSTM, and states. */
   readonly #inputs: Tensor;
@@ -101,13 +107,13 @@ class AutoPass {
     this.#placed = kernels.tensor([rows, vectorColumns]);
   }
 
-  /** The numbers (B D) of the devices at the next step, in order from 0. */
+  /** Returns the scores (B D) of the devices at a step. Call it for steps in order, from 0. */
   scores(step: number, of: AutoInputs): Float32Array {
     const state = this.#stateOf(step, of.tables, this.#placeStep.forward(of.placed));
     return this.#kernels.read(this.#rows.forward(state, of.sums, of.numbers).scores);
   }
 
-  /** Scores (T B D) and values (T B) of all steps, whose inputs lie step by step. */
+  /** Returns scores (T B D) and values (T B) of all steps; the inputs are concatenated by step. */
   forward(of: AutoInputs): { scores: Float32Array; values: Float32Array } {
     const kernels = this.#kernels;
     const { steps, episodes } = this.#of;
@@ -157,7 +163,10 @@ class RowsPass {
   readonly #device: LayersPass;
   readonly #score: LayersPass;
   readonly #value: LayersPass;
-  /** (S D,H): the state of each row, the device, and their product; side by side (S D,3H). */
+  /**
+   * (S D,H): the state of each row, the device, and their product; `#beside` (S D,3H) concatenates
+   * them.
+   */
   readonly #state: Tensor;
   readonly #own: Tensor;
   readonly #product: Tensor;
@@ -182,7 +191,7 @@ class RowsPass {
   forward(states: Tensor, sums: Tensor, numbers: Tensor): { scores: Tensor; values: Tensor } {
     const kernels = this.#kernels;
     const [s, d] = [this.#states, this.#devices];
-    // Each state once for each of its devices.
+    // Repeats each state once for each device.
     const each = kernels.reshape(this.#state, [s, d, columns]);
     kernels.products(each, this.#ones[0], kernels.reshape(states, [s, 1, columns]), "ab");
     kernels.copyColumns(this.#own, 0, sums, 0, vectorColumns);
@@ -195,7 +204,7 @@ class RowsPass {
     return { scores: this.#score.forward(this.#beside), values: this.#value.forward(states) };
   }
 
-  /** Writes dStates (S,H); tables' vectors, costs and bytes are data. */
+  /** Writes dStates (S,H). Tables' vectors, costs and bytes are data, without gradients. */
   backward(dStates: Tensor, dScores: Float32Array, dValues: Float32Array): void {
     const kernels = this.#kernels;
     const [s, d] = [this.#states, this.#devices];

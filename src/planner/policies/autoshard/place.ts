@@ -1,5 +1,5 @@
-// What a trained AutoShard policy makes of tables: each table, the dearest first, goes to its most
-// probable device with room.
+// Places tables by a trained AutoShard policy: each table, in descending order of cost, goes to its
+// most probable device with room.
 
 import type { Kernels } from "../../../kernels/contract/kernels.ts";
 import type { DeviceRoom, TablesOfDevices } from "../../learned/greedy.ts";
@@ -12,7 +12,7 @@ import { AutoNetwork, autoNetworkShapes } from "./network.ts";
 /** The weights of an AutoShard policy: those of both networks. */
 export const autoShardShapes = [...costModelShapes(autoCostNames), ...autoNetworkShapes];
 
-/** The tables of each device, by index; undefined where one has no room. */
+/** Returns the tables of each device, by index; undefined if a table does not fit. */
 export function placeByAutoShard(
   kernels: Kernels,
   { standard, hasCosts, weights }: TrainedNetworks,

@@ -1,7 +1,7 @@
-// AutoShard's training (Zha et al., KDD 2022, section 3.4): episodes are played by the weights of
-// the update before, their plans are measured, and the network learns of them by V-trace (IMPALA);
-// beside it the cost network learns from all that was measured. Measuring is a function that the
-// caller gives. The same tables, tasks, measurements, seed and arithmetic give the same bits.
+// AutoShard's training (Zha et al., KDD 2022, section 3.4): episodes are played with the weights of
+// the previous update, their plans are measured, and the network learns from them by V-trace
+// (IMPALA). The cost network learns from the measured plans, too. The caller provides the function
+// that measures. The same tables, tasks, measurements, seed and arithmetic give the same bits.
 
 import type { Kernels } from "../../../kernels/contract/kernels.ts";
 import { purposes, RandomStream } from "../../../ports/random.ts";
@@ -28,29 +28,32 @@ export interface AutoOptions {
   readonly updates?: number;
   /** Episodes of an update, all of which are measured. @default 8 */
   readonly episodes?: number;
-  /** Updates of the cost network for each of the network's. @default 20 */
+  /** Updates of the cost network for each update of the policy network. @default 20 */
   readonly costUpdates?: number;
-  /** Whether the network is told predicted costs; without, to see what they bring. @default true */
+  /** Whether the network reads predicted costs; `false` is for ablation. @default true */
   readonly hasCosts?: boolean;
-  /** Told after each update. */
+  /** Called after each update. */
   readonly onUpdate?: (update: AutoUpdate) => void;
 }
 
 export interface AutoUpdate {
   readonly update: number;
-  /** Mean of the plans that were played: cost of the fastest device over that of the slowest. */
+  /**
+   * Mean reward of the played plans: cost of the fastest device over that of the slowest, or below
+   * 0 for a plan that does not fit.
+   */
   readonly balance: number;
   readonly costLoss: number;
 }
 
 const learningRate = 1e-3;
 const costRate = 1e-3;
-/** As DreamShard's: without it, tables of the training are learned by heart. */
+/** Weight decay, as in DreamShard: prevents overfitting to the tables of the training. */
 const costDecay = 1;
 const normMax = 40;
 const entropyWeight = 1e-3;
 const valueWeight = 0.5;
-/** Plans of an update of the cost network, and plans that are kept for it. */
+/** Plans of an update of the cost network; `plansMax`: plans that are kept for its updates. */
 const costBatch = 64;
 const plansMax = 625;
 
@@ -91,7 +94,7 @@ export function trainAutoShard(
       return balanceOf(costs);
     });
     if (unit === 0 && measured.length > 0) unit = meanOf(measured);
-    // The next episodes are played by the weights of before this update.
+    // The next episodes are played with the weights before this update.
     player.parameters.take(learner.parameters.named());
     learn(learner, played, rewards, devices);
     learner.parameters.update(learningRate * left, { normMax });
@@ -109,14 +112,14 @@ export function trainAutoShard(
   return { method: "autoshard", standard, hasCosts, weights };
 }
 
-/** Cost of the fastest device over that of the slowest; 0 where no device costs anything. */
+/** Cost of the fastest device over that of the slowest; 0 if all costs are 0. */
 export function balanceOf(costs: readonly DeviceCosts[]): number {
   const all = costs.map(({ compute }) => compute);
   const most = Math.max(...all);
   return most > 0 ? Math.min(...all) / most : 0;
 }
 
-/** Below 0: by which share of its room the fullest device is too full. */
+/** A reward below 0: the excess of the fullest device, as a share of its room, negated. */
 function noRoomReward(
   placed: TablesOfDevices,
   bytes: readonly number[],
@@ -133,9 +136,9 @@ function meanOf(plans: readonly MeasuredPlan[]): number {
 }
 
 /**
- * Sets the gradients of the loss of episodes, and returns it: the mean over the episodes of the sum
- * over their steps of -advantage log probability + half a square of the value's error, halved
- * again, - entropyWeight * entropy. Advantages and the values' targets are those of V-trace.
+ * Sets the gradients of the loss of episodes, and returns the loss: the mean over the episodes of
+ * the sum over their steps of -advantage * log probability + valueWeight * (value's error)^2 / 2 -
+ * entropyWeight * entropy. Advantages and the values' targets are those of V-trace.
  */
 export function learn(
   network: AutoNetwork,

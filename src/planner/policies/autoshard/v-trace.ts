@@ -1,25 +1,28 @@
-// V-trace (Espeholt et al., "IMPALA", ICML 2018, section 4.1): what the states of an episode are
-// worth to a policy, where an older one played it. Rewards are not discounted.
+// V-trace (Espeholt et al., "IMPALA", ICML 2018, section 4.1): off-policy value targets for the
+// states of an episode that an older policy played. Rewards are not discounted.
 
 export interface Trace {
-  /** Values of the states, as the policy's network says them. */
+  /** Values of the states, as predicted by the policy's network. */
   readonly values: ArrayLike<number>;
   /** Reward of each step. */
   readonly rewards: ArrayLike<number>;
-  /** Probability of each choice: the policy's over that of the one that played. */
+  /**
+   * Importance ratio of each choice: its probability under the policy over that under the policy
+   * that played.
+   */
   readonly ratios: ArrayLike<number>;
-  /** Value of the state behind the last step; 0 where the episode ends with it. */
+  /** Value of the state after the last step; 0 if the episode ends there. */
   readonly last: number;
 }
 
 export interface TraceTargets {
-  /** v: what the values are to become. */
+  /** v: the targets of the values. */
   readonly values: Float64Array;
-  /** By how much a choice is better than its state: its weight in the policy's gradient. */
+  /** Advantage of each choice over the value of its state: its weight in the policy's gradient. */
   readonly advantages: Float64Array;
 }
 
-/** Both of an episode; ratios above 1 count as 1. */
+/** Computes the targets of one episode; ratios are clipped at 1. */
 export function vTrace({ values, rewards, ratios, last }: Trace): TraceTargets {
   const targets = new Float64Array(values.length);
   const advantages = new Float64Array(values.length);

@@ -1,9 +1,9 @@
-// DreamShard's estimated decision process (Zha et al., NeurIPS 2022, section 3.1): tables are
-// placed one by one, the dearest first; a state is what is on the devices, with the costs that the
-// cost network predicts; the reward is the predicted cost of the slowest device, negated. No
-// hardware is asked: an episode costs some small products.
+// DreamShard's estimated decision process (Zha et al., NeurIPS 2022, section 3.1): an episode
+// places tables one by one, in descending order of cost. A state is the placement so far, with the
+// costs that the cost network predicts; the reward is the predicted cost of the slowest device,
+// negated. Nothing is measured on hardware: an episode takes some small matrix products.
 //
-// N = tables of the task, E = columns of a vector, D = devices, K = episodes side by side.
+// N = tables of the task, E = columns of a vector, D = devices, K = episodes in parallel.
 
 import type { Kernels } from "../../../kernels/contract/kernels.ts";
 import type { RandomStream } from "../../../ports/random.ts";
@@ -14,7 +14,10 @@ import { addVector, tellCosts } from "../device-sums.ts";
 import type { PlacementTask } from "../table-pool.ts";
 import type { Policy } from "./policy.ts";
 
-/** What an episode needs of the networks, once for all episodes with the same weights. */
+/**
+ * The networks and their results for a pool of tables, shared by all episodes with the same
+ * weights.
+ */
 export interface KnownPool {
   readonly model: CostModel;
   readonly policy: Policy;
@@ -22,11 +25,11 @@ export interface KnownPool {
   readonly costVectors: Float32Array;
   readonly policyVectors: Float32Array;
   readonly bytes: readonly number[];
-  /** Whether the policy is told the predicted costs; else it is told zeros. */
+  /** Whether the policy reads the predicted costs; otherwise it reads zeros. */
   readonly hasCosts: boolean;
 }
 
-/** Episodes of one task, played side by side. */
+/** Episodes of one task, played in parallel. */
 export interface PlayedEpisodes {
   /** Tables of the pool, in the order in which they were placed. */
   readonly order: readonly number[];
@@ -34,22 +37,22 @@ export interface PlayedEpisodes {
   readonly placed: readonly TablesOfDevices[];
   /** Predicted cost of each plan's slowest device, in the cost network's unit. */
   readonly costs: Float32Array;
-  /** By step, episode: the device that was chosen (N K). */
+  /** By step, episode (N K): the chosen device. */
   readonly actions: Int32Array;
-  /** By step, episode, device: whether the table had room (N K D). */
+  /** By step, episode, device (N K D): whether the table fits. */
   readonly hasRoom: Uint8Array;
-  /** By step, episode, device: the costs that the policy saw (N K D 3). */
+  /** By step, episode, device (N K D 3): the costs that the policy read. */
   readonly seen: Float32Array;
-  /** Whether all tables of the plan had room. */
+  /** Whether all tables of the plan fit. */
   readonly isWhole: readonly boolean[];
 }
 
 const costsOfDevice = deviceCostNames.length;
 
 /**
- * Plays `count` episodes. Devices are drawn from the policy's probabilities, or, without `random`,
- * the most probable is taken. A table without room goes to the emptiest device: that plan is not
- * whole.
+ * Plays `count` episodes. Devices are drawn from the policy's probabilities; without `random`, the
+ * most probable device is taken. A table that fits nowhere goes to the emptiest device, and the
+ * plan is not whole.
  */
 export function playEpisodes(
   kernels: Kernels,
@@ -120,7 +123,10 @@ export function playEpisodes(
   return { order, placed, costs: slowest(costs, devices), actions, hasRoom, seen, isWhole };
 }
 
-/** The dearest table first, by its predicted costs alone; and the sum of their compute costs. */
+/**
+ * Orders the tables by descending predicted cost alone on a device; `alone` is the sum of their
+ * compute costs.
+ */
 function orderOf({ model, costVectors }: KnownPool, tables: readonly number[]) {
   const vectors = new Float32Array(tables.length * vectorColumns);
   for (const [i, table] of tables.entries()) addVector(vectors, i, costVectors, table);
@@ -131,7 +137,7 @@ function orderOf({ model, costVectors }: KnownPool, tables: readonly number[]) {
   return { order: order.map((i) => tables[i] ?? 0), alone };
 }
 
-/** The three costs of a row, added up. */
+/** The sum of the three costs of a row. */
 function sumOf(costs: Float32Array, row: number): number {
   let sum = 0;
   for (let k = 0; k < costsOfDevice; k++) sum += costs[row * costsOfDevice + k] ?? 0;

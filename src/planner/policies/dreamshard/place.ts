@@ -1,5 +1,5 @@
-// What a trained DreamShard policy makes of tables: each table, the dearest first, goes to its most
-// probable device with room.
+// Places tables by a trained DreamShard policy: each table, in descending order of cost, goes to
+// its most probable device with room.
 
 import type { Kernels } from "../../../kernels/contract/kernels.ts";
 import type { DeviceRoom, TablesOfDevices } from "../../learned/greedy.ts";
@@ -12,7 +12,7 @@ import { Policy, policyNetworkShapes } from "./policy.ts";
 /** The weights of a DreamShard policy: those of both networks. */
 export const dreamShardShapes = [...costModelShapes(deviceCostNames), ...policyNetworkShapes];
 
-/** The tables of each device, by index; undefined where one has no room. */
+/** Returns the tables of each device, by index; undefined if a table does not fit. */
 export function placeByDreamShard(
   kernels: Kernels,
   { standard, hasCosts, weights }: TrainedNetworks,

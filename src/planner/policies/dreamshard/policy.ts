@@ -1,9 +1,9 @@
-// DreamShard's policy network (Zha et al., NeurIPS 2022, section 3.3): which device takes the next
-// table. A device is known by the sum of its tables' vectors and by the costs that the cost network
-// predicts of it; a number comes of both, and a softmax over the devices with room makes
-// probabilities of the numbers.
+// DreamShard's policy network (Zha et al., NeurIPS 2022, section 3.3): chooses the device of the
+// next table. A device is represented by the sum of its tables' vectors and by its costs, as
+// predicted by the cost network. The network computes a score from both, and a softmax over the
+// devices with room turns the scores into probabilities.
 //
-// N = tables of a task, X = numbers of a table, E = columns of a vector, D = devices, R = devices
+// N = tables of a task, X = features of a table, E = columns of a vector, D = devices, R = devices
 // of all steps of all episodes.
 
 import type { Kernels, Tensor } from "../../../kernels/contract/kernels.ts";
@@ -31,7 +31,7 @@ const device: LayersSpec = {
 
 export const policyNetworkShapes = [table, costs, device].flatMap(layerShapes);
 
-/** Devices as the policy sees them, row by row. */
+/** Inputs of the policy about devices, a row for each device. */
 export interface DeviceRows {
   /** (R,E): sums of the vectors of their tables. */
   readonly sums: Tensor;
@@ -39,20 +39,20 @@ export interface DeviceRows {
   readonly costs: Tensor;
 }
 
-/** Episodes of one task, as their gradients need them. */
+/** Episodes of one task, as input of their gradients. */
 export interface Episodes {
   readonly devices: number;
   /** (N,X), in the order in which tables are placed. */
   readonly features: Tensor;
   /** (R,N): 1 where a device has a table, before a step. */
   readonly places: Tensor;
-  /** (R,3) */
+  /** (R,3): costs that the cost network predicts. */
   readonly costs: Tensor;
-  /** (R): 1 where the table has room. */
+  /** (R): 1 where the table fits. */
   readonly hasRoom: Uint8Array;
-  /** (R / D): the device that was chosen. */
+  /** (R / D): the chosen device. */
   readonly actions: Int32Array;
-  /** (R / D): by how much the episode of the step was better than the others. */
+  /** (R / D): advantage of the step's episode over the other episodes. */
   readonly advantages: Float64Array;
   /** Episodes that the loss is a mean over. */
   readonly count: number;
@@ -67,13 +67,13 @@ export class Policy {
     this.parameters = new Parameters(kernels, policyNetworkShapes, seed);
   }
 
-  /** The vectors (N,E) of tables (N,X). */
+  /** Returns the vectors (N,E) of tables (N,X). */
   vectors(features: Tensor): Float32Array {
     const pass = new LayersPass(this.#kernels, this.parameters, table, features.shape[0] ?? 0);
     return this.#kernels.read(pass.forward(features));
   }
 
-  /** The numbers of R devices, of the rows that the pass is given each time. */
+  /** Returns a function that computes the scores of R devices from their rows. */
   scores(rows: number): (of: DeviceRows) => Float32Array {
     const pass = new DevicePass(this.#kernels, this.parameters, rows);
     return (of) => this.#kernels.read(pass.forward(of));
@@ -81,7 +81,7 @@ export class Policy {
 
   /**
    * Sets the gradients of REINFORCE (Williams, 1992), and returns the loss: the mean over episodes
-   * of the sum over steps of -advantage log probability - entropyWeight * entropy.
+   * of the sum over steps of -advantage * log probability - entropyWeight * entropy.
    */
   gradients(episodes: Episodes, entropyWeight: number): number {
     const kernels = this.#kernels;
@@ -108,7 +108,9 @@ export class Policy {
   }
 }
 
-/** The layers of a device, side by side, then together. */
+/**
+ * The layers of a device: a layer for its costs, then a layer for the concatenation with its sums.
+ */
 class DevicePass {
   readonly #kernels: Kernels;
   readonly #costs: LayersPass;
@@ -124,7 +126,7 @@ class DevicePass {
     this.#both = kernels.tensor([rows, 2 * vectorColumns]);
   }
 
-  /** (R,1) */
+  /** Returns the scores (R,1). */
   forward(of: DeviceRows): Tensor {
     const kernels = this.#kernels;
     kernels.copyColumns(this.#both, 0, of.sums, 0, vectorColumns);
@@ -132,7 +134,10 @@ class DevicePass {
     return this.#device.forward(this.#both);
   }
 
-  /** Predicted costs are data: their network learns nothing of the policy. */
+  /**
+   * Adds the gradients, and writes dSums. Predicted costs are data: no gradient reaches the cost
+   * network.
+   */
   backward(d: Tensor, dSums: Tensor): void {
     const kernels = this.#kernels;
     const dBoth = kernels.tensor([this.#rows, 2 * vectorColumns]);
@@ -144,7 +149,7 @@ class DevicePass {
   }
 }
 
-/** The sum of the losses of all steps, and the gradient of each device's number. */
+/** The sum of the losses of all steps, and the gradient of each device's score. */
 function stepLosses(
   scores: Float32Array,
   { devices, hasRoom, actions, advantages }: Omit<Episodes, "features" | "places" | "costs">,

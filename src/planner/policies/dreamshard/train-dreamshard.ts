@@ -1,7 +1,7 @@
-// DreamShard's training (Zha et al., NeurIPS 2022, algorithm 1), in turns: plans of the policy are
-// measured; the cost network learns from all that were measured; the policy learns by REINFORCE
-// against the cost network alone. Measuring is a function that the caller gives. The same tables,
-// tasks, measurements, seed and arithmetic give the same bits.
+// DreamShard's training (Zha et al., NeurIPS 2022, algorithm 1). Each turn measures plans of the
+// policy, trains the cost network on all measured plans, and trains the policy by REINFORCE against
+// the cost network alone. The caller provides the function that measures. The same tables, tasks,
+// measurements, seed and arithmetic give the same bits.
 
 import type { Kernels } from "../../../kernels/contract/kernels.ts";
 import { purposes, RandomStream } from "../../../ports/random.ts";
@@ -23,7 +23,7 @@ import { Policy } from "./policy.ts";
 export interface DreamOptions {
   /** @default 1 */
   readonly seed?: number;
-  /** Turns. @default 10 */
+  /** Number of turns. @default 10 */
   readonly turns?: number;
   /** Plans that are measured in a turn. @default 50 */
   readonly plans?: number;
@@ -33,16 +33,16 @@ export interface DreamOptions {
   readonly policyUpdates?: number;
   /** Episodes of an update. @default 10 */
   readonly episodes?: number;
-  /** Whether the policy is told predicted costs; without, to see what they bring. @default true */
+  /** Whether the policy reads predicted costs; `false` is for ablation. @default true */
   readonly hasCosts?: boolean;
-  /** Told after each turn. */
+  /** Called after each turn. */
   readonly onTurn?: (turn: DreamTurn) => void;
 }
 
-/** How a turn went. */
+/** Report on a turn. */
 export interface DreamTurn {
   readonly turn: number;
-  /** Mean cost of the plans that were measured in it. */
+  /** Mean cost of the plans that the turn measured. */
   readonly measured: number;
   /** The cost network's loss, of its last update. */
   readonly costLoss: number;
@@ -53,7 +53,7 @@ const costBatch = 64;
 /** Learning rates of the first update. */
 const costRate = 5e-4;
 const policyRate = 4e-3;
-/** Of the cost network's weights: without it, tables of the training are learned by heart. */
+/** Weight decay of the cost network: prevents overfitting to the tables of the training. */
 const costDecay = 1;
 const entropyWeight = 1e-3;
 
@@ -89,7 +89,7 @@ export function trainDreamShard(
     for (let plan = 0; plan < plans; plan++) {
       const { placed, isWhole } = playEpisodes(kernels, known, drawnTask(), 1, random);
       const own = placed[0] ?? [];
-      // A plan without room cannot be measured.
+      // A plan that does not fit cannot be measured.
       if (isWhole[0] === true) measured.push({ placed: own, costs: measure(own) });
     }
     const collected = measured.slice(first);
@@ -119,7 +119,7 @@ export function trainDreamShard(
   return { method: "dreamshard", standard, hasCosts, weights };
 }
 
-/** Falls from 1 to 0 in a line. */
+/** Factor of the learning rate, which falls linearly from 1 to 0. */
 function left(update: number, updates: number): number {
   return 1 - update / updates;
 }
@@ -134,10 +134,13 @@ function devicesOf(tasks: readonly PlacementTask[]): number {
   throw new RangeError("Expected tasks of one number of devices, and at least one");
 }
 
-/** What a plan without room is worth less, in the cost network's unit: a mean plan. */
+/** Penalty of a plan that does not fit, in the cost network's unit: the mean cost of a plan. */
 const noRoomCost = 1;
 
-/** Episodes as the policy learns from them: how much better than their mean, over the deviation. */
+/**
+ * Converts played episodes to input of the policy's gradients. Advantages are rewards standardised
+ * over the episodes.
+ */
 export function episodesOf(
   kernels: Kernels,
   played: PlayedEpisodes,

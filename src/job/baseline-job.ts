@@ -1,17 +1,20 @@
-// The job of a baseline: logistic regression on the data, the split and the features of a job.
+// The job of a baseline model: logistic regression on the data, the split and the features of a
+// job.
 
 import { scoredLabelsOf } from "../data/targets.ts";
 import type { JobOptions, JobSpec } from "./job.ts";
 
-/** A label of a job, which a baseline predicts. */
+/** A label of a job that a baseline predicts. */
 export interface BaselineTask {
   readonly name: string;
   readonly isNumber: boolean;
-  /** The data of the job with this label alone; undefined: generated data have several. */
+  /**
+   * The data of the job with this label alone; undefined for generated data with several labels.
+   */
   readonly data: JobSpec["data"] | undefined;
 }
 
-/** The labels of a job. */
+/** Returns the labels of a job, each with its data. */
 export function baselineTasks({ data }: JobSpec): BaselineTask[] {
   const labels = scoredLabelsOf(data);
   if (labels.length === 1) return labels.map((label) => ({ ...label, data }));
@@ -28,16 +31,16 @@ export function baselineTasks({ data }: JobSpec): BaselineTask[] {
   });
 }
 
-/** Steps of a baseline at least, where its epochs allow it: a weight has to find its value. */
+/** Least number of steps of a baseline, so that its weights converge; limited by `epochsMax`. */
 const stepsMin = 2000;
 const epochsMax = 40;
 
 /**
- * Logistic regression, one weight for each id and each dense feature, with the samples, the seed
- * and the evaluations of `job`, and its checkpoints in `directory`. `samples`: those that are
- * trained on. Of few samples it has more epochs than the job, 2,000 steps in all, as its best
- * evaluation counts. Options that change the model of `job` alone are left out. Where the label
- * is a number, the regression is linear.
+ * Returns a job of logistic regression, with one weight for each id and each dense feature, the
+ * samples, the seed and the evaluations of `job`, and its checkpoints in `directory`. `samples`:
+ * number of training samples. With few samples it has more epochs than the job, up to 2,000 steps
+ * in all, as only its best evaluation counts. Options that only concern the model of `job` are left
+ * out. For a numeric label the regression is linear.
  */
 export function baselineJob(
   job: JobSpec,
@@ -58,7 +61,7 @@ export function baselineJob(
   return {
     name: "baseline",
     model: { kind: "lr", dense, tables: weights, ...(pooled && { features: pooled }) },
-    // The types do not say that resolved options are options, too; `resolveJob` checks them.
+    // Resolved options are valid options, which the types do not express; `resolveJob` checks them.
     data: { ...given, epochs } as unknown as JobOptions["data"],
     ...(isNumber && { loss: { kind: "mse" } }),
     optimizer: {
@@ -73,7 +76,7 @@ export function baselineJob(
   };
 }
 
-/** The evaluations of the job, one each epoch; what its test holds out stays held out. */
+/** The evaluations of the job, once per epoch; the held-out test samples stay held out. */
 function evaluationOf({ evaluation }: JobSpec, everySteps: number) {
   const { test, earlyStopping: _, keepBest: _best, ...others } = evaluation ?? {};
   return { ...others, everySteps, ...(test !== undefined && test.data === undefined && { test }) };

@@ -1,5 +1,6 @@
-// Whether the data of a job is still the data that its checkpoints come from. A job is known by the
-// paths of its data; a run goes on only with the contents that it began with.
+// Checks that the data of a job is still the data that its checkpoints were trained on. The
+// identity of a job has only the paths of its data, but a run may only continue with the contents
+// that it began with.
 
 import {
   changedFiles,
@@ -12,8 +13,8 @@ import { DataChangedError } from "../errors/errors.ts";
 import type { JobSpec } from "./job.ts";
 
 /**
- * Compares the data of a job, as it is `now`, with the data of its checkpoints in `directory`;
- * `then` is undefined where there is no checkpoint, or none that names its data.
+ * Compares the present data of a job, `now`, with the data of its checkpoints in `directory`;
+ * `then` is undefined if there is no checkpoint, or none that records its data.
  * @throws DataChangedError naming the file that changed, the directory and the ways out
  */
 export function checkContents(
@@ -45,8 +46,8 @@ export function checkContents(
 }
 
 /**
- * As `checkContents`, for the data that a trained model is evaluated on where none is named: the
- * part of the training data that the job holds out, or the job's data for it.
+ * Like `checkContents`, for the data that a trained model is evaluated on by default: the held-out
+ * part of the job's training data, or the job's own evaluation or test data.
  * @throws DataChangedError
  */
 export function checkHeldOut(
@@ -67,7 +68,7 @@ export function checkHeldOut(
   throw new DataChangedError(name, directory, sentence);
 }
 
-/** The data as people call it, and what has become of it: the beginning of a sentence. */
+/** The name of the data for display, and its change as the beginning of a sentence. */
 function changeOf(
   part: "training" | "evaluation" | "test",
   data: JobSpec["data"],

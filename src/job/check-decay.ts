@@ -1,6 +1,6 @@
-// Whether tables whose rows all decay in closed form (row-decay.ts) fit the rest of their job: the
-// share that is left of the rows must follow from the step alone, and the optimizer must shrink
-// weights apart from their gradients.
+// Checks that tables whose rows all decay in closed form (row-decay.ts) fit the rest of their job:
+// the remaining share of the rows must be a function of the step alone, and the optimizer must
+// decay weights independently of their gradients.
 
 import type { SparseOptimizerSpec } from "../embedding/tables/options.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
@@ -8,7 +8,7 @@ import type { ExchangeSpec } from "../exchange/options.ts";
 import type { ModelSpec } from "../model/options.ts";
 import { expected } from "../ports/check-options.ts";
 
-/** What of a job must fit the decay. */
+/** The part of a job that must fit the decay. */
 interface DecayingJob {
   readonly model: Pick<ModelSpec, "tables">;
   readonly optimizer: { readonly sparse: SparseOptimizerSpec };

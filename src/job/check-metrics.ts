@@ -1,4 +1,4 @@
-// The metrics that a job names, beside the labels whose figures they are; and the parts that its
+// Checks the metrics that a job names against the labels of its data, and the parts that its
 // training data are split into.
 
 import { namesColumns } from "../data/data-kinds.ts";
@@ -14,7 +14,7 @@ import {
   type Watched,
 } from "../training/loop/best-evaluation.ts";
 
-/** What an evaluation section names of metrics. */
+/** The options of an evaluation section that name metrics. */
 interface NamedMetrics {
   readonly keepBest?: ComparedMetric | undefined;
   readonly earlyStopping?: Watched | undefined;
@@ -22,7 +22,7 @@ interface NamedMetrics {
   readonly thresholds?: readonly number[] | undefined;
 }
 
-/** @throws InvalidOptionError where a metric is named that evaluations do not have */
+/** @throws InvalidOptionError where a metric does not exist for the labels of the data */
 export function checkMetrics(
   { keepBest, earlyStopping, reduceOnPlateau, thresholds }: NamedMetrics,
   data: ResolvedDataOptions,
@@ -63,7 +63,7 @@ function checkMetric(option: string, { metric, task }: Watched, data: ResolvedDa
   throw expected(option, why, metric);
 }
 
-/** What an evaluation section says of the parts of the training data. */
+/** The options of an evaluation section that split the training data. */
 interface NamedParts {
   readonly data?: unknown;
   readonly fraction: number;
@@ -101,7 +101,7 @@ export function checkParts(
   if (split.kind === "time") checkBoundaries(split, isTestSplit);
 }
 
-/** @throws InvalidOptionError where a boundary is none, or is missing */
+/** @throws InvalidOptionError where a boundary is invalid or missing */
 function checkBoundaries(
   { from, testFrom }: Extract<SplitSpec, { kind: "time" }>,
   isTestSplit: boolean,

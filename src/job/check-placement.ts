@@ -1,5 +1,6 @@
-// Whether a job's tables can lie where it says, with dynamic ids and by a plan, and be as stale, as
-// coarse and as partly restored as it says: `mode: "exact"` forbids all three.
+// Checks the placement of a job's tables, with dynamic ids and by a plan; and that stale rows,
+// checkpoints in fewer bits and partial recovery are only used outside `mode: "exact"`, which
+// forbids all three.
 
 import type { z } from "zod";
 import { InvalidOptionError } from "../errors/errors.ts";
@@ -11,22 +12,22 @@ import { expected } from "../ports/check-options.ts";
 import type { CheckpointSpec } from "../training/checkpoint/checkpoint-options.ts";
 import type { plannerOptions } from "./planner-options.ts";
 
-/** What a plan must fit. */
+/** The part of a job that a plan must fit. */
 interface PlannedJob {
   readonly model: ModelSpec;
   readonly devices: number;
   readonly plan?: z.output<typeof planFileSchema> | undefined;
 }
 
-/** What decides whether a run may go on with another plan. */
+/** The part of a job that decides whether a run may switch to another plan. */
 interface AdaptedJob extends Pick<PlannedJob, "plan"> {
   readonly planner: z.output<typeof plannerOptions>;
   readonly sharding: "auto" | "as-written";
 }
 
 /**
- * Dynamic ids become rows on the device with the whole rows of their blocks, so their rows cannot
- * be split by columns.
+ * Dynamic ids are mapped to rows on the device with the whole rows of their blocks, so their rows
+ * cannot be split by columns.
  * @throws InvalidOptionError
  */
 export function checkDynamic({ model }: { readonly model: ModelSpec }): void {
@@ -52,7 +53,7 @@ export function checkDynamic({ model }: { readonly model: ModelSpec }): void {
   if (wrong.length > 0) throw InvalidOptionError.ofAll(wrong);
 }
 
-/** @throws InvalidOptionError where a run is to adapt what the job fixes */
+/** @throws InvalidOptionError where `planner.adapt` would change a placement that the job fixes */
 export function checkAdapt({ planner, plan, sharding }: AdaptedJob): void {
   const { adapt } = planner;
   if (adapt === undefined) return;
@@ -100,7 +101,7 @@ export function checkPlan({ model, devices, plan: file }: PlannedJob): void {
   }
 }
 
-/** What of a job depends on its mode. */
+/** The part of a job that depends on its mode. */
 interface JobOfMode {
   readonly mode: "exact" | "bounded";
   readonly model: ModelSpec;
@@ -118,7 +119,10 @@ export function checkStaleness({ mode, model }: JobOfMode): void {
   );
 }
 
-/** @throws InvalidOptionError where an exact job stores checkpoints in fewer bits than it has */
+/**
+ * @throws InvalidOptionError where an exact job stores checkpoints in fewer bits than its weights
+ * have
+ */
 export function checkBits({ mode, checkpoint }: JobOfMode): void {
   if (mode === "bounded" || checkpoint.bits === 32) return;
   const why =

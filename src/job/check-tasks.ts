@@ -1,4 +1,4 @@
-// The tasks of the model beside the labels of the data, and each label beside its loss.
+// Checks the tasks of the model against the labels of the data, and each label against its loss.
 
 import { namesColumns } from "../data/data-kinds.ts";
 import type { ResolvedDataOptions } from "../data/options.ts";
@@ -8,7 +8,7 @@ import type { LossSpec } from "../model/options/loss-options.ts";
 import type { ModelSpec } from "../model/options.ts";
 import { expected } from "../ports/check-options.ts";
 
-/** What of a job says what it predicts. */
+/** The part of a job that defines its predictions. */
 interface PredictingJob {
   readonly data: ResolvedDataOptions;
   readonly model: ModelSpec;
@@ -17,7 +17,7 @@ interface PredictingJob {
 
 /**
  * @throws InvalidOptionError where the tasks of the model are not the labels of the data, or a
- * label is not of the kind that its loss trains
+ * label does not have the kind that its loss trains
  */
 export function checkTasks(job: PredictingJob): void {
   checkNames(job);
@@ -48,12 +48,12 @@ function checkNames({ data, model }: PredictingJob): void {
   throw expected(`model.tasks[${other}].name`, label, tasks[other]?.name);
 }
 
-/** The tasks of a model that has some; undefined: it has one logit. */
+/** The tasks of a multi-task model; undefined: the model has one logit. */
 function tasksOf(model: ModelSpec) {
   return "tasks" in model ? model.tasks : undefined;
 }
 
-/** Labels that are numbers are trained by `mse`, and no others are. */
+/** Numeric labels need the loss `mse`, and only numeric labels may have it. */
 function checkKinds(job: PredictingJob): void {
   const { data, model, loss } = job;
   const labels = labelsOf(data);
@@ -84,7 +84,7 @@ function checkKinds(job: PredictingJob): void {
   }
 }
 
-/** What becomes of missing labels: of labels of the data, and as their tasks say. */
+/** The rules for missing labels must name labels of the data, and match those of the tasks. */
 function checkMissing({ data, model }: PredictingJob): void {
   const rules = data.kind === "criteo-tsv" ? undefined : data.missingLabels;
   const [labels, numeric] = [labelsOf(data), areNumeric(data)];
@@ -105,7 +105,7 @@ function checkMissing({ data, model }: PredictingJob): void {
   }
 }
 
-/** What asks for classes, where each label is a number. */
+/** Options that need classes are refused if each label is numeric. */
 function checkNoClasses(data: ResolvedDataOptions): void {
   const why = "left out where each label is a number";
   if (namesColumns(data) && data.positive !== undefined) {

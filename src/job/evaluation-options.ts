@@ -1,6 +1,6 @@
-// The job's evaluation section, and the test in it. Held-out data are read as the training data
-// are: what the section leaves out of `data` is taken from there, and what reads the same fields in
-// another way is refused, unless the section says that it is meant.
+// The job's evaluation section, and the test in it. Held-out data are read like the training data:
+// options that the section leaves out of `data` are inherited from the training data, and options
+// that read the same fields in another way are refused, unless `dataDiffers` allows it.
 
 import { z } from "zod";
 import { namesColumns } from "../data/data-kinds.ts";
@@ -98,7 +98,7 @@ export const evaluationOptions = z.strictObject({
     .describe("Reduce all learning rates when a metric no longer improves. Left out: they stay."),
 });
 
-/** Data to evaluate on: what is left out is as in the training data. */
+/** Data to evaluate on; options that are left out are inherited from the training data. */
 export type EvaluationData =
   | Partial<CsvOptions>
   | Partial<CriteoTsvOptions>
@@ -120,15 +120,17 @@ export type EvaluationOptions = Omit<z.input<typeof evaluationOptions>, "data" |
 /** The evaluation section after its checks. */
 export type EvaluationSpec = z.output<typeof evaluationOptions>;
 
-/** Options that say which samples there are, or how training goes through them. */
+/**
+ * Options that select the samples, or the order of training; evaluation data do not inherit them.
+ */
 const notInherited = [
   ...["paths", "where", "samples", "epochs", "passes", "shuffle", "order"],
   ...["weight", "sampleWeights"], // Metrics count each sample once.
 ];
 
 /**
- * `given` with what it leaves out, from the training data. Data of another kind inherit the batch
- * size alone.
+ * Completes `given` with the options that it leaves out, from the training data. Data of another
+ * kind inherit only the batch size.
  */
 function inheritData(
   given: Readonly<Record<string, unknown>>,
@@ -142,9 +144,10 @@ function inheritData(
 }
 
 /**
- * Data to evaluate a trained model on, complete.
- * @throws InvalidOptionError where they are no data, or are read in another way than the training
- * data and `differs` does not say that it is meant
+ * Completes and checks data to evaluate a trained model on.
+ *
+ * @throws InvalidOptionError where the options are no data, or read fields in another way than the
+ * training data and `differs` does not allow it
  */
 export function evaluationDataOf(
   given: EvaluationData,
@@ -158,8 +161,8 @@ export function evaluationDataOf(
 }
 
 /**
- * @throws InvalidOptionError naming every option of `data`, which stands at `option`, that reads
- * the same fields in another way
+ * @throws InvalidOptionError naming every option of `data`, which is at the path `option`, that
+ * reads the same fields in another way
  */
 export function checkSameReading(
   data: ResolvedDataOptions,
@@ -183,7 +186,9 @@ export function checkSameReading(
   if (problems.length > 0) throw InvalidOptionError.ofAll(problems.flat());
 }
 
-/** @throws InvalidOptionError where data of another reading have other labels, or no group */
+/**
+ * @throws InvalidOptionError where data that are read in another way have other labels, or no group
+ */
 function checkTargets(data: ResolvedDataOptions, option: string, training: ResolvedDataOptions) {
   const [is, was] = [targetsOf(data), targetsOf(training)];
   if (is.labels !== was.labels) {
@@ -211,7 +216,10 @@ interface Difference {
   readonly was: unknown;
 }
 
-/** Options that name files, cut them into fields, or decide what becomes of bad lines. */
+/**
+ * Options that may differ from the training data: they select files, split lines into fields, or
+ * handle bad lines.
+ */
 const free: ReadonlySet<string> = new Set([
   ...notInherited,
   ...[
@@ -255,7 +263,7 @@ function fieldDifferences(
     .map((key) => ({ path: `${prefix}${key}`, is: is[key], was: was[key] }));
 }
 
-/** Columns of CSV files, in order; a number of generated features. */
+/** Differences of `dense`: columns in order for files, a number for generated data. */
 function denseDifferences(is: unknown, was: unknown): Difference[] {
   if (!Array.isArray(is) || !Array.isArray(was) || is.length !== was.length) {
     return fieldDifferences("", { dense: is }, { dense: was });
@@ -265,11 +273,13 @@ function denseDifferences(is: unknown, was: unknown): Difference[] {
 
 type Column = ResolvedCsvOptions["categorical"][number];
 
-/** Table by table, in any order; a separator may be another character. */
+/**
+ * Differences of `categorical`, table by table in any order; a separator may be another character.
+ */
 function categoricalDifferences(is: readonly Column[], was: readonly Column[]): Difference[] {
   return is.flatMap((column, i) => {
     const other = was.find(({ table }) => table === column.table);
-    if (other === undefined) return []; // The table is not the model's, which is told of that.
+    if (other === undefined) return []; // Another check reports the table.
     const differences = fieldDifferences(`categorical[${i}].`, column, other);
     const isOtherCharacter = ({ path, is, was }: Difference) =>
       /separator$/i.test(path) && is !== undefined && was !== undefined;
@@ -277,7 +287,7 @@ function categoricalDifferences(is: readonly Column[], was: readonly Column[]): 
   });
 }
 
-/** What of a job its evaluation must agree with. */
+/** The part of a job that its evaluation must agree with. */
 interface EvaluatedJob {
   readonly evaluation?: EvaluationSpec | undefined;
   readonly data: ResolvedDataOptions;
@@ -315,14 +325,19 @@ export function checkEvaluation(
   }
 }
 
-/** @throws InvalidOptionError where a rate that plateaus reduce is not one of each step */
+/**
+ * @throws InvalidOptionError where the optimizer has no rate of a step that a plateau can reduce
+ */
 function checkPlateau({ reduceOnPlateau }: EvaluationSpec, sparse: string): void {
   if (reduceOnPlateau === undefined || sparse !== "ftrl") return;
   const why = "left out where rows are trained by FTRL, whose rate follows from their gradients";
   throw expected("evaluation.reduceOnPlateau", why, reduceOnPlateau);
 }
 
-/** All that decides which samples are trained on; of an older job, the share alone. */
+/**
+ * Returns the options that decide which samples are held out of training, for the identity of the
+ * job: only the fraction where neither `split` nor a held-out test is set, as in older jobs.
+ */
 export function splitIdentity(evaluation: EvaluationSpec | undefined) {
   if (evaluation === undefined || evaluation.data !== undefined) return undefined;
   const { fraction, split, test } = evaluation;
@@ -332,8 +347,8 @@ export function splitIdentity(evaluation: EvaluationSpec | undefined) {
 }
 
 /**
- * All that decides by evaluations: at which step the run stops, which checkpoint it returns, and
- * its learning rates.
+ * Returns the options by which evaluations influence a run: the step at which it stops, the
+ * checkpoint that it returns, and its learning rates.
  */
 export function stoppingOf(evaluation: EvaluationSpec | undefined, data: unknown) {
   const { earlyStopping, reduceOnPlateau } = evaluation ?? {};

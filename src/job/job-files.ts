@@ -1,6 +1,6 @@
-// The files of a job by name, so that a run knows its files from when its job is submitted:
-// directories and patterns stand for the data that is there, and the paths of a model's module and
-// of vocabularies for their contents.
+// Resolves the files of a job when the job is submitted, so that the run is tied to them:
+// directories and patterns are replaced by the names of their files, and a model's module and
+// vocabularies get the hashes of their contents.
 
 import { isTable } from "../data/data-kinds.ts";
 import { s3FilesOf } from "../data/remote/s3-list.ts";
@@ -11,8 +11,8 @@ import { withModule } from "../model/custom/custom-model.ts";
 import type { JobSpec } from "./job.ts";
 
 /**
- * The job with its files by name. @throws InputUnusableError where a path names no file;
- * StoreFailedError where a store of objects does not answer
+ * Returns the job with its data files by name. @throws InputUnusableError where a path names no
+ * file; StoreFailedError where an object store does not answer
  */
 export async function withFiles(job: JobSpec): Promise<JobSpec> {
   const { evaluation } = job;
@@ -23,19 +23,21 @@ export async function withFiles(job: JobSpec): Promise<JobSpec> {
   return { ...job, data, evaluation: { ...(await withNamed(evaluation)), ...tested } };
 }
 
-/** The job with the hash of its model's module, checked. @throws InvalidOptionError */
+/**
+ * Returns the job with the hash of its model's module, which it checks. @throws InvalidOptionError
+ */
 export function withModel(job: JobSpec): JobSpec {
   return job.model.kind === "custom" ? { ...job, model: withModule(job.model) } : job;
 }
 
-/** The section with the files of its data by name, where it has data of its own. */
+/** The section with the files of its data by name, if it has data of its own. */
 async function withNamed<Section extends { data?: JobSpec["data"] | undefined }>(
   of: Section,
 ): Promise<Section> {
   return of.data === undefined ? of : { ...of, data: await namedFiles(of.data) };
 }
 
-/** Data with its files by name. @throws as `withFiles` */
+/** Returns data with its files by name. @throws as `withFiles` */
 export async function namedFiles(data: JobSpec["data"]): Promise<JobSpec["data"]> {
   if (data.kind === "synthetic") return data;
   const paths = await filesNamed(data, data.paths);
@@ -44,7 +46,7 @@ export async function namedFiles(data: JobSpec["data"]): Promise<JobSpec["data"]
   return { ...data, paths, ...(transforms && { transforms: await withHashes(transforms) }) };
 }
 
-/** The files of paths of this kind of data. @throws as `withFiles` */
+/** Returns the files that paths of this kind of data stand for. @throws as `withFiles` */
 export async function filesNamed(
   data: Pick<JobSpec["data"], "kind">,
   paths: readonly string[],

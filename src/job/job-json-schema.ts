@@ -1,6 +1,7 @@
-// The JSON Schema of a job, for editors and for programs in any language: made of the schemas that
-// check it, whose `describe` has the sentence of each option. A section that several options share
-// is written once, below `$defs`, so that the whole fits into a message of the job service.
+// The JSON Schema of a job, for editors and for programs in any language. It is generated from the
+// schemas that check a job; their `describe` has the sentence of each option. A section that
+// several options share is written once, below `$defs`, so that the schema fits into a message of
+// the job service.
 
 import { z } from "zod";
 import { tableOptions } from "../embedding/tables/options.ts";
@@ -9,26 +10,28 @@ import { jobSchema } from "./job.ts";
 
 type Schema = z.core.JSONSchema.BaseSchema;
 
-/** The options that a user may write, as JSON Schema, made from the schemas that check them. */
+/** Returns the JSON Schema of the options that a user may write. */
 export function jobJsonSchema() {
   const schema = z.toJSONSchema(jobSchema, {
     io: "input",
     unrepresentable: "any",
     reused: "ref",
     override({ zodSchema, jsonSchema }) {
-      // `model.table` says the other fields.
+      // The other fields may come from `model.table`.
       if (zodSchema === tableOptions) jsonSchema.required = ["name"];
     },
   });
   const parts = (schema.$defs ?? {}) as Record<string, Schema>;
-  /** A section with the part that it refers to. What stands beside a reference counts more. */
+  /**
+   * Merges a section with the part that it refers to. Fields beside the reference take precedence.
+   */
   const resolved = ({ $ref, ...own }: Schema): Schema => {
     const part = $ref === undefined ? undefined : parts[$ref.replace("#/$defs/", "")];
     return part === undefined ? own : { ...resolved(part), ...own };
   };
   const within = (section: Schema, name: string) =>
     resolved((section.properties?.[name] ?? {}) as Schema);
-  // Evaluation data inherit what they leave out, before the schema checks them.
+  // Evaluation data inherit the options that they leave out before the schema checks them.
   const evaluation = within(schema, "evaluation");
   for (const section of [evaluation, within(evaluation, "test")]) {
     const data = within(section, "data");
@@ -42,7 +45,9 @@ export function jobJsonSchema() {
   return schema;
 }
 
-/** Describes the constant that names each branch of a union: all other options have their own. */
+/**
+ * Adds a description to the constant that names each branch of a union; all other options have one.
+ */
 export function describeKinds(
   schema: Schema,
   resolved: (schema: Schema) => Schema = (inner) => inner,

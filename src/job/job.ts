@@ -1,6 +1,6 @@
-// The job: a user's request for a training run, as plain data that crosses threads and NATS. Each
-// room declares its own options; this file combines them into one specification, complete and
-// checked once.
+// The job: a user's request for a training run, as plain data that is sent between threads and over
+// NATS. Each folder declares its own options; this file combines them into one specification, which
+// is completed and checked once.
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -57,7 +57,7 @@ import { type PreprocessingOptions, preprocessingOptions } from "./preprocessing
 import { warmStartIdentity } from "./warm-start.ts";
 import { warmStartOptions } from "./warm-start-options.ts";
 
-/** The optimizers of a job that names none. */
+/** The default optimizers of a job. */
 export const usualOptimizer = {
   dense: { kind: "adagrad" },
   sparse: { kind: "rowWiseAdagrad" },
@@ -66,7 +66,7 @@ export const usualOptimizer = {
 const autoDevices = z.literal("auto").transform(() => 0);
 const devicesAre = 'an integer from 0 to 128, or "auto"';
 
-/** Every option of a job. docs/jobs.md has a table of them, which a test compares with this. */
+/** Schema of every option of a job. A test compares it with the table in docs/jobs.md. */
 export const jobSchema = z.strictObject({
   name: z
     .string()
@@ -221,7 +221,7 @@ export interface JobOptions {
 /** A job after its checks: complete and frozen. */
 export type JobSpec = z.output<typeof jobSchema>;
 
-/** The complete specification of a job. @throws InvalidOptionError */
+/** Completes and checks a job. @throws InvalidOptionError */
 export function resolveJob(options: unknown): JobSpec {
   const job = checkOptions(jobSchema, withEvaluationData(completed(options)));
   checkAll([
@@ -242,7 +242,10 @@ export function resolveJob(options: unknown): JobSpec {
   return job;
 }
 
-/** `withLeftOut`, whose refusals come together with those of the sections that it does not read. */
+/**
+ * Calls `withLeftOut`; if that refuses the job, also checks the sections that it does not read, so
+ * that one error reports the problems of both.
+ */
 function completed(options: unknown): unknown {
   try {
     return withLeftOut(options);
@@ -294,7 +297,7 @@ function checkData({ data, model }: JobSpec): void {
   throw expected("model.dense", `left out, or that of the data, ${dense}`, model.dense);
 }
 
-/** @throws InvalidOptionError where workers would have nothing to make */
+/** @throws InvalidOptionError where preprocessing workers would have no samples to make */
 function checkPreprocessing({ data, preprocessing }: JobSpec): void {
   if (preprocessing === undefined || isStreamed(data)) return;
   const why =
@@ -303,7 +306,7 @@ function checkPreprocessing({ data, preprocessing }: JobSpec): void {
 }
 
 /**
- * Gradients of repeated rows are summed on a device, over its slices, before they travel. If the
+ * Gradients of repeated rows are summed on a device, over its slices, before they are sent. If the
  * exchange rounded these sums, they would depend on the number of devices (law 4).
  * @throws InvalidOptionError
  */
@@ -331,9 +334,9 @@ function checkTiers({ model }: JobSpec): void {
 }
 
 /**
- * Hash of all options that decide the trained bits. Two jobs with the same hash may share a
- * checkpoint directory: devices, deadlines and names are left out. Intervals of cuts count only
- * where tables are stale, as stale tables are read fresh after each cut.
+ * Returns the hash of all options that decide the trained bits. Devices, deadlines and names do not
+ * count, so that jobs that differ only in these may share a checkpoint directory. Intervals of cuts
+ * count only with stale tables, as these are read fresh after each cut.
  */
 export function jobIdentity(job: JobSpec): string {
   const { optimizer, exchange, evaluation, checkpoint, seed, slices } = job;
@@ -353,22 +356,25 @@ export function jobIdentity(job: JobSpec): string {
   return createHash("sha256").update(canonical(parts)).digest("hex");
 }
 
-/** A model without the placement of its rows and the path of its module: they decide no bit. */
+/** The model without the placement of its rows and the path of its module, which decide no bit. */
 function withoutSharding(model: JobSpec["model"]) {
   const tables = model.tables.map((table) => {
     const { sharding, dedup, tier, keep, staleness, ...rest } = table;
     return { ...rest, staleness: staleness || undefined };
   });
-  // A module is known by its contents.
+  // A module is identified by its contents.
   return { ...model, tables, ...("path" in model ? { path: undefined } : {}) };
 }
 
-/** Data without the options that decide no bit: the place of its cache, and how many epochs run. */
+/**
+ * The data without options that decide no bit of a step, such as the directory of its cache, and
+ * without the number of epochs.
+ */
 function withoutPlace(data: JobSpec["data"]) {
   const { cache: _cache, cacheBytesMax: _bytes, passes: _passes, ...others } = data;
   const transforms = "transforms" in others ? others.transforms : undefined;
   const rest = { ...others, ...(transforms && { transforms: identityOf(transforms) }) };
-  // What signs a request is no part of the data.
+  // Credentials in signed URLs are no part of the data.
   const paths = "paths" in others ? { paths: others.paths.map(shownPath) } : {};
   const limits = { quarantineMax: undefined, rejectedMax: undefined, damagedMax: undefined };
   return { ...rest, ...paths, ...limits, labelAsFeature: undefined };

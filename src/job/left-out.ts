@@ -1,5 +1,5 @@
-// What a job may leave out, as the rest of it says the same: the tables of its columns, the columns
-// of its tables, and the number of dense features. A job that says both is checked for
+// Completes a job with options that follow from its other options: the tables of its columns, the
+// columns of its tables, and the number of dense features. A job that states both is checked for
 // contradictions (job.ts).
 
 import { isTable } from "../data/data-kinds.ts";
@@ -13,7 +13,7 @@ import { checkOptions } from "../ports/check-options.ts";
 import { type Fields, isSection } from "../ports/written.ts";
 
 /**
- * A job as a user wrote it, with the options of model and data that follow from each other:
+ * Returns a job as a user wrote it, with the options of model and data that follow from each other:
  *
  *   data.categorical  left out: the columns of `model.features`, or of `model.tables` by name
  *   model.tables      with `model.table`: one for each table of `model.features`, or for each
@@ -22,10 +22,10 @@ import { type Fields, isSection } from "../ports/written.ts";
  *   data.dense        of generated data, left out: `model.dense`
  *
  *   data.numericLabels  left out: the labels whose loss is `mse`
- *   data.missingLabels  left out: what the tasks say in `missing`
+ *   data.missingLabels  left out: the rules of the tasks' `missing`
  *
- * Sections of a wrong shape stay as they are, for the job's schema to refuse.
- * @throws InvalidOptionError where a column has no table, and `model.table` does not say its shape
+ * Sections of a wrong shape stay unchanged: the job's schema refuses them.
+ * @throws InvalidOptionError where a column has no table, and `model.table` does not have its shape
  */
 export function withLeftOut(options: unknown): unknown {
   if (!isSection(options) || !isSection(options.model) || !isSection(options.data)) return options;
@@ -56,7 +56,7 @@ function withColumns(data: Fields, { tables, features, dense }: Fields): Fields 
   return isDenseLeftOut && dense !== undefined ? { ...data, dense } : data;
 }
 
-/** The data with the labels that are numbers, as their tasks, or the job, train them by `mse`. */
+/** The data with `numericLabels`: the labels whose task, or whose job, has the loss `mse`. */
 function withNumericLabels(data: Fields, { tasks }: Fields, loss: unknown): Fields {
   const isSynthetic = data.kind === "synthetic";
   const isNamed = data.kind === "csv" || data.kind === "jsonl" || isTable(data);
@@ -70,7 +70,7 @@ function withNumericLabels(data: Fields, { tasks }: Fields, loss: unknown): Fiel
   return numericLabels.length === 0 ? data : { ...data, numericLabels };
 }
 
-/** The data with what missing values of labels become, as the tasks of these labels say. */
+/** The data with `missingLabels`: the rules for missing values of the tasks of these labels. */
 function withMissingLabels(data: Fields, { tasks }: Fields): Fields {
   if (data.missingLabels !== undefined || !Array.isArray(tasks)) return data;
   const rules = tasks.flatMap((task, i) => {
@@ -81,7 +81,10 @@ function withMissingLabels(data: Fields, { tasks }: Fields): Fields {
   return rules.length === 0 ? data : { ...data, missingLabels: Object.fromEntries(rules) };
 }
 
-/** A table for each name that is looked up, in this order; then the tables that none looks up. */
+/**
+ * A table for each name that features look up, in their order; then the tables that no feature
+ * looks up.
+ */
 function tablesOf(
   data: ResolvedDataOptions,
   { tables: written, features }: Fields,
@@ -106,7 +109,7 @@ function tablesOf(
   return [...fed, ...others].map((one) => (isSection(one) ? { ...shared, ...one } : one));
 }
 
-/** The tables that the columns of the data feed. */
+/** The names of the tables that the columns of the data feed. */
 function columnTables(data: ResolvedDataOptions): string[] {
   switch (data.kind) {
     case "criteo-tsv":

@@ -1,4 +1,4 @@
-// The options of a job's planner: whether the run looks for better plans while it trains.
+// The options of a job's planner: whether the run searches for better plans while it trains.
 
 import { z } from "zod";
 
@@ -36,5 +36,5 @@ export const plannerOptions = z.strictObject({
 
 export type PlannerOptions = z.input<typeof plannerOptions>;
 
-/** When a run goes on with another plan. */
+/** Conditions under which a run switches to another plan. */
 export type AdaptSpec = z.output<typeof adapt>;

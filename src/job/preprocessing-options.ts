@@ -1,4 +1,4 @@
-// The options of the preprocessing service of a job.
+// The job options of the preprocessing service: its workers, and their deadlines.
 
 import { z } from "zod";
 

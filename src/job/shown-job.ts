@@ -1,10 +1,10 @@
-// A job as a file or a page may show it: what may be secret in the addresses of its data is left
-// out. As a list of options, it can be read by people, and compared with another job line by line.
+// A job for display in files and on pages: without credentials in the URLs of its data. As a list
+// of options, it can be read by people, and compared with another job line by line.
 
 import { shownPath } from "../data/remote/addresses.ts";
 import type { JobSpec } from "./job.ts";
 
-/** The job with addresses of data without what may sign a request. */
+/** Returns the job with the credentials removed from the URLs of its data. */
 export function shownJob(job: JobSpec): JobSpec {
   const { evaluation } = job;
   const data = shownData(job.data);
@@ -28,16 +28,22 @@ export interface ShownOption {
   readonly value: string;
 }
 
-/** Lines of one job, so that a job of any size fits into a message. */
+/** Maximum lines of one job, so that a job of any size fits into a message. */
 const optionsMax = 300;
-/** Characters of a value. */
+/** Maximum characters of a value. */
 const valueMax = 160;
-/** Tables, features or columns that have a line each; of more there is one line for all. */
+/**
+ * Maximum number of tables, features or columns that get a line each; beyond, one line stands for
+ * all.
+ */
 const listedMax = 40;
-/** Items of a list that are written out. */
+/** Maximum items of a list that are written out. */
 const itemsMax = 8;
 
-/** All options of a job, the usual ones too. Tables: all together; of a few, each by its name. */
+/**
+ * Returns all options of a job, defaults included. Tables share one line; if they are few, each
+ * also has a line by its name.
+ */
 export function shownOptions(job: JobSpec): ShownOption[] {
   const lines: ShownOption[] = [];
   for (const line of linesOf("", shownJob(job))) {
@@ -48,7 +54,7 @@ export function shownOptions(job: JobSpec): ShownOption[] {
   return lines;
 }
 
-/** `2 tables, 400 rows, dimension 8` */
+/** The size of all tables as text: `2 tables, 400 rows, dimension 8`. */
 function sizeOf({ model: { tables } }: JobSpec): string {
   const rows = tables.reduce((sum, table) => sum + table.rows, 0);
   const dims = [...new Set(tables.map(({ dim }) => dim))].sort((a, b) => a - b);
@@ -88,7 +94,7 @@ function nameOf(item: unknown): string | undefined {
   return typeof name === "string" ? name : typeof column === "string" ? column : undefined;
 }
 
-/** `rows 1000, dim 8` */
+/** The text of a value; of an object its fields: `rows 1000, dim 8`. */
 function textOf(item: unknown): string {
   if (Array.isArray(item)) return `[${itemsOf(item.map(textOf))}]`;
   if (typeof item !== "object" || item === null) return String(item);

@@ -1,5 +1,5 @@
-// A sweep: a job, and values for some of its options. Pure: the same sweep always makes the same
-// jobs.
+// A sweep: a job, and values for some of its options. Deterministic: the same sweep always makes
+// the same jobs.
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -19,7 +19,7 @@ const range = z.strictObject({
 });
 
 const sweepOptions = z.strictObject({
-  /** `grid`: every combination; `random`: `trials` random ones, drawn by the `seed`. */
+  /** `grid`: every combination; `random`: `trials` random combinations, drawn by the `seed`. */
   search: z.enum(["grid", "random"]).default("grid"),
   trials: z.int().min(1).max(10_000).default(20),
   seed: z.int().min(0).default(1),
@@ -28,7 +28,7 @@ const sweepOptions = z.strictObject({
    * @default "auc", or "rmse" where the job's label is a number
    */
   metric: z.enum([...comparedMetric.options, "trainLoss"]).optional(),
-  /** Options of the job, as `model.tables[0].dim` (`[]`: all of a list), with their values. */
+  /** Values by option of the job, such as `model.tables[0].dim` (`[]`: all items of a list). */
   over: z.record(z.string().min(1), z.union([z.array(z.unknown()).min(1), range])),
 });
 
@@ -43,13 +43,13 @@ export interface SweptJob {
   readonly key: string;
 }
 
-/** Options that differ in each trial. */
+/** Options that a sweep sets for each trial, and that `over` must not name. */
 const ownOptions = ["name", "checkpoint.directory"];
 
-/** More combinations are taken for a mistake. */
+/** More combinations are refused as a mistake. */
 const trialsMax = 10_000;
 
-/** A sweep, complete with defaults. @throws InvalidOptionError */
+/** Checks a sweep, and completes it with defaults. @throws InvalidOptionError */
 export function sweepOf(value: unknown): Sweep {
   const sweep = checkOptions(sweepOptions, value, "sweep");
   if (Object.keys(sweep.over).length === 0) {
@@ -71,7 +71,10 @@ export function sweepOf(value: unknown): Sweep {
   return sweep;
 }
 
-/** The jobs of a sweep, in order. @throws InvalidOptionError where the job has no such option */
+/**
+ * Returns the jobs of a sweep, in order. @throws InvalidOptionError where the job has no such
+ * option
+ */
 export function sweptJobsOf(job: JobOptions, sweep: Sweep): SweptJob[] {
   const all = sweep.search === "grid" ? gridOf(sweep) : drawnOf(sweep);
   const isOptimizer = Object.keys(sweep.over).some((option) => option.startsWith("optimizer."));

@@ -1,4 +1,4 @@
-// What the first rows of a file become under a job: the columns that are read, those that
+// Shows how a job reads the first rows of a file: the columns that it reads, the columns that
 // transforms make of them, and the sample. For people who write transforms.
 
 import { madeBatch } from "../data/columnar/made-batch.ts";
@@ -21,9 +21,12 @@ import { InvalidOptionError } from "../errors/errors.ts";
 import { shapesOf } from "../model/features.ts";
 import type { JobSpec } from "./job.ts";
 
-/** A row of a file, and what becomes of it. Values are as people read them; "": there is none. */
+/** A row of a file, and the sample made of it. Values are text for display; "": no value. */
 export interface TransformedRow {
-  /** As messages count: a line of text, the header is the first; a row of a table, from 1 on. */
+  /**
+   * Number of the row as in messages: lines of text count from the header on, which is line 1; rows
+   * of a table count from 1.
+   */
   readonly row: number;
   /** The columns of the file that features and transforms read. */
   readonly read: Readonly<Record<string, string>>;
@@ -31,16 +34,16 @@ export interface TransformedRow {
   readonly made: Readonly<Record<string, string>>;
   /** The dense features; left out: the row is bad. NaN awaits the mean of the training data. */
   readonly dense?: readonly number[];
-  /** The ids of each categorical feature, by its name; of 64 bits as text. */
+  /** The ids of each categorical feature, by its name; ids of 64 bits are text. */
   readonly bags?: Readonly<Record<string, readonly (number | string)[]>>;
   /** Why the row is bad. */
   readonly fault?: string;
-  /** Whether sampling keeps it, were the file the first of the data. */
+  /** Whether sampling keeps the row, if the file is the first of the data. */
   readonly isKept: boolean;
 }
 
 /**
- * The first rows of a file under the data section of a job. Labels are not looked at.
+ * Reads the first rows of a file with the data section of a job. Labels are ignored.
  * @throws InvalidOptionError where the file lacks a column, or the job's data are generated
  * @throws InputUnusableError where the file, or a vocabulary, cannot be read
  */
@@ -63,7 +66,7 @@ export async function transformedRows(
 
 type FileData = Exclude<JobSpec["data"], { kind: "synthetic" }>;
 type TextData = Exclude<FileData, ResolvedTableOptions>;
-/** Takes a row; returns whether more are wanted. */
+/** Adds a row; returns whether more rows are wanted. */
 type Add = (row: TransformedRow) => boolean;
 
 function newSample({ model }: JobSpec, data: FileData): Sample {
@@ -95,7 +98,7 @@ async function addLines(job: JobSpec, data: TextData, path: string, add: Add): P
   }
 }
 
-/** A field as people read it: a list of JSON with the separators of text. */
+/** A field as text for display: `|` separates the ids of a JSON list, and `:` their weights. */
 function shownText(field: string): string {
   return decodeText(field.replaceAll(betweenIds, "|").replaceAll(beforeWeight, ":"));
 }
@@ -167,7 +170,7 @@ function shownColumns(
   );
 }
 
-/** A value of a column; a list in brackets, an id with its weight behind a colon. */
+/** A value of a column as text: lists in brackets, weights of ids after a colon. */
 function shownValue(column: TransformColumn, row: number): string {
   if (column.form === "numbers") {
     const value = column.values[row] ?? Number.NaN;

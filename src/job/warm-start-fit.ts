@@ -1,4 +1,4 @@
-// Whether the state of an earlier run fits the job that begins with it (warm-start.ts).
+// Checks that the state of an earlier run fits the job that begins with it (warm-start.ts).
 
 import { categoricalOf, feeds } from "../data/text/match-features.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
@@ -7,12 +7,12 @@ import { expected } from "../ports/check-options.ts";
 import type { Fields } from "../ports/written.ts";
 import type { JobSpec } from "./job.ts";
 
-/** Options of tables that decide which rows there are and what is stored of a row. */
+/** Options of tables that decide the number of rows and the stored form of a row. */
 const tableOptions = ["rows", "dim", "idBits", "precision", "rowBlocks", "dynamic"] as const;
 
 /**
- * Throws where the state of `source` is none that `job` can go on with: other tables, layers or
- * optimizers. Learning rates, penalties and the data may differ.
+ * Throws where `job` cannot continue with the state of `source`, because tables, layers or
+ * optimizers differ. Learning rates, penalties and the data may differ.
  * @throws InvalidOptionError naming the option
  */
 export function checkFit(source: JobSpec, job: JobSpec): void {
@@ -48,7 +48,7 @@ export function checkFit(source: JobSpec, job: JobSpec): void {
   checkHashes(job, source);
 }
 
-/** Options that decide which dense parameters there are. */
+/** Options that decide the dense parameters of a model. */
 function layersOf(model: JobSpec["model"]): Fields {
   const { kind: _kind, tables: _tables, precision: _bits, ...layers } = model;
   return { ...layers, dropout: undefined, path: undefined };
@@ -58,7 +58,7 @@ function wordOf({ model }: JobSpec): string {
   return model.features === undefined ? "table" : "feature";
 }
 
-/** Throws where a column finds its rows in another way than in the job that is gone on with. */
+/** Throws where a column maps its ids to rows in another way than in the job of the earlier run. */
 function checkHashes(job: JobSpec, source: JobSpec): void {
   const idsOf = ({ data, model }: JobSpec) =>
     shapesOf(model).map((shape) => {

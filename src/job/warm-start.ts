@@ -1,21 +1,24 @@
-// Warm start: a new job that begins with the trained state of another one, its rows, dense weights
-// and optimizer state, as yesterday's model for the data of today. Steps are numbered on from the
-// checkpoint that it begins with, so that Adam's corrections, the rounding of rows and the eviction
-// of ids go on as if one run had trained on both data sets.
+// Warm start: a new job begins with the trained state of an earlier one, that is rows, dense
+// weights and optimizer state, for example yesterday's model for the data of today. The numbers of
+// its steps continue from that checkpoint, so that Adam's bias corrections, the rounding of rows
+// and the eviction of ids continue as if one run had trained on both data sets.
 
-/** A job, as far as its beginning goes. */
+/** The part of a job that defines its initial state. */
 interface Begun {
   readonly warmStart?:
     | { readonly step?: number | undefined; readonly digest?: string | undefined }
     | undefined;
 }
 
-/** The number of the step before a job's first. */
+/** Returns the number of the step before a job's first step. */
 export function stepBefore({ warmStart }: Begun): number {
   return warmStart?.step ?? 0;
 }
 
-/** The part of a warm start that decides bits: the state that it begins with, wherever it lies. */
+/**
+ * Returns the part of a warm start that decides bits: the initial state, independent of its
+ * directory.
+ */
 export function warmStartIdentity({ warmStart }: Begun) {
   return warmStart && { step: warmStart.step, digest: warmStart.digest };
 }

@@ -1,9 +1,11 @@
-// One option of a job with another value, by its path as docs/jobs.md writes it.
+// Sets one option of a job, by its path as in docs/jobs.md.
 
 import { expected } from "../ports/check-options.ts";
 import { usualOptimizer } from "./job.ts";
 
-/** Sections whose `kind` has a default: it holds where an option of theirs is all that is set. */
+/**
+ * Sections whose `kind` has a default, which applies if only other options of the section are set.
+ */
 const usualSections: Readonly<Record<string, object>> = {
   "optimizer.dense": usualOptimizer.dense,
   "optimizer.sparse": usualOptimizer.sparse,
@@ -15,9 +17,9 @@ const usualSections: Readonly<Record<string, object>> = {
 };
 
 /**
- * A copy of `job` with `value` at `option`: `tables[0].dim` or `tables.0.dim`; `tables[].dim` is
- * that of every table. Sections on the way are made, of their usual kind. `told`: the name of the
- * option in a refusal.
+ * Returns a copy of `job` with `value` at `option`: `tables[0].dim` or `tables.0.dim`;
+ * `tables[].dim` sets that of every table. Missing sections on the path are created with their
+ * default kind. `told`: the name of the option in error messages.
  * @throws InvalidOptionError where the path leads through a value that has no options
  */
 export function withOption(job: unknown, option: string, value: unknown, told: string): unknown {
@@ -25,7 +27,7 @@ export function withOption(job: unknown, option: string, value: unknown, told: s
   return changed(job, [], path, { value, told });
 }
 
-/** `before`, which stands at `at`, with the value at `path` in it. */
+/** Returns `before`, the value at path `at` of the job, with the new value at `path` inside it. */
 function changed(
   before: unknown,
   at: readonly string[],

@@ -1,5 +1,5 @@
-// Calibration: the planner's constants, measured on this machine by as many device threads as are
-// to train on it.
+// Calibration: measures the planner's constants on this machine, with as many device threads as
+// will train on it.
 
 import { availableParallelism } from "node:os";
 import { PeerLostError, RemoteError } from "../../src/errors/errors.ts";
@@ -22,25 +22,30 @@ import { threadFile } from "../threads/thread-file.ts";
 import { measureSteps, type ProbeOptions, type Speeds, usualProbes } from "./step-probes.ts";
 
 export interface CalibrationOptions {
-  /** Device threads that measure side by side. */
+  /** Device threads that measure in parallel. */
   readonly devices: number;
-  /** Bytes of memory that each of them has, which nothing here measures. */
+  /** Bytes of memory of each device; not measured. */
   readonly memoryBytes: number;
-  /** Where the numbers come from, for people. */
+  /** Source of the numbers, for display. */
   readonly source: string;
   readonly arithmetic?: "auto" | "native" | "reference";
   readonly size?: CalibrationSize;
-  /** Numbers of devices on which whole steps are measured; none: `steps` stays empty. */
+  /**
+   * Numbers of devices on which whole steps are measured; left out or empty: `steps` stays empty.
+   */
   readonly stepsOn?: readonly number[];
   readonly probes?: Pick<ProbeOptions, "probes" | "times">;
-  /** Told now and then: the share of all that is done. */
+  /** Called repeatedly with the share of all measurements that is done. */
   readonly onProgress?: ((done: number) => void) | undefined;
 }
 
 /** Share of the time that the rates take; whole steps take the rest. */
 const ratesShare = 0.2;
 
-/** Seconds on one core: rows beyond any cache, parts of the size that a step exchanges. */
+/**
+ * The default size, which takes seconds on one core: tables larger than any CPU cache, and parts as
+ * large as those of a real exchange.
+ */
 const usualSize: CalibrationSize = {
   tableBytes: 2 ** 28,
   samples: 4096,
@@ -50,16 +55,16 @@ const usualSize: CalibrationSize = {
   productExtent: 768,
   rounds: 9,
 };
-/** The reference kernels are a hundred times as slow. */
+/** The reference kernels are about a hundred times slower. */
 const referenceSize: CalibrationSize = { ...usualSize, samples: 256, productExtent: 96, rounds: 3 };
 
-/** A size for the first use of a machine, by the name of its kernels' arithmetic. */
+/** Returns a size for the first use of a machine, by the name of its kernels' arithmetic. */
 export function quickSize(kernels: string): CalibrationSize {
   if (kernels.startsWith("reference")) return { ...referenceSize, tableBytes: 2 ** 24 };
   return { ...usualSize, tableBytes: 2 ** 27 };
 }
 
-/** A calibration that takes a second or two, for constants that are no more than near. */
+/** A calibration that takes a second or two, for approximate constants. */
 export const briefCalibration: Pick<CalibrationOptions, "size" | "probes"> = {
   size: {
     ...{ tableBytes: 2 ** 20, samples: 64, idsPerBag: 8, partBytes: 2 ** 16 },
@@ -76,8 +81,8 @@ export const briefCalibration: Pick<CalibrationOptions, "size" | "probes"> = {
 };
 
 /**
- * Constants of this machine. Links between hosts, the tier below memory and the factors of
- * operations that the runtime does not have yet are the defaults.
+ * Measures the constants of this machine. Links between hosts, the tier below memory and the
+ * factors of operations that the runtime does not have yet keep their defaults.
  * @throws PeerLostError, or the thread's own error as a RemoteError, where a thread fails
  */
 export async function calibrate(
@@ -107,14 +112,14 @@ export async function calibrate(
     blocksFactor: dearest((rows) => rows.blocksFactor),
     rows: dearestRows(rates.map((own) => own.rows.rows)),
     rowSumSeconds: dearest((rows) => rows.rowSumSeconds),
-    denseShare: 1, // Copies are looked up by the same kernel.
+    denseShare: 1, // Copies use the same lookup kernel.
     denseUpdatePasses: dearest((rows) => rows.denseUpdatePasses),
     idSeconds: dearest((rows) => rows.idSeconds),
     dealSeconds: dearest((rows) => rows.dealSeconds),
     denseFlops: slowest((own) => own.denseFlops),
     insideHost: {
       allToAll: allToAll ?? usual.allToAll,
-      // As an all-to-all, until the exchange has them.
+      // The exchange does not have these collectives yet: they count as all-to-all.
       reduceScatter: allToAll ?? usual.reduceScatter,
       allGather: allToAll ?? usual.allGather,
       allReduce: slowest((own) => own.allReduce) ?? usual.allReduce,
@@ -131,7 +136,10 @@ export async function calibrate(
   return { ...constants, steps: await measureSteps(constants, how, { launcher, clock }) };
 }
 
-/** How much faster a device is alone than the slowest of those side by side. */
+/**
+ * Returns the speed of a single device relative to the slowest of the devices that measured in
+ * parallel; the row speed is the median over three widths.
+ */
 export function speedsOn(
   devices: number,
   alone: DeviceRates | undefined,
@@ -145,7 +153,7 @@ export function speedsOn(
   return { devices, rowSpeed, denseSpeed: faster(({ denseFlops }) => denseFlops) };
 }
 
-/** What each of so many devices measures, all at the same time. */
+/** Measures the rates of `devices` devices, all at the same time. */
 function measureRates(
   launcher: Launcher,
   devices: number,
@@ -161,7 +169,7 @@ function measureRates(
   );
 }
 
-/** Width by width, what it costs on the device where it costs most. */
+/** The costs of each row width, each on the device where it is highest. */
 function dearestRows(devices: readonly (readonly RowCosts[])[]): RowCosts[] {
   return (devices[0] ?? []).map((first, width) => {
     const most = (name: (typeof rowCostNames)[number]) =>

@@ -1,6 +1,5 @@
 // The constants of this machine, measured once and kept in a file of the user. They are measured
-// anew where the file is damaged, or was measured elsewhere: on another processor, with other
-// kernels, by another version.
+// again if the file is damaged, or comes from another processor, other kernels or another version.
 
 import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
@@ -18,31 +17,31 @@ export interface MachineConstantsOptions {
   readonly arithmetic?: "auto" | "native" | "reference";
   /** The file that keeps the constants. @default machineConstantsPath() */
   readonly path?: string;
-  /** Measures in any case. */
+  /** Whether to measure even if constants are kept. */
   readonly isRenewed?: boolean;
-  /** Told before the machine is measured: why. */
+  /** Called with the reason before the machine is measured. */
   readonly onMeasure?: (reason: string) => void;
-  /** Told while the machine is measured: the share of all that is done. */
+  /** Called while the machine is measured, with the share of all measurements that is done. */
   readonly onProgress?: ((done: number) => void) | undefined;
   /** @default calibrate */
   readonly measure?: (options: CalibrationOptions) => Promise<MachineConstants>;
 }
 
-/** Constants of this machine, and what of them was kept. */
+/** The constants of this machine, and whether they are kept. */
 export interface KnownMachine {
-  /** `memoryBytes` are those of all devices together. */
+  /** `memoryBytes` is that of all devices together. */
   readonly constants: MachineConstants;
   readonly path: string;
-  /** Why the constants are not kept; undefined: they are. */
+  /** Why the constants could not be written to the file; undefined: they were. */
   readonly notKept?: string;
 }
 
-/** Share of the machine's memory that devices have. */
+/** Share of the machine's memory that devices may use. */
 const memoryShare = 0.75;
-/** Most devices that whole steps are measured on. */
+/** Maximum number of devices that whole steps are measured on. */
 const devicesMax = 8;
 
-/** The constants of this machine, as they are kept; if they are not, measured in some seconds. */
+/** Returns the kept constants of this machine; if there are none, measures them in some seconds. */
 export async function machineConstants(
   options: MachineConstantsOptions = {},
 ): Promise<KnownMachine> {
@@ -63,18 +62,21 @@ export async function machineConstants(
   return { constants, path, ...(notKept === undefined ? {} : { notKept }) };
 }
 
-/** Devices on which whole steps are measured: 1, 2, and as many as there are cores, up to 8. */
+/**
+ * Returns the numbers of devices on which whole steps are measured: 1, 2, and the largest power of
+ * two up to the cores and to 8.
+ */
 export function measuredDevices(cores: number): number[] {
   const most = Math.min(devicesMax, 2 ** Math.floor(Math.log2(cores)));
   return [...new Set([1, Math.min(2, most), most])];
 }
 
-/** The constants for one of so many devices, which share the machine's memory. */
+/** Returns the constants for one of `devices` devices, which share the machine's memory. */
 export function constantsOfDevice(constants: MachineConstants, devices: number): MachineConstants {
   return { ...constants, memoryBytes: Math.floor(constants.memoryBytes / devices) };
 }
 
-/** Writes the file, whole or not at all. Returns why that was not possible. */
+/** Writes the file atomically. Returns the reason if that fails. */
 function keep(path: string, text: string): string | undefined {
   const temporary = `${path}.${process.pid}`;
   try {

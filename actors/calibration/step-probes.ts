@@ -1,6 +1,7 @@
-// Step probes: small jobs whose steps calibration measures whole. Each has much of what one cost
-// counts, so that the costs can be told apart. All train on the same threads (time-steps.ts), in
-// several passes: the first compiles the programs, and a pause of the machine hits one pass only.
+// Step probes: small jobs whose whole steps calibration measures. Each stresses one cost, so that
+// the fit can separate the costs. All probes train on the same threads (time-steps.ts), in several
+// passes: the first pass lets the JIT compile the programs, and a pause of the machine affects one
+// pass only.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,7 +19,7 @@ import { prepareData } from "../threads/data/prepare-data.ts";
 import type { DataPlan } from "../threads/generation-spec.ts";
 import { type ProbePorts, type SampleTimes, type TimedJob, timeSteps } from "./time-steps.ts";
 
-/** What a probe trains. */
+/** The model and the data of a probe. */
 interface Probe {
   readonly tables: number;
   readonly dim: number;
@@ -34,7 +35,7 @@ const tiny: Probe = {
   ...{ bottom: [16], top: [1], interaction: "cat" },
 };
 
-/** What calibration trains: each but the first and the last three has much of one thing. */
+/** The probes of a calibration: all but the first and the last three stress one cost each. */
 export const usualProbes: readonly Probe[] = [
   tiny,
   { ...tiny, tables: 26 },
@@ -59,14 +60,14 @@ export const usualProbes: readonly Probe[] = [
   },
 ];
 
-/** How long the probes train: all in a pass that only compiles, then in passes that count. */
+/** Durations of the probes: all probes in a pass that only compiles, then in passes that count. */
 export interface ProbeTimes {
   readonly compiling: SampleTimes;
   readonly counting: SampleTimes;
   readonly passes: number;
 }
 
-/** How fast devices are where so many measure side by side (step-costs.ts). */
+/** Speeds of devices if this number of them measure in parallel (step-costs.ts). */
 export type Speeds = Pick<StepCosts, "devices" | "rowSpeed" | "denseSpeed">;
 
 export interface ProbeOptions {
@@ -75,7 +76,7 @@ export interface ProbeOptions {
   readonly arithmetic: "auto" | "native" | "reference";
   readonly probes?: readonly Probe[];
   readonly times?: ProbeTimes;
-  /** Told now and then: the share of all that is done. */
+  /** Called repeatedly with the share of all measurements that is done. */
   readonly onProgress?: (done: number) => void;
 }
 
@@ -86,7 +87,8 @@ const usualTimes: ProbeTimes = {
 };
 
 /**
- * What a step costs on each of these numbers of devices, beside the other constants.
+ * Measures and fits the costs of a step on each of the given numbers of devices, given the other
+ * constants.
  * @throws PeerLostError, or the thread's own error as a RemoteError, where a thread fails
  */
 export async function measureSteps(
@@ -146,7 +148,7 @@ function measuredStep(
   ];
 }
 
-/** More samples than a probe trains on in a pass: the readers turn the pages of a real cache. */
+/** Samples of a probe's data: enough that the readers read various pages of a real cache. */
 const samplesOfProbe = 4096;
 const endlessEpochs = 100_000;
 
@@ -169,7 +171,7 @@ function jobOf(probe: Probe, directory: string): JobOptions {
   };
 }
 
-/** The job with the plan that a run of it would follow. */
+/** The job of a probe, with the plan that its run would follow. */
 function plannedJob(options: JobOptions, devices: number, constants: MachineConstants): JobSpec {
   const job = resolveJob(options);
   const found = planJob(job, { devices: { hosts: 1, perHost: devices }, constants });
@@ -182,8 +184,8 @@ function settingOf(job: JobSpec, devices: number, constants: MachineConstants) {
 }
 
 /**
- * The median of the pass in which it is least: what a step usually takes, where nothing else keeps
- * the machine busy. 0: nothing was sampled.
+ * Returns the least of the passes' medians: the typical value on an otherwise idle machine. 0:
+ * nothing was sampled.
  */
 export function quietest(
   passes: readonly (readonly StepTimes[])[],

@@ -1,6 +1,6 @@
-// Times steps on threads of their own: the device and reader programs of a run, without a host,
-// between no checkpoints. One generation after another trains on the same threads. Programs are
-// compiled while they run, which takes thousands of steps: later generations begin compiled.
+// Times steps on separate threads: the device and reader programs of a run, without a host and
+// without checkpoints. One generation after another trains on the same threads: the JIT takes
+// thousands of steps to compile the programs, so that later generations begin with compiled code.
 
 import { PeerLostError, RemoteError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
@@ -23,34 +23,39 @@ import { type DataPlan, generationSpecOf, hostPlaces } from "../threads/generati
 import { threadFile } from "../threads/thread-file.ts";
 import type { ProbeTask } from "../threads/thread-program.ts";
 
-/** How long a generation trains, and how it is sampled. */
+/** Duration of a generation, and of the samples of its counters. */
 export interface SampleTimes {
-  /** Before anything counts. At least both, where that takes no longer than `longestMs`. */
+  /**
+   * Warm-up before the first sample: at least this time and `warmUpSteps` steps, but no longer than
+   * `longestMs` if a step has ended by then.
+   */
   readonly warmUpMs: number;
   readonly warmUpSteps: number;
-  /** Samples, too, are fewer than told where they take longer than this; one at least. */
+  /** Limit of the warm-up, and of the sampling after it: later, one sample is enough. */
   readonly longestMs: number;
-  /** Of one sample of the counters: shorter than the time that a busy machine gives a thread. */
+  /**
+   * Duration of one sample of the counters: shorter than a thread's time slice on a busy machine.
+   */
   readonly sampleMs: number;
   readonly samples: number;
 }
 
-/** A job that trains on prepared data, and how long. */
+/** A job to time: its prepared data, and the durations. */
 export interface TimedJob {
   readonly job: JobSpec;
   readonly data: DataPlan;
   readonly times: SampleTimes;
 }
 
-/** What starts threads, and tells the time. */
+/** The thread launcher and the clock. */
 export interface ProbePorts {
   readonly launcher: Launcher;
   readonly clock: Clock;
 }
 
 /**
- * Trains these jobs one after another on `devices` devices, each for a while, and keeps nothing of
- * them. All have as many readers. Returns the samples of each.
+ * Trains these jobs one after another on `devices` devices, each for a while, and discards their
+ * state. All jobs must have equally many readers. Returns the samples of each job.
  * @throws PeerLostError, or the thread's own error as a RemoteError, where a thread fails
  */
 export async function timeSteps(
@@ -74,7 +79,7 @@ export async function timeSteps(
   const threads = [...readers, ...ranks];
   let isOver = false;
   const lost = Promise.race(threads.map(lossOf));
-  lost.catch(() => {}); // It is raced below; at the end no thread is lost.
+  lost.catch(() => {}); // Handled by the races below; after them the threads end as expected.
   const ready = ranks.map(countReady);
   const found: StepTimes[][] = [];
   try {
@@ -142,7 +147,10 @@ async function sampled(
   return found;
 }
 
-/** Waits until a device has told so many times that it is ready, once for each generation. */
+/**
+ * Returns a function that waits until a device has reported `ready` `times` times, once for each
+ * generation.
+ */
 function countReady(device: Thread<DeviceCommand, DeviceReport>): (times: number) => Promise<void> {
   let told = 0;
   let tell = () => {};
@@ -160,7 +168,7 @@ function countReady(device: Thread<DeviceCommand, DeviceReport>): (times: number
   };
 }
 
-/** Rejects where the thread ends: a probe's threads are ended, they do not end. */
+/** Rejects when the thread ends: a probe's threads must run until they are aborted. */
 async function lossOf<Command, Report>({ ended }: Thread<Command, Report>): Promise<never> {
   const end = await ended;
   if (end.kind === "failed") throw new RemoteError(end.error);

@@ -1,6 +1,6 @@
-// A trial: some steps of a job before it is run, on its own data and on threads of their own. It
-// takes a second or two, where measuring the machine takes twenty, and predicts this job alone:
-// all constants are scaled by one factor, so that a plan is the one that it was without the trial.
+// A trial: trains some steps of a job before its run, on its own data and on separate threads. A
+// trial takes a second or two instead of the twenty seconds of a calibration, and predicts this job
+// alone: all constants are scaled by one factor, so that the plan is the same as without the trial.
 
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { type MachineConstants, slowed } from "../../src/planner/cost/constants.ts";
@@ -16,18 +16,18 @@ import { type ProbePorts, type SampleTimes, timeSteps } from "./time-steps.ts";
 export interface TrialOptions {
   /** Devices of one host. */
   readonly devices: number;
-  /** Which of them are scaled. */
+  /** The constants to scale. */
   readonly constants: MachineConstants;
   readonly times?: SampleTimes;
 }
 
-/** Half a second to compile the programs, and half a second that counts. */
+/** About half a second of warm-up for the JIT, and half a second that counts. */
 const usualTimes = { warmUpMs: 500, warmUpSteps: 60, longestMs: 1500, sampleMs: 4, samples: 50 };
 
 /**
- * The constants, scaled so that they predict what a step of the job took. The data's cache is made,
- * as the run would make it, and stays.
- * @throws what preparing the data throws
+ * Returns the constants, scaled so that they predict the measured step of the job. Creates the data
+ * cache that the run would create, and keeps it.
+ * @throws the errors of preparing the data
  * @throws PeerLostError, or the thread's own error as a RemoteError, where a thread fails
  */
 export async function tryJob(

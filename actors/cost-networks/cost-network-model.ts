@@ -1,10 +1,10 @@
-// The module of a cost network, for `model: { kind: "custom", path, options }`. `set`: what is
-// known of each table of a set goes through one MLP, the results are added up, and an MLP makes one
-// number of the sum, in whatever order the tables came (NeuroShard: Zha et al., MLSys 2023, section
-// 3.2). `mlp`: a number for each task of what is known of all devices.
+// The module of a cost network, for `model: { kind: "custom", path, options }`. `set`: one MLP maps
+// the features of each table of a set to a vector, the vectors are added up, and another MLP maps
+// the sum to one number, so that the order of the tables does not matter (NeuroShard: Zha et al.,
+// MLSys 2023, section 3.2). `mlp`: maps the inputs of all devices to a number for each task.
 //
-// T = tables at most, X = numbers of a table. Dense features of `set`: T X numbers, zeros where
-// there are fewer tables, then T that are 1 where there is a table and 0 where there is none.
+// T = maximum tables of a set, X = features of a table. Dense features of `set`: T X numbers,
+// padded with zeros, then a mask of T numbers: 1 for a table, 0 for padding.
 
 import { blocks, defineModel } from "osiris-train";
 import { z } from "zod";

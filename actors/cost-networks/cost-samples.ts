@@ -1,32 +1,32 @@
-// Measured costs, and the samples that they become for the training of cost networks: a tenth is
-// for validation, a tenth for the test, as the seed deals them.
+// Measured costs, and their conversion to samples for the training of cost networks: a random tenth
+// is for validation, and a random tenth for the test.
 
 import type { CostTable } from "../../src/planner/cost-table.ts";
 import { type Standard, standardised } from "../../src/planner/learned/features.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 
-/** Lookup and update of some tables on one device, as they were measured. */
+/** Measured cost of lookup and update of some tables on one device. */
 export interface ComputeCost {
   readonly tables: readonly CostTable[];
   readonly milliseconds: number;
 }
 
-/** An all-to-all as it was measured; each list has a number for each device. */
+/** Measured cost of an all-to-all; each list has a number for each device. */
 export interface ExchangeCost {
-  /** Columns of all its tables. */
+  /** Columns of all tables of a device. */
   readonly columns: readonly number[];
-  /** Milliseconds by which it begins late. */
+  /** Milliseconds by which a device begins late. */
   readonly late: readonly number[];
-  /** Milliseconds of pooled vectors to their samples, the lateness apart. */
+  /** Milliseconds of the forward exchange of pooled vectors, without the lateness. */
   readonly forward: readonly number[];
-  /** Milliseconds of gradients back to the tables. */
+  /** Milliseconds of the backward exchange of gradients. */
   readonly backward: readonly number[];
 }
 
-/** What was measured of one machine and number of devices. */
+/** The measurements of one machine and number of devices. */
 export interface MeasuredCosts {
   readonly devices: number;
-  /** That the devices are spread over evenly. @default 1 */
+  /** Hosts that the devices are spread over evenly. @default 1 */
   readonly hosts?: number;
   /** Samples of a step, over all devices. */
   readonly batchSize: number;
@@ -34,14 +34,14 @@ export interface MeasuredCosts {
   readonly exchange: readonly ExchangeCost[];
 }
 
-/** The parts of some samples. */
+/** Samples split into training, validation and test. */
 export interface Parts<T> {
   readonly train: readonly T[];
   readonly valid: readonly T[];
   readonly test: readonly T[];
 }
 
-/** Deals samples to the parts: eight tenths, one and one. */
+/** Splits samples at random into eight tenths, one tenth and one tenth. */
 export function partsOf<T>(samples: readonly T[], seed: number): Parts<T> {
   const random = new RandomStream(seed, purposes.costSamples);
   const all = [...samples];
@@ -58,15 +58,15 @@ export function partsOf<T>(samples: readonly T[], seed: number): Parts<T> {
   };
 }
 
-/** What a network is told and is to answer. */
+/** Inputs and expected outputs of a network. */
 export interface NetworkSample {
   readonly inputs: readonly number[];
   readonly outputs: readonly number[];
 }
 
 /**
- * A set of at most `tablesMax` tables, each as `numbersOf` tells it, as inputs of the module
- * (cost-network-model.ts).
+ * Converts a set of at most `tablesMax` tables, with the features `numbersOf`, to inputs of the
+ * module (cost-network-model.ts).
  */
 export function setSample(
   { tables, milliseconds }: ComputeCost,
@@ -84,12 +84,15 @@ export function setSample(
   return { inputs: [...rows.flat(), ...zeros, ...present], outputs: [milliseconds] };
 }
 
-/** The names of so many columns. */
+/** Returns the names of `count` columns. */
 export function columnNames(name: string, count: number): string[] {
   return Array.from({ length: count }, (_, i) => `${name}${i}`);
 }
 
-/** Samples as lines with a header, every output divided by `unit`; numbers are float32. */
+/**
+ * Writes samples as CSV with a header. Outputs are divided by `unit`; numbers are rounded to
+ * float32.
+ */
 export function csvOf(samples: readonly NetworkSample[], unit: number): string {
   const [{ inputs, outputs } = { inputs: [], outputs: [] }] = samples;
   const header = [...columnNames("y", outputs.length), ...columnNames("x", inputs.length)];
@@ -100,13 +103,13 @@ export function csvOf(samples: readonly NetworkSample[], unit: number): string {
   return `${[header.join(","), ...lines].join("\n")}\n`;
 }
 
-/** The deviation of all of the values. */
+/** Returns the standard deviation of the values. */
 export function deviationOf(values: readonly number[]): number {
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
   return Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length);
 }
 
-/** The parts with each sample as what it becomes. */
+/** Applies `to` to the samples of each part. */
 export function mapped<From, To>(parts: Parts<From>, to: (from: From) => To): Parts<To> {
   const { train, valid, test } = parts;
   return { train: train.map(to), valid: valid.map(to), test: test.map(to) };

@@ -1,32 +1,37 @@
-// The linear part of the costs of sets of tables: what of them adds up from table to table is
-// fitted by least squares, so that a network is trained with what is left alone. A thousand samples
-// are enough for the one, and a search that looks for what a network underrates finds little in
-// the other. Both become layers of one network, which a plan is costed by as by any other.
+// The linear part of the costs of sets of tables: the part that is additive over tables is fitted
+// by least squares, and a network is trained on the residual alone. A thousand samples are enough
+// for the linear part, and the residual leaves little for a search to exploit where the network
+// underestimates costs. Both become layers of one network, which is used like any other cost
+// network.
 //
-// F = numbers of a table, H = outputs of the first layer, E = columns of a table's vector.
+// F = features of a table, H = outputs of the first layer, E = columns of a table's vector.
 
 import type { CostLayer } from "../../src/planner/learned/cost-networks.ts";
 
-/** Milliseconds of a set: those of each table, `weight` x + `ofTable`, and `ofSet`. */
+/**
+ * Linear model of the milliseconds of a set: `weight` x + `ofTable` for each table, plus `ofSet`.
+ */
 export interface LinearPart {
-  /** (F) of standardised numbers. */
+  /** (F): weights of the standardised features. */
   readonly weight: readonly number[];
   readonly ofTable: number;
   readonly ofSet: number;
 }
 
-/** A set of tables, each by its standardised numbers, and what it was measured to cost. */
+/** A set of tables, each with its standardised features, and the measured cost of the set. */
 export interface LinearSample {
   readonly tables: readonly (readonly number[])[];
   readonly milliseconds: number;
 }
 
-/** What the sum of squares grows by for a weight of 1, as a share of the largest square. */
+/**
+ * Ridge penalty of the weights, relative to the largest diagonal element of the normal equations.
+ */
 const ridge = 1e-6;
 
 /**
- * Fitted to errors that are relative, but for sets that cost less than a tenth of the mean: those
- * are mostly what a measurement costs.
+ * Fits the linear part to relative errors. A tenth of the mean cost is added to each denominator,
+ * so that cheap sets, whose cost is mostly the overhead of the measurement, do not dominate.
  */
 export function fitLinear(samples: readonly LinearSample[]): LinearPart {
   const mean = samples.reduce((sum, own) => sum + own.milliseconds, 0) / samples.length;
@@ -50,7 +55,7 @@ export function fitLinear(samples: readonly LinearSample[]): LinearPart {
   return { weight: solved, ofTable, ofSet };
 }
 
-/** The milliseconds of a set. */
+/** Predicts the milliseconds of a set. */
 export function linearCost(
   { weight, ofTable, ofSet }: LinearPart,
   tables: LinearSample["tables"],
@@ -60,7 +65,10 @@ export function linearCost(
   }, ofSet);
 }
 
-/** Gauss' elimination of equations with a positive matrix; a row has its right side last. */
+/**
+ * Solves equations with a positive definite matrix by Gaussian elimination; the last element of a
+ * row is its right-hand side.
+ */
 function solve(rows: readonly Float64Array[]): number[] {
   for (const [i, row] of rows.entries()) {
     const first = row[i] ?? 1;
@@ -74,8 +82,9 @@ function solve(rows: readonly Float64Array[]): number[] {
 }
 
 /**
- * The network whose answers are those of these layers, and the linear part. ReLUs pass what is
- * positive: a number and its negative go side by side.
+ * Returns the layers of a network whose output is the sum of the given network's output and the
+ * linear part. As ReLU only passes positive values, the linear part is carried as a pair: a value
+ * and its negative.
  */
 export function withLinear(
   { table, head }: { readonly table: readonly CostLayer[]; readonly head: readonly CostLayer[] },
@@ -95,13 +104,13 @@ export function withLinear(
   };
 }
 
-/** What a row adds of the inputs that are new, or of all inputs where none is. */
+/** A new output row: its weights for the new inputs, or for all inputs if there are no new ones. */
 interface Row {
   readonly row: readonly number[];
   readonly bias: number;
 }
 
-/** The layer with more rows, and `added` inputs more, which the rows that it has leave alone. */
+/** Adds output rows to a layer, and `added` inputs, which the existing rows ignore. */
 function wider({ weight, bias, relu }: CostLayer, rows: readonly Row[], added: number): CostLayer {
   const inputs = weight.length / bias.length;
   const old = [...bias.keys()].map((o) => {
@@ -115,7 +124,10 @@ function wider({ weight, bias, relu }: CostLayer, rows: readonly Row[], added: n
   };
 }
 
-/** The last layer, whose one output is what it was, and what the pair carries. */
+/**
+ * The last layer: adds the linear part, the difference of the pair plus `ofSet`, to its single
+ * output.
+ */
 function ended({ weight, bias, relu }: CostLayer, pair: readonly number[], ofSet: number) {
   return {
     weight: Float32Array.from([...weight, ...pair]),

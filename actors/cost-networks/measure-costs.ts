@@ -1,6 +1,6 @@
-// Measures what cost networks are trained with: sets of tables and exchanges, on this machine, by
-// as many threads as there are to be devices. Every measurement is a line of a file as soon as it
-// is made: measuring that was stopped goes on where the file ends.
+// Measures the training data of cost networks: sets of tables and exchanges, on this machine, with
+// a thread for each device. Each measurement is appended to a file at once, so that an interrupted
+// measuring continues where the file ends.
 
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { z } from "zod";
@@ -28,7 +28,7 @@ import type { ComputeCost, ExchangeCost, MeasuredCosts } from "./cost-samples.ts
 import { probeOverHosts } from "./probe-hosts.ts";
 
 export interface MeasureOptions {
-  /** Of all hosts. */
+  /** Devices of all hosts. */
   readonly devices: number;
   /**
    * Host processes that the devices are spread over evenly while exchanges are measured, which
@@ -37,33 +37,33 @@ export interface MeasureOptions {
   readonly hosts?: number;
   /** Samples of a step, over all devices. */
   readonly batchSize: number;
-  /** Sets of tables, and as many exchanges. */
+  /** Number of sets of tables, and number of exchanges. */
   readonly samples: number;
   /** The file of measurements. */
   readonly path: string;
-  /** Stops behind so many seconds; what was measured stays in the file. */
+  /** Stops after this many seconds; finished measurements stay in the file. */
   readonly secondsMax: number;
   readonly arithmetic?: "auto" | "native" | "reference";
   /** @default 1 */
   readonly seed?: number;
   /** Bytes of the weights of a set. @default 256 MiB */
   readonly bytesMax?: number;
-  /** Told the share of all measurements that are done. */
+  /** Called with the share of all measurements that are done. */
   readonly onProgress?: (done: number) => void;
 }
 
-/** What was measured, and whether that is all. */
+/** The measurements so far, and whether they are complete. */
 export interface Measured {
   readonly costs: MeasuredCosts;
   readonly machine: MachineKey;
   readonly isComplete: boolean;
 }
 
-/** Probes of one start of the threads, for each of them. */
+/** Probes per start of the threads, for each thread. */
 const chunk = 16;
 /**
- * Passes over all probes, of which the fastest counts: a machine that others use has slow minutes,
- * and no probe is measured in those alone.
+ * Number of passes over all probes. The fastest measurement of a probe counts, so that slow minutes
+ * of a shared machine do not distort it.
  */
 const passes = 3;
 /** Share of the time that sets of tables may take, so that exchanges are measured, too. */
@@ -71,11 +71,14 @@ const setsShare = 0.7;
 const columnsMax = 2048;
 
 const headSchema = z.strictObject({
-  /** What a time is: `processorMs`, or the time on the wall where the system does not tell it. */
+  /**
+   * The kind of times: CPU time (`processorMs`), or wall time if the system does not report CPU
+   * time.
+   */
   time: z.enum(["processor", "wall"]),
   machine: z.record(z.string(), z.union([z.string(), z.number()])),
   devices: z.number(),
-  /** Left out: one. */
+  /** Number of hosts; left out: 1. */
   hosts: z.number().optional(),
   batchSize: z.number(),
   seed: z.number(),
@@ -93,8 +96,9 @@ const lineSchema = z.union([
 type Line = z.output<typeof lineSchema>;
 
 /**
- * Measures until all samples are there or the time is up.
- * @throws InputUnusableError where the file has measurements of something else
+ * Measures until all samples are measured or the time is up.
+ * @throws InputUnusableError where the file has measurements of another machine or with other
+ * options
  * @throws PeerLostError, or the thread's own error as a RemoteError, where a thread fails
  */
 export async function measureCosts(
@@ -157,14 +161,14 @@ export async function measureCosts(
   return { costs: { ...costsOf(lines, limits, batchSize), ...over }, machine, isComplete };
 }
 
-/** The host of each device. */
+/** Returns the host of each device. */
 function hostsOf(devices: number, hosts: number): number[] {
   return Array.from({ length: devices }, (_, rank) => Math.floor((rank * hosts) / devices));
 }
 
 /**
- * What is left to measure: every number below `samples` as often as it lacks passes, those first
- * that lack most.
+ * The probes that are left to measure: each index below `samples` once for each missing pass,
+ * indices with most missing passes first.
  */
 function leftOf(lines: readonly Line[], kind: "set" | "exchange", samples: number): number[] {
   const times = new Array<number>(samples).fill(0);
@@ -178,7 +182,9 @@ function leftOf(lines: readonly Line[], kind: "set" | "exchange", samples: numbe
   ).flat();
 }
 
-/** The measurements of the file, which is made with its first line if it is not there. */
+/**
+ * Reads the measurements of the file; creates the file with its first line if it does not exist.
+ */
 function openFile(path: string, head: z.input<typeof headSchema>): Line[] {
   const first = JSON.stringify(head);
   if (!existsSync(path)) {
@@ -194,7 +200,7 @@ function openFile(path: string, head: z.input<typeof headSchema>): Line[] {
   const whole = text.slice(0, text.lastIndexOf("\n") + 1);
   const [found = "", ...rest] = whole.split("\n").slice(0, -1);
   if (found !== first) throw refuse(`it begins with ${found.slice(0, 300)}, not ${first}`);
-  // A line that was cut off is measured again.
+  // A truncated last line is removed, and measured again.
   if (whole.length < text.length) writeFileSync(path, whole);
   return rest.map((line, i) => {
     const parsed = lineSchema.safeParse(jsonOf(line));
@@ -211,7 +217,10 @@ function jsonOf(line: string): unknown {
   }
 }
 
-/** Milliseconds between cheap sets and dear ones: how late a device may come to an exchange. */
+/**
+ * Milliseconds between cheap sets and costly ones (10 % and 90 % quantile): the lateness of a
+ * device at an exchange.
+ */
 function spreadOf(lines: readonly Line[]): number {
   const known = lines.find((line) => "exchange" in line);
   if (known !== undefined) return known.lateMax;
@@ -221,7 +230,7 @@ function spreadOf(lines: readonly Line[]): number {
   return Math.max(1, at(0.9) - at(0.1));
 }
 
-/** The fastest of the passes over each probe, in the order of their numbers. */
+/** The fastest measurement of each probe, by index. */
 function costsOf(lines: readonly Line[], limits: ProbeLimits, batchSize: number): MeasuredCosts {
   const compute: ComputeCost[] = [];
   const exchange: ExchangeCost[] = [];
@@ -249,7 +258,10 @@ function costsOf(lines: readonly Line[], limits: ProbeLimits, batchSize: number)
   return { devices: limits.devices, batchSize, compute, exchange };
 }
 
-/** What is measured at the same time: sets of each device, one behind the other, then exchanges. */
+/**
+ * Probes of one start of the threads: each device measures its sets one after the other; then all
+ * measure the exchanges together.
+ */
 export interface Probes
   extends Pick<
     CostProbeTask,
@@ -259,7 +271,7 @@ export interface Probes
 }
 
 /**
- * Measures with a thread for each device; their reports in the order of devices.
+ * Measures with a thread for each device; returns the reports in the order of devices.
  * @throws PeerLostError, or the thread's own error as a RemoteError, where a thread fails
  */
 export function runProbes(

@@ -1,4 +1,4 @@
-// One cost network: a job like any other, and what its checkpoint has.
+// Trains one cost network as an ordinary job, and reads its layers from the checkpoint.
 
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -29,16 +29,19 @@ export interface Training {
   readonly epochs: number;
 }
 
-/** What a run gave. */
+/** The result of a training run. */
 export interface TrainedRun {
   readonly digest: string;
-  /** Milliseconds of a unit of its outputs. */
+  /** Unit of the network's outputs, in milliseconds. */
   readonly unit: number;
-  /** The layers of an MLP of the module, by its name. */
+  /** Returns the layers of an MLP of the module, by its name. */
   readonly layersOf: (name: string, reluLast: boolean) => CostLayer[];
 }
 
-/** One job. Outputs are in units of their deviation, so that one learning rate suits them all. */
+/**
+ * Runs one training job. Outputs are divided by their standard deviation, so that one learning rate
+ * suits all networks.
+ */
 export async function trainNetwork(
   { cluster, home, name, seed, epochs }: Training,
   parts: Parts<NetworkSample>,
@@ -77,7 +80,7 @@ export async function trainNetwork(
   return { digest, unit, layersOf: (of, reluLast) => layersFrom(dense, of, reluLast, unit) };
 }
 
-/** The layers `name.0`, `name.1` …; the last, where nothing follows it, in milliseconds. */
+/** The layers `name.0`, `name.1` …; without `reluLast` the last layer is scaled to milliseconds. */
 function layersFrom(
   tensors: readonly DenseTensor[],
   name: string,

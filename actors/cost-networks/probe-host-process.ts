@@ -1,5 +1,6 @@
-// A host of `probeOverHosts`, a process of its own: the threads of its devices, and beside them
-// their bridge. It tells what they measured, and carries for other hosts until it is to end.
+// A host process of `probeOverHosts`: runs the threads of its devices and their bridge. It sends
+// the devices' reports to its parent, and the bridge serves other hosts until the parent ends the
+// process.
 
 import { once } from "node:events";
 import { createAtomicCells, sleepTurning } from "../../src/exchange/atomic-cells.ts";

@@ -1,5 +1,6 @@
-// Exchanges between hosts, measured by as many host processes on this machine: each has its
-// devices' threads and a bridge, and they reach each other through a broker, as hosts of a run do.
+// Measures exchanges between hosts, with a process on this machine for each host. Each process has
+// its devices' threads and a bridge, and the processes communicate through a broker, like the hosts
+// of a run.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -10,28 +11,28 @@ import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
 import type { ConnectOptions } from "../../src/wire/transports/nats-transport.ts";
 import type { CostProbeReport, CostProbeTask } from "../threads/costs/cost-probe-program.ts";
 
-/** What a host process is started with. */
+/** The task that a host process receives at its start. */
 export interface ProbeHost {
   readonly host: number;
-  /** Of each device; that is its host. */
+  /** The host of each device. */
   readonly hostOf: readonly number[];
   readonly task: Omit<CostProbeTask, "program" | "rank" | "words" | "memory" | "sets">;
   readonly broker: Pick<ConnectOptions, "servers"> & { readonly token?: string };
 }
 
-/** What a host process tells: what each of its devices measured, or why they did not. */
+/** The message of a host process: the report of each of its devices, or the reason of a failure. */
 export type ProbeHostNews =
   | { readonly reports: readonly (readonly [rank: number, report: CostProbeReport])[] }
   | { readonly failed: string };
 
 const program = fileURLToPath(new URL("probe-host-process.js", import.meta.url));
 
-/** Longest that the exchanges of one call may take, start and end included. */
+/** Longest duration of the exchanges of one call, start and end of the processes included. */
 const deadlineMs = 300_000;
 
 /**
- * Measures the exchanges of a task; the reports in the order of devices.
- * @throws PeerLostError where a host process fails, or says nothing within five minutes
+ * Measures the exchanges of a task; returns the reports in the order of devices.
+ * @throws PeerLostError where a host process fails, or reports nothing within five minutes
  */
 export async function probeOverHosts(
   hostOf: readonly number[],
@@ -50,7 +51,7 @@ export async function probeOverHosts(
   try {
     const news = await Promise.all(children.map((child, host) => newsOf(child, host, clock)));
     const reports = news.flatMap((own) => [...own]).sort(([a], [b]) => a - b);
-    // A bridge carries for the others until all of them are done.
+    // A bridge must serve the other hosts until all of them are done.
     const ended = children.map((child) => (child.exitCode === null ? once(child, "exit") : []));
     for (const child of children) child.send("end");
     await Promise.all(ended);

@@ -1,5 +1,5 @@
-// Trains cost networks: each is a job like any other, on a cluster of this process, and its weights
-// are those of the job's checkpoint. The same costs and seed give the same networks.
+// Trains cost networks: each by an ordinary job on a cluster in this process, from whose checkpoint
+// its weights are read. The same costs and seed give the same networks.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -35,32 +35,32 @@ import { fitLinear, linearCost, withLinear } from "./linear-part.ts";
 import { type TrainedRun, trainNetwork } from "./network-job.ts";
 
 export interface CostTrainingOptions {
-  /** How the samples are dealt, and how weights begin. @default 1 */
+  /** Seed of the split of the samples, and of the initial weights. @default 1 */
   readonly seed?: number;
   /**
-   * Passes over the samples of sets of tables; `exchangeShare` of them over exchanges.
+   * Epochs over the samples of sets of tables; exchanges get `exchangeShare` of them.
    * @default 1000
    */
   readonly epochs?: number;
-  /** What the networks are told of a table. @default "traffic" */
+  /** The features of a table that the networks read. @default "traffic" */
   readonly features?: FeatureSet;
-  /** Threads that train. The networks do not depend on them. @default 1 */
+  /** Threads that train. The networks do not depend on their number. @default 1 */
   readonly threads?: number;
-  /** Told what is trained next. */
+  /** Called before each network is trained. */
   readonly onNetwork?: (name: NetworkName) => void;
 }
 
 export type NetworkName = "compute" | "forward" | "backward";
 
-/** How well a network does on samples that its training never saw, in squared milliseconds. */
+/** Errors of a network on samples that its training did not see, in squared milliseconds. */
 export interface NetworkReport {
   readonly samples: number;
-  /** On the samples that are held out to choose how long to train. */
+  /** On the validation samples. */
   readonly validMse: number;
   readonly testMse: number;
-  /** Of the same samples: the error of their mean. */
+  /** Variance of the test samples: the error of predicting their mean. */
   readonly testVariance: number;
-  /** Of the run that trained it. */
+  /** Digest of the run that trained the network. */
   readonly digest: string;
 }
 
@@ -73,14 +73,14 @@ export interface TrainedNetworks {
 const widths = { table: [128, 32], head: [64, 1], exchange: [128, 64, 32, 16] } as const;
 
 /**
- * Exchanges are trained for a shorter time: their networks see a few numbers a sample, and know the
- * samples by heart before the sets of tables are learned.
+ * Share of the epochs for exchanges: their networks have few inputs, and would overfit in the
+ * epochs that sets of tables need.
  */
 const exchangeShare = 0.3;
 
 /**
- * Trains the networks of one file of costs, each as an ordinary run, one after the other. Returns
- * their weights, with their errors on samples that no training saw.
+ * Trains the networks of one file of costs, each by an ordinary run, one after the other. Returns
+ * the networks, and their errors on samples that the training did not see.
  * @throws InvalidOptionError, RemoteError as any run does
  */
 export async function trainCostNetworks(
@@ -139,7 +139,7 @@ async function trainCompute(
   const pool = parts.train.flatMap(({ tables }) => tables.map(numbersOf));
   const standard = standardOf(pool);
   const tables = compute.reduce((most, own) => Math.max(most, own.tables.length), 0);
-  // The published networks are networks alone.
+  // The published networks have no linear part.
   const known = (cost: ComputeCost) => ({
     milliseconds: cost.milliseconds,
     tables: cost.tables.map((table) => standardised(numbersOf(table), standard)),
@@ -201,7 +201,7 @@ async function trainExchange(
   };
 }
 
-/** What a network says, and what was measured. */
+/** Prediction of a network (`is`), and the measured value (`was`). */
 interface Answer {
   readonly is: readonly number[];
   readonly was: readonly number[];

@@ -1,5 +1,5 @@
-// A placement policy for a machine whose costs were learned: trained with tables of what was
-// measured, in plans whose costs the cost networks say. No plan is measured for it.
+// Trains a placement policy for a machine with cost networks: on tables of the measurements, with
+// the networks' predictions as costs of plans. No plan is measured.
 
 import { openKernels } from "../../src/kernels/index.ts";
 import { type CostTable, weightBytesOf } from "../../src/planner/cost-table.ts";
@@ -21,18 +21,18 @@ export interface PolicyTrainingOptions {
   readonly seed?: number;
   /** @default "dreamshard" */
   readonly method?: PolicyMethod | undefined;
-  /** Turns of measuring and learning; of AutoShard, each is fifteen updates. @default 10 */
+  /** Turns of measuring and learning; for AutoShard a turn is fifteen updates. @default 10 */
   readonly turns?: number;
 }
 
-/** Tables that the training draws from at most: beyond, a turn takes longer and learns no more. */
+/** Maximum number of tables in the pool: more tables make a turn longer without a better policy. */
 const tablesMax = 500;
 const tasksCount = 100;
-/** Tables of a task, for each device; AutoShard's tasks have all as many. */
+/** Tables of a task per device; AutoShard's tasks must have equally many. */
 const tablesOfDevice = { least: 2, most: 12, autoShard: 8 } as const;
 const updatesOfTurn = 15;
 
-/** The same measurements, networks, seed and arithmetic give the same policy. */
+/** Trains a policy. The same measurements, networks, seed and arithmetic give the same policy. */
 export function trainPolicy(
   { compute, devices }: MeasuredCosts,
   networks: CostNetworks,
@@ -44,7 +44,7 @@ export function trainPolicy(
     const { least, most, autoShard } = tablesOfDevice;
     const drawn = least + random.below(most - least + 1);
     const count = devices * (method === "autoshard" ? autoShard : drawn);
-    // No limit of memory: which plans have room is known where a job is planned.
+    // No limit of memory: whether a plan fits is only known when a job is planned.
     return {
       tables: dealt(tables.length, count, random),
       room: { devices, bytes: Number.MAX_SAFE_INTEGER },
@@ -57,7 +57,7 @@ export function trainPolicy(
     : trainDreamShard(kernels, subject, { seed, turns });
 }
 
-/** Each table once, in order. */
+/** The distinct tables, in the order of their first occurrence. */
 function distinct(tables: readonly CostTable[]): SizedTable[] {
   const found = new Map<string, SizedTable>();
   for (const table of tables) {

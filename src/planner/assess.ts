@@ -119,7 +119,8 @@ function denseOverhead(setting: Setting): number {
 }
 
 /**
- * Seconds per batch in which the readers of a host, in parallel, read their part of the batches.
+ * Seconds of reading per batch: the readers of a host work in parallel, each on the next batch in
+ * turn.
  */
 export function readSeconds(setting: Setting): number {
   const { batchSize, tables, readers } = setting.workload;

@@ -1,5 +1,5 @@
 // Costs of rows on a CPU, which depend more on the number of accesses than on bytes. Calibration
-// measures the costs for some row widths.
+// measures the costs for some row widths (calibration-rows.ts).
 
 /**
  * The costs, in seconds. `lookupId`: each id that is looked up; `lookupRow`: in addition each

@@ -49,8 +49,9 @@ export function trafficOf(
   const ids = table.poolingFactor * rowShare(table, shard, table.idShares);
   const { lookups = 1 } = table;
   const input = b * (ids * idBytes + lookups * lengthBytes);
-  // Vectors of b samples. Sharers take turns as the aggregator to other hosts; otherwise a shard's
-  // vectors go to another sharer. With L sharers that is (L-1)/L W inside and N-1 across.
+  // Copies of the vectors of b samples that are sent. The sharers share the role of the aggregator
+  // to other hosts evenly; a shard on another device sends its vectors to the aggregator. With L
+  // sharers that is (L-1)/L W inside and N-1 across.
   const across = ((N - 1) * L) / sharers;
   const inside = L - 1 + (sharers - 1) * across;
   const vector = b * lookups * columnsOf(table, shard);

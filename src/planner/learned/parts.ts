@@ -58,7 +58,7 @@ export function moved<Place>(
   return all;
 }
 
-/** Memoizes `make`. */
+/** Returns a function that calls `make` once, and returns that value in every call. */
 export function once<Value>(make: () => Value): () => Value {
   let made: { readonly value: Value } | undefined;
   return () => {

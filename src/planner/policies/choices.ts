@@ -3,7 +3,10 @@
 
 import type { RandomStream } from "../../ports/random.ts";
 
-/** The softmax over the devices with room of a step whose rows begin at `first`; 0 elsewhere. */
+/**
+ * The softmax of the scores over the devices with room, in a step whose rows begin at `first`; 0
+ * for devices without room.
+ */
 export function probabilities(
   scores: Float32Array,
   hasRoom: Uint8Array,

@@ -130,7 +130,7 @@ function evaluateTask(
 }
 
 /**
- * The metrics of `samples` predictions. `logits` (N) may be infinite; a NaN among them makes log
+ * Returns the metrics of N predictions. `logits` (N) may be infinite; a NaN among them makes log
  * loss, AUC and the metrics derived from them NaN. `labels` (N) are 0 or 1. Neither is changed.
  */
 export function evaluate(logits: Float32Array, labels: Float32Array): Metrics {

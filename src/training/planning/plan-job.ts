@@ -126,7 +126,7 @@ function withNote(plan: FeasiblePlan, { source }: { readonly source?: unknown })
   return { ...plan, missing: [...plan.missing, note] };
 }
 
-/** Makes tables that their own scheme cannot cut table-wise, as a run places them. */
+/** Sets the scheme `table-wise` for tables that their own scheme cannot cut, as a run does. */
 function withWholeTables(workload: Workload, devices: Devices): Workload {
   const tables = workload.tables.map((table): PlannedTable => {
     const isCut = table.schemes.some((scheme) => tileGroupsOf(devices, table, scheme).length > 0);

@@ -117,7 +117,7 @@ export interface MeasuredRun {
   readonly seconds: readonly number[];
 }
 
-/** Most tables of which a report names the schemes. */
+/** Maximum number of tables whose schemes a report names. */
 const namedMax = 32;
 
 /** Places each table by its own `sharding`; `note` is the reason. */

@@ -68,7 +68,7 @@ export interface StepPlan {
   readonly mine: Slices;
   readonly all: Slices;
   /**
-   * The pass of the network over the samples of this device, without the parts that depend on bags.
+   * The pass of the network over the samples of this device, without the fields that `passOf` adds.
    */
   readonly pass: Omit<Pass, "lengthAt" | "groups">;
 }

@@ -1,8 +1,8 @@
 // When each table is read: fresh, or one update late. Rows of most tables are read as the previous
 // step left them. Rows of tables with `staleness: 1` are read before the previous step is applied,
-// so that they travel while it computes. The first step of a window has no previous step: there
-// stale tables are read with the fresh ones. Fresh and stale rows travel at different times, so
-// each read has channels of its own.
+// so that they are sent while that step computes. The first step of a window has no previous step:
+// there stale tables are read with the fresh ones. Fresh and stale rows are sent at different
+// times, so each read has channels of its own.
 
 import type { TableSpec } from "../../embedding/tables/options.ts";
 import type { HeldLookup } from "./held-shard.ts";

@@ -1,8 +1,8 @@
 // Shard groups, and the routes of their vectors. A shard group is the shards of one device that
-// hold the same columns of a table, for one lookup: their vectors travel as one. Inside a host each
-// shard group travels by itself. To other hosts the shard groups of a host travel as their sum,
-// through one device of the host, the aggregator (table-row-wise: Neo, Mudigere et al., arXiv
-// 2104.05158). Gradients come back on the same route.
+// hold the same columns of a table, for one lookup: their vectors are sent as one. Inside a host
+// each shard group is sent separately. To other hosts the shard groups of a host are sent as their
+// sum, by one device of the host, the aggregator (table-row-wise: Neo, Mudigere et al., arXiv
+// 2104.05158). Gradients return on the same route.
 //
 //   host 0: its devices hold rows of the same columns          host 1
 //
@@ -75,7 +75,7 @@ export interface ShardGroups extends VectorRoutes {
   readonly replicatedGroups: readonly ShardGroup[];
   /**
    * For each device, whether every shard is a shard group of its own and none is part of a host
-   * sum: vectors then travel as they are pooled.
+   * sum: vectors are then sent as they are pooled.
    */
   readonly isPlain: readonly boolean[];
   /** The index of each device on its host. */

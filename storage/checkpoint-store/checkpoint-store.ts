@@ -1,8 +1,9 @@
-// The checkpoint store: where the truth about a run lives (law 6).
+// The checkpoint store: the only source of truth about a run's training state (law 6).
 //
-// A checkpoint is all parts of one cut. It exists when its manifest exists (law 2). Manifests form
-// a chain. Each restore begins a generation, which goes on from one manifest of the chain. From
-// then on, nothing that an older generation still writes can join the chain (law 3).
+// A checkpoint is all parts of one cut, which is a step number. It exists when its manifest exists
+// (law 2). Manifests form a chain. Each restore begins a generation, which continues from one
+// manifest of the chain. From then on, nothing that an older generation still writes can join the
+// chain (law 3).
 //
 //   generation 1   10 ── 20    30            30 came after generation 2 had begun: off the chain
 //   generation 2          └─── 30 ── 40
@@ -36,7 +37,7 @@ export interface PartRecord extends PartFile {
   readonly base: readonly BasePart[];
 }
 
-/** Bytes of all files that a restore reads for a part. */
+/** Bytes of all files that a restore reads for a part: its own file and its base files. */
 export function bytesToRead({ bytes, base }: PartRecord): number {
   return base.reduce((sum, one) => sum + one.bytes, bytes);
 }
@@ -46,7 +47,7 @@ export function bytesToRead({ bytes, base }: PartRecord): number {
  */
 export interface Written {
   readonly baseline: number;
-  /** How many increments followed the baseline, their bytes together, and the bytes of the last. */
+  /** Number of increments since the baseline, the sum of their bytes, and the bytes of the last. */
   readonly differences: number;
   readonly sum: number;
   readonly last: number;
@@ -66,11 +67,11 @@ export interface ManifestFields {
   readonly arithmetic: string;
   /** JSON: the metrics at this cut, and the state of early stopping. */
   readonly metrics: unknown;
-  /** JSON: where the readers of data go on. */
+  /** JSON: the position from which data readers continue. */
   readonly position: unknown;
   /**
-   * The mean of each dense feature whose missing values became the mean of the training data: a
-   * model needs them to predict. Left out where there is none.
+   * The means that replace missing values of dense features (`missing: "mean"`), which a model
+   * needs to predict. Left out where no feature uses them.
    */
   readonly means?: Means | undefined;
   /** Whether this checkpoint is the best so far. */
@@ -84,7 +85,7 @@ export interface ManifestFields {
 /** A generation that trained a part of a checkpoint's state. */
 export interface Descent {
   readonly generation: number;
-  /** The step from which it trained, which is its first checkpoint's cut; 0: it began anew. */
+  /** The step from which it trained, i.e. the cut that it restored; 0: it began from scratch. */
   readonly from: number;
   /** Whether the whole state was restored there. `partial`: some rows were lost (bounded jobs). */
   readonly restored: "exact" | "partial";
@@ -108,11 +109,11 @@ export interface Manifest extends Omit<ManifestFields, "restored"> {
 export interface Damage {
   readonly path: string;
   readonly reason: string;
-  /** Where its directory was put aside, once a generation went on without it. */
+  /** The path to which its directory was renamed, once a generation continued without it. */
   readonly kept?: string;
 }
 
-/** Where a new generation goes on. */
+/** The checkpoint from which a new generation continues. */
 export interface Generation {
   readonly generation: number;
   /** The newest usable checkpoint; undefined where there is none: start from step 0. */
@@ -132,7 +133,7 @@ export interface PartWriter {
    * StoreFailedError, GenerationFencedError
    */
   finish(): PartRecord;
-  /** Gives up an unfinished part. After `finish` this does nothing. */
+  /** Deletes an unfinished part. Does nothing after `finish`. */
   discard(): void;
 }
 
@@ -142,14 +143,15 @@ export interface CheckpointStore {
   /** The job's specification, as given when the store was first opened. */
   readonly jobText: string;
   /**
-   * Of a model file (model-file.ts) without the optimizer's state of each element, for which zeros
-   * stand: digests of its tables with that state, by index in the job. Predictions do not need it.
+   * Digests of tables computed with their full optimizer state, by the table's index in the job.
+   * Set for a model file (model-file.ts) that leaves out the state of each element: readers get
+   * zeros for it, which predictions do not use.
    */
   readonly statedDigests?: ReadonlyMap<number, string>;
 
   /**
-   * Claims the next generation and fences all older ones. Of two callers at once, each gets a
-   * number of its own, and the higher number wins. The generation goes on from the newest usable
+   * Claims the next generation and fences all older ones. Two concurrent callers get different
+   * numbers, and the higher number wins. The generation continues from the newest usable
    * checkpoint, or from `from`, a checkpoint of the chain; later checkpoints are then off the
    * chain. `passOver` lists hashes of manifests that a reader found damaged. @throws
    * CheckpointForeignError, InputUnusableError (the directory refuses writes), StoreFailedError,
@@ -164,9 +166,10 @@ export interface CheckpointStore {
   partWriter(generation: number, cut: number, name: string): PartWriter;
 
   /**
-   * Makes the checkpoint exist, once every part is on disk with its size. `cut` grows within a
-   * generation and is never below the cut that the generation went on from. @throws
-   * GenerationFencedError, StoreFailedError, CheckpointCorruptError (a part is missing)
+   * Commits the checkpoint by writing its manifest, after checking that every part is on disk with
+   * its size. `cut` grows within a generation and is never below the cut from which the generation
+   * continued. @throws GenerationFencedError, StoreFailedError, CheckpointCorruptError (a part is
+   * missing)
    */
   commit(fields: ManifestFields): Manifest;
 
@@ -180,14 +183,14 @@ export interface CheckpointStore {
   manifestText(manifest: Manifest): Uint8Array;
 
   /**
-   * The calibration stored with the model of a digest, in hexadecimal; undefined: there is none.
-   * @throws CheckpointCorruptError where it is damaged, or of another model
+   * The calibration stored for the model with this digest, in hexadecimal; undefined: none.
+   * @throws CheckpointCorruptError where it is damaged, or belongs to another model
    */
   calibration(modelDigest: string): StoredCalibration | undefined;
 
   /**
-   * Stores the calibration of a checkpoint's model, in place of the one before; undefined removes
-   * it. The model and its digest stay. @throws StoreFailedError
+   * Stores the calibration of a checkpoint's model and replaces an earlier one; undefined removes
+   * it. The model and its digest do not change. @throws StoreFailedError
    */
   setCalibration(
     manifest: Pick<Manifest, "modelDigest">,
@@ -195,7 +198,7 @@ export interface CheckpointStore {
   ): void;
 
   /**
-   * Reads every file of a checkpoint, with the files of its base, and compares their hashes.
+   * Reads every file of a checkpoint, base files included, and compares their hashes.
    * @throws CheckpointCorruptError naming the file
    */
   verify(manifest: Manifest): void;

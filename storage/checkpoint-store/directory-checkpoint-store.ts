@@ -6,7 +6,7 @@
 //   K2. Nothing is removed before a newer checkpoint was read back whole.
 //   K3. Removing a checkpoint removes its manifest first, durably: half a checkpoint never exists.
 //   K4. A directory without a checkpoint has no owner: a job that failed before its first
-//       checkpoint does not bar the way. The next job claims a newer generation, which
+//       checkpoint does not block other jobs. The next job claims a newer generation, which
 //       fences the failed one.
 //   K5. The base files of a kept checkpoint are kept with it.
 
@@ -59,7 +59,7 @@ export interface StoreOptions {
   readonly disk?: Disk;
   /** Hash of the job's specification: two jobs with the same one train the same model. */
   readonly jobIdentity: string;
-  /** The specification, for people and for a job that resumes; JSON gives better refusals. */
+  /** The specification, for people and for a job that resumes; JSON gives better error messages. */
   readonly jobText: string;
 }
 
@@ -138,7 +138,7 @@ function beginGeneration(
   passOver: readonly string[] = [],
 ): Generation {
   const { disk, paths, jobIdentity } = place;
-  // Two jobs may have opened an empty directory at the same moment. Here one of them notices.
+  // Two jobs may have opened an empty directory at the same moment; the slower one fails.
   const meet = () =>
     new CheckpointForeignError(directory, "it was started there at the same moment");
   const owner = decodeJob(readWhole(disk, paths.job), paths.job).jobIdentity;
@@ -190,7 +190,7 @@ function commit(place: Place, fields: ManifestFields): Manifest {
   });
 }
 
-/** A lineage as long as this no longer tells how its run began. */
+/** Most generations in a lineage; the oldest ones are dropped, so the run's start is lost. */
 const lineageMax = 1000;
 
 function lineageAfter(
@@ -277,7 +277,10 @@ function nameOf(manifest: Manifest): string {
   return `${directoryOf(manifest)}/${manifestName}`;
 }
 
-/** Runs `body`. Nothing has begun yet, so a refusal of the disk is for the user to mend. */
+/**
+ * Runs `body`. No training has begun yet, so a lasting failure of the disk becomes an
+ * InputUnusableError, which tells the user to choose another directory.
+ */
 function usable<Result>(directory: string, body: () => Result): Result {
   try {
     return onDisk("open", directory, body);
@@ -291,7 +294,10 @@ function usable<Result>(directory: string, body: () => Result): Result {
   }
 }
 
-/** The increment of two specifications, in the user's words where both are JSON objects. */
+/**
+ * Describes how two specifications differ, for an error message: by the names of options where both
+ * are JSON objects, else by hash.
+ */
 function differenceOf(found: JobRecord, given: StoreOptions): string {
   const [ours, theirs] = [fieldsOf(given.jobText), fieldsOf(found.jobText)];
   const differing = [...new Set([...Object.keys(ours), ...Object.keys(theirs)])].filter(

@@ -48,7 +48,7 @@ function fencedError(place: FencedPlace, generation: number, newest: number) {
   return new GenerationFencedError(directory, generation, newest, takerOf(place, newest));
 }
 
-/** The process that claimed a generation and when, for people; undefined where nothing tells. */
+/** The process that claimed a generation and when, for people; undefined where it is unknown. */
 function takerOf({ disk, paths }: FencedPlace, generation: number): string | undefined {
   const path = paths.generation(generation);
   try {
@@ -64,7 +64,10 @@ function takerOf({ disk, paths }: FencedPlace, generation: number): string | und
   }
 }
 
-/** The disk has just failed: a second failure here must not hide the first. */
+/**
+ * The newest generation, or 0 if it cannot be read. It is called after a failure of the disk, which
+ * a second failure must not hide.
+ */
 function newestOrNone(place: FencedPlace): number {
   try {
     return newestGeneration(place);

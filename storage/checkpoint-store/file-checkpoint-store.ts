@@ -1,5 +1,5 @@
-// The checkpoint store in a model file (model-file.ts): one checkpoint, which is only read. So
-// everything that reads a checkpoint directory reads such a file too.
+// A read-only checkpoint store over a model file (model-file.ts), which holds one checkpoint. So
+// all code that reads a checkpoint directory can read such a file too.
 
 import { dirname } from "node:path";
 import { rowsWithState } from "../../src/embedding/checkpoint/rows-part.ts";
@@ -27,7 +27,7 @@ import {
 import { pathsOf } from "./store-paths.ts";
 import { checkedCalibration } from "./stored-calibration.ts";
 
-/** Whether `path` names a model file, by its ending, and no directory of that name. */
+/** Whether `path` is a model file, by its ending, rather than a checkpoint directory. */
 export function isModelFile(path: string, disk: Disk): boolean {
   return path.endsWith(modelFileEnding) && disk.exists(path) && !disk.exists(pathsOf(path).job);
 }
@@ -65,7 +65,7 @@ export function openFileStore(path: string, disk: Disk): CheckpointStore {
     list: () => ({ manifests: [manifest], damaged: [] }),
     manifestText: () => new TextEncoder().encode(footer.manifest),
     calibration: (modelDigest) => {
-      // Deltas lead to models that are not in the file.
+      // A model after deltas has another digest; the file's calibration is not for it.
       if (modelDigest !== manifest.modelDigest) return undefined;
       const { calibration } = disk.exists(path) ? footerOf(path, disk) : footer;
       return calibration && checkedCalibration(calibration, modelDigest, path);
@@ -83,7 +83,7 @@ export function openFileStore(path: string, disk: Disk): CheckpointStore {
   };
 }
 
-/** The manifest of the checkpoint that the file was made of, with the sections as its parts. */
+/** The manifest of the exported checkpoint, with the file's sections as its parts. */
 function manifestIn({ manifest: text, jobIdentity, sections }: Footer, path: string): Manifest {
   const manifest = decodeManifest(new TextEncoder().encode(text), path);
   if (manifest.jobIdentity !== jobIdentity) {
@@ -95,7 +95,7 @@ function manifestIn({ manifest: text, jobIdentity, sections }: Footer, path: str
   return { ...manifest, parts };
 }
 
-/** The bytes of a part as a checkpoint directory would have them. */
+/** The bytes of a part as a checkpoint directory would have them, omitted state as zeros. */
 function* partIn(
   path: string,
   disk: Disk,
@@ -109,7 +109,7 @@ function* partIn(
   yield* rowsWithState(pieces, { perElement: leftOut, path });
 }
 
-/** The bytes of a section as they lie in the file. The file is open while they are read. */
+/** The bytes of a section as stored. The file stays open during the iteration. */
 function* storedIn(
   path: string,
   disk: Disk,
@@ -123,7 +123,7 @@ function* storedIn(
   }
 }
 
-/** Writes the file anew with another footer: it changes whole or not at all. */
+/** Rewrites the file with another footer, atomically: copy, then rename. */
 function replaceFooter(path: string, disk: Disk, { sha256: _, version: __, ...footer }: Footer) {
   const temporary = `${path}.${disk.writer}${temporarySuffix}`;
   const last = footer.sections.at(-1);
@@ -166,7 +166,8 @@ function withFile<Result>(path: string, disk: Disk, body: (file: DiskFile) => Re
 }
 
 /**
- * @throws InputUnusableError where a store lacks the optimizer's state, which `purpose` needs
+ * Checks that a store has the optimizer state that `purpose` needs. @throws InputUnusableError
+ * where it was exported without that state
  */
 export function needState({ directory, statedDigests }: CheckpointStore, purpose: string): void {
   if ((statedDigests?.size ?? 0) === 0) return;

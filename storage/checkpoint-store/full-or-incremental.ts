@@ -1,15 +1,16 @@
-// When a checkpoint is a baseline, which needs no other, and when it is an increment, which holds
-// only the rows that changed (Check-N-Run, Eisenman et al., NSDI 2022):
+// Decides when a checkpoint is a baseline, which needs no other, and when it is an increment, which
+// holds only the rows that changed (Check-N-Run, Eisenman et al., NSDI 2022):
 //
 //   none           every checkpoint is a baseline
-//   one-shot       the first; each later one holds the changes since the first
-//   consecutive    the first; each later one holds the changes since the one before, and needs all
+//   one-shot       the first is a baseline; each later one holds the changes since the first
+//   consecutive    the first is a baseline; each later one holds the changes since the checkpoint
+//                  before it, and a restore needs all of them
 //   intermittent   as one-shot, until a new baseline is expected to cost less
 
 import type { CheckpointSpec } from "../../src/training/checkpoint/checkpoint-options.ts";
 import type { PartRecord, Written } from "./checkpoint-store.ts";
 
-/** Files that a restore may have to read for one part, at most. */
+/** Most increments after a baseline: it bounds the files that a restore reads for one part. */
 const incrementsMax = 64;
 
 /** Whether the next checkpoint is to be a baseline. `undefined`: nothing was written yet. */
@@ -21,12 +22,12 @@ export function needsBaseline(
   const { baseline, differences, sum, last } = written;
   if (policy === "one-shot" || differences === 0) return false;
   if (policy === "consecutive") return differences >= incrementsMax;
-  // Whether a new baseline with the same growth after it costs no more than further increments of
-  // the last size.
+  // Whether writing a new baseline, followed by increments that grow as these did, costs no more
+  // than continuing with increments of the last size.
   return baseline + sum <= (differences + 1) * last;
 }
 
-/** The bytes written so far, with a checkpoint of these parts added. */
+/** Updates the written bytes with those of a checkpoint's parts; a baseline restarts the count. */
 export function writtenAfter(before: Written | undefined, parts: readonly PartRecord[]): Written {
   const last = parts.reduce((bytes, part) => bytes + part.bytes, 0);
   const isBaseline = parts.every(({ base }) => base.length === 0);

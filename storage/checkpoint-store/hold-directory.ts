@@ -1,7 +1,7 @@
-// One process at a time trains into a checkpoint directory: `osiris train` holds it while it runs.
-// A second process is refused while the first one lives. The hold of a process that is gone, or of
-// another machine, whose processes cannot be seen here, counts no more: then the fence (fence.ts)
-// ends whichever writes late.
+// A lock file, so that one process at a time trains into a checkpoint directory: `osiris train`
+// holds it while it runs, and a second process is refused while the first is alive. The lock of an
+// exited process is ignored, and so is the lock of another machine, as its processes cannot be
+// checked; then the fence (fence.ts) stops the older writer.
 
 import { join } from "node:path";
 import { DirectoryHeldError } from "../../src/errors/errors.ts";
@@ -9,18 +9,18 @@ import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
 import { makeDurableDirectory, readWhole } from "../disk/durable-files.ts";
 
-/** Who holds a directory. */
+/** The contents of the lock file: the process that holds a directory. */
 interface Holder {
   readonly writer: string;
   /** Since when, as ISO date. */
   readonly since: string;
 }
 
-/** Attempts to hold a directory that others hold and let go of at the same moment. */
+/** Attempts to lock a directory that other processes lock and release at the same moment. */
 const attemptsMax = 10;
 
 /**
- * Holds `directory`, which is made where it is missing, until the result is disposed of.
+ * Locks `directory`, which is created if missing, until the result is disposed of.
  * @throws DirectoryHeldError where another process of this machine holds it, unless `takeOver`
  */
 export function holdDirectory(
@@ -41,7 +41,7 @@ export function holdDirectory(
       disk.remove(path);
     }
   } catch (error) {
-    // A disk that refuses this file refuses checkpoints, too: their error names the cause.
+    // A disk that fails this write fails checkpoints too, and their error names the cause.
     if (diskCode(error) === undefined) throw error;
   }
   return {
@@ -51,7 +51,7 @@ export function holdDirectory(
   };
 }
 
-/** Whether `path` was made; false: somebody else made it. */
+/** Creates the lock file; false: another process has created it. */
 function wrote(disk: Disk, path: string, holder: Holder): boolean {
   try {
     const file = disk.open(path, "exclusive");
@@ -67,7 +67,7 @@ function wrote(disk: Disk, path: string, holder: Holder): boolean {
   }
 }
 
-/** Undefined: nobody, or one that died before it wrote its name. */
+/** The holder; undefined: no lock file, or its process died before it wrote the contents. */
 function holderAt(disk: Disk, path: string): Holder | undefined {
   try {
     const { writer, since } = JSON.parse(new TextDecoder().decode(readWhole(disk, path)));
@@ -77,7 +77,7 @@ function holderAt(disk: Disk, path: string): Holder | undefined {
   }
 }
 
-/** Whether the writer is another process that this one sees alive. */
+/** Whether the writer is another live process of this machine. */
 function livesBeside(writer: string, disk: Disk): boolean {
   const [machine, pid] = writer.split("-");
   const [thisMachine, thisPid] = disk.writer.split("-");

@@ -1,4 +1,4 @@
-// Reads the record of the job that owns a directory, and says what a directory without one holds.
+// Reads the record of the job that owns a directory, or explains what the directory holds instead.
 
 import { join } from "node:path";
 import { CheckpointMissingError, InputUnusableError } from "../../src/errors/errors.ts";
@@ -25,8 +25,9 @@ export function readJob(directory: string, disk: Disk): JobRecord {
 }
 
 /**
- * Whether a file is whole JSON of another kind. A record that is cut short is never whole, and one
- * with a flipped bit still has one of two names: that of the identity, or that of its seal.
+ * Whether a file is valid JSON of another kind, rather than a damaged record. A truncated record is
+ * never valid JSON, and a record with one flipped bit still has one of the fields `jobIdentity` and
+ * `sha256`.
  */
 function isForeign(bytes: Uint8Array): boolean {
   try {
@@ -38,7 +39,7 @@ function isForeign(bytes: Uint8Array): boolean {
   }
 }
 
-/** What is there in place of a checkpoint directory, for people. */
+/** Describes, for an error message, what is at `directory` instead of a checkpoint directory. */
 function foundIn(directory: string, disk: Disk): string {
   if (!disk.exists(directory)) return "there is no such directory";
   let names: string[];

@@ -1,8 +1,8 @@
 // The chain of manifests, and the fence that keeps late writers off it.
 //
 // Invariants
-//   C1. A generation number is claimed once: its record is created exclusively. Only a claim that a
-//       full disk refused, which began nothing, gives its number back.
+//   C1. A generation number is claimed once: its record is created exclusively. Only a claim that
+//       failed on a full disk, and so began nothing, frees its number again.
 //   C2. The claim comes first, then the look for the newest checkpoint. A commit of an older
 //       generation before the look is seen; a commit after it is off the chain.
 //   C3. If the writer is still the newest generation after its manifest is in place, the commit is
@@ -12,7 +12,7 @@
 //   C5. A claim renames damaged checkpoints before it writes its record, which takes them off the
 //       chain: `collect` deletes what is off the chain and has the name of a checkpoint.
 //
-//   newest record ─▶ its checkpoints, newest cut first ─▶ the one it goes on from ─▶ and so on
+//   newest record ─▶ its checkpoints, newest cut first ─▶ the checkpoint it continued from ─▶ …
 
 import { dirname } from "node:path";
 import {
@@ -38,10 +38,10 @@ export interface Place extends FencedPlace {
   readonly jobIdentity: string;
 }
 
-/** Why a checkpoint is skipped that a reader found damaged. */
+/** The reason given for a checkpoint in `passOver`, which a reader found damaged. */
 const unreadable = "a part of it is not what it names";
 
-/** Rivals that may claim a number before us in one call. More means an endless loop. */
+/** Most lost races against other claimants in one call; more would mean an endless loop. */
 const claimsMax = 1000;
 
 /**
@@ -96,12 +96,12 @@ export function claimGeneration(
   }
 }
 
-/** Damage, and the checkpoint that cannot be used because of it. */
+/** Damage, and the checkpoint that it makes unusable. */
 interface FoundDamage extends Damage {
   readonly of?: { readonly cut: number; readonly generation: number };
 }
 
-/** Gives damaged checkpoints other names, under which they stay until a person removes them. */
+/** Renames damaged checkpoints, so that `collect` leaves them until a person removes them. */
 function putAside({ disk, paths }: Place, damaged: readonly FoundDamage[]): Damage[] {
   const kept = damaged.map(({ path, reason, of }): Damage => {
     if (of === undefined) return { path, reason };

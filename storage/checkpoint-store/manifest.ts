@@ -7,7 +7,7 @@
 //       dense, table-00003, ...                       the parts
 //
 // A part may be an increment. The manifest then names the files of earlier checkpoints that it
-// needs, which are kept as long as the increment is.
+// needs; they are kept as long as the increment.
 //
 // All .json files are sealed (sealed-json.ts). A generation record names the checkpoint that the
 // generation goes on from. An unfinished record means that its generation did nothing.

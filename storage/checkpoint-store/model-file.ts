@@ -1,16 +1,16 @@
-// A whole checkpoint in one file, which ends in `.osiris`. Little-endian:
+// File format of a whole checkpoint in one file, named `*.osiris`. Little-endian:
 //
 //   page 0     "osiris model 1\n", then zeros
-//   sections   parts of a checkpoint, whole and one after the other, each from a page on; zeros
-//              up to the next page
-//   footer     sealed JSON (sealed-json.ts): the job, the manifest, where the sections lie, the
-//              hash of every chunk, and what leads to the run's digest
+//   sections   whole parts of a checkpoint, one after the other, each starting at a page; padded
+//              with zeros up to the next page
+//   footer     sealed JSON (sealed-json.ts): the job, the manifest, the sections' offsets, the
+//              hash of every chunk, and the digests from which the run's digest is computed
 //   end        24 bytes: first byte of the footer u64 | its bytes u64 | "OSIRIS-1"
 //
-// A section has the bytes of a part as a checkpoint directory has them (src/training/checkpoint):
-// rows in their table's own precision, a table in one section however many parts it was cut into.
-// Sections and their zeros are hashed in chunks: every byte before the footer but page 0, whose
-// bytes are known, is in one of them.
+// A section has the bytes of a part as in a checkpoint directory (src/training/checkpoint): rows in
+// their table's precision. A table is one section, however many parts it was sharded into. Sections
+// and their padding are hashed in chunks, which cover every byte before the footer except page 0,
+// whose bytes are constant.
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -20,13 +20,13 @@ import { seal, unseal } from "../disk/sealed-json.ts";
 import { partName } from "./manifest.ts";
 import { storedCalibrationSchema } from "./stored-calibration.ts";
 
-/** What the name of such a file ends with. */
+/** Ending of a model file's name. */
 export const modelFileEnding = ".osiris";
 
 /** Sections begin at multiples of this, so that a program may map them into memory. */
 export const pageBytes = 4096;
 
-/** Bytes of a chunk; of a section's last one fewer. A reader has one in memory. */
+/** Bytes of a chunk; a section's last chunk may be shorter. A reader holds one in memory. */
 export const chunkBytes = 2 ** 22;
 
 const version = 1;
@@ -43,28 +43,31 @@ export function firstPage(): Uint8Array {
 const nat = z.number().int().nonnegative();
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
 
-/** No optimizer has more: two moments and an average. Readers make them, unpaid by any byte. */
+/**
+ * Most state floats per element that any optimizer has: two moments and an average. It bounds the
+ * zeros that readers allocate for omitted state, as the file has no bytes for them.
+ */
 const stateCopiesMax = 3;
 
 const sectionSchema = z.object({
-  /** As a checkpoint names the part of a whole table: `table-00003`. */
+  /** Name of the part in a checkpoint, e.g. `table-00003` for a whole table. */
   name: partName,
   /** First byte in the file. */
   first: nat,
-  /** Without the zeros behind them. */
+  /** Length without the padding. */
   bytes: nat,
-  /** SHA-256 of each chunk, the zeros behind the last one with it. */
+  /** SHA-256 of each chunk; the last one includes the padding. */
   chunks: z.array(hash),
 });
 
 const tableSchema = z.object({
   /** Initialised rows in the file. */
   rows: nat,
-  /** State floats of each element that rows lack, and that count as 0; 0: none are left out. */
+  /** State floats per element that were left out and count as 0; 0: none were left out. */
   leftOut: nat.max(stateCopiesMax),
-  /** Digest of the rows with all of their state: what the model's digest is made of. */
+  /** Digest of the rows with all of their state, from which the model's digest is computed. */
   digest: hash,
-  /** The same without the state that was left out: of the rows as the file has them. */
+  /** Digest of the rows as stored, without the state that was left out. */
   stored: hash,
 });
 
@@ -76,14 +79,14 @@ const footerSchema = z.object({
   /** The manifest of the checkpoint, sealed, as its directory has it. */
   manifest: z.string(),
   /**
-   * The digest that the tables, the dense network and dynamic ids of this file come to: that of
-   * the manifest, unless checkpoints store fewer bits than the model has.
+   * The digest of this file's tables, dense network and dynamic ids. It equals the manifest's,
+   * unless checkpoints store fewer bits than the model has.
    */
   digest: hash,
   sections: z.array(sectionSchema),
-  /** In the order of the job. */
+  /** One per table, in the order of the job. */
   tables: z.array(tableSchema),
-  /** Of the model, where one is stored with it; the digest does not count it. */
+  /** The model's calibration, if one is stored; the digest does not cover it. */
   calibration: storedCalibrationSchema.optional(),
   sha256: hash,
 });
@@ -92,10 +95,10 @@ export type Section = z.output<typeof sectionSchema>;
 export type TableProof = z.output<typeof tableSchema>;
 export type Footer = z.output<typeof footerSchema>;
 
-/** For records of unfinished files. */
+/** Schemas for the resume records of unfinished files. */
 export { sectionSchema, tableSchema };
 
-/** The end of a file, from byte `first` on: the footer and what finds it. */
+/** The bytes from offset `first` on: the footer, and the trailer that locates it. */
 export function endOf(footer: Omit<Footer, "sha256" | "version">, first: number): Uint8Array {
   const text = new TextEncoder().encode(seal({ version, ...footer }).text);
   const bytes = new Uint8Array(text.length + endBytes);
@@ -108,7 +111,7 @@ export function endOf(footer: Omit<Footer, "sha256" | "version">, first: number)
 }
 
 /**
- * Reads the footer, and holds the first page and the places of the sections to what they must be.
+ * Reads the footer, and checks the first page and the offsets of the sections.
  * @throws CheckpointCorruptError; InputUnusableError where it is another file, or another version
  */
 export function readFooter(file: DiskFile): Footer {
@@ -147,7 +150,7 @@ export function readFooter(file: DiskFile): Footer {
   return parsed.data;
 }
 
-/** Sections lie behind each other, without a gap, and end at the footer. */
+/** Checks that sections are contiguous and end at the footer. */
 function checkPlaces({ sections }: Footer, footer: number, path: string): void {
   let at = pageBytes;
   for (const { name, first, bytes, chunks } of sections) {
@@ -160,14 +163,14 @@ function checkPlaces({ sections }: Footer, footer: number, path: string): void {
   throw new CheckpointCorruptError(path, `its footer is at byte ${footer}, expected ${at}`);
 }
 
-/** Bytes with the zeros up to the next page. */
+/** `bytes`, rounded up to whole pages. */
 export function paddedBytes(bytes: number): number {
   return pageBytes * Math.ceil(bytes / pageBytes);
 }
 
 /**
- * The bytes of a section in pieces, each held to its hash before it is given, and overwritten by
- * the next one. @throws CheckpointCorruptError
+ * The bytes of a section in pieces. Each piece is checked against its hash before it is yielded,
+ * and is overwritten by the next one. @throws CheckpointCorruptError
  */
 export function* readSection(
   file: DiskFile,

@@ -1,6 +1,6 @@
-// Parts on disk. A part is written front to back under a temporary name, hashed on the way, and
-// read back in the same order. The fence is checked when a part is opened and when it gets its
-// name.
+// Reads and writes the files of parts. A part is written front to back under a temporary name,
+// hashed on the way, and read in the same order. The fence is checked when a part is opened and
+// before it is renamed to its final name.
 
 import { strict as assert } from "node:assert";
 import { createHash } from "node:crypto";
@@ -21,7 +21,7 @@ import { isPartName, pathsOf } from "./store-paths.ts";
 /** Bytes read at once: large enough to hide the cost of the calls, small beside a table. */
 const readBytes = 1024 * 1024;
 
-/** The part of a store that threads need, which touches no records. */
+/** The subset of a store that device threads need; it reads no manifests or records. */
 export type PartStore = Pick<CheckpointStore, "partWriter" | "readFiles">;
 
 /** The parts of an existing store. @throws CheckpointMissingError */

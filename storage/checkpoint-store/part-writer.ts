@@ -4,7 +4,7 @@ import type { CheckpointSpec } from "../../src/training/checkpoint/checkpoint-op
 import type { BasePart, Manifest, PartRecord } from "./checkpoint-store.ts";
 import type { PartStore } from "./part-files.ts";
 
-/** A part on disk, and the hashes of its rows (`Part.leaves`). */
+/** A part on disk, and the leaf hashes of its rows (`Part.leaves`). */
 export interface SavedPart extends PartRecord {
   readonly leaves: readonly string[];
 }

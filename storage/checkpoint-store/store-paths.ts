@@ -1,5 +1,5 @@
-// Names in a store's directory (manifest.ts has the picture). Threads that need no more than the
-// names load this file in a tenth of the time that the records' schemas take.
+// File names in a store's directory (drawn in manifest.ts). They are apart from the records'
+// schemas, because threads that need only the names load this file in a tenth of the time.
 
 import { join } from "node:path";
 import { temporarySuffix } from "../disk/durable-files.ts";
@@ -49,7 +49,7 @@ export function checkpointName(cut: number, generation: number): string {
   return `${digits(cut, 9)}-g${digits(generation, 6)}`;
 }
 
-/** Behind the name of a damaged checkpoint that was put aside. */
+/** Suffix of a damaged checkpoint's directory after it was renamed. */
 export const damagedSuffix = ".damaged";
 
 /** The cut and the generation in a checkpoint directory's name; undefined for a foreign name. */

@@ -1,6 +1,6 @@
-// The calibration that is stored with a model (storage/model/calibration.ts says what it is):
-// sealed JSON in `calibrations/DIGEST.json` of a checkpoint directory, or in the footer of a model
-// file. It says the digest of the model that it was fitted to, and is refused for any other one.
+// Storage of a model's calibration (explained in storage/model/calibration.ts): sealed JSON in
+// `calibrations/DIGEST.json` of a checkpoint directory, or in the footer of a model file. It
+// contains the digest of the model that it was fitted to, and is refused for any other model.
 
 import { dirname, join } from "node:path";
 import { z } from "zod";
@@ -11,33 +11,33 @@ import { seal, unseal } from "../disk/sealed-json.ts";
 
 const count = z.int().nonnegative();
 
-/** How logits of one label become calibrated ones: `scale * logit + offset`. */
+/** Platt scaling of one label's logits: calibrated logit = `scale * logit + offset`. */
 const calibrationSchema = z.object({
   scale: z.number(),
   offset: z.number(),
-  /** Samples that it was fitted to, and how many of them have the label 1. */
+  /** Number of samples it was fitted to, and how many of them have the label 1. */
   samples: count,
   positives: count,
-  /** Mean logistic loss of these samples, as the model predicts them and calibrated. */
+  /** Mean logistic loss of these samples, without and with the calibration. */
   logLoss: z.number(),
   calibratedLogLoss: z.number(),
 });
 
-/** What is stored with a model. */
+/** The stored record: one calibration per label of the model. */
 export const storedCalibrationSchema = z.object({
   version: z.literal(1),
-  /** Of the model that it was fitted to: `sha256:…`. */
+  /** Digest of the model that it was fitted to: `sha256:…`. */
   digest: z.string(),
-  /** Samples that it was fitted to, for people: `held-out`, or the names of files. */
+  /** Source of the samples it was fitted to, for people: `held-out`, or the names of files. */
   by: z.string(),
-  /** Of each label of the job; null: the label is a number. */
+  /** One entry per label of the job; null: the label is a number (regression). */
   tasks: z.array(z.object({ task: z.string(), ...calibrationSchema.shape }).nullable()),
 });
 
 export type Calibration = Readonly<z.output<typeof calibrationSchema>>;
 export type StoredCalibration = Readonly<z.output<typeof storedCalibrationSchema>>;
 
-/** Where a directory has the calibration of the model with a digest, in hexadecimal. */
+/** Path of the calibration of a model, by its digest in hexadecimal. */
 export function calibrationPath(directory: string, modelDigest: string): string {
   return join(directory, "calibrations", `${modelDigest}.json`);
 }
@@ -79,7 +79,10 @@ export function writeCalibration(
   });
 }
 
-/** @throws CheckpointCorruptError where it is none, or of another model than `modelDigest` */
+/**
+ * Parses a stored calibration. @throws CheckpointCorruptError where it is malformed, or belongs to
+ * another model than `modelDigest`
+ */
 export function checkedCalibration(
   value: unknown,
   modelDigest: string,

@@ -9,7 +9,7 @@ import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 import { makeDurableDirectory, readWhole, replaceDurably } from "../disk/durable-files.ts";
 import type { JournalEntry, RunJournal } from "./run-journal.ts";
 
-/** Growth after which the journal is rewritten without its forgotten entries. */
+/** Growth after which the journal is rewritten without its obsolete entries. */
 const grownBytesMax = 64 * 2 ** 20;
 
 export class FileJournal<Event> implements RunJournal<Event> {
@@ -28,7 +28,7 @@ export class FileJournal<Event> implements RunJournal<Event> {
     makeDurableDirectory(disk, this.#directory);
   }
 
-  /** A torn last line is not counted as damage: its machine died before the line was on disk. */
+  /** A torn last line is not counted as damage: the machine died before the line was on disk. */
   readFormer(): { entries: JournalEntry<Event>[]; damaged: number } {
     const former = this.#formerPaths().at(-1);
     if (former === undefined) return { entries: [], damaged: 0 };

@@ -1,13 +1,13 @@
-// The mark of a leader whose journal has every event that was told. Events are written before they
-// are told, but not synced: they survive the process, not the machine, and a disk may refuse them.
-// The next leader that finds the mark of its own boot numbers events on; without one, numbers may
-// have been told that the journal lacks.
+// The mark of a leader whose journal contains every event that it published. Events are written
+// before they are published, but not synced: they survive the process, not the machine, and the
+// write may fail. If the next leader finds a mark of its own boot, it continues the event numbers;
+// without a mark, the former leader may have published numbers that the journal lacks.
 //
-//   kept/00000007    the boot under which the leader of term 7 keeps all that it tells
+//   kept/00000007    the boot id under which the leader of term 7 journals all that it publishes
 //
 // Invariants
-//   M1. Only the newest mark counts. A leader removes older marks before it tells an event.
-//   M2. A leader removes its mark before it tells an event that its journal does not have.
+//   M1. Only the newest mark counts. A leader removes older marks before it publishes an event.
+//   M2. A leader removes its mark before it publishes an event that its journal does not have.
 
 import { join } from "node:path";
 import type { Disk } from "../../src/ports/disk.ts";
@@ -24,7 +24,7 @@ export class KeptMark {
     this.#name = String(term).padStart(8, "0");
   }
 
-  /** Whether the former leader told nothing that its journal lacks. */
+  /** Whether the former leader's journal contains every event that it published. */
   isFormerWhole(): boolean {
     const { boot } = this.#disk;
     const newest = this.#marks()
@@ -50,7 +50,7 @@ export class KeptMark {
     }
   }
 
-  /** M2 */
+  /** Removes this leader's mark. M2 */
   drop(): void {
     this.#disk.remove(join(this.#folder, this.#name));
   }

@@ -1,6 +1,6 @@
-// The lease: which process leads. It is a set of files in a directory that all candidates can see.
-// Where there is a register (src/wire/jetstream/register.ts), the lease is in the register, and the
-// files of the terms are its fence.
+// The lease, which decides which process is the leader. It is a set of files in a directory that
+// all candidates can see. With a register (src/wire/jetstream/register.ts), the lease is in the
+// register, and the term files are its fence.
 //
 //   terms/00000001.json   { term: 1, owner: "osiris on a, process 7", beat: 4711, … }
 //   terms/00000002.json   the newest term leads
@@ -40,13 +40,13 @@ const termBytes = 512;
 const ownerCharactersMax = 200;
 const fileName = /^(\d{8})\.json$/;
 
-/** The lease. Terms only grow. Methods that wait for nothing return no promise. */
+/** The lease. Terms only grow. A method returns a promise only where the lease is in a register. */
 export interface Lease {
-  /** The newest term that has an owner; 0: none ever had one. */
+  /** The newest term that was claimed; 0: no term was ever claimed. */
   newest(): number;
   /** Name of a term's owner, present or former, for people. */
   ownerOf(term: number): string | undefined;
-  /** The newest term, as its owner last wrote it, where it can be read. */
+  /** The newest term, as its owner last wrote it; undefined: none, or it cannot be read. */
   look(): Awaitable<Term | undefined>;
   /** Claims a term, durably. False: another process has it. */
   claim(term: number, owner: string): Awaitable<boolean>;
@@ -129,7 +129,7 @@ export class LeaseDirectory implements Lease {
   }
 }
 
-/** The lease in a register. The owner's beat moves in the register; the files do not change. */
+/** The lease in a register. Only the register's beat changes; each term's file is written once. */
 export class RegisteredLease implements Lease {
   readonly #register: Register;
   readonly #fence: LeaseDirectory;

@@ -1,11 +1,11 @@
-// The journal of a cluster's runs: all that the next leader must know to go on with the runs. This
-// file is the contract; file-journal.ts keeps it, in lines of JSON.
+// The journal of a cluster's runs: everything that the next leader needs to continue the runs. This
+// file is the contract; file-journal.ts implements it, in lines of JSON.
 //
 // Invariants
 //   R1. Only the leader of a term writes its journal. The next leader reads the journal once and
 //       begins its own with all entries. What a former leader still writes is never read.
-//   R2. Runs and wishes are on disk before they are answered, and so is a run's end; any other
-//       event may be lost with the machine.
+//   R2. A run and a requested change (`wish`) are on disk before the request is answered, and so is
+//       a run's end; any other event may be lost with the machine.
 //   R3. The journal is a hint (law 6). The truth about training is in the checkpoint store.
 
 import type { ShardPin } from "../../src/planner/pins.ts";
@@ -26,11 +26,11 @@ export type JournalEntry<Event> =
       readonly devices?: number;
       readonly cancel?: boolean;
       readonly pause?: boolean;
-      /** All parts of tables that are pinned from now on. */
+      /** The complete new set of pinned shards. */
       readonly pins?: readonly ShardPin[];
-      /** Most samples a second that its readers may serve; 0: there is no limit. */
+      /** Most samples per second that the run's readers may serve; 0: no limit. */
       readonly readerLimit?: number;
-      /** Leaders that have begun it, and of which no more was heard. */
+      /** Leaders that started the run and died before it reported any event. */
       readonly lives?: number;
     };
 
@@ -39,11 +39,11 @@ export interface RunJournal<Event> {
   readFormer(): { readonly entries: JournalEntry<Event>[]; readonly damaged: number };
   /** Replaces the journal's contents with these entries. They are on disk on return. */
   begin(entries: Iterable<JournalEntry<Event>>): void;
-  /** Appends entries, which then survive the process. */
+  /** Appends entries. On return they survive the process, not yet the machine. */
   append(entries: readonly JournalEntry<Event>[]): void;
   /** Resolves once all appended entries survive the machine. R2 */
   synced(): Promise<void>;
-  /** Whether the journal should be rewritten without its forgotten entries. */
+  /** Whether the journal has grown enough to be rewritten without its obsolete entries. */
   readonly isLong: boolean;
   /** Closes the journal, after pending writes are on disk. */
   close(): Promise<void>;

@@ -1,17 +1,18 @@
-// The log of a run: the lines that its processes wrote about it, beside its checkpoints, so that
-// the lines outlive the process. Bounded; for people, and no part of any truth (law 6).
+// The log of a run: the lines that its processes wrote about it, stored beside its checkpoints, so
+// that the lines outlive the process. Its size is bounded. It is for people; nothing is restored
+// from it (law 6).
 //
-//   logs/root-000000000000.jsonl        lines of JSON of one source, from this byte of them on
+//   logs/root-000000000000.jsonl        JSON lines of source `root`, from byte 0 of its log on
 //   logs/host-1-000000524301.jsonl
 //
 // Invariants
 //   L1. A source is one process at a time. A line is appended whole; a torn line is ignored.
-//   L2. A line that the disk refuses is lost. The writer neither waits nor fails for it.
+//   L2. A line that cannot be written is lost. The writer neither waits nor fails.
 
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-/** A file of this size is followed by another. */
+/** A source starts a new file once its current one has this size. */
 const segmentBytesMax = 512 * 1024;
 /** Files kept for each source; the oldest is removed. */
 const segmentsMax = 4;
@@ -19,11 +20,11 @@ const segmentsMax = 4;
 interface Segment {
   readonly path: string;
   readonly source: string;
-  /** Position of its first byte in all that the source ever wrote. */
+  /** Offset of its first byte in the source's whole log. */
   readonly from: number;
 }
 
-/** Where one source writes its lines. */
+/** The log writer of one source. */
 export class RunLog {
   readonly #folder: string;
   readonly #source: string;
@@ -43,7 +44,7 @@ export class RunLog {
       appendFileSync(segment.path, `${line}\n`);
       this.#bytes += Buffer.byteLength(line) + 1;
     } catch {
-      this.#segment = undefined; // The next line looks for it again.
+      this.#segment = undefined; // The next line opens the newest file again.
     }
   }
 
@@ -76,7 +77,7 @@ export class RunLog {
   }
 }
 
-/** Lines of a run's log, and where to go on reading. */
+/** Lines of a run's log, and the cursor of the next page. */
 export interface RunLogPage {
   /** As written: `time`, `level`, `message`, and the fields that identify the subject. */
   readonly lines: readonly Readonly<Record<string, unknown>>[];
@@ -131,7 +132,7 @@ interface Source {
   /** Files after the current one. */
   readonly rest: Segment[];
   bytes: Buffer;
-  /** Position of the buffer's first byte in all that the source ever wrote. */
+  /** Offset of the buffer's first byte in the source's whole log. */
   from: number;
   /** Where the next line begins in the buffer. */
   at: number;
@@ -158,7 +159,7 @@ function sourcesIn(folder: string, cursor: ReadonlyMap<string, number>): Source[
   });
 }
 
-/** Opens the next file; false: there is none. */
+/** Opens the next file; false: there are no more files. */
 function openNext(one: Source): boolean {
   const segment = one.rest.shift();
   if (segment === undefined) return false;
@@ -188,7 +189,7 @@ function headOf(one: Source, run: string | undefined): Head | undefined {
   return one.head;
 }
 
-/** Empty where another process has just removed the file. */
+/** The file's bytes; empty where another process has just removed the file. */
 function bytesOf({ path }: Segment): Buffer {
   try {
     return readFileSync(path);
@@ -214,7 +215,7 @@ function cursorOf(text: string): Map<string, number> {
   return new Map(places.map(([, source = "", at]) => [source, Number(at)]));
 }
 
-/** Files by source, in order. */
+/** The log's files, ordered by source and offset. */
 function segmentsIn(folder: string): Segment[] {
   let names: string[];
   try {

@@ -1,5 +1,6 @@
-// Cost networks as a file of safetensors: the weights under the names that their jobs have them by,
-// behind the network's; what inputs are standardised by; and in the metadata where they come from.
+// Cost networks as a safetensors file: weights and biases by network and layer, the mean and
+// deviation by which inputs are standardised, and the networks' provenance in the metadata. O =
+// outputs, I = inputs of a layer.
 //
 //   table.0.weight (O,I) table.0.bias (O) … head.… forward.… backward.…
 //   table.mean (I) table.deviation (I) forward.… backward.…
@@ -21,10 +22,10 @@ import {
   writeFloats,
 } from "./float-tensors.ts";
 
-/** What a file of this kind says that it is. */
+/** Value of the metadata field `kind`, by which the file is recognised. */
 const kind = "osiris cost networks 1";
 
-/** Writes the file. Equal networks with equal provenance are equal files. */
+/** Writes the file. Equal networks with equal provenance give equal bytes. */
 export async function writeCostNetworks(
   path: string,
   networks: CostNetworks,
@@ -70,7 +71,7 @@ function layerTensors(name: string, layers: readonly CostLayer[]): FloatTensor[]
   ]);
 }
 
-/** Cost networks as they were read, and where they come from. */
+/** Cost networks read from a file, and their provenance. */
 export interface ReadCostNetworks {
   readonly networks: CostNetworks;
   readonly provenance: Provenance;
@@ -82,7 +83,7 @@ const notesSchema = z.object({
   hosts: z.coerce.number().int().min(1).optional(),
   batchSize: z.coerce.number().int().min(1),
   lateMax: z.coerce.number().min(0),
-  /** Files of before there was a choice have NeuroShard's. */
+  /** Files without this field were trained on NeuroShard's features. */
   features: z.enum(featureSets).default("published"),
 });
 
@@ -142,7 +143,7 @@ function tensorReader({ tensors }: ReadFloats, path: string) {
   };
 }
 
-/** Layers that do not fit each other, or other inputs and outputs than a planner has. */
+/** @throws InputUnusableError where layers do not fit each other, or the planner's features */
 function checkShapes(networks: CostNetworks, path: string) {
   const { devices, features, table, head, forward, backward } = networks;
   const tableFeatures = featureCount(features);

@@ -1,12 +1,12 @@
-// Small files of safetensors with float32 tensors alone, which are read whole: learned costs and
-// policies.
+// Small safetensors files of float32 tensors, read whole into memory: learned cost networks and
+// placement policies.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { type Disk, type DiskFile, realDisk } from "../../src/ports/disk.ts";
 import { writeWhole } from "../disk/whole-file.ts";
 import { layTensorsOut, readTensorHeader } from "../safetensors/header.ts";
 
-/** Where learned things come from, for people and programs that find their file. */
+/** Metadata of a learned file: how it was trained, for people and programs that find the file. */
 export type Provenance = Readonly<Record<string, string>>;
 
 export interface FloatTensor {
@@ -15,7 +15,7 @@ export interface FloatTensor {
   readonly values: Float32Array;
 }
 
-/** Writes the file. Equal tensors with equal notes are equal files. */
+/** Writes the file. Equal tensors with equal notes give equal bytes. */
 export async function writeFloats(
   path: string,
   tensors: readonly FloatTensor[],
@@ -37,7 +37,7 @@ export async function writeFloats(
   });
 }
 
-/** Its tensors by name, of those with float32 elements, and its metadata. */
+/** A file's float32 tensors by name, and its metadata. Tensors of other types are left out. */
 export interface ReadFloats {
   readonly notes: Provenance;
   readonly tensors: ReadonlyMap<string, FloatTensor>;

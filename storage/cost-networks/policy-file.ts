@@ -1,6 +1,6 @@
-// A placement policy as a file of safetensors: the weights of its networks, what the numbers of
-// tables are standardised by (`standard.mean`, `standard.deviation`), and in the metadata where it
-// comes from.
+// A placement policy as a safetensors file: the weights of its networks, the mean and deviation by
+// which table features are standardised (`standard.mean`, `standard.deviation`), and its provenance
+// in the metadata.
 
 import { z } from "zod";
 import { InputUnusableError } from "../../src/errors/errors.ts";
@@ -13,10 +13,10 @@ import { policyFeatures } from "../../src/planner/policies/table-pool.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { type FloatTensor, type Provenance, readFloats, writeFloats } from "./float-tensors.ts";
 
-/** What a file of this kind says that it is. */
+/** Value of the metadata field `kind`, by which the file is recognised. */
 const kind = "osiris placement policy 1";
 
-/** Writes the file. Equal policies with equal provenance are equal files. */
+/** Writes the file. Equal policies with equal provenance give equal bytes. */
 export async function writePolicy(
   path: string,
   { method, standard, hasCosts, weights }: PlacementPolicy,
@@ -31,7 +31,7 @@ export async function writePolicy(
   await writeFloats(path, [line("mean"), line("deviation"), ...weights], notes, disk);
 }
 
-/** A policy as it was read, and where it comes from. */
+/** A policy read from a file, and its provenance. */
 export interface ReadPolicy {
   readonly policy: PlacementPolicy;
   readonly provenance: Provenance;

@@ -1,5 +1,5 @@
-// Durable writes, which survive a power cut: directories and whole files. Also the disk's errors as
-// ours.
+// Durable writes, which survive a power cut: directories and whole files. Also maps the disk's
+// errors to this project's error classes.
 
 import { dirname } from "node:path";
 import { StoreFailedError } from "../../src/errors/errors.ts";
@@ -42,12 +42,15 @@ export function replaceDurably(disk: Disk, path: string, bytes: Uint8Array, writ
   disk.syncDirectory(dirname(path));
 }
 
-/** What a full disk refused leaves nothing behind; why it refused is what is told. */
+/**
+ * Removes a temporary file after a failed write. Its own error is dropped, so that the caller sees
+ * why the write failed.
+ */
 function removeQuietly(disk: Disk, path: string): void {
   try {
     disk.remove(path);
   } catch {
-    // The disk takes nothing any more.
+    // The disk accepts no change any more; the first error is the one to report.
   }
 }
 
@@ -63,7 +66,7 @@ export function readWhole(disk: Disk, path: string): Uint8Array {
 }
 
 /**
- * Runs `body`. A refusal of the disk becomes a StoreFailedError that names the attempted action.
+ * Runs `body`. An error of the disk becomes a StoreFailedError that names the attempted action.
  */
 export function onDisk<Result>(action: string, path: string, body: () => Result): Result {
   try {

@@ -1,15 +1,15 @@
-// Names that files say, and that become paths below a directory. A file may come from anybody: a
-// name that leads out of the directory would have another file read, written or removed.
+// Checks names that are read from files and become paths below a directory. The file may be
+// untrusted: a name such as `../x` would let it read, write or remove a file outside the directory.
 
-/** Whether a name is that of one file in a directory, and no path. */
+/** Whether a name is a plain file name: no separators, and neither `.` nor `..`. */
 export function isFileName(name: string): boolean {
   return /^[^/\\\0]{1,255}$/.test(name) && name !== "." && name !== "..";
 }
 
-/** Whether a path leads to a file below a directory: `2026-01-01/part-0.parquet`. */
+/** Whether a relative path stays below its directory: `2026-01-01/part-0.parquet`. */
 export function isPathBelow(path: string): boolean {
   return path.split("/").every(isFileName);
 }
 
-/** What is wrong with a name, for schemas. */
+/** The message of a schema for a name that `isFileName` rejects. */
 export const noFileName = "expected the name of a file, and no path";

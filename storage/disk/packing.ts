@@ -1,32 +1,32 @@
-// How files of text are packed: by the ending of their name. Pieces are packed by themselves, a
-// member of gzip or a frame of Zstandard each, and readers take them as one file: a writer has a
-// piece in memory at a time.
+// Compression of text files, chosen by the ending of their name. Each piece is compressed by
+// itself, as a gzip member or a Zstandard frame; readers treat the concatenation as one file. So a
+// writer holds one piece in memory at a time.
 
 import * as zlib from "node:zlib";
 
-/** Packs bytes, or what stands behind each other in a packed file. */
+/** Compresses one piece. Compressed pieces can be concatenated to a valid file. */
 export type Pack = (bytes: Uint8Array) => Uint8Array;
 
-/** Endings of packed files. */
+/** Endings of compressed files. */
 const endings = [".gz", ".zst"] as const;
 export type PackedEnding = (typeof endings)[number];
 
-/** The ending of a packed file's name; undefined: it is plain. */
+/** The ending of a compressed file's name; undefined: the file is not compressed. */
 export function packedEndingOf(path: string): PackedEnding | undefined {
   return endings.find((ending) => path.endsWith(ending));
 }
 
-/** What packs for an ending; undefined: nothing does. */
+/** The compressor for an ending. For `undefined` it returns its input unchanged. */
 export async function packOf(ending: PackedEnding | undefined): Promise<Pack> {
   if (ending === ".zst") return loadZstd();
   return ending === ".gz" ? (bytes) => zlib.gzipSync(bytes) : (bytes) => bytes;
 }
 
-/** Zstandard came to Node in version 22.15; before, it is WebAssembly. */
+/** Node has Zstandard since version 22.15; older versions load it as WebAssembly. */
 const { zstdCompressSync } = zlib as { readonly zstdCompressSync?: Pack };
 let zstd: Pack | undefined = zstdCompressSync && ((bytes) => zstdCompressSync(bytes));
 
-/** Zstandard at its usual level, 3. */
+/** The Zstandard compressor at its default level, 3. */
 export async function loadZstd(): Promise<Pack> {
   if (zstd === undefined) {
     const { Zstd } = await import("@hpcc-js/wasm-zstd");

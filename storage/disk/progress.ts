@@ -4,11 +4,11 @@
 import { setImmediate } from "node:timers/promises";
 import type { Disk } from "../../src/ports/disk.ts";
 
-/** Options of long work. */
+/** Options that every long operation on a checkpoint shares. */
 export interface ProgressOptions {
   /** Called often with the bytes done and the total. */
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
-  /** Ends the work, which then throws the signal's reason and leaves nothing behind. */
+  /** Aborts the work, which then throws the signal's reason and leaves no files behind. */
   readonly signal?: AbortSignal | undefined;
   /** @default the machine's own */
   readonly disk?: Disk | undefined;
@@ -17,9 +17,9 @@ export interface ProgressOptions {
 export interface Progress {
   /** Adds an estimate of bytes still to be done. */
   expect(bytes: number): void;
-  /** Passes the pieces on and counts their bytes. */
+  /** Yields the pieces unchanged and adds their bytes to the bytes done. */
   count(pieces: Iterable<Uint8Array>): Iterable<Uint8Array>;
-  /** Counts bytes that an earlier command did. */
+  /** Counts bytes as done that an earlier, interrupted command has written. */
   skip(bytes: number): void;
   /** Yields the thread between two chunks. @throws the signal's reason */
   breathe(): Promise<void>;

@@ -1,11 +1,11 @@
-// A large file that a command makes, and goes on with where an earlier one was stopped.
+// Writes a large file resumably: a command continues from the last mark of an interrupted one.
 //
-//   FILE.part        what is written of it
-//   FILE.part.json   sealed: what it is made of, who writes it, and the last mark
+//   FILE.part        the bytes written so far
+//   FILE.part.json   sealed: the inputs that decide the bytes, the writing process, the last mark
 //
-// A mark says how far the file is written, and what is needed to go on from there. It is recorded
-// once all bytes before it are on disk, so a mark holds after a kill and after a power cut. The
-// file gets its name, and the record goes, when all of it is on disk.
+// A mark says how far the file is written, and holds the state needed to continue from there. It is
+// recorded once all bytes before it are on disk, so it is valid after a kill and after a power cut.
+// Once the whole file is on disk, it is renamed to FILE and the record is removed.
 
 import { dirname } from "node:path";
 import { z } from "zod";
@@ -15,40 +15,43 @@ import { diskCode } from "../../src/ports/disk-refusals.ts";
 import { readWhole, replaceDurably } from "./durable-files.ts";
 import { seal, unseal } from "./sealed-json.ts";
 
-/** What an unfinished file is called. */
+/** Suffix of an unfinished file's name. */
 export const unfinishedSuffix = ".part";
 const recordSuffix = ".part.json";
 
-/** How a file is made. */
+/** The inputs of a resumable file, and how to resume it. */
 export interface Making<Mark> {
-  /** What decides its bytes. A file that was begun with other values is begun anew. */
+  /**
+   * The inputs that decide the file's bytes. An unfinished file with other inputs is started again
+   * from byte 0.
+   */
   readonly of: Readonly<Record<string, string | number | boolean>>;
   readonly mark: z.ZodType<Mark>;
-  /** Whether to begin anew, whatever is there. */
+  /** Whether to start from byte 0 even if a mark could be resumed. */
   readonly restart: boolean;
-  /** Whose abortion leaves what has a mark. */
+  /** When it aborts, the bytes up to the last mark stay, for the next call to resume. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The file while it is made. */
+/** The file while it is being written. */
 export interface Unfinished<Mark> {
   readonly file: DiskFile;
-  /** The last mark of the command that was stopped; undefined: the file begins. */
+  /** The last mark of the interrupted command; undefined: start from byte 0. */
   readonly last: Mark | undefined;
-  /** Records how far the file is written, once that is on disk. */
+  /** Flushes the file, then records the mark. */
   save(mark: Mark): Promise<void>;
 }
 
-/** A file that was made, or went on. */
+/** The result of `writeResumable`. */
 export interface Made {
   readonly bytes: number;
-  /** Bytes that an earlier command had written; 0: none. */
+  /** The byte from which an interrupted command was resumed; 0: it was not. */
   readonly resumedAt: number;
 }
 
 /**
- * Puts a file at `path`, whole or not at all. Where `body` is aborted or the disk refuses, what has
- * a mark stays for the next call; after any other error nothing does.
+ * Puts a file at `path`, whole or not at all. If `body` is aborted or the disk fails, the bytes up
+ * to the last mark stay for the next call; after any other error no file stays.
  * @throws InputUnusableError where the file cannot be written, or another process is writing it
  */
 export async function writeResumable<Mark>(
@@ -100,13 +103,13 @@ export async function writeResumable<Mark>(
       else for (const one of [part, record]) disk.remove(one);
     }
     if (diskCode(error) === undefined) throw error;
-    // Without the call and the temporary name.
+    // Leaves out the name of the system call and the temporary file name.
     const why = String(error instanceof Error ? error.message : error).replace(/, \w+ '.*$/, "");
     throw new InputUnusableError(path, `Cannot write ${path}: ${why}`, { cause: error });
   }
 }
 
-/** Bytes that a stopped command left of `path`, with a mark; 0: none. */
+/** Bytes of `path` that an interrupted command wrote up to its last mark; 0: none. */
 export function unfinishedBytes(disk: Disk, path: string): number {
   return recordAt(disk, path)?.bytes ?? 0;
 }
@@ -119,7 +122,7 @@ const recordSchema = z.object({
   mark: z.unknown(),
 });
 
-/** The last mark of an unfinished file that is made of the same. */
+/** The last mark of an unfinished file with the same inputs; undefined: nothing to resume. */
 function foundAt<Mark>(disk: Disk, path: string, { of, mark: schema, restart }: Making<Mark>) {
   const found = recordAt(disk, path);
   if (found === undefined || restart) return undefined;
@@ -142,7 +145,7 @@ function recordAt(disk: Disk, path: string): z.output<typeof recordSchema> | und
   try {
     return recordSchema.safeParse(unseal(readWhole(disk, record), record)).data;
   } catch (error) {
-    if (error instanceof CheckpointCorruptError) return undefined; // Begun anew.
+    if (error instanceof CheckpointCorruptError) return undefined; // Start again from byte 0.
     throw error;
   }
 }
@@ -156,7 +159,7 @@ function sizeOf(disk: Disk, path: string): number {
   }
 }
 
-/** Tells that nobody writes any more, if the disk still takes it. */
+/** Runs `body`, which clears the record's writer. A failure of the disk is ignored. */
 function letGo(body: () => void): void {
   try {
     body();

@@ -1,5 +1,4 @@
-// Sealed JSON: text that people can read and that carries its own hash, so that a change of any
-// byte is noticed.
+// Sealed JSON: readable text that contains its own hash, so that a change of any byte is detected.
 //
 //   { ...fields, "sha256": "<hash of this text with these 64 digits left out>" }
 
@@ -32,7 +31,7 @@ export function unseal(bytes: Uint8Array, path: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new CheckpointCorruptError(path, "it is no JSON", { cause }); // Whoever has sealed it.
+    throw new CheckpointCorruptError(path, "it is no JSON", { cause }); // Sealed by another program.
   }
 }
 

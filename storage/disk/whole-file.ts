@@ -1,4 +1,4 @@
-// A file that a command makes: it gets its name only when all of it is on disk.
+// Writes an output file atomically: it is renamed to its name once all of it is on disk.
 
 import { dirname } from "node:path";
 import { InputUnusableError } from "../../src/errors/errors.ts";
@@ -7,7 +7,7 @@ import { diskCode } from "../../src/ports/disk-refusals.ts";
 import { temporarySuffix } from "./durable-files.ts";
 
 /**
- * Puts a file at `path`, whole or not at all. Returns its bytes.
+ * Puts a file at `path`, whole or not at all. Returns its size in bytes.
  * @throws InputUnusableError where the file cannot be written
  */
 export async function writeWhole(
@@ -32,7 +32,7 @@ export async function writeWhole(
   } catch (error) {
     disk.remove(temporary);
     if (diskCode(error) === undefined) throw error;
-    // Without the call and the temporary name.
+    // Leaves out the name of the system call and the temporary file name.
     const why = String(error instanceof Error ? error.message : error).replace(/, \w+ '.*$/, "");
     throw new InputUnusableError(path, `Cannot write ${path}: ${why}`, { cause: error });
   }

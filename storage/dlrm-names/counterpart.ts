@@ -1,11 +1,11 @@
-// The tensors of a DLRM as two other programs name and order them, beside this project's own:
+// The tensors of a DLRM as two other programs name and order them, mapped to Osiris's own:
 //
 //   dlrm      facebookresearch/dlrm, dlrm_s_pytorch.py: emb_l.K, bot_l.I, top_l.I (layers at even
-//             indices); of the dot products the lower triangle, row by row, as here
-//   torchrec  torchrec/models/dlrm.py: DLRM and DLRM_DCN; of the dot products the upper triangle
+//             indices); dot products: the lower triangle, row by row, as in Osiris
+//   torchrec  torchrec/models/dlrm.py: DLRM and DLRM_DCN; dot products: the upper triangle
 //
 // Both put the bottom MLP's output first, then one vector for each embedding. Where the order of
-// dot products differs, the columns of the first layer behind them do: `columns`.
+// the dot products differs, so does the column order of the first layer after them: `columns`.
 //
 // D = columns of a vector, F = embeddings.
 
@@ -13,7 +13,7 @@ import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { featuresOf } from "../../src/model/features.ts";
 import type { ModelSpec } from "../../src/model/options.ts";
 
-/** Another program whose names are known. */
+/** Other programs whose tensor names are known. */
 export const foreignKinds = ["dlrm", "torchrec"] as const;
 
 export type ForeignKind = (typeof foreignKinds)[number];
@@ -22,13 +22,13 @@ export type ForeignKind = (typeof foreignKinds)[number];
 export interface ForeignTensor {
   readonly name: string;
   readonly shape: readonly number[];
-  /** What it is here: the rows of a table, by its index, or a dense parameter, by its name. */
+  /** Osiris's counterpart: the rows of a table, by index, or a dense parameter, by name. */
   readonly own: { readonly table: number } | { readonly parameter: string };
-  /** Column c there is column columns[c] here. Left out: all columns are in the same order. */
+  /** Column c of this tensor is Osiris's column columns[c]. Left out: the same column order. */
   readonly columns?: Int32Array;
 }
 
-/** A model of the kinds that the other programs have. */
+/** A model of a kind that the other programs have too. */
 type Counterpart = Extract<ModelSpec, { kind: "dlrm" | "dcnV2" }>;
 
 const programs: Readonly<Record<ForeignKind, string>> = {
@@ -37,9 +37,9 @@ const programs: Readonly<Record<ForeignKind, string>> = {
 };
 
 /**
- * The tensors of a model there, in the order of their registration. `tables`: names of the tables
- * in the order there, where that is another one than here.
- * @throws InvalidOptionError saying what of the model the other program has not
+ * The model's tensors in the other program, in the order of their registration. `tables`: the table
+ * names in the other program's order, if that differs from the model's.
+ * @throws InvalidOptionError naming the part of the model that the other program lacks
  */
 export function counterpartOf(
   kind: ForeignKind,
@@ -97,7 +97,7 @@ function checked(kind: ForeignKind, model: ModelSpec): Counterpart {
   return model;
 }
 
-/** Features here, in the order there. */
+/** Indices of the model's features, in the other program's order. */
 function orderOf(
   kind: ForeignKind,
   model: Counterpart,
@@ -121,7 +121,10 @@ function orderOf(
   return order;
 }
 
-/** The layers of an MLP there: weights and biases. `columns`: of the first one. */
+/**
+ * The weights and biases of an MLP in the other program. `columns`: column order of the first
+ * layer.
+ */
 function layersOf(
   widths: readonly number[],
   inputs: number,
@@ -200,7 +203,7 @@ function crossOf(model: Counterpart): ForeignTensor[] {
   ];
 }
 
-/** Inputs of the first layer behind the interaction. */
+/** Number of inputs of the first layer after the interaction. */
 function inputsOf(model: Counterpart): number {
   const [dim, vectors] = [model.tables[0]?.dim ?? 0, model.tables.length + 1];
   if (model.kind === "dcnV2" || model.interaction === "cat") return vectors * dim;
@@ -208,8 +211,8 @@ function inputsOf(model: Counterpart): number {
 }
 
 /**
- * Of TorchRec's first layer behind the interaction: which column here each of its columns is. There
- * the pair (i, j), i < j, of vectors comes row by row above the diagonal; here row by row below it.
+ * Osiris's column for each column of TorchRec's first layer after the interaction. TorchRec orders
+ * the pairs (i, j), i < j, of vectors row by row above the diagonal; Osiris row by row below it.
  */
 export function columnsOf(order: readonly number[], dim: number): Int32Array {
   // Vector 0 is the bottom MLP's output.

@@ -1,15 +1,15 @@
-// Tells by the names of tensors which program a state dict is of, and takes off what wrappers put
-// before them: `model.` of DLRMTrain, `module.` of DataParallel and DistributedDataParallel,
-// `_orig_mod.` of torch.compile.
+// Recognises by tensor names which program wrote a state dict, and strips the prefixes of wrappers:
+// `model.` of DLRMTrain, `module.` of DataParallel and DistributedDataParallel, `_orig_mod.` of
+// torch.compile.
 
 import type { ForeignKind } from "./counterpart.ts";
 
-/** The program of a state dict: those of counterpart.ts, or this project itself. */
+/** The program that wrote a state dict: one of counterpart.ts, or Osiris itself. */
 export type NamesKind = ForeignKind | "osiris";
 
 export const namesKinds: readonly NamesKind[] = ["dlrm", "torchrec", "osiris"];
 
-/** Names as their program gave them, before any wrapper; the values are the names in the file. */
+/** Tensor names without wrapper prefixes, mapped to the names in the file. */
 export interface Recognised {
   readonly kind: NamesKind;
   readonly names: ReadonlyMap<string, string>;
@@ -22,14 +22,17 @@ const roots: Readonly<Record<NamesKind, RegExp>> = {
 };
 const wrapper = /(?<=^|\.)(?:module|_orig_mod)\./g;
 
-/** The program that a state dict with these names is of; undefined: none that is known. */
+/** The program that wrote a state dict with these names; undefined: an unknown program. */
 export function recognise(names: readonly string[]): NamesKind | undefined {
   if (names.some((name) => /(?:^|\.)emb_l\.\d+\./.test(name))) return "dlrm";
   if (names.some((name) => roots.torchrec.test(name))) return "torchrec";
   return names.some((name) => /^embedding_bags\..+\.weight$/.test(name)) ? "osiris" : undefined;
 }
 
-/** The names of a program. A name that has not its form stays as it is. */
+/**
+ * Strips wrapper prefixes off a program's names. A name that does not match the program's form is
+ * kept unchanged.
+ */
 export function unwrapped(kind: NamesKind, names: readonly string[]): Recognised {
   const own = new Map<string, string>();
   for (const name of names) {

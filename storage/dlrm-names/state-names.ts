@@ -1,12 +1,12 @@
-// What other programs call the state of an optimizer, of one parameter: torch.optim, and
-// facebookresearch/dlrm's RWSAdagrad, with their names; TorchRec's fused optimizers of the tables,
-// which are FBGEMM's, with others.
+// Names of a parameter's optimizer state in other programs: torch.optim and facebookresearch/dlrm's
+// RWSAdagrad use one set of names; TorchRec's fused table optimizers, which are FBGEMM's, use
+// another.
 
 import type { ForeignKind } from "./counterpart.ts";
 
 /**
- * Names of the state of a table's rows, in the order of the floats here; undefined: the program has
- * no such optimizer.
+ * Names of the state of a table's rows, in the order of the floats of Osiris's row state;
+ * undefined: the program has no such optimizer.
  */
 export function rowStateNames(program: ForeignKind, kind: string): readonly string[] | undefined {
   const isFused = program === "torchrec";
@@ -27,8 +27,8 @@ export function rowStateNames(program: ForeignKind, kind: string): readonly stri
   }
 }
 
-/** Names of the state of a dense parameter, in the order of the slots here. */
+/** Names of the state of a dense parameter, in the order of Osiris's optimizer slots. */
 export function denseStateNames(kind: "sgd" | "adagrad" | "adam" | "lamb"): readonly string[] {
-  if (kind === "sgd") return ["momentum_buffer"]; // Of SGD with momentum; without one: no slot.
+  if (kind === "sgd") return ["momentum_buffer"]; // Unused by plain SGD, which has no slot.
   return kind === "adagrad" ? ["sum"] : ["exp_avg", "exp_avg_sq"];
 }

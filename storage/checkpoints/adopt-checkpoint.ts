@@ -1,5 +1,6 @@
-// A warm start on the disk: which checkpoint a job begins with, and that checkpoint as the first in
-// the job's own directory. From then on the directory of the earlier run may change or go.
+// Warm starts: resolves the checkpoint that a job begins with, and adopts it as the first
+// checkpoint in the job's own directory. From then on the earlier run's directory may change or be
+// removed.
 
 import { resolve } from "node:path";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
@@ -18,8 +19,9 @@ import { jobOf, openCheckpoint } from "./open-checkpoint.ts";
 import { hold } from "./pinned-checkpoint.ts";
 
 /**
- * The job with the step and the digest of the checkpoint that it begins with. Where that checkpoint
- * is gone, a job that has begun already goes on with those in its own directory.
+ * Returns the job with `warmStart` completed by the step and the digest of its checkpoint. If the
+ * source directory is gone but the job has already begun, the values recorded in its own directory
+ * are used.
  * @throws CheckpointMissingError, CheckpointCorruptError; InvalidOptionError where the model does
  * not fit, or the job names another digest
  */
@@ -34,7 +36,7 @@ export function withWarmStart(job: JobSpec, disk: Disk = realDisk): JobSpec {
     );
   }
   const begun = begunWith(job, disk);
-  if (begun?.digest !== undefined && begun.digest === warmStart.digest) return job; // A replay.
+  if (begun?.digest !== undefined && begun.digest === warmStart.digest) return job; // Resubmitted.
   const isThere = isModelFile(warmStart.from, disk) || disk.exists(pathsOf(warmStart.from).job);
   if (begun !== undefined && !isThere) {
     return resolveJob({ ...job, warmStart: begun });
@@ -51,7 +53,7 @@ export function withWarmStart(job: JobSpec, disk: Disk = realDisk): JobSpec {
   return resolveJob({ ...job, warmStart: { ...warmStart, step, digest } });
 }
 
-/** What the run in the job's own directory began with, where it was the same source. */
+/** The recorded warm start of the run in the job's own directory, if it has the same source. */
 function begunWith({ checkpoint, warmStart }: JobSpec, disk: Disk) {
   if (!disk.exists(pathsOf(checkpoint.directory).job)) return undefined;
   const { warmStart: begun } = jobOf(openExistingStore(checkpoint.directory, disk));
@@ -59,7 +61,7 @@ function begunWith({ checkpoint, warmStart }: JobSpec, disk: Disk) {
 }
 
 /**
- * Makes the checkpoint that a job begins with the first one of `store`: links to its files, or
+ * Commits the warm-start checkpoint as the first one of `store`, with hard links to its files, or
  * copies where the file system has no links.
  * @throws InputUnusableError where the checkpoint is not what it was when the job was submitted
  */
@@ -93,7 +95,7 @@ export function adoptCheckpoint(
   });
 }
 
-/** Links the files of a checkpoint in a directory, those of its base with them. */
+/** Links a checkpoint's files and their base files into directory `to`. */
 function linkParts(from: string, manifest: Manifest, to: string, generation: number) {
   const [source, target] = [pathsOf(from), pathsOf(to)];
   for (const { name, base } of manifest.parts) {

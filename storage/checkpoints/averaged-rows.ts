@@ -1,11 +1,11 @@
-// The moving averages of a checkpoint's rows (row-average.ts), as an evaluation after its last step
-// takes them: for files that other programs predict with.
+// Moving averages of a checkpoint's rows (row-average.ts), with the values that an evaluation after
+// the checkpoint's last step uses. Exports write them, so that other programs predict alike.
 
 import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 import { lagShare, type RowAverage } from "../../src/kernels/contract/row-average.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
 
-/** The moving average of a checkpoint's rows; undefined: they have none. */
+/** The moving-average settings of a checkpoint's rows; undefined: rows have no average. */
 export function rowAverageIn({
   job,
   manifest,

@@ -1,5 +1,5 @@
-// The difference of two checkpoints of one job: rows, table by table, and the dense network. Both
-// checkpoints are read as streams, row beside row.
+// Compares two checkpoints of one model: rows, table by table, and the dense network. Both are read
+// as streams in step, by row number, so that memory use stays small.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { graphOf } from "../../src/model/model.ts";
@@ -47,14 +47,14 @@ export interface CheckpointDifference {
     readonly weights: number;
     readonly changed: number;
     readonly largest: number;
-    /** Floats of the optimizer's state that differ. */
+    /** Number of floats of the optimizer's state that differ. */
     readonly state: number;
   };
 }
 
 /**
- * Compares two checkpoints; `from` and `to` are beginnings of their manifests' hashes. @throws
- * CheckpointMissingError, CheckpointCorruptError, InputUnusableError (of other models)
+ * Compares two checkpoints; `from` and `to` are prefixes of their manifests' hashes. @throws
+ * CheckpointMissingError, CheckpointCorruptError, InputUnusableError (the models differ)
  */
 export async function diffCheckpoints(
   directory: string,
@@ -130,7 +130,7 @@ function isSame(a: RowCursor, b: RowCursor): boolean {
   return changesOf(a.weights, b.weights) === 0 && changesOf(a.state, b.state) === 0;
 }
 
-/** How many numbers differ in their bits: -0 differs from 0. */
+/** Counts numbers that differ in their bits: -0 differs from 0. */
 function changesOf(a: Float32Array, b: Float32Array): number {
   let changes = 0;
   for (let i = 0; i < a.length; i++) if (!Object.is(a[i], b[i])) changes++;

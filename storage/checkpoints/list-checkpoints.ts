@@ -23,7 +23,7 @@ export interface CheckpointRecord {
   readonly generation: number;
   /** Hash of its manifest. */
   readonly manifest: string;
-  /** Hash of the manifest before it on the chain; null for the first. */
+  /** Hash of the preceding manifest on the chain; null for the first. */
   readonly parent: string | null;
   /** The generations behind the checkpoint, oldest first. */
   readonly lineage: readonly Descent[];
@@ -36,7 +36,7 @@ export interface CheckpointRecord {
   /** Digest of the model: `sha256:…`. */
   readonly digest: string;
   readonly arithmetic: string;
-  /** Of a list: whether a calibration is stored with the model; absent: none. */
+  /** Whether a calibration is stored for the model; absent: none, or not part of a list. */
   readonly calibration?: "stored" | "damaged";
   /**
    * Milliseconds since 1970, by the file system; undefined on a disk other than the machine's own.
@@ -51,8 +51,8 @@ export interface CheckpointList {
   /** Checkpoints of the chain that cannot be used, and why. */
   readonly damaged: readonly Damage[];
   /**
-   * Directories beside the chain: given up, or not committed. The run's next checkpoint removes
-   * them.
+   * Directories of checkpoints off the chain: given up by a restore, or never committed. The run's
+   * next checkpoint removes them.
    */
   readonly offChain: readonly string[];
 }

@@ -4,7 +4,7 @@ import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 
 /** A stream of rows with a current row. */
 export interface RowCursor {
-  /** The current row; Infinity behind the last. */
+  /** The current row number; Infinity after the last row. */
   readonly row: number;
   /** Weights (D) of the current row, valid until the next call. */
   readonly weights: Float32Array;

@@ -1,11 +1,11 @@
-// Makes a checkpoint in a directory of its own out of parts that a caller writes. It exists when
-// its manifest does.
+// Creates a checkpoint in a new directory from parts that a caller writes, as imports do. It exists
+// once its manifest does.
 //
 // Invariants
 //   N1. The digest in the manifest is computed from the parts, read back from the disk.
-//   N2. If the caller fails or is ended, the directory is as it was found: empty, or missing.
-//   N3. Where its process is killed, a mark says so, and the next caller begins anew. There is no
-//       checkpoint until then: what reads the directory finds none.
+//   N2. If the caller fails or is aborted, the directory is restored to empty, or to missing.
+//   N3. If its process is killed, a mark file remains, and the next caller clears the directory and
+//       starts again. Until then readers of the directory find no checkpoint.
 
 import { join } from "node:path";
 import { InputUnusableError } from "../../src/errors/errors.ts";
@@ -40,11 +40,12 @@ export type WritePart = (
   pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
 ) => Promise<void>;
 
-/** Lies in a directory while its checkpoint is made, and names the process that does. */
+/** File that exists while the checkpoint is being made; it contains the id of the process. */
 const markName = "unfinished";
 
 /**
- * Removes what a killed process left of a checkpoint that it made here.
+ * Removes the remains of an unfinished checkpoint of a killed process, and checks that the
+ * directory is then empty.
  * @throws InputUnusableError where the directory holds something else
  */
 export function checkEmpty(directory: string, disk: Disk): void {
@@ -54,10 +55,13 @@ export function checkEmpty(directory: string, disk: Disk): void {
   throw new InputUnusableError(directory, `${message}; name another directory`);
 }
 
-/** N3 @throws InputUnusableError where the process may still be at work */
+/**
+ * Removes the remains of a killed process. N3 @throws InputUnusableError where the process may
+ * still be running
+ */
 function removeUnfinished(directory: string, disk: Disk): void {
   const mark = join(directory, markName);
-  // It was killed before its mark had a name: there is nothing else.
+  // The process was killed before its mark had its final name, so nothing else was written.
   const begun = markName + temporarySuffix;
   if (disk.list(directory).every((name) => name === begun)) disk.remove(join(directory, begun));
   if (!disk.exists(mark)) return;
@@ -67,7 +71,7 @@ function removeUnfinished(directory: string, disk: Disk): void {
     throw new InputUnusableError(directory, `${message} there; or remove it, if none does`);
   }
   if (isCommitted(directory, disk))
-    disk.remove(mark); // It was killed behind the commit.
+    disk.remove(mark); // The process was killed after the commit.
   else clear(directory, disk);
 }
 
@@ -76,7 +80,10 @@ function isCommitted(directory: string, disk: Disk): boolean {
   return isWhole && openExistingStore(directory, disk).latest() !== undefined;
 }
 
-/** Removes all names in a directory; the mark last, so that a kill in between changes nothing. */
+/**
+ * Removes all files in a directory; the mark last, so that the next caller completes an interrupted
+ * removal.
+ */
 function clear(directory: string, disk: Disk): void {
   const names = disk.list(directory).filter((name) => name !== markName);
   for (const name of [...names, markName]) disk.remove(join(directory, name));
@@ -111,7 +118,7 @@ export async function newCheckpoint(
         writer.discard();
       }
     });
-    // The manifest in the making, as far as its parts are read by it.
+    // A provisional manifest, with the fields that reading the parts needs.
     const written = { baseline: 0, differences: 0, sum: 0, last: 0 };
     const manifest: Manifest = {
       ...{ version: formatVersion, jobIdentity, written, lineage: [], parent: null, sha256: "" },

@@ -1,4 +1,4 @@
-// Finds the checkpoint of a directory that a caller means, and its job.
+// Selects a checkpoint of a directory, and parses its job.
 
 import {
   CheckpointCorruptError,
@@ -20,9 +20,9 @@ export interface OpenCheckpoint {
 }
 
 /**
- * Opens a checkpoint: `which` is the beginning of its manifest's hash, `best` or `last`. Left out:
- * the best checkpoint where the job stopped early, else the newest. @throws CheckpointMissingError,
- * CheckpointCorruptError, InputUnusableError (two begin so)
+ * Opens a checkpoint: `which` is a prefix of its manifest's hash, `best` or `last`. Left out: the
+ * best checkpoint where the job has early stopping, else the newest. @throws
+ * CheckpointMissingError, CheckpointCorruptError, InputUnusableError (the prefix is ambiguous)
  */
 export function openCheckpoint(
   directory: string,
@@ -34,7 +34,7 @@ export function openCheckpoint(
   return { store, job, manifest: manifestOf(store, job, which) };
 }
 
-/** The job of a store. @throws CheckpointCorruptError where it is none */
+/** The job of a store. @throws CheckpointCorruptError where it is not JSON */
 export function jobOf({
   directory,
   jobText,
@@ -48,15 +48,16 @@ export function jobOf({
 }
 
 /**
- * Opens a checkpoint whose model is to be computed. A module of a user's own, which its job names,
- * would run: it is one that the caller allows. @throws as `openCheckpoint`; PathForbiddenError
+ * Opens a checkpoint in order to run its model. A custom model's job names a module that would be
+ * executed, so the module must be on the allowed list. @throws as `openCheckpoint`;
+ * PathForbiddenError
  */
 export function openModel(directory: string, which?: string, disk?: Disk): OpenCheckpoint {
   const checkpoint = openCheckpoint(directory, which, disk);
   return { ...checkpoint, job: withAllowedModule(directory, checkpoint.job) };
 }
 
-/** The job, whose module may run. @throws PathForbiddenError */
+/** The job, with the allowed path of its custom module. @throws PathForbiddenError */
 export function withAllowedModule(directory: string, job: JobSpec): JobSpec {
   const { model } = job;
   if (model.kind !== "custom") return job;
@@ -93,7 +94,7 @@ function foundIn(
   }
 }
 
-/** The end of the sentence that there is no such checkpoint. */
+/** End of the error message about a missing checkpoint. */
 function whichIs(which: string | undefined): string {
   if (which === undefined || which === "last") return "";
   if (which !== "best") return ` whose manifest has the hash ${which}`;

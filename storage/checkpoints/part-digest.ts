@@ -18,7 +18,9 @@ import type { Progress } from "../disk/progress.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import { rowsOfPart } from "./part-rows.ts";
 
-/** Hex sha256 of the model, as `Manifest.modelDigest`. @throws CheckpointCorruptError */
+/**
+ * Hex SHA-256 of the model, comparable to `Manifest.modelDigest`. @throws CheckpointCorruptError
+ */
 export async function digestOfParts(
   checkpoint: OpenCheckpoint,
   progress: Progress,
@@ -27,8 +29,8 @@ export async function digestOfParts(
 }
 
 /**
- * Hex sha256 by name: of the dense network, of each table's rows, and of its dynamic ids where it
- * has any. How tables were cut into parts does not matter. @throws CheckpointCorruptError
+ * Hex SHA-256 by name: of the dense network, of each table's rows, and of its dynamic ids if it has
+ * any. The digests do not depend on how tables were sharded. @throws CheckpointCorruptError
  */
 export async function digestsByName(
   checkpoint: OpenCheckpoint,
@@ -93,7 +95,7 @@ export async function leavesOfPart(
   return leavesOf({ ...part, columns }, spec, rowStateOf(sparse), withProgress(records, progress));
 }
 
-/** The leaf of the dense part: over all its tensors, behind the header. */
+/** The leaf hash of the dense part: over all its tensors, without the header. */
 async function leafOfDense(pieces: Iterable<Uint8Array>, progress: Progress): Promise<string> {
   const hash = createHash("sha256");
   let header = denseHeaderBytes;

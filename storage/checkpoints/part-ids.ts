@@ -1,4 +1,4 @@
-// Maps rows to dynamic ids, read from the parts of a checkpoint.
+// The map from rows to dynamic ids, read from the parts of a checkpoint.
 
 import { idsOfBlocks } from "../../src/embedding/checkpoint/ids-part.ts";
 import { blockRowsOf } from "../../src/embedding/tables/shards.ts";
@@ -7,16 +7,16 @@ import type { OpenCheckpoint } from "./open-checkpoint.ts";
 
 /** The ids of a table by row. */
 export interface TableIds {
-  /** The id that has the row; undefined: none has it. */
+  /** The id that owns the row; undefined: the row is unused. */
   idOf(row: number): bigint | undefined;
-  /** Ids that have a row. */
+  /** Number of ids that have a row. */
   readonly count: number;
-  /** All of them, by row. */
+  /** All ids, in the order of their rows. */
   all(): Iterable<{ readonly row: number; readonly id: bigint }>;
 }
 
 /**
- * The ids of the job's table `table`; undefined where ids are rows.
+ * The ids of the job's table `table`; undefined where the table has no dynamic ids.
  * @throws CheckpointCorruptError
  */
 export function idsOfTable(
@@ -48,7 +48,7 @@ export function idsOfTable(
   };
 }
 
-/** Index of `row` in ascending `rows`; -1: not there. */
+/** Index of `row` in ascending `rows`, by binary search; -1: not found. */
 function placeOf(rows: Int32Array, row: number): number {
   let [low, high] = [0, rows.length];
   while (low < high) {

@@ -1,4 +1,4 @@
-// Streams the rows of one part. Only this file knows the base files that a part needs.
+// Streams the rows of one part, merged with its base files.
 
 import { mergeFiles, withRows } from "../../src/embedding/checkpoint/incremental-files.ts";
 import { decodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
@@ -27,7 +27,7 @@ export function rowsOfPart(
   return ids === undefined ? rows : withIds(ids, rows);
 }
 
-/** Drops the rows of a dynamic table that no id has: their ids were evicted. */
+/** Drops the rows of a dynamic table that no id owns: their ids were evicted. */
 function* withIds(ids: TableIds, chunks: Iterable<RowRecords>): Generator<RowRecords> {
   for (const chunk of chunks) {
     const own = withRows(chunk, (row) => ids.idOf(row) !== undefined);

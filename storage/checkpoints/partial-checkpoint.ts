@@ -1,10 +1,10 @@
-// Partial recovery (CPR, Maeng et al., MLSys 2021). A generation has lost devices. The other
+// Partial recovery (CPR, Maeng et al., MLSys 2021) after a generation lost devices. The other
 // devices keep their rows; only the lost devices' rows go back to the last checkpoint. The result
 // is a checkpoint like any other, except that its rows are of different steps:
 //
-//   dense                        of the first surviving device
-//   parts of surviving devices   an increment without rows, on the device's surviving state
-//   parts of lost devices        an increment without rows, on the last checkpoint's files
+//   dense                        copied from a surviving device
+//   parts of surviving devices   an empty increment, based on the device's surviving state
+//   parts of lost devices        an empty increment, based on the last checkpoint's files
 //
 // Portion of lost samples: PLS += (S_now - S_checkpoint) / (S_total N), for each of N devices lost.
 
@@ -33,10 +33,10 @@ import { progressOf } from "../disk/progress.ts";
 import { leavesOfPart } from "./part-digest.ts";
 import { survivingCut } from "./surviving-cut.ts";
 
-/** Losses of a run by all of its partial recoveries. */
+/** The total loss of a run in all of its partial recoveries. */
 export interface Lost {
   readonly recoveries: number;
-  /** Rows of the shards that went back. Most of them had usually not changed. */
+  /** Rows of the shards that were rolled back. Usually most of them had not changed. */
   readonly rows: number;
   /** Samples whose updates of these rows are lost. */
   readonly samples: number;
@@ -70,14 +70,15 @@ export interface PartialOptions {
   readonly steps: number;
   /** Devices of the generation. */
   readonly devices: number;
-  /** Surviving state of each device that is left, ordered by rank. */
+  /** State of each surviving device, ordered by rank. */
   readonly surviving: readonly SurvivingState[];
   readonly createdBy: string;
 }
 
 /**
- * Commits the surviving state. Undefined: it makes no whole model, or is not newer than the last
- * checkpoint. @throws StoreFailedError, GenerationFencedError, CheckpointCorruptError
+ * Commits the surviving state as a checkpoint. Undefined: the surviving and the last checkpoint's
+ * parts do not make a whole model, or the state is not newer than the last checkpoint. @throws
+ * StoreFailedError, GenerationFencedError, CheckpointCorruptError
  */
 export async function commitPartial(
   options: PartialOptions,
@@ -85,7 +86,7 @@ export async function commitPartial(
   const { store, job, run, generation, steps, devices, surviving, createdBy } = options;
   const { tables } = job.model;
   const latest = store.latest();
-  // Devices that were one step further do that step again.
+  // Devices may differ by one step; those ahead repeat that step.
   const cut = Math.min(...surviving.map(({ step }) => step));
   if (latest === undefined || cut <= latest.cut) return undefined;
   const left = new Map(
@@ -140,7 +141,7 @@ export function addLost(a: Lost, b: Lost): Lost {
   };
 }
 
-/** An increment without rows. */
+/** Writes an empty increment on these base files. */
 async function restOn(
   { store, generation, job }: PartialOptions,
   cut: number,
@@ -157,7 +158,7 @@ async function restOn(
   return { ...writer.finish(), base };
 }
 
-/** The dense network is one file and always whole. */
+/** Copies the dense network, which is one file and never an increment. */
 function copyDense(
   { store, disk, generation }: PartialOptions,
   cut: number,

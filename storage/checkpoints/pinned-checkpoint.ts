@@ -1,6 +1,6 @@
-// Pins a checkpoint: makes a second directory in which it is the newest, out of links to its files,
-// or copies where the file system has no links. The pinned checkpoint stays when the first
-// directory changes or goes, and writes in one directory never reach the other.
+// Pins a checkpoint: makes a second directory in which it is the newest, from hard links to its
+// files, or copies where the file system has no links. The pinned checkpoint survives changes and
+// removal of the first directory, and writes to one directory never affect the other.
 
 import { copyFileSync, linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
@@ -12,7 +12,7 @@ import { encodeRecord, formatVersion } from "../checkpoint-store/manifest.ts";
 import { pathsOf, type StorePaths } from "../checkpoint-store/store-paths.ts";
 
 /**
- * Makes `to`, which must not exist, a checkpoint directory of the same job that goes on from this
+ * Makes `to`, which must not exist, a checkpoint directory of the same job that continues from this
  * checkpoint of `from`. @throws CheckpointMissingError where the checkpoint was removed during the
  * call
  */
@@ -36,7 +36,7 @@ export function pinCheckpoint(from: string, manifest: Manifest, to: string): voi
   writeFileSync(target.generation(next), bytes);
 }
 
-/** The files of the parts and of their bases. */
+/** Path getters for the files of all parts and their base files. */
 function filesOf({ parts, cut, generation }: Manifest): ((paths: StorePaths) => string)[] {
   return parts.flatMap(({ name, base }) =>
     [{ cut, generation }, ...base].map((one) => (paths: StorePaths) => {
@@ -45,7 +45,9 @@ function filesOf({ parts, cut, generation }: Manifest): ((paths: StorePaths) => 
   );
 }
 
-/** Links `from` to `to`, or copies where there are no links. A file that is there is replaced. */
+/**
+ * Hard-links `from` to `to`, or copies where links are impossible. An existing `to` is replaced.
+ */
 export function hold(from: string, to: string): void {
   makeDirectories(dirname(to));
   rmSync(to, { force: true });
@@ -57,5 +59,8 @@ export function hold(from: string, to: string): void {
   }
 }
 
-/** Codes for: another file system, no links there, or files of another user. */
+/**
+ * Error codes after which the file is copied: another file system, no support for links, too many
+ * links, or a file of another user.
+ */
 const unlinkable = new Set(["EXDEV", "EPERM", "ENOTSUP", "EMLINK", "ENOSYS", "EACCES"]);

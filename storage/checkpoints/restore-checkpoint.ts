@@ -1,6 +1,6 @@
 // Makes an earlier checkpoint of the chain its newest again. Nothing is copied or removed: the
-// record of a new generation says that it goes on from there (manifest-chain.ts), and later
-// checkpoints are off the chain from then on.
+// record of a new generation names that checkpoint as its origin (manifest-chain.ts), which takes
+// later checkpoints off the chain.
 
 import { CheckpointCorruptError } from "../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
@@ -13,7 +13,7 @@ import { digestOfParts } from "./part-digest.ts";
 export interface RestoreReport {
   /** The newest checkpoint after the restore. */
   readonly checkpoint: CheckpointRecord;
-  /** Later checkpoints, newest first: off the chain, and removed by the run's next checkpoints. */
+  /** Later checkpoints, newest first: taken off the chain, and removed by the run's next commit. */
   readonly givenUp: readonly CheckpointRecord[];
   /**
    * The generation claimed for the restore; undefined where the checkpoint is the newest already.
@@ -38,10 +38,10 @@ export function planRestore(
 }
 
 /**
- * Makes a checkpoint the newest of its directory, once it was read back whole. `manifest` is the
- * beginning of its manifest's hash. A run submitted to the directory goes on from it; a run that
- * still writes there is fenced and ends. @throws CheckpointMissingError, CheckpointCorruptError,
- * InputUnusableError
+ * Makes a checkpoint the newest of its directory, after reading it back and checking its digest.
+ * `manifest` is a prefix of its manifest's hash. A run submitted to the directory continues from
+ * it; a run that still writes there is fenced and ends. @throws CheckpointMissingError,
+ * CheckpointCorruptError, InputUnusableError
  */
 export async function restoreCheckpoint(
   directory: string,

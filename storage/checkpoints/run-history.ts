@@ -1,5 +1,5 @@
-// The learning curve of a run, as its newest checkpoint remembers it: the training loss at each
-// cut, and what each evaluation found.
+// The learning curve of a run, read from its newest checkpoint: the training loss at each cut, and
+// the metrics of each evaluation.
 
 import { z } from "zod";
 import { recordedContents } from "../../src/data/contents.ts";
@@ -10,44 +10,44 @@ import type { ThresholdMetrics } from "../../src/training/loop/metrics.ts";
 import { type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
 import { openCheckpoint } from "./open-checkpoint.ts";
 
-/** What an evaluation or a test found. Undefined where nothing was evaluated. */
+/** Metrics of an evaluation or a test. Undefined where nothing was evaluated. */
 export interface HistoryFigures {
   readonly logLoss: number | undefined;
   readonly auc: number | undefined;
   readonly normalizedEntropy: number | undefined;
-  /** Mean prediction over the mean label; left out where an older run does not tell. */
+  /** Mean prediction over the mean label; left out for older runs, which do not record it. */
   readonly calibration?: number | undefined;
-  /** Left out where samples have no groups. */
+  /** AUC averaged over groups; left out where samples have no groups. */
   readonly gauc?: number | undefined;
-  /** These four where the label is a number; else left out. */
+  /** Regression metrics, also below; left out unless the label is a number. */
   readonly mse?: number | undefined;
   readonly rmse?: number | undefined;
   readonly mae?: number | undefined;
   readonly r2?: number | undefined;
   /** At the job's thresholds; left out where it names none. */
   readonly thresholds?: readonly ThresholdMetrics[] | undefined;
-  /** Of each of several tasks, by its name; the others are of the first. */
+  /** With several tasks: metrics by task name; the fields above are the first task's. */
   readonly tasks?: Readonly<Record<string, HistoryFigures>> | undefined;
 }
 
-/** One point of a learning curve. Evaluation figures are undefined where nothing was evaluated. */
+/** One point of a learning curve. Metrics are undefined where nothing was evaluated. */
 export interface HistoryPoint extends HistoryFigures {
-  /** Epochs that were trained, as a fraction; undefined: an older run does not tell. */
+  /** Epochs trained so far, as a fraction; undefined for older runs, which do not record it. */
   readonly epoch: number | undefined;
-  /** Steps that were trained. */
+  /** Steps trained so far. */
   readonly step: number;
-  /** Samples that were trained, each epoch counted; undefined: an older run does not tell. */
+  /** Samples trained so far, repeated in each epoch; undefined for older runs. */
   readonly samples: number | undefined;
-  /** Mean training loss since the point before. */
+  /** Mean training loss since the previous point. */
   readonly loss: number;
-  /** The test of the model of this step, once the run has ended; left out where there is none. */
+  /** Test metrics of this step's model, after the run has ended; left out without a test. */
   readonly test?: HistoryTest;
 }
 
-/** What a test found. */
+/** Metrics of a test. */
 export type HistoryTest = HistoryFigures;
 
-/** What a manifest has of it; JSON has no number for NaN. */
+/** A metric in a manifest; null stands for NaN, which JSON cannot represent. */
 const figure = z
   .number()
   .nullable()
@@ -94,7 +94,7 @@ export function runHistory(
   const metrics = historySchema.catch({ history: [] }).parse(manifest.metrics);
   const { history, earlyStopping } = metrics;
   const schedule = scheduleIn(job, manifest.metrics);
-  // A run that was asked for more epochs has the record of its first job, with fewer steps.
+  // The record of a run that was extended by more epochs still has the first job's step count.
   const isTested = metrics.test?.step === manifest.cut;
   const isEnded = isTested || earlyStopping?.stopped === true || manifest.cut === schedule?.steps;
   const tests = isEnded ? [metrics.test, metrics.bestTest] : [];
@@ -117,7 +117,7 @@ interface Column<Row> {
   readonly of: (row: Row) => number | undefined;
 }
 
-/** The curve as CSV, with a header; what is unknown or undefined is an empty field. */
+/** The curve as CSV with a header; undefined values and NaN are empty fields. */
 export function historyCsv(points: readonly HistoryPoint[]): string {
   const tests = points.flatMap(({ test }) => test ?? []);
   const found = figureColumns([...points, ...tests]);
@@ -144,7 +144,7 @@ export function historyCsv(points: readonly HistoryPoint[]): string {
 const classNames = ["logLoss", "auc", "normalizedEntropy"] as const;
 const numberNames = ["mse", "rmse", "mae", "r2"] as const;
 
-/** The columns of what was found: those of the label's kind, at thresholds, then of each task. */
+/** The metric columns: those of the label's kind, then at thresholds, then of each task. */
 function figureColumns(all: readonly HistoryFigures[]): Column<HistoryFigures | undefined>[] {
   const isNumber = all.some(({ rmse }) => rmse !== undefined);
   const grouped = all.some(({ gauc }) => gauc !== undefined) ? (["gauc"] as const) : [];
@@ -169,7 +169,7 @@ function figureColumns(all: readonly HistoryFigures[]): Column<HistoryFigures | 
   return [...own, ...atThresholds, ...ofTasks];
 }
 
-/** The steps of the run's data; undefined where the manifest does not name its data. */
+/** The schedule of the run's steps; undefined where the manifest does not record its data. */
 function scheduleIn(job: JobSpec, metrics: unknown): Schedule | undefined {
   const { data, evaluation } = job;
   const { training, trained } = recordedContents(metrics) ?? {};

@@ -1,14 +1,14 @@
 // The sample ledger: how often each sample was trained in the committed part of a run. It is
-// computed from the generation records and manifests in the checkpoint store alone, not from any
+// computed only from the generation records and manifests in the checkpoint store, not from any
 // actor's memory.
 //
-// A generation's record says where it began, and each of its manifests says how far it was. So each
-// manifest of the chain stands for a stretch of steps that one generation trained once: from its
-// previous manifest of the same generation, or from the generation's begin. If the stretches meet
-// end to end from step 0, every sample of an epoch was trained once.
+// A generation's record contains the step where it began, and each of its manifests the step it had
+// reached. So each manifest of the chain represents a stretch of steps that one generation trained
+// once: from its previous manifest of the same generation, or from the generation's begin. If the
+// stretches are contiguous from step 0, every sample of an epoch was trained once.
 //
-//   generation 1   0 ── 10 ── 20         steps after 20 are in no manifest of the chain:
-//   generation 2              20 ── 30   they were thrown away
+//   generation 1   0 ── 10 ── 20         its steps after 20 are in no manifest of the chain:
+//   generation 2              20 ── 30   the restore discarded them
 
 import { dirname } from "node:path";
 import { recordedContents } from "../../src/data/contents.ts";
@@ -21,14 +21,14 @@ import { openExistingStore } from "../checkpoint-store/directory-checkpoint-stor
 import { type Place, readGeneration } from "../checkpoint-store/manifest-chain.ts";
 import { parseCheckpointName, pathsOf } from "../checkpoint-store/store-paths.ts";
 
-/** Steps `from` .. `to` - 1, trained by one generation and committed. */
+/** Steps `from` to `to` - 1, trained by one generation and committed. */
 export interface Stretch {
   readonly generation: number;
   readonly from: number;
   readonly to: number;
 }
 
-/** How often the samples of one epoch were trained. */
+/** Samples of one epoch, by how often they were trained. `twice`: more than once. */
 export interface EpochLedger {
   readonly samples: number;
   readonly once: number;
@@ -54,8 +54,8 @@ export function stretchesOf(directory: string, disk: Disk = realDisk): Stretch[]
 }
 
 /**
- * The step at which the generation of its first manifest began. If the disk has damaged the
- * generation's record, the manifest's own `parent` counts.
+ * The step at which a manifest's generation began, for the generation's first manifest. If the
+ * generation's record is damaged, the cut of the manifest's `parent` is used.
  */
 function beginOf(directory: string, disk: Disk, manifest: Manifest): number {
   const { generation, jobIdentity, parent } = manifest;
@@ -76,7 +76,7 @@ export function timesTrained(stretches: readonly Stretch[], { steps }: Schedule)
   return times;
 }
 
-/** The order of a run of the job, which its checkpoints' `metrics` name. */
+/** The sample order of a run, from its job and the data recorded in a checkpoint's `metrics`. */
 export function epochOrderOf(
   { seed, slices, data }: Pick<JobSpec, "seed" | "slices" | "data">,
   metrics: unknown,

@@ -1,4 +1,4 @@
-// Where surviving state lies in a checkpoint store: in directories with numbers no cut has.
+// The directory numbers of surviving state in a checkpoint store; no cut has such a number.
 
 /** The directory number for a device's state after `step` steps, in a run of `steps`. */
 export function survivingCut(steps: number, step: number): number {

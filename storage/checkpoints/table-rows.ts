@@ -1,5 +1,5 @@
-// Reads whole rows of one table of a checkpoint, however the table was cut into tiles. Parts with
-// the same rows are read side by side, and their columns joined. One chunk is in memory at a time.
+// Reads whole rows of one table of a checkpoint, however the table was sharded into tiles. Parts
+// with the same rows are read in step, and their columns joined. One chunk is in memory at a time.
 
 import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 import type { TableSpec } from "../../src/embedding/tables/options.ts";
@@ -22,7 +22,7 @@ export interface StoredTable {
   readonly state: StateShape;
   /** State floats of a whole row. */
   readonly width: number;
-  /** Its row blocks in order, grouped: the blocks of one run lie in the same parts. */
+  /** Its row blocks in order, grouped into runs of blocks that are in the same parts. */
   readonly runs: readonly RowRun[];
   /** Bytes of the table's parts and of their bases. */
   readonly bytes: number;
@@ -121,7 +121,7 @@ function rowsOfRun(
   return joinColumns(table, tiles, streams);
 }
 
-/** Joins rows of tiles side by side that have the same rows. */
+/** Joins the columns of tiles that have the same rows. */
 function* joinColumns(
   { spec: { dim }, state, width }: StoredTable,
   tiles: readonly TilePart[],

@@ -16,7 +16,7 @@ import { digestOfParts } from "./part-digest.ts";
 
 /** Options of `verifyCheckpoints`. */
 export interface VerifyOptions extends ProgressOptions {
-  /** Beginning of a manifest's hash: only this checkpoint. @default all of the chain */
+  /** Prefix of a manifest's hash: verify only this checkpoint. @default all of the chain */
   readonly manifest?: string | undefined;
 }
 
@@ -26,7 +26,7 @@ export interface VerifiedCheckpoint {
   readonly generation: number;
   /** Hash of its manifest. */
   readonly manifest: string;
-  /** Bytes read: of its own files and of its base files. */
+  /** Bytes read, of its own files and its base files. */
   readonly bytes: number;
   /** The digest in the manifest: `sha256:…`. */
   readonly digest: string;
@@ -81,7 +81,8 @@ export async function verifyCheckpoints(
 }
 
 /**
- * A flipped byte may raise an error of decoding before the file's hash is checked: blame the file.
+ * The error that names the damaged file. A flipped byte may cause a decoding error before the
+ * file's hash is checked; this error is clearer.
  */
 function blamedFile(store: CheckpointStore, manifest: Manifest): TrainingError | undefined {
   try {

@@ -1,6 +1,6 @@
-// Takes a trained model out of a checkpoint in one file, for programs that know nothing of
-// checkpoints. Tables are read as streams; the file gets its name only when all of it is right and
-// on disk.
+// Exports a trained model from a checkpoint to one file, for programs that do not read checkpoints.
+// Tables are read as streams; the file is renamed to its final name once it is complete, verified
+// and on disk.
 
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import { expected } from "../../src/ports/check-options.ts";
@@ -27,25 +27,26 @@ export interface ModelExportOptions extends ExportedOptions {
    */
   readonly format?: ModelExportReport["format"] | undefined;
   /**
-   * Of ONNX: what inputs have of categorical features. `rows`: rows of tables; `raw`: ids as the
-   * columns have them, and the model makes the rows, of all features for which ONNX can say how.
+   * For ONNX: what the model takes as input of categorical features. `rows`: row indices of tables.
+   * `raw`: ids as in the data's columns, which the model maps to rows, for every feature whose
+   * mapping ONNX can express.
    * @default "rows"
    */
   readonly ids?: InputIds | undefined;
   /**
-   * Of ONNX: the most bytes of all weights that lie in the model itself; with more, the tables lie
-   * in `FILE.data` beside it. @default somewhat below 2 GiB, the limit of the format
+   * For ONNX: most bytes of weights that are stored in the model file itself; with more, tables are
+   * stored in `FILE.data` beside it. @default somewhat below 2 GiB, the limit of the format
    */
   readonly inlineBytesMax?: number | undefined;
   /**
-   * Of `.osiris`: whether the file has the optimizer's state of each element too, so that training
-   * can go on from it (`warmStart`). Rows' own state, as row-wise Adagrad's, is always in it. Of
-   * `.pt`: whether it has the state of the optimizer. @default false
+   * For `.osiris`: whether the file includes the optimizer's state per element, so that training
+   * can continue from it (`warmStart`). State per row, such as row-wise Adagrad's, is always
+   * included. For `.pt`: whether the file includes the optimizer's state. @default false
    */
   readonly withOptimizer?: boolean | undefined;
-  /** Whether to begin anew where an export that was stopped would go on. @default false */
+  /** Whether to start again instead of resuming an interrupted export. @default false */
   readonly restart?: boolean | undefined;
-  /** Bytes between two marks from which a stopped export goes on. @default 256 MiB */
+  /** Bytes between two marks from which an interrupted export can resume. @default 256 MiB */
   readonly markBytes?: number | undefined;
 }
 
@@ -53,15 +54,15 @@ export interface ModelExportOptions extends ExportedOptions {
 export interface ModelExportReport {
   readonly file: string;
   readonly format: "safetensors" | "onnx" | "osiris" | "dlrm" | "torchrec";
-  /** Of ONNX: the tables, where a model is too large for one file; it belongs beside it. */
+  /** For ONNX: the file with the tables, if the model is too large for one file. Keep both. */
   readonly dataFile: string | undefined;
-  /** Of ONNX: the file beside the model that says what its inputs are made of. */
+  /** For ONNX: the file beside the model that describes how its inputs are computed. */
   readonly inputs: InputsFile | undefined;
   /** Bytes of the file, or, with `dataFile`, of both. */
   readonly bytes: number;
-  /** Bytes that an earlier command, which was stopped, had written; 0: none. */
+  /** The byte from which an interrupted export was resumed; 0: it was not. */
   readonly resumedAt: number;
-  /** Dense parameters, running statistics among them. */
+  /** Number of dense parameters, including running statistics. */
   readonly parameters: number;
   /** Tables with all of their rows. */
   readonly tables: readonly {
@@ -71,21 +72,21 @@ export interface ModelExportReport {
   }[];
   /** Step number of the checkpoint. */
   readonly cut: number;
-  /** Of the model, as in a run's result. */
+  /** Digest of the model, as in a run's result. */
   readonly digest: string;
   /** Hash of the checkpoint's manifest. */
   readonly manifest: string;
 }
 
 /**
- * Writes the model of a checkpoint directory, or of a file ending in `.osiris`, to `path`, whose
- * ending, or `format`, gives the format: `.safetensors`, `.onnx`, `.osiris`, `.pt`. Some MiB are in
- * memory at a time, however large the tables are. An export of the same checkpoint that was killed,
- * aborted or had no room left `path.part` and `path.part.json`: this one goes on from its last
- * mark.
+ * Writes the model of a checkpoint directory, or of a file ending in `.osiris`, to `path`. The
+ * ending of `path`, or `format`, selects the format: `.safetensors`, `.onnx`, `.osiris`, `.pt`. It
+ * uses a few MiB of memory, however large the tables are. An earlier export of the same checkpoint
+ * that was killed, aborted or ran out of disk space has left `path.part` and `path.part.json`; this
+ * call resumes from its last mark.
  * @throws InputUnusableError where `path` has another ending or cannot be written
- * @throws InvalidOptionError where the format has no place for something of the model, or no
- * feature can have the raw ids that are asked for
+ * @throws InvalidOptionError where the format cannot represent the model, or raw ids are requested
+ * and no feature supports them
  * @throws CheckpointMissingError, CheckpointCorruptError
  */
 export async function exportModel(
@@ -170,7 +171,10 @@ function pytorch(kind: ForeignKind): Writer {
   };
 }
 
-/** A file that a stopped export to `path` left, and the bytes that need not be written again. */
+/**
+ * The unfinished file of an interrupted export to `path`, and the bytes up to its last mark;
+ * undefined: nothing to resume.
+ */
 export function unfinishedExport(path: string, disk = realDisk) {
   const files = [path, `${path}.data`].map((file) => {
     return { file: file + unfinishedSuffix, bytes: unfinishedBytes(disk, file) };
@@ -178,7 +182,7 @@ export function unfinishedExport(path: string, disk = realDisk) {
   return files.find(({ bytes }) => bytes > 0);
 }
 
-/** What decides the bytes of a file: the checkpoint, and the options that its format has. */
+/** The inputs that decide a file's bytes: the checkpoint, and the options of its format. */
 function makingOf(model: ExportedModel, options: ModelExportOptions): Making<PieceMark> {
   const { withOptimizer = false, inlineBytesMax = 0, ids, restart = false, signal } = options;
   const manifest = model.checkpoint.manifest.sha256;
@@ -189,10 +193,13 @@ function makingOf(model: ExportedModel, options: ModelExportOptions): Making<Pie
   return { of, mark: pieceMark, restart, signal };
 }
 
-/** To be raised with every change of how files are laid out: no file is of two layouts. */
+/**
+ * Increment it with every change of a file layout, so that no unfinished file of another version is
+ * resumed.
+ */
 const layoutVersion = 1;
 
-/** @throws InvalidOptionError where only a model of ONNX could have such inputs */
+/** @throws InvalidOptionError where raw ids are requested of another format than ONNX */
 function checkIds(path: string, format: ModelExportReport["format"], ids: InputIds = "rows"): void {
   if (!inputIds.includes(ids)) throw expected("ids", "`rows` or `raw`", ids);
   if (ids === "rows" || format === "onnx") return;
@@ -200,7 +207,7 @@ function checkIds(path: string, format: ModelExportReport["format"], ids: InputI
   throw new InvalidOptionError("ids", `${message}: others have tables, and no inputs`);
 }
 
-/** Formats that an ending says; a file of PyTorch may have the names of two programs. */
+/** Formats that the ending determines; `.pt` does not, as two programs' names are supported. */
 const endings = ["safetensors", "onnx", "osiris"] as const;
 
 /** @throws InputUnusableError where neither the option nor the path's ending says the format */

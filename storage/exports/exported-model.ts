@@ -1,6 +1,6 @@
-// What an export takes of a checkpoint: dense parameters by their names, tables, and what tells
-// where the file comes from. Where a job averages weights, these are the averages, as predictions
-// take them. Nothing here is as large as a table.
+// The contents of an export, read from a checkpoint: dense parameters by name, tables, and the
+// file's provenance. If the job keeps moving averages of weights, the averages are exported, as
+// predictions use them. Rows of tables are streamed, not held in memory.
 
 import { CheckpointCorruptError } from "../../src/errors/errors.ts";
 import type { Graph } from "../../src/model/graph/graph.ts";
@@ -15,15 +15,15 @@ import { type StoredTable, storedTables } from "../checkpoints/table-rows.ts";
 import type { Progress, ProgressOptions } from "../disk/progress.ts";
 import { type WholeRows, wholeRows } from "./whole-rows.ts";
 
-/** A dense parameter, or a statistic beside them. */
+/** A dense parameter, or a running statistic. */
 export interface DenseTensor {
-  /** As in PyTorch: `bottom.0.weight`. */
+  /** Name in PyTorch's form: `bottom.0.weight`. */
   readonly name: string;
   readonly shape: readonly number[];
   readonly values: Float32Array;
 }
 
-/** A table, and which dynamic id has which row, where it has such ids. */
+/** A table, and the map from dynamic ids to rows, if it has dynamic ids. */
 export interface ExportedTable {
   readonly stored: StoredTable;
   readonly ids: Pick<TableIds, "count" | "all"> | undefined;
@@ -39,15 +39,15 @@ export interface ExportedModel {
   readonly graph: Graph;
   readonly dense: readonly DenseTensor[];
   readonly tables: readonly ExportedTable[];
-  /** How its probabilities are calibrated, where that is stored with the model. */
+  /** The calibration stored with the model, if any. */
   readonly calibration: StoredCalibration | undefined;
-  /** Texts for people and programs that find the file. */
+  /** Provenance that is stored in the file, as strings by name. */
   readonly notes: Readonly<Record<string, string>>;
 }
 
-/** Which checkpoint of a directory, and how its export is followed. */
+/** Options that select the checkpoint to export, and follow the progress. */
 export interface ExportedOptions extends ProgressOptions {
-  /** Hash of a manifest, or the hash's beginning; or `best`, `last`. @default as `loadModel` */
+  /** Hash of a manifest, or a prefix of it; or `best`, `last`. @default as `loadModel` */
   readonly manifest?: string | undefined;
 }
 
@@ -77,7 +77,7 @@ export function openExported(directory: string, options: ExportedOptions): Expor
 }
 
 /**
- * The dense parameters that predictions take, flat: the averages, where the job averages weights.
+ * The flat dense parameters that predictions use: the moving averages, if the job keeps them.
  * @throws CheckpointCorruptError
  */
 export function servedDense({ job, manifest, store }: OpenCheckpoint, graph: Graph): Float32Array {
@@ -90,7 +90,7 @@ export function servedDense({ job, manifest, store }: OpenCheckpoint, graph: Gra
   throw new CheckpointCorruptError(densePart, wanted);
 }
 
-/** Where a file comes from: `cut` counts steps, `manifest` is the hash of a checkpoint's. */
+/** A file's provenance. `cut`: number of steps; `manifest`: hash of the checkpoint's manifest. */
 export function notesOf(
   job: string,
   {
@@ -113,21 +113,24 @@ export function notesOf(
   };
 }
 
-/** Flat parameters by their names. */
+/** Splits flat parameters into named tensors, without a copy. */
 export function denseTensors({ layout }: Graph, flat: Float32Array): DenseTensor[] {
   return layout.parameters.map(({ name, shape, first, length }) => {
     return { name, shape, values: flat.subarray(first, first + length) };
   });
 }
 
-/** The moving average of trained parameters, which comes last, and statistics as they are. */
+/**
+ * Replaces the trained parameters by their moving average, which is the last tensor; running
+ * statistics stay unchanged.
+ */
 function averaged(tensors: readonly Float32Array[], { layout }: Graph): Float32Array | undefined {
   const flat = tensors[0]?.slice();
   flat?.set(tensors.at(-1)?.subarray(0, layout.trained) ?? []);
   return flat;
 }
 
-/** The name of a table's rows, as TorchRec has it. */
+/** The tensor name of a table's rows, in TorchRec's form. */
 export function rowsNameOf({ stored }: ExportedTable): string {
   return `embedding_bags.${stored.spec.name}.weight`;
 }

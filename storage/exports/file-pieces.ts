@@ -1,18 +1,18 @@
-// A file of pieces whose lengths are known before the first one is made: written in order, with a
-// mark now and then, and gone on with from a mark. Of a table the mark may lie between two rows.
+// Writes a file from pieces whose lengths are known in advance. Pieces are written in order, with a
+// mark at intervals, from which writing can resume. A mark may lie between two rows of a table.
 
 import { z } from "zod";
 import type { Progress } from "../disk/progress.ts";
 import type { Unfinished } from "../disk/resumable-file.ts";
 import type { ExportedTable } from "./exported-model.ts";
 
-/** Bytes between two marks, about: a second of writing. */
+/** Approximate bytes between two marks: about a second of writing. */
 export const markBytes = 2 ** 28;
 
 /** Bytes, or all rows of a table in float32. */
 export type FilePiece = Uint8Array | ExportedTable;
 
-/** How far such a file is written: what comes before this byte is there. */
+/** The resume mark of such a file: all bytes before `at` are written. */
 export const pieceMark = z.object({ at: z.int().nonnegative() });
 export type PieceMark = z.output<typeof pieceMark>;
 
@@ -22,13 +22,13 @@ export function lengthOf(piece: FilePiece): number {
   return 4 * rows * dim;
 }
 
-/** A piece, and its first byte in the file. */
+/** A piece, and its offset in the file. */
 export interface PlacedPiece {
   readonly piece: FilePiece;
   readonly first: number;
 }
 
-/** @throws CheckpointCorruptError */
+/** Writes the pieces, from the last mark on. @throws CheckpointCorruptError */
 export async function writePieces(
   { file, last, save }: Unfinished<PieceMark>,
   pieces: readonly PlacedPiece[],

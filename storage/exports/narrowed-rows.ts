@@ -1,5 +1,5 @@
-// Rows of a checkpoint on their way into a model file: in chunks that do not depend on how the
-// checkpoint was cut, and without the state that predictions do not need.
+// Prepares rows of a checkpoint for a model file: regroups them into chunks that do not depend on
+// how the checkpoint was sharded, and drops the state that predictions do not need.
 
 import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 import type { StateShape } from "../../src/kernels/contract/kernels.ts";
@@ -7,7 +7,10 @@ import type { StateShape } from "../../src/kernels/contract/kernels.ts";
 /** Rows of a chunk. */
 const chunkRows = 4096;
 
-/** The rows behind `after` in chunks of 4096, the last of fewer; in memory of their own. */
+/**
+ * The rows after row `after`, in chunks of 4096; the last chunk may be smaller. Chunks own their
+ * memory.
+ */
 export async function* regrouped(
   source: AsyncIterable<RowRecords>,
   after: number,
@@ -44,13 +47,13 @@ export async function* regrouped(
   };
 }
 
-/** Index of the first row behind `after`; rows ascend. */
+/** Index of the first row greater than `after`, in ascending rows. */
 function firstBehind(rows: Int32Array, after: number): number {
   if ((rows.at(-1) ?? 0) <= after) return rows.length;
   return rows.findIndex((row) => row > after);
 }
 
-/** The rows without the state of each element: with that of the row alone. */
+/** The rows without their state per element; the state per row is kept. */
 export function narrowed(
   { rows, weights, state }: RowRecords,
   dim: number,

@@ -1,8 +1,8 @@
-// A whole model as one file of our own (storage/checkpoint-store/model-file.ts), which everything
-// that reads a checkpoint directory reads too. On the way each row is hashed, so that the file says
-// how its rows lead to the digest of the run, and a checkpoint whose rows do not is not exported.
+// Writes a model file (storage/checkpoint-store/model-file.ts), which all code that reads a
+// checkpoint directory can read too. Each row is hashed on the way, so that the file can prove that
+// its rows lead to the run's digest; a checkpoint whose rows do not match is not exported.
 //
-// A chunk of rows is in memory at a time, and one of the file.
+// Memory holds one chunk of rows and one chunk of the file at a time.
 
 import { z } from "zod";
 import { dynamicDigest, idLeavesOfPart, joinIds } from "../../src/embedding/checkpoint/ids-part.ts";
@@ -47,7 +47,7 @@ import type { ExportedModel } from "./exported-model.ts";
 import { markBytes } from "./file-pieces.ts";
 import { narrowed, regrouped } from "./narrowed-rows.ts";
 
-/** How far a file is written: whole sections, and a part of the next one. */
+/** The resume mark: finished sections, and the written part of the next one. */
 export const osirisMark = z.object({
   sections: z.array(sectionSchema),
   tables: z.array(tableSchema),
@@ -56,7 +56,7 @@ export const osirisMark = z.object({
       /** Bytes of the section, and the hashes of its whole chunks. */
       bytes: z.int().nonnegative(),
       chunks: z.array(z.string()),
-      /** The last row in them, how many there are, and the sums of their hashes. */
+      /** The last row written, the number of rows, and the sums of their hashes. */
       after: z.int(),
       rows: z.int().nonnegative(),
       sums: z.array(z.int()),
@@ -66,9 +66,12 @@ export const osirisMark = z.object({
 });
 type OsirisMark = z.output<typeof osirisMark>;
 
-/** What of the state of rows goes into the file. */
+/** Options that decide which row state the file includes. */
 export interface OsirisOptions {
-  /** Whether the optimizer's state of each element does. Rows with a moving average need it. */
+  /**
+   * Whether the optimizer's state per element is included. Rows with a moving average always
+   * include it, because predictions need it.
+   */
   readonly withOptimizer: boolean;
   readonly everyBytes?: number | undefined;
 }
@@ -141,13 +144,13 @@ export async function writeOsiris(
   file.write(endOf(footer, next()), next());
 }
 
-/** Where the next section begins. */
+/** Offset of the next section. */
 function endOfSections(sections: readonly Section[]): number {
   const last = sections.at(-1);
   return last === undefined ? pageBytes : last.first + paddedBytes(last.bytes);
 }
 
-/** Writes the rows of a table as a section, and says what they come to. */
+/** Writes the rows of a table as a section. Returns their number and digests. */
 async function writeTable(
   to: {
     readonly unfinished: Unfinished<OsirisMark>;
@@ -170,7 +173,7 @@ async function writeTable(
   let marked = writer.bytes;
   const after = open?.after ?? -1;
 
-  /** The rows that are left, hashed; between two chunks the bytes so far may get a mark. */
+  /** The remaining rows, hashed on the way. Records a mark between chunks, at intervals. */
   async function* hashed(): AsyncGenerator<RowRecords> {
     const source = rowsOfTable(from.checkpoint, stored, progress);
     let last = after;
@@ -192,7 +195,7 @@ async function writeTable(
     }
   }
   const width = kept.perElement * spec.dim + kept.perRow;
-  let isHeader = open !== undefined; // It is in the file already.
+  let isHeader = open !== undefined; // A resumed file has the header already.
   for await (const piece of encodeRows(spec.dim, width, hashed(), spec.precision)) {
     if (!isHeader) writer.write(piece);
     isHeader = false;
@@ -213,7 +216,7 @@ function nameOf({ table, spec }: StoredTable): string {
   );
 }
 
-/** The sum of the hashes of rows, and the digest of a table with these rows. */
+/** Accumulates the hashes of a table's rows, from which it computes the table's digest. */
 function createTotal(
   { dim, rowBlocks: blocks }: TableSpec,
   state: StoredTable["state"],
@@ -231,7 +234,7 @@ function createTotal(
   };
 }
 
-/** Writes a section, chunk by chunk, from its first byte or where an earlier command stopped. */
+/** Writes a section chunk by chunk, from its first byte or from a resume mark. */
 class SectionWriter {
   readonly chunks: string[];
   readonly #file: DiskFile;
@@ -264,12 +267,12 @@ class SectionWriter {
     }
   }
 
-  /** Puts what there is of the next chunk into the file, which goes on with it. */
+  /** Writes the unfinished chunk, so that a mark can follow; the chunk stays open. */
   flush(): void {
     this.#file.write(this.#chunk.subarray(0, this.#filled), this.#at());
   }
 
-  /** Fills the last page. */
+  /** Pads the last page with zeros and returns the section. */
   finish(): Section {
     const { bytes } = this;
     if (this.#filled > 0) {

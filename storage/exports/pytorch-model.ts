@@ -1,6 +1,7 @@
-// A whole model as a state dict of PyTorch, all numbers in float32, with the names and in the order
-// that facebookresearch/dlrm or TorchRec has. Rows pass through in chunks. The check sum of an
-// entry stands before it, so it is written behind the entry's last byte; a mark has the sums.
+// Writes a model as a PyTorch state dict in float32, with the names and the order of
+// facebookresearch/dlrm or TorchRec. Rows pass through in chunks. The checksum of a zip entry
+// precedes its data, so it is written after the entry's last byte; a mark contains the checksums so
+// far.
 
 import { crc32 } from "node:zlib";
 import { z } from "zod";
@@ -20,7 +21,10 @@ import { optimizerState, type StatePiece, stateChunks } from "./pytorch-state.ts
 import { inTheirOrder } from "./their-order.ts";
 import { wholeRows } from "./whole-rows.ts";
 
-/** What comes before byte `at` is there; the check sums of whole entries, and of a begun one. */
+/**
+ * The resume mark: all bytes before `at` are written. It holds the checksums of finished entries
+ * (`sums`) and of the unfinished one (`sum`).
+ */
 export const pytorchMark = z.object({
   at: z.int().nonnegative(),
   sums: z.array(z.int().nonnegative()),
@@ -28,10 +32,13 @@ export const pytorchMark = z.object({
 });
 type PyTorchMark = z.output<typeof pytorchMark>;
 
-/** What the file has: bytes, rows of a table, or state of theirs. */
+/** Contents of an entry: bytes, rows of a table, or the state of a table's rows. */
 type TorchPiece = FilePiece | StatePiece;
 
-/** @throws InvalidOptionError where the other program has no such model; CheckpointCorruptError */
+/**
+ * Writes the file, from the last mark on. @throws InvalidOptionError where the other program has no
+ * such model; CheckpointCorruptError
+ */
 export async function writePyTorch(
   { file, last, save }: Unfinished<PyTorchMark>,
   model: ExportedModel,
@@ -75,7 +82,7 @@ export async function writePyTorch(
   file.write(layout.directory(sums), layout.end);
 }
 
-/** The bytes of an entry from its byte `begun` on, and where they belong. */
+/** The bytes of an entry from its byte `begun` on, with their offsets in the file. */
 async function* piecesOf(
   { checkpoint }: ExportedModel,
   { contents, start }: EntryToWrite<TorchPiece>,
@@ -105,7 +112,10 @@ async function* piecesOf(
   }
 }
 
-/** What torch.load gives: what facebookresearch/dlrm saves, or TorchRec's state dict. */
+/**
+ * The value that torch.load returns: the dict that facebookresearch/dlrm saves, or TorchRec's state
+ * dict.
+ */
 function savedAs(
   model: ExportedModel,
   { kind, withOptimizer }: { readonly kind: ForeignKind; readonly withOptimizer: boolean },
@@ -115,7 +125,7 @@ function savedAs(
   const state = new Map(tensors.map((tensor) => [tensor.name, written(model, tensor)] as const));
   const optimizer = withOptimizer ? optimizerState(kind, model, tensors) : undefined;
   if (kind === "torchrec") return optimizer === undefined ? state : { model: state, optimizer };
-  // The numbers that `--load-model` reads.
+  // Fields that `--load-model` of facebookresearch/dlrm reads.
   const position = { nepochs: 1, nbatches: manifest.cut, nbatches_test: 0 };
   const figures = { epoch: 0, iter: manifest.cut, train_loss: 0, total_loss: 0, test_acc: 0 };
   const saved = { ...position, state_dict: state, ...figures };

@@ -1,6 +1,6 @@
-// The state of a model's optimizer as PyTorch saves it: by the number of a parameter in the order
-// of the state dict, as torch.optim has it; or by its name, as TorchRec has it. State of rows
-// passes through in chunks; rows that were never trained have that which they would begin with.
+// The state of a model's optimizer in PyTorch's form. Its keys are parameter numbers, in the order
+// of the state dict, for torch.optim, and parameter names for TorchRec. State of rows passes
+// through in chunks; rows that were never trained get their initial state.
 //
 // n = rows of a chunk, D = columns of a row, W = floats of a row's state.
 
@@ -19,7 +19,7 @@ import { TensorToWrite, type ValueToWrite } from "../torch-files/lay-torch-file.
 import { denseTensors, type ExportedModel } from "./exported-model.ts";
 import { inTheirOrder } from "./their-order.ts";
 
-/** State of all rows of a table: `columns` floats of each, from `column` of its state on. */
+/** State of all rows of a table: `columns` floats per row, from float `column` of its state on. */
 export interface StatePiece {
   readonly state: StoredTable;
   readonly column: number;
@@ -28,13 +28,13 @@ export interface StatePiece {
 
 type StateValue = ValueToWrite<StatePiece | Uint8Array>;
 
-/** Rows of a chunk, about this many bytes. */
+/** Approximate bytes of a chunk of rows. */
 const chunkBytes = 2 ** 20;
 
 /**
- * The state of the optimizer, by the tensors of the state dict, in their order.
- * @throws InvalidOptionError where PyTorch has no such state; InputUnusableError where the model
- * has none
+ * The optimizer's state for the tensors of the state dict, in their order.
+ * @throws InvalidOptionError where PyTorch has no such state; InputUnusableError where the
+ * checkpoint was exported without it
  */
 export function optimizerState(
   kind: ForeignKind,
@@ -62,7 +62,7 @@ export function optimizerState(
   };
   const states = tensors.flatMap((tensor, i) => {
     const own = stateOf(tensor);
-    // Momentum alone counts no steps, in PyTorch either.
+    // SGD with momentum has no step count, as in PyTorch.
     const isCounted = own.length > 0 && own[0]?.[0] !== "momentum_buffer";
     const state = new Map<string, StateValue>([
       ...(isCounted ? ([["step", manifest.cut]] as const) : []),
@@ -107,7 +107,7 @@ function checkedNames(kind: ForeignKind, { optimizer, model }: JobSpec) {
     return new InvalidOptionError("withOptimizer", `${message}: ${instead}`);
   };
   const { dense, sparse } = optimizer;
-  // The weights that leave are the averages; the state belongs to others.
+  // The exported weights are the averages, but the state belongs to the weights before averaging.
   if (dense.ema !== undefined || sparse.ema !== undefined) throw refuse("moving averages (`ema`)");
   if (model.tables.some(({ l2Scope }) => l2Scope === "decayed")) throw refuse("rows that decay");
   const rows = rowStateNames(kind, sparse.kind);
@@ -115,7 +115,7 @@ function checkedNames(kind: ForeignKind, { optimizer, model }: JobSpec) {
   return { rows, dense: denseStateNames(dense.kind) };
 }
 
-/** The numbers of the optimizer, as torch.optim keeps them: those of the dense parameters. */
+/** The hyperparameters of the dense optimizer, as an entry of torch.optim's `param_groups`. */
 function groupOf({ optimizer: { dense } }: JobSpec): Readonly<Record<string, StateValue>> {
   const { learningRate: lr } = dense;
   switch (dense.kind) {
@@ -137,7 +137,7 @@ function groupOf({ optimizer: { dense } }: JobSpec): Readonly<Record<string, Sta
 }
 
 /**
- * The bytes of the state of all rows from `begin` on, in chunks; each is valid until the next one.
+ * The state of all rows from row `begin` on, in chunks; each is valid until the next one.
  * @throws CheckpointCorruptError
  */
 export async function* stateChunks(

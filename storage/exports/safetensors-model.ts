@@ -1,11 +1,11 @@
-// A whole model as safetensors, all numbers in float32:
+// Writes a model as safetensors, with weights in float32:
 //
-//   bottom.0.weight …                    dense parameters, and running statistics
+//   bottom.0.weight …                    dense parameters and running statistics
 //   embedding_bags.NAME.weight           (rows, D) of each table, trained or not
 //   embedding_bags.NAME.ids, …id_rows    (n) I64: the dynamic ids of a table, and their rows
 //
-// A chunk of rows is in memory at a time. Ids of dynamic tables, which a checkpoint has in memory
-// too, are the exception.
+// Memory holds one chunk of rows at a time, and all ids of dynamic tables, which reading a
+// checkpoint needs in memory anyway.
 
 import type { Progress } from "../disk/progress.ts";
 import type { Unfinished } from "../disk/resumable-file.ts";
@@ -13,12 +13,12 @@ import { layTensorsOut, type TensorSpec } from "../safetensors/header.ts";
 import { type ExportedModel, rowsNameOf } from "./exported-model.ts";
 import { type FilePiece, type PieceMark, writePieces } from "./file-pieces.ts";
 
-/** A tensor, and its bytes. */
+/** A tensor, and the source of its bytes. */
 interface Written extends TensorSpec {
   readonly piece: FilePiece;
 }
 
-/** What other programs tell the kind of the file by. */
+/** Metadata by which other programs recognise the kind of the file. */
 const format = { format: "pt" };
 
 /**
@@ -40,7 +40,7 @@ export async function writeSafetensors(
   await writePieces(unfinished, all, progress, everyBytes);
 }
 
-/** All tensors, those of 8 bytes an element first. */
+/** All tensors; those with 8-byte elements come first, so that every tensor is aligned. */
 function tensorsOf(model: ExportedModel): Written[] {
   const ids = model.tables.flatMap(({ stored: { spec }, ids: own }): Written[] => {
     if (own === undefined) return [];

@@ -1,12 +1,12 @@
-// Verifies a model file (storage/checkpoint-store/model-file.ts) by itself: reads every byte,
-// hashes every row, and follows the hashes up to the digest of the run.
+// Verifies a model file (storage/checkpoint-store/model-file.ts) without its checkpoint: reads
+// every byte, hashes every row, and follows the hashes up to the digest of the run.
 //
 //   rows ─▶ table ─┐
 //   dense network ─┼─▶ the model's digest ─▶ the manifest ─▶ its hash, which the run's result names
 //   dynamic ids ───┘
 //
-// Where a table lacks the optimizer's state of each element, its rows lead to a hash of their own,
-// which the export took in the same pass in which it held the whole rows to the digest.
+// If a table lacks the optimizer's state per element, its rows are checked against a separate hash,
+// which the export computed in the same pass in which it checked the whole rows against the digest.
 
 import { dynamicDigest, idLeavesOfPart } from "../../src/embedding/checkpoint/ids-part.ts";
 import { leavesOf, modelDigest, tableDigest } from "../../src/embedding/rows/digest.ts";
@@ -23,10 +23,10 @@ import { rowsOfTable, type StoredTable, storedTables } from "../checkpoints/tabl
 import { type Progress, type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { narrowed } from "./narrowed-rows.ts";
 
-/** What a model file was found to be. */
+/** The result of `verifyModelFile`. */
 export interface ModelFileProof {
   readonly file: string;
-  /** Bytes of its parts. */
+  /** Bytes of its sections. */
   readonly bytes: number;
   /** Step number of the checkpoint, and the generation that wrote it. */
   readonly cut: number;
@@ -35,17 +35,17 @@ export interface ModelFileProof {
   readonly manifest: string;
   /** The model's digest, as the run's result names it: `sha256:…`. */
   readonly digest: string;
-  /** Parts of the model whose hash, from the file's own bytes, leads to the digest. */
+  /** Parts of the model whose bytes in the file were proven to lead to the digest. */
   readonly proven: readonly string[];
-  /** Tables without all of their state: rows have the hash that the export took of them. */
+  /** Tables without their full state, whose rows match the hash that the export computed. */
   readonly stated: readonly string[];
-  /** Of checkpoints in fewer bits: the digest of the weights as they are stored. */
+  /** For checkpoints in fewer bits than the model: the digest of the weights as stored. */
   readonly storedDigest: string | undefined;
 }
 
 /**
- * Verifies a model file, without the checkpoint that it was made of.
- * @throws CheckpointCorruptError naming what is not as it was written; InputUnusableError
+ * Verifies a model file, without the checkpoint from which it was exported.
+ * @throws CheckpointCorruptError naming the damaged part; InputUnusableError
  */
 export async function verifyModelFile(
   path: string,
@@ -86,7 +86,7 @@ export async function verifyModelFile(
   };
 }
 
-/** Holds the rows of a table to the hashes that the file names. */
+/** Checks the rows of a table against the hashes in the footer. */
 async function checkTable(
   checkpoint: OpenCheckpoint,
   stored: StoredTable,

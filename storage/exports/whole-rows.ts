@@ -1,6 +1,6 @@
-// All rows of a table of a checkpoint, in their order, as float32: those that were trained from the
-// checkpoint, all others with the values that they would begin with, which are a function of the
-// job's seed. So a lookup of any row gives what the model itself computes with.
+// All rows of a table of a checkpoint, in order, as float32. Trained rows come from the checkpoint;
+// all others get their initial values, which are a function of the job's seed. So a lookup of any
+// row gives the values that the model itself uses.
 //
 // n = rows of a chunk, D = columns.
 
@@ -14,23 +14,23 @@ import type { OpenCheckpoint } from "../checkpoints/open-checkpoint.ts";
 import { rowsOfTable, type StoredTable } from "../checkpoints/table-rows.ts";
 import type { Progress } from "../disk/progress.ts";
 
-/** Rows of a table, each once, without a gap. */
+/** Consecutive rows of a table, without a gap. */
 export interface WholeRows {
-  /** The first of them in the table. */
+  /** Index of the first row in the table. */
   readonly first: number;
   /** (n, D) */
   readonly weights: Float32Array;
 }
 
-/** Bytes of a chunk, about: large enough for the disk, small beside the tables. */
+/** Approximate bytes of a chunk: large enough for the disk, small compared with the tables. */
 const chunkBytes = 2 ** 20;
 
 /**
  * The rows of a table in chunks; each is valid until the next one. Rows that decay together
- * (row-decay.ts) are given as weights, and rows with a moving average as averages, rounded to
- * float32. The hashes are checked at the end, so output made from earlier chunks must not count
- * before. `begin`: the first row, where those before it are had; the checkpoint's are read all the
- * same, as its hashes are those of whole files. @throws CheckpointCorruptError
+ * (row-decay.ts) are converted to their weights, and rows with a moving average to the average,
+ * rounded to float32. The hashes are checked at the end, so output made from earlier chunks must
+ * not count before. `begin`: the first row to yield; the checkpoint's rows before it are read
+ * nevertheless, as hashes cover whole files. @throws CheckpointCorruptError
  */
 export async function* wholeRows(
   checkpoint: OpenCheckpoint,
@@ -79,14 +79,14 @@ export async function* wholeRows(
       await progress.breathe();
       yield { first, weights };
     }
-    // The stream checks its hashes behind its last row.
+    // The stream checks its hashes after its last row.
     while (chunk !== undefined) await next();
   } finally {
     await trained.return();
   }
 }
 
-/** Rows as they are before any training, rounded as the table stores them. */
+/** Computes initial values of rows, rounded to the table's precision. */
 function initialRows({ spec, table }: StoredTable, seed: number) {
   const { dim, precision, pooling } = spec;
   const kernels = openKernels("auto");
@@ -100,7 +100,7 @@ function initialRows({ spec, table }: StoredTable, seed: number) {
   const places = Int32Array.from({ length: rowsMax }, (_, i) => i);
   return {
     rowsMax,
-    /** (count, D), in memory of the caller's own. */
+    /** (count, D), in memory that the caller owns. */
     at(first: number, count: number): Float32Array {
       const own = places.subarray(0, count);
       kernels.bornAt(

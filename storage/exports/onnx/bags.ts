@@ -1,14 +1,16 @@
-// Lookups of bags in ONNX, which has no operator for them. A feature has three inputs: the rows of
-// all samples behind each other, or their ids, how many each sample has, and their weights, where
-// it has weights. An id without a row is no part of its bag; in a sequence it is zeros.
+// Pooled lookups of bags in ONNX, which has no EmbeddingBag operator. A feature has up to three
+// inputs: the concatenated rows (or ids) of all samples, the number of ids of each sample, and the
+// weights of the ids, if the feature is weighted. An id without a row is left out of its bag; in a
+// sequence it becomes zeros.
 //
-// The rows' vectors are gathered and added to their samples by ScatterElements, which adds them up
-// one after the other, in the order of the bag. A sample without ids has zeros. (ScatterND, the
-// alternative, adds in several threads, in no order.)
+// The rows' vectors are gathered, then added to their samples by ScatterElements, which adds
+// sequentially in the order of the bag, so that results are deterministic. A sample without ids
+// gets zeros. (ScatterND, the alternative, adds in several threads in an undefined order.)
 //
-// A runtime takes indices below 0 from the end, and adds ids without a sample to the last one. What
-// Osiris refuses is therefore made an index behind the end, which runtimes refuse: rows below 0,
-// lengths that are below 0 or do not add up to the ids, and inputs of another number of samples.
+// A runtime counts negative indices from the end, and would add ids without a sample to the last
+// sample. Inputs that Osiris refuses are therefore mapped to an index past the end, which runtimes
+// refuse too: negative rows, lengths that are negative or do not add up to the number of ids, and
+// inputs with different numbers of samples.
 //
 // n = ids of all samples, B = samples, T = positions of an unpooled feature, D = columns.
 
@@ -20,17 +22,17 @@ import { types } from "./messages.ts";
 import type { Operators } from "./operators.ts";
 import type { FeatureInput } from "./raw-ids.ts";
 
-/** A feature as the graph looks it up. */
+/** The outputs of a feature's lookup in the graph. */
 export interface LookedUp {
-  /** (B, D), or (B, T D) of an unpooled feature: zeros behind the end. */
+  /** (B, D), or (B, T D) for an unpooled feature, padded with zeros. */
   readonly vectors: Name;
-  /** (B): ids that a sample has. */
+  /** (B): number of ids of each sample. */
   readonly lengths: Name;
-  /** (B): ids that have a position: T at most. */
+  /** (B): number of ids that have a position: at most T. */
   readonly ids: Name;
 }
 
-/** What a feature's lookup reads. */
+/** The table and the input that a feature's lookup reads. */
 export interface LookedUpTable {
   /** Name of the rows (·,D). */
   readonly table: Name;
@@ -38,7 +40,7 @@ export interface LookedUpTable {
   /** Rows of the table. */
   readonly rows: number;
   readonly isWeighted: boolean;
-  /** Which dynamic id has which row; undefined: ids are rows. */
+  /** The map from dynamic ids to rows; undefined: the table has no dynamic ids. */
   readonly ids: IdsPlace | undefined;
   readonly input: FeatureInput;
 }
@@ -80,7 +82,7 @@ export function lookUp(
   return { vectors: to.op("Div", [sums, withAxis(to, counts, 1)]), lengths, ids };
 }
 
-/** The row of each id that an input has, (n); of dynamic ids -1 where it has none. */
+/** The row of each id of an input, (n); -1 for a dynamic id without a row. */
 function rowsOf(
   to: Operators,
   given: Name,
@@ -96,7 +98,7 @@ function rowsOf(
   return to.op("Where", [isBelow, to.integers([rows]), given]);
 }
 
-/** The lengths of bags, (B); refused where what belongs to them does not fit together. */
+/** The lengths of bags, (B); the runtime fails where the feature's inputs do not fit together. */
 function checkedLengths(
   to: Operators,
   {
@@ -107,24 +109,24 @@ function checkedLengths(
   }: { told: Name; given: Name; weights: Name | undefined; samples: Name },
 ): Name {
   const ids = to.op("Shape", [given]);
-  // A length below 0 makes the sum smaller than that of the sizes.
+  // With a negative length, the sum differs from the sum of absolute values.
   const sums = [to.op("ReduceSum", [told]), to.op("ReduceSum", [to.op("Abs", [told])])];
   const counts = [...sums, ...(weights === undefined ? [] : [to.op("Shape", [weights])])];
   const own = counts.map((count) => to.op("Equal", [count, ids]));
   const fits = [...own, to.op("Equal", [to.op("Shape", [told]), samples])];
   const all = fits.reduce((one, other) => to.op("And", [one, other]));
-  // Of one 0 that at 0 is there, and that at 1 is not.
+  // Gather from a tensor of one element: index 0 yields 0, and index 1 makes the runtime fail.
   const index = to.op("Where", [all, to.integers([0]), to.integers([1])]);
   return to.op("Add", [told, to.op("Gather", [to.integers([0]), index], { axis: 0 })]);
 }
 
-/** Which sample each id is of, (n), where bags begin, (B), and how many samples there are, (1). */
+/** The sample of each id, (n), the offset of each bag, (B), and the number of samples, (1). */
 function bagsOf(to: Operators, given: Name, lengths: Name) {
   const axis = to.integers([0], []);
   const starts = to.op("CumSum", [lengths, axis], { exclusive: 1 });
-  // A mark where a bag begins: the marks up to an id are the bags that began, its own the last.
+  // Counts the bags that begin at each id; the cumulative sum up to an id gives its bag.
   const ids = to.op("Shape", [given]);
-  const places = to.op("Add", [ids, to.integers([1])]); // Empty bags at the end begin behind it.
+  const places = to.op("Add", [ids, to.integers([1])]); // Empty bags at the end begin at index n.
   const none = to.op("Expand", [to.integers([0]), places]);
   const samples = to.op("Shape", [lengths]);
   const ones = to.op("Expand", [to.integers([1]), samples]);
@@ -135,14 +137,14 @@ function bagsOf(to: Operators, given: Name, lengths: Name) {
   return { samples, starts, sampleOf: to.op("Sub", [own, to.integers([1])]) };
 }
 
-/** (B): how many ids of each sample are marked in `has` (n). */
+/** (B): the number of ids of each sample for which `has` (n) is true. */
 function countsOf(to: Operators, bags: { samples: Name; sampleOf: Name }, has: Name): Name {
   const none = to.op("Expand", [to.integers([0]), bags.samples]);
   const ones = to.op("Cast", [has], { to: types.int64 });
   return to.op("ScatterElements", [none, bags.sampleOf, ones], { axis: 0, reduction: "add" });
 }
 
-/** (count, D): for each of `count` (1) places, the sum of the vectors (n,D) that `at` (n) names. */
+/** (count, D): a segment sum of vectors (n,D) into `count` (1) rows; `at` (n) is each one's row. */
 function addedUp(to: Operators, count: Name, at: Name, vectors: Name, dim: number): Name {
   const shape = to.op("Concat", [count, to.integers([dim])], { axis: 0 });
   const zeros = to.op("Expand", [to.numbers([1, 1], [0]), shape]);
@@ -150,7 +152,10 @@ function addedUp(to: Operators, count: Name, at: Name, vectors: Name, dim: numbe
   return to.op("ScatterElements", [zeros, places, vectors], { axis: 0, reduction: "add" });
 }
 
-/** (B, T D): each id's vector at its position; of more ids than positions, the first or last. */
+/**
+ * (B, T D): each id's vector at its position. If a bag has more than T ids, the first or the last T
+ * are kept.
+ */
 function byPosition(
   to: Operators,
   own: {
@@ -173,7 +178,7 @@ function byPosition(
   const first = kept === "last" ? to.op("Add", [starts, left]) : starts;
   const place = to.op("Sub", [index, to.op("Gather", [first, sampleOf], { axis: 0 })]);
   const has = to.op("And", [to.op("GreaterOrEqual", [place, zero]), to.op("Less", [place, all])]);
-  // Ids without a position go behind all others, and are cut off.
+  // Ids without a position are added to an extra cell at the end, which is cut off.
   const end = to.op("Mul", [samples, all]);
   const cell = to.op("Add", [to.op("Mul", [sampleOf, all]), place]);
   const at = to.op("Where", [has, cell, end]);

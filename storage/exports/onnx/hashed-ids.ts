@@ -1,6 +1,7 @@
-// From raw ids to rows, in operators of ONNX: the transforms and the policies of tables. Their
-// hashes are steps on 64 bits without a sign, which wrap. What they compute is defined by
-// src/data/transforms/hash64.ts, src/data/murmur-hash.ts and src/embedding/lookup/ids-to-rows.ts.
+// Maps raw ids to rows with ONNX operators: the data's transforms and the tables' out-of-range
+// policies. Their hashes are sequences of unsigned 64-bit operations that wrap. The results equal
+// those of src/data/transforms/hash64.ts, src/data/murmur-hash.ts and
+// src/embedding/lookup/ids-to-rows.ts.
 //
 // n = ids of all samples.
 
@@ -10,12 +11,12 @@ import { types } from "./messages.ts";
 import type { Operators } from "./operators.ts";
 import type { RawIds } from "./raw-ids.ts";
 
-/** A step of a hash; `fold` by s: x ^ (x >> s). */
+/** A step of a hash. `fold` by s is x ^ (x >> s). */
 type Step = readonly [of: "times" | "xor" | "and" | "fold", by: bigint];
 
 const low32: Step = ["and", 0xffff_ffffn];
 
-/** MurmurHash3's finalizers. */
+/** MurmurHash3's finalisers for 64 and 32 bits. */
 const fmix64: readonly Step[] = [
   ["fold", 33n],
   ["times", 0xff51_afd7_ed55_8ccdn],
@@ -33,7 +34,10 @@ const fmix32: readonly Step[] = [
   ["fold", 16n],
 ];
 
-/** folly's twang_mix64. Its ~k + (k << 21) is ~(k * (1 - 2^21)); other shifts are factors, too. */
+/**
+ * folly's twang_mix64. Its ~k + (k << 21) equals ~(k * (1 - 2^21)); its other sums of shifts are
+ * multiplications too.
+ */
 const twangMix64: readonly Step[] = [
   ["times", 1n - 2n ** 21n],
   ["xor", -1n],
@@ -52,9 +56,9 @@ function combined(upper: bigint): readonly Step[] {
 }
 
 /**
- * Adds what makes rows of raw ids (n). `place`: where dynamic ids are. Returns the row of each; -1:
- * a dynamic id has none. An id that the job refuses gets the row behind the last: runtimes refuse
- * it.
+ * Adds the operators that map raw ids (n) to rows. `place`: the tensors of dynamic ids. Returns the
+ * row of each id; -1 for a dynamic id without a row. An id that the job rejects gets a row past the
+ * last one, which makes the runtime fail.
  */
 export function rowsOfRawIds(
   to: Operators,
@@ -76,7 +80,7 @@ export function rowsOfRawIds(
   return to.op("Where", [isTaken, row, to.integers([raw.rows])]);
 }
 
-/** What a table's policy makes of ids. */
+/** Applies a table's policy for ids outside its rows. */
 function rowOf(to: Operators, id: Name, { rows, beyond, bits }: RawIds): Name {
   if (beyond === "clamp") {
     return to.op("Min", [to.op("Max", [id, to.integers([0])]), to.integers([rows - 1])]);
@@ -88,7 +92,10 @@ function rowOf(to: Operators, id: Name, { rows, beyond, bits }: RawIds): Name {
   return to.op("Where", [within(to, id, 0n, BigInt(rows - 1)), id, row]);
 }
 
-/** An id in 32 bits: itself, or, of more bits, the lower half of its hash with the highest bit. */
+/**
+ * An id as 32 bits: the id itself if it fits, else the lower half of its 64-bit hash with the
+ * highest bit set.
+ */
 function word32(to: Operators, id: Name, word: Name): Name {
   const isShort = within(to, id, -(2n ** 31n), 2n ** 31n - 1n);
   const own = signed(to, after(to, word, [low32]));
@@ -97,7 +104,7 @@ function word32(to: Operators, id: Name, word: Name): Name {
   return unsigned(to, to.op("Where", [isShort, own, mixed]));
 }
 
-/** (n): whether ids lie in least .. most. */
+/** (n): whether least <= id <= most. */
 function within(to: Operators, id: Name, least: bigint, most: bigint): Name {
   const isMore = to.op("GreaterOrEqual", [id, to.integers([least])]);
   return to.op("And", [isMore, to.op("LessOrEqual", [id, to.integers([most])])]);

@@ -1,5 +1,5 @@
-// How the columns of a record become the inputs of an exported model, for whoever writes a client:
-// of each dense feature and of each categorical one its column and every rule on the way.
+// Describes, for authors of clients, how the columns of a record become the inputs of an exported
+// model: for each dense and each categorical feature, its column and every rule that applies.
 
 import { transformsOf } from "../../../src/data/data-kinds.ts";
 import { columnsOf } from "../../../src/data/records.ts";
@@ -9,7 +9,7 @@ import { featuresOf, shapesOf } from "../../../src/model/features.ts";
 import type { ExportedModel } from "../exported-model.ts";
 import type { FeatureInput, RawIds } from "./raw-ids.ts";
 
-/** The rules of a model with these inputs, as JSON. */
+/** The input rules of a model, as a JSON value. */
 export function inputRulesOf(model: ExportedModel, inputs: readonly FeatureInput[]) {
   const { job } = model.checkpoint;
   const isNumber = areNumeric(job.data);
@@ -59,7 +59,7 @@ function featureRules({ checkpoint: { job } }: ExportedModel, inputs: readonly F
   });
 }
 
-/** How the text or the number of an id becomes what the input takes. */
+/** The rule by which an id's text or number becomes the input's value. */
 function idRule(
   field: ReturnType<typeof columnsOf>["categorical"][number],
   isDynamic: boolean,
@@ -74,7 +74,7 @@ function idRule(
   return { ...own, beyond, input: beyondRules[beyond](isWide) };
 }
 
-/** Of raw ids: which there are, and what the model does with them. */
+/** The rule of raw ids: the accepted range, and what the model computes from them. */
 function rawRule({ transforms, offset, bits, beyond, least, most }: RawIds) {
   const computed = transforms.map(({ op, output }) => ({ op, output }));
   const range = transforms.length === 0 && { least: String(least), most: String(most) };
@@ -82,7 +82,7 @@ function rawRule({ transforms, offset, bits, beyond, least, most }: RawIds) {
   return { kind: "raw", ...range, computed, bits, offset, beyond, input };
 }
 
-/** What becomes of integers without a row (src/embedding/lookup/ids-to-rows.ts). */
+/** Rules for integers outside the table's rows (src/embedding/lookup/ids-to-rows.ts). */
 const beyondRules = {
   reject: () => "id - offset; others than 0 .. rows - 1 are refused",
   clamp: () => "id - offset, but at least 0 and at most rows - 1",

@@ -1,5 +1,5 @@
-// The file beside an ONNX model, MODEL.onnx.json, by which a client makes its inputs: the rules of
-// every column, and test vectors to hold the client to.
+// The file MODEL.onnx.json beside an ONNX model, from which a client computes the model's inputs:
+// the rules of every column, and test vectors with which to check the client.
 
 import { basename } from "node:path";
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
@@ -11,32 +11,32 @@ import { opset } from "./messages.ts";
 import type { FeatureInput } from "./raw-ids.ts";
 import { type ReadRow, type TestVectors, testVectors } from "./test-vectors.ts";
 
-/** What was written. */
+/** A report on the written file. */
 export interface InputsFile {
   readonly file: string;
-  /** Test vectors in it. */
+  /** Number of test vectors. */
   readonly vectors: number;
-  /** Why there are none; undefined: there are some. */
+  /** Why the file has no test vectors; undefined: it has some. */
   readonly withoutVectors: string | undefined;
-  /** Of raw ids: the features that have none, and why. */
+  /** If raw ids were requested: the features that take rows instead, and why. */
   readonly notRaw?: readonly { readonly feature: string; readonly why: string }[];
 }
 
-/** A table in a file that was written: its rows, in float32, from byte `first` on. */
+/** A table's location: its rows in float32, from byte `first` of a written file on. */
 export interface WrittenTable {
   readonly table: ExportedTable;
   readonly file: string;
   readonly first: number;
 }
 
-/** Raised with every change that a client would notice. */
+/** Incremented with every change that affects clients. */
 const version = 1;
 
-/** What another runtime's predictions may differ by: the order of its sums is its own. */
+/** Accepted difference of another runtime's predictions, which sums in another order. */
 const tolerance = 1e-6;
 
 /**
- * Writes `path.json` for the model at `path` with these inputs, whose tables lie at `written`.
+ * Writes `path.json` for the model at `path` with these inputs. `written`: where its tables are.
  * @throws InputUnusableError where the file cannot be written
  */
 export async function writeInputs(
@@ -66,7 +66,7 @@ function notRawOf(inputs: readonly FeatureInput[]) {
   return inputs.flatMap(({ feature, notRaw: why }) => (why === undefined ? [] : { feature, why }));
 }
 
-/** JSON with a line for each entry, down to a depth: a rule a line, and an input a line. */
+/** JSON with one line per entry down to `depth`, so that each rule and each input is a line. */
 function linesOf(value: unknown, depth: number): string {
   if (depth === 0 || typeof value !== "object" || value === null) return JSON.stringify(value);
   if (Array.isArray(value)) {
@@ -80,7 +80,10 @@ function linesOf(value: unknown, depth: number): string {
   return `{\n${entries.join(",\n")}\n}`;
 }
 
-/** The vectors, or why there are none: a model leaves without the vocabularies of its job, too. */
+/**
+ * The test vectors, or the reason for having none: an export succeeds even where the job's
+ * vocabularies are missing.
+ */
 function vectorsOf(
   model: ExportedModel,
   inputs: readonly FeatureInput[],

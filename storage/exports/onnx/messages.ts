@@ -1,19 +1,19 @@
-// The messages of onnx.proto (IR 9) that a model needs, as bytes: field numbers and types are those
+// Encodes the messages of onnx.proto (IR 9) that a model needs. Field numbers and types are those
 // of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import type { Attribute } from "../../../src/model/graph/translation.ts";
 
-/** Types of tensors, and their numbers. */
+/** Tensor element types, with their numbers in `TensorProto.DataType`. */
 export const types = { float32: 1, int64: 7, uint64: 13 } as const;
 
 export type TensorType = keyof typeof types;
 
 const irVersion = 9;
-/** Operators that runtimes of 2023 and later have. */
+/** The operator set version; runtimes since 2023 support it. */
 export const opset = 18;
 
-/** A node: an operator, its inputs, its output. */
+/** A NodeProto: an operator with its inputs, one output and attributes. */
 export function nodeBytes(
   type: string,
   inputs: readonly string[],
@@ -50,7 +50,7 @@ function attributeBytes(name: string, value: Attribute): Uint8Array {
   return typed(7);
 }
 
-/** Bytes of a tensor in a file beside the model. */
+/** Location of a tensor's bytes in a file beside the model. */
 export interface ExternalPlace {
   /** Name of the file, in the model's own directory. */
   readonly file: string;
@@ -58,7 +58,10 @@ export interface ExternalPlace {
   readonly bytes: number;
 }
 
-/** All of a tensor but its numbers, which follow as a field (`rawField`) or lie elsewhere. */
+/**
+ * A TensorProto without its numbers, which follow as a field (`rawField`) or are in another file
+ * (`external`).
+ */
 export function tensorBytes(
   name: string,
   type: TensorType,
@@ -78,17 +81,17 @@ export function tensorBytes(
   return writer.tag(14, WireType.Varint).int32(1).finish();
 }
 
-/** What stands before the numbers of a tensor within it. */
+/** Tag and length of a tensor's `raw_data`. */
 export function rawField(bytes: number): Uint8Array {
   return headOf(9, bytes);
 }
 
-/** What stands before an initializer within a graph. */
+/** Tag and length of an initializer in a graph. */
 export function initializerField(bytes: number): Uint8Array {
   return headOf(5, bytes);
 }
 
-/** What stands before the graph, the last field of a model. */
+/** Tag and length of the graph, which is the last field of a model. */
 export function graphField(bytes: number): Uint8Array {
   return headOf(7, bytes);
 }
@@ -97,7 +100,7 @@ function headOf(field: number, bytes: number): Uint8Array {
   return new BinaryWriter().tag(field, WireType.LengthDelimited).uint32(bytes).finish();
 }
 
-/** An input or output; an extent that is a text is known only when the model runs. */
+/** An input or output of the graph. A string in `shape` is a symbolic (dynamic) dimension. */
 export interface Port {
   readonly name: string;
   readonly type: TensorType;

@@ -1,12 +1,12 @@
-// The graph of a model as one of ONNX: its lookups, then what each block says of itself.
+// Translates a model's graph to ONNX: its lookups, then each block by the block's own `translate`.
 //
 //   dense (B,W)                                 transformed dense features
 //   F.rows (n), F.lengths (B), F.weights (n)    of each feature F (bags.ts)
-//   F.ids (n)                                   in place of rows, of dynamic ids (dynamic-ids.ts),
-//                                               and of raw ids (raw-ids.ts)
-//   logits (B,L)                                of the labels that the model predicts
-//   predictions (B,L)                           probabilities of 1; of a number, its value
-//   calibrated (B,L)                            the same, where a calibration is stored
+//   F.ids (n)                                   instead of rows, for dynamic ids (dynamic-ids.ts)
+//                                               and for raw ids (raw-ids.ts)
+//   logits (B,L)                                outputs, one column per label
+//   predictions (B,L)                           probability of 1, or the value of a numeric label
+//   calibrated (B,L)                            calibrated predictions, if a calibration is stored
 
 import { areNumeric } from "../../../src/data/targets.ts";
 import { weightedOf } from "../../../src/data/text/match-features.ts";
@@ -21,22 +21,22 @@ import type { Port } from "./messages.ts";
 import { createOperators, type Operators } from "./operators.ts";
 import type { FeatureInput } from "./raw-ids.ts";
 
-/** A graph, complete but for the dense parameters and the rows of tables, which it names. */
+/** A graph that refers by name to the dense parameters and the rows of tables, without them. */
 export interface ModelGraph {
   readonly operators: Operators;
   readonly outputs: readonly Port[];
 }
 
-/** A feature with its lookups, where they lie in the graph. */
+/** A feature's lookup, and the position of its output in the graph's nodes. */
 interface PlacedFeature extends LookedUp {
-  /** Its first lookup. */
+  /** Index of its first lookup. */
   readonly lookup: number;
   readonly node: number;
   readonly column: number;
 }
 
 /**
- * Translates a model, block by block. `inputs`: of each feature.
+ * Translates a model, block by block. `inputs`: one per feature, in the order of features.
  * @throws InvalidOptionError naming what ONNX has no operators for
  */
 export function translateModel(model: ExportedModel, inputs: readonly FeatureInput[]): ModelGraph {
@@ -48,7 +48,7 @@ export function translateModel(model: ExportedModel, inputs: readonly FeatureInp
     operators.input({ name: "dense", type: "float32", shape: ["samples", width] });
   }
   let counted: Name | undefined;
-  /** How many samples there are, (1): as many as rows of `dense`, or else as the first lengths. */
+  /** The number of samples, (1): the rows of `dense`, or else the length of the first lengths. */
   const samples = (lengths: Name) => {
     counted ??=
       dense === undefined
@@ -123,7 +123,7 @@ function translated(node: Node, kind: string, to: Translation): Name {
   return to.op("Reshape", [all, to.integers([-1, ...node.shape])]);
 }
 
-/** Input i of a node, in the shape in which it took it. */
+/** Input i of a node, reshaped as the node expects it. */
 function inputOf(
   operators: Operators,
   { nodes }: Graph,
@@ -139,7 +139,7 @@ function inputOf(
   return operators.op("Reshape", [name, operators.integers([-1, ...value.shape])]);
 }
 
-/** The logits of the labels, and what they predict: outputs, and how many labels there are. */
+/** Adds the outputs for all labels. Returns their names and the number of labels. */
 function addOutputs(to: Operators, { graph, checkpoint, calibration }: ExportedModel, all: Name) {
   const own = graph.objectives.filter(({ target }) => target.of === "label");
   const columns = own
@@ -162,7 +162,7 @@ function addOutputs(to: Operators, { graph, checkpoint, calibration }: ExportedM
   return { labels: columns.length, outputs };
 }
 
-/** Probabilities of `scores`; of labels that are numbers, the values that `logits` has. */
+/** Sigmoid of `scores` for class labels; the logits themselves for numeric labels. */
 function predicted(to: Operators, logits: Name, scores: Name, numeric: readonly boolean[]): Name {
   if (!numeric.includes(false)) return logits;
   const probabilities = to.op("Sigmoid", [scores]);

@@ -1,9 +1,9 @@
-// The nodes and constants of an ONNX graph in the making.
+// A builder of ONNX graphs: collects nodes, constants and inputs.
 
 import type { Attribute, Name } from "../../../src/model/graph/translation.ts";
 import { nodeBytes, type Port, type TensorType } from "./messages.ts";
 
-/** A tensor that the graph itself holds. */
+/** A constant tensor, stored in the graph. */
 export interface Constant {
   readonly name: Name;
   readonly type: TensorType;
@@ -18,14 +18,14 @@ export interface Operators {
   input(port: Port): Name;
   numbers(shape: readonly number[], values: readonly number[]): Name;
   integers(values: readonly (number | bigint)[], shape?: readonly number[]): Name;
-  /** A constant (1) of 64 bits without a sign. */
+  /** An unsigned 64-bit constant of shape (1). */
   word(value: bigint): Name;
   op(type: string, inputs: readonly Name[], attributes?: Readonly<Record<string, Attribute>>): Name;
-  /** Gives an operator's output a name that callers know. */
+  /** Names an operator's output, as the graph's outputs need. */
   named(name: Name, from: Name): void;
 }
 
-/** An empty graph. Equal constants are one. */
+/** An empty graph. Equal constants are stored once. */
 export function createOperators(): Operators {
   const nodes: Uint8Array[] = [];
   const constants = new Map<string, Constant>();

@@ -1,6 +1,7 @@
-// What the inputs of categorical features have: rows of tables, or raw ids, which are the integers
-// of a feature's column as the data have them. The model then makes the rows itself, exactly, where
-// ONNX can say how. Of other features raw ids are not to be had, and it is said why.
+// Decides which inputs categorical features take: rows of tables, or raw ids, which are the
+// integers in the feature's column of the data. From raw ids the model itself computes the same
+// rows as training, if ONNX can express the computation. Other features take rows, and the reason
+// is reported.
 
 import { transformsOf } from "../../../src/data/data-kinds.ts";
 import { columnsOf } from "../../../src/data/records.ts";
@@ -17,40 +18,40 @@ export type InputIds = (typeof inputIds)[number];
 /** The input of a categorical feature. */
 export interface FeatureInput {
   readonly feature: string;
-  /** `FEATURE.ids`, of raw and of dynamic ids; or `FEATURE.rows`. */
+  /** `FEATURE.ids` for raw and for dynamic ids, else `FEATURE.rows`. */
   readonly name: string;
   readonly raw: RawIds | undefined;
-  /** Why it has no raw ids that were asked for. */
+  /** Why the feature takes no raw ids although they were requested. */
   readonly notRaw: string | undefined;
 }
 
-/** How raw ids become rows. */
+/** The computation from raw ids to rows. */
 export interface RawIds {
-  /** The column that has them, and how it is cut into bags. */
+  /** The column with the ids, and how it is split into bags. */
   readonly source: TransformInput;
-  /** What the model makes of them first, in this order. */
+  /** Transforms that the model applies first, in this order. */
   readonly transforms: readonly IdTransform[];
-  /** What is then taken off, and the bits of what the table takes. */
+  /** The number that is then subtracted; and below, the width of the table's ids. */
   readonly offset: number;
   readonly bits: 32 | 64;
   readonly rows: number;
-  /** The table's policy for what is beyond its rows; undefined: its ids are dynamic. */
+  /** The table's policy for ids outside its rows; undefined: its ids are dynamic. */
   readonly beyond: "reject" | "clamp" | "hash" | undefined;
-  /** Of what the transforms make, all that the job takes: the rest is refused. */
+  /** Range of transformed ids that the job accepts; others are rejected. */
   readonly least: bigint;
   readonly most: bigint;
 }
 
-/** Transforms of one id into one other, for which ONNX has operators. */
+/** Transforms that map one id to one id and that ONNX operators can express. */
 type IdTransform = TransformOf<"sigridHash"> | TransformOf<"positiveModulus">;
 
 const [int64Min, int64Max] = [-(2n ** 63n), 2n ** 63n - 1n];
-/** An id of 32 bits is a text of at most 15 digits (src/data/text/line-decoder.ts). */
+/** A 32-bit id is read from text of at most 15 digits (src/data/text/line-decoder.ts). */
 const digitsMax = 10n ** 15n - 1n;
 
 /**
  * The inputs of all features, in their order.
- * @throws InvalidOptionError where raw ids are asked for, and no feature can have them
+ * @throws InvalidOptionError where raw ids are requested and no feature supports them
  */
 export function featureInputs(
   { data, model }: Pick<JobSpec, "data" | "model">,
@@ -76,7 +77,7 @@ export function featureInputs(
 
 type Field = ReturnType<typeof columnsOf>["categorical"][number];
 
-/** How a column's ids become rows, or why that cannot be said. */
+/** The computation from a column's ids to rows, or why ONNX cannot express it. */
 function rawIdsOf(field: Field, all: readonly Transform[], isDynamic: boolean): RawIds | string {
   const { name, ids, offset, rows, isWide, separator, list, weightSeparator } = field;
   if (ids === "hash") return "rows are hashes of text, which ONNX has no operators for";
@@ -94,14 +95,17 @@ function rawIdsOf(field: Field, all: readonly Transform[], isDynamic: boolean): 
   };
 }
 
-/** From the column of the data to this one, or the transform for which there is no operator. */
+/**
+ * The source column and the chain of transforms that make column `to`, or why one transform has no
+ * operator.
+ */
 function wayOf(
   to: TransformInput,
   all: readonly Transform[],
 ): Pick<RawIds, "source" | "transforms"> | string {
   const maker = all.find((transform) => outputsOf(transform).includes(to.column));
   if (maker === undefined) {
-    // A weight in a list stands behind its id, as text (src/data/records.ts).
+    // In records, an id of a weighted list is the text `id:weight` (src/data/records.ts).
     const weights = to.list === "weighted" && { weightSeparator: ":" };
     return { source: { ...to, ...weights }, transforms: [] };
   }

@@ -1,5 +1,6 @@
-// Records that are drawn from a job's columns alone, as the data of the job need not be there: of
-// numbers, ids, texts and lists as the rules of the columns take them, with some values missing.
+// Random records for test vectors. They are drawn from the column definitions of a job, because its
+// data may be unavailable: numbers, ids, texts and lists that the columns' rules accept, with some
+// values missing.
 
 import { transformsOf } from "../../../src/data/data-kinds.ts";
 import { columnsOf, type RecordValue, type SampleRecord } from "../../../src/data/records.ts";
@@ -13,8 +14,8 @@ import { RandomStream } from "../../../src/ports/random.ts";
 type Field = ReturnType<typeof columnsOf>["categorical"][number];
 
 /**
- * Records without an end, always the same of one job. `ids`: of each table some dynamic ids that
- * have a row; undefined: its ids are its rows.
+ * An endless sequence of records, the same for every call with one job. `ids`: for each table, some
+ * dynamic ids that have a row; undefined: the table has no dynamic ids.
  * @throws InputUnusableError where a vocabulary cannot be read
  */
 export function* drawnRecords(
@@ -24,7 +25,7 @@ export function* drawnRecords(
   const stream = new RandomStream(24, 1, 0);
   const draws = new Map<string, () => SampleRecord[string]>();
   const { dense, categorical } = columnsOf(data, shapesOf(model));
-  // Each column lacks its value in one record of eight.
+  // Each column is missing in one of eight records.
   let record = 0;
   const isMissing = (missing: unknown, column: number) =>
     missing !== "reject" && (record + column) % 8 === 7;
@@ -76,7 +77,7 @@ function idOf(stream: RandomStream, field: Field, known: readonly bigint[] | und
   return String(isBeyond ? drawn + BigInt(rows) : drawn);
 }
 
-/** An id of text, with a weight where ids have weights. */
+/** An id as text, with a weight if the feature is weighted. */
 function weightedEntry(stream: RandomStream, id: string, separator: string | undefined): string {
   return separator === undefined ? id : `${id}${separator}${(1 + stream.below(8)) / 4}`;
 }
@@ -93,7 +94,7 @@ function sourceEntry(
   return weightedEntry(stream, word ?? other, separator);
 }
 
-/** Some of what the vocabularies of a column have. */
+/** Some entries of a column's vocabularies. */
 function wordsOf(transforms: readonly Transform[], column: string): string[] {
   return transforms.flatMap((transform) => {
     if (transform.op !== "mapId" || transform.input.column !== column) return [];

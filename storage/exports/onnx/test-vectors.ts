@@ -1,6 +1,6 @@
-// Test vectors of an exported model: records, the inputs that they become, and what the model makes
-// of them, computed by the kernels of training from the rows that lie in the exported file. A
-// table may be far larger than the memory, so only the rows of these records are read.
+// Test vectors of an exported model: records, the inputs computed from them, and the expected
+// outputs, computed by the training kernels from the rows in the exported file. Only the rows of
+// these records are read, as a table may be far larger than memory.
 //
 // B = records, L = labels.
 
@@ -24,16 +24,16 @@ import type { ExportedModel, ExportedTable } from "../exported-model.ts";
 import type { FeatureInput, RawIds } from "./raw-ids.ts";
 import { drawnRecords } from "./sample-records.ts";
 
-/** Records of a file, at most; each must be one that the job's rules take. */
+/** Most records in a file. Only records that the job's rules accept are used. */
 const recordsMax = 8;
 const drawsMax = 64;
-/** Dynamic ids of a table to draw from. */
+/** Most dynamic ids of a table to draw from. */
 const idsMax = 64;
 
-/** What a client can check itself by. Numbers are float32, written out exactly. */
+/** Inputs and outputs with which a client can check itself. Numbers are exact float32 values. */
 export interface TestVectors {
   readonly records: readonly SampleRecord[];
-  /** By input of the model; `dense` is (B,·). Ids are text, as JSON rounds numbers. */
+  /** By input of the model; `dense` is (B,·). Ids are strings, because JSON rounds numbers. */
   readonly inputs: Readonly<Record<string, readonly unknown[]>>;
   /** (B,L) */
   readonly logits: readonly (readonly number[])[];
@@ -47,7 +47,8 @@ export interface TestVectors {
 export type ReadRow = (table: ExportedTable, row: number) => Float32Array;
 
 /**
- * @throws InvalidOptionError where the job's rules take none of the drawn records
+ * Draws records and computes their inputs and outputs.
+ * @throws InvalidOptionError where the job's rules accept none of the drawn records
  * @throws InputUnusableError where a vocabulary cannot be read
  */
 export function testVectors(
@@ -94,7 +95,7 @@ function firstIds(ids: NonNullable<ExportedTable["ids"]>): bigint[] {
   return first;
 }
 
-/** Drawn records that the job's rules take, as training would take their lines. */
+/** Drawn records that the job's rules accept, as training would accept their lines. */
 function takenRecords(
   model: ExportedModel,
   of: readonly FeatureInput[],
@@ -121,7 +122,7 @@ function takenRecords(
   throw new InvalidOptionError("records", message, { cause: refusal });
 }
 
-/** The inputs of a batch, and the ids of each table with their rows; of dynamic ids with -1. */
+/** The inputs of a batch, and the looked-up ids of each table with their rows; dynamic ids: -1. */
 function inputsOf(
   { tables, checkpoint: { job } }: ExportedModel,
   of: readonly FeatureInput[],
@@ -155,14 +156,14 @@ function inputsOf(
   return { inputs, lookups };
 }
 
-/** The ids of a drawn record's bag, as text: a list, or one. */
+/** The ids of a drawn record's bag, as text. */
 function rawIdsIn(record: SampleRecord, { source: { column, weightSeparator } }: RawIds): string[] {
   const entries = [record[column] ?? []].flat().map(String);
   if (weightSeparator === undefined) return entries;
   return entries.map((entry) => entry.slice(0, entry.lastIndexOf(weightSeparator)));
 }
 
-/** Sets the rows of those dynamic ids of a table that have one. */
+/** Fills in the rows of a table's dynamic ids. Ids without a row keep -1. */
 function findIds({ ids }: ExportedTable, lookup: Map<bigint, number>): Map<bigint, number> {
   for (const { id, row } of ids?.all() ?? []) if (lookup.has(id)) lookup.set(id, row);
   return lookup;
@@ -174,7 +175,10 @@ function specOf(tables: readonly ExportedTable[], table: number) {
   return spec;
 }
 
-/** The kernels of training, where this process has them, so that vectors have the model's bits. */
+/**
+ * Kernels with the arithmetic of training, if this process has them, so that the outputs equal the
+ * model's bit for bit.
+ */
 function kernelsOf(trained: string): Kernels {
   const fastest = openKernels("auto");
   if (fastest.arithmetic === trained) return fastest;
@@ -182,7 +186,10 @@ function kernelsOf(trained: string): Kernels {
   return reference.arithmetic === trained ? reference : fastest;
 }
 
-/** The model over rows that are as predictions take them: averages and decayed ones are made. */
+/**
+ * A scorer over exported rows. Moving averages and decay are disabled, because the export has
+ * already applied them.
+ */
 function scorerOf({ checkpoint: { job }, dense, graph }: ExportedModel, kernels: Kernels): Scorer {
   const tables = job.model.tables.map((table) => ({ ...table, l2Scope: "touched" as const }));
   const scorer = new Scorer({
@@ -199,7 +206,10 @@ function scorerOf({ checkpoint: { job }, dense, graph }: ExportedModel, kernels:
   return scorer;
 }
 
-/** A table of some rows alone. Each stays in its row block, so that sums are those of the model. */
+/**
+ * A table with only the needed rows. Each row stays in its row block, so that sums have the model's
+ * order.
+ */
 function servedTable(
   kernels: Kernels,
   table: ExportedTable,

@@ -1,6 +1,6 @@
-// Writes a model as ONNX. Messages of protobuf say their length first, so all lengths are known
-// before the first row of a table is read: rows pass through in chunks, into the model itself or,
-// where it would be too large for protobuf, into a file beside it.
+// Writes a model as ONNX. Protobuf messages begin with their length, so all lengths are computed
+// before the first row is read. Rows then pass through in chunks, into the model file or, if that
+// would exceed protobuf's limit, into a file beside it.
 
 import { basename } from "node:path";
 import type { Disk } from "../../../src/ports/disk.ts";
@@ -28,23 +28,23 @@ import {
 import { translateModel } from "./model-graph.ts";
 import { type FeatureInput, featureInputs, type InputIds } from "./raw-ids.ts";
 
-/** The most bytes of a message of protobuf, and room for what is no tensor. */
+/** Protobuf's limit on a message's bytes, less some room for everything but tensors. */
 export const inlineBytesMax = 2 ** 31 - 2 ** 24;
-/** Tensors in a file of their own begin at pages, of the largest that systems map files by. */
+/** Alignment of tensors in the data file: the largest page size by which systems map files. */
 const pageBytes = 65_536;
 
 /** The files that were written, and their bytes. */
 export interface WrittenOnnx {
   readonly bytes: number;
-  /** The file of tables beside the model, where they do not fit into it. */
+  /** The file beside the model with the tables, if they do not fit into the model. */
   readonly dataFile: string | undefined;
-  /** Bytes that an earlier command had written. */
+  /** The byte from which an interrupted command was resumed. */
   readonly resumedAt: number;
-  /** What the model's inputs are made of. */
+  /** The description of the model's inputs. */
   readonly inputs: InputsFile;
 }
 
-/** What decides how a model is written. */
+/** Options of the format. */
 export interface OnnxForm {
   readonly ids?: InputIds | undefined;
   readonly inlineMax?: number | undefined;
@@ -52,8 +52,8 @@ export interface OnnxForm {
 }
 
 /**
- * Puts a model at `path`; its tables into `path.data` where they, with all dense parameters, have
- * more than `inlineMax` bytes; and what its inputs are made of into `path.json`.
+ * Writes a model to `path` and the description of its inputs to `path.json`. Tables go to
+ * `path.data` if they and the dense parameters have more than `inlineMax` bytes.
  * @throws InvalidOptionError (translateModel, featureInputs), InputUnusableError,
  * CheckpointCorruptError
  */
@@ -84,7 +84,7 @@ export async function writeOnnx(
     const made = await write(path, placed);
     return { ...made, dataFile: undefined, inputs: await inputsOf(path, placed) };
   }
-  // Both get their names together: the model as soon as its tables have theirs.
+  // Both files are renamed together: the model right after the file with its tables.
   let data = { bytes: 0, resumedAt: 0 };
   const { bytes } = await writeResumable(disk, path, making, async ({ file }) => {
     for (const { piece, first } of placedOf(pieces)) file.write(piece as Uint8Array, first);
@@ -100,7 +100,7 @@ function tablesIn(file: string, placed: readonly PlacedPiece[]): WrittenTable[] 
   });
 }
 
-/** Pieces one after the other. */
+/** The offsets of consecutive pieces. */
 function placedOf(pieces: readonly FilePiece[]): PlacedPiece[] {
   let first = 0;
   return pieces.map((piece) => {
@@ -110,7 +110,7 @@ function placedOf(pieces: readonly FilePiece[]): PlacedPiece[] {
   });
 }
 
-/** The pieces of the model file in order, and the tables that lie beside it, in the file `data`. */
+/** The pieces of the model file in order, and the pieces of the file `data` beside it. */
 function layOut(model: ExportedModel, of: readonly FeatureInput[], data: string | undefined) {
   const { operators, outputs } = translateModel(model, of);
   const { nodes, inputs, constants } = operators;

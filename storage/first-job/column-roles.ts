@@ -1,43 +1,44 @@
-// What each column becomes in a first job: the label, a dense feature, a feature of ids, the time
-// by which the data are split, or nothing. Every decision has a reason that people can read.
+// Assigns a role to each column for the job that `osiris init` proposes: label, dense feature,
+// categorical feature, the time by which the data are split, or ignored. Every decision comes with
+// a readable reason.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import type { ColumnProfile } from "./column-tally.ts";
 import type { DataProfile } from "./profile-columns.ts";
 
-/** What a column becomes. */
+/** The use of a column in the job. */
 export type ColumnRole = "label" | "dense" | "categorical" | "time" | "ignored";
 
-/** A column with its role, and why: a clause. */
+/** A column with its role, and the reason as a clause. */
 export interface AssignedColumn {
   readonly profile: ColumnProfile;
   readonly role: ColumnRole;
   readonly why: string;
 }
 
-/** What a user may know better. */
+/** Decisions that the user makes instead of the heuristics. */
 export interface RoleOptions {
-  /** The column to learn. */
+  /** The column to predict. */
   readonly label?: string | undefined;
   /** The value of the label that counts as positive. */
   readonly positive?: string | undefined;
-  /** The column of the time. */
+  /** The column with the time of a row. */
   readonly time?: string | undefined;
-  /** Columns that are left out. */
+  /** Columns to leave out. */
   readonly ignored?: readonly string[] | undefined;
-  /** Columns that are features, whatever their names and values say. */
+  /** Columns to use as features even if the heuristics would ignore them. */
   readonly features?: readonly string[] | undefined;
 }
 
-/** Names that labels have, the likeliest first. */
+/** Usual names of labels, the likeliest first. */
 const labelNames = [
   ...["label", "click", "clicked", "is_click", "target", "y", "converted", "conversion"],
   ...["purchase", "purchased", "buy", "like", "liked", "rating"],
 ];
 /**
- * Names of what happens after the prediction, as the label does: known of old lines, and of none
- * that is to be predicted.
+ * Names of outcomes, which happen after the prediction, as the label does. They are known in
+ * recorded data but not at prediction time, so using them would leak the label.
  */
 const outcomeNames = new RegExp(
   "^((is|has|did|was|label|target)_?)?(click|clicked|convert|converted|conversion|purchase|" +
@@ -49,9 +50,9 @@ const outcomeNames = new RegExp(
 );
 const timeNames =
   /^(.*_)?(time|timestamp|ts|date|datetime|day|dt|created|created_at|at)(_(s|ms|us|ns))?$/i;
-/** Seconds, milliseconds, microseconds and nanoseconds from 2001 to 2096. */
+/** Ranges of Unix times from 2001 to 2096 in s, ms, us and ns. */
 const epochs = [1, 1e3, 1e6, 1e9].map((unit) => [1e9 * unit, 4e9 * unit] as const);
-/** Names of columns that number or identify lines, such as `row_id`: no value repeats. */
+/** Names of columns that number or identify rows, such as `row_id`: no value repeats. */
 const lineNames =
   /^(.*_)?(row|line|record|request|impression|event|log|index|uuid|guid)(_?id)?$|^id$/i;
 const weightNames = /^(.*_)?(weight|sample_weight|importance)$/i;
@@ -61,9 +62,13 @@ const idNames = new RegExp(
     "country|region|city|brand|shop|store|merchant|author|session)s?$",
   "i",
 );
-/** Integers of a name that tells nothing are ids where they have so few different values. */
+/** Integers without a telling name count as ids if they have at most this many distinct values. */
 const fewValues = 32;
-/** Or many, from 0 or 1 on, which fill their range: counts are rare where they are large. */
+/**
+ * They also count as ids if their distinct values fill their range: more than `manyValues` that
+ * fill the share `filledShare`, or any number from 0 or 1 on that fill `countedShare`. Quantities
+ * rarely do, as large ones are sparse.
+ */
 const [manyValues, filledShare] = [256, 0.5];
 const countedShare = 0.9;
 
@@ -76,7 +81,7 @@ export function labelCandidates({ columns }: DataProfile): string[] {
   return [...new Set([...byName, ...usable].map(({ name }) => name))];
 }
 
-/** The label, where it is named or beyond doubt. */
+/** The label, if it is named or the only plausible one; undefined: ambiguous. */
 export function knownLabel(data: DataProfile, { label }: RoleOptions): string | undefined {
   if (label !== undefined) return label;
   const [first, ...others] = labelCandidates(data);
@@ -86,8 +91,8 @@ export function knownLabel(data: DataProfile, { label }: RoleOptions): string | 
 
 /**
  * The role of each column, in the order of the file.
- * @throws InvalidOptionError where an option names a column that is not there
- * @throws InputUnusableError where there is no label, or nothing to learn it from
+ * @throws InvalidOptionError where an option names a column that does not exist
+ * @throws InputUnusableError where no label is found, or no feature
  */
 export function assignRoles(data: DataProfile, options: RoleOptions = {}): AssignedColumn[] {
   const names = data.columns.map(({ name }) => name);
@@ -126,7 +131,7 @@ export function assignRoles(data: DataProfile, options: RoleOptions = {}): Assig
   return oneTime(roles, time);
 }
 
-/** Columns of Criteo's logs are what their places say. */
+/** The role of a column of Criteo's logs, which follows from its position. */
 function criteoRole(profile: ColumnProfile): AssignedColumn {
   if (profile.name === "label") return { profile, role: "label", why: labelReason(profile) };
   const [role, why] = profile.name.startsWith("I")
@@ -135,7 +140,7 @@ function criteoRole(profile: ColumnProfile): AssignedColumn {
   return { profile, role, why };
 }
 
-/** The first time that is a time by its name and values; of several, the others are left out. */
+/** Keeps one time column, the named or the first one; further time columns are ignored. */
 function oneTime(roles: readonly AssignedColumn[], time: string | undefined): AssignedColumn[] {
   const first = time ?? roles.find(({ role }) => role === "time")?.profile.name;
   return roles.map((one) => {
@@ -171,7 +176,7 @@ function roleOf(profile: ColumnProfile, data: DataProfile): Role {
   return ignored(`another value in each of ${present} rows tells nothing of other rows; ${keep}`);
 }
 
-/** Why a column is a time; undefined: it is none. */
+/** The reason why a column is a time; undefined: it is not a time. */
 function timeOf(profile: ColumnProfile): string | undefined {
   const { name, texts, times, integers, fractions, min, max } = profile;
   if (texts > 0) return times === texts && fractions + integers === 0 ? "a time" : undefined;
@@ -183,14 +188,17 @@ function timeOf(profile: ColumnProfile): string | undefined {
   return isTime ? "a time, as numbers" : undefined;
 }
 
-/** Whether a column tells each row seen from the others. Ids of a part may come again later. */
+/**
+ * Whether a column has another value in each row, and so teaches nothing about other rows. If only
+ * a part of the data was read, ids by name are kept, as their values may repeat later.
+ */
 function isAnotherInEachRow(profile: ColumnProfile, { rows, isWhole }: DataProfile): boolean {
   const { name, form, seen, present, fractions } = profile;
   const isUnique = seen >= 0.999 * present && rows > 100 && fractions === 0 && form === "value";
   return isUnique && (isWhole || lineNames.test(name) || !idNames.test(name));
 }
 
-/** Why a column of text cannot be read as what it is; undefined: it can. */
+/** Why a text column's values cannot be parsed as what they represent; undefined: they can. */
 function unreadOf({ texts, otherNumbers, otherTimes, pythonLists, present }: ColumnProfile) {
   if (texts < present / 2) return undefined;
   if (otherTimes > texts / 2) {
@@ -205,7 +213,7 @@ function unreadOf({ texts, otherNumbers, otherTimes, pythonLists, present }: Col
   return undefined;
 }
 
-/** A quantity, or ids, whatever the name says of its meaning. */
+/** The role of a feature column: dense for quantities, categorical for ids. */
 function featureOf(profile: ColumnProfile): Role {
   const { name, form, integers, fractions, infinite, min, max } = profile;
   const { texts: all, distinct, booleans, missing, present } = profile;
@@ -214,7 +222,7 @@ function featureOf(profile: ColumnProfile): Role {
   const categorical = (why: string): Role => ({ role: "categorical", why: why + none });
   const dense = (why: string): Role => ({ role: "dense", why: why + none });
   if (form !== "value") return categorical(`a list, ${profile.meanLength.toFixed(1)} ids a row`);
-  const texts = all - infinite; // Infinite values are numbers that count as missing.
+  const texts = all - infinite; // Infinities and NaN are numbers that count as missing.
   if (texts > 0 && texts * 20 > integers + fractions) {
     const split = profile.separator === undefined ? "" : `, split at "${profile.separator}"`;
     return categorical(`text, ${distinct} different${split}`);
@@ -234,7 +242,7 @@ function featureOf(profile: ColumnProfile): Role {
   return dense(`integers, ${range}`);
 }
 
-/** A number as people write it: no digits that float64 adds. */
+/** A number with at most 7 digits, without float64's rounding noise. */
 function shown(value: number): string {
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(7)));
 }
@@ -243,7 +251,7 @@ function isTwoValued({ distinct, missing, times, form }: ColumnProfile): boolean
   return form === "value" && distinct === 2 && missing === 0 && times === 0;
 }
 
-/** The value that counts as positive of two: the larger number, or the word that says so. */
+/** The positive one of two label values: the larger number, or a word such as `yes`. */
 export function positiveOf({ values, distinct, texts }: ColumnProfile): string | undefined {
   if (distinct !== 2) return undefined;
   const [one = "", other = ""] = values;
@@ -254,7 +262,7 @@ export function positiveOf({ values, distinct, texts }: ColumnProfile): string |
   return found.length === 1 ? found[0] : undefined;
 }
 
-/** Texts that stand for the positive class of a label. */
+/** Texts that usually denote a label's positive class. */
 const positiveWords = [
   ...["1", "true", "yes", "y", "t", "click", "clicked", "positive", "pos"],
   ...["buy", "bought", "purchase", "purchased", "like", "liked", "converted"],

@@ -1,69 +1,71 @@
-// Counts the values of one column of somebody's data: of which kinds they are, how many different
-// ones there are and how often each comes. A value is its bytes as characters (latin1), as readers
-// hash it and as a vocabulary has it.
+// Counts the values of one column of a user's data: their kinds, the number of distinct ones and
+// the frequency of each. A value is kept as its bytes in latin1, one character per byte, as readers
+// hash it and as vocabularies store it.
 
 import { decodeText } from "../../src/data/text/faults.ts";
 import { isNumber } from "../../src/data/text/split-keys.ts";
 import type { Loose } from "../warehouse/inferred-type.ts";
 
-/** Different values of a column that are counted one by one, at most. */
+/** Most distinct values of a column that are counted individually. */
 const distinctMax = 100_000;
 /** Times as text: ISO 8601 dates, with or without a time of the day. */
 const isoTime = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$/;
-/** Characters that may separate ids within a text; the first one that does is taken. */
+/** Characters that may separate ids within a text, in order of preference. */
 const separators = ["|", ";", ",", " "] as const;
-/** An integer of 64 bits, also as programs write it whose columns are decimals: `957.0`. */
+/** A 64-bit integer, also in the form `957.0`, which programs with decimal columns write. */
 const integer = /^[+-]?\d{1,19}(\.0*)?$/;
-/** A number with a decimal comma; with three digits behind it, perhaps one with thousands. */
+/** A number with a decimal comma; before three digits it may be a thousands separator. */
 const commaNumber = /^[+-]?\d+,(\d+)$/;
 /** Times in another form than ISO 8601: `01/31/2026 12:30`, `31.1.2026`. */
 const otherTime = /^\d{1,4}[/.]\d{1,2}[/.]\d{1,4}([ T,].*)?$/;
-/** What is a number to people, and not to a reader; or no number, among numbers. */
+/** Texts among numbers that readers do not parse: non-finite ones, and formatted numbers. */
 const [notFinite, otherNumber] = [
   /^[+-]?(inf|infinity|nan)$/i,
   /^[+-]?[$€£¥]?\s?[+-]?(\d{1,3}([.,' ]\d{3})+|\d+)([.,]\d+)?\s?[$€£¥%]?$/,
 ];
 
-/** A column, as its values show it. */
+/** Statistics of a column's values. */
 export interface ColumnProfile {
   readonly name: string;
   readonly form: "value" | "list" | "map";
   /** Rows that have a value, and rows that have none. */
   readonly present: number;
   readonly missing: number;
-  /** Of the values, or of the items of lists: how many are integers, other numbers, text. */
+  /** Numbers of values (or list items) that are integers, other numbers, and text. */
   readonly integers: number;
   readonly fractions: number;
   readonly texts: number;
-  /** Of the integers: true and false. Of the texts: infinite, and numbers with signs or commas. */
+  /**
+   * Among the integers: booleans. Among the texts: non-finite and formatted numbers, other times.
+   */
   readonly booleans: number;
   readonly infinite: number;
   readonly otherNumbers: number;
   readonly otherTimes: number;
-  /** Whether its numbers have decimal commas; they count as fractions. */
+  /** Whether its numbers have decimal commas; such numbers count as fractions. */
   readonly decimalComma: boolean;
-  /** Texts that are lists as Python writes them. */
+  /** Number of texts that are lists in Python's notation. */
   readonly pythonLists: number;
-  /** Whether all values are integers of 64 bits, so that `12` and `12.0` are one. */
+  /** Whether all values are 64-bit integers, so that `12` and `12.0` are the same value. */
   readonly areIntegers: boolean;
-  /** Least and greatest number; NaN: there is none. The mean of all, and their deviation. */
+  /** Least and greatest number, NaN without numbers; their mean and standard deviation. */
   readonly min: number;
   readonly max: number;
   readonly mean: number;
   readonly deviation: number;
-  /** Different values that were seen; and in all data, estimated where these are a part (Chao). */
+  /** Distinct values seen, and their number in all data, estimated (Chao) from a partial sample. */
   readonly seen: number;
   readonly distinct: number;
-  /** Of few different values, all of them, the most frequent first, for people. */
+  /** All distinct values, most frequent first, for people; empty where they are many. */
   readonly values: readonly string[];
-  /** How often each value comes; integers without `.0`. Of very many, the first ones. */
+  /** Frequency of each value; integers without `.0`. At most the first `distinctMax` values. */
   readonly counts: ReadonlyMap<string, number>;
-  /** Items of a list: the mean, and the most. */
+  /** Items per list: mean and maximum. */
   readonly meanLength: number;
   readonly maxLength: number;
-  /** Values that are ISO times. */
+  /** Number of values that are ISO 8601 times. */
   readonly times: number;
-  /** What separates ids within most of its texts. */
+  /** The character that separates ids within most of its texts; undefined: none. */
   readonly separator: (typeof separators)[number] | undefined;
 }
 
@@ -90,7 +92,7 @@ export class ColumnTally {
   #mean = 0;
   #squares = 0;
   readonly #counts = new ValueCounts();
-  /** By separator: the texts that have it, and what it separates. */
+  /** By separator: texts that contain it, texts whose parts look like words, and the parts. */
   readonly #separated = separators.map(() => ({ texts: 0, words: 0, parts: new ValueCounts() }));
 
   add(loose: Loose): void {
@@ -112,7 +114,7 @@ export class ColumnTally {
     const raw = String(item);
     const text = raw.trim();
     this.#counts.add(raw);
-    // Zip codes and the like: `01234` is not `1234`.
+    // A leading zero is significant, as in zip codes: `01234` is not `1234`.
     if (!integer.test(raw) || /^[+-]?0\d/.test(raw) || !fits(raw)) this.#areIntegers = false;
     const [, behind] = typeof item === "string" ? (commaNumber.exec(text) ?? []) : [];
     const plain = behind === undefined ? text : text.replace(",", ".");
@@ -131,7 +133,7 @@ export class ColumnTally {
     }
     this.#min = this.#min <= value ? this.#min : value;
     this.#max = this.#max >= value ? this.#max : value;
-    // Welford's mean and squares: large numbers that differ little lose nothing.
+    // Welford's algorithm, which stays precise for large numbers that differ little.
     const off = value - this.#mean;
     this.#mean += off / ++this.#numbers;
     this.#squares += off * (value - this.#mean);
@@ -147,7 +149,7 @@ export class ColumnTally {
     for (const [i, own] of this.#separated.entries()) {
       const parts = raw.split(separators[i] ?? "");
       if (parts.length > 1) own.texts++;
-      // `New York`, `Smith, John`: words of one name, not ids.
+      // Words of one name, such as `New York` or `Smith, John`, are not ids.
       if (parts.length > 1 && parts.some((part) => part === "" || /^[\sA-Z(]/.test(part)))
         own.words++;
       for (const part of parts) if (part !== "") own.parts.add(part);
@@ -184,14 +186,14 @@ export class ColumnTally {
   }
 }
 
-/** Whether an integer has 64 bits at most, its sign among them. */
+/** Whether an integer fits in a signed 64-bit integer. */
 function fits(text: string): boolean {
   if (text.length < 19) return true;
   const id = BigInt(text.replace(/^\+|\.0*$/g, ""));
   return BigInt.asIntN(64, id) === id;
 }
 
-/** How often each value comes, of not too many. */
+/** Frequencies of values, up to `distinctMax` distinct ones. */
 class ValueCounts {
   readonly #counts = new Map<string, number>();
   #uncounted = 0;
@@ -206,7 +208,7 @@ class ValueCounts {
     else this.#counts.set(value, (known ?? 0) + times);
   }
 
-  /** The same, with `12.0` and `+12` counted as `12`. */
+  /** The same counts, with `12.0` and `+12` counted as `12`. */
   asIntegers(): ValueCounts {
     const integers = new ValueCounts();
     for (const [text, count] of this.#counts) {
@@ -217,14 +219,14 @@ class ValueCounts {
     return integers;
   }
 
-  /** Different values: those that were counted, and an estimated half of those beyond the limit. */
+  /** Distinct values: those counted, plus half of the values past the limit as an estimate. */
   get seen(): number {
     return this.#counts.size + Math.round(this.#uncounted / 2);
   }
 
   /**
-   * Different values in all data, of which these are a part: by the values that were seen once and
-   * twice (Chao, Scandinavian Journal of Statistics 11, 1984).
+   * Estimated distinct values in all data, of which a sample was counted, from the numbers of
+   * values seen once and twice (Chao, Scandinavian Journal of Statistics 11, 1984).
    */
   get estimated(): number {
     let [once, twice] = [0, 0];
@@ -235,7 +237,7 @@ class ValueCounts {
     return this.seen + Math.round((once * (once - 1)) / (2 * (twice + 1)));
   }
 
-  /** The values, the most frequent first, where they are few. */
+  /** The values, most frequent first; empty if there are more than 16. */
   get few(): string[] {
     if (this.#counts.size > 16) return [];
     const ordered = [...this.#counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));

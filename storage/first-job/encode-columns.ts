@@ -1,64 +1,70 @@
-// How a first job reads each feature, so that no value is lost on the way: few ids by a vocabulary
-// of their own, many by their hash, in a table with room; quantities of a large range by their
-// logarithm, others standardised.
+// Chooses how a proposed job encodes each feature, so that no information is lost: columns with few
+// ids get a vocabulary; columns with many ids are hashed into a table with spare rows; quantities
+// with a large range are read as logarithms, others are standardised.
 //
-//   few ids, text        mapId: the line of the vocabulary's file; all others share one row behind
-//   few ids, integers    the same by pairs, so that `12` and `12.0` are one id
-//   many ids, text       hashed, into 10 to 20 times as many rows
-//   many ids, integers   read as integers, hashed by the table where they lie beyond it
+//   few ids, text        mapId: the value's line in the vocabulary; all others share the last row
+//   few ids, integers    the same with pairs, so that `12` and `12.0` are one id
+//   many ids, text       hashed into 10 to 20 times as many rows
+//   many ids, integers   read as integers; the table hashes those outside its rows
 //
-// A list of values that another column has one by one, as the last items of a user beside the item,
-// looks up the table of that column.
+// A list column whose values are also the single values of another column, such as a user's last
+// items beside the item, shares the table of that column.
 
 import { join } from "node:path";
 import { murmurHash3 } from "../../src/data/murmur-hash.ts";
 import type { AssignedColumn } from "./column-roles.ts";
 import type { ColumnProfile } from "./column-tally.ts";
 
-/** Values of a column that has a vocabulary, at most. */
+/** Most distinct values of a column with a vocabulary. */
 const vocabularyMax = 1000;
-/** Rarer values share the row of those that are not in the vocabulary, and so train it. */
+/** Rarer values are left out of the vocabulary; they train the shared row of unknown values. */
 const countMin = 2;
-/** Rows of a hashed table for each value: fewer than one value in ten then shares its row. */
+/** Rows of a hashed table per value: fewer than one in ten values then collides. */
 const rowsForEach = 10;
-/** Rows of a hashed table, at least and at most. */
+/** Minimum and maximum rows of a hashed table. */
 const [rowsMin, rowsMax] = [1024, 2 ** 20];
-/** Columns of a row of every table. */
+/** Embedding dimension of every table. */
 export const dim = 16;
-/** Rows of small tables would begin far from 0, and rows of rare ids stay where they begin. */
+/**
+ * A small initial scale, because by default rows of small tables begin far from 0, and rows of rare
+ * ids stay near their initial values.
+ */
 const initScale = 0.05;
-/** From this share of missing values on, a dense column gets a second feature that marks them. */
+/** Least share of missing values for which a dense column gets an indicator feature. */
 const missingMin = 0.01;
-/** Of numbers of a larger range the logarithm is taken. */
+/** Numbers with a larger maximum are read as logarithms. */
 const rangeMax = 100;
-/** A dense column with a larger mean, or a deviation outside of these, is standardised. */
+/**
+ * A dense column is standardised if its deviation is outside this range, or its mean is larger than
+ * the upper bound.
+ */
 const [deviationMin, deviationMax] = [0.1, 10];
-/** A list column shares the table of a column that has at least this share of its values. */
+/** A list column shares the table of a column that contains at least this share of its values. */
 const sharedMin = 0.5;
 
-/** A file that a first job names. */
+/** A vocabulary file that the job refers to. */
 export interface VocabularyFile {
   readonly path: string;
   readonly bytes: Buffer;
 }
 
-/** A feature as a job has it. */
+/** A feature of the job. */
 export interface EncodedColumn {
   readonly profile: ColumnProfile;
-  /** Why the column is what it is, and how it is read. */
+  /** The reason for the column's role, and how it is encoded. */
   readonly why: string;
   /** Its entry in `data.dense` or `data.categorical`. */
   readonly entry: { readonly column: string } & Readonly<Record<string, unknown>>;
-  /** Its table; undefined: it is dense, or looks up that of another column. */
+  /** Its table; undefined: the feature is dense, or shares the table of another column. */
   readonly table?: Readonly<Record<string, unknown>>;
-  /** The column whose table this column looks up; left out: it has a table of its own. */
+  /** The column whose table it shares; left out: it has its own table. */
   readonly tableOf?: string;
-  /** What makes the column of the entry; undefined: it is a column of the files. */
+  /** The transform that computes the entry's column; undefined: it is a column of the files. */
   readonly transform?: Readonly<Record<string, unknown>>;
   readonly vocabulary?: VocabularyFile;
 }
 
-/** The dense features, in their order. `names`: those of all columns. */
+/** The dense features, in the order of `columns`. `names`: the names of all columns. */
 export function encodeDense(
   columns: readonly AssignedColumn[],
   names: readonly string[],
@@ -70,12 +76,12 @@ export function encodeDense(
       ...(texts > 0 ? { unreadable: "missing" } : {}),
       ...(decimalComma ? { decimalComma } : {}),
     };
-    // `log` is log(1 + max(x, 0)): it makes all negative values equal, so they have to be small.
+    // `log` is log(1 + max(x, 0)), which maps all negative values to 0, so they must be small.
     const isLog = max > rangeMax && (min >= 0 || -min <= max / 10);
     if (isLog) return { profile, why, entry: { column: name, log: true, ...rules } };
     const isFar = Math.abs(mean) > deviationMax || deviation > deviationMax;
     const isFlat = deviation > 0 && deviation < deviationMin;
-    // A transform makes a bad line of text, which these rules do not.
+    // `scale` would reject lines with text, which these rules accept.
     if (texts > 0 || decimalComma || deviation === 0 || !(isFar || isFlat)) {
       return { profile, why, entry: { column: name, ...rules } };
     }
@@ -86,7 +92,10 @@ export function encodeDense(
   });
 }
 
-/** The features of ids, in their order. `directory`: where vocabularies are written. */
+/**
+ * The categorical features, in the order of `columns`. `directory`: where vocabularies will be
+ * written; undefined: hash all ids.
+ */
 export function encodeIds(
   columns: readonly AssignedColumn[],
   names: readonly string[],
@@ -113,7 +122,7 @@ export function encodeIds(
   return columns.flatMap(({ profile }) => encoded.get(profile.name) ?? []);
 }
 
-/** The column whose table a column looks up: its own, or of a list that of the column it lists. */
+/** The column whose table a column uses: itself, or for a list the column whose values it lists. */
 function ownerOf(own: AssignedColumn, columns: readonly AssignedColumn[]): AssignedColumn {
   const { counts, areIntegers } = own.profile;
   if (!isList(own.profile) || counts.size === 0) return own;
@@ -121,14 +130,14 @@ function ownerOf(own: AssignedColumn, columns: readonly AssignedColumn[]): Assig
   for (const other of columns) {
     if (isList(other.profile) || other.profile.areIntegers !== areIntegers) continue;
     const common = [...counts.keys()].filter((value) => other.profile.counts.has(value)).length;
-    // Two columns of unrelated ids have small integers in common by chance.
+    // Unrelated columns share some small integers by chance, so a minimum is required.
     if (common < listedMin || common < most) continue;
     [owner, most] = [other, common];
   }
   return owner;
 }
 
-/** Fewest different values that a list column and the column whose table it shares both have. */
+/** Fewest distinct values that two columns must have in common to share a table. */
 const listedMin = 20;
 
 function isList(profile: ColumnProfile): boolean {
@@ -139,7 +148,7 @@ function nameAndForm({ name, form, separator }: ColumnProfile) {
   return { name, form, separator };
 }
 
-/** A column with the values of all that look up its table. */
+/** A column's profile, merged with the values of all columns that share its table. */
 function together(own: ColumnProfile, users: readonly AssignedColumn[]): ColumnProfile {
   if (users.length === 1) return own;
   const counts = new Map<string, number>();
@@ -165,20 +174,20 @@ function together(own: ColumnProfile, users: readonly AssignedColumn[]): ColumnP
   };
 }
 
-/** A column that looks up the table of the column `owner`. */
+/** A feature that uses the table of column `owner` instead of its own. */
 function sharing(found: EncodedColumn, owner: string): EncodedColumn {
   const { table: _table, vocabulary: _file, ...rest } = found;
   const why = `${found.why}; in the table of \`${owner}\`, whose values it lists`;
   return { ...rest, why, tableOf: owner };
 }
 
-/** The lines of a column's vocabulary; undefined: it has too many values, or unusable ones. */
+/** A column's vocabulary; undefined: the column has too many values, or unusable ones. */
 function vocabularyOf({ distinct, seen, counts, areIntegers }: ColumnProfile) {
   if (distinct > vocabularyMax || counts.size !== seen) return undefined;
   const kept = [...counts].filter(([, count]) => count >= countMin);
   const isUnusable = kept.some(([value]) => value === "" || /[\r\n]/.test(value));
   if (kept.length === 0 || isUnusable) return undefined;
-  // The most frequent first: a longer vocabulary may go on from it.
+  // Most frequent first, so that a later, longer vocabulary can extend this one.
   const values = kept.sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).map(([one]) => one);
   if (!areIntegers) return { values, lines: values };
   const pairs = values.map((value, place) => [BigInt(value), place] as const);
@@ -214,7 +223,7 @@ function byVocabulary(
   };
 }
 
-/** `seed`: the index of the table, which hashes text. */
+/** A feature with a hashed table. `seed`: the table's index, which seeds the hash of text. */
 function hashed({ profile, why }: AssignedColumn, seed: number): EncodedColumn {
   const { name, areIntegers, min, max } = profile;
   const rows = hashedRows(profile, seed);
@@ -225,7 +234,7 @@ function hashed({ profile, why }: AssignedColumn, seed: number): EncodedColumn {
   return { profile, why, entry, table: { ...table, ...policy } };
 }
 
-/** Rows for the values of a column: of few texts, so many that each seen one has its own. */
+/** Rows of a column's hashed table; for few texts, enough that no two seen values collide. */
 function hashedRows({ distinct, seen, counts, areIntegers }: ColumnProfile, seed: number): number {
   const wanted = 2 ** Math.ceil(Math.log2(rowsForEach * Math.max(1, distinct)));
   let rows = Math.min(rowsMax, Math.max(rowsMin, wanted));
@@ -236,7 +245,7 @@ function hashedRows({ distinct, seen, counts, areIntegers }: ColumnProfile, seed
   return rows;
 }
 
-/** How a column that may have several ids is read. */
+/** The options by which a column with several ids per row is read; empty: one id per row. */
 function formOf({ form, separator }: ColumnProfile): Readonly<Record<string, string>> {
   if (form === "list") return { list: "plain" };
   if (form === "map") return { list: "weighted" };
@@ -248,14 +257,14 @@ function sourceOf(profile: ColumnProfile): string | object {
   return Object.keys(rules).length === 0 ? profile.name : { column: profile.name, ...rules };
 }
 
-/** A name that no column has. */
+/** A name that no column has, derived from `name`. */
 function freeName(name: string, names: readonly string[]): string {
   let free = name;
   while (names.includes(free)) free = `${free}_`;
   return free;
 }
 
-/** A file's name for a column, whatever characters that has. */
+/** An unused, portable file name for a column's vocabulary. */
 function freeFile(name: string, taken: Set<string>): string {
   const plain =
     name

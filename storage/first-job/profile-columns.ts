@@ -1,6 +1,6 @@
-// What the columns of somebody's data are like, by a bounded sample of the first rows: how many
-// values each has, of which kinds, how many different ones and how often each comes
-// (column-tally.ts). A first job is made of it (column-roles.ts, write-first-job.ts).
+// Profiles the columns of a user's data from a bounded sample of the first rows: the number of
+// values, their kinds, and the frequencies of distinct values (column-tally.ts). The job that
+// `osiris init` proposes is derived from it (column-roles.ts, write-first-job.ts).
 
 import type { SchemaElement } from "hyparquet";
 import { shownPath } from "../../src/data/remote/addresses.ts";
@@ -13,35 +13,35 @@ import { filesFor, kindOf, openSource } from "../warehouse/open-source.ts";
 import { textRows } from "../warehouse/text-table.ts";
 import { type ColumnProfile, ColumnTally } from "./column-tally.ts";
 
-/** A sample of some files. */
+/** The profile of some files. */
 export interface DataProfile {
   /** `criteo-tsv`: the layout of Criteo's logs, which have no header. */
   readonly kind: "csv" | "tsv" | "jsonl" | "parquet" | "arrow" | "criteo-tsv";
-  /** What separates fields; undefined: the kind says it. */
+  /** The field separator; undefined: the default of `kind`. */
   readonly delimiter?: string | undefined;
-  /** Files, directories and patterns as they were given, and their files. */
+  /** Files, directories and patterns as given, and the files that they match. */
   readonly paths: readonly string[];
   readonly files: readonly string[];
-  /** Rows that were looked at, and whether these are all. */
+  /** Number of rows read, and whether they are all rows. */
   readonly rows: number;
   readonly isWhole: boolean;
-  /** Lines that are no rows, and the first of them with what is wrong with it. */
+  /** Number of malformed lines, and a description of the first one. */
   readonly bad: number;
   readonly firstBad?: string | undefined;
   readonly columns: readonly ColumnProfile[];
 }
 
-/** How files are looked at. */
+/** Options of `profileColumns`. */
 export interface ProfileOptions {
-  /** Rows to look at. @default 50_000 */
+  /** Most rows to read. @default 50_000 */
   readonly rowsMax?: number | undefined;
-  /** What separates fields of text. @default what the header shows */
+  /** The field separator of text files. @default what the header shows */
   readonly delimiter?: string | undefined;
 }
 
 /**
- * The columns of files, by their first rows. Lines that are no rows are left out and counted, as
- * training does.
+ * Profiles the columns of files by their first rows. Malformed lines are skipped and counted, as in
+ * training.
  * @throws InputUnusableError where a file cannot be read, or has no rows
  */
 export async function profileColumns(
@@ -85,7 +85,7 @@ export async function profileColumns(
   };
 }
 
-/** What separates the fields of a file of CSV: what its header has most of; a comma in doubt. */
+/** The separator that splits a CSV file's header into the most fields; undefined: a comma. */
 async function delimiterOf(file: string): Promise<string | undefined> {
   for await (const { lines } of readLines(file)) {
     const [header = ""] = lines;
@@ -101,10 +101,10 @@ async function delimiterOf(file: string): Promise<string | undefined> {
   return undefined;
 }
 
-/** A row by column; a column without a value is told once, so that its name is known. */
+/** A row as (column, value) pairs; undefined marks a column without a value in this row. */
 type SampledRow = Iterable<readonly [string, Loose | undefined]>;
 
-/** How rows of text are read. */
+/** Options for reading rows of text. */
 interface TextReading {
   readonly delimiter: string | undefined;
   readonly onBad: (file: string, line: number, why: string) => void;
@@ -149,7 +149,7 @@ const criteoNames = [
   ...Array.from({ length: 26 }, (_, i) => `C${i + 1}`),
 ];
 
-/** Whether text without a header has the layout of Criteo's logs: a label, 13 counts, 26 ids. */
+/** Whether a file has the layout of Criteo's logs, without a header: label, 13 counts, 26 ids. */
 async function isCriteo(file: string, kind: string): Promise<boolean> {
   if (kind !== "tsv") return false;
   for await (const { lines } of readLines(file)) {
@@ -161,7 +161,7 @@ async function isCriteo(file: string, kind: string): Promise<boolean> {
   return false;
 }
 
-/** @throws InputUnusableError where the first line is a row, and no header */
+/** @throws InputUnusableError where the first line is a row instead of a header */
 function namedBy(file: string, names: readonly string[]): readonly string[] {
   if (file !== "" && names.some((name) => isNumber(name.trim()))) {
     const path = shownPath(file);
@@ -172,10 +172,10 @@ function namedBy(file: string, names: readonly string[]): readonly string[] {
   return names;
 }
 
-/** A scalar of a column of Parquet or Arrow as its text would be; undefined: as it is. */
+/** Converts a Parquet or Arrow scalar to its text or number; undefined: no conversion. */
 type StoredReader = ((value: unknown) => string | number) | undefined;
 
-/** What the type of a column makes of its values: moments, days, decimals, unsigned integers. */
+/** The converter for a column's logical type: timestamps, dates, decimals, unsigned integers. */
 function readerOf(elements: readonly SchemaElement[]): StoredReader {
   const {
     logical_type: logical,
@@ -204,13 +204,13 @@ function dateOf(ms: number): string {
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString();
 }
 
-/** A signed integer, its first byte the highest. */
+/** Decodes a big-endian signed integer. */
 function bigEndian(bytes: Uint8Array): bigint {
   const digits = Buffer.from(bytes).toString("hex");
   return BigInt.asIntN(8 * bytes.length, BigInt(`0x${digits === "" ? "0" : digits}`));
 }
 
-/** A value as Parquet and Arrow have it. */
+/** A decoded Parquet or Arrow value as a `Loose` value; undefined: missing. */
 function looseOfStored(value: unknown, read: StoredReader): Loose | undefined {
   if (value === null || value === undefined) return undefined;
   if (Number.isNaN(value)) return undefined;
@@ -224,7 +224,7 @@ function looseOfStored(value: unknown, read: StoredReader): Loose | undefined {
   return { form: "map", pairs };
 }
 
-/** Text is its bytes as characters, as that of CSV is. */
+/** A scalar; text becomes its UTF-8 bytes in latin1, as text of CSV files is represented. */
 function scalarOf(value: unknown): string | number | boolean {
   if (typeof value === "number" || typeof value === "boolean") return value;
   if (typeof value === "bigint") {

@@ -1,7 +1,8 @@
-// A first job for somebody's data, as a YAML file with a reason behind each column: a DCN v2 of a
-// size that the data have samples for, which trains at once and is meant to be changed. Its last
-// layer takes all vectors directly, so that what logistic regression finds is found: a DLRM has
-// only their products, and some thousand samples do not teach it what one id alone means.
+// Proposes a job for a user's data, as a YAML file with a reason beside each column: a DCN v2 of
+// moderate size, which trains as it is and is meant to be edited. Its last layer takes all
+// embedding vectors directly, so that it learns at least as much as logistic regression. A DLRM
+// sees only their dot products, and some thousand samples do not teach it the effect of a single
+// id.
 
 import { basename, extname } from "node:path";
 import { Document, isMap, isScalar, isSeq } from "yaml";
@@ -16,36 +17,39 @@ import { dim, type EncodedColumn, encodeDense, encodeIds } from "./encode-column
 import type { DataProfile } from "./profile-columns.ts";
 
 /**
- * Of moving averages of the weights, over about 50 steps. Rows of rare ids jump about in a few
- * thousand samples, and an evaluation of the averages is steadier and better.
+ * Decay of the weights' moving averages, which span about 50 steps. With a few thousand samples,
+ * rows of rare ids fluctuate, and evaluating the averages is steadier and better.
  */
 const decay = 0.98;
 
-/** From so many features on, cross layers have a rank: whole ones would be most of the model. */
+/**
+ * Least number of features for which cross layers are low-rank: full-rank ones would be most of the
+ * model.
+ */
 const wideFeatures = 40;
 
-/** What a first job is called, and what becomes of its label and its vocabularies. */
+/** Options of a proposed job. */
 export interface FirstJobOptions {
   readonly name?: string | undefined;
-  /** The label of the positive class, where it has two values that are no 0 and 1. */
+  /** The label value of the positive class, for two values other than 0 and 1. */
   readonly positive?: string | undefined;
-  /** The directory of the vocabularies' files. @default all ids are hashed */
+  /** The directory for vocabulary files. @default all ids are hashed */
   readonly vocabularies?: string | undefined;
-  /** Whether a checkpoint directory is in use. @default none is */
+  /** Whether a checkpoint directory is in use already. @default none is */
   readonly isTaken?: ((directory: string) => boolean) | undefined;
 }
 
-/** A first job, checked as a submitted one is. */
+/** A proposed job, validated like a submitted one. */
 export interface FirstJob {
   readonly job: Readonly<Record<string, object | string>>;
-  /** The files that it names, which are to be written before it trains. */
+  /** The vocabulary files that it refers to; the caller writes them before training. */
   readonly vocabularies: readonly { readonly path: string; readonly bytes: Buffer }[];
-  /** Why each column of its features is read as it is, by the name that the job has for it. */
+  /** The reason for each feature's encoding, by the column's name in the job. */
   readonly reasons: ReadonlyMap<string, string>;
 }
 
 /**
- * The text of a job file.
+ * The proposed job as the text of a YAML file.
  * @throws as `firstJobOf`
  */
 export function firstJob(
@@ -56,7 +60,7 @@ export function firstJob(
   return firstJobText(data, roles, firstJobOf(data, roles, options));
 }
 
-/** The same of a job that has been made. */
+/** The YAML text of a job from `firstJobOf`. */
 export function firstJobText(
   data: DataProfile,
   roles: readonly AssignedColumn[],
@@ -72,7 +76,7 @@ export function firstJobText(
 }
 
 /**
- * The job, with the files that it names.
+ * The proposed job, with its vocabulary files.
  * @throws InvalidOptionError, InputUnusableError where the label cannot be learned
  */
 export function firstJobOf(
@@ -122,7 +126,7 @@ export function firstJobOf(
     evaluation: {
       fraction: 0.1,
       ...(time === undefined ? {} : { split: { kind: "time", column: time.profile.name } }),
-      // Of a part of the data nobody knows how long an epoch is.
+      // The length of an epoch is unknown if only a part of the data was read.
       ...(data.isWhole ? { everySteps: Math.ceil(stepsPerEpoch / 4) } : {}),
       earlyStopping: { metric: target.metric, patience: data.isWhole ? 6 : 2 },
     },
@@ -138,14 +142,14 @@ export function firstJobOf(
   return { job, vocabularies, reasons: reasons.set(label.profile.name, label.why) };
 }
 
-/** A checkpoint directory without a run of another job. */
+/** A checkpoint directory that is not in use. */
 function freeDirectory(name: string, { isTaken = () => false }: FirstJobOptions): string {
   let directory = `checkpoints/${name}`;
   for (let i = 2; isTaken(directory); i++) directory = `checkpoints/${name}-${i}`;
   return directory;
 }
 
-/** The features, where some look up the table of another column. */
+/** The model's `features`, needed only where features share tables. */
 function featuresOf(ids: readonly EncodedColumn[]): object {
   if (ids.every(({ tableOf }) => tableOf === undefined)) return {};
   return {
@@ -155,7 +159,7 @@ function featuresOf(ids: readonly EncodedColumn[]): object {
   };
 }
 
-/** The columns of a section of data. */
+/** The column options of the `data` section. */
 function columnsOf(
   label: string,
   target: object,
@@ -171,7 +175,7 @@ function columnsOf(
     dense: dense.map(({ entry }) => entry),
     categorical: ids.map(({ entry }) => {
       const { table: _table, ...rest } = entry;
-      return hasOwnTables ? entry : rest; // `model.features` say the tables.
+      return hasOwnTables ? entry : rest; // `model.features` names the tables.
     }),
   };
 }
@@ -181,7 +185,7 @@ function delimiterOf({ kind, delimiter }: DataProfile) {
   return (kind === "csv" || kind === "tsv") && own !== "," ? { delimiter: own } : {};
 }
 
-/** Writes the reasons behind the columns, each column on a line. */
+/** Puts each column on one line, with its reason as a comment. */
 function explain(
   document: Document,
   roles: readonly AssignedColumn[],
@@ -227,7 +231,7 @@ function explain(
   data.comment = left.map(({ profile, why }) => ` left out: ${profile.name} (${why})`).join("\n");
 }
 
-/** The label: two classes, or numbers. */
+/** The options for the label: two classes, or a number with the loss `mse`. */
 function targetOf(
   { files: [file = ""], rows }: DataProfile,
   profile: ColumnProfile,
@@ -249,7 +253,7 @@ function targetOf(
     return { data: {}, ...classes };
   }
   if (found !== undefined) {
-    // A number stands for each text of it, as `2` and `2.0`.
+    // As a number it matches every notation, e.g. `2` and `2.0`.
     return { data: { positive: texts === 0 ? Number(found) : found }, ...classes };
   }
   if (texts === 0 && distinct > 2) {
@@ -261,14 +265,14 @@ function targetOf(
   throw new InputUnusableError(file, message);
 }
 
-/** Lines without a label, as a share, that training allows: `rejectedMax`. */
+/** Largest share of lines without a label that training accepts by default: `rejectedMax`. */
 const rejectedShare = 0.01;
 
 function batchOf(rows: number): number {
   return Math.min(2048, Math.max(16, 2 ** Math.floor(Math.log2(rows / 128))));
 }
 
-/** The name of the directory that was named; else that of the first file. */
+/** The job's name: that of the given directory, else that of the first file. */
 function nameOf({ paths, files }: DataProfile): string {
   const [path = ""] = paths;
   const isFile = files.includes(path) || isPattern(basename(path));

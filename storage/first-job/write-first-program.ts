@@ -1,5 +1,5 @@
-// A first job as a TypeScript program: the job of a job file as an object, with the reason behind
-// each column, and the few lines that train it and load its model.
+// Writes the proposed job as a TypeScript program: the job as an object with a reason beside each
+// column, and a few lines that train it and load its model.
 
 import type { AssignedColumn } from "./column-roles.ts";
 import type { DataProfile } from "./profile-columns.ts";
@@ -17,7 +17,7 @@ export function firstProgram(
   return firstProgramText(data, roles, firstJobOf(data, roles, options));
 }
 
-/** The same of a job that has been made. */
+/** The program of a job from `firstJobOf`. */
 export function firstProgramText(
   data: DataProfile,
   roles: readonly AssignedColumn[],
@@ -57,7 +57,10 @@ const training = [
   "// Predictions: `await model.predict([{ COLUMN: value, ... }])`, a record for each sample.",
 ];
 
-/** A value as TypeScript: an entry a line, short ones on one line; reasons behind columns. */
+/**
+ * A value as a TypeScript literal: one entry per line, short values on one line, and reasons as
+ * comments after columns.
+ */
 function literal(
   value: unknown,
   whyOf: (column: string) => string | undefined,
@@ -84,7 +87,7 @@ function literal(
   return [open, ...lines, `${indent}${close}`].join("\n");
 }
 
-/** A comment is one line, whatever a name or a value has in it. */
+/** A one-line comment; line breaks in names or values become spaces. */
 function commented(text: string): string {
   return `// ${text.replace(/[\r\n\u2028\u2029]+/g, " ")}`;
 }

@@ -1,22 +1,22 @@
-// A job for a model that has none: its layers and tables by the shapes of the tensors, its
-// optimizers by the state beside them. What no tensor says, where the data lie and how their
-// columns are called, is a proposal: a CSV file with columns that are called like the tables.
+// Derives a job for an imported model that comes without one: layers and tables from the shapes of
+// the tensors, optimizers from their state. The paths and columns of the data cannot be derived, so
+// the job contains a placeholder: a CSV file with columns named after the tables.
 
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import type { JobOptions } from "../../src/job/job.ts";
 import type { ForeignKind } from "../dlrm-names/counterpart.ts";
 
-/** Shapes by the names that the program gives its tensors. */
+/** Tensor shapes by the names that the other program uses. */
 export type Shapes = ReadonlyMap<string, readonly number[]>;
 
 const bags = /^sparse_arch\.embedding_bag_collection\.embedding_bags\.(.+)\.weight$/;
 const numbered = /^emb_l\.(\d+)\.weight$/;
-/** Samples of a batch, as a first proposal. */
+/** Samples of a batch in the derived job; the user may change it. */
 const batchSize = 2048;
 
 /**
- * The job of a state dict.
- * @throws InvalidOptionError saying which shapes are of no model that is known
+ * Derives the job of a state dict.
+ * @throws InvalidOptionError naming the shapes that fit no supported model
  */
 export function deriveJob(kind: ForeignKind, shapes: Shapes): JobOptions {
   const refuse = (why: string) => {
@@ -53,12 +53,12 @@ export function deriveJob(kind: ForeignKind, shapes: Shapes): JobOptions {
   );
 }
 
-/** Names of the tables in their order. */
+/** Names of the tables, in the other program's order. */
 export function tableNames(kind: ForeignKind, shapes: Shapes): string[] {
   return tablesOf(kind, shapes).map(({ name }) => name);
 }
 
-/** The embeddings in their order. */
+/** The embedding tables, in the other program's order. */
 function tablesOf(kind: ForeignKind, shapes: Shapes) {
   const named = [...shapes].flatMap(([name, [rows = 0, dim = 0]]) => {
     const own = (kind === "dlrm" ? numbered : bags).exec(name)?.[1];
@@ -80,7 +80,7 @@ const layerName = {
     top(i: number, shapes: Shapes) {
       const hidden = (at: number) => `over_arch.model.0._mlp.${at}._linear`;
       if (shapes.has(`${hidden(i)}.weight`)) return hidden(i);
-      // The last layer has a name of its own, once.
+      // The last layer, which follows the hidden ones, has a different name.
       return i > 0 && shapes.has(`${hidden(i - 1)}.weight`) ? "over_arch.model.1" : "";
     },
   },

@@ -1,10 +1,10 @@
-// Takes a model of another program into a checkpoint directory: tables and dense parameters by
-// their names, the state of the optimizer where it fits. The checkpoint exists when its manifest
-// does. Tables pass through in pieces.
+// Imports a model of another program as a checkpoint: tables and dense parameters by name, and the
+// optimizer's state if it fits the job. The checkpoint exists when its manifest does. Tables pass
+// through in pieces.
 //
 // Invariants
 //   I1. Names, shapes and types of all tensors are checked before the first byte is written.
-//   I2. If the import fails or is ended, the directory is as it was found (new-checkpoint.ts).
+//   I2. If the import fails or is aborted, the directory is restored (new-checkpoint.ts).
 
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { type JobOptions, type JobSpec, jobIdentity } from "../../src/job/job.ts";
@@ -26,15 +26,15 @@ export interface ModelImportOptions extends ProgressOptions {
   /** Directory of the new checkpoint, new or empty. */
   readonly out: string;
   /**
-   * The job that the model belongs to. @default that in the file, where an export of this project
-   * wrote it, else one that follows from the shapes of the tensors
+   * The job that the model belongs to. @default the job in the file, if Osiris exported it, else a
+   * job derived from the shapes of the tensors
    */
   readonly job?: JobOptions | undefined;
-  /** Whose names the tensors have. @default told by the names */
+  /** The program that named the tensors. @default recognised by the names */
   readonly from?: NamesKind | undefined;
-  /** Whether the state of the optimizer begins anew, even where the file has it. @default false */
+  /** Whether to ignore the file's optimizer state and start with a new one. @default false */
   readonly isFresh?: boolean | undefined;
-  /** A new file for the job, in YAML, which goes on training the model. @default none */
+  /** Path of a new YAML job file that continues to train the model. @default none */
   readonly writeJob?: string | undefined;
 }
 
@@ -44,18 +44,18 @@ export interface ModelImportReport {
   readonly file: string;
   readonly format: "PyTorch" | "safetensors" | "ONNX";
   readonly names: NamesKind;
-  /** The job of the new checkpoint, as it was named, found or made. */
+  /** The job of the new checkpoint: given, found in the file or derived. */
   readonly job: JobOptions;
-  /** `given`, from the `file`, or made of its `shapes`. */
+  /** Source of the job: `given`, found in the `file`, or derived from its `shapes`. */
   readonly jobFrom: "given" | "file" | "shapes";
-  /** Dense parameters, running statistics among them. */
+  /** Number of dense parameters, including running statistics. */
   readonly parameters: number;
   readonly tables: readonly {
     readonly name: string;
     readonly rows: number;
     readonly dim: number;
   }[];
-  /** Types of the file's numbers; all but float32 were converted. */
+  /** Element types in the file; all but float32 were converted. */
   readonly types: readonly string[];
   /** Numbers that float32 cannot hold exactly: they were rounded to nearest. */
   readonly rounded: number;
@@ -73,10 +73,10 @@ export interface ModelImportReport {
 }
 
 /**
- * Makes a checkpoint in `out` of a file: of torch.save with the state dict of
- * facebookresearch/dlrm or of TorchRec's DLRM or DLRM_DCN; of safetensors with such names, or with
- * those of `exportModel`; or an ONNX model of `exportModel`. `loadModel` loads the checkpoint, and
- * a job goes on from it by `warmStart`.
+ * Makes a checkpoint in `out` from a file: a torch.save file with the state dict of
+ * facebookresearch/dlrm or of TorchRec's DLRM or DLRM_DCN; a safetensors file with such names, or
+ * with those of `exportModel`; or an ONNX model from `exportModel`. `loadModel` loads the
+ * checkpoint, and a job can continue from it with `warmStart`.
  * @throws InputUnusableError (of the file or the directory), InvalidOptionError (the job does not
  * fit the tensors), StoreFailedError
  */

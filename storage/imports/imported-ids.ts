@@ -1,6 +1,6 @@
-// The ids of tables with dynamic ids, as an export of this project has them beside the rows:
-// `embedding_bags.TABLE.ids` and `.id_rows`. Whose rows no id has are not taken: the next id that
-// comes begins with its own.
+// The ids of tables with dynamic ids, as an export of Osiris stores them beside the rows:
+// `embedding_bags.TABLE.ids` and `.id_rows`. Rows without an id are not imported; an id that gets
+// such a row later begins with its own initial values.
 
 import { mix64Low } from "../../src/data/murmur-hash.ts";
 import { blockOf } from "../../src/embedding/dynamic-ids/shard-ids.ts";
@@ -10,7 +10,7 @@ import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.
 import type { JobSpec } from "../../src/job/job.ts";
 import type { SourceTensor, TensorSource } from "./tensor-source.ts";
 
-/** The ids of a table, by row, ascending. */
+/** The ids of a table, in ascending order of their rows. */
 export interface ImportedIds {
   /** (n) */
   readonly rows: Int32Array;
@@ -18,15 +18,16 @@ export interface ImportedIds {
   readonly ids: BigInt64Array;
 }
 
-/** The names of a table's ids in a file, and of their rows. */
+/** Names of the tensors with a table's ids and with their rows. */
 export function idNames(table: string): readonly [ids: string, rows: string] {
   return [`embedding_bags.${table}.ids`, `embedding_bags.${table}.id_rows`];
 }
 
 /**
- * The ids of each table of a job; undefined: its ids are rows. `tensorOf`: of the file.
- * @throws InvalidOptionError where the file has none for a table with dynamic ids
- * @throws InputUnusableError where they cannot be those of the table
+ * The ids of each table of a job; undefined: the table has no dynamic ids. `tensorOf`: finds a
+ * tensor of the file by name.
+ * @throws InvalidOptionError where the file has no ids for a table with dynamic ids
+ * @throws InputUnusableError where the ids contradict the table
  */
 export function idsOfTables(
   { model }: JobSpec,
@@ -59,7 +60,7 @@ function idsIn(
   if (ofIds?.length !== ofRows?.length || ofIds === undefined || ofRows === undefined) {
     throw refuse("ids and rows that are no integers of 64 bits, or not as many");
   }
-  // Of a table without ids an ONNX model has one, without a row.
+  // An ONNX model has a placeholder with row -1 for a table without ids.
   const pairs = Array.from(ofIds, (id, i) => ({ id, row: Number(ofRows[i]) }));
   const known = pairs.filter(({ row }) => row !== -1).sort((a, b) => a.row - b.row);
   const blockRows = blockRowsOf(table);

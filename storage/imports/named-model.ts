@@ -1,5 +1,5 @@
-// Compares the tensors of a file with what a job's model has: every tensor of the model is there in
-// its shape, and nothing is left over.
+// Matches the tensors of a file to a job's model: every tensor of the model must be in the file
+// with its shape, and the file must have no others.
 
 import type { Means } from "../../src/data/cache/cache-format.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
@@ -14,28 +14,30 @@ import { type ImportedIds, idNames, idsOfTables } from "./imported-ids.ts";
 import { optimizersOf, stateIn, type TakenState, takeState } from "./optimizer-state.ts";
 import { isFloat, type SourceTensor, someOf, type TensorSource } from "./tensor-source.ts";
 
-/** A file whose tensors are those of a job's model. */
+/** A file whose tensors match a job's model. */
 export interface ReadModel {
   readonly source: TensorSource;
   readonly kind: NamesKind;
-  /** The job as it was named, found or made, and complete. */
+  /** The job that was given, found in the file or derived; `job` is its complete form. */
   readonly options: JobOptions;
   readonly job: JobSpec;
   readonly jobFrom: "given" | "file" | "shapes";
   readonly layout: ParameterLayout;
-  /** The tensors of the model, each with that of the file. */
+  /** The tensors of the model, each with its tensor in the file. */
   readonly wanted: readonly (ForeignTensor & { readonly tensor: SourceTensor })[];
   readonly state: TakenState;
-  /** Of each table its ids; undefined: they are rows. */
+  /** The ids of each table; undefined: the table has no dynamic ids. */
   readonly ids: readonly (ImportedIds | undefined)[];
   readonly types: readonly string[];
   readonly means: Means | undefined;
 }
 
-/** Problems of one kind that a sentence names. */
+/** Most problems of one kind that an error message lists. */
 const namedMax = 8;
 
-/** @throws InputUnusableError, InvalidOptionError */
+/**
+ * Matches a file to the given, found or derived job. @throws InputUnusableError, InvalidOptionError
+ */
 export function readModel(
   source: TensorSource,
   asked: {
@@ -89,7 +91,7 @@ function kindOf({ path }: TensorSource, names: readonly string[]): NamesKind {
   throw new InputUnusableError(path, `${message}, got ${someOf(names) || "none"}`);
 }
 
-/** The job that was named, that of the file, or one made of the shapes. */
+/** The given job, else the job in the file, else a job derived from the shapes. */
 function jobOf(
   source: TensorSource,
   kind: NamesKind,
@@ -100,7 +102,7 @@ function jobOf(
   if (given !== undefined) return { options: given, jobFrom: "given" };
   const { path, notes, format } = source;
   if (notes.job !== undefined) {
-    // The run that it was exported from may have begun with another one, which is not needed.
+    // The exported run may have had a warm start itself; its source is not needed.
     const { warmStart: _begun, ...options } = jobIn(notes.job, path);
     return { options, jobFrom: "file" };
   }
@@ -120,19 +122,19 @@ function jobOf(
   return { options: { ...options, optimizer }, jobFrom: "shapes" };
 }
 
-/** @throws InputUnusableError where the text in a file is no job */
+/** Parses the job in a file. @throws InputUnusableError where it is not a JSON object */
 function jobIn(text: string, path: string): JobOptions {
   return sectionIn(text, path, "job") as unknown as JobOptions;
 }
 
-/** @throws InputUnusableError where the text in a file says no means of features */
+/** Parses the means of features in a file. @throws InputUnusableError where they are malformed */
 function meansIn(text: string, path: string): Means {
   const means = sectionIn(text, path, "means");
   if (Object.values(means).every(Number.isFinite)) return means as Means;
   throw new InputUnusableError(path, `Expected the \`means\` in ${path} to be numbers`);
 }
 
-/** An object of a note. */
+/** Parses a note that is a JSON object. @throws InputUnusableError */
 function sectionIn(text: string, path: string, note: string): Fields {
   let value: unknown;
   try {
@@ -161,7 +163,10 @@ function ownTensors({ model }: JobSpec, { parameters }: ParameterLayout): Foreig
   ];
 }
 
-/** @throws InputUnusableError naming all that is missing, left over, or of another shape or type */
+/**
+ * @throws InputUnusableError listing tensors that are missing, unexpected, or of another shape or
+ * type
+ */
 function checkAll(
   path: string,
   wanted: readonly ForeignTensor[],

@@ -1,6 +1,6 @@
-// The initializers of an ONNX model that this project exported. The file is walked through field by
-// field: numbers are left where they lie, in the model or in the file of tables beside it. Field
-// numbers are those of onnx.proto, as in storage/exports/onnx/messages.ts.
+// Reads the initializers of an ONNX model that Osiris exported. The file is parsed field by field
+// without loading the tensors, which stay in the model file or in the data file beside it until
+// they are read. Field numbers are those of onnx.proto, as in storage/exports/onnx/messages.ts.
 
 import { dirname, join } from "node:path";
 import { InputUnusableError } from "../../src/errors/errors.ts";
@@ -8,7 +8,7 @@ import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 import { onDisk } from "../disk/durable-files.ts";
 import type { SourceTensor, TensorSource } from "./tensor-source.ts";
 
-/** Types of tensors here, and the bytes of a number, by their numbers in the format. */
+/** Element type and its bytes, by the type's number in `TensorProto.DataType`. */
 const types: Readonly<Record<number, readonly [string, number]>> = {
   1: ["float32", 4],
   7: ["int64", 8],
@@ -17,14 +17,14 @@ const types: Readonly<Record<number, readonly [string, number]>> = {
   16: ["bfloat16", 2],
 };
 
-/** Bytes of a text, at most: the job is one. */
+/** Most bytes of a string; the job is stored as one. */
 const textBytesMax = 2 ** 26;
-/** Bytes of the file that are looked at at a time. */
+/** Bytes of the file that are read at once while parsing. */
 const windowBytes = 2 ** 16;
-/** Constants of the graph's own, as storage/exports/onnx/operators.ts names them. */
+/** Names of constants that belong to the graph (storage/exports/onnx/operators.ts). */
 const constant = /^constant\.\d+$/;
 
-/** A field: its number, and where its value lies; `value`: of a field that is a number. */
+/** A protobuf field: its number and its value's byte range; `value`: of a varint field. */
 interface Field {
   readonly number: number;
   readonly start: number;
@@ -32,14 +32,14 @@ interface Field {
   readonly value: bigint | undefined;
 }
 
-/** @throws InputUnusableError where the file is no model of this project, or is cut short */
+/** Opens the model. @throws InputUnusableError where Osiris did not write it, or it is cut short */
 export function openOnnx(file: DiskFile, path: string, disk: Disk): TensorSource {
   const walk = createWalker(file, path);
   const notes: Record<string, string> = {};
   const tensors = new Map<string, SourceTensor>();
   const others = new Map<string, DiskFile>();
   let producer = "";
-  /** The file of tables, in the model's own directory. */
+  /** Opens the data file, which must be in the model's directory. */
   const beside = (name: string): DiskFile => {
     const place = join(dirname(path), name);
     if (name === "" || name === ".." || /[/\\\0]/.test(name)) {
@@ -84,7 +84,7 @@ function openBeside(place: string, path: string, disk: Disk): DiskFile {
   throw new InputUnusableError(place, `${message}: keep both files together`);
 }
 
-/** An initializer. */
+/** Parses an initializer, inline or external. */
 function tensorOf(
   walk: Walker,
   field: Field,
@@ -124,7 +124,7 @@ function tensorOf(
 
 type Walker = ReturnType<typeof createWalker>;
 
-/** Walks through the fields of messages of protobuf in a file. */
+/** An incremental parser of protobuf messages in a file. */
 function createWalker(file: DiskFile, path: string) {
   const size = file.size();
   const window = new Uint8Array(windowBytes);

@@ -1,4 +1,4 @@
-// Opens a file of tensors, whatever its name: by its first bytes.
+// Opens a file of tensors; the format is recognised by the first bytes, not by the name.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { Disk } from "../../src/ports/disk.ts";
@@ -27,7 +27,7 @@ export function openSource(path: string, disk: Disk): TensorSource {
       const message = `Expected ${path} in the format of PyTorch 1.6 and later, got that before it`;
       throw new InputUnusableError(path, `${message}: load it and save it again with torch.save`);
     }
-    // Behind 8 bytes with its length, the header of safetensors is JSON.
+    // Safetensors: a JSON header after 8 bytes with its length.
     if (count > 8 && head[8] === 0x7b) return openSafetensors(file, path);
     if (begins(firstPage().subarray(0, head.length))) {
       const message = `Expected a model of another program, but ${path} is one of Osiris already`;
@@ -36,7 +36,7 @@ export function openSource(path: string, disk: Disk): TensorSource {
         `${message}: name it in the place of a checkpoint directory`,
       );
     }
-    // A model of ONNX begins with its version, a small number in field 1.
+    // ONNX: begins with field 1, the IR version, which is a small number.
     if (head[0] === 0x08 && (head[1] ?? 0) < 0x40) return openOnnx(file, path, disk);
     const message =
       `Expected ${path} to be a file of torch.save (.pt), of safetensors, or an ONNX model that ` +

@@ -1,18 +1,17 @@
-// The state of an optimizer in a file of PyTorch, by the parameter that it belongs to: that of
-// torch.optim, whose parameters are numbered, and that of TorchRec's fused optimizers, whose
-// parameters have names (`TABLE.momentum1` beside `sum`).
+// Reads the optimizer state in a PyTorch file, keyed by parameter: torch.optim numbers its
+// parameters; TorchRec's fused optimizers name them (`TABLE.momentum1` beside `sum`).
 
 import { type Pickled, type PickledDict, PickledTensor } from "../torch-files/pickled-values.ts";
 import type { OptimizerRecord, ParameterState, SourceTensor } from "./tensor-source.ts";
 
-/** How tensors of the file are read. */
+/** Reads tensors of the file. */
 interface Reading {
   tensorOf(tensor: PickledTensor): SourceTensor;
-  /** The number in a tensor of one; undefined: it counts no steps. */
+  /** The step count in a one-element tensor; undefined: it is not a step count. */
   stepOf(tensor: PickledTensor): number | undefined;
 }
 
-/** The state of an optimizer; undefined where the value is none. */
+/** Parses an optimizer's state dict; undefined: `value` is not one. */
 export function optimizerRecordOf(
   value: Pickled | undefined,
   reading: Reading,

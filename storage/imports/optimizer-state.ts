@@ -1,6 +1,6 @@
-// Which state of an optimizer a job takes from a file. State goes over whole or not at all: that of
-// the rows where every table has it, that of the dense parameters where each of them has it. What
-// does not fit the job's optimizer begins anew, with the reason told.
+// Decides which optimizer state an import takes from a file. The rows' state is imported only if
+// every table has it, and the dense parameters' state only if each of them has it. State that does
+// not fit the job's optimizer starts fresh, and the reason is reported.
 //
 // R = rows, D = columns of a row.
 
@@ -14,31 +14,34 @@ import {
   type SourceTensor,
 } from "./tensor-source.ts";
 
-/** What became of the state of the rows, or of the dense parameters. */
+/** Whether the state of the rows, or of the dense parameters, was imported. */
 export interface StateReport {
-  /** `none`: the optimizer of the job has no state. */
+  /** `fresh`: not imported; `none`: the job's optimizer has no state. */
   readonly state: "imported" | "fresh" | "none";
-  /** Why it begins anew. */
+  /** Why the state starts fresh. */
   readonly why?: string;
 }
 
-/** The state that an import takes. */
+/** The optimizer state that an import takes from a file. */
 export interface TakenState {
-  /** By the names of the file's tensors: state of the optimizer, in the order of its slots. */
+  /** State tensors by parameter name, in the order of the optimizer's slots. */
   readonly states: ReadonlyMap<string, readonly SourceTensor[]>;
-  /** Steps behind the state; 0: it counts none. */
+  /** Step count of the state; 0: the state counts no steps. */
   readonly step: number;
   readonly dense: StateReport;
   readonly sparse: StateReport;
 }
 
-/** Names of a state, and whether each is as wide as the row; false: a number a row. */
+/**
+ * Names of state tensors. `isWide`: whether each has the parameter's shape; false: one number per
+ * row.
+ */
 interface Form {
   readonly names: readonly string[];
   readonly isWide: readonly boolean[];
 }
 
-/** Forms that states of rows have in torch.optim, in facebookresearch/dlrm and in FBGEMM. */
+/** The forms of row state in torch.optim, facebookresearch/dlrm and FBGEMM. */
 function formsOf(kind: SparseOptimizerSpec["kind"]): readonly Form[] {
   const twice = (isWide: readonly boolean[]) => [
     { names: ["exp_avg", "exp_avg_sq"], isWide },
@@ -79,12 +82,12 @@ function denseFormsOf({ dense }: JobSpec["optimizer"]): readonly Form[] {
   }
 }
 
-/** Optimizers whose steps are a part of the arithmetic. */
+/** Optimizers whose update depends on the step count (bias correction). */
 const counting = new Set(["adam", "lamb", "partialRowWiseAdam", "partialRowWiseLamb"]);
 
 /**
- * The state that `job` takes of a file. `stateOf`: that of a tensor of the file, by its name there;
- * or why there is none.
+ * Selects the state that `job` takes from a file. `stateOf`: the state of a parameter by its name
+ * in the other program, or the reason why there is no state.
  */
 export function takeState(
   { optimizer }: JobSpec,
@@ -118,7 +121,7 @@ export function takeState(
   };
   const isTable = ({ own }: ForeignTensor) => "table" in own;
   const { dense, sparse } = optimizer;
-  // Those that count steps first: they decide which step it is.
+  // The optimizer that depends on the step count comes first, as it determines the step.
   const ofRows = () => take(sparse.kind, formsOf(sparse.kind), wanted.filter(isTable));
   const ofDense = () =>
     take(
@@ -137,7 +140,7 @@ function fresh(why: string): StateReport {
   return { state: "fresh", why };
 }
 
-/** Whether a parameter has the state of a form, in its shape, and no other. */
+/** Whether a parameter has exactly the state tensors of a form, with the right shapes. */
 function fits(form: Form, { shape }: ForeignTensor, state: ParameterState | undefined): boolean {
   if (state?.tensors.size !== form.names.length) return false;
   return form.names.every((name, i) => {
@@ -148,7 +151,7 @@ function fits(form: Form, { shape }: ForeignTensor, state: ParameterState | unde
   });
 }
 
-/** The optimizers that the state of a file is of; undefined: it cannot be told. */
+/** Recognises the optimizers that produced a file's state; undefined: unknown. */
 export function optimizersOf(
   wanted: readonly ForeignTensor[],
   stateOf: (name: string) => ParameterState | undefined,
@@ -168,14 +171,14 @@ export function optimizersOf(
   return { dense, sparse: rows };
 }
 
-/** The state of a tensor of a file, from the record of an optimizer. */
+/** Returns a lookup of a parameter's state by name in an optimizer's record. */
 export function stateIn(
   record: OptimizerRecord,
   names: ReadonlyMap<string, string>,
   plainOf: (name: string) => string,
 ): (name: string) => ParameterState | undefined {
   const byName = new Map<string, ParameterState>();
-  // Numbered parameters are numbered in the order of the state dict.
+  // torch.optim numbers parameters in the order of the state dict.
   const ordered = [...names.keys()];
   for (const [key, state] of record) {
     const name = typeof key === "number" ? ordered[key] : plainOf(key);

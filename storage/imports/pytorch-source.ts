@@ -1,5 +1,5 @@
-// A state dict in a file of torch.save: the dictionary itself, or one inside a checkpoint, with the
-// state of its optimizer beside it.
+// Reads a state dict from a torch.save file: the saved value itself, or an entry of a saved
+// checkpoint dict, which may have the optimizer's state too.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { DiskFile } from "../../src/ports/disk.ts";
@@ -13,11 +13,11 @@ import { notesEntry, openTorchFile, type TorchFile } from "../torch-files/read-t
 import { optimizerRecordOf } from "./optimizer-record.ts";
 import { type SourceTensor, someOf, type TensorSource } from "./tensor-source.ts";
 
-/** Where checkpoints have their state dict, and that of the optimizer. */
+/** Usual keys of the model's and the optimizer's state dict in checkpoint dicts. */
 const stateKeys = ["state_dict", "model_state_dict", "model"];
 const optimizerKeys = ["opt_state_dict", "optimizer_state_dict", "optimizer"];
 
-/** @throws InputUnusableError where the file is no state dict */
+/** Opens the file. @throws InputUnusableError where it contains no state dict */
 export function openPyTorch(file: DiskFile, path: string): TensorSource {
   const torch = openTorchFile(file, path);
   const state = stateIn(torch.value, path);
@@ -72,7 +72,7 @@ function optimizerIn(torch: TorchFile) {
   });
 }
 
-/** The steps that a tensor of one number counts; undefined: it counts none. */
+/** The step count in a one-element tensor; undefined: it is not a step count. */
 function stepIn(torch: TorchFile, tensor: PickledTensor): number | undefined {
   const { shape, storage } = tensor;
   if (shape.some((extent) => extent !== 1)) return undefined;
@@ -88,7 +88,7 @@ function stepIn(torch: TorchFile, tensor: PickledTensor): number | undefined {
   return step !== undefined && Number.isSafeInteger(step) && step >= 0 ? step : undefined;
 }
 
-/** @throws InputUnusableError where the notes are none of an export */
+/** The notes of an Osiris export, or none. @throws InputUnusableError where they are malformed */
 function notesOf(torch: TorchFile, path: string): Readonly<Record<string, string>> {
   const text = torch.note(notesEntry);
   if (text === undefined) return {};

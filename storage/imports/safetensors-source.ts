@@ -1,4 +1,4 @@
-// Tensors of a file of safetensors.
+// Reads tensors from a safetensors file as a `TensorSource`.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { DiskFile } from "../../src/ports/disk.ts";
@@ -6,7 +6,7 @@ import { onDisk } from "../disk/durable-files.ts";
 import { readTensorHeader, type TensorRecord } from "../safetensors/header.ts";
 import type { SourceTensor, TensorSource } from "./tensor-source.ts";
 
-/** Types of the format: our names of them, and the bytes of a number. */
+/** Element types of the format: Osiris's name, and bytes per element. */
 const types: Readonly<Record<string, readonly [string, number]>> = {
   F64: ["float64", 8],
   F32: ["float32", 4],
@@ -16,7 +16,7 @@ const types: Readonly<Record<string, readonly [string, number]>> = {
   I32: ["int32", 4],
 };
 
-/** @throws InputUnusableError where the file is cut short, or its header contradicts itself */
+/** Opens the file. @throws InputUnusableError where it is cut short, or its header inconsistent */
 export function openSafetensors(file: DiskFile, path: string): TensorSource {
   const { tensors: records, notes, first } = readTensorHeader(file, path);
   const tensors = new Map<string, SourceTensor>();

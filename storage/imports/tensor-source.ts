@@ -1,10 +1,10 @@
-// Files of tensors of any format, as the import takes them: names, shapes, and rows in pieces.
+// The interface to tensor files of any format for imports: names, shapes, and rows in pieces.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { decode } from "../../src/kernels/contract/precision.ts";
 import type { Progress } from "../disk/progress.ts";
 
-/** Types of numbers that weights may have. */
+/** Bytes per element of the types that weights may have. */
 const floatBytes = { float32: 4, float64: 8, float16: 2, bfloat16: 2 } as const;
 
 export type FloatType = keyof typeof floatBytes;
@@ -14,16 +14,16 @@ export interface SourceTensor {
   readonly shape: readonly number[];
   /** `float32`, `int64` … */
   readonly type: string;
-  /** Compares its bytes with their check sum, if the format has one. @throws InputUnusableError */
+  /** Verifies its bytes by their checksum, if the format has one. @throws InputUnusableError */
   check(progress: Progress): Promise<void>;
-  /** Rows first … first+count-1, as stored, little-endian; the memory is the caller's. */
+  /** Rows `first` to `first + count - 1` as stored, little-endian; the caller owns the memory. */
   read(first: number, count: number): Uint8Array;
 }
 
-/** The state of one parameter: tensors by their last name, and the steps that it counts. */
+/** The state of one parameter: tensors by the last component of their name, and a step count. */
 export interface ParameterState {
   readonly tensors: ReadonlyMap<string, SourceTensor>;
-  /** Undefined: it counts none. */
+  /** Undefined: no step count. */
   readonly step: number | undefined;
 }
 
@@ -35,14 +35,14 @@ export interface TensorSource {
   readonly path: string;
   readonly format: "PyTorch" | "safetensors" | "ONNX";
   readonly tensors: ReadonlyMap<string, SourceTensor>;
-  /** Texts that an export put beside the tensors. */
+  /** Metadata strings, as written by an export. */
   readonly notes: Readonly<Record<string, string>>;
-  /** The state of an optimizer, where the file has one. */
+  /** The optimizer's state, if the file has it. */
   readonly optimizer: OptimizerRecord | undefined;
   close(): void;
 }
 
-/** What became of numbers on their way. */
+/** Counts of numbers that the conversion changed or that are not finite. */
 export interface Counts {
   /** Numbers of float64 that float32 cannot hold exactly: rounded to nearest. */
   rounded: number;
@@ -55,7 +55,7 @@ export function isFloat(type: string): type is FloatType {
 }
 
 /**
- * Rows of a tensor as float32; float32 keeps its bits.
+ * Rows of a tensor, converted to float32. The bits of float32 values are unchanged.
  * @throws InputUnusableError where a number is too large for float32
  */
 export function floatsOf(
@@ -108,7 +108,7 @@ function decoded(
   }
 }
 
-/** Some names for a sentence: the first ones, and how many more there are. */
+/** Names for an error message: the first ones, and the number of the others. */
 export function someOf(names: readonly string[], most = 8): string {
   const shown = names.slice(0, most).map((name) => `\`${name}\``);
   const more = names.length - shown.length;

@@ -1,5 +1,5 @@
-// The job of an imported model as a file in YAML, which goes on training it as it is, once its data
-// are named.
+// Writes the job of an imported model as a YAML file. It continues to train the model; a derived
+// job needs the user's data paths first.
 
 import { Document, isMap, isSeq } from "yaml";
 import { InputUnusableError } from "../../src/errors/errors.ts";
@@ -7,14 +7,14 @@ import type { JobOptions } from "../../src/job/job.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import { writeWhole } from "../disk/whole-file.ts";
 
-/** What the head of the file says. */
+/** The facts in the comment at the head of the file. */
 interface About {
   readonly file: string;
   readonly directory: string;
   readonly isMade: boolean;
 }
 
-/** @throws InputUnusableError where there is such a file: it may be the user's own */
+/** Checks that `path` is free, so that no file of the user is lost. @throws InputUnusableError */
 export function checkJobFile(path: string, disk: Disk): void {
   if (!disk.exists(path)) return;
   const message = `Expected a new file for the job, but ${path} is there; name another one`;

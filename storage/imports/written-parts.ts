@@ -1,4 +1,4 @@
-// The parts of a checkpoint, made of the tensors of a file, in pieces.
+// Converts the tensors of an imported file into the parts of a checkpoint, in pieces.
 //
 // n = rows of a piece, D = columns, W = floats of a row's state.
 
@@ -19,16 +19,16 @@ import { storedAs } from "../table-files/checked-rows.ts";
 import type { ReadModel } from "./named-model.ts";
 import { type Counts, floatsOf, type SourceTensor } from "./tensor-source.ts";
 
-/** A model on its way into a checkpoint. */
+/** A model during its import. */
 export interface Importing extends ReadModel {
   readonly progress: Progress;
   readonly counts: Counts & { roundedRows: number };
 }
 
-/** Bytes of a piece, about: large enough for the disk, small beside the tables. */
+/** Approximate bytes of a piece: large enough for the disk, small compared with the tables. */
 const pieceBytes = 2 ** 20;
 
-/** The name of the part with a whole table. */
+/** The name of the part that holds a whole table. */
 export function tablePartOf({ model }: JobSpec, table: number): string {
   const { rowBlocks = 1, dim = 1 } = model.tables[table] ?? {};
   const whole = { firstBlock: 0, blocks: rowBlocks, firstQuantum: 0, quanta: quantaOf(dim) };
@@ -51,7 +51,7 @@ export async function* densePieces(own: Importing): AsyncGenerator<Uint8Array> {
       states[i]?.set(await wholeOf(own, one.name, tensor, one.columns), at);
     }
   }
-  // The moving average, which comes last, begins with the weights.
+  // The moving average, which is the last slot, starts at the weights.
   if (job.optimizer.dense.ema !== undefined) states.at(-1)?.set(flat);
   for (const piece of encodeDense(flat, states)) {
     for (const bytes of progress.count([piece])) yield bytes;
@@ -59,7 +59,7 @@ export async function* densePieces(own: Importing): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** All numbers of a dense parameter, its columns in the order here. */
+/** All numbers of a dense parameter, permuted into Osiris's column order. */
 async function wholeOf(
   { source, progress, counts }: Importing,
   name: string,
@@ -71,7 +71,7 @@ async function wholeOf(
   const values = floatsOf(source, name, tensor, 0, rows, counts);
   if (columns === undefined) return values;
   const own = new Float32Array(values.length);
-  // Copied as bits: a NaN stays the NaN that it is.
+  // Copied as integers, so that the bits of a NaN do not change.
   const [from, to] = [
     new Uint32Array(values.buffer, values.byteOffset, values.length),
     bitsOf(own),
@@ -87,7 +87,7 @@ function bitsOf(values: Float32Array): Uint32Array {
   return new Uint32Array(values.buffer, values.byteOffset, values.length);
 }
 
-/** The part with the ids of a table with dynamic ids; undefined: its ids are rows. */
+/** The part with a table's dynamic ids; undefined: the table has none. */
 export function idsPart({ job, ids, state }: ReadModel, table: number) {
   const own = ids[table];
   const spec = job.model.tables[table];
@@ -105,7 +105,7 @@ export function idsPart({ job, ids, state }: ReadModel, table: number) {
   return { name, bytes: encodeNewIds(byBlock, state.step) };
 }
 
-/** The part with a table: each of its rows, with the state of the optimizer. */
+/** The part with all rows of a table and their optimizer state. */
 export async function* tablePieces(own: Importing, table: number): AsyncGenerator<Uint8Array> {
   const { job, progress } = own;
   const { dim = 0, precision = "float32" } = job.model.tables[table] ?? {};
@@ -133,7 +133,7 @@ async function* recordsOf(
   progress.expect(2 * 4 * rows * (dim + width + 1));
   for (const tensor of [one.tensor, ...states]) await tensor.check(progress);
   const most = Math.max(1, Math.min(rows, Math.floor(pieceBytes / (4 * (dim + width)))));
-  // The state of a moving average stands around that of the optimizer.
+  // With a moving average, its lag precedes the optimizer's state, and its step count follows.
   const begin = job.optimizer.sparse.ema === undefined ? 0 : dim;
   for (let first = 0; first < rows; first += most) {
     const count = Math.min(most, rows - first);
@@ -157,7 +157,7 @@ async function* recordsOf(
   }
 }
 
-/** Those of the records whose row has an id. */
+/** Keeps only records whose row has an id. */
 function withIds(
   { rows, weights, state }: RowRecords,
   known: ReadonlySet<number>,
@@ -180,8 +180,8 @@ function withIds(
 }
 
 /**
- * Counts rows that the table's precision rounds. @throws InputUnusableError for a number that it
- * has no room for
+ * Counts rows that the table's precision rounds. @throws InputUnusableError for a number outside
+ * its range
  */
 function checkStored(
   { source, job, counts }: Importing,
@@ -193,7 +193,7 @@ function checkStored(
   for (let i = 0; i * dim < weights.length; i++) {
     const row = weights.subarray(i * dim, (i + 1) * dim);
     const stored = storedAs(row, precision);
-    // Codes of int8 are numbers; 16 bits have NaN and infinities, which are kept.
+    // int8 cannot represent NaN and infinities; 16-bit floats can, and they are kept.
     const hasRoom = (value: number, c: number) =>
       Number.isFinite(value) ? Number.isFinite(stored[c]) : precision !== "int8";
     if (!row.every(hasRoom)) {

@@ -1,6 +1,6 @@
-// The columns of an ingested table. Types that are not given follow from the first rows, and never
-// change afterwards: a later value that does not fit is a fault of its message, and a member that
-// no column has is left out, and told.
+// The columns of an ingested table. Types that are not given are inferred from the first rows and
+// never change afterwards: a message with a value of another type is rejected, and a member without
+// a column is dropped and reported.
 
 import type { Fault } from "../../src/data/text/faults.ts";
 import {
@@ -17,18 +17,18 @@ import type { IngestSpec } from "./ingest-options.ts";
 import type { JoinedRow } from "./join.ts";
 import { sequenceColumn } from "./messages.ts";
 
-/** Rows that the types follow from, or those of the first file, if it has fewer. */
+/** Rows from which types are inferred; fewer if the first file is shorter. */
 export const inferredRows = 1000;
 
 type Features = readonly (readonly [name: string, value: Loose])[];
 export type Types = Readonly<Record<string, ColumnType>>;
 
-/** The columns of features: of the given types, and of those of a table that is gone on with. */
+/** The feature columns, whose types are given, inferred, or recorded by an earlier ingestion. */
 export class FeatureColumns {
   readonly #spec: IngestSpec;
   readonly #inferred = new Map<string, InferredType>();
   #fixed: Types | undefined;
-  /** Values without a column, and some of their names. */
+  /** Number of values without a column, and some of their names. */
   readonly #unknown: { count: number; names: string[] };
 
   constructor(spec: IngestSpec, fixed?: Types, unknown?: { count: number; names: string[] }) {
@@ -37,7 +37,7 @@ export class FeatureColumns {
     this.#unknown = unknown === undefined ? { count: 0, names: [] } : structuredClone(unknown);
   }
 
-  /** The types, once they are fixed. */
+  /** The types; undefined until they are fixed. */
   get fixed(): Types | undefined {
     return this.#fixed;
   }
@@ -46,7 +46,7 @@ export class FeatureColumns {
     return this.#unknown;
   }
 
-  /** What is wrong with the values of a message. */
+  /** The first value of a message that does not fit its column; undefined: all fit. */
   faultOf(features: Features): Fault | undefined {
     for (const [name, value] of features) {
       const type = this.#fixed === undefined ? this.#given(name) : this.#own(name);
@@ -61,7 +61,7 @@ export class FeatureColumns {
     return undefined;
   }
 
-  /** Takes the values of a row, whose types the columns follow from until they are fixed. */
+  /** Infers types from a row's values; once types are fixed, counts values without a column. */
   learn(features: Features): void {
     for (const [name, value] of features) {
       if (this.#fixed !== undefined) {
@@ -75,7 +75,7 @@ export class FeatureColumns {
     }
   }
 
-  /** Fixes the types: those that are given come first. Returns all. */
+  /** Fixes the types, given ones first, and returns them. */
   fix(): Types {
     const inferred = [...this.#inferred].map(([name, type]) => [name, type.type] as const);
     this.#fixed ??= { ...this.#spec.columns, ...Object.fromEntries(inferred) };
@@ -83,7 +83,7 @@ export class FeatureColumns {
     return this.#fixed;
   }
 
-  /** The columns of the files, once the types are fixed. */
+  /** The columns of the files. Call it after `fix`. */
   columns(): TableColumn[] {
     const { id, time, label, values } = this.#spec;
     const own: [string, ColumnType][] = [
@@ -97,7 +97,7 @@ export class FeatureColumns {
     return all.map(([name, type]) => ({ name, elements: elementsOf(name, type) }));
   }
 
-  /** A row, as the columns store it. */
+  /** A row's stored values by column. */
   stored({ id, timeMs, sequence, numbers, features }: JoinedRow): Map<string, unknown> {
     const { label, values } = this.#spec;
     const row = new Map<string, unknown>([
@@ -129,5 +129,5 @@ export class FeatureColumns {
   }
 }
 
-/** Names of members without a column that are told. */
+/** Most names of members without a column that are reported. */
 const namesMax = 20;

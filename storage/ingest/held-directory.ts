@@ -1,5 +1,6 @@
-// One process at a time ingests into a directory: each says by a file that it is there. A process
-// that was taken for ended, and was not, makes no position any more.
+// A lock, so that one process at a time ingests into a directory: each process keeps a lock file
+// and touches it as a heartbeat. A process whose lock was taken over, because it was mistaken for
+// dead, no longer commits positions.
 
 import { join } from "node:path";
 import { IngestForeignError, InputUnusableError } from "../../src/errors/errors.ts";
@@ -9,20 +10,20 @@ import { onDisk } from "../disk/durable-files.ts";
 
 const lockPrefix = ".ingesting-";
 
-/** A directory that this process holds. */
+/** A directory locked by this process. */
 export interface HeldDirectory extends Disposable {
   /** @throws IngestForeignError where another process has taken the directory over */
   check(): void;
 }
 
-/** How often a process says that it is there, and how long it may be silent. */
+/** Heartbeat interval, and the silence after which a lock counts as abandoned. */
 const sayMs = 10_000;
 const silentMsMax = 60_000;
 
 /**
- * Holds the directory until it is disposed of. A process that has ended is known on its own
- * machine, and elsewhere by its silence.
- * @throws InputUnusableError where another process holds it
+ * Locks the directory until the result is disposed of. The lock of a dead process is recognised by
+ * its process id on the same machine, and by missing heartbeats on other machines.
+ * @throws InputUnusableError where another process holds the lock
  */
 export function holdDirectory(disk: Disk, home: string, clock: Clock): HeldDirectory {
   const own = join(home, `${lockPrefix}${disk.writer}`);
@@ -54,7 +55,7 @@ export function holdDirectory(disk: Disk, home: string, clock: Clock): HeldDirec
       try {
         disk.remove(own);
       } catch {
-        // The next process sees that this one has ended, and this one may have failed for a reason.
+        // The next process detects the abandoned lock, and this error must not hide an earlier one.
       }
     },
   };

@@ -1,14 +1,14 @@
-// What is in the window of a join: the requests that were seen, and the events that may still find
-// theirs. Both remember from which message on their stream would have to be read again to get them.
+// The state of a join's window: the requests seen, and the events that may still match a request.
+// Each knows the message from which its stream must be replayed to rebuild this state.
 
-/** A message that a stream is read again from, and the time of the stream before it. */
+/** A replay position: a message's sequence, and the stream's time before it. */
 export interface Place {
   readonly sequence: number;
   /** Null: before the first message. */
   readonly timeMs: number | null;
 }
 
-/** Bytes of an entry here, besides its text: maps, objects and places in queues. */
+/** Estimated memory of an entry besides its id: map entries, objects and queue slots. */
 const requestBytes = 160;
 const eventBytes = 240;
 
@@ -33,7 +33,7 @@ export class HeldRequests {
     return this.#queue.length;
   }
 
-  /** The times of the messages of a request. */
+  /** The times of all messages with this request id. */
   timesOf(id: string): readonly number[] {
     return this.#times.get(id) ?? [];
   }
@@ -46,7 +46,7 @@ export class HeldRequests {
     else times.push(request.timeMs);
   }
 
-  /** Forgets the oldest messages as long as their times lie before `timeMs`. */
+  /** Removes the oldest messages up to the first one whose time is `timeMs` or later. */
   forget(timeMs: number): void {
     for (;;) {
       const oldest = this.#queue.first;
@@ -59,7 +59,7 @@ export class HeldRequests {
     }
   }
 
-  /** Where their stream is read again from; undefined: nowhere. */
+  /** The replay position of the features' stream; undefined: no request is held. */
   get place(): Place | undefined {
     return placeOf(this.#queue.first);
   }
@@ -72,7 +72,7 @@ export interface HeldEvent {
   readonly timeMs: number;
   readonly numbers: readonly (number | undefined)[];
   readonly before: number | null;
-  /** Whether its request was seen: with the event in its window, or too late for it. */
+  /** Whether its request was seen: `matched` within the window, `missed` after it. */
   match: "none" | "missed" | "matched";
   isGone: boolean;
 }
@@ -105,7 +105,7 @@ export class HeldEvents {
     else own.push(event);
   }
 
-  /** Takes out the events whose times lie before `timeMs`. */
+  /** Removes and yields the events whose times are before `timeMs`. */
   *retire(timeMs: number): Generator<HeldEvent> {
     for (;;) {
       const event = this.#earliest.first;
@@ -121,7 +121,7 @@ export class HeldEvents {
     while (this.#queue.first?.isGone === true) this.#queue.shift();
   }
 
-  /** Where their stream is read again from; undefined: nowhere. */
+  /** The replay position of the events' stream; undefined: no event is held. */
   get place(): Place | undefined {
     return placeOf(this.#queue.first);
   }

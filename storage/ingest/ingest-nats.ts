@@ -1,4 +1,4 @@
-// Ingests streams, or shards of logs, of a server.
+// Ingests JetStream streams, or sharded logs, from a NATS server.
 
 import { openStreamSource } from "../../src/wire/jetstream/stream-reader.ts";
 import type { Credentials } from "../../src/wire/transports/credentials.ts";
@@ -10,7 +10,7 @@ import { ingestShards } from "./ingest-shards.ts";
 export interface IngestOptions extends IngestJoinOptions, IngestRunOptions, Credentials {
   /** Address of the server, as `nats://127.0.0.1:4222`. */
   readonly nats: string;
-  /** So many shards of logs that `features` and `events` name, instead of these streams. */
+  /** If set, `features` and `events` name logs with this many shards instead of streams. */
   readonly shards?: number | undefined;
 }
 
@@ -18,8 +18,8 @@ export interface IngestOptions extends IngestJoinOptions, IngestRunOptions, Cred
 const connectMs = 10_000;
 
 /**
- * Joins a stream of features with a stream of events, both of JetStream, into a table of Parquet
- * files: the rows of what both streams have now, or, with `follow`, of what comes.
+ * Joins a stream of features with a stream of events, both in JetStream, into a table of Parquet
+ * files: from the messages that the streams have now or, with `follow`, continuously.
  * @throws as `ingestStreams`; TransportLostError where the server cannot be reached;
  * InputUnusableError where it has no such streams
  */
@@ -40,7 +40,7 @@ export async function ingest(options: IngestOptions): Promise<IngestReport> {
     tls,
     ...join
   } = options;
-  resolveIngest(join); // Before anything is asked for.
+  resolveIngest(join); // Reject bad options before connecting.
   const credentials = { token, user, pass, nkey, creds, tls };
   const source = await openStreamSource({
     ...credentials,

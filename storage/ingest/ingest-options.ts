@@ -1,4 +1,4 @@
-// Options of an ingestion: which streams, how they are joined, and how the files are cut.
+// Options of an ingestion: its streams, the join, and the layout of its files.
 
 import { z } from "zod";
 import { checkAll, checkOptions, expected } from "../../src/ports/check-options.ts";
@@ -15,7 +15,7 @@ const schema = z.strictObject({
   events: name,
   /** The directory of the table. */
   out: name,
-  /** How long after a request its events come, by their own times. @default 5 minutes */
+  /** Longest time from a request to its events, by their own times. @default 5 minutes */
   windowMs: z
     .int()
     .min(1)
@@ -27,24 +27,24 @@ const schema = z.strictObject({
     .min(0)
     .max(7 * dayMs)
     .default(60_000),
-  /** Members with the request, and with the time. */
+  /** Members of messages with the request id and with the time. */
   id: name.default("request"),
   time: name.default("time"),
-  /** What a time that is a number counts, since 1970. */
+  /** Unit of numeric times, which count from 1970. */
   timeUnit: z.enum(["s", "ms", "us"]).default("ms"),
-  /** The label of an event. A row without an event has 0. */
+  /** Member of an event with the label. A row without an event gets the label 0. */
   label: name.default("label"),
-  /** Numbers of an event that a row has besides; without an event none. */
+  /** Further numeric members of events to store in rows; missing in rows without an event. */
   values: z.array(name).max(100).default([]),
-  /** What several events of a request make. */
+  /** How the values of several events of a request are combined. */
   rule: z.enum(["max", "sum", "first", "last"]).default("max"),
-  /** Types of columns; those of others follow from the first rows. */
+  /** Types of columns; other columns' types are inferred from the first rows. */
   columns: z
     .record(name, z.enum(Object.keys(columnTypes) as [ColumnType, ...ColumnType[]]))
     .default({}),
-  /** The directories that rows lie in, by the times of their requests, in UTC. */
+  /** Partition directories of rows, by the times of their requests in UTC. */
   partition: z.enum(["date", "hour", "none"]).default("date"),
-  /** Rows of a row group, and of a file. */
+  /** Most rows of a row group, and of a file. */
   groupRows: z
     .int()
     .min(1)
@@ -55,19 +55,19 @@ const schema = z.strictObject({
     .min(1)
     .max(2 ** 31)
     .default(262_144),
-  /** A file ends when no more messages of such a span of time can come. @default 1 hour */
+  /** Time span of a file; it ends once no more messages of the span can come. @default 1 hour */
   fileSpanMs: z
     .int()
     .min(1000)
     .max(7 * dayMs)
     .default(3_600_000),
   codec: z.enum(codecs).default("snappy"),
-  /** Bytes of the requests and events in the window. @default 512 MiB */
+  /** Most bytes of requests and events held in the window. @default 512 MiB */
   stateBytes: z
     .int()
     .min(1024)
     .default(2 ** 29),
-  /** Bad messages that are kept with their reasons; all are counted. */
+  /** Most bad messages that are kept with their reasons; all are counted. */
   quarantineMax: z.int().min(0).max(10_000).default(100),
   /** Largest share of a file's messages that may be bad. */
   rejectedMax: z.number().min(0).max(1).default(0.01),
@@ -77,7 +77,7 @@ const schema = z.strictObject({
 export type IngestJoinOptions = Written<z.input<typeof schema>>;
 export type IngestSpec = z.output<typeof schema>;
 
-/** The options, complete. @throws InvalidOptionError */
+/** Completes and checks the options. @throws InvalidOptionError */
 export function resolveIngest(options: IngestJoinOptions): IngestSpec {
   const spec = checkOptions(schema, options);
   const own = [spec.id, spec.time, spec.label, "sequence", ...spec.values];
@@ -101,7 +101,10 @@ export function resolveIngest(options: IngestJoinOptions): IngestSpec {
   return spec;
 }
 
-/** The options that decide rows and files; a directory belongs to one choice of them. */
+/**
+ * The options that determine rows and files. They are stored with a directory and cannot change
+ * afterwards.
+ */
 export function settingsOf(spec: IngestSpec) {
   const {
     out: _,

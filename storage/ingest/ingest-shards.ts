@@ -1,6 +1,7 @@
-// Ingests the shards of two logs (log-shards.ts): an ingestion for each shard, at the same time,
-// into a partition of one table. A request and its events lie in the same shard, so that a shard is
-// joined by itself; each has its own position, and stays a function of its two streams.
+// Ingests the shards of two logs (log-shards.ts): one ingestion per shard, all concurrent, each
+// into a partition of one table. A request and its events are in the same shard, so shards are
+// joined independently. Each shard has its own position, and its output is a function of its two
+// streams alone.
 //
 //   impressions-0, clicks-0  ──▶  clicks/shard=0/
 //   impressions-1, clicks-1  ──▶  clicks/shard=1/
@@ -19,8 +20,8 @@ import { logShard, logShardsMax } from "./log-shards.ts";
 import type { IngestCounts } from "./position.ts";
 
 /**
- * Ingests so many shards of the logs that `features` and `events` name. The first failure ends all
- * of them; what each had read is kept.
+ * Ingests `shards` shards of the logs that `features` and `events` name. The first failure stops
+ * all of them; the rows that each has read are written.
  * @throws as `ingestStreams`
  */
 export async function ingestShards(
@@ -76,7 +77,7 @@ function summed(shares: readonly IngestProgress[]): Omit<IngestProgress, "finish
   return { read: sumOf("read"), total: sumOf("total"), rows: sumOf("rows") };
 }
 
-/** The report of all shards. */
+/** Merges the reports of all shards. */
 function together(
   directory: string,
   reports: readonly IngestReport[],
@@ -92,7 +93,7 @@ function together(
     files: reports.flatMap(({ files }, shard) => files.map((file) => join(`shard=${shard}`, file))),
     openRows: sumOf(({ openRows }) => openRows),
     waiting: sumOf(({ waiting }) => waiting),
-    // Each name of the counts, and so all of them.
+    // `names` are all keys of the counts, so the object is complete.
     counts: Object.fromEntries(counts) as unknown as IngestCounts,
     quarantine: {
       count: sumOf(({ quarantine }) => quarantine.count),

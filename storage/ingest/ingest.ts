@@ -1,17 +1,17 @@
-// Joins two streams into a table of Parquet files. The position of the table says how far both
-// streams were read; an ingestion that ends anywhere, in any way, is gone on with from there, and
-// the files are those of an ingestion that was never disturbed.
+// Joins two streams into a table of Parquet files. The table's position records how far both
+// streams were read. After a stop or crash at any point, the next ingestion resumes from there, and
+// the files equal those of an uninterrupted ingestion.
 //
 //   features ──▶ ┌──────┐  rows   ┌────────────┐  files, then their position
 //   events   ──▶ │ join │ ──────▶ │ PartWriter │ ──────────▶ directory
 //                └──────┘         └────────────┘
 //
 // Invariants
-//   I1. Which message is taken next follows from the messages: events until a message of features
-//       needs no more of them, then that message. Where a file ends does, too.
-//   I2. A finished file has all rows of its stretch of the features' stream. Rows behind the last
-//       finished file are the open end: they are read again and written again.
-//   I3. A message is known by its stream and its sequence: one that comes again is not taken.
+//   I1. The order in which messages are taken is a function of the messages: events until a message
+//       of features needs no more of them, then that message. So are the ends of files.
+//   I2. A finished file has all rows of its stretch of the features' stream. Rows after the last
+//       finished file are the open end: the next ingestion reads and writes them again.
+//   I3. A message is identified by its stream and sequence; a redelivered message is skipped.
 
 import { type Clock, realClock } from "../../src/ports/clock.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
@@ -29,11 +29,11 @@ import { openPosition } from "./position.ts";
 
 /** Options of an ingestion besides its join. */
 export interface IngestRunOptions {
-  /** Stay, and read what comes, until the signal; else read what both streams have now. */
+  /** Whether to keep reading new messages until the signal, instead of the present ones only. */
   readonly follow?: boolean | undefined;
-  /** Ends the ingestion: what was read is written first. */
+  /** Stops the ingestion, after the rows read so far are written. */
   readonly signal?: AbortSignal | undefined;
-  /** Called when files were finished, and often with the messages read. */
+  /** Called when files are finished, and at intervals while messages are read. */
   readonly onProgress?: ((progress: IngestProgress) => void) | undefined;
   /** @default the machine's own */
   readonly disk?: Disk | undefined;
@@ -41,26 +41,26 @@ export interface IngestRunOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** How far an ingestion is. */
+/** The progress of an ingestion. */
 export interface IngestProgress {
-  /** Messages of both streams that were read, and those that there were at the start. */
+  /** Messages of both streams read so far, and the number to read that were there at the start. */
   readonly read: number;
   readonly total: number;
-  /** Files that were just finished; else none. */
+  /** Files finished since the last call; usually none. */
   readonly finished: readonly string[];
   readonly rows: number;
 }
 
 /** The result of an ingestion. */
 export interface IngestReport extends Ingested {
-  /** Whether the signal ended it. */
+  /** Whether the signal stopped it. */
   readonly stopped: boolean;
 }
 
 /**
- * Ingests two streams of `source`.
+ * Ingests two streams of `source` into the directory `out`.
  * @throws InvalidOptionError, IngestForeignError, StreamTrimmedError, WindowFullError,
- * DataRejectedError; StoreFailedError where the disk refuses, TransportLostError
+ * DataRejectedError; StoreFailedError where the disk fails, TransportLostError
  */
 export async function ingestStreams(
   source: StreamSource,
@@ -129,7 +129,7 @@ const tellEvery = 1000;
 
 type Next = () => Promise<StoredMessage | undefined>;
 
-/** I1 */
+/** Takes messages until a stream ends. I1 */
 async function pump(
   ingestion: Ingestion,
   streams: { features: Next; events: Next; tell: (finished: readonly string[]) => void },

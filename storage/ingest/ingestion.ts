@@ -1,4 +1,4 @@
-// One ingestion: the join, the columns and the files, and the position that they have together.
+// The state of one ingestion: the join, the columns, the open files, and their common position.
 
 import { IngestForeignError, StreamTrimmedError } from "../../src/errors/errors.ts";
 import type { Disk } from "../../src/ports/disk.ts";
@@ -18,7 +18,7 @@ import {
 } from "./position.ts";
 import { BadMessages, type Quarantine } from "./quarantine.ts";
 
-/** What both streams are read into. */
+/** The inputs of an ingestion. */
 export interface IngestionInput {
   readonly disk: Disk;
   readonly home: string;
@@ -28,14 +28,14 @@ export interface IngestionInput {
   readonly facts: { readonly features: StreamFacts; readonly events: StreamFacts };
 }
 
-/** What an ingestion has written when it ends. */
+/** The result of an ingestion. */
 export interface Ingested {
   readonly directory: string;
-  /** Files that it wrote. */
+  /** Files written by this ingestion. */
   readonly files: readonly string[];
-  /** Rows behind the last finished file. */
+  /** Rows after the last finished file, in the open end. */
   readonly openRows: number;
-  /** Messages of features that wait for events. */
+  /** Messages of features that are not joined yet, because later events may belong to them. */
   readonly waiting: number;
   readonly counts: IngestCounts;
   readonly quarantine: Quarantine;
@@ -55,11 +55,11 @@ export class Ingestion {
   readonly #counts: { featuresMessages: number; eventsMessages: number };
   readonly #written: string[] = [];
   #position: Position;
-  /** The last message of each stream that was taken. */
+  /** Sequence of the last message taken from each stream. */
   #featuresAt: number;
   #eventsAt: number;
   #part: PartWriter;
-  /** The span of time in which the part's first row was made. */
+  /** Index of the time span in which the part's first row was added. */
   #span = 0;
 
   /** @throws IngestForeignError where the position belongs to other options or streams */
@@ -84,7 +84,7 @@ export class Ingestion {
     this.#part = this.#newPart();
   }
 
-  /** The first message of each stream that is read. */
+  /** The first message to read from each stream. */
   get from(): { readonly features: number; readonly events: number } {
     const { finished, begun } = this.#position;
     if (finished === undefined) return begun;
@@ -97,8 +97,8 @@ export class Ingestion {
   }
 
   /**
-   * Reads again what was in the window when the last file was finished. Resolves to whether all of
-   * it was read: a stopped stream ends before.
+   * Rebuilds the join's window as of the end of the last finished file, by replaying messages.
+   * Resolves to false if the ingestion was stopped before the replay was complete.
    */
   async replay(nextFeatures: Next, nextEvent: Next, isStopped: () => boolean): Promise<boolean> {
     const { finished } = this.#position;
@@ -142,7 +142,7 @@ export class Ingestion {
     if (said.kind !== "bad") this.#join.takeEvent({ ...said, sequence });
   }
 
-  /** Takes features that need no more events. Returns the files that end with them. */
+  /** Takes features that need no more events. Returns the files that this message finishes. */
   takeFeatures(said: ReadFeatures): readonly string[] {
     const { spec } = this.#input;
     this.#featuresAt = said.sequence;
@@ -152,7 +152,7 @@ export class Ingestion {
     return this.#isPartFull() ? this.#finish() : [];
   }
 
-  /** Writes the rows behind the last finished file. `last`: the last message of features. */
+  /** Writes the open end and returns the result. `last`: the features stream's last sequence. */
   end(last: number): Ingested {
     const openRows = this.#writeOpen();
     const { counts, quarantine, unknownNames } = this.#state();
@@ -167,7 +167,7 @@ export class Ingestion {
     };
   }
 
-  /** Closes what was not written. */
+  /** Closes open files without committing them. */
   discard(): void {
     this.#part.discard();
   }
@@ -183,7 +183,7 @@ export class Ingestion {
     this.#part.writeUntyped();
   }
 
-  /** The span of time that the features' time lies in, or lay so long ago. */
+  /** Index of the time span of the features' time, less `agoMs`. */
   #spanAt(agoMs: number): number {
     return Math.floor(((this.#join.featuresMs ?? 0) - agoMs) / this.#input.spec.fileSpanMs);
   }
@@ -194,7 +194,7 @@ export class Ingestion {
     return this.#part.rows >= fileRows || this.#spanAt(latenessMs) > this.#span;
   }
 
-  /** I2 */
+  /** Finishes the current files and commits the position. I2 */
   #finish(): readonly string[] {
     this.#bad.check(this.#input.spec.rejectedMax);
     const columns = this.#columns.fix();
@@ -207,10 +207,10 @@ export class Ingestion {
     return files.map(({ path }) => path);
   }
 
-  /** Returns the rows of the open end. */
+  /** Writes the open end, unless a longer one exists. Returns its number of rows. */
   #writeOpen(): number {
     const { open } = this.#position;
-    // One that ends further on came from an ingestion that was not stopped so early.
+    // An open end that reaches further was left by an ingestion that was stopped later.
     const [at, eventsAt] = [open?.state.features.sequence ?? -1, open?.state.events.sequence ?? -1];
     const isFurther =
       at > this.#featuresAt || (at === this.#featuresAt && eventsAt >= this.#eventsAt);
@@ -280,7 +280,10 @@ export class Ingestion {
   }
 }
 
-/** The messages that were taken from a stream before. @throws StreamTrimmedError */
+/**
+ * The messages of a stream from the replay position to the last one taken. @throws
+ * StreamTrimmedError where some are no longer in the stream
+ */
 async function* behind(
   { stream, sequence, resume }: IngestState["features"],
   next: Next,
@@ -298,7 +301,7 @@ async function* behind(
   }
 }
 
-/** @throws IngestForeignError */
+/** Checks that the position belongs to these options and streams. @throws IngestForeignError */
 function checkPosition({ home, spec, position, facts, disk }: IngestionInput): void {
   if (position === undefined) return;
   const asked = Object.entries(settingsOf(spec));

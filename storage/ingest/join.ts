@@ -1,23 +1,23 @@
-// The join of two streams as a function of them alone: no clock, no order of arrival. W is the
-// window, L the lateness.
+// A windowed join of two streams that is a function of their contents alone, independent of clocks
+// and of the order of arrival. W is the window, L the allowed lateness.
 //
-//   The time of a stream is the latest time of its messages so far. A message is late where its
-//   time lies more than L before it: late messages are left out.
-//   Features are repeated where an earlier message of their request has a time of at least theirs
-//   less W: the first message of a request counts.
-//   Every other message of features makes one row, in the order of the stream. Its label is made
-//   by the rule of the events of its request with  time <= event's time <= time + W.
-//   Before a row is made, events are read until their stream's time is beyond the latest time of
-//   the features so far + W + L: no event of the row can come any more.
+//   The time of a stream is the latest time of its messages so far. A message is late if its time
+//   is more than L before the stream's time; late messages are dropped.
+//   A message of features is repeated if an earlier message of its request has a time >= its own
+//   time - W: only the first message of a request counts.
+//   Every other message of features makes one row, in the order of the stream. Its label combines,
+//   by the rule, the events of its request with  time <= event's time <= time + W.
+//   Before a row is made, events are read until their stream's time exceeds the latest time of the
+//   features so far + W + L: after that, no event of the row can come any more.
 //
 // Invariants
-//   O1. After a message of features, everything here follows from both streams up to their places,
-//       and the place of the events from that of the features.
-//   O2. A request is held until the features' time is beyond its own + 2 W + L, an event until it
-//       is beyond its own + L. So of a request and an event that belong together, whichever is read
-//       first is held when the other one comes.
-//   O3. What is held follows from the messages behind `resume()`, and the times of the streams
-//       there: a join that is given these again holds the same.
+//   O1. After a message of features, the join's state is a function of both streams up to their
+//       positions, and the events' position is a function of the features' position.
+//   O2. A request is held until the features' time exceeds its own + 2 W + L, an event until it
+//       exceeds its own + L. So if a request and an event match, the one that is read first is
+//       still held when the other one is read.
+//   O3. The held state is a function of the messages from `resume()` on and the streams' times
+//       there: a join that replays these messages reaches the same state.
 
 import { WindowFullError } from "../../src/errors/errors.ts";
 import { type HeldEvent, HeldEvents, HeldRequests, type Place } from "./held.ts";
@@ -26,19 +26,19 @@ import type { EventMessage, FeaturesMessage, Said } from "./messages.ts";
 
 export type JoinOptions = Pick<IngestSpec, "windowMs" | "latenessMs" | "rule" | "stateBytes">;
 
-/** A message of a stream that is no bad one, and its sequence. */
+/** A valid message of a stream, and its sequence. */
 export type Placed<Message> = Exclude<Said<Message>, { readonly kind: "bad" }> & {
   readonly sequence: number;
 };
 
-/** A row: features, and what the events make of them. */
+/** A joined row: features, and the combined values of their events. */
 export interface JoinedRow extends FeaturesMessage {
   readonly sequence: number;
-  /** The label, then the values; undefined: there is none. */
+  /** The label, then the values; undefined: no value. */
   readonly numbers: readonly (number | undefined)[];
 }
 
-/** What became of the messages. */
+/** Counts of messages by outcome. */
 export interface JoinCounts {
   rows: number;
   /** Rows without an event. */
@@ -46,7 +46,7 @@ export interface JoinCounts {
   lateFeatures: number;
   repeatedFeatures: number;
   lateEvents: number;
-  /** Events with a request in whose window they lie; of these, those that made rows. */
+  /** Events within the window of a request. */
   matchedEvents: number;
   /** Events after the window of their request, up to another W. */
   missedEvents: number;
@@ -54,7 +54,7 @@ export interface JoinCounts {
   orphanEvents: number;
 }
 
-/** Of nothing so far. */
+/** Counts of a join that has taken no messages. */
 export const noCounts: JoinCounts = {
   rows: 0,
   negatives: 0,
@@ -66,7 +66,7 @@ export const noCounts: JoinCounts = {
   orphanEvents: 0,
 };
 
-/** The places from which streams are read, and how far they were read before. */
+/** Replay positions of both streams. */
 export interface JoinPlaces {
   readonly features: Place;
   readonly events: Place;
@@ -80,7 +80,7 @@ export class Join {
   readonly #events = new HeldEvents();
   #featuresMs: number | null;
   #eventsMs: number | null;
-  /** The latest time of features that were read, perhaps for a row that is not made so far. */
+  /** Latest time of features read so far, including a message that still waits for events. */
   #headMs: number | null;
 
   constructor(options: JoinOptions, places?: JoinPlaces, counts: JoinCounts = noCounts) {
@@ -99,7 +99,7 @@ export class Join {
     return this.#eventsMs;
   }
 
-  /** The bytes of what is held. */
+  /** Estimated memory of the held requests and events. */
   get bytes(): number {
     return this.#requests.bytes + this.#events.bytes;
   }
@@ -121,12 +121,12 @@ export class Join {
       if (said.kind === "message") this.counts.lateEvents++;
       return;
     }
-    // One so early that no request to come can be its own.
+    // The event is so old that no future request can match it.
     if (event.timeMs + this.#options.latenessMs < (this.#headMs ?? 0)) this.#count(event);
     else this.#hold(event);
   }
 
-  /** Takes the next features, for which no events are needed. Returns their row, if it has one. */
+  /** Takes the next features, once they need no more events. Returns their row, if any. */
   takeFeatures(said: Placed<FeaturesMessage>): JoinedRow | undefined {
     const { windowMs, latenessMs } = this.#options;
     const before = this.#featuresMs;
@@ -151,7 +151,7 @@ export class Join {
     return row;
   }
 
-  /** Takes again features that were taken before. O3 */
+  /** Replays features that were taken before. O3 */
   replayFeatures(said: Placed<FeaturesMessage>): void {
     const before = this.#featuresMs;
     const timeMs = said.kind === "tick" ? said.timeMs : said.message.timeMs;
@@ -163,14 +163,14 @@ export class Join {
     this.#headMs = this.#featuresMs;
   }
 
-  /** Takes again an event that was taken before, after all features of `replayFeatures`. O3 */
+  /** Replays an event that was taken before. Call it after all `replayFeatures`. O3 */
   replayEvent(said: Placed<EventMessage>): void {
     const event = this.#eventOf(said, this.#eventsMs);
     if (event === undefined) return;
     if (event.timeMs + this.#options.latenessMs >= (this.#featuresMs ?? 0)) this.#hold(event);
   }
 
-  /** Where streams are read again from, once their messages to these places were taken. O3 */
+  /** The replay positions, after the messages up to these sequences were taken. O3 */
   resume(features: number, events: number): JoinPlaces {
     return {
       features: this.#requests.place ?? { sequence: features + 1, timeMs: this.#featuresMs },
@@ -178,7 +178,7 @@ export class Join {
     };
   }
 
-  /** Moves the time of the events. Returns the event that is to be held, if there is one. */
+  /** Advances the events' time. Returns the event, matched to held requests, unless it is late. */
   #eventOf(said: Placed<EventMessage>, before: number | null): HeldEvent | undefined {
     const timeMs = said.kind === "tick" ? said.timeMs : said.message.timeMs;
     this.#eventsMs = laterOf(before, timeMs);
@@ -221,7 +221,7 @@ export class Join {
     return { ...message, sequence, numbers: [numbers[0] ?? 0, ...numbers.slice(1)] };
   }
 
-  /** O2 */
+  /** Drops requests and events that cannot match any more. O2 */
   #forget(): void {
     const { windowMs, latenessMs } = this.#options;
     if (this.#featuresMs === null) return;
@@ -252,7 +252,7 @@ function laterOf(streamMs: number | null, timeMs: number): number {
   return streamMs === null ? timeMs : Math.max(streamMs, timeMs);
 }
 
-/** What several numbers make, in the order of their times; undefined: there is none. */
+/** Combines numbers, which are ordered by time, by a rule; undefined: there are none. */
 function combined(rule: JoinOptions["rule"], numbers: readonly number[]): number | undefined {
   if (numbers.length === 0) return undefined;
   switch (rule) {

@@ -1,5 +1,5 @@
-// What a message of a stream says: features of a request, an event, or a tick. A message is an
-// object of JSON or MessagePack. What is wrong with it is told in the words of bad lines.
+// Decodes messages of streams: features of a request, an event, or a tick. A message is a JSON or
+// MessagePack object. Faults are worded like those of bad lines in data files.
 
 import { decode } from "@msgpack/msgpack";
 import { type Fault, show } from "../../src/data/text/faults.ts";
@@ -17,7 +17,7 @@ export interface FeaturesMessage {
   /** Milliseconds since 1970. */
   readonly timeMs: number;
   readonly features: readonly (readonly [name: string, value: Loose])[];
-  /** Of the message. */
+  /** Size of the message. */
   readonly bytes: number;
 }
 
@@ -25,24 +25,24 @@ export interface FeaturesMessage {
 export interface EventMessage {
   readonly id: string;
   readonly timeMs: number;
-  /** The label, then the values of the job; undefined: it has no such value. */
+  /** The label, then the values of the options; undefined: missing. */
   readonly numbers: readonly (number | undefined)[];
 }
 
-/** A message, a tick, which has a time alone and moves the time of its stream, or a fault. */
+/** A decoded message; a tick, which has only a time and advances its stream's time; or a fault. */
 export type Said<Message> =
   | { readonly kind: "message"; readonly message: Message }
   | { readonly kind: "tick"; readonly timeMs: number }
   | { readonly kind: "bad"; readonly fault: Fault };
 
-/** How far the time of a message may lie after the time when its stream stored it. */
+/** Most milliseconds by which a message's time may exceed the time when the stream stored it. */
 const aheadMsMax = 60 * 60 * 1000;
-/** Times that have the name of a partition: until the year 9999. */
+/** Latest time that a partition name can express: the end of year 9999. */
 const timeMsMax = 253_402_300_799_999;
 
 type Named = Pick<IngestSpec, "id" | "time" | "timeUnit" | "label" | "values">;
 
-/** The features that a message has. Members that the event decides are left out. */
+/** Decodes features. Members that come from events, such as the label, are left out. */
 export function featuresIn(stored: StoredMessage, named: Named): Said<FeaturesMessage> {
   const read = headIn(stored, named);
   if (read.kind !== "head") return read;
@@ -61,7 +61,7 @@ export function featuresIn(stored: StoredMessage, named: Named): Said<FeaturesMe
   return { kind: "message", message: { id, timeMs, features, bytes: stored.data.length } };
 }
 
-/** The event that a message has. */
+/** Decodes an event. */
 export function eventIn(stored: StoredMessage, named: Named): Said<EventMessage> {
   const read = headIn(stored, named);
   if (read.kind !== "head") return read;
@@ -79,7 +79,7 @@ export function eventIn(stored: StoredMessage, named: Named): Said<EventMessage>
   return { kind: "message", message: { id, timeMs, numbers } };
 }
 
-/** The column with the sequence of a row's features in their stream. */
+/** The column with the sequence of the row's message of features. */
 export const sequenceColumn = "sequence";
 
 interface Head {
@@ -89,7 +89,7 @@ interface Head {
   readonly timeMs: number;
 }
 
-/** What features and events have: a request and a time. */
+/** Decodes what features and events have in common: a request id and a time. */
 function headIn(
   { data, storedMs }: StoredMessage,
   named: Named,
@@ -123,7 +123,7 @@ function bad(kind: string, value: unknown): { kind: "bad"; fault: Fault } {
   return { kind: "bad", fault: { kind, got: show(bytes) } };
 }
 
-/** The first byte of a map of MessagePack; no text of JSON begins so. */
+/** Whether a first byte begins a MessagePack map; no JSON text begins with these bytes. */
 function isMessagePack(first: number): boolean {
   return (first >= 0x80 && first <= 0x8f) || first === 0xde || first === 0xdf;
 }
@@ -138,7 +138,7 @@ function objectOf(data: Uint8Array): Readonly<Record<string, unknown>> | undefin
   }
 }
 
-/** Before each key of a map: an object would put keys that are integers first. */
+/** Prefix of decoded map keys, because a JavaScript object reorders integer-like keys. */
 const keyMark = ":";
 
 function markedKey(key: unknown): string {
@@ -147,8 +147,9 @@ function markedKey(key: unknown): string {
 }
 
 /**
- * What MessagePack decodes to as JSON has it here: of integers of 64 bits a bigint where a float64
- * may not hold them, of maps within the outermost one those in their order.
+ * Converts a decoded MessagePack value to the form of decoded JSON: a 64-bit integer stays a bigint
+ * only if a float64 cannot hold it, and maps inside the outermost one become Maps in their original
+ * order.
  */
 function plain(value: unknown, isOutermost = false): unknown {
   if (typeof value === "bigint") {

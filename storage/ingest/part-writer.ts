@@ -1,5 +1,5 @@
-// Writes the rows of a stretch of the features' stream: a file for each partition, in the order of
-// the stream. Where the files end is for others to say.
+// Writes the rows of one stretch of the features' stream: one file per partition, in the order of
+// the stream. The caller decides where the stretch ends.
 
 import { dirname, join } from "node:path";
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
@@ -10,7 +10,7 @@ import type { IngestSpec } from "./ingest-options.ts";
 import type { JoinedRow } from "./join.ts";
 import { hiddenName, type IngestedFile } from "./position.ts";
 
-/** Bytes of messages whose rows wait for a row group. */
+/** Bytes of messages after which a row group is written even if it has fewer rows. */
 const groupBytesMax = 64 * 2 ** 20;
 
 interface OpenFile {
@@ -24,26 +24,26 @@ interface OpenFile {
   isClosed: boolean;
 }
 
-/** Which stretch of the streams the files are made of, for their footers. */
+/** The stretch of both streams from which files were made; stored in their footers. */
 export interface Stretch {
   readonly features: { readonly stream: string; readonly first: number; readonly last: number };
   readonly events: { readonly stream: string; readonly last: number };
 }
 
-/** The key of the stretch in the footers. */
+/** The metadata key of the stretch in a file's footer. */
 export const stretchKey = "osiris.ingest";
 
-/** Writes files below `home`. End or discard it. */
+/** Writes the files of a stretch below `home`. Call `end`, `remove` or `discard` at the end. */
 export class PartWriter {
   readonly #disk: Disk;
   readonly #home: string;
   readonly #spec: IngestSpec;
   readonly #columns: FeatureColumns;
-  /** Of the first message of features that the files may have: a part of their names. */
+  /** Sequence of the stretch's first message of features; file names contain it. */
   readonly #first: number;
   /** By partition. */
   readonly #files = new Map<string, OpenFile>();
-  /** Rows that wait for the types of the columns. */
+  /** Rows that wait until the columns' types are fixed. */
   #untyped: JoinedRow[] = [];
   #rows = 0;
 
@@ -73,14 +73,14 @@ export class PartWriter {
     else this.#write(row);
   }
 
-  /** Writes the rows that waited for the types, which are fixed now. */
+  /** Writes the rows that waited for the types. Call it once they are fixed. */
   writeUntyped(): void {
     const rows = this.#untyped;
     this.#untyped = [];
     for (const row of rows) this.#write(row);
   }
 
-  /** Ends the files: they are on disk, under hidden names. */
+  /** Completes the files. They are on disk under hidden names, until a position names them. */
   end(stretch: Stretch, isOpen: boolean): IngestedFile[] {
     this.writeUntyped();
     const ending = isOpen ? openSuffix : ".parquet";
@@ -104,14 +104,14 @@ export class PartWriter {
     });
   }
 
-  /** Removes what was not ended. */
+  /** Closes and removes the unfinished files. */
   remove(): void {
     const paths = [...this.#files.values()].map(({ path }) => join(this.#home, hiddenName(path)));
     this.discard();
     for (const path of paths) onDisk("remove", path, () => this.#disk.remove(path));
   }
 
-  /** Closes what was not ended; its files are for `openPosition` to remove. */
+  /** Closes unfinished files; the next `openPosition` removes them. */
   discard(): void {
     for (const { file, isClosed } of this.#files.values()) if (!isClosed) file.close();
     this.#files.clear();
@@ -156,7 +156,7 @@ export class PartWriter {
   }
 }
 
-/** The directory of rows of a time, in UTC. */
+/** The partition directory of a time, in UTC. */
 function partitionOf(timeMs: number, partition: IngestSpec["partition"]): string {
   if (partition === "none") return "";
   const date = new Date(timeMs).toISOString();

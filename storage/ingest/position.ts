@@ -1,12 +1,13 @@
-// How far a directory was ingested, in a file of its own: the position. What it names counts,
-// whatever else is there.
+// The position of an ingested directory: a file that records how far both streams were read and
+// which files belong to the table. Files that it does not name do not count.
 //
-//   1  the new files are written beside the old ones, under names that readers leave out
-//   2  the position is put in the place of the one before, with the names of these files
-//   3  the open end of the position before goes, and the new files get their names
+//   1  new files are written beside the old ones, under hidden names that readers ignore
+//   2  the position is replaced atomically by one that names the new files
+//   3  the former position's open end is removed, and the new files are renamed to their names
 //
-// P1: before 2 the files before are the table, and what is new is removed by the next ingestion.
-// P2: from 2 on the next ingestion does what is left of 3; each part of it may be done twice.
+// P1: after a crash before 2, the old files are the table, and the next ingestion removes the new
+// ones.
+// P2: after a crash during 3, the next ingestion completes step 3, which is idempotent.
 
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
@@ -22,34 +23,34 @@ import type { settingsOf } from "./ingest-options.ts";
 import type { JoinCounts } from "./join.ts";
 import type { Quarantine } from "./quarantine.ts";
 
-/** A stream, and how far it was read. */
+/** How far a stream was read. */
 export interface StreamPosition {
   readonly stream: string;
   readonly created: string;
-  /** The last message that was taken, and the time of the stream then. */
+  /** Sequence of the last message taken, and the stream's time after it. */
   readonly sequence: number;
   readonly timeMs: number | null;
-  /** Where the stream is read again from, for what lies in the window. */
+  /** The position from which the stream is replayed to rebuild the window. */
   readonly resume: Place;
 }
 
-/** A file of the table: its path below the directory. */
+/** A file of the table; `path` is relative to the directory. */
 export interface IngestedFile {
   readonly path: string;
   readonly rows: number;
   readonly bytes: number;
 }
 
-/** Counts of all messages, and what became of them. */
+/** Counts of all messages by outcome. */
 export interface IngestCounts extends JoinCounts {
   readonly featuresMessages: number;
   readonly eventsMessages: number;
   readonly badMessages: number;
-  /** Values of features that no column has. */
+  /** Feature values without a column. */
   readonly unknownValues: number;
 }
 
-/** Both streams at a place. */
+/** The state of both streams at one point of the ingestion. */
 export interface IngestState {
   readonly features: StreamPosition;
   readonly events: StreamPosition;
@@ -61,32 +62,32 @@ export interface IngestState {
 export interface Position {
   readonly version: 1;
   readonly settings: ReturnType<typeof settingsOf>;
-  /** The first messages, where the first ingestion began. */
+  /** First sequences of both streams, from which the first ingestion began. */
   readonly begun: { readonly features: number; readonly events: number };
-  /** Undefined: no file is finished. */
+  /** Types of the columns; undefined: no file is finished. */
   readonly columns?: Types | undefined;
-  /** At the end of the last finished file; undefined: none is. */
+  /** The state at the end of the last finished file; undefined: no file is finished. */
   readonly finished?: IngestState | undefined;
-  /** Finished files, and those of the last one. */
+  /** Number of finished parts, and the files of the last one. */
   readonly parts: number;
   readonly files: readonly IngestedFile[];
-  /** Rows behind the last finished file, which the next ingestion writes again. */
+  /** The open end: rows after the last finished file, which the next ingestion rewrites. */
   readonly open?: { readonly state: IngestState; readonly files: readonly IngestedFile[] };
 }
 
 export const positionName = "_ingest.json";
 
 const files = z.array(z.looseObject({ path: z.string().refine(isPathBelow, noFileName) }));
-/** The paths of a position, which become paths below its directory. */
+/** Checks the paths in a position, as they are joined to its directory. */
 const placed = z.looseObject({ files, open: z.looseObject({ files }).optional() });
 
-/** The name of a file before the position names it. */
+/** The hidden name of a file until the position names it. */
 export function hiddenName(path: string): string {
   return join(dirname(path), `.${basename(path)}${temporarySuffix}`);
 }
 
 /**
- * The position of a directory, whose files have their names, and nothing else lies beside them.
+ * Reads the position of a directory, completes its renames, and removes leftovers of a crash.
  * @throws IngestForeignError where the directory has files of another origin
  * @throws InputUnusableError where the position is damaged
  */
@@ -115,8 +116,8 @@ export function openPosition(disk: Disk, home: string): Position | undefined {
 }
 
 /**
- * Makes `position` that of the directory, in the place of `before`; its files lie there under
- * hidden names, on disk.
+ * Replaces position `before` by `position`, whose new files must be on disk under hidden names, and
+ * renames them.
  */
 export function commitPosition(
   disk: Disk,
@@ -124,14 +125,17 @@ export function commitPosition(
   position: Position,
   before: Position,
 ): void {
-  // In one order of names: the same position is the same text.
+  // A fixed order of fields, so that equal positions are equal texts.
   const { version, settings, begun, columns, finished, parts, files, open } = position;
   const { text } = seal({ version, settings, begun, columns, finished, parts, files, open });
   onDisk("write", home, () => replaceDurably(disk, join(home, positionName), Buffer.from(text)));
   carryOut(disk, home, position, before.open?.files.map(({ path }) => path) ?? []);
 }
 
-/** P2. `ends`: files of open ends, which go unless the position has them. */
+/**
+ * Completes the renames of a position. P2. `ends`: files of open ends, removed unless the position
+ * names them.
+ */
 function carryOut(
   disk: Disk,
   home: string,
@@ -155,7 +159,7 @@ function carryOut(
   });
 }
 
-/** The files of open ends, by their paths below the directory. */
+/** Paths of all open-end files, relative to the directory. */
 function openFilesIn(disk: Disk, home: string, below = ""): string[] {
   return disk.list(join(home, below)).flatMap((name) => {
     if (isPartition(name)) return openFilesIn(disk, home, join(below, name));
@@ -163,7 +167,7 @@ function openFilesIn(disk: Disk, home: string, below = ""): string[] {
   });
 }
 
-/** Removes what an ingestion left that has ended in the midst of a file. */
+/** Removes unfinished files of an interrupted ingestion. */
 function removeHidden(disk: Disk, home: string): void {
   for (const name of disk.list(home)) {
     if (isPartition(name)) removeHidden(disk, join(home, name));
@@ -171,7 +175,7 @@ function removeHidden(disk: Disk, home: string): void {
   }
 }
 
-/** A file that no ingestion leaves before its first position. */
+/** A file that cannot come from an interrupted first ingestion; undefined: none. */
 function visibleIn(disk: Disk, home: string): string | undefined {
   for (const name of disk.list(home)) {
     if (name.startsWith(".") || name === `${positionName}${temporarySuffix}`) continue;

@@ -1,4 +1,5 @@
-// Bad messages: all are counted, by reason; the first ones are kept with stream and sequence.
+// The quarantine of bad messages: all are counted by reason; the first ones are kept with their
+// stream and sequence.
 
 import { type Fault, sentenceOf } from "../../src/data/text/faults.ts";
 import { DataRejectedError } from "../../src/errors/errors.ts";
@@ -10,10 +11,10 @@ export interface BadMessage {
   readonly reason: string;
 }
 
-/** Bad messages as a position has them. */
+/** The bad messages of a directory, as its position stores them. */
 export interface Quarantine {
   readonly count: number;
-  /** The first ones. */
+  /** The first `quarantineMax` ones. */
   readonly kept: readonly BadMessage[];
 }
 
@@ -22,7 +23,7 @@ export class BadMessages {
   readonly #keptMax: number;
   readonly #kept: BadMessage[];
   #count: number;
-  /** Of the file that is being written: bad messages by the kind of their fault, with the first. */
+  /** For the current file: number of bad messages by kind of fault, and the first of each. */
   readonly #reasons = new Map<string, { count: number; first: BadMessage }>();
   #messages = 0;
 
@@ -36,7 +37,7 @@ export class BadMessages {
     return { count: this.#count, kept: [...this.#kept] };
   }
 
-  /** Counts a message, and its fault where it has one. */
+  /** Counts a message, and its fault if it has one. */
   add(stream: string, sequence: number, fault?: Fault): void {
     this.#messages++;
     if (fault === undefined) return;
@@ -48,13 +49,13 @@ export class BadMessages {
     else known.count++;
   }
 
-  /** Begins the next file. */
+  /** Resets the counts for the next file. */
   beginFile(): void {
     this.#reasons.clear();
     this.#messages = 0;
   }
 
-  /** @throws DataRejectedError where more than a share of the file's messages is bad */
+  /** @throws DataRejectedError where the share of the file's bad messages exceeds `rejectedMax` */
   check(rejectedMax: number): void {
     const reasons = [...this.#reasons.values()].sort((a, b) => b.count - a.count);
     const rejected = reasons.reduce((sum, { count }) => sum + count, 0);

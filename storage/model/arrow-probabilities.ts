@@ -12,7 +12,7 @@ import {
 import type { DiskFile } from "../../src/ports/disk.ts";
 import type { ProbabilityWriter, WrittenColumns } from "./predict-report.ts";
 
-/** Writes a column `row`, kept columns and predictions, as one record batch a batch. */
+/** Writes a column `row`, kept columns and predictions; each batch becomes a record batch. */
 export function arrowWriter(target: DiskFile, { kept, names }: WrittenColumns): ProbabilityWriter {
   const writer = new RecordBatchFileWriter();
   let at = 0;

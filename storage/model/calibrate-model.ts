@@ -1,4 +1,4 @@
-// Fits a calibration of a model to samples that it was not trained on, and stores it with it.
+// Fits a calibration to samples that a model was not trained on, and stores it with the model.
 
 import { shownPath } from "../../src/data/remote/addresses.ts";
 import { CheckpointCorruptError, InvalidOptionError } from "../../src/errors/errors.ts";
@@ -13,11 +13,11 @@ import type { EvaluateOptions } from "./model.ts";
 export interface CalibrateOptions
   extends Pick<LoadOptions, "manifest" | "disk">,
     Omit<EvaluateOptions, "thresholds"> {
-  /** Samples with labels. @default those that the job holds out */
+  /** Samples with labels. @default the samples that the job holds out */
   readonly data?: EvaluationData | undefined;
 }
 
-/** What is stored, and the step of the model. */
+/** The stored calibration, and the model that it belongs to. */
 export interface CalibrateReport extends StoredCalibration {
   readonly directory: string;
   readonly step: number;
@@ -25,8 +25,8 @@ export interface CalibrateReport extends StoredCalibration {
 
 /**
  * Fits a calibration to the labels of `data`, or of the samples that the job holds out, and stores
- * it in the directory, or the `.osiris` file, in place of the one before. The model stays, and so
- * does its digest.
+ * it in the directory, or the `.osiris` file, replacing an earlier one. The model and its digest do
+ * not change.
  * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError, StoreFailedError
  * @throws InvalidOptionError where the samples are of one class, or all labels are numbers
  */
@@ -55,7 +55,7 @@ export async function calibrateModel(
 }
 
 /**
- * Removes the calibration of a model. Returns whether there was one. A damaged one goes too.
+ * Removes the calibration of a model, even a damaged one. Returns whether there was one.
  * @throws CheckpointMissingError, CheckpointCorruptError, StoreFailedError
  */
 export function removeCalibration(

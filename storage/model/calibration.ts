@@ -1,8 +1,9 @@
-// Platt scaling: a probability that is right on average of every score. The logit z of a model
+// Platt scaling, which makes predicted probabilities right on average. The logit z of a model
 // becomes scale * z + offset, fitted by the logistic loss of held-out samples (Platt, Probabilistic
 // Outputs for Support Vector Machines, 1999, with his targets; the Newton steps with a line search
-// of Lin, Lin and Weng, A Note on Platt's Probabilistic Outputs, 2007). Order stays: AUC does not
-// change. In float64, in the order of the samples: the same samples give the same two numbers.
+// of Lin, Lin and Weng, A Note on Platt's Probabilistic Outputs, 2007). For scale > 0 the ranking
+// and so the AUC do not change. Sums are float64, in the order of the samples, so the same samples
+// give the same result.
 
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import type { Calibration, StoredCalibration } from "../checkpoint-store/stored-calibration.ts";
@@ -32,7 +33,7 @@ export function fitCalibration(logits: ArrayLike<number>, labels: ArrayLike<numb
     let loss = 0;
     for (let i = 0; i < samples; i++) {
       const z = a * (logits[i] ?? 0) + b;
-      // log(1 + exp(z)) - t z, without an overflow.
+      // log(1 + exp(z)) - t z, computed without overflow.
       loss += Math.max(z, 0) + Math.log1p(Math.exp(-Math.abs(z))) - target(i) * z;
     }
     return loss;

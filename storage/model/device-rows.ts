@@ -1,4 +1,4 @@
-// The weights of a device that is alone, as predictions read them.
+// Gives predictions access to the weights of a single-device model.
 
 import assert from "node:assert/strict";
 import { swapAverage } from "../../src/model/dense-optimizer.ts";
@@ -6,7 +6,7 @@ import type { ServedRows, ServedTable } from "../../src/serving/scorer.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
 import { tableOf } from "../../src/training/topology/topology.ts";
 
-/** All rows of a device that has whole tables. They stay the device's. */
+/** All rows of a device that holds whole tables. The memory is shared with the device. */
 export function rowsOfDevice(device: DeviceState): ServedRows {
   const { slab, replicas, distinct, ids, topology, trained } = device;
   const { tables } = topology.input.model;
@@ -27,7 +27,7 @@ export function rowsOfDevice(device: DeviceState): ServedRows {
   };
 }
 
-/** The dense parameters of a device, or their moving averages where it has those: a copy. */
+/** A copy of a device's dense parameters, or of their moving averages if it has them. */
 export function denseOfDevice(device: DeviceState): Float32Array {
   const { kernels, network, denseState, recipe, topology } = device;
   const { layout } = topology.graph;

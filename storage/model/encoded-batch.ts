@@ -1,4 +1,4 @@
-// Batches made by a caller: checks that their arrays fit together, and cuts a large one up.
+// Checks that the arrays of a caller's batch fit together, and splits large batches.
 //
 // B = samples, T = features; (T,B) and ids are feature-major.
 
@@ -47,7 +47,7 @@ export function checkBatch(
   if (bad >= 0) throw expected(`batch.weights[${bad}]`, "a finite number", String(weights?.[bad]));
 }
 
-/** The batch in pieces of at most `samplesMax` samples, in order. A small batch is one piece. */
+/** Splits a batch into pieces of at most `samplesMax` samples. A small batch is not copied. */
 export function* piecesOf(batch: EncodedBatch, samplesMax: number): Generator<EncodedBatch> {
   const { samples, dense, lengths, ids, highs, weights } = batch;
   if (samples === 0) return;

@@ -1,4 +1,4 @@
-// Finds the calibration that is stored with a model, for whoever predicts with it.
+// Finds the calibration stored with a model, according to the caller's choice.
 
 import { labelsOf } from "../../src/data/targets.ts";
 import { CalibrationMissingError, CheckpointCorruptError } from "../../src/errors/errors.ts";
@@ -9,14 +9,14 @@ import type { OpenCheckpoint } from "../checkpoints/open-checkpoint.ts";
 import type { Calibrations } from "./predictor.ts";
 
 /**
- * Whether predictions are calibrated. `stored`: where a calibration is stored with the model.
- * `required`: so, and a model without one is refused. `none`: they are what the model computes.
+ * Whether predictions are calibrated. `stored`: if a calibration is stored with the model.
+ * `required`: always; a model without a calibration is refused. `none`: never.
  */
 export type CalibrationChoice = "stored" | "required" | "none";
 
 /**
- * How the predictions of a model are calibrated; undefined: they are not. `modelDigest`: of the
- * model, where it is another than the checkpoint's.
+ * The calibrations of a model's labels; undefined: predictions are not calibrated. `modelDigest`:
+ * the model's digest, if it differs from the checkpoint's.
  * @throws CalibrationMissingError, CheckpointCorruptError
  */
 export function calibrationsOf(
@@ -33,7 +33,7 @@ export function calibrationsOf(
   throw new CalibrationMissingError(store.directory, `sha256:${modelDigest}`);
 }
 
-/** @throws CheckpointCorruptError where it is of other labels than the job has */
+/** @throws CheckpointCorruptError where the calibration's labels differ from the job's */
 function checked({ tasks }: StoredCalibration, { data }: JobSpec, path: string): Calibrations {
   const labels = labelsOf(data);
   const isOfJob =

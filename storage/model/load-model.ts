@@ -1,4 +1,4 @@
-// Loads a trained model into memory: chooses the checkpoint of a directory and the arithmetic.
+// Loads a trained model into memory: selects the checkpoint and the arithmetic, restores all rows.
 
 import { weightedOf } from "../../src/data/text/match-features.ts";
 import { ArithmeticMismatchError } from "../../src/errors/errors.ts";
@@ -15,9 +15,9 @@ import { Model } from "./model.ts";
 /** Options of `loadModel`. */
 export interface LoadOptions {
   /**
-   * Hash of the checkpoint's manifest, as a run's result names it, or the hash's beginning; or
+   * Hash of the checkpoint's manifest, as a run's result names it, or a prefix of the hash; or
    * `best`, `last`.
-   * @default the best checkpoint where the job stopped early, else the newest
+   * @default the best checkpoint if the job has early stopping, else the newest
    */
   readonly manifest?: string;
   /**
@@ -27,7 +27,7 @@ export interface LoadOptions {
    */
   readonly arithmetic?: "same" | "auto" | "native" | "reference";
   /**
-   * Whether `predict` calibrates probabilities by what `calibrateModel` stored with the model.
+   * Whether `predict` applies the calibration that `calibrateModel` stored with the model.
    * `evaluate` never does. @default "none"
    */
   readonly calibration?: CalibrationChoice;
@@ -36,8 +36,8 @@ export interface LoadOptions {
 }
 
 /**
- * Loads the model of a checkpoint directory, of a run or written by `Model.save`, or of a file that
- * `exportModel` wrote as `.osiris`, whole into memory.
+ * Loads a whole model into memory from a checkpoint directory, written by a run or by `Model.save`,
+ * or from a `.osiris` file written by `exportModel`.
  * @throws CheckpointMissingError, CheckpointCorruptError
  * @throws ArithmeticMismatchError where this process does not have the arithmetic of training
  */
@@ -53,7 +53,7 @@ export async function loadModel(directory: string, options: LoadOptions = {}): P
   const shapes = shapesOf(job.model);
   const idsMax = shapes.map(() => 1);
   const weighted = weightedOf(job.data, shapes);
-  // The device only keeps the state: it runs no batch.
+  // The device only holds the state; it runs no batches.
   const input = { model, slices, idsMax, weighted, batchSize: 1 };
   const device = createSoloDevice({ input, recipe: { optimizer, seed }, kernels });
   device.trained.steps = manifest.cut;
@@ -64,7 +64,7 @@ export async function loadModel(directory: string, options: LoadOptions = {}): P
   return new Model({ device, job, manifest, store, disk, calibrations });
 }
 
-/** The kernels of a choice. @throws ArithmeticMismatchError */
+/** Opens the chosen kernels. @throws ArithmeticMismatchError */
 export function kernelsOf(
   choice: NonNullable<LoadOptions["arithmetic"]>,
   trained: string,

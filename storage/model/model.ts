@@ -1,6 +1,6 @@
 // A trained model: a checkpoint in memory that predicts. It runs the transforms and the kernels of
-// training (src/data/records.ts, src/serving/scorer.ts) on the caller's thread: a prediction is
-// computed in one go, before the call returns its promise.
+// training (src/data/records.ts, src/serving/scorer.ts) synchronously on the caller's thread: a
+// prediction is complete before the call returns its promise.
 //
 // Invariants
 //   M1. The weights equal the manifest's, and nothing here changes them.
@@ -44,14 +44,14 @@ import {
 import { scoreSamples } from "./evaluation/score-samples.ts";
 import { type Calibrations, type PredictingVersion, Predictor, scorerOf } from "./predictor.ts";
 
-/** The parts of a model; `loadModel` makes one of them. */
+/** The parts from which `loadModel` makes a model. */
 export interface ModelParts {
   readonly device: DeviceState;
   readonly job: JobSpec;
   readonly manifest: Manifest;
-  /** Where the model was read. */
+  /** The store from which the model was read. */
   readonly store: CheckpointStore;
-  /** Of each label, how its probabilities are calibrated; undefined: they are not. */
+  /** One calibration per label; undefined: probabilities are not calibrated. */
   readonly calibrations: Calibrations | undefined;
   readonly disk: Disk;
 }
@@ -67,13 +67,13 @@ export class Model implements AsyncDisposable {
   /** The arithmetic of its predictions, and that of training. */
   readonly arithmetic: string;
   readonly trainedArithmetic: string;
-  /** What missing values of dense features became in training, by feature, where it is the mean. */
+  /** Means that replace missing values of dense features, as in training; undefined: none. */
   readonly means: Means | undefined;
   /** The labels that it predicts, T of them: one, unless it has several tasks. */
   readonly tasks: readonly string[];
-  /** Of each label, whether it is a number. */
+  /** For each label, whether it is a number (regression). */
   readonly numeric: readonly boolean[];
-  /** Of each label, how `predict` calibrates its probabilities; undefined: it does not. */
+  /** The calibrations that `predict` applies, one per label; undefined: none. */
   readonly calibrations: Calibrations | undefined;
   readonly #parts: ModelParts;
   readonly #predictor: Predictor;
@@ -98,10 +98,10 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * Probabilities (B) of the label 1, one per record; of a label that is a number, its value
-   * itself. Of a model with several tasks (B,T), those of all tasks record by record. A record is
-   * an object with the job's columns, for Criteo `I1`..`I13` and `C1`..`C26`. A list is a bag of
-   * several ids. An absent or null column is a missing value. No records: no probabilities.
+   * Predicts records: the probability of the label 1, or the value of a numeric label, per record
+   * (B); with several tasks (B,T), all tasks record by record. A record is an object with the job's
+   * columns, for Criteo `I1`..`I13` and `C1`..`C26`. A list is a bag of several ids. An absent or
+   * null column is a missing value. An empty list of records gives an empty array.
    * @throws InvalidOptionError naming the record and the column
    * @throws ModelClosedError
    */
@@ -123,8 +123,8 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * Logits (B), or (B,T), for encoded features, those of an evaluation bit for bit; of labels that
-   * are numbers, their values. Never calibrated. @throws as `predictBatch`
+   * Logits (B), or (B,T), for encoded features, bit for bit those of an evaluation; numeric labels
+   * get their values. Never calibrated. @throws as `predictBatch`
    */
   async logitsOf(batch: EncodedBatch): Promise<Float32Array> {
     this.#live("predict");
@@ -132,12 +132,12 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * Metrics over all samples of `data`, in which what is left out is as in the training data;
-   * without `data`: over the samples that the job holds out, those of its test with `part: "test"`.
-   * `dataDiffers`: `data` may be read in another way than the training data.
+   * Metrics over all samples of `data`; options that `data` leaves out are those of the training
+   * data. Without `data`: over the samples that the job holds out, or its test samples with `part:
+   * "test"`. `dataDiffers`: whether `data` may be read differently from the training data.
    * @throws InvalidOptionError where the data do not fit the job, or the job holds nothing out
    * @throws InputUnusableError where the data cannot be read
-   * @throws DataChangedError where the held-out samples are not those of the run any more
+   * @throws DataChangedError where the held-out samples differ from those of the run
    */
   async evaluate(
     data?: EvaluationData,
@@ -150,8 +150,8 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * Opens the samples that `evaluate` evaluates, for those who look at them otherwise
-   * (slice-metrics.ts, feature-importance.ts). Close them. @throws as `evaluate`
+   * Opens the samples that `evaluate` evaluates, for other analyses (slice-metrics.ts,
+   * feature-importance.ts). Close them. @throws as `evaluate`
    */
   async openEvaluation(data?: EvaluationData, options: OpenOptions = {}): Promise<OpenEvaluation> {
     this.#live("evaluate");
@@ -159,7 +159,7 @@ export class Model implements AsyncDisposable {
     return await openEvaluation({ job: this.job, manifest, disk }, data, options);
   }
 
-  /** @throws InvalidOptionError where they are no probabilities, or the model predicts none */
+  /** @throws InvalidOptionError where thresholds are no probabilities, or all labels are numeric */
   #checkThresholds(thresholds: readonly number[]): void {
     const isProbability = (one: number) => one > 0 && one < 1;
     if (!Array.isArray(thresholds) || !thresholds.every(isProbability)) {
@@ -170,8 +170,8 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * Of each task how its probabilities become calibrated ones (calibration.ts), by the samples of
-   * `data`, or those that the job holds out; undefined where the label is a number.
+   * Fits a calibration (calibration.ts) for each task to the samples of `data`, or to those that
+   * the job holds out; undefined for a numeric label.
    * @throws as `evaluate`; InvalidOptionError where the samples are of one class
    */
   async calibrate(
@@ -202,8 +202,8 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * Writes the model into a new or empty directory. `loadModel` reads it again, with the same
-   * digest. A model without the optimizer's state, of a file, is refused.
+   * Writes the model into a new or empty directory, from which `loadModel` loads it with the same
+   * digest. A model from a file without optimizer state is refused.
    * @throws InputUnusableError, StoreFailedError, ModelClosedError
    */
   async save(directory: string): Promise<void> {
@@ -212,7 +212,7 @@ export class Model implements AsyncDisposable {
     needState(source, "`Model.save`");
     const { jobIdentity } = manifest;
     const calibration = source.calibration(manifest.modelDigest);
-    // A directory that holds a run is refused: a claim on it would end that run.
+    // A directory with a run is refused, as claiming a generation there would fence the run.
     if (disk.list(directory).length > 0) {
       const message = `Expected ${directory} to be new or empty, as a model is saved there whole`;
       throw new InputUnusableError(directory, `${message}; name another directory`);
@@ -228,19 +228,19 @@ export class Model implements AsyncDisposable {
       leaves.set(part.name, await part.leaves());
     }
     const modelDigest = digestOf(leaves, this.job.model.tables);
-    // Weights stored in fewer bits make another model than the trained one.
+    // Weights that are stored in fewer bits change the digest.
     assert(this.job.checkpoint.bits !== 32 || modelDigest === manifest.modelDigest, "M1");
     const createdBy = `Model.save of ${process.pid}`;
     const saved = store.commit({ ...manifest, modelDigest, generation, parts, createdBy });
-    // One of other weights, stored in fewer bits, would be of another model.
+    // With a changed digest, the calibration would belong to another model.
     if (modelDigest === manifest.modelDigest) store.setCalibration(saved, calibration);
   }
 
   /**
-   * The leaves of the model's digest, computed from the state in memory: hex sha256 of the dense
+   * The leaves of the model's digest, computed from the state in memory: hex SHA-256 of the dense
    * part (`dense`), of each row block's quanta and row state (`table a, block 0, quantum 1`), and
-   * of its dynamic ids, if it has any (`table a, block 0, ids`). Where two models differ, the
-   * leaves of these tables and blocks differ.
+   * of its dynamic ids, if it has any (`table a, block 0, ids`). Comparing the leaves of two models
+   * shows the tables and blocks in which they differ.
    */
   async leaves(): Promise<Map<string, string>> {
     const { tables } = this.job.model;
@@ -259,7 +259,7 @@ export class Model implements AsyncDisposable {
     return leaves;
   }
 
-  /** The data that it was trained and evaluated on; undefined: its file does not say. */
+  /** The data on which it was trained and evaluated; undefined: not recorded. */
   get contents(): RunContents | undefined {
     return recordedContents(this.#parts.manifest.metrics);
   }
@@ -280,14 +280,14 @@ export class Model implements AsyncDisposable {
   }
 }
 
-/** What `Model.evaluate` may be told. */
+/** Options of `Model.evaluate`. */
 export interface EvaluateOptions extends OpenOptions {
-  /** Probabilities from which on a sample counts as positive. @default those of the job */
+  /** Decision thresholds of precision, recall and F1. @default those of the job */
   readonly thresholds?: readonly number[] | undefined;
 }
 
 /**
- * The name of leaf `i` out of `count` of a whole table; `undefined` names the dense part's leaf.
+ * The name of leaf `i` of `count` leaves of a whole table. `tile` undefined: the dense part.
  */
 function leafName(
   tile: TablePart | undefined,

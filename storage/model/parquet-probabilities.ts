@@ -4,7 +4,7 @@ import { ByteWriter, ParquetWriter } from "hyparquet-writer";
 import type { DiskFile } from "../../src/ports/disk.ts";
 import type { ProbabilityWriter, WrittenColumns } from "./predict-report.ts";
 
-/** Writes a column `row`, kept columns and predictions, as one row group a batch. */
+/** Writes a column `row`, kept columns and predictions; each batch becomes a row group. */
 export function parquetWriter(
   target: DiskFile,
   { kept, names }: WrittenColumns,

@@ -1,6 +1,6 @@
-// The data section with which files are predicted: that of the model's training, or, where the
-// files are of another format, the same columns as that format has them. One data set in any of
-// the formats gives the same samples (docs/data.md), and so the same predictions.
+// Chooses the data section with which files are read for prediction: the training job's, or, for
+// files of another format, the same columns translated to that format. A data set gives the same
+// samples in every format (docs/data.md), and so the same predictions.
 
 import { formatsByEnding, namesColumns } from "../../src/data/data-kinds.ts";
 import type { ResolvedColumnOptions, ResolvedTextOptions } from "../../src/data/options.ts";
@@ -13,10 +13,10 @@ type Kind = ResolvedColumnOptions["kind"];
 
 const formats = new Map(Object.entries(formatsByEnding));
 
-/** Between the ids of a list in CSV, and between an id and its weight. */
+/** Separators in CSV between the ids of a list, and between an id and its weight. */
 const [betweenIds, beforeWeight] = ["|", ":"];
 
-/** The data section for these files. @throws InputUnusableError where they are of two formats */
+/** The data section for these files. @throws InputUnusableError where their formats differ */
 export function dataOf(trained: JobSpec["data"], files: readonly string[]): JobSpec["data"] {
   if (!namesColumns(trained)) return trained;
   const [first = ""] = files;
@@ -46,7 +46,7 @@ function kindOf(path: string): Kind | undefined {
   return format === "tsv" ? "csv" : format;
 }
 
-/** Options of columns in which lists are texts that separators split. */
+/** Column options for CSV, where lists become texts with separators. */
 function withSplitTexts(value: unknown): unknown {
   return mapColumns(value, ({ list, ...column }) => {
     if (list === undefined) return column;
@@ -55,7 +55,7 @@ function withSplitTexts(value: unknown): unknown {
   });
 }
 
-/** The same data with lists where texts were split: of the columns that are `lists`. */
+/** The same data options with lists instead of separated texts, for columns where `isList`. */
 export function withLists<Data extends ResolvedColumnOptions>(
   data: Data,
   isList: (column: string) => boolean = () => true,
@@ -73,7 +73,10 @@ export function withLists<Data extends ResolvedColumnOptions>(
   }) as Data;
 }
 
-/** The data of JSON Lines, where the first line has lists, perhaps in place of texts to split. */
+/**
+ * Data options for JSON Lines: columns that have a list in the first line are read as lists, others
+ * as separated texts.
+ */
 export function asInLine(data: ResolvedTextOptions, line: string): ResolvedTextOptions {
   if (data.kind !== "jsonl") return data;
   const object = objectIn(line) ?? {};
@@ -82,7 +85,7 @@ export function asInLine(data: ResolvedTextOptions, line: string): ResolvedTextO
 
 type Column = Readonly<Record<string, unknown>> & { readonly column?: unknown };
 
-/** A value with each object in it that names a column changed. */
+/** Applies `change` to every object within a value that has a `column`. */
 function mapColumns(value: unknown, change: (column: Column) => unknown): unknown {
   if (Array.isArray(value)) return value.map((one) => mapColumns(one, change));
   if (typeof value !== "object" || value === null) return value;

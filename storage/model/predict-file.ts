@@ -1,5 +1,5 @@
-// Predicts every line of text files, and writes the lines again with one more column. Lines are
-// decoded as in training; a chunk of lines is in memory at a time.
+// Predicts every line of text files, and writes the lines with their predictions appended. Lines
+// are decoded as in training; one chunk of lines is in memory at a time.
 
 import { isTable } from "../../src/data/data-kinds.ts";
 import { shownPath } from "../../src/data/remote/addresses.ts";
@@ -39,17 +39,17 @@ import { SampleScorer } from "./sample-scorer.ts";
 import { textOut } from "./text-probabilities.ts";
 
 /**
- * Writes the lines of `data` to `out` with the probability of the label 1, or the value of a label
- * that is a number, at the end of each. `data`: paths of files on a disk or a server, of
- * directories, and patterns, as in a job's `data.paths`; the files are read in that order, and
- * those of CSV have one header. Where the name of `out` ends as another format, `.csv`, `.jsonl`,
- * `.parquet` or `.arrow`, it has the number of each line of all files, the columns of `keep`, and
- * the predictions instead. `.gz` and `.zst` behind an ending of text pack it. The files have the
- * columns of the model's training data, with or without the label; other columns stay as they are.
- * Files of another format than the training data's have the same columns (predict-data.ts); of
- * files of columns a file of rows and probabilities is written (predict-table.ts).
+ * Writes the lines of `data` to `out`, each followed by the probability of the label 1, or the
+ * value of a numeric label. `data`: paths of files on a disk or a server, directories, and
+ * patterns, as in a job's `data.paths`; files are read in that order, and CSV files share one
+ * header. If the ending of `out` is another format (`.csv`, `.jsonl`, `.parquet` or `.arrow`), each
+ * line's number over all files, the columns of `keep` and the predictions are written instead. A
+ * further ending `.gz` or `.zst` compresses a text file. The files have the columns of the model's
+ * training data, with or without the label; other columns are copied. Files of another format than
+ * the training data's have the same columns (predict-data.ts); for columnar files, rows and
+ * predictions are written (predict-table.ts).
  * @throws InvalidOptionError where a column is missing, or `column` is in a file
- * @throws InputUnusableError where it cannot be read or `out` cannot be written
+ * @throws InputUnusableError where a file cannot be read or `out` cannot be written
  */
 export async function predictFile(
   model: Model,
@@ -70,7 +70,7 @@ export async function predictFile(
   const { format, packed } = outputFormatOf(out);
   const { kind } = read;
   const delimiter = kind === "csv" ? read.delimiter : undefined;
-  // Lines stay as they are in a file of the same kind, and in one whose name says nothing.
+  // Lines are copied if `out` has the same format, or an ending of no known format.
   const isOfKind = format === kind || (kind === "criteo-tsv" && format === "csv");
   const isRewritten = format === undefined || isOfKind;
   if (isRewritten && options.keep !== undefined) throw noKeep(out);
@@ -99,35 +99,35 @@ function noKeep(out: string): InvalidOptionError {
   return new InvalidOptionError("keep", `${message}: ${out} has all columns of its lines`);
 }
 
-/** A line, and its predictions as `predictedValues` has them; undefined: the line is a bad one. */
+/** A line, and its predictions (`predictedValues`); undefined: the line is bad. */
 interface ScoredLine extends NumberedLine {
   readonly values: readonly number[] | undefined;
 }
 
-/** Lines that were scored; `header`: the first line of the first file of CSV. */
+/** A chunk of scored lines; `header`: only with the first chunk of the first CSV file. */
 interface ScoredLines {
   readonly header: string | undefined;
   readonly lines: readonly ScoredLine[];
 }
 
-/** Where scored lines go. */
+/** The output of scored lines. */
 interface LineSink {
   write(scored: ScoredLines): void | Promise<void>;
   finish(): void | Promise<void>;
 }
 
-/** Scores lines, chunk after chunk, and counts what they come to. */
+/** Scores lines chunk by chunk, and accumulates the report. */
 class LineScorer {
   readonly #model: Model;
-  /** How the files are read. */
+  /** The data section with which the files are read. */
   #data: JobSpec["data"];
   readonly #column: string;
   #transforms: CompiledTransforms | undefined;
   readonly #options: PredictFileOptions;
   readonly #scorer: SampleScorer;
-  /** The columns that are added. */
+  /** Names of the prediction columns. */
   readonly #names: readonly string[];
-  /** The file that is scored. */
+  /** The file that is being scored. */
   #path = "";
   #columns: Columns | undefined;
   /** The header of the first file of CSV. */
@@ -145,7 +145,7 @@ class LineScorer {
     this.#transforms = lineTransforms(data);
   }
 
-  /** A file begins. */
+  /** Starts the next file. */
   begin(path: string): void {
     this.#path = path;
     this.#scorer.begin(path);
@@ -156,7 +156,7 @@ class LineScorer {
     return this.#scorer.report();
   }
 
-  /** Writes each line again, with its predictions at its end. */
+  /** A sink that copies each line and appends its predictions. */
   rewriter(file: DiskFile, pack: Pack): LineSink {
     const write = textOut(file, pack);
     this.#isRewritten = true;
@@ -176,7 +176,7 @@ class LineScorer {
     };
   }
 
-  /** Writes the number of each line, from 0, kept columns and predictions. */
+  /** A sink that writes each line's number, from 0, kept columns and predictions. */
   async rowWriter(file: DiskFile, output: Parameters<typeof openOutput>[1]): Promise<LineSink> {
     const { keep = [] } = this.#options;
     const writer = await openOutput(file, output, { kept: keep, names: this.#names });
@@ -194,7 +194,7 @@ class LineScorer {
     };
   }
 
-  /** The fields of a line that are kept, as they are. */
+  /** A line's values of the kept columns, as text; null: missing. */
   #keptOf(line: string, keep: readonly string[]): (string | null)[] {
     if (keep.length === 0) return [];
     const columns = this.#columns as Columns;
@@ -214,7 +214,7 @@ class LineScorer {
     });
   }
 
-  /** Finds the columns to keep. @throws InvalidOptionError where there is none of a name */
+  /** Locates the columns to keep. @throws InvalidOptionError where one is missing */
   #placeKept(header: string): void {
     const data = this.#data;
     const { keep = [] } = this.#options;
@@ -229,7 +229,7 @@ class LineScorer {
     });
   }
 
-  /** Lines of all files stand below one header. @throws InvalidOptionError for another header */
+  /** All files must have the same header, as the output has one. @throws InvalidOptionError */
   #checkHeader(header: string): void {
     if (this.#header === undefined || header === this.#header) return;
     const wanted = `Expected all files to have the header of the first one, ${this.#header}`;
@@ -237,7 +237,7 @@ class LineScorer {
     throw new InvalidOptionError("data", `${wanted}; ${this.#path} has ${header}: ${advice}`);
   }
 
-  /** The lines with their predictions. Blank lines are left out. */
+  /** Scores a chunk of lines. Blank lines are dropped. */
   async score({ lines, lineOf }: LineChunk): Promise<ScoredLines> {
     const left = lines.flatMap((text, i): NumberedLine[] => {
       const line = lineOf(i);
@@ -265,7 +265,10 @@ class LineScorer {
     return { header, lines: scored };
   }
 
-  /** The data section, by the first line of JSON: it shows whether a column has lists or texts. */
+  /**
+   * The data section, adjusted by the first JSON line, which shows whether a column has lists or
+   * texts.
+   */
   #dataBy(line: string): JobSpec["data"] {
     const data = this.#data;
     if (data.kind !== "jsonl" || data.kind === this.#model.job.data.kind) return data;
@@ -278,7 +281,7 @@ class LineScorer {
     const columns = this.#columns as Columns;
     const texts = lines.map(({ text }) => text);
     const transforms = this.#transforms;
-    // Sampling is of training data: every line has a probability.
+    // Negative downsampling applies to training only: every line gets a prediction.
     const made =
       transforms && new MadeLines(transforms, columns, texts, { place: 0, firstLine: 1 });
     const scored = await this.#scorer.score({
@@ -310,7 +313,7 @@ interface NumberedLine {
   readonly text: string;
 }
 
-/** Fills `sample` from a line, which may have no label. Returns the line's fault, if any. */
+/** Fills `sample` from a line, with or without a label. Returns the line's fault, if any. */
 function decode(sample: Sample, line: string, columns: Columns): Fault | undefined {
   const fields = fieldsOf(line, columns);
   return Array.isArray(fields) ? decodeFeatures(sample, fields, columns) : fields;

@@ -1,4 +1,4 @@
-// What predictions of a file are asked for, and what they come to, whatever the file's format.
+// Options and report of file predictions, shared by all formats.
 
 import { areNumeric } from "../../src/data/targets.ts";
 import type { JobSpec } from "../../src/job/job.ts";
@@ -8,18 +8,18 @@ import { type Calibrations, probabilityOf } from "./predictor.ts";
 /** Options of `predictFile`. */
 export interface PredictFileOptions extends ProgressOptions {
   /**
-   * Name of the column of probabilities, or of values. @default "probability"; of labels that are
-   * numbers, "prediction"
+   * Name of the prediction column. @default "probability", or "prediction" if all labels are
+   * numeric
    */
   readonly column?: string | undefined;
   /**
-   * Columns of the file to write beside the predictions, as they are, whether the model reads them
-   * or not. Refused where the file is written again, line by line.
+   * Columns of the file to copy beside the predictions, whether the model reads them or not.
+   * Refused where the output copies whole lines anyway.
    */
   readonly keep?: readonly string[] | undefined;
   /**
-   * Of each task, how the probabilities of columns beside the raw ones are calibrated
-   * (`Model.calibrate`). @default as the model's own are, if they are (`loadModel`)
+   * One calibration per task (`Model.calibrate`); calibrated probabilities are written in columns
+   * beside the raw ones. @default the model's own calibrations, if it has them (`loadModel`)
    */
   readonly calibrations?: Calibrations | undefined;
 }
@@ -29,32 +29,32 @@ export interface PredictReport {
   /** Lines with a probability. */
   readonly samples: number;
   /**
-   * Lines that training would have left out, and those of which the model predicts no finite
-   * number: their probability is empty.
+   * Lines without a prediction: those that training would reject, and those for which the model's
+   * output is not finite.
    */
   readonly bad: number;
   /** The first bad line or row of the file `file`, from 1, and why it is bad. */
   readonly firstBad:
     | { readonly file: string; readonly line: number; readonly reason: string }
     | undefined;
-  /** By task, the mean of its probabilities or values; NaN without a sample. */
+  /** Mean prediction by task; NaN without samples. */
   readonly means: Readonly<Record<string, number>>;
   readonly file: string;
   /** Bytes of the file. */
   readonly bytes: number;
 }
 
-/** Where all labels are numbers, what is predicted is no probability. */
+/** The default name of the prediction column: `prediction` if all labels are numeric. */
 export function usualColumn({ data }: Pick<JobSpec, "data">): string {
   return areNumeric(data).includes(false) ? "probability" : "prediction";
 }
 
-/** The columns of the probabilities: one, or one for each of several tasks. */
+/** The raw prediction columns: one, or one for each of several tasks. */
 export function addedColumns(tasks: readonly string[], column: string): string[] {
   return tasks.length === 1 ? [column] : tasks.map((task) => `${column}.${task}`);
 }
 
-/** The columns of predictions: those of all tasks, then what calibration makes of them. */
+/** All prediction columns: the raw ones of all tasks, then the calibrated ones. */
 export function predictedColumns(
   tasks: readonly string[],
   column: string,
@@ -65,7 +65,7 @@ export function predictedColumns(
   return [...own, ...others.map((name) => `${name}.calibrated`)];
 }
 
-/** The values of these columns, of the logits (T) of a row. */
+/** The values of these columns for the logits (T) of a row. */
 export function predictedValues(
   logits: Float32Array,
   numeric: readonly boolean[],
@@ -80,7 +80,7 @@ export function predictedValues(
   return [...own, ...others];
 }
 
-/** Sums the predictions of each task. */
+/** Accumulates the mean prediction of each task. */
 export class TaskMeans {
   readonly #tasks: readonly string[];
   readonly #sums: Float64Array;
@@ -91,7 +91,7 @@ export class TaskMeans {
     this.#sums = new Float64Array(tasks.length);
   }
 
-  /** `values`: those of the tasks come first. */
+  /** Adds a row of `predictedValues`, of which the tasks' raw predictions come first. */
   add(values: readonly number[]): void {
     this.#samples++;
     for (let task = 0; task < this.#sums.length; task++) {
@@ -99,7 +99,7 @@ export class TaskMeans {
     }
   }
 
-  /** What a report has of it. */
+  /** The counts and means of the report. */
   report(): Pick<PredictReport, "samples" | "means"> {
     const samples = this.#samples;
     const means = this.#tasks.map((task, i) => {
@@ -109,28 +109,31 @@ export class TaskMeans {
   }
 }
 
-/** Why a row without faults has no prediction; undefined: it has one. */
+/** Why a valid row has no prediction; undefined: it has one. */
 export function noNumberBecause(values: readonly number[]): string | undefined {
   if (values.every(Number.isFinite)) return undefined;
   return "the model predicts no finite number: values of its dense features are too large";
 }
 
-/** A prediction as text: nine digits distinguish a float32 from its neighbours. Null: nothing. */
+/**
+ * A prediction as text with nine digits, which distinguish a float32 from its neighbours. Null or
+ * undefined: empty text.
+ */
 export function shownNumber(value: number | null | undefined): string {
   return value === null || value === undefined ? "" : String(Number(value.toPrecision(9)));
 }
 
-/** The columns of a file of predictions, behind `row`. */
+/** The columns of a file of predictions after `row`: kept columns, and predictions. */
 export interface WrittenColumns {
   readonly kept: readonly string[];
   readonly names: readonly string[];
 }
 
-/** Writes rows of probabilities, batch after batch. */
+/** Writes rows of predictions, batch by batch. */
 export interface ProbabilityWriter {
   /**
-   * Places of the rows in the file, from 0; of each kept column the texts, and of each column of
-   * predictions the numbers. Null: there is none.
+   * Appends a batch. `rows`: row numbers over all files, from 0; `kept`: texts by kept column;
+   * `values`: numbers by prediction column. Null: missing.
    */
   write(
     rows: readonly number[],

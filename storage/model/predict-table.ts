@@ -1,6 +1,6 @@
-// Predicts every row of files of columns, and writes a file, of the format that its name says or
-// of the same, with the same rows in the same order: the number of the row, from 0, kept columns,
-// and its probability. Rows are decoded as in training; some thousand are in memory at a time.
+// Predicts every row of columnar files, and writes the row's number, from 0, kept columns and
+// predictions in the same order. The format is that of the output's ending, or else that of the
+// input. Rows are decoded as in training; some thousand are in memory at a time.
 
 import type { RowBatch } from "../../src/data/columnar/column.ts";
 import { createRowEncoder, type RowEncoder } from "../../src/data/columnar/row-encoder.ts";
@@ -28,8 +28,8 @@ import { openOutput, outputFormatOf } from "./prediction-output.ts";
 import { SampleScorer } from "./sample-scorer.ts";
 
 /**
- * Writes the probabilities of the rows of `files`, in order, to `out`; a row that training would
- * have left out has none. The files have the feature columns of the training data, and may have no
+ * Writes the predictions of the rows of `files`, in order, to `out`; a row that training would
+ * reject gets none. The files have the feature columns of the training data, and may lack the
  * label.
  * @throws InvalidOptionError where a column is missing or of another kind
  * @throws InputUnusableError where a file cannot be read or `out` cannot be written
@@ -68,7 +68,7 @@ export async function predictTables(
   return { ...scorer.report(), file: out, bytes };
 }
 
-/** Writes the rows of a file, and returns their number. */
+/** Predicts and writes the rows of one file. Returns their number. */
 async function predictRows(
   model: Model,
   path: string,
@@ -78,7 +78,7 @@ async function predictRows(
     readonly writer: ProbabilityWriter;
     readonly options: PredictFileOptions;
     readonly names: readonly string[];
-    /** Where the file begins among the rows of all. */
+    /** Number of rows of all files before this one. */
     readonly place: { readonly rows: number };
     readonly onShare: (share: number) => void;
   },
@@ -104,7 +104,10 @@ async function predictRows(
   }
 }
 
-/** Opens a file. Where the options split texts, its columns may be such texts, or lists. */
+/**
+ * Opens a file. Where the options split texts by separators, the file's columns may be such texts
+ * or lists, so both are tried.
+ */
 async function openRows(
   path: string,
   data: ResolvedTableOptions,
@@ -123,7 +126,7 @@ async function openRows(
   }
 }
 
-/** A column as text: a list as its ids joined by bars; null where a row has no value. */
+/** A column's values as text, ids of a list joined by `|`; null: a missing value. */
 function keptTexts({ columns, rows }: RowBatch, name: string): (string | null)[] {
   const column = columns.get(name);
   return Array.from({ length: rows }, (_, row) => {
@@ -132,7 +135,7 @@ function keptTexts({ columns, rows }: RowBatch, name: string): (string | null)[]
   });
 }
 
-/** For each of `columns` columns, the prediction of each row; null: the row is a bad one. */
+/** For each of `columns` columns, the prediction of each row; null: the row is bad. */
 async function scoreBatch(
   scorer: SampleScorer,
   encoder: RowEncoder,

@@ -1,5 +1,5 @@
-// The file that predictions go to, by the ending of its name; and what is known of it before a row
-// is read.
+// Chooses the format and writer of a predictions file by the ending of its name, and rejects
+// impossible combinations before any row is read.
 
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import type { DiskFile } from "../../src/ports/disk.ts";
@@ -11,7 +11,7 @@ const formats = { csv: "csv", jsonl: "jsonl", ndjson: "jsonl", parquet: "parquet
 /** A format of predictions. */
 export type OutputFormat = "csv" | "jsonl" | "parquet" | "arrow";
 
-/** What the ending of a name says; undefined: nothing that is known. */
+/** Format and compression by a name's ending; undefined: an unknown ending, no compression. */
 export function outputFormatOf(path: string): {
   format: OutputFormat | undefined;
   packed: PackedEnding | undefined;
@@ -28,7 +28,10 @@ export function outputFormatOf(path: string): {
   return { format, packed };
 }
 
-/** Opens the writer of a format. @throws InvalidOptionError where it is not to be compressed */
+/**
+ * Opens the writer of a format. @throws InvalidOptionError where column names collide, or the
+ * format cannot be compressed
+ */
 export async function openOutput(
   target: DiskFile,
   { format, packed }: { readonly format: OutputFormat; readonly packed: PackedEnding | undefined },

@@ -1,5 +1,6 @@
-// From records, or encoded batches, to predictions of one version of a model: checks, pieces that
-// fit the device, probabilities. Everything that predicts shares it, so all scores are alike.
+// Turns records or encoded batches into predictions of one version of a model: checks the input,
+// splits it into pieces that a scorer takes, and converts logits to probabilities. All prediction
+// paths share it, so their scores are equal.
 //
 // B = samples, T = tasks.
 
@@ -27,40 +28,40 @@ import { type Calibration, calibrated } from "./calibration.ts";
 import { checkBatch, piecesOf } from "./encoded-batch.ts";
 import { rankedBatch } from "./ranked-batch.ts";
 
-/** Samples that a scorer takes at once: of a batch, or candidates of a user. */
+/** Samples that a scorer takes at once: part of a batch, or candidates of one user. */
 export type Piece = {
-  /** The place of its first sample in the call. */
+  /** Index of its first sample in the call. */
   readonly first: number;
 } & (
   | { readonly batch: EncodedBatch; readonly ranked: undefined }
   | { readonly batch: undefined; readonly ranked: RankedBatch }
 );
 
-/** Of each label its calibration; undefined: its predictions stay as they are. */
+/** One calibration per label; undefined: the label's predictions are not calibrated. */
 export type Calibrations = readonly (Calibration | undefined)[];
 
-/** What computes the predictions of one version. */
+/** The scorer and rows of one version of a model. */
 export interface PredictingVersion {
   readonly scorer: Scorer;
   readonly rows: ServedRows;
 }
 
-/** A scorer for a job's model; its dense parameters are 0. */
+/** A scorer for a job's model, whose dense parameters are still 0. */
 export function scorerOf({ model, optimizer, data }: JobSpec, kernels: Kernels): Scorer {
   const weighted = weightedOf(data, shapesOf(model));
   return new Scorer({ model, optimizer: optimizer.sparse, weighted, kernels });
 }
 
 export class Predictor {
-  /** The labels that are predicted, T of them. */
+  /** The predicted labels, T of them. */
   readonly tasks: readonly string[];
-  /** Of each label, whether it is a number. */
+  /** For each label, whether it is a number (regression). */
   readonly numeric: readonly boolean[];
   readonly #encoder: RecordEncoder;
   readonly #shape: Parameters<typeof checkBatch>[1];
   readonly #calibrations: Calibrations;
 
-  /** `calibrations`: of each label, how its probabilities are calibrated; empty: none is. */
+  /** `calibrations`: one per label; empty: no label is calibrated. */
   constructor({ data, model }: JobSpec, means: Means | undefined, calibrations: Calibrations = []) {
     this.#calibrations = calibrations;
     const shapes = shapesOf(model);
@@ -95,8 +96,8 @@ export class Predictor {
   }
 
   /**
-   * Predictions (n) or (n,T) for one user with each of n candidates, whose columns win over the
-   * user's. What depends on the user alone is computed once.
+   * Predictions (n) or (n,T) for one user with each of n candidates, whose columns override the
+   * user's. Computation that depends on the user alone is done once.
    * @throws InvalidOptionError naming the record and the column
    */
   rank(
@@ -107,7 +108,7 @@ export class Predictor {
     return this.#scoredAll(this.rankPieces(user, candidates), candidates.length, version);
   }
 
-  /** Logits of encoded features; labels that are numbers have their values. */
+  /** Logits of encoded features; for numeric labels, their values. */
   logitsOf(batch: EncodedBatch, version: PredictingVersion): Float32Array {
     const logitsOf = ({ batch: own, first }: Piece) => {
       return version.scorer.score(own as EncodedBatch, version.rows, first);
@@ -115,7 +116,7 @@ export class Predictor {
     return this.#all(this.batchPieces(batch), batch.samples, logitsOf);
   }
 
-  /** The pieces of `predict`, checked: for rows that are fetched before `scored` reads them. */
+  /** The checked pieces of `predict`, for callers that fetch rows before they call `scored`. */
   recordPieces(records: readonly SampleRecord[]): Iterable<Piece> {
     if (!Array.isArray(records)) throw expected("records", "a list of records", records);
     return this.#slices(records, (some, first) => {
@@ -123,7 +124,7 @@ export class Predictor {
     });
   }
 
-  /** Those of `predictBatch`. */
+  /** The checked pieces of `predictBatch`. */
   batchPieces(batch: EncodedBatch): Iterable<Piece> {
     if (typeof batch !== "object" || batch === null) {
       throw expected("batch", "an encoded batch (`predict` takes records)", batch);
@@ -132,7 +133,7 @@ export class Predictor {
     return this.#pieces(batch);
   }
 
-  /** Those of `rank`. */
+  /** The checked pieces of `rank`. */
   rankPieces(user: SampleRecord, candidates: readonly SampleRecord[]): Iterable<Piece> {
     if (!Array.isArray(candidates)) throw expected("candidates", "a list of records", candidates);
     return this.#slices(candidates, (some, first) => {
@@ -147,7 +148,7 @@ export class Predictor {
     );
   }
 
-  /** Computes a sample without features, so that the first request finds everything ready. */
+  /** Scores an empty sample, so that the first request does not pay for initialisation. */
   warm({ scorer, rows }: PredictingVersion): void {
     const { dense, features, isWide, isWeighted } = this.#shape;
     scorer.score(
@@ -195,7 +196,7 @@ export class Predictor {
     }
   }
 
-  /** Probabilities of logits; labels that are numbers have their values. In place. */
+  /** Converts logits to probabilities in place; values of numeric labels are unchanged. */
   #predicted(logits: Float32Array): Float32Array {
     const { length: tasks } = this.tasks;
     for (let i = 0; i < logits.length; i++) {
@@ -207,7 +208,7 @@ export class Predictor {
   }
 }
 
-/** The probability of a logit, calibrated where there is a calibration. */
+/** The probability of a logit, calibrated if a calibration is given. */
 export function probabilityOf(logit: number, calibration?: Calibration): number {
   return calibration === undefined ? 1 / (1 + Math.exp(-logit)) : calibrated(logit, calibration);
 }

@@ -1,6 +1,7 @@
-// One user and many candidates, as a batch in which what only the user has stands once. Columns
-// that no candidate's record names are the user's. Where transforms make features of several
-// columns, the merged records are encoded, and what is the same in all of them is the user's.
+// Encodes one user and many candidates as a batch that stores the user's features once. A column
+// that no candidate's record has is the user's. If transforms compute features from several
+// columns, the merged records are encoded instead, and features that are equal in all of them count
+// as the user's.
 
 import type { EncodedBatch } from "../../src/data/batch-rows.ts";
 import type { RecordEncoder, SampleRecord } from "../../src/data/records.ts";
@@ -8,7 +9,7 @@ import type { RankedBatch } from "../../src/serving/scorer.ts";
 import { piecesOf } from "./encoded-batch.ts";
 
 /**
- * At least one candidate, and no more than a scorer takes at a time.
+ * Encodes at least one candidate, and at most as many as a scorer takes at once.
  * @throws InvalidOptionError naming the record and its column
  */
 export function rankedBatch(
@@ -28,7 +29,7 @@ export function rankedBatch(
     const keys = Object.keys(candidate);
     return keys.length === firstKeys.length && keys.every((key) => named.has(key));
   };
-  // Records with other names than the first one are merged ones, whose names are checked.
+  // Candidates with different columns are merged with the user, which checks their names.
   if (!candidates.every(isAlike)) return sharedIn(encoder.encode(candidates.map(merged)));
   const ofUser = encoder.encode([merged(first)]);
   const own = encoder.encode(candidates, named);
@@ -44,7 +45,7 @@ export function rankedBatch(
   return { user: ofUser, candidates: own, isOfUser, isDenseOfUser };
 }
 
-/** What all samples of a batch have alike. */
+/** Detects the features that are equal in all samples of a batch. */
 function sharedIn(batch: EncodedBatch): RankedBatch {
   const { samples, dense, lengths, ids, highs, weights } = batch;
   const [user = batch] = piecesOf(batch, 1);

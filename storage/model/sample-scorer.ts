@@ -1,4 +1,4 @@
-// Scores the samples of lines and of tables, batch after batch, and counts their predictions.
+// Scores decoded samples of text and columnar files batch by batch, and accumulates the report.
 
 import { BatchRows } from "../../src/data/batch-rows.ts";
 import { Sample } from "../../src/data/sample.ts";
@@ -15,12 +15,12 @@ import {
   TaskMeans,
 } from "./predict-report.ts";
 
-/** The samples of a batch. */
+/** A batch of samples to decode. */
 export interface DecodedSamples {
   readonly count: number;
-  /** Fills a sample with the features of the one at `index`; returns its fault, if it has one. */
+  /** Decodes the features at `index` into `sample`. Returns the fault, if there is one. */
   decode(sample: Sample, index: number): Fault | undefined;
-  /** Where it lies in its file, from 1. */
+  /** The line or row number in the file, from 1. */
   lineOf(index: number): number;
 }
 
@@ -29,7 +29,7 @@ export class SampleScorer {
   readonly #options: PredictFileOptions;
   readonly #means: TaskMeans;
   readonly #sample: Sample;
-  /** The file that is scored. */
+  /** The file that is being scored. */
   #path = "";
   #bad = 0;
   #firstBad: PredictReport["firstBad"];
@@ -42,7 +42,7 @@ export class SampleScorer {
     this.#sample = new Sample({ dense: denseOf(data), features: shapesOf(spec).length });
   }
 
-  /** A file begins: its path stands in reports of bad samples. */
+  /** Starts a file; its path is used in reports of bad samples. */
   begin(path: string): void {
     this.#path = path;
   }
@@ -51,7 +51,7 @@ export class SampleScorer {
     return { ...this.#means.report(), bad: this.#bad, firstBad: this.#firstBad };
   }
 
-  /** The predictions of each sample, as `predictedValues` has them; undefined: it is a bad one. */
+  /** The predictions (`predictedValues`) of each sample; undefined: the sample is bad. */
   async score({ count, decode, lineOf }: DecodedSamples): Promise<(number[] | undefined)[]> {
     const { job, means, tasks, numeric } = this.#model;
     const tables = shapesOf(job.model);
@@ -59,7 +59,7 @@ export class SampleScorer {
     const rows = new BatchRows(count, { ...shape, weighted: weightedOf(job.data, tables) });
     const faults = Array.from({ length: count }, (_, i) => {
       const fault = decode(this.#sample, i);
-      if (fault !== undefined) this.#sample.clear(); // Empty bags in the bad one's place.
+      if (fault !== undefined) this.#sample.clear(); // A bad sample is scored with empty bags.
       rows.add(i, this.#sample);
       return fault;
     });

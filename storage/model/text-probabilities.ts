@@ -1,11 +1,11 @@
-// Writes predictions as CSV or JSON Lines; where the name of the file ends in `.gz` or `.zst`,
-// packed, batch by batch.
+// Writes predictions as CSV or JSON Lines, compressed batch by batch if the file's name ends in
+// `.gz` or `.zst`.
 
 import type { DiskFile } from "../../src/ports/disk.ts";
 import type { Pack } from "../disk/packing.ts";
 import { type ProbabilityWriter, shownNumber, type WrittenColumns } from "./predict-report.ts";
 
-/** Text that goes to a file, packed. */
+/** Returns a function that compresses text and appends it to a file. */
 export function textOut(target: DiskFile, pack: Pack): (text: string | Buffer) => void {
   let at = 0;
   return (text) => {
@@ -15,7 +15,7 @@ export function textOut(target: DiskFile, pack: Pack): (text: string | Buffer) =
   };
 }
 
-/** Rows as lines of CSV, behind a header. */
+/** Writes rows as CSV, after a header. */
 export function csvWriter(
   target: DiskFile,
   { kept, names }: WrittenColumns,
@@ -36,7 +36,7 @@ export function csvWriter(
   };
 }
 
-/** Rows as objects of JSON, a line each. */
+/** Writes rows as JSON objects, one per line. */
 export function jsonWriter(
   target: DiskFile,
   { kept, names }: WrittenColumns,

@@ -1,5 +1,5 @@
-// What an evaluation finds without a model: the mean label of the training samples for every
-// sample, and the popularity of the values of one column, which is the share of positives of each.
+// Baselines without a model: predicting the mean label of the training samples for every sample,
+// and predicting by popularity, i.e. the share of positives of each value of one column.
 
 import assert from "node:assert/strict";
 import type { EncodedBatch as Batch } from "../../../src/data/batch-rows.ts";
@@ -16,29 +16,30 @@ import { openCheckpoint } from "../../checkpoints/open-checkpoint.ts";
 import { openEvaluation } from "./open-evaluation.ts";
 import { scoreSamples } from "./score-samples.ts";
 
-/** What one label's samples, held out by a run's job, come to without a model. */
+/** The baselines of one label on the samples that a run's job holds out. */
 export interface SimpleBaselines {
   readonly task: string;
-  /** The samples that are trained on. */
+  /** Number of training samples. */
   readonly samples: number;
   /** The mean label of the training samples. */
   readonly mean: number;
-  /** Every sample is predicted to have the mean. */
+  /** Metrics of predicting the mean for every sample. */
   readonly ofMean: TaskMetrics;
-  /** Each value of the column is predicted to have its own mean; left out: there is no column. */
+  /** Metrics of predicting the mean label of the sample's value; left out: no usable column. */
   readonly popularity?: { readonly column: string; readonly metrics: TaskMetrics };
 }
 
-/** Samples of the mean that the mean of each value begins with: few samples tell little. */
+/** Pseudo-samples of the overall mean that smooth the mean of each value. */
 const priorSamples = 10;
 
-/** Rows of tables that are counted: 16 bytes each, for every label. */
+/** Most table rows that are counted, over all features: 16 bytes per row and label. */
 const rowsMax = 0x80_0000;
 
 /**
- * Baselines of the samples that the run in `directory` holds out, by those that it trains on. The
- * column is the one that tells most of the training samples: the log loss of each sample by the
- * others of its value is the smallest. @throws as `Model.evaluate`
+ * Baselines for the samples that the run in `directory` holds out, fitted to its training samples.
+ * The column is the most informative one: it has the smallest leave-one-out log loss on the
+ * training samples, where each sample is predicted from the other samples with its value. @throws
+ * as `Model.evaluate`
  */
 export async function simpleBaselines(
   directory: string,
@@ -62,7 +63,7 @@ export async function simpleBaselines(
     const tasks = labels.map(({ name }) => name);
     const found: SimpleBaselines[] = [];
     for (const [task, { name, isNumber }] of labels.entries()) {
-      /** The metrics of a prediction for each sample of a batch. */
+      /** Metrics of `predict`, which returns one prediction per sample of a batch. */
       const metricsOf = async (predict: (batch: Batch) => readonly number[]) => {
         const logitsOf = async (batch: Batch) => {
           const out = new Float32Array(labels.length * batch.samples);
@@ -99,7 +100,7 @@ export async function simpleBaselines(
   }
 }
 
-/** The features whose rows are counted: ids of 32 bits, while there is room for their rows. */
+/** Whether each feature's rows are counted: features with 32-bit ids, up to `rowsMax` rows. */
 function countedFeatures(shapes: readonly TableShape[]): boolean[] {
   let rows = 0;
   return shapes.map((shape) => {
@@ -109,7 +110,7 @@ function countedFeatures(shapes: readonly TableShape[]): boolean[] {
   });
 }
 
-/** (T, B): the first id of each bag; -1: it has none. */
+/** (T, B): the first id of each bag; -1: the bag is empty. */
 function firstIdsOf({ lengths, ids }: Batch): Int32Array {
   let begin = 0;
   return lengths.map((length) => {
@@ -118,19 +119,19 @@ function firstIdsOf({ lengths, ids }: Batch): Int32Array {
   });
 }
 
-/** Sums of labels over samples, of all and by the first id of each feature. */
+/** Sums of labels over all samples, and by the first id of each feature. */
 class LabelSums {
   readonly #labels: number;
   readonly #isCounted: readonly boolean[];
-  /** By feature: its rows and one more; 0: it is not counted. */
+  /** By feature: number of rows plus one; 0: the feature is not counted. */
   readonly #rows: readonly number[];
   #samples = 0;
   readonly #sums: Float64Array;
-  /** Samples that have each label. */
+  /** By label: number of samples that have it. */
   readonly #labelled: Float64Array;
-  /** By feature, (rows + 1, L): samples of each row, and of those without an id, at the end. */
+  /** By feature, (rows + 1, L): samples of each row; the last entry is for samples without id. */
   readonly #counts: readonly Float64Array[];
-  /** By feature, (rows + 1, L): their labels. */
+  /** By feature, (rows + 1, L): sums of these samples' labels. */
   readonly #byRow: readonly Float64Array[];
 
   constructor(labels: number, rows: readonly number[], isCounted: readonly boolean[]) {
@@ -150,7 +151,7 @@ class LabelSums {
     for (let i = 0; i < batch.samples; i++) {
       for (let task = 0; task < L; task++) {
         const label = labels[L * i + task] ?? 0;
-        if (Number.isNaN(label)) continue; // It is missing.
+        if (Number.isNaN(label)) continue; // The label is missing.
         this.#sums[task] = (this.#sums[task] ?? 0) + label;
         this.#labelled[task] = (this.#labelled[task] ?? 0) + 1;
       }
@@ -180,7 +181,7 @@ class LabelSums {
     return (this.#sums[task] ?? 0) / (this.#labelled[task] ?? 0);
   }
 
-  /** The mean label of a value, drawn to the mean of all where it has few samples. */
+  /** The mean label of a value, shrunk towards the overall mean if it has few samples. */
   rate(task: number, feature: number, id: number): number {
     const row = this.#rowOf(feature, id);
     const sum = this.#byRow[feature]?.[this.#labels * row + task] ?? 0;
@@ -188,7 +189,7 @@ class LabelSums {
     return (sum + priorSamples * this.mean(task)) / (count + priorSamples);
   }
 
-  /** The feature whose values tell most of each other's labels; undefined: none is counted. */
+  /** The feature with the smallest leave-one-out log loss; undefined: no feature is counted. */
   best(task: number): number | undefined {
     let best: { readonly feature: number; readonly loss: number } | undefined;
     const prior = priorSamples * this.mean(task);
@@ -210,7 +211,7 @@ class LabelSums {
     return best?.feature;
   }
 
-  /** Ids beyond the rows are of no row, as a missing id is. */
+  /** The entry of an id; ids outside the rows share the last entry with missing ids. */
   #rowOf(feature: number, id: number): number {
     const last = (this.#rows[feature] ?? 1) - 1;
     return id >= 0 && id < last ? id : last;

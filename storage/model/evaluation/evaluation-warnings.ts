@@ -1,4 +1,4 @@
-// What is to be known of the data that a trained model was evaluated on, beside its figures.
+// Warnings about the data on which a trained model was evaluated.
 
 import type { DataWarning } from "../../../src/data/cache/cache-format.ts";
 import { findCache } from "../../../src/data/cache/prepare-cache.ts";
@@ -10,8 +10,9 @@ import { shapesOf } from "../../../src/model/features.ts";
 import type { Model } from "../model.ts";
 
 /**
- * A warning where `data`, on which `model` was evaluated just now, are the samples that it was
- * trained on, or have the text of one of their files. Files on servers are not asked again.
+ * Warns if `data`, on which `model` was evaluated just now, are its training samples, or contain a
+ * file with the same contents as a training file. Uses the caches only; files on servers are not
+ * requested again.
  */
 export async function trainingDataWarnings(
   model: Model,
@@ -32,7 +33,7 @@ export async function trainingDataWarnings(
   return [{ code: "EVALUATION_EQUALS_TRAINING", message }];
 }
 
-/** What data have in common with training data; undefined: nothing. */
+/** Describes what data have in common with the training data; undefined: nothing. */
 function sharedWith(trained: DataContents, now: DataContents): string | undefined {
   if (haveSameSamples(trained, now)) return "These are the samples";
   const texts = new Set(trained.files.map(({ sha256 }) => sha256));

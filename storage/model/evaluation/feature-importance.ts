@@ -1,10 +1,10 @@
-// Which features a trained model uses: the importance of a feature is what an evaluation loses when
-// the feature's values are permuted among the samples, all others staying as they are (Breiman,
-// "Random forests", 2001).
+// Permutation importance of a trained model's features: how much worse an evaluation gets when one
+// feature's values are permuted among the samples and all others are unchanged (Breiman, "Random
+// forests", 2001).
 //
-// Values are permuted within blocks of samples that follow each other in the data, one of which is
-// in memory at a time. The permutation of a block is a function of (seed, feature, block): the same
-// model, data and seed give the same figures, bit for bit.
+// Values are permuted within blocks of consecutive samples, one of which is in memory at a time.
+// The permutation of a block is a function of (seed, feature, block), so the same model, data and
+// seed give the same results bit for bit.
 
 import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
 import type { Dataset } from "../../../src/data/dataset.ts";
@@ -22,21 +22,21 @@ import { scoreSamples } from "./score-samples.ts";
 
 /** Options of `featureImportance`. */
 export interface ImportanceOptions extends OpenOptions {
-  /** Files to evaluate on, as `Model.evaluate` takes them. @default what the job holds out */
+  /** Files to evaluate on, as for `Model.evaluate`. @default what the job holds out */
   readonly data?: EvaluationData | undefined;
-  /** Of the permutations: an integer from 0 to 2^53 - 1. @default the job's */
+  /** Seed of the permutations: an integer from 0 to 2^53 - 1. @default the job's */
   readonly seed?: number | undefined;
 }
 
-/** What an evaluation loses without the information of a feature. */
+/** The importance of one feature: the loss of quality without its information. */
 export interface FeatureImportance {
   /** The column of the data, or the output of a transform, that the feature comes from. */
   readonly feature: string;
-  /** AUC as it is, less the AUC with permuted values; left out where the label is a number. */
+  /** AUC minus the AUC with permuted values; left out for a numeric label. */
   readonly aucDrop?: number;
-  /** Log loss with permuted values, less the log loss as it is; left out as `aucDrop`. */
+  /** Log loss with permuted values minus the log loss; left out for a numeric label. */
   readonly logLossRise?: number;
-  /** The same of RMSE, where the label is a number. */
+  /** RMSE with permuted values minus the RMSE; only for a numeric label. */
   readonly rmseRise?: number;
 }
 
@@ -45,15 +45,15 @@ export interface ImportanceReport {
   readonly seed: number;
   /** Samples of a block, within which values are permuted. */
   readonly blockSamples: number;
-  /** The evaluation as it is. */
+  /** The evaluation without permutation. */
   readonly metrics: Metrics;
   /** For each task of the model, its features, the most important one first. */
   readonly tasks: readonly { readonly task: string; readonly features: FeatureImportance[] }[];
 }
 
 /**
- * The importance of each feature of a model. Takes as long as an evaluation for each feature, and
- * one more. Features of one column are permuted together.
+ * Computes the importance of each feature of a model. It takes one evaluation per column, and one
+ * more. Features of one column are permuted together.
  * @throws as `Model.evaluate`
  */
 export async function featureImportance(
@@ -97,7 +97,7 @@ function importanceOf(feature: string, before: Metrics, after: Metrics): Feature
   return { feature, aucDrop: before.auc - after.auc, logLossRise };
 }
 
-/** The larger loss first; features without figures, and equal ones, stay in the job's order. */
+/** Most important first; ties and features without metrics keep the job's order. */
 function byImportance(one: FeatureImportance, other: FeatureImportance): number {
   const difference = (a = Number.NaN, b = Number.NaN) => (Number.isNaN(b - a) ? 0 : b - a);
   return (
@@ -107,7 +107,7 @@ function byImportance(one: FeatureImportance, other: FeatureImportance): number 
   );
 }
 
-/** The features of one column: some dense ones, and some of ids. */
+/** Indices of the dense and categorical features that come from one column. */
 interface ColumnFeatures {
   readonly column: string;
   readonly dense: number[];
@@ -130,10 +130,10 @@ function columnsOf({ job }: Model): ColumnFeatures[] {
 
 const blockSamplesMax = 0x1_0000;
 const blockSamplesMin = 1024;
-/** Four bytes each: 64 MiB. */
+/** Most 4-byte words of a block: 64 MiB. */
 const blockWordsMax = 0x100_0000;
 
-/** Samples of a block: as many as its memory allows, even if all bags are the longest ones. */
+/** Samples of a block: as many as fit into memory if all bags have their maximum length. */
 function blockOf({ dense, features, idsMax, wide, weighted }: Dataset): number {
   const wordsOfId = 1 + Number(wide.includes(true)) + Number(weighted.includes(true));
   const words = dense + features + wordsOfId * idsMax.reduce((sum, ids) => sum + ids, 0);
@@ -141,7 +141,7 @@ function blockOf({ dense, features, idsMax, wide, weighted }: Dataset): number {
   return Math.min(blockSamplesMax, Math.max(blockSamplesMin, fit));
 }
 
-/** A batch in which sample i has the values of a column that sample `order.at(i)` had. */
+/** A copy of a batch in which sample i has the column's values of sample `order.at(i)`. */
 function permuted(
   batch: EncodedBatch,
   { dense, ids: features }: Omit<ColumnFeatures, "column">,
@@ -176,7 +176,7 @@ function permuted(
   return { samples, dense: values, lengths, ids, highs, weights };
 }
 
-/** Where each bag begins among the ids, and the end. */
+/** Offset of each bag's first id, and the total number of ids. */
 function beginsOf(lengths: Int32Array): Uint32Array {
   const begins = new Uint32Array(lengths.length + 1);
   for (const [bag, length] of lengths.entries()) begins[bag + 1] = (begins[bag] ?? 0) + length;

@@ -1,5 +1,5 @@
-// The samples that a trained model is evaluated on: those of named data, or those that its job
-// holds out.
+// Opens the samples on which a trained model is evaluated: those of given data, or those that its
+// job holds out.
 
 import assert from "node:assert/strict";
 import { readKeys } from "../../../src/data/cache/cache-keys.ts";
@@ -20,11 +20,11 @@ import { expected } from "../../../src/ports/check-options.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
 import type { Manifest } from "../../checkpoint-store/checkpoint-store.ts";
 
-/** Which samples of which data. */
+/** Options that select the samples. */
 export interface OpenOptions {
-  /** Whether the data may be read in another way than the training data. @default false */
+  /** Whether the data may be read differently from the training data. @default false */
   readonly dataDiffers?: boolean;
-  /** Which part of the job's data, where no data are named. @default "evaluation" */
+  /** The part of the job's data to use if no data are given. @default "evaluation" */
   readonly part?: "evaluation" | "test" | "training";
 }
 
@@ -43,8 +43,8 @@ interface Evaluated {
 }
 
 /**
- * Opens the samples that a model is evaluated on for some `work`, and closes them. Where their
- * cache is damaged, it is made anew, once. @throws as `Model.evaluate`, and as `work`
+ * Opens the samples for evaluating a model, runs `work`, and closes them. If the sample cache is
+ * damaged, it is rebuilt and `work` is repeated once. @throws as `Model.evaluate`, and as `work`
  */
 export async function withEvaluation<Result>(
   model: {
@@ -84,7 +84,7 @@ export async function openEvaluation(
   return opened(model, report, { options, tables });
 }
 
-/** The samples that the job holds out, or those of its test. */
+/** Opens the samples that the job holds out for evaluation or for its test. */
 async function openPart(model: Evaluated, part: "evaluation" | "test"): Promise<OpenEvaluation> {
   const { job, manifest, disk } = model;
   const { evaluation, seed, checkpoint } = job;
@@ -108,7 +108,7 @@ async function openPart(model: Evaluated, part: "evaluation" | "test"): Promise<
   return opened(model, report, { options, tables, key }, partOf);
 }
 
-/** The samples that the job trains on. */
+/** Opens the job's training samples. */
 async function openTraining(model: Evaluated): Promise<OpenEvaluation> {
   const { job, manifest, disk } = model;
   const { evaluation, seed, checkpoint, data: options } = job;
@@ -129,7 +129,7 @@ function sharesOf({ fraction, split, test }: NonNullable<JobSpec["evaluation"]>)
   return { fraction, testFraction: test?.data === undefined ? test?.fraction : undefined, split };
 }
 
-/** `partOf`: the samples that are evaluated, of all. */
+/** Opens a prepared cache. `partOf`: selects the samples to evaluate. */
 async function opened(
   { job, manifest, disk }: Evaluated,
   { path, dense, samples }: CacheReport,
@@ -149,7 +149,7 @@ async function opened(
   };
 }
 
-/** Places of values as samples, so that a part of the samples has a part of the places. */
+/** Wraps value indices as a dataset, so that `partOf` selects them like the samples. */
 function datasetOf(places: Uint32Array): Dataset {
   return {
     samples: places.length,

@@ -1,4 +1,4 @@
-// Scores samples of a dataset with a trained model, batch after batch.
+// Scores the samples of a dataset with a trained model, batch by batch.
 
 import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
 import { type Dataset, memoryFor } from "../../../src/data/dataset.ts";
@@ -8,15 +8,15 @@ import { batchSamplesMax } from "../../../src/serving/scorer.ts";
 import { createScores } from "../../../src/training/loop/evaluation.ts";
 import type { Scores } from "../../../src/training/loop/metrics.ts";
 
-/** What scores encoded samples, the first of which is sample `first`: a `Model` does. */
+/** A scorer of encoded samples, such as a `Model`. `first`: index of the batch's first sample. */
 export interface Scoring {
   readonly tasks: readonly string[];
   logitsOf(batch: EncodedBatch, first: number): Promise<Float32Array>;
 }
 
 /**
- * The logits, labels and groups of all samples of a dataset, `block` of which are in memory at a
- * time. `change` makes other features of those of a block, the first of which is sample `first`.
+ * The logits, labels and groups of all samples of a dataset; `block` samples are in memory at a
+ * time. `change` may replace the features of a block, whose first sample is `first`.
  */
 export async function scoreSamples(
   model: Scoring,
@@ -34,7 +34,7 @@ export async function scoreSamples(
   return scores;
 }
 
-/** Copies samples first .. first+samples-1, and their labels and groups into `scores`. */
+/** Reads samples `first` to `first + samples - 1`; their labels and groups go to `scores`. */
 function readBatch(dataset: Dataset, first: number, samples: number, scores: Scores): EncodedBatch {
   const indices = Uint32Array.from({ length: samples }, (_, i) => first + i);
   const memory = memoryFor(dataset, samples);

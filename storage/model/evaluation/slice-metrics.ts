@@ -1,4 +1,4 @@
-// How good a trained model is on parts of its data: the samples of each value of a column.
+// Metrics of a trained model on slices of its data: the samples of each value of a column.
 
 import type { SliceValues } from "../../../src/data/cache/slice-values.ts";
 import { scoredLabelsOf } from "../../../src/data/targets.ts";
@@ -11,38 +11,38 @@ import { scoreSamples } from "./score-samples.ts";
 
 /** Options of `sliceMetrics`, beside those of `Model.evaluate`. */
 export interface SliceOptions extends EvaluateOptions {
-  /** Files to evaluate on, as `Model.evaluate` takes them. @default what the job holds out */
+  /** Files to evaluate on, as for `Model.evaluate`. @default what the job holds out */
   readonly data?: EvaluationData | undefined;
-  /** Values that have metrics of their own, the largest ones, from 1 to 10,000. @default 20 */
+  /** Most slices; the largest are reported, from 1 to 10,000. @default 20 */
   readonly slicesMax?: number | undefined;
 }
 
 /** The samples of one value of a column. */
 export interface Slice {
-  /** The value as text, as it is in the files; null: a missing value. */
+  /** The value as its text in the files; null: a missing value. */
   readonly value: string | null;
   readonly metrics: Metrics;
 }
 
-/** An evaluation by the values of a column. */
+/** The slices of one column. */
 export interface ColumnSlices {
   readonly column: string;
-  /** The slice with the most samples first; of equal ones, the one that comes first in the data. */
+  /** Largest slice first; ties in the order of their first occurrence in the data. */
   readonly slices: readonly Slice[];
-  /** The samples of all other values together; left out: there are none. */
+  /** The samples of all other values together; left out if there are none. */
   readonly others?: {
-    /** How many values they have; at least so many, where `isMore`. */
+    /** Number of other values; a lower bound if `isMore`. */
     readonly values: number;
-    /** Whether some were not counted: the column has more than 131,072 values. */
+    /** Whether some values were not counted, as the column has more than 131,072. */
     readonly isMore: boolean;
     readonly metrics: Metrics;
   };
 }
 
 /**
- * The metrics of a model for each value of each of `columns`, which are any columns of the data's
- * files; the model need not read them. The metrics of a slice are those of an evaluation of its
- * samples alone: its normalized entropy compares with the slice's own share of positives.
+ * The metrics of a model for each value of each of `columns`, which may be any columns of the
+ * data's files; the model need not read them. A slice's metrics are those of an evaluation of its
+ * samples alone: its normalized entropy is relative to the slice's own share of positives.
  * @throws as `Model.evaluate`; InvalidOptionError where the files have no such column
  */
 export async function sliceMetrics(
@@ -97,7 +97,7 @@ function slicesOf(
   return { column, slices, others: { values, isMore, metrics: metricsOf(samples) } };
 }
 
-/** The samples whose place is chosen, ascending. */
+/** Indices, ascending, of the samples whose value index is chosen. */
 function chosenOf(places: Uint32Array, isChosen: (place: number) => boolean, count: number) {
   const samples = new Uint32Array(count);
   let next = 0;
@@ -105,7 +105,7 @@ function chosenOf(places: Uint32Array, isChosen: (place: number) => boolean, cou
   return samples;
 }
 
-/** The scores of some samples alone. L = labels of a sample. */
+/** The scores of some samples. L = labels of a sample. */
 function scoresOf(all: Scores, samples: Uint32Array, L: number): Scores {
   const { length } = samples;
   const own = (values: Float32Array) => {

@@ -1,6 +1,6 @@
 // The SSD tier as flat files, one per shard, for tables with dense ids: a row's number is its
-// position. Files are sparse, so a table of 10⁹ rows costs nothing until used. Files of a `spill`
-// store have no name, so a killed process leaves none behind.
+// position in the file. Files are sparse, so unused rows of a table of 10⁹ rows take no space.
+// Files of a `spill` store are unlinked once they are open, so a killed process leaves none behind.
 
 import { join } from "node:path";
 import { RecordCorruptError } from "../../src/errors/errors.ts";

@@ -24,7 +24,7 @@ import { refusal } from "./refusals.ts";
 const format = 1;
 
 export interface Ledger {
-  /** The cut that the records equal; undefined where they equal none. */
+  /** The stamp of the cut whose records these are; undefined if they were changed since. */
   readonly stamp: string | undefined;
   /** The rows of shard `at` that have a record. */
   present(at: number): RowSet;

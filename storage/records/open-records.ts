@@ -1,4 +1,4 @@
-// Opens the record store of a kind, and says which one is taken unasked.
+// Opens record stores by kind, and determines the default kind.
 
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { openFileRecords } from "./file-records.ts";
@@ -6,7 +6,7 @@ import { createMemoryRecords } from "./memory-records.ts";
 import type { RecordStore, RecordStoreOptions } from "./record-store.ts";
 import { hasRocks } from "./rocksdb.ts";
 
-/** Stores on a disk. The first one that can be opened is taken unasked. */
+/** Stores on disk, in order of preference: the first one that can be opened is the default. */
 export const diskStores = ["rocksdb", "file"] as const;
 
 export type DiskStore = (typeof diskStores)[number];
@@ -15,8 +15,8 @@ export type DiskStore = (typeof diskStores)[number];
 export type RecordStoreKind = DiskStore | "memory";
 
 /**
- * The stores on `disk` that this process can open: without RocksDB where it has no binary, or where
- * the disk is not the machine's own, which RocksDB does not go through.
+ * The stores on `disk` that this process can open. RocksDB is left out where it has no binary, or
+ * where `disk` is not the machine's own, as RocksDB accesses the file system directly.
  */
 export async function storesOn(disk: Disk): Promise<readonly DiskStore[]> {
   const isOpen = disk === realDisk && (await hasRocks());
@@ -24,7 +24,7 @@ export async function storesOn(disk: Disk): Promise<readonly DiskStore[]> {
 }
 
 /**
- * Opens a store. RocksDB is loaded only by the store that asks for it.
+ * Opens a store. RocksDB is loaded only if it is the store's kind.
  *
  * @throws InvalidOptionError where this platform has no binary of RocksDB
  * @throws InputUnusableError where a durable store's directory holds the records of other shards

@@ -1,6 +1,6 @@
-// A record store that waits for room. If the disk is full, it repeats the write until there is room
-// or the patience ends. No half-written batch is seen: a failed write is repeated as a whole batch
-// (record-store.ts).
+// A record store that retries writes while the disk is full, until there is room or a time limit is
+// reached. Readers never see a half-written batch, because a failed write is repeated as a whole
+// batch (record-store.ts).
 
 import { TierDiskFullError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -9,14 +9,15 @@ import type { RecordStore } from "./record-store.ts";
 /** Pause between two tries on a full disk. */
 const retryMs = 100;
 
-/** Blocks the thread. */
+/** Blocks the thread, as the calls of a record store are synchronous. */
 function block(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
 /**
- * Wraps a store. It pauses its thread while it waits, for at most `patienceMs` a write. `onFull` is
- * called with true when a wait begins, and with false when the write succeeded.
+ * Wraps a store so that writes wait for disk space, each for at most `patienceMs`, and pause the
+ * thread meanwhile. `onFull` is called with true when a wait begins, and with false when the write
+ * succeeded.
  */
 export function patient(
   store: RecordStore,

@@ -1,11 +1,11 @@
 // The DDR tier: a write-back cache of records in host memory over a backing store, set-associative
-// like the cache in device memory. Rows that a device evicts stay here until they are evicted in
-// turn; the disk is read only for rows that neither cache has.
+// like the cache in device memory. Rows that a device evicts stay in it until this cache evicts
+// them too; the disk is read only for rows that neither cache has.
 //
 // Invariants
-//   D1. A record that differs from the backing store is dirty, and is written down before its slot
-//       is given away: the backing store and the dirty slots together are all records.
-//   D2. Nothing is pinned between two calls.
+//   D1. A record that differs from the backing store is dirty, and is written back before its slot
+//       is reused: the backing store and the dirty slots together hold all records.
+//   D2. No slot stays pinned between two calls.
 
 import {
   type CacheShape,
@@ -44,13 +44,13 @@ export interface RecordCache extends RecordStore {
   stats(): RecordCacheStats;
   /** Rows read that were in memory, so far. */
   hits(): number;
-  /** What the cache has of shard `at`. */
+  /** Statistics of shard `at`. */
   figures(at: number): CacheFigures;
-  /** Writes all that differs from the backing store there. Returns how many rows that were. */
+  /** Writes all dirty records to the backing store. Returns the number of rows. */
   flush(): number;
 }
 
-/** Slots of a shard's cache, the records in them, and counts of rows that only grow. */
+/** A shard's slots, resident and dirty records, and cumulative counts of rows. */
 export interface CacheFigures {
   readonly slots: number;
   readonly resident: number;
@@ -69,7 +69,7 @@ export interface CachedRecordShard extends RecordShard {
 }
 
 export interface RecordCacheStats extends RecordStats {
-  /** Rows asked for so far; `hits` of them were in memory. */
+  /** Rows requested so far; `hits` of them were in memory. */
   readonly asked: number;
   readonly hits: number;
   /** The work of the backing store. */
@@ -77,8 +77,9 @@ export interface RecordCacheStats extends RecordStats {
 }
 
 /**
- * Caches the records of `backing` in at most `bytes` of memory, shared out as a plan says, or by
- * how many rows of a shard a request moves. Closing it closes the backing store, too.
+ * Caches the records of `backing` in at most `bytes` of memory, divided among shards by the plan,
+ * or else by the number of rows that a request moves. Closing the cache closes the backing store,
+ * too.
  */
 export function createRecordCache(options: {
   readonly backing: RecordStore;
@@ -231,7 +232,7 @@ class CachedRecords implements CacheFigures {
     }
   }
 
-  /** Writes all dirty records to the backing store. Returns how many they were. */
+  /** Writes all dirty records to the backing store. Returns their number. */
   flush(): number {
     const places = new Int32Array(this.#held.length);
     let count = 0;
@@ -250,7 +251,7 @@ class CachedRecords implements CacheFigures {
     this.#held[place] = state;
   }
 
-  /** Gives the rows slots; evicted rows are written down first. */
+  /** Assigns slots to the rows and pins them. Dirty evicted rows are written back first. */
   #place(rows: Int32Array) {
     const places = this.#places.subarray(0, rows.length);
     this.#tick++;

@@ -1,5 +1,5 @@
 // Flat files of records, read and written in batches: by native/tiers/record-file.h where the addon
-// is built, or by calls of the disk port, many times slower. Row r of a file lies at r * stride:
+// is built, or by calls of the disk port, many times slower. Row r of a file is at r * stride:
 //
 //   CRC32C of the row's number (4 bytes) and its record, never 0 · the record · up to 4 bytes
 //
@@ -107,7 +107,7 @@ function portableFiles(disk: Disk): OpenRecordFile {
       read(rows, wanted, records) {
         for (const [i, row] of rows.entries()) {
           if (wanted[i] === 0) continue;
-          span.fill(0); // Behind the end of the file, a row is a hole.
+          span.fill(0); // A row past the end of the file reads as a hole.
           try {
             file.read(span, row * stride);
           } catch (error) {

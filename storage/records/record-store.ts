@@ -29,7 +29,7 @@ export interface RecordStoreOptions {
    * as with a table far larger than memory. For measurements; left out: true.
    */
   readonly pageCache?: boolean;
-  /** Of stores in files; RocksDB always has the machine's own. @default the machine's own */
+  /** The disk of file stores; RocksDB always uses the machine's own. @default the machine's own */
   readonly disk?: Disk;
 }
 
@@ -45,12 +45,12 @@ export interface RecordStats {
  * call blocks it until the disk has answered. Rows are ascending and distinct; `records` holds one
  * record per row, in the same order. The store keeps neither array.
  *
- * A refusal of the disk is a TierDiskFullError, TierReadError or TierWriteError; damaged bytes are
- * a RecordCorruptError. After a failed write, the rows of its batch cannot be read until they were
- * written again: half-written records are never served.
+ * A failure of the disk throws a TierDiskFullError, TierReadError or TierWriteError; damaged bytes
+ * throw a RecordCorruptError. After a failed write, the rows of its batch cannot be read until they
+ * were written again: half-written records are never returned.
  */
 export interface RecordStore {
-  /** The `sync` that the records equal; undefined where they equal none. */
+  /** Stamp of the last `sync`; undefined if records were written since, or there was no `sync`. */
   readonly stamp: string | undefined;
   /**
    * Reads the records of `rows` (N) of shard `at`. Where a row has a record, found[i] = 1 and the
@@ -59,7 +59,7 @@ export interface RecordStore {
   read(at: number, rows: Int32Array, records: Uint8Array, found: Uint8Array): void;
   /** Writes the records of `rows` (N), new or replacing old ones. */
   write(at: number, rows: Int32Array, records: Uint8Array): void;
-  /** Removes the records of `rows` (N) of shard `at`. Rows without a record are left so. */
+  /** Removes the records of `rows` (N) of shard `at`. Rows without a record are ignored. */
   remove(at: number, rows: Int32Array): void;
   /** The number of rows with a record. */
   count(at: number): number;

@@ -1,4 +1,4 @@
-// Turns a refusal of the disk into an error that says what to do about it.
+// Maps a failure of the disk to a tier error with advice for the user.
 
 import { TierDiskFullError, TierReadError, TierWriteError } from "../../src/errors/errors.ts";
 import { isFullCode } from "../../src/ports/disk-refusals.ts";

@@ -1,14 +1,14 @@
-// The SSD tier in RocksDB, for rows that lie thinly in a wide range: a flat file would give each
-// row a page of its own. One database holds all shards. A key is the shard and the row, both
-// big-endian, so neighbouring rows have neighbouring keys. RocksDB checks every block's checksum on
-// reading.
+// The SSD tier in RocksDB, for rows that are sparse in a wide range, each of which would take a
+// page of its own in a flat file. One database holds all shards. A key is the shard and the row,
+// both big-endian, so neighbouring rows have neighbouring keys. RocksDB verifies every block's
+// checksum on reading.
 //
-// The write-ahead log stays on, in `spill` stores too: the binding cannot switch it off. Only
-// `sync` brings it to the disk, with the stamp under a key of its own. RocksDB takes a log that
-// lost its end for a crash; the missing stamp shows the loss.
+// The write-ahead log stays on, in `spill` stores too, because the binding cannot switch it off.
+// Only `sync` flushes it to the disk, with the stamp under a key of its own. RocksDB accepts a log
+// with a lost tail as the result of a crash; the missing stamp reveals the loss.
 //
-// A database that met a full disk takes no more writes, even if there is room later. That ends the
-// generation, as soon as there is room for the next one's database.
+// After a write failed on a full disk, the database accepts no more writes, even if there is room
+// later. That ends the generation, as soon as there is room for the next one's database.
 
 import { closeSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ import {
 import { refusal } from "./refusals.ts";
 import { openRocks, type RocksDatabase, type RocksOpenOptions } from "./rocksdb.ts";
 
-/** How a database is opened: write buffers take up to 128 MiB besides the cache. */
+/** Options of every database. Write buffers take up to 128 MiB in addition to the cache. */
 export const rocksOptions: RocksOpenOptions = {
   createIfMissing: true,
   compression: false,
@@ -36,7 +36,7 @@ export const rocksOptions: RocksOpenOptions = {
   cacheIndexAndFilterBlocks: true,
   parallelism: 2,
 };
-/** Rows of a batch, at most: the binding makes a JavaScript object for each row. */
+/** Most rows of a batch, as the binding allocates a JavaScript object for each row. */
 const batchRows = 4096;
 const keyBytes = 12;
 /** Named in errors that concern no single shard. */
@@ -136,7 +136,7 @@ export async function openRocksRecords(options: RecordStoreOptions): Promise<Rec
   return store;
 }
 
-/** Makes the keys of a shard's rows, at most a batch, in memory that the next call reuses. */
+/** Makes the keys of at most `batchRows` rows of a shard, in memory that the next call reuses. */
 function createKeys(): (at: number, rows: Int32Array) => readonly Uint8Array[] {
   const keys = Array.from({ length: batchRows }, () => new Uint8Array(keyBytes));
   const views = keys.map((key) => new DataView(key.buffer));
@@ -175,7 +175,7 @@ async function closed(db: RocksDatabase, path: string): Promise<void> {
   });
 }
 
-/** Runs `body`. A refusal of RocksDB becomes a tier error. */
+/** Runs `body`. An error of RocksDB removes the stamp and becomes a tier error. */
 function attempt<Result>(
   action: "read" | "write",
   of: Pick<RecordShard, "name">,
@@ -191,7 +191,7 @@ function attempt<Result>(
   }
 }
 
-/** RocksDB's messages for a full disk, which have no error code of their own. */
+/** Matches RocksDB's messages for a full disk, which have no error code. */
 const full = /No space left|File too large|[Qq]uota exceeded|Space limit reached/;
 
 function refused(
@@ -209,12 +209,12 @@ function refused(
   return refusal(action, what, path, code, { cause });
 }
 
-/** Room that an empty database needs: its first logs and tables. */
+/** Bytes that an empty database needs, for its first logs and tables. */
 const roomBytes = 1 << 20;
 
 /**
- * The error of a write after a refused one: disk full, or there is room again but a restart is
- * needed.
+ * The error of writes after one has failed: the disk is still full, or there is room again but the
+ * database must be reopened.
  */
 function stuck({ name }: RecordShard, directory: string, path: string): Error {
   const what = `rows of \`${name}\``;

@@ -1,6 +1,6 @@
-// The part of RocksDB's binding that we use (`rocksdb`, which is @nxtedition/rocksdb): it has no
-// types of its own. Only SSD tiers and the journal of runs load it, because it has binaries for few
-// platforms, and loading takes time.
+// Types for the part of RocksDB's binding that Osiris uses (`rocksdb`, an alias of
+// @nxtedition/rocksdb), which has no types of its own. It is loaded lazily, because it has binaries
+// for few platforms and loading takes time.
 
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 
@@ -16,7 +16,7 @@ export interface RocksOpenOptions {
   readonly parallelism: number;
 }
 
-/** Writes that happen together or not at all. `put` copies keys and values. */
+/** An atomic batch of writes. `_put` copies keys and values. */
 export interface RocksBatch {
   _put(key: Uint8Array, value: Uint8Array): void;
   _writeSync(options: { readonly sync: boolean }): void;
@@ -51,7 +51,7 @@ export async function hasRocks(): Promise<boolean> {
 }
 
 /**
- * Opens the database in `directory`. A refusal is the error's `cause`.
+ * Opens the database in `directory`. If that fails, RocksDB's error is the thrown error's `cause`.
  *
  * @throws InvalidOptionError where this platform has no binary of RocksDB
  */
@@ -61,7 +61,7 @@ export async function openRocks(
 ): Promise<RocksDatabase> {
   const { RocksLevel } = await load();
   const db = new RocksLevel(directory, { keyEncoding: "buffer", valueEncoding: "buffer" });
-  await db.open(options); // At once: later, the database would open itself, without options.
+  await db.open(options); // Immediately, as the database would open itself without the options.
   return db;
 }
 

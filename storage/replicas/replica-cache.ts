@@ -1,11 +1,11 @@
-// The replica cache: files of the newest checkpoint's parts in a host's memory, for its own shards
-// and for the replica owner whose buddy it is. The checkpoint store alone says which checkpoint
-// counts (law 6); a replica only spares reading it.
+// The replica cache: files of the newest checkpoint's parts in a host's memory, for the host's own
+// shards and for the replica owner whose buddy it is. Only the checkpoint store decides which
+// checkpoint counts (law 6); a replica only saves reading from the store.
 //
 // Invariants
-//   Y1. A replica is known by its part's name and the hash in the manifest. So a replica of another
-//       checkpoint, or of a fenced writer, is never asked for.
-//   Y2. At most `bytesMax` are held. Files without room lie in the store alone.
+//   Y1. A replica is identified by its part's name and the hash in the manifest. So a replica of
+//       another checkpoint, or of a fenced writer, is never requested.
+//   Y2. At most `bytesMax` are held. Files for which there is no room are only in the store.
 
 import type { BasePart, Manifest, PartRecord } from "../checkpoint-store/checkpoint-store.ts";
 
@@ -67,7 +67,7 @@ export class ReplicaCache {
     return this.#bytes + bytes <= this.bytesMax;
   }
 
-  /** Holds a replica, where it fits. */
+  /** Adds a replica, if it fits. */
   put(copy: PartReplica): void {
     if (this.#replicas.has(keyOf(copy)) || !this.hasRoom(copy)) return;
     this.#replicas.set(keyOf(copy), copy);
@@ -85,7 +85,7 @@ export class ReplicaCache {
     }
   }
 
-  /** Calls `listen` for every replica held from now on. Returns the function that stops it. */
+  /** Calls `listen` for every replica added from now on. Returns a function that stops it. */
   onPut(listen: (copy: PartReplica) => void): () => void {
     this.#listeners.add(listen);
     return () => this.#listeners.delete(listen);

@@ -1,10 +1,10 @@
-// Moves replicas between hosts: one host asks for a file, piece by piece, and another answers from
-// its memory.
+// Transfers replicas between hosts: one host requests a file piece by piece, and another responds
+// from its memory.
 //
 // Invariants
-//   X1. The fetching host limits what is in flight: `windowPieces` pieces. The server sends only
-//       pieces that were asked for.
-//   X2. A piece that is lost or damaged (the transport has checksums) is asked for again.
+//   X1. The fetching host limits the pieces in flight to `windowPieces`. The server sends only
+//       requested pieces.
+//   X2. A piece that is lost or damaged (the transport has checksums) is requested again.
 
 import { z } from "zod";
 import { FrameCorruptError, RequestFailedError } from "../../src/errors/errors.ts";
@@ -18,9 +18,9 @@ import type { NamedFile, PartReplica } from "./replica-cache.ts";
 /** Most bytes of a piece, and most pieces in flight. X1 */
 const pieceBytesMax = 256 * 1024;
 const windowPieces = 8;
-/** Bytes of a frame that its headers may take. */
+/** Bytes of a frame that are reserved for headers. */
 const headerRoom = 1024;
-/** Wait for one piece, and wait before asking again where no host listens. */
+/** Timeout of one piece, and delay before a failed request is repeated. */
 const pieceMs = 1000;
 const againMs = 50;
 
@@ -52,12 +52,12 @@ export function serveReplicas(
       transport.publish(frame.reply, new Uint8Array(), { headers });
       return;
     }
-    // The replica never changes, so its memory can be lent.
+    // The replica never changes, so its memory can be lent to the transport without a copy.
     transport.publish(frame.reply, new Uint8Array(copy.memory, first, bytes), { isLent: true });
   });
 }
 
-/** How a fetch ended. `silent`: no host answered for as long as the caller has patience. */
+/** The result of a fetch. `silent`: no host answered within `patienceMs`. */
 export type Fetched = "there" | "none" | "silent";
 
 /** Fetches a file from `subject` into `into.memory`. Calls `onPiece` for each piece. */
@@ -107,7 +107,7 @@ export async function fetchReplica(
       await fetchPiece(first);
     }
   };
-  // The first piece alone: if the file does not exist there, the others are not asked for.
+  // Fetch the first piece alone: if the host lacks the file, no other piece is requested.
   await fetchPiece(0);
   next = pieceBytes;
   await Promise.all(Array.from({ length: windowPieces }, fetcher));

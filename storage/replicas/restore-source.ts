@@ -1,5 +1,5 @@
-// Where a device restores its rows from: replicas in its host's memory, replicas fetched from other
-// hosts, and the checkpoint store for files without a replica.
+// The sources from which a device restores its rows: replicas in its host's memory, replicas
+// fetched from other hosts, and the checkpoint store for files without a replica.
 //
 // Invariants
 //   R1. A replica is used only if its bytes have the manifest's hash; otherwise the store is read.
@@ -11,7 +11,7 @@ import type { PartStore } from "../checkpoint-store/part-files.ts";
 import { filesOfPart, keyOf, type NamedFile, type PartReplica } from "./replica-cache.ts";
 
 /**
- * The replicas of a generation, as the threads of a host see them. Plain data and shared memory.
+ * The replicas available to the threads of a host. Plain data and shared memory.
  */
 export interface ReplicasAtHand {
   /** Replicas that are in memory already. */
@@ -25,7 +25,7 @@ export interface ReplicasAtHand {
 /** States of an awaited file's cell. */
 export const awaitedStates = { pending: 0, there: 1, nowhere: 2 } as const;
 
-/** Cells for `files` awaited files: the count of pieces received, and each file's state. */
+/** Number of cells for `files` awaited files: a count of received pieces, and each file's state. */
 export const replicaCells = (files: number): number => 1 + files;
 
 export interface RestoreSource {
@@ -35,7 +35,7 @@ export interface RestoreSource {
   readonly restored: { memoryBytes: number; storeBytes: number };
 }
 
-/** Bytes passed on at once. */
+/** Most bytes of a yielded piece. */
 const pieceBytes = 1024 * 1024;
 
 export function createRestoreSource(options: {
@@ -68,7 +68,7 @@ export function createRestoreSource(options: {
     return state() === awaitedStates.there ? atHand.awaited[at] : undefined;
   }
 
-  /** Reads from the store, and fills the file's replica where memory was allotted. */
+  /** Reads from the store, and fills the file's replica if memory was allotted for it. */
   function* fromStore(file: NamedFile, pieces: Iterable<Uint8Array>): Generator<Uint8Array> {
     const at = atHand.awaited.findIndex((one) => keyOf(one) === keyOf(file));
     const awaited = atHand.awaited[at];

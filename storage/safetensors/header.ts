@@ -1,6 +1,6 @@
-// The header of safetensors: 8 bytes with its length, then JSON that says where each tensor lies
-// behind it, one after the other without a gap. All little-endian, as is every machine that we run
-// on.
+// The header of a safetensors file: 8 bytes with its length, then JSON with the type, shape and
+// byte range of each tensor. Tensors follow the header contiguously. Everything is little-endian,
+// as is every machine that Osiris supports.
 
 import { z } from "zod";
 import { InputUnusableError } from "../../src/errors/errors.ts";
@@ -11,7 +11,7 @@ const headerBytesMax = 100_000_000;
 /** The header is padded with spaces, so that the tensors are aligned for typed arrays. */
 const alignmentBytes = 8;
 
-/** Bytes of an element, of the types that are written and read here. */
+/** Bytes per element of the supported types. */
 export const dtypeBytes: Readonly<Record<string, number>> = { I64: 8, I32: 4, F32: 4 };
 
 const tensorSchema = z.object({
@@ -30,19 +30,19 @@ export interface TensorSpec {
   readonly shape: readonly number[];
 }
 
-/** Where the tensors of a file lie. */
+/** The layout of a file: its header, and the offsets of its tensors. */
 export interface TensorLayout {
   /** The first bytes of the file. */
   readonly header: Uint8Array;
-  /** First byte of each tensor in the file, in the order in which they were given. */
+  /** Offset of each tensor in the file, in the given order. */
   readonly starts: readonly number[];
   /** Bytes of the whole file. */
   readonly bytes: number;
 }
 
 /**
- * Lays tensors out behind each other, in their order: those of 8 bytes an element first, so that
- * each one is aligned. `notes`: texts for people and programs that find the file.
+ * Lays out tensors contiguously, in the given order. Tensors with 8-byte elements must come first,
+ * so that every tensor is aligned. `notes`: metadata strings.
  */
 export function layTensorsOut(
   tensors: readonly TensorSpec[],
@@ -71,7 +71,7 @@ export function layTensorsOut(
   return { header, starts, bytes: header.length + end };
 }
 
-/** A header as it was read. */
+/** A parsed header. */
 export interface ReadHeader {
   readonly tensors: Readonly<Record<string, TensorRecord>>;
   readonly notes: Readonly<Record<string, string>>;
@@ -109,8 +109,9 @@ export function readTensorHeader(file: DiskFile, path: string): ReadHeader {
 }
 
 /**
- * Where the tensors end: they lie behind each other without a gap, as the format has it. Otherwise
- * a small file could have any number of tensors that share its bytes. @throws InputUnusableError
+ * The end of the tensors' bytes, after checking that they are contiguous, as the format requires.
+ * Otherwise a small file could declare any number of tensors that share its bytes. @throws
+ * InputUnusableError
  */
 function endOf(tensors: Readonly<Record<string, TensorRecord>>, path: string): number {
   let end = 0;

@@ -1,11 +1,11 @@
-// Carries out a device's tier requests: moves rows down into the record store and back up.
+// Executes a device's tier requests: moves rows down into the record store and back up.
 
 import type { RecordChunk, RecordStore } from "../records/record-store.ts";
 import { ascending, at as elementsAt } from "../records/row-order.ts";
 import type { TierEntry, TierRequest } from "./ring.ts";
 
 /**
- * Returns the function that carries out a request, entry by entry. It throws what the store throws.
+ * Returns a function that executes a request, entry by entry. It throws the store's errors.
  * `isKept(at)`: whether the store already has the checkpoint's rows of shard `at`.
  */
 export function createCarrier(

@@ -1,5 +1,6 @@
-// Tiers on the device's own thread: each request is carried out where it is posted. For a device
-// without a cluster, for tests and for the simulator; in a cluster each device has a tier thread.
+// Tiers on the device's own thread, which execute each request when it is posted. They are used for
+// a device without a cluster, in tests and in the simulator; in a cluster each device has a tier
+// thread.
 
 import type { BackingStore } from "../../src/embedding/rows/backing-store.ts";
 import { createSoloCells } from "../../src/exchange/solo-cells.ts";
@@ -13,7 +14,7 @@ import {
   tierRingCells,
 } from "./ring.ts";
 
-/** The backing store of a device, in `store`; the store's shards are the shape's, in order. */
+/** A device's backing store over `store`, whose shards are those of the shape, in order. */
 export function createInlineTiers(store: RecordStore, shape: TierRingShape): BackingStore {
   const memory = new ArrayBuffer(tierRingBytes(shape));
   const cells = createSoloCells(tierRingCells);

@@ -1,13 +1,13 @@
-// The ring between a device and its tier thread: requests in shared memory, carried out in order.
-// The device writes a request into the next slot; the tier's thread reads the slot and writes the
-// answer beside the request. Two counters tell the progress:
+// The ring between a device and its tier thread: requests in shared memory, executed in order.
+// The device writes a request into the next slot; the tier thread reads the slot and writes the
+// answer beside the request. Two counters record the progress:
 //
 //   posted   requests that the device has posted
-//   served   requests that the tier has carried out
+//   served   requests that the tier has executed
 //
-//   a slot, int32:  [entries, rows that were in host memory, then for each entry: kind, shard,
-//                    room for rows, offset of its arrays, rows]
-//   arrays of an entry, each from a multiple of 8 bytes:
+//   a slot, int32:  [entries, hits in host memory, then for each entry: kind, shard, capacity in
+//                    rows, offset of its arrays, rows]
+//   arrays of an entry, each aligned to 8 bytes:
 //     down   rows, records                        the device writes both
 //     up     rows, found, records                 the tier writes the last two
 //     scan   rows, records                        from rows[0] on; the tier writes both
@@ -15,8 +15,8 @@
 //     drop   rows                                 the device writes them
 //
 // Invariants
-//   T1. A slot is reused only after its request was carried out and its answer was released.
-//   T2. Slots are as large as the worst batch: pages that no request reached cost nothing.
+//   T1. A slot is reused only after its request was executed and its answer was released.
+//   T2. Slots have room for the worst batch; pages that no request has touched cost no memory.
 
 import assert from "node:assert/strict";
 import type {
@@ -46,7 +46,7 @@ export interface TierRingShape {
 /** Cells of a ring: posted, served. */
 export const tierRingCells = 2;
 
-/** Requests that the device has posted and the tier has not carried out. */
+/** Requests that the device has posted and the tier has not executed. */
 export function tierRequests(cells: Pick<Cells, "load">, cellBase: number): number {
   return (cells.load(cellBase) - cells.load(cellBase + 1)) | 0;
 }
@@ -61,7 +61,7 @@ export interface TierEntry {
   /** Index in the shape's shards. */
   readonly at: number;
   readonly rows: Int32Array;
-  /** Of `up`: 1 where the row has a record. */
+  /** For `up`: 1 where the row has a record. */
   readonly found: Uint8Array;
   readonly records: Uint8Array;
 }
@@ -81,7 +81,7 @@ function padded(bytes: number): number {
   return 8 * Math.ceil(bytes / 8);
 }
 
-/** Room for a batch, which moves rows of all shards both ways, or for a request of one entry. */
+/** Bytes for a batch, which moves rows of all shards both ways, or for a request of one entry. */
 function slotBytes(shape: TierRingShape): number {
   const { shards } = shape;
   const batch = shards.reduce((sum, shard) => sum + 2 * entryBytes(shard, shard.rowsMax), 0);
@@ -93,7 +93,7 @@ function entryBytes({ recordBytes }: TierShard, rows: number): number {
   return padded(4 * rows) + padded(rows) + padded(rows * recordBytes);
 }
 
-/** Rows of one answer to a scan, and of any other request with one entry. */
+/** Most rows of one answer to a scan. */
 function scanRows({ rows }: Pick<TierShard, "rows">): number {
   return Math.min(rows, recordRowsMax);
 }
@@ -165,7 +165,7 @@ class Slot {
     };
   }
 
-  /** Rows asked for that the disk was not read for. */
+  /** Requested rows that were not read from the disk. */
   get hits(): number {
     return this.#header[1] ?? 0;
   }
@@ -174,7 +174,7 @@ class Slot {
     this.#header[1] = count;
   }
 
-  /** Sets the count of a scan's answer: it found `count` rows. */
+  /** Sets the number of rows that a scan found. */
   shorten(entry: number, count: number): void {
     this.#header[headInts + entryInts * entry + 4] = count;
   }
@@ -190,13 +190,13 @@ function slotsOf(place: RingPlace): (request: number) => Slot {
   };
 }
 
-/** The device's end. `onPost` runs after each request; inline tiers carry the request out there. */
+/** The device's end. `onPost` runs after each posted request; inline tiers execute it there. */
 export function createBackingStore(place: RingPlace, onPost: () => void = () => {}): BackingStore {
   const { shape, cells, cellBase, peer } = place;
   const [postedCell, servedCell] = [cellBase, cellBase + 1];
   const slotOf = slotsOf(place);
   const atOf = new Map(shape.shards.map(({ shard }, at) => [shard, at]));
-  /** Requests that expect an answer and were not released, oldest first. */
+  /** Requests whose answer is pending or not yet released, oldest first. */
   const asked: number[] = [];
   let posted = 0;
   const counts = { asked: 0, hits: 0 };
@@ -289,17 +289,17 @@ function isAsking(slot: Slot): boolean {
 
 /** The tier's end. */
 export interface TierEnd {
-  /** Resolves when there is a request, or when `isTold()` is true. */
+  /** Resolves when there is a request, or when `isTold()` returns true. */
   wait(isTold?: () => boolean): Promise<void>;
-  /** The oldest request not carried out; undefined: none. */
+  /** The oldest request that is not executed yet; undefined: none. */
   next(): TierRequest | undefined;
-  /** Marks the request as carried out; `hits` of its rows did not come from the disk. */
+  /** Marks the request as executed; `hits` of its rows did not come from the disk. */
   done(hits: number): void;
 }
 
 export interface TierRequest {
   readonly entries: readonly TierEntry[];
-  /** Sets the count of scan entry `entry`: it found `count` rows. */
+  /** Sets the number of rows that scan entry `entry` found. */
   shorten(entry: number, count: number): void;
 }
 

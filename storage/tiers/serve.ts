@@ -1,10 +1,10 @@
-// The work of a tier's thread: it carries out its device's requests one after the other, so that
-// the disk is read and written while the device computes.
+// The loop of a tier thread: it executes its device's requests one after the other, so that the
+// disk is read and written while the device computes.
 //
 // Invariants
-//   S1. A request is done when all of it is: a device never sees half of one.
-//   S2. A refusal of the disk ends the generation, after a wait for room. A restore then puts rows
-//       on devices where they fit; no wrong row is ever served (law 3).
+//   S1. A request is marked done once all of it is executed: a device never sees half of one.
+//   S2. A failure of the disk ends the generation; if the disk is full, after a wait for room. A
+//       restore then puts rows on devices where they fit; no wrong row is ever returned (law 3).
 
 import type { TiersSpec } from "../../src/embedding/tables/tier-options.ts";
 import { TrainingError } from "../../src/errors/errors.ts";
@@ -31,12 +31,12 @@ import {
   type TierStore,
 } from "./tier-store.ts";
 
-/** `paused`: the disk is full and the tier waits for room; `slow`: a request takes long. */
+/** `paused`: the disk is full and the tier waits for room; `slow`: a request took too long. */
 export type TierState = "serving" | "paused" | "slow";
 
 /**
- * `rest`: makes durable rows rest under the stamp of a committed checkpoint. `flush`: writes what
- * is in host memory alone to the disk.
+ * `rest`: persists durable rows under the stamp of a committed checkpoint and closes them. `flush`:
+ * writes dirty rows from host memory to the disk.
  */
 export type TierCommand =
   | { readonly type: "rest"; readonly stamp: string }
@@ -44,7 +44,7 @@ export type TierCommand =
 
 export type TierReport =
   | { readonly type: TierState }
-  /** Reported once. `found`: where there are durable rows and a checkpoint to go on from. */
+  /** Reported once. `found`: set if there are durable shards and a checkpoint to restore. */
   | {
       readonly type: "opened";
       readonly store: RecordStoreKind;
@@ -60,7 +60,7 @@ export interface TierOptions {
   readonly shards: readonly TierRecordShard[];
   readonly tiers: Pick<TiersSpec, "ssd" | "ddrBytes" | "policy">;
   readonly place: TierPlace;
-  /** Stamp of the checkpoint that the generation goes on from; undefined where it starts anew. */
+  /** Stamp of the checkpoint that the generation restores; undefined: it starts from scratch. */
   readonly stamp?: string | undefined;
   /** As `RecordStoreOptions.pageCache`. */
   readonly pageCache?: boolean;
@@ -69,20 +69,20 @@ export interface TierOptions {
   readonly clock: Pick<Clock, "now">;
   /** As `pause` of `patient`. */
   readonly pause?: ((ms: number) => void) | undefined;
-  /** How long a request may take, without the wait for disk room. */
+  /** Longest time of a request, without waits for disk space. */
   readonly deadlineMs: number;
-  /** How long a write waits for room on a full disk. @default half of `deadlineMs` */
+  /** How long a write waits for space on a full disk. @default half of `deadlineMs` */
   readonly roomMs?: number | undefined;
-  /** Told when such a wait begins and when it ends: others must not give the tier up meanwhile. */
+  /** Called when such a wait begins and ends, as the tier counts as alive meanwhile. */
   readonly onHold?: ((isHeld: boolean) => void) | undefined;
-  /** Where it writes what lies in which tier, after each request (tier-column.ts). */
+  /** Receives the rows in each tier after each request (tier-column.ts). */
   readonly column?: Float64Array | undefined;
-  /** The next command, if there is one. It is carried out when no request waits. */
+  /** The next command, if there is one. It is executed when no request is pending. */
   nextCommand?(): TierCommand | undefined;
   tell(report: TierReport): void;
 }
 
-/** Serves until the ring's wait or the store throws. Throws that error. */
+/** Executes requests until the ring's wait or the store throws; rethrows that error. */
 export async function serveTier(options: TierOptions): Promise<never> {
   const { end, shards, tiers, place, stamp, kernels, clock, deadlineMs, roomMs, tell } = options;
   const { pageCache, disk, pause, onHold, nextCommand = () => undefined } = options;
@@ -128,7 +128,7 @@ export async function serveTier(options: TierOptions): Promise<never> {
         carry(request); // S1
         tellColumn();
         end.done((cache?.hits() ?? 0) - hitsBefore);
-        // A wait for room says nothing about the speed of the disk.
+        // A request that waited for space does not measure the speed of the disk.
         if (!hasWaited && clock.now() - startMs > deadlines.diskSlow !== isSlow) {
           isSlow = !isSlow;
           onState(isSlow ? "slow" : "serving");
@@ -142,12 +142,12 @@ export async function serveTier(options: TierOptions): Promise<never> {
       }
     }
   } finally {
-    // The generation is over and its rows with it: an error of closing must not hide why.
+    // The generation has ended with an error, which an error of closing must not hide.
     await store.close().catch(() => {});
   }
 }
 
-/** A store that counts the rows that it reads and writes, shard by shard. */
+/** A store that counts the rows read and written by shard. */
 interface CountedStore extends RecordStore {
   readonly rowsRead: Float64Array;
   readonly rowsWritten: Float64Array;
@@ -175,7 +175,7 @@ function countedStore(store: RecordStore, shards: number): CountedStore {
   };
 }
 
-/** What lies in host memory and on disk of shard `at`. */
+/** Statistics of shard `at` in host memory and on disk. */
 function figuresOf(
   records: RecordStore,
   cache: RecordCache | undefined,
@@ -197,7 +197,8 @@ function figuresOf(
 }
 
 /**
- * The checkpoint is committed. Failing to keep rows beside it only costs time, so it is no error.
+ * Persists the durable rows. The checkpoint is committed already, so a failure only costs time at
+ * the next restore and is reported instead of thrown.
  */
 async function rested(
   store: Pick<RecordStore, "sync">,

@@ -34,13 +34,13 @@ export function tierRingOf(
       rowsMax: Math.min(rows, batchSize * (idsMax[table] ?? 0)),
     };
   });
-  // The main slab and each slab of distinct rows stage a batch in a request of their own, for each
-  // batch in flight. One slot more lets rows go down at the same time, and one is being written.
+  // For each batch in flight, the main slab and each slab of distinct rows stage rows in a request
+  // of their own. One further slot lets rows go down at the same time, and one is being written.
   const slabs = 1 + (topology.distinctBy[rank]?.length ?? 0);
   return { shards, slots: (1 + prefetchOf(topology)) * slabs + 2 };
 }
 
-/** The same shards, as a record store takes them. */
+/** The same shards, in the form that a record store takes. */
 export function recordShardsOf(
   topology: Topology,
   rank: number,

@@ -1,19 +1,19 @@
-// The record stores of one device's tiers: records of `spill` tables die with their generation,
-// records of `durable` tables outlive it under a checkpoint's stamp.
+// The record stores of one device's tiers. Records of `spill` tables end with their generation;
+// records of `durable` tables survive it, persisted under a checkpoint's stamp ("at rest").
 //
-//   <root>/<owner>-<generation>-<device>    of one generation: spill, durable
-//   <root>/<owner>-kept-<stamp>-<shards>    at rest: no generation owns it
+//   <root>/<owner>-<generation>-<device>    in use by a generation: spill, durable
+//   <root>/<owner>-kept-<stamp>-<shards>    at rest: not owned by a generation
 //
-// `auto` takes the store that wrote the rows at rest, so that a run goes on where it was; an option
-// that names another store is refused.
+// `auto` selects the kind of store that wrote the rows at rest, so that a run can reuse them; an
+// option that names another kind is refused.
 //
 // Invariants
-//   R1. Records at rest are whole, stamped and closed: a rename puts them at rest after their last
-//       byte.
-//   R2. A rename takes them from rest: one generation owns them, and no older one can reach them
-//       (law 3).
-//   R3. Records at rest count only under the stamp of the checkpoint that the generation goes on
-//       from. All others are removed, and the store is filled from the checkpoint.
+//   R1. Records at rest are complete, stamped and closed: they are renamed to that name after their
+//       last byte is written.
+//   R2. A generation takes them over by a rename, so that it alone owns them and no older
+//       generation can access them (law 3).
+//   R3. Records at rest are used only if their stamp is that of the checkpoint that the generation
+//       restores. All others are removed, and the store is filled from the checkpoint.
 
 import { createHash } from "node:crypto";
 import { endianness } from "node:os";
@@ -41,7 +41,7 @@ export interface TierRecordShard extends CachedRecordShard {
 /** Names the directory of one device's tiers in one generation. */
 export interface TierPlace {
   readonly root: string;
-  /** Name of the owning checkpoint directory: no two have the same. */
+  /** Unique name of the owning checkpoint directory. */
   readonly owner: string;
   readonly generation: number;
   readonly device: number;
@@ -49,7 +49,7 @@ export interface TierPlace {
 
 /** The records found at rest for a tier's durable shards. */
 export interface FoundRows {
-  /** Rows that need not be read from the checkpoint. */
+  /** Number of rows that need not be read from the checkpoint. */
   readonly rows: number;
   /** Why no rows were found. */
   readonly reason?: string;
@@ -57,13 +57,13 @@ export interface FoundRows {
 
 export interface TierStore extends RecordStore {
   readonly kind: RecordStoreKind;
-  /** Undefined where no shard is durable, or there is no checkpoint to go on from. */
+  /** Undefined where no shard is durable, or there is no checkpoint to restore. */
   readonly found: FoundRows | undefined;
   /** Whether the store has all rows of shard `at` that the checkpoint has. */
   isKept(at: number): boolean;
   /**
-   * Puts the durable shards at rest under the stamp of the last `sync` and closes them: use them no
-   * more. Returns the number of their rows.
+   * Closes the durable shards and puts them at rest under the stamp of the last `sync`; they must
+   * not be used any more. Returns the number of their rows.
    */
   rest(): Promise<number>;
 }
@@ -72,7 +72,7 @@ export interface TierStoreOptions {
   readonly kind: RecordStoreKind | "auto";
   readonly shards: readonly TierRecordShard[];
   readonly place: TierPlace;
-  /** Stamp of the checkpoint that the generation goes on from. */
+  /** Stamp of the checkpoint that the generation restores. */
   readonly stamp: string | undefined;
   /** As `RecordStoreOptions.pageCache`. */
   readonly pageCache?: boolean | undefined;
@@ -84,7 +84,7 @@ export function tierDirectory({ root, owner, generation, device }: TierPlace): s
   return join(root, `${owner}-${generation}-${device}`);
 }
 
-/** The stores that have records at rest of an owner, whatever their stamp. */
+/** The kinds of stores in which an owner has records at rest, under any stamp. */
 export function storesAtRest(disk: Disk, { root, owner }: Pick<TierPlace, "root" | "owner">) {
   const names = disk.list(root).filter((name) => name.startsWith(`${owner}-kept-`));
   const stores = names.map((name): DiskStore => {
@@ -94,7 +94,7 @@ export function storesAtRest(disk: Disk, { root, owner }: Pick<TierPlace, "root"
 }
 
 /**
- * Removes a leftover directory. A refusal of the disk is ignored: the next generation tries again.
+ * Removes a leftover directory. Failures are ignored.
  */
 export function removeLeftover(disk: Disk, path: string): void {
   try {
@@ -105,9 +105,9 @@ export function removeLeftover(disk: Disk, path: string): void {
 }
 
 /**
- * Opens the stores of a tier, and takes over records at rest for it.
+ * Opens the stores of a tier, and takes over its records at rest.
  *
- * @throws InvalidOptionError where another store than `kind` has the records at rest
+ * @throws InvalidOptionError where the records at rest are in another kind of store than `kind`
  */
 export async function openTierStore(options: TierStoreOptions): Promise<TierStore> {
   const { shards, place, stamp, pageCache = true, disk } = options;
@@ -197,8 +197,8 @@ export async function openTierStore(options: TierStoreOptions): Promise<TierStor
 }
 
 /**
- * The store of a tier: the one that was asked for, else the one that has the records at rest, else
- * the first that can be opened here. `unreadable`: why the records at rest cannot be taken.
+ * Selects the kind of store: the requested one, else the one that has the records at rest, else the
+ * first that this process can open. `unreadable`: why the records at rest cannot be used.
  */
 async function chosenStore(
   { kind, place, stamp, disk }: TierStoreOptions,
@@ -231,7 +231,7 @@ interface Taken {
   readonly reason: string | undefined;
 }
 
-/** Opens the durable store: with the records at rest under the stamp, or empty. */
+/** Opens the durable store with the records at rest under the stamp, or an empty one. */
 async function openTaken(
   { stamp, disk }: TierStoreOptions,
   directory: string,
@@ -251,7 +251,7 @@ async function openTaken(
     reason = "their stamp is that of another one";
     await store.close();
   } catch (error) {
-    // Damage is a reason to read the checkpoint. If the disk is at fault, the error comes again.
+    // With damaged records, use the checkpoint. If the disk is at fault, opening fails again below.
     if (!isTaken || !(error instanceof TrainingError)) throw error;
     reason = error.message;
   }
@@ -259,7 +259,7 @@ async function openTaken(
   return { store: await open(), reason };
 }
 
-/** Takes records from rest by a rename. False: there were none. R2 */
+/** Takes over records at rest by a rename. False: there are none. R2 */
 function take(disk: Disk, atRest: string, own: string): boolean {
   return onTier("read", "durable rows", atRest, () => {
     if (!disk.exists(atRest)) return false;
@@ -269,7 +269,7 @@ function take(disk: Disk, atRest: string, own: string): boolean {
 }
 
 /**
- * Removes directories of older generations that were killed, and records at rest under old stamps.
+ * Removes directories of killed older generations, and records at rest under other stamps.
  */
 function removeOld(
   disk: Disk,
@@ -284,7 +284,7 @@ function removeOld(
   }
 }
 
-/** The name contains all that decides whether the bytes at rest can be read as these shards. */
+/** The name contains a hash of everything that decides whether the bytes fit these shards. */
 function keptName(
   { owner }: TierPlace,
   stamp: string,

@@ -1,4 +1,4 @@
-// What a served model answers: scores, and the version that computed them.
+// The answers of a served model: scores, and the version that computed them.
 
 import type { Calibrations } from "../model/predictor.ts";
 
@@ -6,15 +6,15 @@ import type { Calibrations } from "../model/predictor.ts";
 export interface ServedVersion {
   /** `sha256:…`, equal to the digest in a run's result. */
   readonly digest: string;
-  /** Steps that it was trained for. */
+  /** Number of training steps of this version. */
   readonly step: number;
-  /** Whether its probabilities are calibrated, as is stored with it; absent: they are not. */
+  /** Present if probabilities are calibrated by the calibration stored with the version. */
   readonly calibrated?: true;
 }
 
-/** Scores, all of one version. */
+/** Scores that were all computed by one version. */
 export interface Scored {
-  /** (B), or (B,T) of a model with T tasks, in the order of the records; the caller owns them. */
+  /** (B), or (B,T) for a model with T tasks, in the order of the records; owned by the caller. */
   readonly scores: Float32Array;
   readonly version: ServedVersion;
 }
@@ -22,21 +22,21 @@ export interface Scored {
 /** A user's candidates, ranked by one version. */
 export interface Ranked extends Scored {
   /**
-   * Indices of candidates, best first: those of the highest scores of the first task, or of
-   * `by`. Of equal scores, the earlier candidate comes first. `scores` has all candidates.
+   * Indices of the candidates with the highest scores for the first task, or for `by`, best first.
+   * Of equal scores, the earlier candidate comes first. `scores` covers all candidates.
    */
   readonly order: Int32Array;
 }
 
 /** Options of `ServedModel.rank`. */
 export interface RankOptions {
-  /** How many candidates `order` names. @default all */
+  /** Number of candidates in `order`. @default all */
   readonly top?: number | undefined;
   /** The task that ranks. @default the first */
   readonly by?: string | undefined;
 }
 
-/** A version, as answers name it. */
+/** The version for answers: marked as calibrated if it has calibrations. */
 export function told(
   version: ServedVersion,
   calibrations: Calibrations | undefined,

@@ -1,10 +1,10 @@
-// Puts the tables of a delta beside those of the version that serves, in slices of the thread that
-// are short: between two of them, requests are answered by the version that serves.
+// Builds the tables of a delta's version beside those of the serving version. The work is done in
+// short slices of the thread, between which the serving version answers requests.
 //
 // Invariants
-//   A1. Nothing of the version that serves is written: rows go to spare places, or to the copies on
-//       disk that it does not have; maps and ids are new ones.
-//   A2. Where anything fails, every place that was taken is spare again.
+//   A1. Nothing that the serving version reads is written: changed rows go to spare slots, or to
+//       the copies on disk that the serving version does not use; maps and ids are new objects.
+//   A2. If anything fails, every slot that was taken is spare again.
 
 import assert from "node:assert/strict";
 import { setImmediate } from "node:timers/promises";
@@ -16,14 +16,16 @@ import type { TableMemory } from "../../src/serving/served-memory.ts";
 import { chunksOf, type DeltaData, type DeltaIndex, type DeltaTable } from "./delta-file.ts";
 import { type LoadedTable, type OwnTier, servedIds, tieredTable } from "./load-tables.ts";
 
-/** Tables of the next version, and places: those that it took, and those that it leaves. */
+/** The tables of the next version, and the handling of the slots that it takes and leaves. */
 export interface NextTables {
   readonly tables: readonly LoadedTable[];
-  /** Has cached rows that differ be read anew. Nothing else is scored between it and the turn. */
+  /**
+   * Invalidates cached rows that differ. Between this call and the switch, nothing may be scored.
+   */
   enter(): Promise<void>;
-  /** Makes the places of the version before spare: once nothing reads them any more. */
+  /** Frees the former version's slots. Call it once nothing reads them any more. */
   leave(): Promise<void>;
-  /** Makes the places of this version spare again: it will not serve. */
+  /** Frees this version's slots again, if it will not serve. */
   undo(): Promise<void>;
 }
 
@@ -31,7 +33,7 @@ export interface NextTables {
 type Breathe = () => Promise<void>;
 
 /**
- * The tables of the version that a delta leads to. Reads its data, but for the dense parameters.
+ * Builds the tables of a delta's version. Reads the delta's data except the dense parameters.
  * @throws CheckpointCorruptError, DeltaRefusedError
  */
 export async function nextTables(
@@ -91,10 +93,10 @@ export async function nextTables(
   }
 }
 
-/** Entries of a map that are copied in one slice. */
+/** Map entries that are copied in one slice of the thread. */
 const sliceEntries = 2 ** 14;
 
-/** Writes the changed rows to spare places. Returns the map from rows to places. */
+/** Writes the changed rows to spare slots. Returns the map from rows to slots. */
 async function placeRows(
   kernels: Kernels,
   taker: TakenPlaces,
@@ -124,7 +126,7 @@ async function placeRows(
   return places;
 }
 
-/** Writes the changed rows to their other copies on disk. Returns those of the next version. */
+/** Writes the changed rows to their unused copies on disk. Returns the next version's copies. */
 async function writeCopies(
   { table, copies: current }: OwnTier,
   of: DeltaTable,
@@ -162,7 +164,7 @@ async function* changedRows(
   }
 }
 
-/** The ids of the next version; those of the current one where none changed. */
+/** The ids of the next version; the current ones if none changed. */
 async function nextIds(
   { ids }: LoadedTable,
   spec: JobSpec["model"]["tables"][number],
@@ -183,28 +185,28 @@ async function nextIds(
   return servedIds(spec, descending(ids.descending(), come, gone, spec), { breathe });
 }
 
-/** Ids that stay and ids that come, by row, descending: then memory grows once. */
+/** Merges kept and new ids. The highest row comes first, so that memory is allocated once. */
 function* descending(
   known: Iterable<IdRow>,
   come: readonly IdRow[],
   gone: ReadonlySet<number>,
   { rows }: { readonly rows: number },
 ): Generator<IdRow, void, undefined> {
-  // The highest row first; all others in any order.
+  // Only the first row must be the highest; the others may come in any order.
   const [highest] = come;
   if (highest !== undefined && highest.row < rows) yield highest;
   for (const one of known) if (!gone.has(one.row)) yield one;
   yield* come.slice(1);
 }
 
-/** Places of some rows: those that they take, and those that they leave. */
+/** Some rows, with the slots that they take and leave. */
 interface Moved {
   readonly rows: Int32Array;
   readonly taken: Int32Array;
   readonly left: Int32Array;
 }
 
-/** The places that a table's next version takes, and those that it leaves. */
+/** The slots that a table's next version takes, and those that it leaves. */
 class TakenPlaces {
   readonly table: LoadedTable;
   readonly path: string;
@@ -217,7 +219,7 @@ class TakenPlaces {
     this.path = path;
   }
 
-  /** Places for the new content of rows, which lie at `places` now: these become the new ones. */
+  /** Takes a spare slot for each row, and updates the map `places`. Returns the slots. */
   take(rows: Int32Array, places: Int32Array): Int32Array {
     const memory = this.#memory;
     const [taken, left] = [new Int32Array(rows.length), new Int32Array(rows.length)];
@@ -237,7 +239,7 @@ class TakenPlaces {
     return taken;
   }
 
-  /** Makes places spare. The calling code reads neither kind of them any more. */
+  /** Makes slots spare. The caller must not read them any more. */
   async giveBack(which: "taken" | "left"): Promise<void> {
     const memory = this.#memory;
     for (const { rows, ...moved } of this.#moved.splice(0)) {

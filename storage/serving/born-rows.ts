@@ -1,11 +1,11 @@
-// Rows of a table as they begin: those that no step has trained.
+// Initial values of rows that no step has trained.
 
 import { rowBirthOf } from "../../src/embedding/rows/slab.ts";
 import type { TableSpec } from "../../src/embedding/tables/options.ts";
 import type { Kernels, Rows } from "../../src/kernels/contract/kernels.ts";
 import type { Key } from "../../src/ports/random.ts";
 
-/** What the first values of a table's rows are drawn by. */
+/** The inputs that determine the initial values of a table's rows. */
 export interface RowBirth {
   readonly spec: TableSpec;
   /** Index of the table in the job. */
@@ -13,7 +13,7 @@ export interface RowBirth {
   readonly key: Key;
 }
 
-/** Gives rows at these places the values that they begin with. */
+/** Initialises the rows `ids` of a table, at slots `places`. */
 export function bear(
   kernels: Kernels,
   rows: Rows,

@@ -1,5 +1,6 @@
-// The rows of a table that differ between two checkpoints, as records: in the increments that came
-// between the two, where the later one is made of them; else found by reading both side by side.
+// Finds the rows of a table that differ between two checkpoints, as records. If the later
+// checkpoint consists of the earlier one and increments, or both have the same baseline, only the
+// increments are read; else both tables are read in step.
 
 import { mergeFiles, withRows } from "../../src/embedding/checkpoint/incremental-files.ts";
 import { decodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
@@ -13,13 +14,13 @@ import { rowsOfTable, type StoredTable } from "../checkpoints/table-rows.ts";
 import type { Progress } from "../disk/progress.ts";
 import { RecordMaker, slicedRecords, sliceRows } from "./load-tables.ts";
 
-/** Rows, ascending, and their records, one behind the other; valid until the next ones. */
+/** Ascending rows and their concatenated records; valid until the next chunk. */
 export interface Records {
   readonly rows: Int32Array;
   readonly bytes: Uint8Array;
 }
 
-/** A table in two checkpoints of a job. */
+/** A table in two checkpoints of a job: `table` in `from`, `later` in `to`. */
 export interface TwoCheckpoints {
   readonly from: OpenCheckpoint;
   readonly to: OpenCheckpoint;
@@ -28,7 +29,7 @@ export interface TwoCheckpoints {
   readonly kernels: Kernels;
 }
 
-/** Rows of `to` that are others than in `from`, in chunks of `sliceRows` at most. */
+/** Rows of `to` that differ from those of `from`, in chunks of at most `sliceRows`. */
 export async function* changedRecords(
   both: TwoCheckpoints,
   progress: Progress,
@@ -45,7 +46,7 @@ export async function* changedRecords(
   const found = between?.found ?? rowsOfTable(to, later, progress);
   const before = new Cursor(recordsOf(maker(), known, progress), own.recordBytes);
   const rest = new Cursor(recordsOf(maker(), found, progress), own.recordBytes);
-  // Increments do not tell which rows lost their ids; two whole tables do.
+  // Increments do not show which rows lost their ids, so these rows are found by the ids.
   const gone = between && freedRows(both)[Symbol.iterator]();
   const out = new Chunk(own.recordBytes);
   await rest.next();
@@ -67,15 +68,16 @@ export async function* changedRecords(
 
 /** Rows of increments. */
 interface Increments {
-  /** Those of the later checkpoint that may differ from the earlier one's. */
+  /** Rows of the later checkpoint that may differ from the earlier one. */
   readonly found: Iterable<RowRecords>;
-  /** Those of them that the earlier checkpoint has in an increment of its own; else it differs. */
+  /** Rows in the earlier checkpoint's own increment; a found row that is not in it differs. */
   readonly known: Iterable<RowRecords> | undefined;
 }
 
 /**
- * What of the files of `to` came behind `from`; undefined: `to` is not made of `from` and what came
- * behind it, nor are both made of one baseline, or a row lies in more than one file.
+ * The increments by which `to` differs from `from`; undefined: `to` neither consists of `from` and
+ * later increments, nor have both the same baseline, or the table's columns are split over several
+ * parts.
  */
 function incrementsBetween({ from, to, later }: TwoCheckpoints): Increments | undefined {
   const partOf = ({ manifest }: OpenCheckpoint, name: string | undefined) =>
@@ -100,7 +102,7 @@ function incrementsBetween({ from, to, later }: TwoCheckpoints): Increments | un
   return { found: joined(found), known: known.length === 0 ? undefined : joined(known) };
 }
 
-/** The rows in the newest `files` of a part that are still those of an id, where ids have rows. */
+/** The rows in the newest `count` files of a part; of dynamic tables only rows that have an id. */
 function newestOf(
   checkpoint: OpenCheckpoint,
   { table, spec, width }: StoredTable,
@@ -126,7 +128,7 @@ function* withIds(ids: TableIds, chunks: Iterable<RowRecords>): Generator<RowRec
   }
 }
 
-/** Rows of dynamic ids that have an id in `from` alone, ascending. */
+/** Rows of a dynamic table that have an id in `from` but not in `to`, ascending. */
 function* freedRows({ from, to, later }: TwoCheckpoints): Generator<number, undefined> {
   const [before, after] = [idsOfTable(from, later.table), idsOfTable(to, later.table)];
   for (const { row } of before?.all() ?? []) if (after?.idOf(row) === undefined) yield row;
@@ -158,7 +160,7 @@ class Cursor {
     this.#recordBytes = recordBytes;
   }
 
-  /** The current row; Infinity behind the last. */
+  /** The current row number; Infinity after the last row. */
   get row(): number {
     return this.#chunk?.rows[this.#at] ?? Number.POSITIVE_INFINITY;
   }
@@ -184,7 +186,7 @@ class Cursor {
   }
 }
 
-/** Records on their way out. */
+/** Collects records up to a full chunk. */
 class Chunk {
   readonly #recordBytes: number;
   readonly #rows = new Int32Array(sliceRows);
@@ -206,7 +208,7 @@ class Chunk {
     this.#count++;
   }
 
-  /** All of them; the chunk is empty then. */
+  /** Returns the collected records and empties the chunk. */
   take(): Records {
     const count = this.#count;
     this.#count = 0;

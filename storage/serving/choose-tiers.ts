@@ -1,9 +1,9 @@
-// Which tables of a served model lie on disk, and how many of their rows in memory: a function of
-// the job and the budget alone.
+// Decides which tables of a served model are on disk, and how many of their rows are cached in
+// memory. The decision is a function of the job and the memory budget.
 //
-// Where not all fit, the largest tables go to disk, until those that stay take half of the budget
-// at most, and leave room for a least cache of each that went. What is left of the budget are the
-// caches, shared by how often a sample looks each table up.
+// If not all tables fit, the largest ones go to disk, until the remaining ones take at most half of
+// the budget and leave room for a minimal cache of each table on disk. The rest of the budget is
+// divided among the caches, by the number of lookups of a sample in each table.
 
 import { tmpdir } from "node:os";
 import { cacheShapesOf, indexBytes } from "../../src/embedding/rows/cache-sizes.ts";
@@ -18,51 +18,52 @@ import type { ServedLookups } from "../../src/serving/lookups.ts";
 import { servedStateWidth } from "../../src/serving/served-memory.ts";
 import { readRowsMax } from "./row-file.ts";
 
-/** The cache of a table on disk: of each of its row blocks. */
+/** The shape of the cache of each row block of a table on disk. */
 export interface TierShape {
   readonly sets: number;
   readonly spares: number;
 }
 
-/** Where tables that are not in memory lie. */
+/** The caches and the location of tables on disk. */
 export interface TierPlaces {
-  /** By table; undefined: it is in memory. */
+  /** By table; undefined: the table is in memory. */
   readonly shapes: readonly (TierShape | undefined)[];
   readonly disk: Disk;
   readonly directory: string;
 }
 
-/** Options of `ServedModel.open` about where rows lie. */
+/** Options of `ServedModel.open` that decide where rows are stored. */
 export interface TierOptions {
   /**
-   * Bytes of memory that the rows of all tables may take, with the room for a delta of them.
-   * Tables that do not fit, the largest first, lie on disk, and a cache of their rows in memory.
-   * @default no limit: all rows lie in memory
+   * Most bytes of memory for the rows of all tables, including the room that applying a delta
+   * needs. If not all tables fit, the largest ones are kept on disk, with a cache of their rows in
+   * memory.
+   * @default no limit: all rows are in memory
    */
   readonly memoryBytes?: number | undefined;
-  /** Where tables on disk lie while the model is open. @default the system's temporary directory */
+  /** Directory for tables on disk while the model is open. @default the system's temporary one */
   readonly tierDirectory?: string | undefined;
 }
 
-/** Bytes of a slot beside its row: its index entry, its places in lists of spares and of a call. */
+/** Bytes of a slot besides its row: its index entry, and entries in lists of spares and pins. */
 const slotBytes = indexBytes + 48;
 
-/** Slots of the least cache of a row block: one set, and spares as beside it. */
+/** Slots of the minimal cache of a row block: one set, and the spares that go with it. */
 const slotsMin = 3 * cacheWays;
 
-/** Tables as the budget sees them. */
+/** The memory demand of a table, in memory and on disk. */
 interface Demand {
   readonly table: number;
   readonly spec: TableSpec;
-  /** Bytes where all of its rows lie in memory, with the room that a delta of them all takes. */
+  /** Bytes if all rows are in memory, including room for a delta that changes all rows. */
   readonly memoryBytes: number;
-  /** Bytes of a slot of each row block. */
+  /** Bytes of one cache slot. */
   readonly placeBytes: number;
-  /** Bytes beside the slots, where it lies on disk. */
+  /** Bytes besides the slots, if the table is on disk. */
   readonly besideBytes: number;
 }
 
-/** Which tables lie on disk, and where. @throws InvalidOptionError */
+/** Chooses the tables on disk and their location. @throws InvalidOptionError */
 export function tierPlacesOf(
   { model, optimizer }: JobSpec,
   { lookups }: ServedLookups,
@@ -77,8 +78,8 @@ export function tierPlacesOf(
 }
 
 /**
- * By table, its cache; undefined: all of its rows stay in memory. `lookups`: those of a sample, by
- * table. @throws InvalidOptionError where the least caches have no room
+ * The cache of each table; undefined: all of its rows stay in memory. `lookups`: number of lookups
+ * of a sample, by table. @throws InvalidOptionError where the minimal caches do not fit
  */
 function chooseTiers(
   tables: readonly TableSpec[],
@@ -100,7 +101,7 @@ function chooseTiers(
   if (stays <= memoryBytes) return tables.map(() => undefined);
   for (const demand of bySize) {
     if (stays <= memoryBytes / 2 && stays + least <= memoryBytes) break;
-    if (leastOf(demand) >= demand.memoryBytes) continue; // On disk it would take more.
+    if (leastOf(demand) >= demand.memoryBytes) continue; // On disk it would take more memory.
     onDisk.push(demand);
     stays -= demand.memoryBytes;
     least += leastOf(demand);
@@ -110,7 +111,7 @@ function chooseTiers(
     throw expected("memoryBytes", wanted, memoryBytes);
   }
   const shapes: (TierShape | undefined)[] = tables.map(() => undefined);
-  // Spares are a third of the sets' slots: sets have three quarters of the room.
+  // There is one spare slot per three slots of sets, so sets get three quarters of the memory.
   const hbmBytes = Math.floor(0.75 * (memoryBytes - stays - least));
   const caches = cacheShapesOf(
     onDisk.map(({ spec, table, placeBytes }) => ({
@@ -136,10 +137,11 @@ function demandOf(
   const recordBytes = recordBytesOf(spec, servedStateWidth(optimizer, spec.dim));
   return {
     ...{ table, spec },
-    // A byte a row for `touched`; as many spare places; the maps of two versions.
+    // Per row: its record and a byte for `touched`, both again for a spare slot, and an int32 in
+    // the maps of two versions.
     memoryBytes: spec.rows * (2 * (recordBytes + 1) + 8),
     placeBytes: recordBytes + 1 + slotBytes,
-    // A bit a row for each copy of two versions; what is read at once, as it comes and as it is.
+    // One bit per row, copy and version (two each); and buffers for one read, raw and decoded.
     besideBytes: Math.ceil(spec.rows / 2) + readRowsMax * (2 * recordBytes + 4),
   };
 }

@@ -1,15 +1,15 @@
-// A delta: what turns one version of a served model into a later one, in one file.
+// The file format of a delta, which turns one version of a served model into a later one.
 //
 //   "OSIRIS-D" | data | sealed JSON (DeltaIndex) | bytes of the JSON, uint32 | "OSIRIS-D"
 //
 //   data:  for each table its chunks, then its ids; at last the dense parameters, flat, in float32
-//   data:  for each table its chunks, then its ids; at last the dense parameters, flat, float32
-//     ids:    rows whose id is another one (n), int32 | rows that have none any more (m), int32 |
-//             the ids of the former (n), int64
+//     chunk:  changed rows (n), ascending, int32 | their records (n)
+//     ids:    rows with another id (n), int32 | rows without an id any more (m), int32 |
+//             the ids of the n rows, int64
 //
-// In the byte order of records, which is that of the machine: little-endian. The index seals the
-// data by their hash, and itself by its own. Optimizer state is not in the file, but for what a
-// moving average needs.
+// Byte order is that of records and of the machine: little-endian. The index contains the hash of
+// the data and is itself sealed. The file contains no optimizer state except what a moving average
+// needs.
 
 import { createHash, type Hash } from "node:crypto";
 import { z } from "zod";
@@ -20,9 +20,9 @@ import { seal, unseal } from "../disk/sealed-json.ts";
 
 const magic = new TextEncoder().encode("OSIRIS-D");
 const formatVersion = 1;
-/** Bytes behind the JSON. */
+/** Bytes after the JSON. */
 const tailBytes = 4 + magic.length;
-/** No index is longer: a table takes some two hundred bytes. */
+/** Most bytes of an index, in which a table takes about two hundred bytes. */
 const indexBytesMax = 2 ** 24;
 
 const nat = z.number().int().nonnegative();
@@ -40,27 +40,27 @@ const indexSchema = z.object({
       name: z.string(),
       recordBytes: nat,
       changed: nat,
-      /** Where its chunks begin, and the rows of each but the last. */
+      /** Offset of its chunks, and the rows of each chunk but the last. */
       at: nat,
       chunkRows: z.number().int().positive(),
       ids: z.object({ at: nat, changed: nat, freed: nat }).optional(),
     }),
   ),
   dense: z.object({ at: nat, count: nat }),
-  /** Where the data end. */
+  /** Offset of the end of the data. */
   end: nat,
   /** Hash of the data. */
   dataSha256: z.string(),
   sha256: z.string(),
 });
 
-/** What a delta has, and where. Offsets are bytes from the beginning of the file. */
+/** The index of a delta. Offsets are bytes from the beginning of the file. */
 export type DeltaIndex = z.output<typeof indexSchema>;
 export type DeltaTable = DeltaIndex["tables"][number];
-/** A version that a delta leads from or to. */
+/** The version to which a delta applies, or which it produces. */
 export type DeltaVersion = DeltaIndex["from"];
 
-/** @throws InputUnusableError where there is no such file, or it cannot be read */
+/** Opens a delta. @throws InputUnusableError where the file is missing or cannot be read */
 export function openDelta(disk: Disk, path: string): DiskFile {
   try {
     return disk.open(path, "read");
@@ -71,7 +71,7 @@ export function openDelta(disk: Disk, path: string): DiskFile {
   }
 }
 
-/** The chunks of a table: where each begins, and its rows. */
+/** The chunks of a table: offset and number of rows of each. */
 export function* chunksOf({ at, changed, chunkRows, recordBytes }: DeltaTable) {
   for (let first = 0; first < changed; first += chunkRows) {
     const rows = Math.min(chunkRows, changed - first);
@@ -79,7 +79,10 @@ export function* chunksOf({ at, changed, chunkRows, recordBytes }: DeltaTable) {
   }
 }
 
-/** Checks an index of nothing: the first check of a process takes milliseconds, and none waits. */
+/**
+ * Parses an empty index in advance, because a process's first parse takes milliseconds, which would
+ * delay requests later.
+ */
 export function prepareIndexCheck(): void {
   const version = { digest: "", step: 0, manifest: "" };
   const table = { name: "", recordBytes: 0, changed: 0, at: 0, chunkRows: 1 };
@@ -102,12 +105,12 @@ export class DeltaWriter {
     file.write(magic, 0);
   }
 
-  /** Where the next data begin. */
+  /** Offset of the next data. */
   get end(): number {
     return this.#at;
   }
 
-  /** Appends data. Returns where they begin. */
+  /** Appends data. Returns their offset. */
   put(...pieces: readonly ArrayBufferView[]): number {
     const first = this.#at;
     for (const { buffer, byteOffset, byteLength } of pieces) {
@@ -160,7 +163,7 @@ export async function readDeltaIndex(file: DiskFile): Promise<DeltaIndex> {
   return found.data;
 }
 
-/** Reads the data of a delta in their order, and knows at the end whether they are whole. */
+/** Reads the data of a delta in order, and verifies their hash at the end. */
 export class DeltaData {
   readonly #file: DiskFile;
   readonly #hash: Hash = createHash("sha256");
@@ -173,13 +176,16 @@ export class DeltaData {
     this.#size = file.size();
   }
 
-  /** The next `bytes` of data, which begin at `at`; valid until the next call, from offset 0 on. */
+  /**
+   * Reads the next `bytes` of data, which must begin at offset `at`. The result is valid until the
+   * next call and begins at offset 0 of its buffer.
+   */
   async next(at: number, bytes: number): Promise<Uint8Array> {
     if (at !== this.#at) throw new CheckpointCorruptError(this.#file.path, "its data have gaps");
-    // Before memory is taken: the index may say anything.
+    // Check before allocating, as a damaged index may contain any number.
     if (at + bytes > this.#size)
       throw new CheckpointCorruptError(this.#file.path, "it is cut short");
-    // One buffer for all: garbage of a whole delta would be collected while requests wait.
+    // One buffer is reused, because collecting a whole delta's garbage would delay requests.
     if (this.#buffer.length < bytes) this.#buffer = new Uint8Array(bytes);
     const out = this.#buffer.subarray(0, bytes);
     await readAt(this.#file, at, out);
@@ -188,7 +194,7 @@ export class DeltaData {
     return out;
   }
 
-  /** @throws CheckpointCorruptError where the data are not those that were written */
+  /** Verifies the data. @throws CheckpointCorruptError where they differ from those written */
   finish({ end, dataSha256 }: DeltaIndex): void {
     const { path } = this.#file;
     if (this.#at !== end) throw new CheckpointCorruptError(path, "its data are longer");

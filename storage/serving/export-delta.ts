@@ -1,5 +1,5 @@
-// Writes the delta between two checkpoints of a run: what a model that serves the earlier one needs
-// to become the later one.
+// Writes the delta between two checkpoints of a run, which updates a served model from the earlier
+// one to the later one.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { openKernels } from "../../src/kernels/index.ts";
@@ -19,7 +19,7 @@ import { RecordMaker, sliceRows } from "./load-tables.ts";
 
 /** Options of `exportDelta`. */
 export interface DeltaOptions extends ProgressOptions {
-  /** The earlier checkpoint: its step, the beginning of its manifest's hash, or `best`. */
+  /** The earlier checkpoint: its step, a prefix of its manifest's hash, or `best`. */
   readonly since: string | number;
   /** The later one, by its manifest's hash, `best` or `last`. @default as `loadModel` */
   readonly manifest?: string | undefined;
@@ -31,7 +31,7 @@ export interface DeltaReport {
   readonly bytes: number;
   readonly from: DeltaVersion;
   readonly to: DeltaVersion;
-  /** Rows in the delta, of all rows; and ids that came, or lost their row. */
+  /** By table: all rows, changed rows in the delta, and ids that were added or lost their row. */
   readonly tables: readonly {
     readonly name: string;
     readonly rows: number;
@@ -41,8 +41,8 @@ export interface DeltaReport {
 }
 
 /**
- * Writes the delta of a checkpoint directory from one checkpoint to a later one to `path`. A chunk
- * of rows is in memory at a time; dynamic ids are the exception.
+ * Writes the delta from one checkpoint of a directory to a later one to `path`. Memory holds one
+ * chunk of rows at a time, and all dynamic ids.
  * @throws CheckpointMissingError, CheckpointCorruptError
  * @throws InputUnusableError where both are the same checkpoint, or `path` cannot be written
  */
@@ -90,7 +90,7 @@ export function versionOf({ modelDigest, cut, sha256 }: Manifest): DeltaVersion 
   return { digest: `sha256:${modelDigest}`, step: cut, manifest: sha256 };
 }
 
-/** The checkpoint of a step, or the one that the beginning of its manifest's hash names. */
+/** The checkpoint of a step, or with a prefix of its manifest's hash. */
 function openSince(directory: string, since: string | number, disk: Disk): OpenCheckpoint {
   const newest = openCheckpoint(directory, "last", disk);
   const step = /^\d+$/.test(String(since)) ? Number(since) : undefined;
@@ -110,7 +110,7 @@ async function putTable(
   const at = writer.end;
   let changed = 0;
   for await (const { rows, bytes } of changedRecords({ ...both, kernels }, progress)) {
-    writer.put(rows, bytes); // All but the last have `sliceRows`.
+    writer.put(rows, bytes); // All chunks but the last have `sliceRows` rows.
     changed += rows.length;
   }
   const width = servedStateWidth(to.job.optimizer.sparse, spec.dim);
@@ -122,7 +122,7 @@ async function putTable(
     : { ...own, ids: putIds(writer, before, after) };
 }
 
-/** The rows whose id is another one, with it, and those that have none any more. */
+/** Appends rows with a new id, these ids, and rows that lost their id. */
 function putIds(writer: DeltaWriter, before: TableIds, after: TableIds) {
   const changed = [...after.all()].filter(({ row, id }) => before.idOf(row) !== id);
   const freed = [...before.all()].filter(({ row }) => after.idOf(row) === undefined);

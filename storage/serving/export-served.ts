@@ -1,5 +1,5 @@
-// Writes the version of a model that serves to one file of safetensors, as `exportModel` writes
-// that of a checkpoint: the same bytes.
+// Writes the serving version of a model as safetensors, byte for byte as `exportModel` writes the
+// same version from a checkpoint.
 
 import type { JobSpec } from "../../src/job/job.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
@@ -15,7 +15,7 @@ import type { DeltaIndex } from "./delta-file.ts";
 import type { LoadedTable } from "./load-tables.ts";
 import { servedRows } from "./served-rows.ts";
 
-/** What of a served model a file has. */
+/** The state of a served model that an export needs. */
 export interface ExportedVersion {
   readonly job: JobSpec;
   readonly jobText: string;
@@ -32,7 +32,7 @@ export interface ExportedVersion {
   readonly scorer: Scorer;
 }
 
-/** @throws InputUnusableError where the file cannot be written */
+/** Writes the file. @throws InputUnusableError where it cannot be written */
 export async function exportServed(
   served: ExportedVersion,
   path: string,

@@ -1,5 +1,5 @@
-// Reads the tables of a checkpoint into the memory of a served model, in bounded slices of the
-// thread: another model may serve meanwhile.
+// Loads the tables of a checkpoint for a served model, in bounded slices of the thread, so that
+// another model can serve meanwhile.
 
 import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 import type { TableSpec } from "../../src/embedding/tables/options.ts";
@@ -22,28 +22,28 @@ import type { TierPlaces } from "./choose-tiers.ts";
 import { RowCopies, RowFile } from "./row-file.ts";
 import { TieredTable } from "./tiered-table.ts";
 
-/** A table of a served model: where its rows are, and what one version has of it. */
+/** A table of one version of a served model. */
 export interface LoadedTable extends ServedTable {
-  /** Its memory; undefined: its rows lie on disk. */
+  /** Its rows in memory; undefined: the rows are on disk. */
   readonly memory: TableMemory | undefined;
-  /** Its rows on disk; undefined: all lie in memory. */
+  /** Its rows on disk; undefined: all rows are in memory. */
   readonly tier: OwnTier | undefined;
-  /** Which dynamic id has which row; undefined: ids are rows. */
+  /** The map from dynamic ids to rows; undefined: the table has no dynamic ids. */
   readonly ids: ServedIds | undefined;
-  /** Bytes of a row as it is stored: `gatherRecords`. */
+  /** Bytes of a row's record (`gatherRecords`). */
   readonly recordBytes: number;
 }
 
-/** A table on disk, as one version has it. */
+/** A table on disk, and the copies of its rows that one version uses. */
 export interface OwnTier {
   readonly table: TieredTable;
   readonly copies: RowCopies;
 }
 
-/** Rows that are moved in one slice: some hundred microseconds. */
+/** Rows that are moved in one slice of the thread, which takes some hundred microseconds. */
 export const sliceRows = 2048;
 
-/** What every table is loaded with. */
+/** Inputs for loading a table. */
 interface Loading {
   readonly checkpoint: OpenCheckpoint;
   readonly kernels: Kernels;
@@ -51,7 +51,7 @@ interface Loading {
 }
 
 /**
- * All tables, in the order of the job.
+ * Loads all tables, in the order of the job.
  * @throws CheckpointCorruptError, TierDiskFullError, TierWriteError
  */
 export async function loadTables(
@@ -103,7 +103,7 @@ export async function loadTables(
   }
 }
 
-/** A table on disk: the kernels read the places of its cache. */
+/** A table on disk, whose cache slots the kernels read. */
 export function tieredTable(
   tier: OwnTier,
   ids: ServedIds | undefined,
@@ -136,7 +136,7 @@ async function fillMemory(
   });
 }
 
-/** Writes the rows that were trained; the others are born where they are looked up. */
+/** Writes the trained rows to disk; all others are initialised when they are looked up. */
 async function fillFile(
   loading: Loading,
   stored: StoredTable,
@@ -148,7 +148,7 @@ async function fillFile(
   });
 }
 
-/** Takes the stored rows of a table, with their records, a slice of the thread at a time. */
+/** Passes the stored rows of a table and their records to `take`, in slices of the thread. */
 async function eachSlice(
   { checkpoint, kernels, progress }: Loading,
   stored: StoredTable,
@@ -171,7 +171,7 @@ async function readIds({ checkpoint, progress }: Loading, { spec, table }: Store
   return own && (await servedIds(spec, [...own.all()].reverse(), progress));
 }
 
-/** Ids by these rows, which descend. */
+/** Builds the id map. The highest row should come first, so that memory is allocated once. */
 export async function servedIds(
   spec: TableSpec,
   ids: Iterable<IdRow>,
@@ -186,7 +186,7 @@ export async function servedIds(
   return made;
 }
 
-/** Makes records of rows: their stored bytes, as a table's precision has them. */
+/** Encodes rows as records: their stored bytes, in the table's precision. */
 export class RecordMaker {
   readonly #kernels: Kernels;
   readonly #rows: Rows;
@@ -219,7 +219,7 @@ export class RecordMaker {
     return this.#gather(count);
   }
 
-  /** The records of rows as they begin. */
+  /** The records of rows with their initial values. */
   bornRecords(ids: Int32Array, birth: RowBirth): Uint8Array {
     bear(this.#kernels, this.#rows, this.#places.subarray(0, ids.length), ids, birth);
     return this.#gather(ids.length);
@@ -239,7 +239,7 @@ export class RecordMaker {
   }
 }
 
-/** The lag and the steps of rows (n, width), of all state (n, ·): lag first, steps last. */
+/** Extracts the moving average's lag and steps (n, width) from all state (n, ·): first and last. */
 function servedState(state: Float32Array, count: number, width: number): Float32Array {
   const own = state.length / count;
   if (own === width) return state;
@@ -251,7 +251,7 @@ function servedState(state: Float32Array, count: number, width: number): Float32
   return served;
 }
 
-/** Records `from`..`to`-1 of some. */
+/** Records `from` to `to` - 1. */
 export function slicedRecords(
   { rows, weights, state }: RowRecords,
   from: number,

@@ -1,12 +1,12 @@
-// The rows of a served table on disk, for tables larger than the memory that they may have. The
-// file lives as long as the model that reads it: it is a copy of what the checkpoint has.
+// The rows of a served table on disk, for tables that exceed their memory budget. The file is a
+// copy of the checkpoint's rows and lives as long as the model that reads it.
 //
 //   copy 0 of row 0 | copy 0 of row 1 | … | copy 1 of row 0 | copy 1 of row 1 | …
-//   each: its seal (record-file.ts) and its record; where a row has no such copy, a hole
+//   each: its seal (record-file.ts) and its record; a hole if the row has no such copy
 //
 // Invariants
-//   D1. The copy of a row that a version reads is written by nobody: a delta writes the other one.
-//   D2. The file has no name once it is open: a process that is killed leaves nothing behind.
+//   D1. The copy of a row that a version reads is never written: a delta writes the other copy.
+//   D2. The file is unlinked once it is open, so a killed process leaves nothing behind.
 
 import { join } from "node:path";
 import { createRowSet, type RowSet } from "../../src/embedding/rows/row-set.ts";
@@ -16,7 +16,7 @@ import { diskCode } from "../../src/ports/disk-refusals.ts";
 import { sealOf } from "../records/record-file.ts";
 import { refusal } from "../records/refusals.ts";
 
-/** Which copy of each row one version has. A row without a copy is as it was born. */
+/** The copy of each row that one version uses. A row without a copy has its initial value. */
 export class RowCopies {
   readonly #copies: readonly [RowSet, RowSet];
 
@@ -24,7 +24,7 @@ export class RowCopies {
     this.#copies = copies;
   }
 
-  /** -1: the row has none. */
+  /** The copy that this version uses; -1: the row has no copy. */
   of(row: number): -1 | 0 | 1 {
     const [zero, one] = this.#copies;
     if (zero.has(row)) return 0;
@@ -36,21 +36,21 @@ export class RowCopies {
     return this.#copies[0].has(row) ? 1 : 0;
   }
 
-  /** The row has its other copy from now on. */
+  /** Switches the row to its other copy. */
   turn(row: number): void {
     const to = this.spareOf(row);
     this.#copies[to].add(row);
     this.#copies[1 - to]?.delete(row);
   }
 
-  /** The same copies, to be turned for the next version. */
+  /** A copy of this state, to be changed for the next version. */
   clone(): RowCopies {
     const [zero, one] = this.#copies;
     return new RowCopies([createRowSet(zero.encode()), createRowSet(one.encode())]);
   }
 }
 
-/** Records that are read at once: each waits for the disk by itself. */
+/** Most records of one read; they are read concurrently. */
 export const readRowsMax = 256;
 
 const isLittle = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
@@ -65,7 +65,7 @@ export class RowFile {
   readonly #stride: number;
   #bytes = new Uint8Array(0);
 
-  /** Makes a file in a directory, which is made where it is missing. @throws TierWriteError */
+  /** Creates a file in a directory, which is created if missing. @throws TierWriteError */
   constructor(
     disk: Disk,
     directory: string,
@@ -86,7 +86,7 @@ export class RowFile {
   }
 
   /**
-   * Writes records of ascending rows, each to the copy that `copyOf` tells.
+   * Writes records of ascending rows, each to the copy that `copyOf` returns.
    * @throws TierDiskFullError, TierWriteError
    */
   write(rows: Int32Array, records: Uint8Array, copyOf: (row: number) => 0 | 1): void {
@@ -114,7 +114,8 @@ export class RowFile {
   }
 
   /**
-   * Reads at most `readRowsMax` records of rows, each of its copy, without blocking the thread.
+   * Reads at most `readRowsMax` records, each from its copy in `copies`, without blocking the
+   * thread.
    * @throws TierReadError, RecordCorruptError
    */
   async read(rows: Int32Array, copies: RowCopies): Promise<Uint8Array> {
@@ -136,7 +137,7 @@ export class RowFile {
       }
       records.set(record, i * recordBytes);
     };
-    // Settled all: no read is under way when the caller hears of the first failure.
+    // `allSettled`, so that no read is still in flight when the caller gets the first failure.
     const ends = await Promise.allSettled(Array.from(rows, read));
     for (const end of ends) if (end.status === "rejected") throw end.reason;
     return records;
@@ -164,7 +165,7 @@ export class RowFile {
   }
 }
 
-/** Removes files of processes that ended before their files lost their names. */
+/** Removes files of processes that died before they unlinked their files. */
 function removeStale(disk: Disk, directory: string): void {
   for (const name of disk.list(directory)) {
     if (!name.startsWith(prefix)) continue;

@@ -1,12 +1,12 @@
-// A trained model that serves: every answer names the version that computed it.
+// A trained model for serving: every answer names the version that computed it.
 //
-// The seam between the serving engine and whatever asks it, as a server does:
+// The interface between the serving engine and its callers, such as a server:
 //
 //   open(checkpoint) ──▶ predict · predictBatch · rank ──▶ { scores, version }
 //                   └──▶ applyDelta ──▶ the next version, between two batches
 //
-// Scores are those of `Model.predict`: probabilities of the label 1, or the values of a label that
-// is a number. All calls may be made at once; they are answered in their order.
+// Scores are those of `Model.predict`: probabilities of the label 1, or the values of a numeric
+// label. Calls may be concurrent; they are answered in order.
 
 import { setImmediate } from "node:timers/promises";
 import type { EncodedBatch } from "../../src/data/batch-rows.ts";
@@ -52,15 +52,15 @@ export interface ServeOptions
     TierOptions,
     Pick<ProgressOptions, "onProgress" | "signal"> {
   /**
-   * Whether probabilities are calibrated by what `calibrateModel` stored with the model, or with
-   * that to which a delta leads. @default "stored"
+   * Whether probabilities are calibrated by the calibration that `calibrateModel` stored for the
+   * model, or for the version that a delta produces. @default "stored"
    */
   readonly calibration?: CalibrationChoice | undefined;
 }
 
 export type { Ranked, RankOptions, Scored, ServedVersion };
 
-/** A table of which only some rows lie in memory. */
+/** A table on disk, of which only some rows are cached in memory. */
 export interface TableOnDisk {
   readonly table: string;
   readonly rows: number;
@@ -68,7 +68,7 @@ export interface TableOnDisk {
   readonly cachedRows: number;
 }
 
-/** All that one version is. */
+/** The state of one version. */
 interface Serving {
   readonly version: ServedVersion;
   /** Hash of the manifest of its checkpoint. */
@@ -81,24 +81,24 @@ interface Serving {
   readonly means: DeltaIndex["means"];
 }
 
-/** What a served model is made of, whichever version it has. */
+/** The state of a served model that all versions share. */
 interface Made {
   readonly path: string;
   readonly jobText: string;
   readonly jobIdentity: string;
   readonly arithmetic: string;
   readonly calibration: CalibrationChoice;
-  /** The one that was opened: its directory has the calibrations of others too. */
+  /** The opened checkpoint, whose directory has the calibrations of other versions too. */
   readonly checkpoint: OpenCheckpoint;
   readonly kernels: Kernels;
   readonly disk: Disk;
-  /** Scores where tables lie on disk; undefined: none does. */
+  /** Scores with tables on disk; undefined: all tables are in memory. */
   readonly tiered: TieredScoring | undefined;
-  /** For the next version: dense parameters lie in each. */
+  /** The scorer for the next version, as each scorer holds one set of dense parameters. */
   readonly spare: Scorer;
 }
 
-/** A model that predicts, and takes newer versions while it does. Close it. */
+/** A model that predicts and can be updated to newer versions meanwhile. Close it. */
 export class ServedModel implements AsyncDisposable {
   /** The job that trained the model, complete with defaults. */
   readonly job: JobSpec;
@@ -108,7 +108,7 @@ export class ServedModel implements AsyncDisposable {
   #serving: Serving | undefined;
   #spare: Scorer;
   #closed: Promise<void> | undefined;
-  /** The last delta or export that was asked for: one goes after the other. */
+  /** The last requested delta or export; they run one after the other. */
   #last: Promise<unknown> = Promise.resolve();
 
   private constructor(job: JobSpec, made: Made, serving: Serving) {
@@ -120,8 +120,8 @@ export class ServedModel implements AsyncDisposable {
   }
 
   /**
-   * Loads the model of a checkpoint directory: what predictions read of it, without optimizer
-   * state. The thread is yielded often, so that another model may serve meanwhile.
+   * Loads the model of a checkpoint directory for predictions, without optimizer state. The thread
+   * is yielded often, so that another model can serve meanwhile.
    * @throws CheckpointMissingError, CheckpointCorruptError
    * @throws ArithmeticMismatchError where this process does not have the arithmetic of training
    * @throws InvalidOptionError where `memoryBytes` has no room for the smallest caches
@@ -159,12 +159,12 @@ export class ServedModel implements AsyncDisposable {
     return this.#live("tell the version").version;
   }
 
-  /** The arithmetic of training, and that of its answers. */
+  /** The arithmetic of training, and the arithmetic of its answers. */
   get arithmetic(): { readonly trained: string; readonly own: string } {
     return { trained: this.#made.arithmetic, own: this.#made.kernels.arithmetic };
   }
 
-  /** The tables of which only some rows lie in memory, as `memoryBytes` asks for. */
+  /** The tables that are on disk because of `memoryBytes`. */
   get onDisk(): readonly TableOnDisk[] {
     const { tables } = this.#live("tell its tables").rows;
     return tables.flatMap(({ tier }, i) => {
@@ -173,14 +173,14 @@ export class ServedModel implements AsyncDisposable {
     });
   }
 
-  /** Looked-up rows of tables on disk that were in memory, and those that were read for it. */
+  /** Cache hits and misses of rows of tables on disk. */
   get rowCounts(): RowCounts {
     return this.#made.tiered?.counts ?? { hits: 0, misses: 0 };
   }
 
   /**
    * Scores (B), or (B,T), of records: see `Model.predict`. They are computed before the call
-   * returns its promise, unless tables lie on disk: then calls are computed one by one.
+   * returns its promise, unless tables are on disk: then calls are computed one at a time.
    * @throws InvalidOptionError naming the record and the column
    * @throws ModelClosedError
    */
@@ -237,10 +237,11 @@ export class ServedModel implements AsyncDisposable {
   }
 
   /**
-   * Takes the delta of a file: requests are answered by the version before meanwhile, and by the
-   * next one from then on. The rows of the next version are written beside those that serve, a
-   * slice of the thread at a time; then one reference changes. Resolves to the next version. A
-   * delta that is damaged or does not follow changes nothing. Deltas are applied one by one.
+   * Applies a delta file. Until it is applied, the current version answers requests; afterwards the
+   * next version does. Rows of the next version are written beside those of the current one, in
+   * slices of the thread; then one reference is switched. Resolves to the next version. A delta
+   * that is damaged or does not follow the current version changes nothing. Deltas are applied one
+   * at a time.
    * @throws InputUnusableError, CheckpointCorruptError, DeltaRefusedError, ModelClosedError
    * @throws the reason of `signal`
    */
@@ -252,7 +253,7 @@ export class ServedModel implements AsyncDisposable {
   }
 
   /**
-   * Takes up what calibration is stored with the version that serves by now, between two calls.
+   * Reloads the calibration stored for the serving version, and switches to it between two calls.
    * @throws CalibrationMissingError, CheckpointCorruptError, ModelClosedError
    */
   recalibrate(): Promise<ServedVersion> {
@@ -270,9 +271,9 @@ export class ServedModel implements AsyncDisposable {
   }
 
   /**
-   * Writes the version that serves to one file, as `exportModel` writes that of a checkpoint: the
-   * same bytes. Deltas that were asked for before are in it; those asked for later wait until it is
-   * written, as the next but one writes over rows of this version.
+   * Writes the serving version to one file, byte for byte as `exportModel` writes it from a
+   * checkpoint. Deltas requested earlier are included; later ones wait until the file is written,
+   * because the next delta but one overwrites rows of this version.
    * @throws InputUnusableError, ModelClosedError
    */
   export(path: string, options: ProgressOptions = {}): Promise<void> {
@@ -282,7 +283,7 @@ export class ServedModel implements AsyncDisposable {
     );
   }
 
-  /** Waits for the delta or export under way and frees the model. Safe to call twice. */
+  /** Waits for a delta or export in progress and frees the model. Safe to call twice. */
   async close(): Promise<void> {
     this.#serving = undefined;
     await this.#last;
@@ -296,7 +297,7 @@ export class ServedModel implements AsyncDisposable {
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#last.then(work);
-    this.#last = done.catch(() => {}); // The caller gets the error; the next one does not.
+    this.#last = done.catch(() => {}); // The caller gets the error; the next call does not.
     return done;
   }
 
@@ -357,7 +358,7 @@ export class ServedModel implements AsyncDisposable {
     }
   }
 
-  /** @throws DeltaRefusedError where the delta is not from the version that serves */
+  /** @throws DeltaRefusedError where the delta does not apply to the serving version */
   #checkFollows(path: string, index: DeltaIndex, { version }: Serving): void {
     const { jobIdentity, arithmetic } = this.#made;
     if (index.jobIdentity !== jobIdentity || index.tables.length !== this.job.model.tables.length) {
@@ -372,7 +373,7 @@ export class ServedModel implements AsyncDisposable {
     throw new DeltaRefusedError(path, `${leads}, and ${serves}`);
   }
 
-  /** The dense parameters of the next version, which the spare scorer then has. */
+  /** Reads the next version's dense parameters into the spare scorer. */
   async #nextDense(path: string, { dense: { at, count } }: DeltaIndex, data: DeltaData) {
     const { graph } = this.#spare;
     if (count !== graph.layout.length) {
@@ -384,7 +385,7 @@ export class ServedModel implements AsyncDisposable {
     return dense;
   }
 
-  /** How a version is calibrated. @throws CalibrationMissingError, CheckpointCorruptError */
+  /** The calibrations of a version. @throws CalibrationMissingError, CheckpointCorruptError */
   #calibrationsOf({ digest }: ServedVersion): Calibrations | undefined {
     const { checkpoint, calibration } = this.#made;
     return calibrationsOf(checkpoint, calibration, digest.replace(/^sha256:/, ""));

@@ -1,5 +1,5 @@
-// All rows of a served table in their order, as float32: as a lookup of any row gives them. For
-// files that other programs predict with.
+// All rows of a served table in order, as float32, with the values that a lookup gives. Exports
+// write them, so that other programs predict alike.
 
 import { rowDecayOf } from "../../src/embedding/tables/row-decay.ts";
 import type { JobSpec } from "../../src/job/job.ts";
@@ -10,7 +10,7 @@ import { bear } from "./born-rows.ts";
 import { type LoadedTable, type OwnTier, sliceRows } from "./load-tables.ts";
 import { readRowsMax } from "./row-file.ts";
 
-/** The rows of table `at` of a job after `steps` steps, in chunks of memory of their own. */
+/** The rows of table `at` of a job after `steps` steps, in chunks that own their memory. */
 export async function* servedRows(
   kernels: Kernels,
   job: JobSpec,
@@ -24,7 +24,7 @@ export async function* servedRows(
   const { sparse } = job.optimizer;
   const share = rowDecayOf(sparse, spec)?.shareAt(steps) ?? 1;
   const average = sparse.ema && { decay: sparse.ema.decay, steps };
-  // A row alone in its bag, whatever the pooling. Of row blocks, one has it and the others nothing.
+  // Each row is pooled as a bag of one id by sum, whatever the table's pooling.
   const own = tier === undefined ? undefined : new SliceReader(kernels, memory, tier);
   const rows = [own?.rows ?? { ...memory, pooling: "sum" as const }];
   for (let first = 0; first < spec.rows; first += sliceRows) {
@@ -42,7 +42,7 @@ export async function* servedRows(
   }
 }
 
-/** Reads rows on disk, one slice after the other, into memory beside the cache. */
+/** Reads rows on disk, slice by slice, into memory beside the cache. */
 class SliceReader {
   readonly rows: Rows;
   readonly #kernels: Kernels;
@@ -58,7 +58,7 @@ class SliceReader {
     });
   }
 
-  /** `count` rows from `first` on are the first ones of `rows` then. */
+  /** Reads `count` rows from row `first` on into the first slots of `rows`. */
   async read(first: number, count: number): Promise<void> {
     const { table, copies } = this.#tier;
     const [born, stored]: [number[], number[]] = [[], []];

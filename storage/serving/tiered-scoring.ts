@@ -1,13 +1,13 @@
-// Scores with tables whose rows lie on disk: the rows that a piece reads are fetched before the
-// scorer, which waits for nobody, reads them. A model without such tables does not come here.
+// Scoring with tables on disk: the rows that a piece reads are fetched into the cache before the
+// scorer, which is synchronous, reads them. Models without such tables do not use it.
 //
 //   piece ──▶ its rows ──▶ fetched ──▶ scored ──▶ released
-//     ▲          │ more than there is room for
+//     ▲          │ if they exceed the cache
 //     └── halves ┘
 //
 // Invariants
-//   S1. One call at a time fetches and scores, and a version changes between two of them: what was
-//       fetched for a call stays until it is scored, and no answer mixes two versions.
+//   S1. One call at a time fetches and scores, and versions change between two calls: rows fetched
+//       for a call stay until it is scored, and no answer mixes two versions.
 
 import type { EncodedBatch } from "../../src/data/batch-rows.ts";
 import { expected } from "../../src/ports/check-options.ts";
@@ -28,7 +28,7 @@ export class TieredScoring {
   readonly #bags: BagMaker;
   readonly #all: LookupSet;
   readonly #tables: readonly TieredTable[];
-  /** Of each table, the rows that a piece reads; it grows. */
+  /** For each table, the rows that the current piece reads. */
   readonly #found: RowList[];
   #last: Promise<unknown> = Promise.resolve();
 
@@ -48,17 +48,17 @@ export class TieredScoring {
     return sum;
   }
 
-  /** Does something while no other call does, in the order of the calls. S1 */
+  /** Runs `act` while no other call runs, in the order of the calls. S1 */
   alone<T>(act: () => Promise<T>): Promise<T> {
     const done = this.#last.then(act);
-    this.#last = done.catch(() => {}); // The caller gets the error; the next one does not.
+    this.#last = done.catch(() => {}); // The caller gets the error; the next call does not.
     return done;
   }
 
   /**
-   * Scores of pieces, one behind the other, of `samples` samples in all. To be called `alone`.
+   * Scores pieces one after the other, `samples` samples in all. Call it within `alone`.
    * @throws TierReadError, RecordCorruptError
-   * @throws InvalidOptionError where the rows of one sample have no room in memory
+   * @throws InvalidOptionError where the rows of one sample do not fit into the cache
    */
   async scores(
     pieces: Iterable<Piece>,
@@ -88,7 +88,7 @@ export class TieredScoring {
     return out;
   }
 
-  /** Frees the files, once the last call is done. */
+  /** Closes the files after the last call is done. */
   async close(): Promise<void> {
     await this.#last;
     for (const table of this.#tables) table.close();
@@ -101,7 +101,7 @@ export class TieredScoring {
     for (const end of ends) if (end.status === "rejected") throw end.reason;
   }
 
-  /** Lists the rows that a piece reads of tables on disk. */
+  /** Lists the rows of tables on disk that a piece reads. */
   #find(piece: Piece, tables: readonly LoadedTable[]): void {
     for (const found of this.#found) found.clear();
     const listing = tables.map(({ tier, ids, ...table }, i): RowPlaces => {
@@ -136,7 +136,7 @@ function batchesOf({ batch, ranked }: Piece): readonly EncodedBatch[] {
   return ranked === undefined ? [batch] : [ranked.user, ranked.candidates];
 }
 
-/** A piece in two. @throws what `noRoom` makes where it is one sample */
+/** Splits a piece in two. @throws the error of `noRoom` where it has only one sample */
 function halvesOf(piece: Piece, noRoom: () => Error): Piece[] {
   const { ranked } = piece;
   const batch = ranked?.candidates ?? piece.batch;
@@ -152,7 +152,7 @@ function halvesOf(piece: Piece, noRoom: () => Error): Piece[] {
   });
 }
 
-/** Rows in memory that grows and stays. */
+/** A growable list of rows, whose memory is reused. */
 class RowList {
   #all = new Int32Array(64);
   #count = 0;

@@ -1,11 +1,11 @@
-// A served table whose rows lie on disk, and some of them in memory: in a set-associative cache
-// (src/kernels/contract/row-cache.ts) for each row block; all slots lie side by side in one memory.
+// A served table on disk with a cache of its rows in memory: a set-associative cache
+// (src/kernels/contract/row-cache.ts) for each row block, with all slots in one buffer.
 //
 // Invariants
-//   T1. A slot that the index gives to a row has the row's values of the version that serves, but
-//       while `fetch` runs. One call at a time fetches, scores and releases (tiered-scoring.ts).
-//   T2. Where rows cannot be read, their slots have no row again.
-//   T3. All slots of a row lie in the row's block: a pooled vector is a tree over blocks.
+//   T1. Except while `fetch` runs, a slot that the index assigns to a row has the row's values in
+//       the serving version. One call at a time fetches, scores and releases (tiered-scoring.ts).
+//   T2. If rows cannot be read, their slots are unassigned again.
+//   T3. All slots of a row are in the row's block, as a pooled vector is a sum tree over blocks.
 
 import { blockRowsOf } from "../../src/embedding/tables/shards.ts";
 import type { Kernels, Rows } from "../../src/kernels/contract/kernels.ts";
@@ -20,16 +20,16 @@ import { bear, type RowBirth } from "./born-rows.ts";
 import type { TierShape } from "./choose-tiers.ts";
 import { type RowCopies, type RowFile, readRowsMax } from "./row-file.ts";
 
-/** Rows that were looked up in memory, and rows that were read from disk for it. */
+/** Cache hits, and misses, which were read from disk or initialised. */
 export interface RowCounts {
   readonly hits: number;
   readonly misses: number;
 }
 
-/** Slots that are looked at in one slice of the thread. */
+/** Slots that are checked in one slice of the thread. */
 const sliceSlots = 2 ** 14;
 
-/** A cache's ticks are 32-bit: from here on they begin anew. */
+/** A cache's ticks are 32-bit; at this value they are reset. */
 const ticksMax = 2 ** 30;
 
 export class TieredTable {
@@ -37,7 +37,7 @@ export class TieredTable {
   readonly file: RowFile;
   readonly birth: RowBirth;
   readonly #kernels: Kernels;
-  /** Of each row block, which row lies in which slot. */
+  /** For each row block, the map between rows and slots. */
   readonly indexes: readonly RowCache[];
   readonly #memories;
   readonly #blockRows: number;
@@ -74,7 +74,7 @@ export class TieredTable {
     });
   }
 
-  /** Rows that memory has room for. */
+  /** Most rows that the cache can hold. */
   get capacity(): number {
     return Math.min(this.rows.rows, this.birth.spec.rows);
   }
@@ -83,7 +83,7 @@ export class TieredTable {
     return { hits: this.#hits, misses: this.#misses };
   }
 
-  /** Where a row that was fetched lies. */
+  /** The slot of a fetched row. */
   placeOf(row: number): number {
     const block = Math.floor(row / this.#blockRows);
     const cache = this.indexes[block];
@@ -91,7 +91,7 @@ export class TieredTable {
     return block * this.#slots + findPlace(cache, row - block * this.#blockRows);
   }
 
-  /** Whether there is a slot for each of these rows, whichever sets they fall into. */
+  /** Whether all of these rows fit into the cache, whichever sets they map to. */
   hasRoomFor(rows: Int32Array): boolean {
     if (rows.length <= this.#spares) return true;
     const counts = new Int32Array(this.indexes.length);
@@ -103,8 +103,8 @@ export class TieredTable {
   }
 
   /**
-   * Brings these rows, for which there is room, into memory: they stay until `release`, which is
-   * to be called whatever comes. @throws TierReadError, RecordCorruptError
+   * Fetches rows into the cache and pins them until `release`. Call it only if `hasRoomFor(rows)`,
+   * and call `release` even if it throws. @throws TierReadError, RecordCorruptError
    */
   async fetch(rows: Int32Array, copies: RowCopies): Promise<void> {
     this.#tick++;
@@ -127,7 +127,7 @@ export class TieredTable {
     for (const end of ends) if (end.status === "rejected") throw end.reason;
   }
 
-  /** The call is done: rows in spare slots leave. */
+  /** Unpins the rows of the last `fetch`, and frees the spare slots. */
   release(): void {
     for (const [block, placed] of this.#placed.entries()) {
       const cache = this.indexes[block];
@@ -139,8 +139,8 @@ export class TieredTable {
   }
 
   /**
-   * Forgets the cached rows that another version has otherwise: they are read anew. While it runs,
-   * nothing is fetched. `breathe` yields the thread.
+   * Invalidates cached rows that differ between two versions, so that they are read again. Nothing
+   * may be fetched while it runs. `breathe` yields the thread.
    */
   async forget(before: RowCopies, after: RowCopies, breathe: () => Promise<void>): Promise<void> {
     for (const [block, { rowOf }] of this.indexes.entries()) {
@@ -157,7 +157,7 @@ export class TieredTable {
     this.file.close();
   }
 
-  /** Fills the slots of missing rows, some rows at a time. */
+  /** Fills the slots of missing rows, in batches of `readRowsMax`. */
   async #fill(block: number, { missed, missedRows }: Placed, copies: RowCopies): Promise<void> {
     const [firstRow, firstSlot] = [block * this.#blockRows, block * this.#slots];
     const order = Array.from(missed.keys());
@@ -175,13 +175,13 @@ export class TieredTable {
       }
     } catch (error) {
       const { rowOf, sets = 0 } = this.indexes[block] ?? {};
-      // Slots of sets are free then; spare ones are freed when they are released. T2
+      // Unassign the slots of sets; spare slots are freed by `release`. T2
       for (const slot of missed) if (rowOf && slot < sets * cacheWays) rowOf[slot] = -1;
       throw error;
     }
   }
 
-  /** Every row counts as used at one time: once in very many calls. */
+  /** Resets the ticks, so that all rows count as equally recently used. It happens very rarely. */
   #beginAnew(): void {
     this.#tick = 1;
     for (const { stamps, head } of this.indexes) {
@@ -191,7 +191,7 @@ export class TieredTable {
   }
 }
 
-/** Those of some rows that lie in a block, counted from its first. */
+/** The rows that are in a block, relative to its first row. */
 function rowsIn(rows: Int32Array, first: number, count: number): Int32Array {
   return rows.filter((row) => row >= first && row < first + count).map((row) => row - first);
 }

@@ -1,13 +1,13 @@
-// Records in memory, which are sorted and written as a run.
+// A buffer of records in memory, which is sorted and written as a run when it is full.
 
 import { recordHeadBytes } from "./run-files.ts";
 
-/** Bytes that a record needs beside its own: two places in the order, and its key's beginning. */
+/** Bytes per record besides its contents: its offset, its place in the order, its key's prefix. */
 const placeBytes = 16;
 /** Bytes of a key that are compared as one number. */
 const prefixBytes = 6;
 
-/** Records until memory is full. */
+/** Collects records until memory is full. */
 export class Arena {
   #bytes: Buffer = Buffer.alloc(0);
   readonly #bytesMax: number;
@@ -22,7 +22,7 @@ export class Arena {
     return this.#starts.length;
   }
 
-  /** Whether no other record of so many bytes fits. The first one always does. */
+  /** Whether a further record of this size does not fit. The first record always fits. */
   isFullFor(bytes: number): boolean {
     const places = placeBytes * (this.#starts.length + 1);
     const needed = this.#used + recordHeadBytes + bytes + places;
@@ -40,7 +40,7 @@ export class Arena {
     this.#used += length;
   }
 
-  /** The records by their keys, equal ones in the order that they came; then they leave. */
+  /** Yields the records in the order of their keys (a stable sort), and empties the arena. */
   *take(): Generator<Buffer> {
     const starts = this.#starts;
     const prefixes = Float64Array.from(starts, (start) => this.#prefixOf(start));
@@ -57,12 +57,12 @@ export class Arena {
     this.#used = 0;
   }
 
-  /** Gives the memory back. There are no records. */
+  /** Frees the memory. The arena must be empty. */
   release(): void {
     this.#bytes = Buffer.alloc(0);
   }
 
-  /** The beginning of a key as a number: in the order of the keys, as far as it goes. */
+  /** A key's first bytes as a number, which compares like the bytes. */
   #prefixOf(start: number): number {
     const length = this.#bytes.readUInt32LE(start);
     const from = start + recordHeadBytes;

@@ -1,8 +1,9 @@
-// Clusters rows by session, as RecD's tables have them: rows of a session side by side, by time;
-// sessions by the time of their first row. The table is Parquet and gets its name in one step.
+// Clusters rows by session, as in RecD: the rows of a session are consecutive and ordered by time,
+// and sessions are ordered by the time of their first row. The Parquet table is renamed into place
+// in one step.
 //
-// A process that is killed, or stopped, leaves what it sorted in a directory beside the table; the
-// same call goes on from there, and makes the same bytes.
+// A process that is killed or stopped leaves its sorted runs in a directory beside the table; the
+// same call resumes from there and produces the same bytes.
 
 import { dirname, join } from "node:path";
 import { shownPath } from "../../src/data/remote/addresses.ts";
@@ -27,15 +28,15 @@ export interface SessionOptions extends ProgressOptions {
   readonly by?: string | undefined;
   /** Column with the time of a row. @default "time" */
   readonly order?: string | undefined;
-  /** Bytes of rows in memory, about; a row group of the files comes on top. @default 2^29 */
+  /** Approximate bytes of rows in memory, plus a row group of the files. @default 2^29 */
   readonly memory?: number | undefined;
-  /** Rows of a row group, about: it ends with a session. @default 16384 */
+  /** Approximate rows of a row group, which ends with a session. @default 16384 */
   readonly groupRows?: number | undefined;
-  /** Rows of a file, about: it ends with a session. @default 1048576 */
+  /** Approximate rows of a file, which ends with a session. @default 1048576 */
   readonly fileRows?: number | undefined;
   /** @default "zstd" */
   readonly codec?: Codec | undefined;
-  /** Whether the same rows are written shuffled, too, to compare the bytes. @default false */
+  /** Whether to write the rows shuffled as well, in order to compare sizes. @default false */
   readonly compare?: boolean | undefined;
 }
 
@@ -46,12 +47,12 @@ export interface SessionReport {
   readonly rows: number;
   readonly rowGroups: number;
   readonly sessions: number;
-  /** Bytes of the files that were read, of their rows in memory, and of the table. */
+  /** Bytes of the input files, of their rows in memory, and of the table. */
   readonly bytesBefore: number;
   readonly rowBytes: number;
   readonly bytes: number;
   readonly codec: Codec;
-  /** Of the columns that are lists. */
+  /** A report on each list column. */
   readonly lists: readonly ListReport[];
   /** Rows that an earlier process had sorted. */
   readonly rowsResumed: number;
@@ -61,9 +62,9 @@ export interface SessionReport {
 
 const usualMemory = 2 ** 29;
 const usualFileRows = 2 ** 20;
-/** Bytes of rows that wait for a row group. */
+/** Bytes of rows after which a row group is written. */
 const groupBytesMax = 64 * 2 ** 20;
-/** The key of the order in the footers of the files. */
+/** The metadata key of the sort columns in the files' footers. */
 export const sessionsKey = "osiris.sessions";
 
 /** The directory that a process leaves beside the table `out` when it is stopped. */
@@ -73,9 +74,9 @@ export function clusteringHomeOf(out: string): string {
 
 /**
  * Writes the rows of the files at `paths` as the table `out`, clustered by session.
- * @throws InvalidOptionError where a column is not there or has no order, or `out` is there
+ * @throws InvalidOptionError where a column is missing or has no order, or `out` exists
  * @throws InputUnusableError where a file cannot be read, or a row has no session or time
- * @throws StoreFailedError where the disk refuses
+ * @throws StoreFailedError where the disk fails
  */
 export async function clusterSessions(
   paths: readonly string[],
@@ -147,7 +148,7 @@ function withoutSlash(out: string): string {
   return out.replace(/(?<=.)\/+$/, "");
 }
 
-/** Writes all rows of a sort. `onRow`: called for each. */
+/** Writes all sorted rows to a table. `onRow` is called for each. */
 async function fill(table: SessionTable, sort: SessionSort, onRow: () => void): Promise<void> {
   let session: Buffer | undefined;
   for await (const { key, row } of sort.rows()) {
@@ -159,7 +160,7 @@ async function fill(table: SessionTable, sort: SessionSort, onRow: () => void): 
   }
 }
 
-/** Writes the table of a place, whole, under its temporary name. */
+/** Writes the whole table below `home`, from which it is renamed later. */
 async function writeTable(
   { disk, home }: SortPlace,
   source: TableSource,
@@ -187,7 +188,7 @@ async function writeTable(
   }
 }
 
-/** @throws InputUnusableError where the rows that were written are not those that were read */
+/** @throws InputUnusableError where the rows written differ from the rows read */
 function refuseOther(
   home: string,
   read: { readonly rows: number; readonly sum: number },
@@ -202,7 +203,7 @@ function refuseOther(
   );
 }
 
-/** Gives the table its name, for which all of it is ready. */
+/** Renames the complete table to `directory`, and removes the working directory. Idempotent. */
 function named(disk: Disk, home: string, directory: string, report: SessionReport): SessionReport {
   return onDisk("write", directory, () => {
     if (!disk.exists(directory)) {
@@ -210,7 +211,7 @@ function named(disk: Disk, home: string, directory: string, report: SessionRepor
       disk.rename(join(home, tableName), directory);
     }
     disk.syncDirectory(dirname(directory));
-    // The report last: as long as it is there, the next call knows that the table is whole.
+    // The report is removed last: while it exists, the next call knows that the table is complete.
     for (const name of disk.list(home)) {
       if (name !== reportName) disk.remove(join(home, name));
     }
@@ -219,7 +220,7 @@ function named(disk: Disk, home: string, directory: string, report: SessionRepor
   });
 }
 
-/** The report of a table that has got its name. */
+/** The report of a table that is renamed already but whose working directory remains. */
 function reportIn(disk: Disk, home: string): SessionReport | undefined {
   const path = join(home, reportName);
   if (!disk.exists(path) || disk.exists(join(home, tableName))) return undefined;

@@ -1,19 +1,19 @@
-// Sorted runs as one sequence in order. Of equal keys the record of the earlier run comes first, so
-// that the order among runs stays, too.
+// A k-way merge of sorted runs. Of equal keys the record of the earlier run comes first, so that
+// the merge is stable.
 
 import type { Disk } from "../../src/ports/disk.ts";
 import { type KeyedRow, RunReader } from "./run-files.ts";
 
-/** Memory of a run that is read, if it has no longer row. */
+/** Bounds of a run's read buffer, which grows for longer rows. */
 const [readBytesMin, readBytesMax] = [4096, 2 ** 24];
 
 /** Merges runs. Close it. */
 export class Merge {
   readonly #readers: readonly RunReader[];
-  /** Places of readers that have records: a heap, whose first has the first record. */
+  /** A heap of indices of readers that have records; the first reader has the least record. */
   readonly #heap: number[] = [];
 
-  /** `bytes`: of memory, for all runs; `from`: where each of them is read on. @default the begin */
+  /** `bytes`: memory for all runs; `from`: offset in each run. @default the beginning */
   constructor(
     disk: Disk,
     paths: readonly string[],
@@ -35,17 +35,17 @@ export class Merge {
     for (let at = this.#heap.length >> 1; at >= 0; at--) this.#sink(at);
   }
 
-  /** The record in front; undefined: all runs have ended. Valid until `next`. */
+  /** The least record; undefined: all runs are exhausted. Valid until `next`. */
   get head(): KeyedRow | undefined {
     return this.#first?.head;
   }
 
-  /** Its bytes. */
+  /** The least record's bytes. */
   get record(): Buffer | undefined {
     return this.#first?.record;
   }
 
-  /** Where each run is read on: what `from` takes. */
+  /** The offset of each run's next record, to be passed as `from`. */
   get places(): number[] {
     return this.#readers.map(({ at }) => at);
   }

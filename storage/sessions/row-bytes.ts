@@ -1,6 +1,6 @@
-// Rows of stored values as bytes, while they are sorted: a value has a tag, and what it is. Lists
-// of integers, which most rows are made of, lie as they are in memory, in 4 bytes each where that
-// is enough.
+// Encodes rows of stored values as bytes for sorting: each value is a tag and its contents. Lists
+// of integers, which make up most rows, are stored as plain arrays, with 4 bytes per integer if all
+// of them fit.
 
 import assert from "node:assert/strict";
 
@@ -18,13 +18,13 @@ const tags = {
   members: 10,
 } as const;
 
-/** Writes values behind each other, in memory that grows. */
+/** Appends values to a growing buffer. */
 export class RowWriter {
   #bytes = Buffer.alloc(4096);
   #at = 0;
   #integers = new BigInt64Array(64);
 
-  /** What was written since `clear`. Valid until the next call. */
+  /** The bytes written since `clear`. Valid until the next call. */
   get bytes(): Buffer {
     return this.#bytes.subarray(0, this.#at);
   }
@@ -37,7 +37,7 @@ export class RowWriter {
     this.#at = 0;
   }
 
-  /** Writes a value as a `TableRows` has it. */
+  /** Appends a value in the representation of `TableRows`. */
   add(value: unknown): void {
     this.#need(16);
     if (value === null || value === undefined) this.#tag(tags.none);
@@ -51,7 +51,7 @@ export class RowWriter {
     else if (value instanceof Uint8Array) this.#addBytes(tags.bytes, value);
     else if (Array.isArray(value)) this.#addList(value);
     else if (ArrayBuffer.isView(value)) {
-      // A typed array: a DataView has no place in a row, and the type cannot say so.
+      // A typed array. A DataView never occurs in a row, which the type cannot express.
       this.#addList(Array.from(value as unknown as ArrayLike<unknown>));
     } else this.#addMembers(value as object);
   }
@@ -121,7 +121,7 @@ export class RowWriter {
   }
 }
 
-/** Reads what a `RowWriter` wrote, value after value. */
+/** Reads the values of a `RowWriter`, one by one. */
 export class RowReader {
   readonly #bytes: Buffer;
   #at = 0;
@@ -135,7 +135,7 @@ export class RowReader {
     return this.#at;
   }
 
-  /** The next value, in memory of its own. */
+  /** The next value, in newly allocated memory. */
   next(): unknown {
     const tag = this.#bytes[this.#at++];
     switch (tag) {

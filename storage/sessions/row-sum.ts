@@ -1,8 +1,8 @@
-// Counts rows and adds up their checksums: rows that come out in another order have the same sum.
+// An order-independent checksum of rows: their number, and the sum of their CRC-32.
 
 import { crc32 } from "node:zlib";
 
-/** Sums stay below this. */
+/** Modulus of the sum, small enough for exact float64 arithmetic. */
 const sumsEnd = 2 ** 48;
 
 export interface RowSums {

@@ -1,10 +1,10 @@
-// Runs: files of records in the order of their keys. A record is the lengths of its key and of its
-// row, 32 bits each, then both.
+// Reads and writes runs, which are files of records in the order of their keys. A record is the
+// lengths of its key and its row, 32 bits each, then the key and the row.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 
-/** A row with the bytes that it is sorted by. */
+/** A row with its sort key. */
 export interface KeyedRow {
   readonly key: Buffer;
   readonly row: Buffer;
@@ -12,7 +12,7 @@ export interface KeyedRow {
 
 export const recordHeadBytes = 8;
 
-/** Bytes that are written at once. */
+/** Bytes of the write buffer. */
 const writtenBytes = 2 ** 20;
 
 /** Writes a run. It is on disk after `end`. */
@@ -26,7 +26,7 @@ export class RunWriter {
     this.#file = disk.open(path, "write");
   }
 
-  /** `record`: with its lengths. */
+  /** Appends a record, including its lengths. */
   add(record: Uint8Array): void {
     if (this.#waiting + record.length > this.#memory.length) this.#flush();
     if (record.length > this.#memory.length) {
@@ -38,7 +38,7 @@ export class RunWriter {
     this.#waiting += record.length;
   }
 
-  /** Returns the bytes of the run. */
+  /** Flushes and syncs the file. Returns its size in bytes. */
   end(): number {
     this.#flush();
     this.#file.sync();
@@ -57,15 +57,15 @@ export class RunWriter {
   }
 }
 
-/** Reads a run, from a record on. */
+/** Reads a run from a given record on. */
 export class RunReader {
   readonly #file: DiskFile;
   readonly #size: number;
   #memory: Buffer;
-  /** Where `#memory` begins in the file, and its bytes of it. */
+  /** File offset of `#memory`, and the number of valid bytes in it. */
   #start: number;
   #held = 0;
-  /** Of the record in front, in the file. */
+  /** File offset of the current record. */
   #at: number;
   #head: KeyedRow | undefined;
   #record: Buffer = Buffer.alloc(0);
@@ -79,17 +79,17 @@ export class RunReader {
     this.#read();
   }
 
-  /** The record in front; undefined: the run has ended. Valid until `next`. */
+  /** The current record; undefined: the run is exhausted. Valid until `next`. */
   get head(): KeyedRow | undefined {
     return this.#head;
   }
 
-  /** The bytes of the record in front. */
+  /** The bytes of the current record. */
   get record(): Buffer {
     return this.#record;
   }
 
-  /** Where the record in front begins. */
+  /** File offset of the current record. */
   get at(): number {
     return this.#at;
   }
@@ -118,7 +118,7 @@ export class RunReader {
     this.#head = { key: record.subarray(recordHeadBytes, row), row: record.subarray(row) };
   }
 
-  /** Reads on, so that so many bytes of the record in front are in memory. */
+  /** Reads until `bytes` bytes of the current record are in memory. */
   #hold(bytes: number): void {
     const begin = this.#at - this.#start;
     if (begin + bytes <= this.#held) return;

@@ -1,13 +1,14 @@
-// Sorts rows by session and time in a bounded memory, then whole sessions by their first time:
+// An external sort of rows by session and time, then of whole sessions by their first time:
 //
-//   rows in their order ──▶ runs by (session, time) ──▶ runs by (first time, session, time) ──▶
+//   input order ──▶ runs by (session, time) ──▶ runs by (first time, session, time) ──▶
 //
-// An arrow is a merge of runs; too many runs for one merge are merged to fewer before. Rows of one
-// session and time keep their order, as do equal rows of runs. Bytes of rows are carried along as
-// they are.
+// Each arrow merges the runs before it; if there are too many runs for one merge, some are merged
+// first. The sort is stable: rows with the same session and time keep their order. The bytes of
+// rows are not decoded.
 //
-// S1: after each run the state names it, and where its rows end: a process that goes on from there
-// makes the same sequence of rows, however its runs are cut.
+// S1: after each run the saved state names it and the number of input rows that it ends with. A
+// process that resumes from the state produces the same sequence of rows, however the runs are
+// divided.
 
 import { join } from "node:path";
 import type { Disk } from "../../src/ports/disk.ts";
@@ -23,27 +24,27 @@ import { type Run, type SortingState, saveState } from "./sorting-state.ts";
 
 /** Least memory of a sort. */
 export const memoryMin = 2 ** 16;
-/** Memory that a run needs while it is read. */
+/** Memory for reading a run during a merge. */
 const readBytes = 64 * 1024;
-/** Most memory of rows that become a run: a buffer has no more than 4 GiB. */
+/** Most memory of the rows of a run, as a buffer cannot exceed 4 GiB. */
 const arenaBytesMax = 2 ** 31;
-/** Most runs of a merge. */
+/** Most runs in one merge. */
 const fanInMax = 64;
-/** Rows between two breaths. */
+/** Rows between two calls of `breathe`. */
 const rowsAtOnce = 4096;
 
-/** What a sort works with. */
+/** The environment of a sort. */
 export interface SortPlace {
   readonly disk: Disk;
   /** Directory of the runs. */
   readonly home: string;
-  /** Bytes of rows in memory, about. */
+  /** Approximate bytes of rows in memory. */
   readonly memory: number;
-  /** Called every some thousand rows. @throws the signal's reason */
+  /** Yields the thread; called every few thousand rows. @throws the signal's reason */
   breathe(): Promise<void>;
 }
 
-/** Sorts rows. Each step does what is left of it, and nothing where it is done. */
+/** Sorts rows. Each step resumes from the saved state, and does nothing if it is complete. */
 export class SessionSort {
   readonly #place: SortPlace;
   readonly #arena: Arena;
@@ -63,12 +64,12 @@ export class SessionSort {
     return this.#state;
   }
 
-  /** Rows that were read, and again when they were ordered. */
+  /** Rows read plus rows ordered, for progress reports. */
   get rowsDone(): number {
     return this.#rowsDone;
   }
 
-  /** Makes runs by session of the rows. @throws InputUnusableError */
+  /** Step 1: reads rows into runs by session. @throws InputUnusableError */
   async read(source: TableSource, columns: SortColumns): Promise<void> {
     const { read } = this.#state;
     if (read.isDone) return;
@@ -101,7 +102,7 @@ export class SessionSort {
     spill(true);
   }
 
-  /** Makes runs by time of those by session. */
+  /** Step 2: merges the runs by session into runs by time. */
   async order(): Promise<void> {
     if (this.#state.ordered.isDone) return;
     if (this.#state.ordered.rows === 0) await this.#reduce("bySession");
@@ -139,7 +140,7 @@ export class SessionSort {
     }
   }
 
-  /** Takes rows with keys of their own, instead of all steps before. */
+  /** Takes rows with given keys, instead of steps 1 and 2. */
   async fill(rows: AsyncIterable<KeyedRow>): Promise<void> {
     for await (const { key, row } of rows) {
       if (this.#arena.isFullFor(key.length + row.length)) {
@@ -150,7 +151,7 @@ export class SessionSort {
     this.#save({ byTime: this.#spill(this.#state.byTime) });
   }
 
-  /** The rows in their order, each valid until the next. */
+  /** Step 3: the sorted rows, each valid until the next one. */
   async *rows(): AsyncGenerator<KeyedRow> {
     this.#arena.release();
     await this.#reduce("byTime");
@@ -166,7 +167,7 @@ export class SessionSort {
     }
   }
 
-  /** Merges runs side by side, the smallest first, until one merge takes the rest. */
+  /** Merges adjacent runs, the smallest first, until the rest fit into one merge. */
   async #reduce(which: "bySession" | "byTime"): Promise<void> {
     for (;;) {
       const runs = this.#state[which];
@@ -192,7 +193,7 @@ export class SessionSort {
     }
   }
 
-  /** The runs with one more, of the rows in memory. */
+  /** Writes the rows in memory as a new run. Returns `runs` with it. */
   #spill(runs: readonly Run[]): Run[] {
     const rows = this.#arena.records;
     if (rows === 0) return [...runs];
@@ -227,7 +228,7 @@ export class SessionSort {
     return onDisk("read", home, () => new Merge(disk, paths, { bytes: memory / 4, from }));
   }
 
-  /** S1 */
+  /** Saves the state. S1 */
   #save(changes: Partial<SortingState>): void {
     const { disk, home } = this.#place;
     this.#state = { ...this.#state, ...changes, made: this.#state.made + 1 };
@@ -238,7 +239,7 @@ export class SessionSort {
   }
 }
 
-/** Where so many neighbours begin that have the fewest bytes. */
+/** Index of the first of `count` adjacent runs with the fewest bytes in sum. */
 function smallestOf(runs: readonly Run[], count: number): number {
   const sums = Array.from({ length: runs.length - count + 1 }, (_, from) =>
     runs.slice(from, from + count).reduce((sum, { bytes }) => sum + bytes, 0),

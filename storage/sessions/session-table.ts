@@ -1,6 +1,6 @@
-// Writes rows whose sessions lie together as Parquet files. A row group ends where a session ends,
-// unless the session has more rows than two row groups; a file always does. Meanwhile it counts how
-// often the lists of a session repeat.
+// Writes rows that are clustered by session as Parquet files. A row group ends at the end of a
+// session, unless a session exceeds two row groups; a file always ends at the end of a session. It
+// also counts how often lists repeat within sessions, which determines the gain of deduplication.
 
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
@@ -11,30 +11,30 @@ import type { TableColumn } from "../warehouse/table-columns.ts";
 import { RowReader } from "./row-bytes.ts";
 import { RowSum, type RowSums } from "./row-sum.ts";
 
-/** How a table is written. */
+/** The layout of a table. */
 export interface SessionTableLayout {
   readonly columns: readonly TableColumn[];
-  /** Rows of a row group, and of a file, at least, but for the last. */
+  /** Minimum rows of a row group and of a file; the last ones may have fewer. */
   readonly groupRows: number;
   readonly fileRows: number;
-  /** Bytes of rows that wait for their row group, at most. */
+  /** Bytes of rows after which a row group ends even if it has fewer rows. */
   readonly groupBytes: number;
   readonly codec: Codec;
-  /** What the footers say, by key. */
+  /** Metadata of the footers. */
   readonly metadata: Readonly<Record<string, string>>;
 }
 
 /** How often the lists of a column repeat within their sessions. */
 export interface ListReport {
   readonly column: string;
-  /** Ids of all rows, and of the distinct lists of each session. */
+  /** Number of ids in all rows, and in the distinct lists of each session. */
   readonly ids: number;
   readonly distinctIds: number;
   /** `ids` / `distinctIds`; NaN where there are no ids. */
   readonly dedupeFactor: number;
 }
 
-/** What was written. */
+/** The result of writing a table. */
 export interface WrittenSessions extends RowSums {
   readonly files: number;
   readonly rowGroups: number;
@@ -49,7 +49,7 @@ interface OpenFile {
   rows: number;
 }
 
-/** Distinct lists of a session that are remembered: beyond, it is as if a session began. */
+/** Most distinct lists remembered per session; after that, counting restarts as for a session. */
 const distinctMax = 65_536;
 
 /** Writes the files of a table. Finish it, then close it. */
@@ -76,7 +76,7 @@ export class SessionTable {
     this.#lists = layout.columns.map((column) => (isList(column) ? new ListCount() : undefined));
   }
 
-  /** `isFirst`: of its session. */
+  /** Appends a row. `isFirst`: whether it is the first row of its session. */
   add(row: Buffer, isFirst: boolean): void {
     const { groupRows, fileRows, groupBytes } = this.#layout;
     const isFull = this.#waiting >= groupRows || this.#waitingBytes >= groupBytes;
@@ -113,7 +113,7 @@ export class SessionTable {
     return { ...this.#sum.value, ...counts, bytes, lists };
   }
 
-  /** Closes what is open. */
+  /** Closes the open file, if any. */
   close(): void {
     this.#open?.file.close();
     this.#open = undefined;
@@ -146,14 +146,14 @@ export class SessionTable {
   }
 }
 
-/** Counts the ids of lists, and those of the distinct lists of each session. */
+/** Counts the ids of a column's lists, and the ids of the distinct lists of each session. */
 class ListCount {
-  /** By checksum and length. */
+  /** Lists of the session, identified by checksum and length. */
   readonly #seen = new Set<number>();
   #ids = 0;
   #distinctIds = 0;
 
-  /** A session begins. */
+  /** Begins a session. */
   begin(): void {
     this.#seen.clear();
   }

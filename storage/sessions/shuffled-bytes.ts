@@ -1,5 +1,5 @@
-// How many bytes a table of clustered rows would have if they were shuffled: its rows are written
-// in an order that their numbers' hash decides, counted, and removed.
+// Measures the size of a table whose rows are shuffled instead of clustered. The rows are written
+// in the order of a hash of their row number, and the files are removed again.
 
 import { join } from "node:path";
 import { mix32 } from "../../src/data/murmur-hash.ts";
@@ -9,13 +9,13 @@ import { SessionSort, type SortPlace } from "./session-sort.ts";
 import type { SessionTable, WrittenSessions } from "./session-table.ts";
 import { openState } from "./sorting-state.ts";
 
-/** Writes a table at a place by what is given to it. */
+/** Writes a table whose rows `fill` adds. */
 export type WriteTable = (
   place: SortPlace,
   fill: (table: SessionTable) => Promise<void>,
 ) => Promise<WrittenSessions>;
 
-/** The bytes of the table of the rows of `sort`, shuffled, as `write` writes them. */
+/** Bytes of the table that `write` makes of the rows of `sort`, shuffled. */
 export async function shuffledBytes(
   place: SortPlace,
   sort: SessionSort,

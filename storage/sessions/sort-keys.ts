@@ -1,5 +1,5 @@
-// The bytes that rows are sorted by: the session, then the time. Keys compare byte by byte as what
-// they stand for: integers and numbers by size, text by its bytes.
+// Sort keys of rows: the session, then the time, encoded so that comparing bytes orders integers
+// and floats by value, and text by its bytes.
 
 import type { SchemaElement } from "hyparquet";
 import { momentOf } from "../../src/data/text/split-keys.ts";
@@ -7,18 +7,18 @@ import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.
 import { typeOf } from "../warehouse/column-types.ts";
 import type { TableColumn, TableRows } from "../warehouse/table-columns.ts";
 
-/** Columns that rows are sorted by. */
+/** The sort columns. */
 export interface SortColumns {
   readonly session: TableColumn;
   readonly time: TableColumn;
 }
 
-/** Bytes of a time, and of a number. */
+/** Bytes of an encoded time or number. */
 export const timeBytes = 8;
 
 /**
- * The columns of these names.
- * @throws InvalidOptionError where there is no such column, or one that has no order
+ * Finds the sort columns by name.
+ * @throws InvalidOptionError where a column is missing or has no order
  */
 export function sortColumnsOf(
   columns: readonly TableColumn[],
@@ -69,16 +69,16 @@ function typeNamed({ elements }: TableColumn): string {
 
 type Tree = Parameters<typeof typeOf>[0];
 
-/** The tree of nodes in the order of a schema. They leave the list. */
+/** Builds the tree of schema nodes, which are in depth-first order and leave the list. */
 function treeOf(elements: SchemaElement[]): Tree {
   const element = elements.shift() ?? { name: "" };
   const children = Array.from({ length: element.num_children ?? 0 }, () => treeOf(elements));
   const count = 1 + children.reduce((sum, child) => sum + child.count, 0);
-  // Of a tree `typeOf` reads elements and children alone; its other fields are for readers.
+  // `typeOf` uses only elements and children, so the other fields are not set.
   return { element, children, count, path: [element.name] } as unknown as Tree;
 }
 
-/** Whether the stored values of a column have an order in time. */
+/** Whether the stored values of a column can be ordered as times. */
 function isTime({
   type,
   converted_type: converted,
@@ -103,7 +103,7 @@ export class SortKeys {
 
   /**
    * The key of a row, valid until the next call.
-   * @throws InputUnusableError where the session or the time is missing, or is none
+   * @throws InputUnusableError where the session or the time is missing or not valid
    */
   keyOf(rows: TableRows, row: number): Buffer {
     const session = rows.columns.get(this.#session)?.[row];
@@ -125,13 +125,13 @@ export class SortKeys {
     throw refused(rows, row, message);
   }
 
-  /** Returns where the bytes of the session end. */
+  /** Encodes the session. Returns the end of its bytes. */
   #writeSession(value: unknown): number {
     if (!(value instanceof Uint8Array)) {
       this.#writeNumber(0, typeof value === "boolean" ? Number(value) : (value as number | bigint));
       return 8;
     }
-    // A zero byte is followed by 255, the end by another zero: no key is the beginning of another.
+    // A zero byte is escaped as 0 255, and 0 0 ends the text, so no key is a prefix of another.
     this.#need(2 * value.length + 2 + timeBytes);
     let at = 0;
     for (const byte of value) {
@@ -143,11 +143,14 @@ export class SortKeys {
     return at;
   }
 
-  /** In 8 bytes, which compare as the numbers do; of floats the negative ones are turned round. */
+  /**
+   * Encodes a number in 8 bytes that compare like the number: the sign bit is flipped, and all bits
+   * of negative floats.
+   */
   #writeNumber(at: number, value: number | bigint): void {
     this.#need(at + 8);
     if (typeof value === "bigint") this.#number.writeBigInt64BE(BigInt.asIntN(64, value));
-    else this.#number.writeDoubleBE(value === 0 ? 0 : value); // No sign of zero.
+    else this.#number.writeDoubleBE(value === 0 ? 0 : value); // -0 becomes 0.
     const isNegative = (this.#number[0] ?? 0) >= 128;
     const turned = typeof value === "number" && isNegative;
     for (let i = 0; i < 8; i++) {

@@ -1,11 +1,11 @@
-// What is sorted so far, on disk: a process that is killed goes on from there. The state is
-// replaced after each run; files that it does not name are leftovers.
+// The state of a sort on disk, from which a killed process resumes. It is replaced after each run;
+// run files that it does not name are leftovers.
 //
 //   OUT.clustering/
-//     state.json     the runs, and what they are of
-//     3.run …        rows in order
-//     table/         the files of the table, until all of them are there
-//     report.json    the table is whole: only its name is left to be given
+//     state.json     the runs, and the input and sort columns that they belong to
+//     3.run …        sorted rows
+//     table/         the files of the table, until it is complete
+//     report.json    the table is complete and only needs to be renamed
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -14,27 +14,27 @@ import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import { makeDurableDirectory, readWhole, replaceDurably } from "../disk/durable-files.ts";
 
-/** A name becomes a path in the directory. */
+/** A run. Its name is checked, as it becomes a path in the directory. */
 const run = z.object({ name: z.string().regex(/^\d+\.run$/), bytes: z.int(), rows: z.int() });
 export type Run = z.output<typeof run>;
 
 const state = z.object({
   version: z.literal(1),
-  /** The process that sorts. */
+  /** The process that owns the sort. */
   writer: z.string(),
-  /** Of the files, and of what they are sorted by. */
+  /** Hash of the input files and the sort columns. */
   fingerprint: z.string(),
-  /** Runs so far, of which their names are made. */
+  /** Number of saved states so far, which names the next run. */
   made: z.int(),
-  /** Rows that lie in the runs by session; `sum`: of their checksums. */
+  /** Input rows that are in the runs by session; `sum`: the sum of their checksums. */
   read: z.object({ rows: z.int(), bytes: z.int(), sum: z.int(), isDone: z.boolean() }),
   bySession: z.array(run),
-  /** Rows that lie in the runs by time. The runs by session are read on at `places`. */
+  /** Rows that are in the runs by time. `places`: offsets of the next rows in runs by session. */
   ordered: z.object({
     rows: z.int(),
     isDone: z.boolean(),
     places: z.array(z.int()),
-    /** Hex: the session of the last of them, and its first time. */
+    /** The last row's session, and that session's first time, in hexadecimal. */
     session: z.string(),
     first: z.string(),
   }),
@@ -46,7 +46,7 @@ const stateName = "state.json";
 export const reportName = "report.json";
 export const tableName = "table";
 
-/** What the state is of: what decides the order of the rows, and the rows. */
+/** A hash of the inputs that determine the rows and their order. */
 export function fingerprintOf(what: unknown): string {
   const text = JSON.stringify(what, (_, value) => {
     return typeof value === "bigint" ? String(value) : value;
@@ -55,8 +55,8 @@ export function fingerprintOf(what: unknown): string {
 }
 
 /**
- * The state in `home` as a process left it that has ended, or a new one where that is of other
- * files. @throws InputUnusableError where another process may be at work
+ * Takes over the state in `home` that a dead process left, or begins a new one if the fingerprint
+ * differs. @throws InputUnusableError where another process may still be running
  */
 export function openState(disk: Disk, home: string, fingerprint: string): SortingState {
   const found = stateIn(disk, home);
@@ -72,7 +72,7 @@ export function openState(disk: Disk, home: string, fingerprint: string): Sortin
   return opened;
 }
 
-/** Undefined: there is none that this release can go on from. */
+/** The saved state; undefined: missing, or not readable by this version. */
 function stateIn(disk: Disk, home: string): SortingState | undefined {
   const path = join(home, stateName);
   if (!disk.exists(path)) return undefined;
@@ -85,7 +85,7 @@ function stateIn(disk: Disk, home: string): SortingState | undefined {
   }
 }
 
-/** Puts the state on disk, and removes what it does not name any more. */
+/** Saves the state durably, and removes runs that it no longer names. */
 export function saveState(disk: Disk, home: string, now: SortingState): void {
   replaceDurably(disk, join(home, stateName), Buffer.from(JSON.stringify(now)));
   const named = new Set([...now.bySession, ...now.byTime].map(({ name }) => name));

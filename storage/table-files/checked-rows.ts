@@ -18,7 +18,7 @@ import { fileRowsMax, type RowFile, unusable } from "./row-file.ts";
 
 /** A checked file, with rows that fit a table. */
 export interface CheckedRows {
-  /** The table's rows that the file has. */
+  /** The rows that the file contains. */
   readonly rows: RowSet;
   /** Rows that the table's precision cannot hold exactly: they are rounded to nearest. */
   readonly rounded: number;

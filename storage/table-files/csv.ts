@@ -1,7 +1,7 @@
-// CSV: a header, then a line for each row. Numbers are as short as nine digits allow, and are read
-// back as the same float32.
+// Rows as CSV: a header, then a line for each row. Numbers have at most nine digits, which suffice
+// to read back the same float32.
 //
-//   id,v0,v1,…,s0,s1,…        s: optimizer state, where there is state
+//   id,v0,v1,…,s0,s1,…        s: optimizer state, if the file has it
 
 import { decimal, splitLine } from "../../src/data/text/line-decoder.ts";
 import { readLines } from "../../src/data/text/text-lines.ts";

@@ -1,5 +1,5 @@
-// Exports a table of a checkpoint to a file. The table is read as a stream. The file gets its name
-// only when all of it is right and on disk.
+// Exports a table of a checkpoint to a file. The table is read as a stream, and the file is renamed
+// to its name once it is complete and on disk.
 
 import { realDisk } from "../../src/ports/disk.ts";
 import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
@@ -15,11 +15,11 @@ import { rowNotes } from "./table-ids.ts";
 
 /** Options of `exportTable`. */
 export interface ExportOptions extends ProgressOptions {
-  /** Hash of a manifest, or the hash's beginning. @default as `loadModel` */
+  /** Hash of a manifest, or a prefix of it. @default as `loadModel` */
   readonly manifest?: string;
   /**
-   * Whether to export the rows as training goes on with them: weights, not their moving average,
-   * and all of their state. @default false
+   * Whether to export the rows as training continues with them: weights instead of their moving
+   * average, and all of their state. @default false
    */
   readonly state?: boolean;
 }
@@ -42,8 +42,8 @@ export interface ExportReport {
 }
 
 /**
- * Writes the initialised rows of a table to `path`. The path's ending gives the format:
- * `.safetensors`, `.csv` or `.parquet`. A chunk of rows is in memory at a time, however large the
+ * Writes the initialised rows of a table to `path`. The path's ending selects the format:
+ * `.safetensors`, `.csv` or `.parquet`. One chunk of rows is in memory at a time, however large the
  * table is.
  * @throws InvalidOptionError (no such table), InputUnusableError (the file cannot be written),
  * CheckpointMissingError, CheckpointCorruptError
@@ -93,7 +93,7 @@ async function countRows(
   return rows;
 }
 
-/** The origin of the rows, for people who find the file. */
+/** The provenance of the rows, stored in the file. */
 function notesOf({ job, manifest }: OpenCheckpoint, { spec }: StoredTable): FileNotes {
   return {
     ...rowNotes(job, spec),

@@ -6,7 +6,7 @@ import { csvTable } from "./csv.ts";
 import type { RowFormat } from "./row-file.ts";
 import { safetensors } from "./safetensors.ts";
 
-/** @throws InputUnusableError where the name has another ending */
+/** The format for a file's ending. @throws InputUnusableError where the ending is unknown */
 export async function formatOf(path: string): Promise<RowFormat> {
   if (path.endsWith(".safetensors")) return safetensors;
   if (path.endsWith(".csv")) return csvTable;

@@ -3,7 +3,7 @@
 //
 // Invariants
 //   I1. Every row of the file is checked before the first byte is written.
-//   I2. If the import fails or is ended, the new directory is as it was found (new-checkpoint.ts).
+//   I2. If the import fails or is aborted, the new directory is restored (new-checkpoint.ts).
 
 import { join } from "node:path";
 import { encodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
@@ -33,7 +33,7 @@ import { formatOf } from "./formats.ts";
 
 /** Options of `importTable`. */
 export interface ImportOptions extends ProgressOptions {
-  /** A file as `exportTable` writes it, with rows in any order. */
+  /** A file in a format of `exportTable`, with rows in any order. */
   readonly from: string;
   /** Directory of the new checkpoint, new or empty. */
   readonly out: string;
@@ -42,7 +42,7 @@ export interface ImportOptions extends ProgressOptions {
    * @default false
    */
   readonly merge?: boolean;
-  /** Hash of a manifest, or the hash's beginning. @default as `loadModel` */
+  /** Hash of a manifest, or a prefix of it. @default as `loadModel` */
   readonly manifest?: string;
 }
 
@@ -54,7 +54,7 @@ export interface ImportReport {
   readonly rows: number;
   /** Imported rows that the table's precision cannot hold exactly: they are rounded to nearest. */
   readonly rounded: number;
-  /** Whether the file has optimizer state; if not, the state begins anew. */
+  /** Whether the file has optimizer state; if not, the rows get initial state. */
   readonly hasState: boolean;
   readonly cut: number;
   /** Hash of the new manifest. */
@@ -65,7 +65,7 @@ export interface ImportReport {
 
 /**
  * Makes a checkpoint of the same job in a new directory, with one table's rows taken from a file.
- * `loadModel` loads it, and a run with this `checkpoint.directory` goes on from it.
+ * `loadModel` loads it, and a run with this `checkpoint.directory` continues from it.
  * @throws InvalidOptionError (no such table, or its ids are dynamic), InputUnusableError (of the
  * file or the directory), CheckpointMissingError, CheckpointCorruptError, StoreFailedError
  */
@@ -121,7 +121,7 @@ interface Replacement {
   readonly merge: boolean;
 }
 
-/** Writes the checkpoint anew in another directory, with other rows in one table. */
+/** Copies the checkpoint to another directory, with the rows of one table replaced. */
 async function rewrite(
   checkpoint: OpenCheckpoint,
   out: string,
@@ -154,7 +154,7 @@ async function rewrite(
   });
 }
 
-/** A run of row blocks becomes one part, with all columns: any plan can load it. */
+/** The bytes of a part with all columns of a run of row blocks, which any plan can load. */
 function runBytes(
   { spec, width }: StoredTable,
   { firstRow, rows }: RowRun,

@@ -1,4 +1,4 @@
-// Reports on the tables of a checkpoint: how many rows are initialised, and how long they are.
+// Reports on the tables of a checkpoint: the number of initialised rows, and the rows' norms.
 
 import type { Precision } from "../../src/kernels/contract/precision.ts";
 import { openCheckpoint } from "../checkpoints/open-checkpoint.ts";
@@ -14,7 +14,7 @@ import { type ProgressOptions, progressOf } from "../disk/progress.ts";
 export interface InspectOptions extends ProgressOptions {
   /** Only this table. */
   readonly table?: string | undefined;
-  /** Hash of a manifest, or the hash's beginning. @default as `loadModel` */
+  /** Hash of a manifest, or a prefix of it. @default as `loadModel` */
   readonly manifest?: string | undefined;
 }
 
@@ -24,7 +24,7 @@ export interface TableReport {
   readonly rows: number;
   readonly dim: number;
   readonly precision: Precision;
-  /** Initialised rows: training has touched them. The checkpoint does not store the others. */
+  /** Initialised rows, which training has touched. The checkpoint stores no others. */
   readonly born: number;
   /** The parts that hold the rows, each a tile of the table. */
   readonly parts: readonly string[];
@@ -35,7 +35,8 @@ export interface TableReport {
   /** Initialised rows that are all zeros. */
   readonly zeros: number;
   /**
-   * The other rows by norm: `rows` have a norm from `from` up to twice that; ascending, no gaps.
+   * Non-zero initialised rows by norm: `rows` rows have a norm in [`from`, 2 `from`); ascending,
+   * without gaps.
    */
   readonly histogram: readonly { readonly from: number; readonly rows: number }[];
 }

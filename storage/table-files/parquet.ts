@@ -1,5 +1,5 @@
-// Parquet: a column `id` of INT64, a column `vector` of lists of FLOAT, and where there is state a
-// column `state` like it. Uncompressed: the bits of trained weights do not compress.
+// Rows as Parquet: a column `id` of INT64, a column `vector` of lists of FLOAT and, with state, a
+// similar column `state`. Files are uncompressed, as trained weights do not compress.
 
 import type { SchemaElement, SchemaTree } from "hyparquet";
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";
@@ -24,7 +24,7 @@ import {
   unusable,
 } from "./row-file.ts";
 
-/** Floats of a row group: some megabytes, as the library holds a group as JavaScript numbers. */
+/** Most floats of a row group, which the library holds in memory as JavaScript numbers. */
 const groupFloatsMax = 2 ** 19;
 
 export const parquet: RowFormat = { isCounted: false, open: openWriter, read: openReader };
@@ -128,7 +128,7 @@ async function readerOf(file: DiskFile, path: string): Promise<RowFile> {
   };
 }
 
-/** `entryLevel`: of an entry of its lists, with or without a value. */
+/** `entryLevel`: definition level of a list entry, null or not. */
 type ListPlace = LeafPlace & { readonly entryLevel: number };
 
 /** The rows of a row group. */
@@ -138,12 +138,12 @@ interface Lists {
   readonly state: FloatsAt;
 }
 
-/** The numbers of a row; null: one is missing. */
+/** The numbers of a row; null: a missing number. */
 type FloatsAt = (row: number) => readonly unknown[];
 
 const none: FloatsAt = () => [];
 
-/** A row without a list, or of an empty one, has one entry of a lower level. */
+/** The lists of a column. A missing or empty list is stored as one entry of a lower level. */
 function listsOf({ levels, values, starts }: StoredLeaf, { entryLevel }: ListPlace): FloatsAt {
   return (row) => {
     const [from = 0, to = 0] = [starts[row], starts[row + 1]];
@@ -209,7 +209,7 @@ function chunkOf(
       const found = `got ${list.length}`;
       throw unusable(path, `Expected ${length} numbers in ${placeOf(row)}, ${found}`);
     }
-    // Nulls become NaN, which the checks refuse.
+    // Nulls become NaN, which `checkRows` rejects.
     for (const [i, value] of list.entries()) {
       out[(row - from) * length + i] = typeof value === "number" ? value : Number.NaN;
     }

@@ -1,4 +1,4 @@
-// Files of ids and vectors, for other programs: the contract of the three formats.
+// The interface of files with ids and vectors for other programs, implemented by three formats.
 //
 // n = rows of a chunk, D = columns of a vector, W = floats of a row's optimizer state.
 
@@ -52,7 +52,7 @@ export interface RowFormat {
   read(path: string, disk: Disk): Promise<RowFile>;
 }
 
-/** Rows read at a time: large enough for the disk, small beside the tables. */
+/** Rows read at a time: large enough for the disk, small compared with the tables. */
 export const fileRowsMax = 4096;
 
 /** The error for a file that does not meet the expectations. */

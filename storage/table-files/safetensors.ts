@@ -1,6 +1,6 @@
 // Rows as safetensors:
 //
-//   ids I64 (n) | vectors F32 (n, D) | state F32 (n, W), where there is state
+//   ids I64 (n) | vectors F32 (n, D) | state F32 (n, W), if the file has state
 
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 import { onDisk } from "../disk/durable-files.ts";

@@ -1,5 +1,5 @@
-// The rows of a table, by the ids that the data has for them: which text of a column has which row.
-// A hash is not undone; the job's data is read again, and every text is hashed as in training.
+// Lists the row of each id (text) that occurs in a table's columns. Hashes cannot be inverted, so
+// the job's data is read again and every text is hashed as in training.
 
 import type { CategoricalField } from "../../src/data/columnar/named-columns.ts";
 import { isTable, namesColumns, transformsOf } from "../../src/data/data-kinds.ts";
@@ -39,7 +39,7 @@ export interface TableIdsReport {
   readonly column: string;
   readonly file: string;
   readonly lines: number;
-  /** Different texts, and the rows that they have: fewer, where texts share a row. */
+  /** Number of distinct texts, and of their distinct rows, which texts may share. */
   readonly texts: number;
   readonly rows: number;
   /** Bytes of the file. */
@@ -51,12 +51,12 @@ export function jobOfCheckpoint(directory: string, manifest?: string): JobSpec {
   return openCheckpoint(directory, manifest).job;
 }
 
-/** Different texts that one map holds: more would not fit into its memory. */
+/** Most distinct texts; a Map cannot hold many more. */
 const textsMax = 16_000_000;
 
 /**
- * Reads the data of a job, and writes for each text in a table's column its row, and how often the
- * text is there: a CSV file of `row,text,count`, by row, then the most frequent first.
+ * Reads the data of a job, and writes for each text in a table's columns its row and its frequency:
+ * a CSV file of `row,text,count`, ordered by row, then by descending count.
  * @throws InvalidOptionError (no such table, generated data), InputUnusableError (a file cannot be
  * read or written, or the column has too many texts)
  */
@@ -115,7 +115,7 @@ export async function tableIds(
   return { table, column: namesOf(columns), file: out, lines, texts: rowed.length, rows, bytes };
 }
 
-/** The fields of some features' columns in a text file. */
+/** The fields of these features' columns in a text file. */
 async function* lineTexts(
   path: string,
   size: number,
@@ -134,7 +134,7 @@ async function* lineTexts(
   }
 }
 
-/** How ids of the data become rows, for people who find a file of them. */
+/** Describes how ids of the data become rows, for the metadata of an exported file. */
 export function rowNotes(job: JobSpec, spec: TableSpec): FileNotes {
   const { data, model } = job;
   if (data.kind === "synthetic") return { ids: "generated: an id is a row" };
@@ -177,7 +177,7 @@ function sourceOf({ data, model }: JobSpec, table: string) {
   return { data, features, spec, shapes };
 }
 
-/** The features that look a table up. */
+/** The features that use a table. */
 function featuresIn(model: JobSpec["model"], table: number): TableShape[] {
   const shapes = shapesOf(model);
   return featuresOf(model).flatMap((feature, i) => {
@@ -186,7 +186,7 @@ function featuresIn(model: JobSpec["model"], table: number): TableShape[] {
   });
 }
 
-/** A column that feeds one of these features, and that a transform makes; undefined: none is. */
+/** A column of these features that is the output of a transform; undefined: none. */
 function madeColumn(data: ResolvedFileOptions, shapes: readonly TableShape[]): string | undefined {
   if (!namesColumns(data)) return undefined;
   const { outputs } = planOf(transformsOf(data) ?? []);
@@ -195,7 +195,7 @@ function madeColumn(data: ResolvedFileOptions, shapes: readonly TableShape[]): s
   return feeding.find(({ column }) => outputs.has(column))?.column;
 }
 
-/** The columns that feed a table, by name, and how they are read. */
+/** Names of the columns of a table's features, and how their ids are read. */
 function columnOf(data: ResolvedFileOptions, shapes: readonly TableShape[]) {
   const column = shapes.map((shape) => shape.column ?? shape.name).join(", ");
   if (!namesColumns(data)) return { column, ids: "hash" as const, offset: 0 };
@@ -208,7 +208,7 @@ function namesOf(columns: readonly CategoricalField[]): string {
   return columns.map(({ name }) => name).join(", ");
 }
 
-/** Counts the texts of a field. A missing value has none. */
+/** Counts the texts of a field, which has none if the value is missing. */
 function countTexts(counts: Map<string, number>, field: string, column: CategoricalField): void {
   const { separator, weightSeparator } = column;
   for (const part of separator === undefined ? [field] : field.split(separator)) {
@@ -224,7 +224,7 @@ interface TextRow {
   readonly count: number;
 }
 
-/** The row of each text; a text that training leaves out has none. */
+/** The row of each text; texts that training rejects are left out. */
 function rowsOf(
   counts: ReadonlyMap<string, number>,
   column: CategoricalField,
@@ -243,7 +243,7 @@ function rowsOf(
   return found.sort(order);
 }
 
-/** The row that training gives the only id of a sample; an id with a row of its own stays. */
+/** The row that training gives the only id of a sample; for a dynamic table, the id itself. */
 function rowOf({ ids, highs }: Sample, spec: TableSpec): number | bigint {
   const [low = 0, high = 0] = [ids[0], highs[0]];
   if (spec.dynamic !== undefined) return (BigInt(high) << 32n) | BigInt(low >>> 0);

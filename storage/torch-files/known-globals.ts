@@ -1,5 +1,5 @@
-// The globals that a pickle of torch.save may name, and what stands for a call of each: plain data,
-// made here. Any other name is refused, so no code of a file ever runs.
+// The whitelist of globals that a pickle of torch.save may name, with a harmless implementation of
+// each call that returns plain data. Any other name is refused, so no code of a file ever runs.
 
 import {
   Global,
@@ -24,12 +24,12 @@ const storageTypes: Readonly<Record<string, TorchType>> = {
   "torch BoolStorage": "bool",
 };
 
-/** Dimensions of a tensor, at most. */
+/** Most dimensions of a tensor. */
 const rankMax = 8;
-/** Strides that repeat numbers, as of an expanded tensor, may make this many of one, at most. */
+/** Most elements of a tensor whose strides repeat numbers of its storage, as `expand` does. */
 const repeatedMax = 2 ** 24;
 
-/** Why a call is refused. */
+/** Thrown with the reason why a pickle is refused. */
 export class CallRefused extends Error {}
 
 type Call = (args: readonly Pickled[]) => Pickled;
@@ -62,14 +62,14 @@ const calls: Readonly<Record<string, Call>> = {
   "numpy._core.multiarray scalar": scalarOf,
 };
 
-/** A global that a pickle may name; undefined: none. */
+/** A global of the whitelist; undefined: the name is not on it. */
 export function globalOf(module: string, name: string): Global | undefined {
   const full = `${module} ${name}`;
   const isKnown = Object.hasOwn(calls, full) || Object.hasOwn(storageTypes, full);
   return isKnown ? new Global(full) : undefined;
 }
 
-/** What a call gives. @throws CallRefused */
+/** The result of calling a global. @throws CallRefused */
 export function called({ name }: Global, args: readonly Pickled[]): Pickled {
   const call = Object.hasOwn(calls, name) ? calls[name] : undefined;
   if (call === undefined) throw new CallRefused("a storage is no function");
@@ -87,7 +87,7 @@ export function storageOf(id: Pickled): Storage {
   return new Storage(own, key, natural(count, "the numbers of a storage"));
 }
 
-/** (storage, offset, size, strides, requires_grad, hooks, metadata) */
+/** `_rebuild_tensor_v2`: (storage, offset, size, strides, requires_grad, hooks, metadata) */
 function tensorOf(args: readonly Pickled[]): PickledTensor {
   const [storage, offset, size, strides, , , metadata] = args;
   if (!(storage instanceof Storage)) throw new CallRefused("a tensor has a storage");
@@ -115,8 +115,9 @@ function tensorOf(args: readonly Pickled[]): PickledTensor {
 }
 
 /**
- * Whether the metadata of a tensor negates it; PyTorch writes what is set alone. A view such as
- * `x.conj().imag` is saved so. Whatever else changes the numbers is refused.
+ * Whether a tensor's metadata has the `neg` flag; PyTorch writes only flags that are set. A view
+ * such as `x.conj().imag` is saved this way. Any other flag is refused, as it might change the
+ * numbers.
  */
 function isNegated({ type }: Storage, metadata: Pickled | undefined): boolean {
   if (metadata === undefined || metadata === null) return false;
@@ -131,7 +132,7 @@ function isNegated({ type }: Storage, metadata: Pickled | undefined): boolean {
   return own;
 }
 
-/** A number of NumPy: (dtype, bytes). Big-endian ones do not occur where PyTorch runs. */
+/** A NumPy scalar: (dtype, bytes), little-endian, as on every machine on which PyTorch runs. */
 function scalarOf([type, bytes]: readonly Pickled[]): Pickled {
   if (!(type instanceof ScalarType) || !(bytes instanceof Uint8Array)) {
     throw new CallRefused("a number of NumPy has a dtype and bytes");

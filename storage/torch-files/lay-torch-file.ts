@@ -1,10 +1,10 @@
 // Lays out a file that torch.load reads: a ZIP of stored entries with a pickle of protocol 2, and
-// the numbers of each tensor in an entry of its own, at a multiple of 64 bytes. Whoever writes the
-// file brings the numbers, in pieces, and the check sum of each entry.
+// the numbers of each tensor in an entry of its own, aligned to 64 bytes. The caller writes the
+// numbers, in pieces, and computes the checksum of each entry.
 
 import { layZipOut, type ZipLayout } from "./lay-zip-out.ts";
 
-/** A tensor of float32, contiguous, and what the writer knows its numbers by. */
+/** A contiguous float32 tensor. `numbers`: identifies its source for the caller. */
 export class TensorToWrite<T> {
   readonly shape: readonly number[];
   readonly numbers: T;
@@ -15,7 +15,7 @@ export class TensorToWrite<T> {
   }
 }
 
-/** A value of the pickle. A Map is an OrderedDict, as a state dict is; an object is a dict. */
+/** A value of the pickle. A Map becomes an OrderedDict, like a state dict; an object a dict. */
 export type ValueToWrite<T> =
   | null
   | boolean
@@ -26,25 +26,25 @@ export type ValueToWrite<T> =
   | ReadonlyMap<string | number, ValueToWrite<T>>
   | { readonly [key: string]: ValueToWrite<T> };
 
-/** An entry of the file: bytes, or the numbers of a tensor. */
+/** An entry of the file: its offset, size, and bytes or tensor. */
 export interface EntryToWrite<T> {
   readonly start: number;
   readonly bytes: number;
   readonly contents: Uint8Array | TensorToWrite<T>;
 }
 
-/** The file but for check sums. `header(i, sum)` belongs to entry i, `directory(sums)` to all. */
+/** The layout. Headers and the directory need checksums: `header(i, sum)`, `directory(sums)`. */
 export interface TorchLayout<T> extends Pick<ZipLayout, "header" | "directory" | "end"> {
-  /** In the order in which they lie in the file. */
+  /** In the order of their offsets. */
   readonly entries: readonly EntryToWrite<T>[];
 }
 
-/** Name of the folder of all entries; any will do. */
+/** Name of the folder of all entries; torch.load accepts any. */
 const root = "model";
-/** Version of PyTorch's format, in an entry of its own. */
+/** Contents of the entry `version`, the version of PyTorch's format. */
 const formatVersion = "3\n";
 
-/** Lays a value out. `notes`: texts that torch.load leaves alone, by the names of their entries. */
+/** Lays out a value. `notes`: further entries with text, which torch.load ignores, by name. */
 export function layTorchFile<T>(
   value: ValueToWrite<T>,
   notes: Readonly<Record<string, string>>,
@@ -69,12 +69,12 @@ export function layTorchFile<T>(
   return { ...layout, entries };
 }
 
-/** Numbers of a tensor. */
+/** The number of elements of a tensor. */
 function countOf({ shape }: TensorToWrite<unknown>): number {
   return shape.reduce((product, extent) => product * extent, 1);
 }
 
-/** The pickle of a value; its tensors, in the order of their keys. */
+/** Pickles a value, and appends its tensors to `tensors` in the order of their keys. */
 function pickleOf<T>(value: ValueToWrite<T>, tensors: TensorToWrite<T>[]): Uint8Array {
   const pieces: Uint8Array[] = [];
   const put = (...bytes: number[]) => void pieces.push(Uint8Array.from(bytes));

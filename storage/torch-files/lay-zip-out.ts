@@ -1,31 +1,31 @@
-// A ZIP file as PyTorch writes one: entries stored, not compressed, contents at multiples of 64
-// bytes, sizes of 64 bits where they are needed. Sizes are known beforehand, so contents pass
-// through in pieces, and an entry's header is written when its check sum is known.
+// Lays out a ZIP file like PyTorch: entries are stored uncompressed with contents aligned to 64
+// bytes, and sizes have 64 bits if necessary. Sizes are known in advance, so contents can be
+// written in pieces, and an entry's header once its checksum is known.
 
 import { headerBytes, recordBytes, signatures } from "./read-zip.ts";
 
 const utf8Flag = 0x800;
 
-/** Where each entry of a new file lies, and the bytes around the contents. */
+/** The offsets of entries, and the bytes around their contents. */
 export interface ZipLayout {
-  /** First byte of the contents of each entry, in the order in which they were given. */
+  /** Offset of each entry's contents, in the given order. */
   readonly starts: readonly number[];
-  /** Bytes of all entries, without the directory. */
+  /** Offset of the directory, after all entries. */
   readonly end: number;
-  /** What stands before the contents of an entry. */
+  /** The header before an entry's contents, and its offset. */
   header(index: number, crc: number): { readonly bytes: Uint8Array; readonly at: number };
-  /** What stands behind all entries. */
+  /** The directory and the end records, which follow all entries. */
   directory(crcs: readonly number[]): Uint8Array;
 }
 
-/** PyTorch maps files into memory, and wants tensors at multiples of so many bytes. */
+/** Alignment of contents, because PyTorch maps files into memory. */
 const alignmentBytes = 64;
-/** Of the padding's extra field: "FB", as PyTorch has it. */
+/** Id of the extra field with the padding: "FB", as in PyTorch. */
 const paddingId = 0x4246;
-/** Sizes and offsets from here on are stored in 64 bits. */
+/** Least size or offset that is stored in 64 bits. */
 const longFrom = 0xffff_ffff;
 
-/** Lays entries out behind each other, stored, their contents aligned. */
+/** Lays out consecutive stored entries with aligned contents. */
 export function layZipOut(
   entries: readonly { readonly name: string; readonly bytes: number }[],
 ): ZipLayout {
@@ -74,11 +74,11 @@ interface Placed {
   readonly isLong: boolean;
 }
 
-/** The fields that an entry's header and its record share, from the version needed on. */
+/** Writes the fields that a header and a directory record share, from the version needed on. */
 function putEntry(view: DataView, at: number, one: Placed, crc: number): void {
   view.setUint16(at, one.isLong ? 45 : 0, true);
   view.setUint16(at + 2, utf8Flag, true);
-  // Method, time and date are 0: stored, and the same bytes whenever the file is written.
+  // Method 0 is "stored"; time and date are 0, so that the bytes do not depend on the time.
   for (const offset of [4, 6, 8]) view.setUint16(at + offset, 0, true);
   view.setUint32(at + 10, crc, true);
   view.setUint32(at + 14, one.isLong ? longFrom : one.bytes, true);
@@ -111,7 +111,7 @@ function recordBytesOf(one: Placed, crc: number): Uint8Array {
   return bytes;
 }
 
-/** The end of the file: always with a record of 64 bits, as PyTorch writes it. */
+/** The end records; the ZIP64 record is always written, as in PyTorch. */
 function endOf({ first, bytes, count }: { first: number; bytes: number; count: number }) {
   const all = new Uint8Array(56 + 20 + 22);
   const view = new DataView(all.buffer);

@@ -1,6 +1,6 @@
-// What a pickle of torch.save may hold, as plain data: nothing of it is code, and nothing runs.
+// The values of a pickle of torch.save as plain data: none of them is code, and nothing is run.
 
-/** A type of numbers of a storage. */
+/** The element type of a storage. */
 export type TorchType =
   | "float64"
   | "float32"
@@ -13,7 +13,7 @@ export type TorchType =
   | "uint8"
   | "bool";
 
-/** Bytes of a number. */
+/** Bytes per element. */
 export const torchBytes: Readonly<Record<TorchType, number>> = {
   float64: 8,
   float32: 4,
@@ -27,10 +27,10 @@ export const torchBytes: Readonly<Record<TorchType, number>> = {
   bool: 1,
 };
 
-/** Numbers in an entry of their own; several tensors may be views of them. */
+/** A storage: numbers in an entry of the file, of which several tensors may be views. */
 export class Storage {
   readonly type: TorchType;
-  /** Name of the entry, behind `data/`. */
+  /** Name of the entry within `data/`. */
   readonly key: string;
   readonly count: number;
 
@@ -47,7 +47,7 @@ export class PickledTensor {
   readonly offset: number;
   readonly shape: readonly number[];
   readonly strides: readonly number[];
-  /** Whether its numbers are those of the storage with the other sign: PyTorch's `neg` bit. */
+  /** PyTorch's `neg` bit: whether its numbers are those of the storage, negated. */
   readonly isNegated: boolean;
 
   constructor(
@@ -65,7 +65,7 @@ export class PickledTensor {
   }
 }
 
-/** A global of the whitelist: a name, and what stands for its call. */
+/** A global of the whitelist, by name. */
 export class Global {
   readonly name: string;
 
@@ -74,7 +74,7 @@ export class Global {
   }
 }
 
-/** A type of numbers of NumPy, as its scalars name it: `<f8`. */
+/** A NumPy dtype by its code, such as `f8`. */
 export class ScalarType {
   readonly code: string;
 
@@ -91,7 +91,7 @@ export class Tuple {
   }
 }
 
-/** Keys of dictionaries. */
+/** The key of a dictionary. */
 export type PickledKey = string | number | boolean | bigint;
 
 export type PickledDict = Map<PickledKey, Pickled>;
@@ -111,7 +111,7 @@ export type Pickled =
   | Storage
   | PickledTensor;
 
-/** What a value is, in the words of Python, for messages. */
+/** A value's kind in Python's terms, for error messages. */
 export function kindOf(value: Pickled | undefined): string {
   if (value === null || value === undefined) return "None";
   if (typeof value === "boolean") return "a bool";

@@ -1,5 +1,5 @@
-// A file of torch.save, open for reading: its value as plain data, and the numbers of its tensors
-// row by row, wherever they lie in the file. Tensors are never in memory whole.
+// Reads a torch.save file: its value as plain data, and the numbers of its tensors by rows, for any
+// strides. Tensors are never loaded whole.
 
 import { crc32 } from "node:zlib";
 import { InputUnusableError } from "../../src/errors/errors.ts";
@@ -13,31 +13,31 @@ import { unpickle } from "./unpickle.ts";
 /** A file of torch.save. */
 export interface TorchFile {
   readonly value: Pickled;
-  /** The text of a further entry, as `extra/osiris.json`; undefined: there is none. */
+  /** The text of another entry, such as `extra/osiris.json`; undefined: no such entry. */
   note(name: string): string | undefined;
   /**
-   * Reads the bytes of a tensor's storage through and compares their check sum; those of a storage
-   * that was checked before are not read again. @throws InputUnusableError
+   * Reads all bytes of a tensor's storage and verifies their checksum, once per storage. @throws
+   * InputUnusableError
    */
   check(tensor: PickledTensor, progress: Progress): Promise<void>;
-  /** Numbers of rows first … first+count-1, row-major, little-endian, of the tensor's type. */
+  /** Rows `first` to `first + count - 1`, row-major, little-endian, in the tensor's type. */
   read(tensor: PickledTensor, first: number, count: number): Uint8Array;
   close(): void;
 }
 
-/** Bytes of the pickle, and of a note, at most. */
+/** Most bytes of the pickle, and of a note. */
 const [pickleBytesMax, noteBytesMax] = [2 ** 26, 2 ** 26];
-/** Bytes that are read at a time for a check sum. */
+/** Bytes read at a time for a checksum. */
 const checkedBytes = 2 ** 20;
-/** Numbers apart up to this are read with what lies between them. */
+/** Largest stride for which a run is read in one piece, including the gaps. */
 const strideMax = 8;
 
-/** The entry that an export of this project has its job and digest in; torch.load passes it. */
+/** The entry with the job and digest of an Osiris export; torch.load ignores it. */
 export const notesEntry = "extra/osiris.json";
 
 /** The first bytes of every ZIP file. */
 export const zipMagic = Uint8Array.of(0x50, 0x4b, 0x03, 0x04);
-/** The first bytes of a file of PyTorch before 1.6: a pickled number, in protocol 2. */
+/** The first bytes of a file of PyTorch before 1.6: a pickled magic number, in protocol 2. */
 export const legacyMagic = Uint8Array.of(
   0x80,
   0x02,
@@ -51,7 +51,7 @@ export const legacyMagic = Uint8Array.of(
   0x20,
 );
 
-/** @throws InputUnusableError where the file is none of torch.save, or is damaged or hostile */
+/** Opens the file. @throws InputUnusableError where it is not a valid torch.save file */
 export function openTorchFile(file: DiskFile, path: string): TorchFile {
   const refuse = (why: string) => {
     return new InputUnusableError(path, `Expected ${path} to be a file of torch.save: ${why}`);
@@ -80,7 +80,7 @@ export function openTorchFile(file: DiskFile, path: string): TorchFile {
   if (pickle === undefined) throw refuse("it has no entry `data.pkl`");
   const value = unpickle(bytesOf(pickle, pickleBytesMax), path);
   const checked = new Set<string>();
-  /** The entry with a tensor's numbers, whose length is that of the storage. */
+  /** The entry with a tensor's numbers, after checking its length against the storage. */
   const numbersOf = ({ storage }: PickledTensor): ZipEntry => {
     const own = entry(`data/${storage.key}`);
     const bytes = storage.count * torchBytes[storage.type];
@@ -131,7 +131,7 @@ function damaged({ name }: ZipEntry): string {
   return `the check sum of its entry \`${name}\` is wrong: the file is damaged, ${other}`;
 }
 
-/** The folder of the entries. */
+/** The name of the folder that contains all entries. */
 function rootOf(entries: ReadonlyMap<string, ZipEntry>, refuse: (why: string) => Error): string {
   const roots = [...entries.keys()].flatMap((name) => {
     const [root = "", ...rest] = name.split("/");
@@ -145,7 +145,7 @@ function rootOf(entries: ReadonlyMap<string, ZipEntry>, refuse: (why: string) =>
   throw refuse("it is a TorchScript program; save the state dict, `torch.save(m.state_dict(), …)`");
 }
 
-/** Floats of `size` bytes with the other sign, in place: the highest bit of their last byte. */
+/** Negates floats of `size` bytes in place, by flipping the highest bit of their last byte. */
 function negated(floats: Uint8Array, size: number): Uint8Array {
   for (let at = size - 1; at < floats.length; at += size) floats[at] = (floats[at] ?? 0) ^ 0x80;
   return floats;
@@ -161,7 +161,7 @@ function readRows(
   count: number,
 ): Uint8Array {
   const size = torchBytes[storage.type];
-  // Axes from the last to the first: how many, how far apart in the file, and in the result.
+  // Axes from the last to the first: extent, stride in the file, and stride in the result.
   const axes: { readonly count: number; readonly from: number; readonly to: number }[] = [];
   let inner = 1;
   for (let i = shape.length - 1; i >= 0; i--) {
@@ -180,7 +180,7 @@ function readRows(
     take(out, start);
     return out;
   }
-  // Runs along the axis whose numbers lie closest; all others are counted through.
+  // Reads runs along the axis with the smallest stride, and iterates over all other axes.
   const [run = { count: 1, from: 1, to: 1 }, ...others] = axes.toSorted(
     (a, b) => (a.from || Infinity) - (b.from || Infinity),
   );

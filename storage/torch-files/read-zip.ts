@@ -1,13 +1,13 @@
-// The directory of a ZIP file as PyTorch writes one: entries that are stored, not compressed, so
-// that a tensor is read where it lies. ZIP64 included (APPNOTE.TXT 6.3.10, sections 4.3 to 4.5).
+// Reads the directory of a ZIP file as PyTorch writes it: entries are stored uncompressed, so that
+// a tensor can be read in place. ZIP64 is supported (APPNOTE.TXT 6.3.10, sections 4.3 to 4.5).
 //
-// Nothing of the file is trusted: every offset is checked before it is read, no two entries may
-// share a byte, and names are names of entries alone, never paths on this machine.
+// The file is not trusted: every offset is checked before it is used, entries must not overlap, and
+// names are used only to look up entries, never as paths on this machine.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { DiskFile } from "../../src/ports/disk.ts";
 
-/** An entry: where its bytes lie in the file. */
+/** An entry, and its location in the file. */
 export interface ZipEntry {
   readonly name: string;
   /** First byte of the contents. */
@@ -16,7 +16,7 @@ export interface ZipEntry {
   readonly crc: number;
 }
 
-/** What the directory says of an entry, before its own header was looked at. */
+/** A directory record of an entry, not yet compared with the entry's own header. */
 interface Listed {
   readonly name: string;
   readonly flags: number;
@@ -27,11 +27,11 @@ interface Listed {
   readonly header: number;
 }
 
-/** Bytes of a directory, at most: 10,000 tables with their optimizer's state need some MiB. */
+/** Most bytes of a directory; 10,000 tables with their optimizer state need some MiB. */
 const directoryBytesMax = 2 ** 26;
-/** Bytes of the end record and of the comment behind it, at most. */
+/** Most bytes of the end record and the comment after it. */
 const endBytesMax = 22 + 0xffff;
-/** Fixed bytes of the record of an entry in the directory, and of its own header. */
+/** Bytes of the fixed part of a directory record, and of an entry's header. */
 export const [recordBytes, headerBytes] = [46, 30];
 /** Signatures, as little-endian words. */
 export const signatures = {
@@ -43,7 +43,7 @@ export const signatures = {
 } as const;
 const encryptedFlag = 1;
 
-/** The entries by name. @throws InputUnusableError where the file is no whole ZIP of this kind */
+/** The entries by name. @throws InputUnusableError where the file is not a complete ZIP file */
 export function readZip(file: DiskFile, path: string): ReadonlyMap<string, ZipEntry> {
   const refuse = (why: string) => {
     return new InputUnusableError(path, `Expected ${path} to be a file of torch.save: ${why}`);
@@ -75,7 +75,7 @@ export function readZip(file: DiskFile, path: string): ReadonlyMap<string, ZipEn
 type BytesAt = (offset: number, count: number, what: string) => DataView;
 type Refuse = (why: string) => InputUnusableError;
 
-/** Where the directory lies, and how many entries it lists. */
+/** The directory's offset, its size, and its number of entries. */
 function directoryOf(size: number, bytesAt: BytesAt, refuse: Refuse) {
   const tail = bytesAt(Math.max(0, size - endBytesMax), Math.min(size, endBytesMax), "end");
   let at = tail.byteLength - 22;
@@ -141,7 +141,7 @@ function recordsOf(view: DataView, count: number, refuse: Refuse): Listed[] {
   return records;
 }
 
-/** The sizes of an entry, those of 64 bits from its extra field 1, in this order. */
+/** An entry's sizes and offset; those with 64 bits come from extra field 1, in this order. */
 function withLong(
   short: { bytes: number; packed: number; header: number },
   extra: DataView,
@@ -184,7 +184,7 @@ function entryOf(listed: Listed, bytesAt: BytesAt, refuse: Refuse): ZipEntry {
   return { name, start, bytes, crc };
 }
 
-/** The name of an entry. @throws InputUnusableError where it would lead out of the file */
+/** The name of an entry. @throws InputUnusableError where it is an absolute or `..` path */
 function nameOf(view: DataView, at: number, length: number, refuse: Refuse): string {
   const bytes = new Uint8Array(view.buffer, view.byteOffset + at, length);
   let name: string;
@@ -200,7 +200,7 @@ function nameOf(view: DataView, at: number, length: number, refuse: Refuse): str
   return name;
 }
 
-/** A number of 64 bits, as far as files go. */
+/** A 64-bit number, which must be a safe integer. */
 function longAt(view: DataView, at: number, refuse: Refuse): number {
   const value = Number(view.getBigUint64(at, true));
   if (!Number.isSafeInteger(value)) throw refuse("one of its offsets is larger than any file");

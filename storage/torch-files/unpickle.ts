@@ -1,9 +1,9 @@
-// Reads a pickle of torch.save, protocols 2 to 5, as plain data. A pickle is a program for a
-// machine with a stack; this one has the opcodes that build data, and for the calls that tensors
-// need the few functions of known-globals.ts. Any other opcode or name ends the reading.
+// Reads a pickle of torch.save, protocols 2 to 5, as plain data. A pickle is a program for a stack
+// machine; this implementation has only the opcodes that build data, and for calls only the
+// functions of known-globals.ts. Any other opcode or name is an error.
 //
-// What the pickle says is compared with the bytes that are there before memory is taken, so a small
-// file takes little memory, and reading ends with the file.
+// Declared lengths are compared with the bytes present before memory is allocated, so a small file
+// cannot use much memory, and the program ends with the file.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { CallRefused, called, globalOf, storageOf } from "./known-globals.ts";
@@ -16,12 +16,12 @@ import {
   Tuple,
 } from "./pickled-values.ts";
 
-/** Values on the stack, marks and remembered values, at most. */
+/** Most values on the stack, open marks, and memoized values. */
 const [stackMax, marksMax, memoMax] = [2 ** 22, 1000, 2 ** 22];
-/** Bytes of a text: names are short, and notes of some KiB do occur. */
+/** Most bytes of a string. Usually strings are names, or notes of some KiB. */
 const textBytesMax = 2 ** 24;
 
-/** The value of a pickle. `path`: of its file, for messages. @throws InputUnusableError */
+/** The value of a pickle. `path`: its file, for error messages. @throws InputUnusableError */
 export function unpickle(bytes: Uint8Array, path: string): Pickled {
   const machine = new Machine(bytes);
   try {
@@ -36,12 +36,12 @@ export function unpickle(bytes: Uint8Array, path: string): Pickled {
 }
 
 class Machine {
-  /** The next byte. */
+  /** Offset of the next byte. */
   at = 0;
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
   readonly #stack: Pickled[] = [];
-  /** Heights of the stack. */
+  /** Heights of the stack at open marks. */
   readonly #marks: number[] = [];
   readonly #memo = new Map<number, Pickled>();
   readonly #texts = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -74,7 +74,7 @@ class Machine {
     switch (opcode) {
       case 0x80: // PROTO
         return this.#protocol(this.#u8());
-      case 0x95: // FRAME: only tells how much to read ahead.
+      case 0x95: // FRAME: only a hint for reading ahead.
         this.#take(8);
         return true;
       case 0x4e: // NONE
@@ -150,7 +150,7 @@ class Machine {
     }
   }
 
-  /** The memo: values that the pickle names again. */
+  /** The memo: values that the pickle refers to again. */
   #remembered(opcode: number): boolean {
     switch (opcode) {
       case 0x71: // BINPUT
@@ -287,7 +287,7 @@ class Machine {
     return this.#stack.splice(mark);
   }
 
-  /** Where the next `count` bytes begin. */
+  /** Skips `count` bytes. Returns their offset. */
   #take(count: number): number {
     if (count > this.#bytes.length - this.at) throw new CallRefused("the end of the pickle");
     const at = this.at;
@@ -334,7 +334,7 @@ class Machine {
     }
   }
 
-  /** A signed number of `count` bytes, lowest first. */
+  /** A signed little-endian integer of `count` bytes. */
   #long(count: number): number | bigint {
     const bytes = this.#slice(count);
     let value = 0n;

@@ -1,7 +1,7 @@
-// Arrow files as rows of stored values, each with all its digits: decimals as they are, moments in
-// microseconds, or in nanoseconds where they are. What Parquet has no type for is stored as its
-// readers read it: integers of any width as 64 bits, a number that is NaN as none, and the members
-// of a struct as columns.
+// Reads Arrow files as rows of stored values without loss: decimals unchanged, timestamps in
+// microseconds, or in nanoseconds if the file has them. Types that Parquet lacks are stored as
+// readers would read them: integers of any width as 64 bits, NaN as missing, and the members of a
+// struct as columns.
 
 import { Type } from "apache-arrow/fb/type";
 import type { SchemaElement } from "hyparquet";
@@ -23,8 +23,8 @@ import {
 } from "./table-columns.ts";
 
 /**
- * The rows of files that have the same columns, in any order.
- * @throws InputUnusableError where a file cannot be read, or has other columns
+ * Opens files with the same columns, in any order of columns.
+ * @throws InputUnusableError where a file cannot be read, or its columns differ
  */
 export async function openArrowTable(paths: readonly string[]): Promise<TableSource> {
   const [first = ""] = paths;
@@ -56,7 +56,7 @@ export async function openArrowTable(paths: readonly string[]): Promise<TableSou
 interface OpenArrow {
   readonly file: RangeReader;
   readonly index: ArrowIndex;
-  /** Of all columns. */
+  /** The shapes of all columns. */
   readonly shapes: readonly ArrowShape[];
 }
 
@@ -80,7 +80,7 @@ async function opened(path: string): Promise<OpenArrow> {
   }
 }
 
-/** A column for each member of a struct, by the name that jobs have for it: `user.id`. */
+/** Column names of a field: a struct gives one column per member, such as `user.id`. */
 function valueNames(field: ArrowField): string[] {
   if (field.type !== Type.Struct_ || field.dictionary !== undefined) return [field.name];
   return field.children.flatMap(valueNames).map((name) => `${field.name}.${name}`);
@@ -99,7 +99,7 @@ function rowsOf({ batches }: ArrowIndex): number {
   return batches.reduce((sum, { rows }) => sum + rows, 0);
 }
 
-/** The rows of a file but the first ones. */
+/** The rows of a file after the first `skipped` ones. */
 async function* rowsFrom(
   path: string,
   { file, index, shapes }: OpenArrow,
@@ -126,12 +126,12 @@ async function* rowsFrom(
   }
 }
 
-/** Integers are read as ids, which have all of their bits. */
+/** Whether to read a column as ids, which keep all bits of integers. */
 function isId({ leaf, list }: ArrowShape): boolean {
   return leaf.kind === "integer" || list !== "none";
 }
 
-/** Decimals and moments are read as they lie in the file: as numbers they would be rounded. */
+/** Whether to read raw units: decimals and timestamps would be rounded as float64. */
 function isUnits({ leaf, list }: ArrowShape): boolean {
   return list === "none" && leaf.compared.type.kind === "units";
 }
@@ -179,12 +179,12 @@ function decimalType(field: ArrowField): Omit<SchemaElement, "name"> {
   return { ...fixed, converted_type: "DECIMAL", precision, scale, logical_type };
 }
 
-/** Bytes that hold all decimals of as many digits, and a sign, however wide the file has them. */
+/** Bytes that hold any signed decimal of the field's precision, whatever its width in the file. */
 function decimalBytes({ size: precision }: ArrowField): number {
   return Math.ceil((precision * Math.log2(10) + 1) / 8);
 }
 
-/** A decimal in as many bytes, from the highest to the lowest. @throws Damage */
+/** Converts a big-endian decimal to `decimalBytes` bytes. @throws Damage */
 function decimalStore(field: ArrowField): (bytes: Buffer) => Buffer {
   const length = decimalBytes(field);
   return (bytes) => {
@@ -203,7 +203,7 @@ function isText(type: Type): boolean {
   return type === Type.Utf8 || type === Type.LargeUtf8 || type === Type.Utf8View;
 }
 
-/** The values of a column, one a row. */
+/** The stored values of a column, one per row. */
 function storedValues({ list, leaf }: ArrowShape, column: Column, rows: number): unknown[] {
   if (column.form === "numbers") {
     const store = numberStore(leaf);
@@ -233,7 +233,7 @@ function numberStore({ kind }: ArrowLeaf): (value: NumberColumn["values"][number
   return kind === "boolean" ? (value) => value !== 0 : (value) => value;
 }
 
-/** Days of dates; microseconds, or nanoseconds, of other moments. */
+/** Converts dates to days, and other timestamps to microseconds or nanoseconds. */
 function momentStore({ field: { type, bits, divisor } }: ArrowLeaf) {
   if (type !== Type.Date) {
     const factor = divisor === nanoseconds ? 1n : BigInt(1e6 / divisor);

@@ -1,16 +1,16 @@
-// How the pages of Parquet files are packed.
+// Compression codecs of Parquet pages.
 
 import * as zlib from "node:zlib";
 import type { CompressionCodec } from "hyparquet";
 import { loadZstd, type Pack } from "../disk/packing.ts";
 
-/** The codecs that are written, as the command line names them. */
+/** The codecs that Osiris can write, by their names on the command line. */
 export const codecs = ["snappy", "zstd", "gzip", "brotli", "none"] as const;
 export type Codec = (typeof codecs)[number];
 
 let zstd: Pack | undefined;
 
-/** Makes a codec ready, if it is not: before a file is written with it. */
+/** Loads a codec if necessary. Call it before writing a file with the codec. */
 export async function readyCodec(codec: Codec): Promise<void> {
   if (codec === "zstd") zstd = await loadZstd();
 }
@@ -20,7 +20,7 @@ export function codecOf(codec: Codec): CompressionCodec {
   return codec === "none" ? "UNCOMPRESSED" : (codec.toUpperCase() as CompressionCodec);
 }
 
-/** Those of the codecs that Parquet's writer does not bring. The codec in use is ready. */
+/** Compressors for codecs that the Parquet library lacks. Call `readyCodec` before. */
 export function compressors(): Partial<Record<CompressionCodec, Pack>> {
   return {
     GZIP: (bytes) => zlib.gzipSync(bytes),

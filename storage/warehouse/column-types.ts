@@ -1,9 +1,9 @@
-// The types of columns as people write them: `INT64`, `list<INT64>`, `map<INT32, FLOAT>`.
+// Names of column types for people: `INT64`, `list<INT64>`, `map<INT32, FLOAT>`.
 
 import type { SchemaElement, SchemaTree } from "hyparquet";
 import { leafKey } from "../../src/data/parquet/footer.ts";
 
-/** The type of a column. */
+/** The name of a column's type. */
 export function typeOf(node: SchemaTree): string {
   const { element, children } = node;
   if (children.length === 0) {
@@ -20,7 +20,7 @@ export function typeOf(node: SchemaTree): string {
   return structOf(node);
 }
 
-/** The item of a list whose repeated node is the item itself. */
+/** The item type of a list whose repeated node is the item itself (a two-level list). */
 function itemOf(node: SchemaTree): string {
   return node.children.length > 0 ? structOf(node) : leafType(node.element);
 }
@@ -42,7 +42,7 @@ function structOf({ children }: SchemaTree): string {
   return `struct<${children.map((one) => `${one.element.name}: ${typeOf(one)}`).join(", ")}>`;
 }
 
-/** The paths of a column's leaves, joined by dots: their names in a row group. */
+/** Names of a column's leaves in a row group: their paths, joined by dots. */
 export function leavesOf({ path, children }: SchemaTree): string[] {
   return children.length === 0 ? [leafKey(path)] : children.flatMap(leavesOf);
 }

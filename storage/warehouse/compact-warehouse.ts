@@ -1,12 +1,13 @@
-// Makes of the many files of a partition a few with large row groups, partition after partition.
+// Compacts the many files of a partition into few files with large row groups, partition by
+// partition.
 //
-//   1  the new files are written beside the old ones, under names that readers leave out
-//   2  they are read again: as many rows, and the digest of the old ones' contents
-//   3  a note of what is to be done gets its name: from now on the compaction counts
-//   4  the new files get their names, the old ones go, then the note
+//   1  new files are written beside the old ones, under hidden names that readers ignore
+//   2  they are read back: number of rows and digest of contents must equal those of the old files
+//   3  a note that lists the renames and removals is written durably: it commits the compaction
+//   4  new files are renamed to their names, old ones are removed, then the note
 //
-// C1: before 3 the old files are the table, and what is new is removed by the next compaction.
-// C2: from 3 on the next compaction does what is left of 4; each part of it may be done twice.
+// C1: after a crash before 3, the old files are the table; the next compaction removes new files.
+// C2: after a crash during 4, the next compaction completes step 4, which is idempotent.
 
 import { statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -28,9 +29,9 @@ import { usualGroupRows } from "./write-warehouse.ts";
 
 /** Options of `compactWarehouse`. */
 export interface CompactOptions extends ProgressOptions {
-  /** Rows of a row group. @default 16384 */
+  /** Most rows of a row group. @default 16384 */
   readonly groupRows?: number | undefined;
-  /** Rows of a file. @default 1048576 */
+  /** Most rows of a file. @default 1048576 */
   readonly fileRows?: number | undefined;
   /** @default "snappy" */
   readonly codec?: Codec | undefined;
@@ -41,7 +42,7 @@ export interface CompactReport {
   readonly partitions: readonly CompactedPartition[];
 }
 
-/** What became of a partition. */
+/** A compacted partition, before and after. */
 export interface CompactedPartition {
   readonly directory: string;
   readonly rows: number;
@@ -54,15 +55,15 @@ export interface CompactedPartition {
 }
 
 const usualFileRows = 2 ** 20;
-/** The note, and the beginning of what is not a part of the table so far. */
+/** Name of the note, and prefix of new files that are not yet part of the table. */
 const noteName = ".compaction.json";
 const newPrefix = ".compacted-";
 
 /**
- * Compacts each directory of files below `directory` that has more files or row groups than its
- * rows need. Rows keep their order. A stopped or killed compaction is finished by the next one.
- * @throws InputUnusableError where a file cannot be read or copied; the table is as it was
- * @throws StoreFailedError where the disk refuses
+ * Compacts each directory below `directory` that has more files or row groups than its rows need.
+ * Rows keep their order. The next compaction completes or cleans up an interrupted one.
+ * @throws InputUnusableError where a file cannot be read or copied; the table is then unchanged
+ * @throws StoreFailedError where the disk fails
  */
 export async function compactWarehouse(
   directory: string,
@@ -85,9 +86,9 @@ export async function compactWarehouse(
 
 const fileName = z.string().refine(isFileName, noFileName);
 
-/** What a compaction does once its new files are right. */
+/** The note: the changes of a compaction whose new files are verified. */
 const noteSchema = z.object({
-  /** New files: their temporary names, and their own. */
+  /** New files: temporary name and final name. */
   made: z.array(z.tuple([fileName, fileName])),
   removed: z.array(fileName),
 });
@@ -96,15 +97,15 @@ type Note = z.output<typeof noteSchema>;
 function filesByDirectory(directory: string): Map<string, string[]> {
   const found = new Map<string, string[]>();
   for (const path of tableFilesOf([directory])) {
-    if (path.endsWith(openSuffix)) continue; // An ingestion writes it again.
+    if (path.endsWith(openSuffix)) continue; // An ingestion will rewrite this open end.
     found.set(dirname(path), [...(found.get(dirname(path)) ?? []), path]);
   }
   return found;
 }
 
 /**
- * Finishes, or clears away, what a compaction left that has ended. Its directory has old files or
- * new ones. @throws InputUnusableError where a compaction may be at work
+ * Completes or cleans up an interrupted compaction, so that the directory has either the old or the
+ * new files. @throws InputUnusableError where another compaction may be running
  */
 function settle(disk: Disk, home: string): void {
   if (disk.exists(join(home, noteName))) carryOut(disk, home, noteIn(disk, join(home, noteName)));
@@ -119,7 +120,7 @@ function settle(disk: Disk, home: string): void {
   }
 }
 
-/** @throws InputUnusableError where it is damaged, or names files elsewhere */
+/** Reads a note. @throws InputUnusableError where it is damaged, or names files elsewhere */
 function noteIn(disk: Disk, path: string): Note {
   const bytes = onDisk("read", path, () => readWhole(disk, path));
   try {
@@ -131,7 +132,7 @@ function noteIn(disk: Disk, path: string): Note {
   }
 }
 
-/** C2 */
+/** Carries out a note's changes. C2 */
 function carryOut(disk: Disk, home: string, { made, removed }: Note): void {
   onDisk("compact", home, () => {
     for (const [from, to] of made) {
@@ -215,7 +216,7 @@ async function factsOf(files: readonly string[]): Promise<Facts> {
   return facts;
 }
 
-/** Writes the rows of `files` to new files, whose `names` it adds. Returns their digest. */
+/** Writes the rows of `files` to new files; appends their names to `names`. Returns the digest. */
 async function rewrite(
   disk: Disk,
   home: string,
@@ -265,7 +266,7 @@ async function rewrite(
   return digest;
 }
 
-/** @throws InputUnusableError where the new files do not have the rows of the old ones */
+/** @throws InputUnusableError where the new files' rows differ from the old ones */
 async function verify(
   files: readonly string[],
   expected: ContentsDigest,

@@ -1,10 +1,10 @@
-// The digest of rows, column by column: the same for the same values in the same order, however
-// they are cut into files and row groups, and in whatever order the columns lie.
+// A digest of rows, computed column by column. It depends on the values and the order of rows, but
+// not on the division into files and row groups, nor on the order of columns.
 
 import { createHash, type Hash } from "node:crypto";
 import type { TableRows } from "./table-columns.ts";
 
-/** Adds up rows. */
+/** Accumulates the digest of rows. */
 export class ContentsDigest {
   readonly #columns = new Map<string, Hash>();
   #rows = 0;
@@ -24,7 +24,7 @@ export class ContentsDigest {
     return this.#rows;
   }
 
-  /** Hex. */
+  /** The digest of all rows so far, in hexadecimal. */
   digest(): string {
     const all = createHash("sha256").update(String(this.#rows));
     const names = [...this.#columns.keys()].sort();
@@ -35,7 +35,7 @@ export class ContentsDigest {
 
 const tags = { none: 0, number: 1, integer: 2, bytes: 3, boolean: 4, list: 5, members: 6 } as const;
 
-/** Values as bytes that no other value has: a tag, and what it is; lists with their lengths. */
+/** Feeds values to a hash in an unambiguous encoding: a tag, a length if needed, the contents. */
 class ValueBytes {
   readonly #hash: Hash;
   readonly #memory = Buffer.alloc(0x1_0000);

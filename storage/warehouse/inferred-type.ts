@@ -1,9 +1,9 @@
-// The type of a column of text or JSON, by all of its values: the narrowest that holds each of them
-// without a change that a reader could see.
+// Infers the type of a column of text or JSON from all of its values: the narrowest type that holds
+// each of them without a change that a reader could notice.
 //
 //   integers of 64 bits              INT64
-//   numbers                          DOUBLE; text, where the text of one would not come back, as
-//                                    1.10, 713752e1 and integers beyond 2^53 among fractions
+//   numbers                          DOUBLE; STRING if the text of one would not be reproduced,
+//                                    e.g. 1.10, 713752e1, integers beyond 2^53 among fractions
 //   true and false                   BOOLEAN
 //   all else, mixtures               STRING
 //   lists of integers, of others     list<INT64>, list<STRING>
@@ -12,20 +12,20 @@
 import type { SchemaElement } from "hyparquet";
 
 /**
- * What a value is. `long`: an integer that a float64 does not hold. `decimal`: text of a number
- * that a float64 shows otherwise, and would be hashed otherwise.
+ * The kind of a value. `long`: an integer that a float64 cannot hold. `decimal`: text of a number
+ * that a float64 would print, and so hash, differently.
  */
 type Kind = "integer" | "long" | "fraction" | "decimal" | "boolean" | "text";
 type Form = "value" | "list" | "map";
 type LeafType = "INT64" | "DOUBLE" | "BOOLEAN" | "BYTE_ARRAY";
 
-/** A value of a column, without its type. */
+/** A value of a column whose type is not decided yet. */
 export type Loose =
   | { readonly form: "value"; readonly value: string | number | boolean }
   | { readonly form: "list"; readonly items: readonly (string | number | boolean)[] }
   | { readonly form: "map"; readonly pairs: readonly (readonly [string | number, number])[] };
 
-/** The types of columns of text and JSON, as `osiris warehouse inspect` names them. */
+/** The types of columns of text and JSON, by their names in `osiris warehouse inspect`. */
 export const columnTypes = {
   INT64: { form: "value", leaf: "INT64" },
   DOUBLE: { form: "value", leaf: "DOUBLE" },
@@ -38,7 +38,7 @@ export const columnTypes = {
 } as const satisfies Record<string, { readonly form: Form; readonly leaf: LeafType }>;
 export type ColumnType = keyof typeof columnTypes;
 
-/** Grows with the values of a column. */
+/** Widens a type with each value of a column. */
 export class InferredType {
   readonly #kinds = new Set<Kind>();
   readonly #forms = new Set<Form>();
@@ -51,7 +51,7 @@ export class InferredType {
     else for (const [id] of loose.pairs) this.#kinds.add(kindOf(id));
   }
 
-  /** Values, lists and maps in one column have no type. */
+  /** Whether the column mixes values, lists and maps, for which there is no type. */
   get isMixed(): boolean {
     return this.#forms.size > 1;
   }
@@ -79,19 +79,19 @@ export class InferredType {
     return this.#form === "list" ? `list<${inner}>` : `map<${inner}, DOUBLE>`;
   }
 
-  /** The nodes of a column of this type. */
+  /** The schema nodes of a column of this type. */
   elements(name: string): SchemaElement[] {
     return elementsOf(name, this.type);
   }
 
-  /** A value as a column of this type stores it; no more are added. */
+  /** A value in this type's stored form. Call it only after all values are added. */
   stored(loose: Loose): unknown {
     this.#sealed ??= this.type;
     return storedOf(this.#sealed, loose);
   }
 }
 
-/** The nodes of a column of a type. */
+/** The schema nodes of a column of a type. */
 export function elementsOf(name: string, type: ColumnType): SchemaElement[] {
   const { form, leaf: leafType } = columnTypes[type];
   const leaf = leafNamed(leafType);
@@ -117,7 +117,7 @@ export function elementsOf(name: string, type: ColumnType): SchemaElement[] {
   }
 }
 
-/** A value as a column of a type stores it. */
+/** A value in a type's stored form. */
 export function storedOf(type: ColumnType, loose: Loose): unknown {
   const { leaf } = columnTypes[type];
   if (loose.form === "value") return storedAs(leaf, loose.value);
@@ -125,7 +125,7 @@ export function storedOf(type: ColumnType, loose: Loose): unknown {
   return loose.pairs.map(([id, value]) => ({ key: storedAs(leaf, id), value }));
 }
 
-/** Whether a column of a type holds a value as it is. */
+/** Whether a column of a type can store a value without changing it. */
 export function fits(type: ColumnType, loose: Loose): boolean {
   const { form, leaf } = columnTypes[type];
   if (loose.form !== form) return false;
@@ -149,7 +149,7 @@ function leafNamed(type: LeafType) {
   };
 }
 
-/** Without leading zeros and signs that would not come back. */
+/** Integers whose text is reproduced: without leading zeros or a plus sign. */
 const integer = /^(?:0|-?[1-9]\d{0,18})$/;
 const fraction = /^-?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
 const [least, most] = [-(2n ** 63n), 2n ** 63n - 1n];

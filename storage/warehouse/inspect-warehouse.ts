@@ -1,5 +1,5 @@
-// What a table of Parquet files is made of, from their footers alone: partitions, row groups, the
-// bytes of each column; and what a job would read of it.
+// Reports the structure of a table of Parquet files from the footers alone: partitions, row groups,
+// bytes by column; and the part of the table that a job would read.
 
 import type { SchemaTree } from "hyparquet";
 import { type Footer, readFooter } from "../../src/data/parquet/footer.ts";
@@ -16,7 +16,7 @@ import type { JobSpec } from "../../src/job/job.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import { leavesOf, typeOf } from "./column-types.ts";
 
-/** The result of `inspectWarehouse`. Bytes are of the files unless they say raw. */
+/** The result of `inspectWarehouse`. Bytes are bytes in the files, except raw bytes. */
 export interface WarehouseReport {
   readonly files: number;
   readonly bytes: number;
@@ -24,11 +24,11 @@ export interface WarehouseReport {
   readonly rowGroups: number;
   /** Rows of the smallest row group, and of the largest. */
   readonly groupRows: readonly [least: number, most: number];
-  /** By name, as `date=2026-11-01/hour=03`; "": files that lie in none. */
+  /** By name, such as `date=2026-11-01/hour=03`; "": files in no partition. */
   readonly partitions: readonly PartitionReport[];
-  /** In the order of the first file that has them. */
+  /** In the order of their first occurrence. */
   readonly columns: readonly ColumnReport[];
-  /** What the job would read. */
+  /** The part that the job would read. */
   readonly job?: ReadPlanReport;
 }
 
@@ -44,38 +44,38 @@ export interface PartitionReport {
 /** A column of a table, in all of its row groups. */
 export interface ColumnReport {
   readonly name: string;
-  /** As the first file has it: `list<INT64>`. */
+  /** The type in the first file, e.g. `list<INT64>`. */
   readonly type: string;
-  /** Entries of its lists, missing values among them. */
+  /** Number of values or list entries, including missing ones. */
   readonly values: number;
   readonly bytes: number;
   /** Bytes before compression. */
   readonly rawBytes: number;
   readonly encodings: readonly string[];
   readonly codecs: readonly string[];
-  /** Files that have it. */
+  /** Number of files that have the column. */
   readonly files: number;
-  /** Whether the job reads it; without a job undefined. */
+  /** Whether the job reads the column; undefined without a job. */
   readonly isRead?: boolean;
 }
 
-/** What a job reads of a table in one pass. */
+/** The part of a table that a job reads in one epoch. */
 export interface ReadPlanReport {
   readonly columns: number;
-  /** Files and row groups that may have rows which the job's `where` wants. */
+  /** Files and row groups that may contain rows selected by the job's `where`. */
   readonly files: number;
   readonly rowGroups: number;
-  /** Bytes of its columns in these row groups, and of the reads that have them. */
+  /** Bytes of the job's columns in these row groups; bytes and number of the reads for them. */
   readonly wanted: number;
   readonly read: number;
   readonly reads: number;
 }
 
 /**
- * The footers of the files at `paths`, which may be directories and patterns. `job`: whose columns
- * and rows are looked for.
+ * Reads the footers of the files at `paths`, which may be directories and patterns. `job`: also
+ * report the part that this job would read.
  * @throws InputUnusableError where a file cannot be read
- * @throws InvalidOptionError where the job reads no Parquet, or a file lacks a column of it
+ * @throws InvalidOptionError where the job does not read Parquet, or a file lacks a column of it
  */
 export async function inspectWarehouse(
   paths: readonly string[],
@@ -103,7 +103,7 @@ interface GrowingColumn extends Omit<Growing<ColumnReport>, "encodings" | "codec
   readonly codecs: Set<string>;
 }
 
-/** Adds up files. */
+/** Accumulates the report over files. */
 class Summary {
   readonly #partitions = new Map<string, Growing<PartitionReport>>();
   readonly #columns = new Map<string, GrowingColumn>();
@@ -145,7 +145,7 @@ class Summary {
       for (const { chunks } of groups) {
         const chunk = chunks.get(leaf);
         if (chunk === undefined) continue;
-        // The leaves of a list of pairs have as many values each.
+        // All leaves of a list of pairs have the same number of values, so count the first leaf.
         if (place === 0) column.values += chunk.values;
         column.bytes += chunk.end - chunk.start;
         column.rawBytes += chunk.rawBytes;
@@ -155,7 +155,7 @@ class Summary {
     }
   }
 
-  /** Adds what a job reads of a file. */
+  /** Adds the part of a file that a job reads. */
   async plan(path: string, { data, model, evaluation }: JobSpec): Promise<void> {
     if (data.kind !== "parquet") {
       const message = "Expected `data.kind` to be parquet, as the files of a warehouse are";
@@ -211,7 +211,7 @@ class Summary {
   }
 }
 
-/** The partition that a file lies in: the names of its directories that are `key=value`. */
+/** A file's partition: those of its directory names that have the form `key=value`. */
 export function partitionOf(path: string): string {
   const directories = path.split("/").slice(0, -1);
   return directories.filter((name) => name.indexOf("=") > 0).join("/");

@@ -1,4 +1,4 @@
-// Values of JSON as values of columns: one value, a list of values, weights by id.
+// Converts JSON values to column values: a single value, a list of values, or weights by id.
 
 import { membersOf } from "../../src/ports/json/exact-json.ts";
 import type { Loose } from "./inferred-type.ts";
@@ -6,8 +6,8 @@ import type { Loose } from "./inferred-type.ts";
 type Scalar = string | number | bigint | boolean;
 
 /**
- * A value of JSON as `parseExactly` has it, its text as UTF-8 bytes, one character each; undefined:
- * it is of no column.
+ * Converts a JSON value from `parseExactly`. Text becomes its UTF-8 bytes, one character per byte.
+ * Undefined: a value that no column can hold.
  */
 export function looseOf(value: unknown): Loose | undefined {
   if (isScalar(value)) return { form: "value", value: heldOf(value) };
@@ -32,7 +32,7 @@ function isScalar(value: unknown): value is Scalar {
   return ["string", "number", "bigint", "boolean"].includes(typeof value);
 }
 
-/** Text as its UTF-8 bytes, one character each, as a line of CSV has it; a bigint as its digits. */
+/** Text as its UTF-8 bytes in latin1, as in lines of CSV; a bigint as its digits. */
 function heldOf<Value extends Scalar>(value: Value): Exclude<Value, bigint> {
   const held = typeof value === "bigint" ? String(value) : value;
   const bytes = typeof held === "string" ? Buffer.from(held, "utf8").toString("latin1") : held;

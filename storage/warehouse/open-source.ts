@@ -1,4 +1,4 @@
-// Any files with rows, by the endings of their names, as rows of stored values.
+// Opens files of any supported format, chosen by their endings, as rows of stored values.
 
 import { formatsByEnding, type TableKind } from "../../src/data/data-kinds.ts";
 import { shownPath } from "../../src/data/remote/addresses.ts";
@@ -16,15 +16,15 @@ const kinds = new Map<string, TextKind | TableKind>([
   ["txt", "csv"],
 ]);
 
-/** The files of paths: directories, patterns, addresses. @throws InputUnusableError */
+/** Expands paths, which may be directories, patterns and addresses. @throws InputUnusableError */
 export async function filesFor(paths: readonly string[]): Promise<string[]> {
   const named = await s3FilesOf(paths);
   return named.flatMap((path) => (isText(path) ? filesOf([path]) : tableFilesOf([path])));
 }
 
 /**
- * The rows of files of one kind, in the order of the files; the keys of partitions are columns.
- * @throws InputUnusableError where a file cannot be read, or is of another kind
+ * Opens files of one kind; rows come in the order of the files. Partition keys become columns.
+ * @throws InputUnusableError where a file cannot be read, or the kinds differ
  */
 export async function openSource(
   files: readonly string[],
@@ -63,7 +63,7 @@ function isText(path: string): boolean {
   return /\.(csv|txt|tsv|jsonl|ndjson)(\.gz|\.zst)?$/i.test(shownPath(path));
 }
 
-/** What kind of rows a file has, by the ending of its name. @throws InputUnusableError */
+/** The kind of a file, by the ending of its name. @throws InputUnusableError */
 export function kindOf(path: string): TextKind | TableKind {
   const [, ending = ""] = /\.(\w+?)(?:\.gz|\.zst)?$/i.exec(shownPath(path)) ?? [];
   const kind = kinds.get(ending.toLowerCase());

@@ -1,7 +1,7 @@
-// Parquet files as rows of stored values, exactly: what a logical type means is left to readers, so
-// that a moment or a decimal is copied bit for bit. One row group is in memory at a time.
+// Reads Parquet files as rows of stored values. Logical types are not converted, so that a
+// timestamp or a decimal is copied bit for bit. One row group is in memory at a time.
 //
-// Columns are values, structs, lists of values or of structs, and maps; others are refused by name.
+// Columns may be values, structs, lists of values or structs, and maps; others are refused by name.
 
 import type { SchemaElement, SchemaTree } from "hyparquet";
 import { readFooter } from "../../src/data/parquet/footer.ts";
@@ -19,8 +19,8 @@ import {
 } from "./table-columns.ts";
 
 /**
- * The rows of files that have the same columns, in any order.
- * @throws InputUnusableError where a file cannot be read, has other columns, or one that is refused
+ * Opens files with the same columns, in any order of columns.
+ * @throws InputUnusableError where a file cannot be read, its columns differ, or one is refused
  */
 export async function openParquetTable(paths: readonly string[]): Promise<TableSource> {
   const columns = await columnsOf(paths[0] ?? "");
@@ -73,7 +73,7 @@ function elementsOf({ element, children }: SchemaTree): SchemaElement[] {
   return [element, ...children.flatMap(elementsOf)];
 }
 
-/** Whether a column is one of the forms above, in the way that every writer of today has. */
+/** Whether a column has one of the forms above, in the standard (three-level) representation. */
 function isWritten({ element, children }: SchemaTree): boolean {
   if (element.repetition_type === "REPEATED") return false;
   if (children.length === 0) return isLeaf(element);
@@ -99,7 +99,7 @@ function isLeaf({ type }: SchemaElement): boolean {
   return type !== undefined && type !== "INT96";
 }
 
-/** The rows of a file but the first `left`. */
+/** The rows of a file after the first `left` ones. */
 async function* rowGroupsOf(path: string, left: number): AsyncGenerator<TableRows> {
   const file = await opened(path);
   try {

@@ -1,4 +1,4 @@
-// Writes rows of stored values as a Parquet file, a row group at a time.
+// Writes rows of stored values as a Parquet file, one row group at a time.
 
 import type { SchemaElement } from "hyparquet";
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";
@@ -6,21 +6,21 @@ import type { DiskFile } from "../../src/ports/disk.ts";
 import { type Codec, codecOf, compressors } from "./codecs.ts";
 import type { TableColumn } from "./table-columns.ts";
 
-/** What ends the name of a file that will be written again, with more rows. */
+/** Ending of a file with an open end, which an ingestion will rewrite with more rows. */
 export const openSuffix = ".open.parquet";
 
 /** Writes row groups to a file. */
 export interface GroupWriter {
-  /** `values`: by column, a value a row, as `TableRows` has them. */
+  /** Writes a row group. `values`: by column, one value per row, as in `TableRows`. */
   write(values: ReadonlyMap<string, readonly unknown[]>): void;
-  /** Ends the file. `metadata`: what its footer says besides, by key. */
+  /** Writes the footer. `metadata`: further key-value metadata. */
   finish(metadata?: Readonly<Record<string, string>>): void;
 }
 
 /**
- * A file of these columns, in their order, with a codec that is ready. The caller closes it.
- * `hasPlainLists`: ids of lists lie as they are, and not as places in a dictionary, in bits that no
- * codec finds again where lists repeat.
+ * Opens a writer of these columns, in this order. Call `readyCodec` before; the caller closes the
+ * file. `hasPlainLists`: store ids of lists with PLAIN encoding, because a codec cannot find
+ * repeated lists in the packed bits of dictionary encoding.
  */
 export function openGroupWriter(
   file: DiskFile,
@@ -61,21 +61,22 @@ export function openGroupWriter(
     finish(metadata = {}) {
       const entries = Object.entries(metadata);
       if (entries.length > 0) writer.kvMetadata = entries.map(([key, value]) => ({ key, value }));
-      // What the values mean: it is not for the library to convert them.
+      // The footer gets the logical types. They were hidden before, so that the library converts no
+      // values.
       writer.schema = schema;
       void writer.finish();
     },
   };
 }
 
-/** A node as its values are stored: groups keep their form, leaves have no meaning. */
+/** A schema node without its logical type, if it is a leaf. */
 function asStored(element: SchemaElement): SchemaElement {
   if (element.type === undefined) return element;
   const { logical_type: _logical, converted_type: _converted, ...rest } = element;
   return rest;
 }
 
-/** Whether the stored values of a leaf have the order of what they mean. */
+/** Whether the stored values of a leaf have the logical order, so that statistics are valid. */
 function isInOrder({ type, converted_type: converted, logical_type: logical }: SchemaElement) {
   const isUnsigned =
     converted?.startsWith("UINT_") === true || (logical?.type === "INTEGER" && !logical.isSigned);

@@ -1,4 +1,4 @@
-// The keys of partitions (`day=2026-11-01/`) as columns of the rows in them, where the files do not
+// Adds the keys of partitions (`day=2026-11-01/`) as columns of the rows in them, unless the files
 // have a column of that name.
 
 import { partitionsOf } from "../../src/data/tables/table-files.ts";
@@ -7,8 +7,8 @@ import { InferredType, type Loose } from "./inferred-type.ts";
 import type { TableRows, TableSource } from "./table-columns.ts";
 
 /**
- * The rows of `source`, which reads these files, with the keys of their partitions as last columns.
- * @throws InputUnusableError where one of the files lies in other partitions than the first
+ * Wraps `source`, which reads these files, and appends the keys of their partitions as columns.
+ * @throws InputUnusableError where the partition keys of a file differ from those of the first
  */
 export function withPartitionKeys(source: TableSource, files: readonly string[]): TableSource {
   const [first = ""] = files;

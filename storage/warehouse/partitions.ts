@@ -1,10 +1,10 @@
-// Rows that wait for the row group of their partition, and the names of partitions.
+// Buffers rows by partition until a row group is full, and names partitions.
 
 import type { SchemaElement } from "hyparquet";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import type { TableColumn, TableRows } from "./table-columns.ts";
 
-/** The rows of a partition that are in no row group so far. */
+/** The rows of a partition that are not written yet. */
 export class PartitionRows {
   #columns: Map<string, unknown[]>;
   #count = 0;
@@ -24,7 +24,7 @@ export class PartitionRows {
     this.#count++;
   }
 
-  /** The rows, which leave. */
+  /** Returns the rows and empties the buffer. */
   take(): ReadonlyMap<string, readonly unknown[]> {
     const taken = this.#columns;
     this.#columns = this.#empty();
@@ -37,10 +37,10 @@ export class PartitionRows {
   }
 }
 
-/** What Hive and Spark name the directory of rows without a value. */
+/** The partition value of Hive and Spark for rows without a value. */
 const noValue = "__HIVE_DEFAULT_PARTITION__";
 
-/** The partition of each row, as its directory is named: `day=2026-11-01`. */
+/** The name of each row's partition directory: `day=2026-11-01`. */
 export function partitionNames({ name, elements }: TableColumn, { columns }: TableRows): string[] {
   const [element] = elements;
   if (element === undefined || !isPlain(element)) {
@@ -54,7 +54,7 @@ export function partitionNames({ name, elements }: TableColumn, { columns }: Tab
   });
 }
 
-/** Whether a stored value is what people read. */
+/** Whether stored values are readable as they are, without a conversion by a logical type. */
 function isPlain({ type, converted_type: converted, logical_type: logical }: SchemaElement) {
   const hasMeaning =
     logical !== undefined &&

@@ -1,5 +1,6 @@
-// The columns of a row group as rows of stored values: structs, lists and maps are made of the
-// entries of their leaves. Lists lie in no lists (parquet-table.ts refuses others).
+// Assembles the columns of a row group into rows of stored values: structs, lists and maps are
+// built from the entries of their leaves. Lists of lists do not occur (parquet-table.ts refuses
+// them).
 
 import type { SchemaTree } from "hyparquet";
 import type { Group } from "../../src/data/parquet/footer.ts";
@@ -14,18 +15,18 @@ export interface GroupPlace {
   readonly place: number;
 }
 
-/** A value a row, and the level of its first leaf's first entry, which tells what is missing. */
+/** A value per row, and the definition level of the first leaf's first entry of each row. */
 interface Cells {
   readonly levels: readonly number[];
   readonly values: readonly unknown[];
 }
 
-/** A value a row of a column of the schema. @throws InputUnusableError */
+/** The values of a schema column, one per row. @throws InputUnusableError */
 export async function storedColumn(at: GroupPlace, node: SchemaTree): Promise<readonly unknown[]> {
   return (await cellsOf(at, node, 0)).values;
 }
 
-/** `above`: the level of the node above. */
+/** Assembles a node. `above`: the definition level of its parent. */
 async function cellsOf(at: GroupPlace, node: SchemaTree, above: number): Promise<Cells> {
   const level = above + optional(node);
   if (node.children.length === 0) return leafAt(at, node, level, false);
@@ -47,7 +48,7 @@ function structAt(
   return Object.fromEntries(members.map(([name, { values }]) => [name, values[i]]));
 }
 
-/** A list of values or structs, or a map, which is a list of `{ key, value }`. */
+/** Assembles a list of values or structs, or a map, which is a list of `{ key, value }`. */
 async function listCells(
   at: GroupPlace,
   node: SchemaTree,

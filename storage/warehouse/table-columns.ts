@@ -1,4 +1,4 @@
-// Columns of a table while it is written anew: what every reader of rows hands to every writer.
+// The common representation of columns and rows that every reader of tables passes to every writer.
 
 import type { SchemaElement } from "hyparquet";
 import { dataColumnsOf } from "../../src/data/data-columns.ts";
@@ -7,37 +7,37 @@ import { keyColumnOf } from "../../src/data/split-keys.ts";
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 
-/** A column as a Parquet schema has it. */
+/** A column, described as in a Parquet schema. */
 export interface TableColumn {
   readonly name: string;
-  /** Its node and those below it, in the order of the schema. */
+  /** Its schema node and all descendants, in depth-first order. */
   readonly elements: readonly SchemaElement[];
 }
 
 /** Some consecutive rows. */
 export interface TableRows {
   readonly rows: number;
-  /** The file that they are of, as the source was given it. */
+  /** The file that contains the rows, as given to the source. */
   readonly file: string;
   /**
-   * By name, a value a row, as Parquet stores it: number, bigint, boolean, bytes; a list; a map as
-   * a list of `{ key, value }`. Null and undefined: there is none.
+   * By name, one value per row in Parquet's stored form: number, bigint, boolean, bytes; a list; a
+   * map as a list of `{ key, value }`. Null and undefined: a missing value.
    */
   readonly columns: ReadonlyMap<string, readonly unknown[]>;
-  /** Where a row lies in the files, for a message. */
+  /** Describes the location of a row in the files, for error messages. */
   placeOf(row: number): string;
 }
 
-/** Rows of files. */
+/** A reader of the rows of files. */
 export interface TableSource {
   readonly columns: readonly TableColumn[];
-  /** How many rows there are, as far as nothing is wrong with them. */
+  /** The number of rows. Rows are not checked. */
   countRows(): Promise<number>;
-  /** The rows in their order. `from`: rows that are left out at the beginning. */
+  /** The rows in order. `from`: number of rows to skip at the beginning. */
   chunks(from?: number): AsyncGenerator<TableRows>;
 }
 
-/** The columns by how many of the jobs read them, most first; of equal ones the earlier first. */
+/** Sorts columns by the number of jobs that read them, most first (a stable sort). */
 export function orderedByJobs(
   columns: readonly TableColumn[],
   jobs: readonly JobSpec[],
@@ -52,7 +52,7 @@ export function orderedByJobs(
   return [...columns].sort((a, b) => count(b) - count(a));
 }
 
-/** @throws InputUnusableError where the second of two files has other columns than the first */
+/** @throws InputUnusableError where the columns of file `path` differ from those of file `first` */
 export function refuseOtherColumns(
   columns: readonly TableColumn[],
   own: readonly TableColumn[],

@@ -1,5 +1,5 @@
-// CSV and JSON Lines as rows of stored values. All lines are read twice: for the types of the
-// columns, and for the rows. A line that is none ends it, with its number.
+// Reads CSV and JSON Lines as rows of stored values. All lines are read twice: first to infer the
+// types of columns, then for the rows. A malformed line is an error with its line number.
 
 import { shownPath } from "../../src/data/remote/addresses.ts";
 import { headerNames } from "../../src/data/text/header.ts";
@@ -11,18 +11,18 @@ import { InferredType, type Loose } from "./inferred-type.ts";
 import { looseOf } from "./loose-values.ts";
 import type { TableRows, TableSource } from "./table-columns.ts";
 
-/** How the lines of a file are read. */
+/** The format of a text file. */
 export type TextKind = "csv" | "tsv" | "jsonl";
 
-/** Rows of a chunk. */
+/** Most rows of a chunk. */
 const chunkRows = 4096;
 
-/** A row, by column. */
+/** A row as (column, value) pairs. */
 type LooseRow = Iterable<readonly [string, Loose]>;
 
 /**
- * The rows of files, with the columns of all of them.
- * @throws InputUnusableError where a file or a line cannot be read, or a column has no one type
+ * Opens files; the columns are the union of all files' columns.
+ * @throws InputUnusableError where a file or a line cannot be read, or a column mixes forms
  */
 export async function openTextTable(
   paths: readonly string[],
@@ -93,25 +93,25 @@ class Chunk implements TableRows {
   }
 }
 
-/** A line of a file. */
+/** A line of a file: a row, or the header. */
 interface TextRow {
-  /** The columns that the file has, instead of a row: its header. */
+  /** The column names, if this is the header; then there is no row. */
   readonly names?: readonly string[];
   readonly row: LooseRow;
   readonly line: number;
 }
 
-/** How rows are read from a file of text. */
+/** Options of `textRows`. */
 interface TextRowsOptions {
-  /** The columns of a file without a header. @default none: the first line names them */
+  /** Column names of a file without a header. @default none: the first line is the header */
   readonly given?: readonly string[] | undefined;
   /** @default that of the kind: a tab, or a comma */
   readonly delimiter?: string | undefined;
-  /** Is told of each line that is no row. @default the first one is an error */
+  /** Called for each malformed line. @default the first malformed line throws */
   readonly onBad?: ((line: number, why: string) => void) | undefined;
 }
 
-/** The rows of a file, its header first where it has one. @throws as `openTextTable` */
+/** The rows of a file, after its header if it has one. @throws as `openTextTable` */
 export async function* textRows(
   address: string,
   kind: TextKind,
@@ -138,7 +138,7 @@ export async function* textRows(
   }
 }
 
-/** The row of a line, or why it is none. */
+/** Parses a line. Returns its row, or the reason why it is malformed. */
 function rowOf(text: string, names: readonly string[] | undefined, delimiter: string) {
   return names === undefined ? jsonRow(text) : csvRow(text, names, delimiter);
 }

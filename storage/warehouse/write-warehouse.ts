@@ -1,6 +1,6 @@
-// Writes a table of Parquet files from any files with rows: columns that jobs read side by side,
-// large row groups, directories of partitions. The table gets its name in one step, when all of it
-// is on disk.
+// Writes a table of Parquet files from files of any supported format: columns that jobs read are
+// adjacent, row groups are large, and partitions are directories. The complete table is renamed
+// into place in one step.
 
 import { basename, dirname, join } from "node:path";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
@@ -17,13 +17,13 @@ import { orderedByJobs, type TableColumn, type TableSource } from "./table-colum
 
 /** Options of `writeWarehouse`. */
 export interface WriteOptions extends ProgressOptions {
-  /** Column whose values name the partitions, and which their files do not have. */
+  /** Column by whose values rows are partitioned; the files leave it out. */
   readonly partitionBy?: string | undefined;
-  /** Rows of a row group. @default 16384 */
+  /** Most rows of a row group. @default 16384 */
   readonly groupRows?: number | undefined;
   /** @default "snappy" */
   readonly codec?: Codec | undefined;
-  /** Columns that more of these jobs read come first. */
+  /** Jobs by which columns are ordered: those that more jobs read come first. */
   readonly orderFrom?: readonly JobSpec[] | undefined;
 }
 
@@ -41,15 +41,15 @@ export interface WriteReport {
 type Written = Pick<WriteReport, "files" | "rows" | "rowGroups" | "bytes">;
 
 export const usualGroupRows = 16_384;
-/** Rows that wait for their row groups, in all partitions, in those of a row group. */
+/** Most unwritten rows over all partitions, as a multiple of a row group's rows. */
 const groupsHeldMax = 4;
 
 /**
  * Writes the rows of the files at `paths` (CSV, TSV, JSON Lines, Parquet, Arrow; directories,
- * patterns) as the table `out`, a directory that is not there before. A few row groups are in
- * memory at a time.
+ * patterns) as the table `out`, a directory that must not exist. A few row groups are in memory at
+ * a time.
  * @throws InputUnusableError where a file cannot be read, or the table cannot be written
- * @throws InvalidOptionError where a column or a codec is not there
+ * @throws InvalidOptionError where `out` exists, or the partition column is unusable
  */
 export async function writeWarehouse(
   paths: readonly string[],
@@ -108,7 +108,7 @@ async function fill(
   }
 }
 
-/** What processes that have ended left of the same table. */
+/** Removes unfinished directories of the same table that dead processes left. */
 function removeLeftovers(disk: Disk, directory: string): void {
   const begin = `${basename(directory)}.`;
   for (const name of disk.list(dirname(directory))) {
@@ -143,10 +143,10 @@ interface OpenPart {
   readonly rows: PartitionRows;
 }
 
-/** Partitions that may be open at a time. */
+/** Most partitions, whose files are all open at once. */
 const partitionsMax = 1000;
 
-/** Writes the files of a table, one a partition. */
+/** Writes the files of a table, one per partition. */
 class TableWriter {
   readonly #disk: Disk;
   readonly #home: string;
@@ -162,7 +162,7 @@ class TableWriter {
     this.#layout = layout;
   }
 
-  /** `partitions`: that of each row; "": it lies in none. */
+  /** Appends rows. `partitions`: each row's partition; "": none. */
   add(partitions: readonly string[], columns: ReadonlyMap<string, readonly unknown[]>): void {
     const { groupRows } = this.#layout;
     for (const [row, name] of partitions.entries()) {
@@ -202,7 +202,7 @@ class TableWriter {
     writer.write(rows.take());
   }
 
-  /** Ends and syncs all files. */
+  /** Completes and syncs all files. */
   finish(): Written {
     if (this.#parts.size === 0) this.#open("");
     let bytes = 0;

@@ -53,7 +53,7 @@ export interface Written {
   readonly last: number;
 }
 
-/** What the committer states about a checkpoint. */
+/** The fields of a manifest that the committer provides. */
 export interface ManifestFields {
   /** Name of the run. */
   readonly run: string;
@@ -97,9 +97,11 @@ export interface Manifest extends Omit<ManifestFields, "restored"> {
   /** Hash of the job's specification. */
   readonly jobIdentity: string;
   readonly written: Written;
-  /** The generations behind this checkpoint, oldest first. A long lineage keeps the newest ones. */
+  /**
+   * The generations that led to this checkpoint, oldest first; of a long lineage only the newest.
+   */
   readonly lineage: readonly Descent[];
-  /** The manifest before this one on the chain; null for the first. */
+  /** The preceding manifest on the chain; null for the first. */
   readonly parent: { readonly file: string; readonly sha256: string } | null;
   /** Hash of this manifest's own text. */
   readonly sha256: string;
@@ -123,7 +125,7 @@ export interface Generation {
 }
 
 /**
- * Writes one part. The part belongs to no checkpoint before `finish` and a commit that names it.
+ * Writes one part, which belongs to a checkpoint only after `finish` and a commit that names it.
  */
 export interface PartWriter {
   /** Appends bytes. The caller keeps the buffer. @throws StoreFailedError, GenerationFencedError */
@@ -220,10 +222,10 @@ export interface CheckpointStore {
   readFiles(manifest: Manifest, name: string): Generator<Uint8Array, void, undefined>[];
 
   /**
-   * Removes old checkpoints and the files that unfinished writers left. The newest `keep`
-   * checkpoints, the best one, and their base files stay. Reads the newest checkpoint back first
-   * and removes nothing if that fails. `generation` is the caller's; files of newer generations
-   * stay. Returns the names removed. @throws CheckpointCorruptError, GenerationFencedError,
+   * Removes old checkpoints and the files of unfinished writers. Keeps the newest `keep`
+   * checkpoints, the best one, and their base files. Reads the newest checkpoint back first and
+   * removes nothing if that fails. `generation` is the caller's; files of newer generations are
+   * kept. Returns the removed names. @throws CheckpointCorruptError, GenerationFencedError,
    * StoreFailedError, InvalidOptionError
    */
   collect(options: { readonly generation: number; readonly keep: number }): string[];

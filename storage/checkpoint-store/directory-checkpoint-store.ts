@@ -52,7 +52,7 @@ import { openPart, readFiles, readWholePart, streamPart, verifyParts } from "./p
 import { checkpointName, manifestName, parseCheckpointName, pathsOf } from "./store-paths.ts";
 import { readCalibration, writeCalibration } from "./stored-calibration.ts";
 
-/** What `openStore` needs. */
+/** Options of `openStore`. */
 export interface StoreOptions {
   readonly directory: string;
   /** The file system. @default the machine's own */
@@ -92,7 +92,7 @@ export function openStore(options: StoreOptions): CheckpointStore {
 }
 
 /**
- * Opens a store that exists, of any job: in a directory, or a file of one model.
+ * Opens an existing store of any job: a directory, or a model file.
  * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError
  */
 export function openExistingStore(directory: string, disk: Disk = realDisk): CheckpointStore {
@@ -242,7 +242,7 @@ function collect(
   const removed = disk.list(paths.checkpoints).filter((name) => {
     const parsed = parseCheckpointName(name);
     if (parsed === undefined || kept.has(name) || parsed.generation > generation) return false;
-    // This generation may be writing parts of its next checkpoint: they stay.
+    // Keep the parts of a next checkpoint, which this generation may be writing.
     if (parsed.generation < generation) return true;
     return newest.generation === generation && parsed.cut <= newest.cut;
   });

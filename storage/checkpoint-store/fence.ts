@@ -8,7 +8,7 @@ import type { Disk } from "../../src/ports/disk.ts";
 import { onDisk, readWhole } from "../disk/durable-files.ts";
 import { parseGenerationName, type StorePaths } from "./store-paths.ts";
 
-/** What a writer of parts needs to know about a store's directory. */
+/** The access to a store's directory that a writer of parts needs. */
 export interface FencedPlace {
   readonly disk: Disk;
   readonly paths: StorePaths;
@@ -27,7 +27,10 @@ export function checkFence(place: FencedPlace, generation: number): void {
   assert.equal(newest, generation, "a generation is begun before it writes");
 }
 
-/** As `onDisk`. If a newer generation took over, the error says so, as that is the cause. */
+/**
+ * As `onDisk`, but a failure after a newer generation took over becomes a GenerationFencedError, as
+ * that is the cause.
+ */
 export function asGeneration<Result>(
   place: FencedPlace,
   generation: number,

@@ -161,7 +161,7 @@ export function* walkChain(
   }
 }
 
-/** The manifest of one checkpoint, or its damage. Parts are checked by size. */
+/** Reads and checks the manifest of one checkpoint. Parts are checked by size only. */
 function look(
   place: Place,
   cut: number,
@@ -254,8 +254,9 @@ export function readGeneration(place: Place, generation: number): GenerationReco
 }
 
 /**
- * Whether an error means that the checkpoint is damaged. A refusal of the disk may pass: skipping
- * the checkpoint for it would lose committed steps, and `collect` would remove them.
+ * Whether an error means that the checkpoint is damaged. Another failure of the disk may be
+ * transient: skipping the checkpoint because of it would lose committed steps, and `collect` would
+ * remove them.
  */
 function isDamage(error: unknown): error is CheckpointCorruptError | StoreFailedError {
   if (error instanceof CheckpointCorruptError) return true;

@@ -78,7 +78,7 @@ export const manifestSchema = z.object({
 
 /** The job that owns a store's directory. */
 export type JobRecord = z.output<typeof jobSchema>;
-/** The checkpoint that a generation goes on from. */
+/** The record of a generation, with the checkpoint from which it continues. */
 export type GenerationRecord = z.output<typeof generationSchema>;
 
 /** The bytes of a record without its `sha256`, and the seal over them. */

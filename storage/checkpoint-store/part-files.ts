@@ -83,7 +83,7 @@ export function openPart(
   };
 }
 
-/** A file in the directory of its checkpoint. */
+/** A part's file, with its path. */
 export interface PlacedPart extends BasePart {
   readonly path: string;
 }

@@ -1,5 +1,5 @@
-// Saved parts on their way from a device to its writer thread: the parts of a cut, one after the
-// other, as bytes in a pipe (src/exchange/byte-pipe.ts).
+// The protocol by which a device streams the parts of a cut to its writer thread, one after the
+// other, through a pipe (src/exchange/byte-pipe.ts).
 //
 //   an item:  kind u32 | bytes u32 | bytes
 //   a cut:    part (JSON: its cut, name, whether it is whole) | bytes ... | leaves (JSON) |

@@ -20,12 +20,12 @@ export interface PartSaving {
 export interface Saving {
   /**
    * Begins a part of checkpoint `cut`. `isWhole` false: the part is an increment since the last
-   * whole part, or since the part before where the job says `consecutive`.
+   * whole part, or, with `differential: "consecutive"`, since the previous part.
    */
   begin(cut: number, name: string, isWhole: boolean): PartSaving;
 }
 
-/** Writes parts of one generation, which goes on from `manifest`. */
+/** Writes parts of one generation, which continues from `manifest`. */
 export function createSaving(options: {
   readonly store: Pick<PartStore, "partWriter">;
   readonly generation: number;

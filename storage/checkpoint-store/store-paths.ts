@@ -36,8 +36,8 @@ export function pathsOf(directory: string): StorePaths {
 export const manifestName = "manifest.json";
 
 /**
- * Whether a part may have the name, wherever it stands: in a manifest, a message or a model file.
- * It is a plain lower-case file name, so that no part lies outside its checkpoint.
+ * Whether a name is valid for a part, in a manifest, a message or a model file. It must be a plain
+ * lower-case file name, so that no part is outside its checkpoint's directory.
  */
 export function isPartName(name: string): boolean {
   const isPlain = /^[a-z0-9][a-z0-9._-]{0,199}$/.test(name);

@@ -63,7 +63,7 @@ function begunWith({ checkpoint, warmStart }: JobSpec, disk: Disk) {
 /**
  * Commits the warm-start checkpoint as the first one of `store`, with hard links to its files, or
  * copies where the file system has no links.
- * @throws InputUnusableError where the checkpoint is not what it was when the job was submitted
+ * @throws InputUnusableError where the checkpoint has changed since the job was submitted
  */
 export function adoptCheckpoint(
   store: CheckpointStore,

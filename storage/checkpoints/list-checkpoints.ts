@@ -25,7 +25,7 @@ export interface CheckpointRecord {
   readonly manifest: string;
   /** Hash of the preceding manifest on the chain; null for the first. */
   readonly parent: string | null;
-  /** The generations behind the checkpoint, oldest first. */
+  /** The generations that led to the checkpoint, oldest first. */
   readonly lineage: readonly Descent[];
   /** Bytes of its own files. */
   readonly bytes: number;
@@ -58,7 +58,7 @@ export interface CheckpointList {
 }
 
 /**
- * The checkpoints of a directory, or the one of a model file. Parts are checked by size only.
+ * Lists the checkpoints of a directory, or of a model file. Parts are checked by size only.
  * @throws CheckpointMissingError (no checkpoint directory), InputUnusableError
  */
 export function listCheckpoints(

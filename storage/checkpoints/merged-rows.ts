@@ -50,7 +50,7 @@ export async function cursorOf(
 const chunkRowsMax = 4096;
 
 /**
- * The merged rows below `end`, in chunks. Both cursors then stand at their first row from `end` on.
+ * The merged rows below `end`, in chunks. Afterwards both cursors are at their first row >= `end`.
  */
 export async function* mergeUntil(
   end: number,

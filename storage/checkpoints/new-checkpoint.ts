@@ -25,7 +25,7 @@ import {
 import type { Progress } from "../disk/progress.ts";
 import { digestOfParts } from "./part-digest.ts";
 
-/** What the caller states about the checkpoint. */
+/** The caller's description of the checkpoint. */
 export interface NewCheckpoint {
   readonly job: JobSpec;
   /** Hash of the job's specification, and the specification. */

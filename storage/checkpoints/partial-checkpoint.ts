@@ -2,7 +2,7 @@
 // devices keep their rows; only the lost devices' rows go back to the last checkpoint. The result
 // is a checkpoint like any other, except that its rows are of different steps:
 //
-//   dense                        copied from a surviving device
+//   dense                        copied from the first surviving device, the only one that saves it
 //   parts of surviving devices   an empty increment, based on the device's surviving state
 //   parts of lost devices        an empty increment, based on the last checkpoint's files
 //

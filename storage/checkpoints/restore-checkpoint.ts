@@ -22,8 +22,8 @@ export interface RestoreReport {
 }
 
 /**
- * The checkpoints that a restore would give up. Changes nothing. Throws what `restoreCheckpoint`
- * throws.
+ * Reports the checkpoints that a restore would give up, without changing anything. @throws as
+ * `restoreCheckpoint`
  */
 export function planRestore(
   directory: string,

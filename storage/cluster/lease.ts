@@ -42,7 +42,7 @@ const fileName = /^(\d{8})\.json$/;
 
 /** The lease. Terms only grow. A method returns a promise only where the lease is in a register. */
 export interface Lease {
-  /** The newest term that was claimed; 0: no term was ever claimed. */
+  /** The newest term whose claim is complete (L4); 0: no term was ever claimed. */
   newest(): number;
   /** Name of a term's owner, present or former, for people. */
   ownerOf(term: number): string | undefined;

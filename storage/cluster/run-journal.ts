@@ -30,7 +30,7 @@ export type JournalEntry<Event> =
       readonly pins?: readonly ShardPin[];
       /** Most samples per second that the run's readers may serve; 0: no limit. */
       readonly readerLimit?: number;
-      /** Leaders that started the run and died before it reported any event. */
+      /** Leaders that started the run and whose process died before the run's first step. */
       readonly lives?: number;
     };
 

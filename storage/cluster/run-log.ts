@@ -98,7 +98,7 @@ export function readRunLog(
     readonly after?: string;
     /** At most this many lines. @default all */
     readonly most?: number;
-    /** Only the last lines of the log, this many; the next page goes on after them. */
+    /** Only this many lines from the end of the log; the next page continues after them. */
     readonly last?: number;
   } = {},
 ): RunLogPage {
@@ -134,7 +134,7 @@ interface Source {
   bytes: Buffer;
   /** Offset of the buffer's first byte in the source's whole log. */
   from: number;
-  /** Where the next line begins in the buffer. */
+  /** Offset of the next line in the buffer. */
   at: number;
   head?: Head | undefined;
 }

@@ -8,7 +8,10 @@ import type { Disk } from "../../src/ports/disk.ts";
 export interface ProgressOptions {
   /** Called often with the bytes done and the total. */
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
-  /** Aborts the work, which then throws the signal's reason and leaves no files behind. */
+  /**
+   * Aborts the work, which then throws the signal's reason. Resumable work keeps the files from
+   * which it resumes; all other work leaves no files behind.
+   */
   readonly signal?: AbortSignal | undefined;
   /** @default the machine's own */
   readonly disk?: Disk | undefined;

@@ -210,7 +210,7 @@ function checkIds(path: string, format: ModelExportReport["format"], ids: InputI
 /** Formats that the ending determines; `.pt` does not, as two programs' names are supported. */
 const endings = ["safetensors", "onnx", "osiris"] as const;
 
-/** @throws InputUnusableError where neither the option nor the path's ending says the format */
+/** @throws InputUnusableError where neither the option nor the path's ending names the format */
 function formatOf(
   path: string,
   asked: ModelExportReport["format"] | undefined,

@@ -3,7 +3,7 @@
 // prediction is complete before the call returns its promise.
 //
 // Invariants
-//   M1. The weights equal the manifest's, and nothing here changes them.
+//   M1. The weights equal the manifest's, and the model never changes them.
 
 import { strict as assert } from "node:assert";
 import type { EncodedBatch } from "../../src/data/batch-rows.ts";
@@ -264,7 +264,7 @@ export class Model implements AsyncDisposable {
     return recordedContents(this.#parts.manifest.metrics);
   }
 
-  /** Frees the model: later calls are refused. Safe to call twice. */
+  /** Frees the model; later calls throw. Safe to call twice. */
   async close(): Promise<void> {
     this.#device = undefined;
   }

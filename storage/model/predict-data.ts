@@ -28,8 +28,8 @@ export function dataOf(trained: JobSpec["data"], files: readonly string[]): JobS
   }
   if (kind === trained.kind) return trained;
   const { delimiter: _, where: __, streamed: ___, ...rest } = trained as Record<string, unknown>;
-  // Formats differ in the options that are left out or set here; the rest is named alike in all,
-  // which the compiler cannot see: hence the cast.
+  // Formats differ only in the options that are removed or set in this function. All other options
+  // have the same names, which the compiler cannot verify: hence the cast.
   if (kind !== "csv") return { damagedMax: 0, ...rest, kind } as unknown as ResolvedColumnOptions;
   const delimiter = endingOf(first) === "tsv" ? "\t" : ",";
   return { ...(withSplitTexts(rest) as object), kind, delimiter } as ResolvedColumnOptions;

@@ -8,7 +8,7 @@
 // Invariants
 //   L1. records.json exists only while the records equal its stamp. It is removed, durably, before
 //       the first write, and written again after the records and sets are on disk.
-//   L2. A row of a failed write is refused until it was written again.
+//   L2. Reading a row of a failed write throws until the row was written again.
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -137,7 +137,7 @@ export function ofShard<Shard>(shards: readonly Shard[], at: number): Shard {
   return shard;
 }
 
-/** Runs `body`. A refusal of the disk becomes a tier error. */
+/** Runs `body`. An error of the disk becomes a tier error. */
 export function onTier<Result>(
   action: "read" | "write",
   what: string,

@@ -20,7 +20,9 @@ export interface RecordShard {
 }
 
 export interface RecordStoreOptions {
-  /** The store's own directory, made where missing. A `spill` store removes what it finds there. */
+  /**
+   * The store's own directory, created if missing. A `spill` store discards records found there.
+   */
   readonly directory: string;
   readonly shards: readonly RecordShard[];
   readonly keep: Keep;

@@ -148,7 +148,7 @@ async function* recordsOf(
   }
 }
 
-/** A stream of records with a current one. */
+/** A stream of records with a current record. */
 class Cursor {
   readonly #source: AsyncGenerator<Records, void, undefined>;
   readonly #recordBytes: number;

@@ -24,7 +24,8 @@ export async function* servedRows(
   const { sparse } = job.optimizer;
   const share = rowDecayOf(sparse, spec)?.shareAt(steps) ?? 1;
   const average = sparse.ema && { decay: sparse.ema.decay, steps };
-  // Each row is pooled as a bag of one id by sum, whatever the table's pooling.
+  // Each row is pooled as a bag of one id by sum, whatever the table's pooling. Only the row's own
+  // block contributes to the sum over row blocks.
   const own = tier === undefined ? undefined : new SliceReader(kernels, memory, tier);
   const rows = [own?.rows ?? { ...memory, pooling: "sum" as const }];
   for (let first = 0; first < spec.rows; first += sliceRows) {

@@ -88,7 +88,7 @@ class Norms {
   #sum = 0;
   #min = Number.POSITIVE_INFINITY;
   #max = 0;
-  /** Rows per octave of norms; the key is the power of two where the octave begins. */
+  /** Rows by octave of norms; the key is the binary exponent of the octave's lower bound. */
   readonly #octaves = new Map<number, number>();
 
   add(weights: Float32Array, row: number, dim: number): void {

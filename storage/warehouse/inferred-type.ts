@@ -6,7 +6,7 @@
 //                                    e.g. 1.10, 713752e1, integers beyond 2^53 among fractions
 //   true and false                   BOOLEAN
 //   all else, mixtures               STRING
-//   lists of integers, of others     list<INT64>, list<STRING>
+//   lists of integers, other lists   list<INT64>, list<STRING>
 //   weights by id, pairs             map<INT64, DOUBLE>, map<STRING, DOUBLE>
 
 import type { SchemaElement } from "hyparquet";

@@ -31,7 +31,7 @@ export interface TableRows {
 /** A reader of the rows of files. */
 export interface TableSource {
   readonly columns: readonly TableColumn[];
-  /** The number of rows. Rows are not checked. */
+  /** The number of rows, provided that all of them can be read. */
   countRows(): Promise<number>;
   /** The rows in order. `from`: number of rows to skip at the beginning. */
   chunks(from?: number): AsyncGenerator<TableRows>;

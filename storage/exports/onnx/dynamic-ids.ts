@@ -27,7 +27,7 @@ export function idsPlaceOf({ stored, ids }: ExportedTable): IdsPlace | undefined
 
 /**
  * The ids of a table, ascending, and their rows. A table without ids gets one placeholder id with
- * row -1, as ONNX tensors must not be empty.
+ * row -1, so that the search has an id to read.
  */
 export function sortedIds(ids: NonNullable<ExportedTable["ids"]>) {
   const all = [...ids.all()].sort((a, b) => (a.id < b.id ? -1 : 1));

@@ -32,7 +32,7 @@ export interface OpenOptions {
 export interface OpenEvaluation {
   /** Close it. */
   readonly dataset: Dataset;
-  /** The values of a column of the files, in the order of the samples. @throws as it says */
+  /** Values of a column of the files, in the order of samples. @throws as `readSliceValues` */
   readonly valuesOf: (column: string) => Promise<SliceValues>;
 }
 

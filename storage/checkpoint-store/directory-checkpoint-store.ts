@@ -278,8 +278,7 @@ function nameOf(manifest: Manifest): string {
 }
 
 /**
- * Runs `body`. No training has begun yet, so a lasting failure of the disk becomes an
- * InputUnusableError, which tells the user to choose another directory.
+ * Runs `body`. As no training has begun, a lasting failure of the disk is an InputUnusableError.
  */
 function usable<Result>(directory: string, body: () => Result): Result {
   try {
@@ -295,8 +294,7 @@ function usable<Result>(directory: string, body: () => Result): Result {
 }
 
 /**
- * Describes how two specifications differ, for an error message: by the names of options where both
- * are JSON objects, else by hash.
+ * Describes how two specifications differ: by option names if both are JSON objects, else by hash.
  */
 function differenceOf(found: JobRecord, given: StoreOptions): string {
   const [ours, theirs] = [fieldsOf(given.jobText), fieldsOf(found.jobText)];

@@ -27,10 +27,7 @@ export function checkFence(place: FencedPlace, generation: number): void {
   assert.equal(newest, generation, "a generation is begun before it writes");
 }
 
-/**
- * As `onDisk`, but a failure after a newer generation took over becomes a GenerationFencedError, as
- * that is the cause.
- */
+/** As `onDisk`, but a failure caused by a newer generation becomes a GenerationFencedError. */
 export function asGeneration<Result>(
   place: FencedPlace,
   generation: number,
@@ -67,10 +64,7 @@ function takerOf({ disk, paths }: FencedPlace, generation: number): string | und
   }
 }
 
-/**
- * The newest generation, or 0 if it cannot be read. It is called after a failure of the disk, which
- * a second failure must not hide.
- */
+/** The newest generation; 0 if it cannot be read, as a second failure must not hide the first. */
 function newestOrNone(place: FencedPlace): number {
   try {
     return newestGeneration(place);

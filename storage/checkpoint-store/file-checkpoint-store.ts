@@ -165,10 +165,7 @@ function withFile<Result>(path: string, disk: Disk, body: (file: DiskFile) => Re
   }
 }
 
-/**
- * Checks that a store has the optimizer state that `purpose` needs. @throws InputUnusableError
- * where it was exported without that state
- */
+/** @throws InputUnusableError where a store lacks the optimizer state that `purpose` needs */
 export function needState({ directory, statedDigests }: CheckpointStore, purpose: string): void {
   if ((statedDigests?.size ?? 0) === 0) return;
   const message = `${directory} was exported without the optimizer's state, which ${purpose} needs`;

@@ -44,8 +44,7 @@ const nat = z.number().int().nonnegative();
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
 
 /**
- * Most state floats per element that any optimizer has: two moments and an average. It bounds the
- * zeros that readers allocate for omitted state, as the file has no bytes for them.
+ * Most state floats per element: two moments and an average. Bounds the zeros that readers make.
  */
 const stateCopiesMax = 3;
 

@@ -79,10 +79,7 @@ export function writeCalibration(
   });
 }
 
-/**
- * Parses a stored calibration. @throws CheckpointCorruptError where it is malformed, or belongs to
- * another model than `modelDigest`
- */
+/** @throws CheckpointCorruptError where it is malformed, or of another model than `modelDigest` */
 export function checkedCalibration(
   value: unknown,
   modelDigest: string,

@@ -25,19 +25,13 @@ const rowsForEach = 10;
 const [rowsMin, rowsMax] = [1024, 2 ** 20];
 /** Embedding dimension of every table. */
 export const dim = 16;
-/**
- * A small initial scale, because by default rows of small tables begin far from 0, and rows of rare
- * ids stay near their initial values.
- */
+/** By default rows of small tables begin far from 0, and rows of rare ids stay near that value. */
 const initScale = 0.05;
 /** Least share of missing values for which a dense column gets an indicator feature. */
 const missingMin = 0.01;
 /** Numbers with a larger maximum are read as logarithms. */
 const rangeMax = 100;
-/**
- * A dense column is standardised if its deviation is outside this range, or its mean is larger than
- * the upper bound.
- */
+/** A dense column with a deviation outside these bounds, or a larger mean, is standardised. */
 const [deviationMin, deviationMax] = [0.1, 10];
 /** A list column shares the table of a column that contains at least this share of its values. */
 const sharedMin = 0.5;
@@ -92,10 +86,7 @@ export function encodeDense(
   });
 }
 
-/**
- * The categorical features, in the order of `columns`. `directory`: where vocabularies will be
- * written; undefined: hash all ids.
- */
+/** The categorical features. `directory`: of vocabularies; undefined: all ids are hashed. */
 export function encodeIds(
   columns: readonly AssignedColumn[],
   names: readonly string[],

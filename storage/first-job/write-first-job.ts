@@ -22,10 +22,7 @@ import type { DataProfile } from "./profile-columns.ts";
  */
 const decay = 0.98;
 
-/**
- * Least number of features for which cross layers are low-rank: full-rank ones would be most of the
- * model.
- */
+/** Fewest features with low-rank cross layers; full-rank ones would be most of the model. */
 const wideFeatures = 40;
 
 /** Options of a proposed job. */

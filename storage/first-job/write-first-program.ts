@@ -57,10 +57,7 @@ const training = [
   "// Predictions: `await model.predict([{ COLUMN: value, ... }])`, a record for each sample.",
 ];
 
-/**
- * A value as a TypeScript literal: one entry per line, short values on one line, and reasons as
- * comments after columns.
- */
+/** A value as a TypeScript literal, one entry per line, with reasons as comments after columns. */
 function literal(
   value: unknown,
   whyOf: (column: string) => string | undefined,

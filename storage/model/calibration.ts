@@ -16,8 +16,7 @@ const gradientMin = 1e-10;
 const ridge = 1e-12;
 
 /**
- * Fits logits (n) to labels (n) of 0 and 1. @throws InvalidOptionError where the samples are of one
- * class
+ * Fits logits (n) to labels (n) of 0 and 1. @throws InvalidOptionError where only one class occurs
  */
 export function fitCalibration(logits: ArrayLike<number>, labels: ArrayLike<number>): Calibration {
   const { length: samples } = logits;

@@ -73,10 +73,7 @@ export function withLists<Data extends ResolvedColumnOptions>(
   }) as Data;
 }
 
-/**
- * Data options for JSON Lines: columns that have a list in the first line are read as lists, others
- * as separated texts.
- */
+/** Options for JSON Lines: columns with a list in the first line are lists, others texts. */
 export function asInLine(data: ResolvedTextOptions, line: string): ResolvedTextOptions {
   if (data.kind !== "jsonl") return data;
   const object = objectIn(line) ?? {};

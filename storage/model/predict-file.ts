@@ -265,10 +265,7 @@ class LineScorer {
     return { header, lines: scored };
   }
 
-  /**
-   * The data section, adjusted by the first JSON line, which shows whether a column has lists or
-   * texts.
-   */
+  /** The data section, adjusted to whether columns have lists or texts in the first JSON line. */
   #dataBy(line: string): JobSpec["data"] {
     const data = this.#data;
     if (data.kind !== "jsonl" || data.kind === this.#model.job.data.kind) return data;

@@ -116,8 +116,7 @@ export function noNumberBecause(values: readonly number[]): string | undefined {
 }
 
 /**
- * A prediction as text with nine digits, which distinguish a float32 from its neighbours. Null or
- * undefined: empty text.
+ * A prediction as text; nine digits distinguish a float32 from its neighbours. Null: empty text.
  */
 export function shownNumber(value: number | null | undefined): string {
   return value === null || value === undefined ? "" : String(Number(value.toPrecision(9)));

@@ -104,10 +104,7 @@ async function predictRows(
   }
 }
 
-/**
- * Opens a file. Where the options split texts by separators, the file's columns may be such texts
- * or lists, so both are tried.
- */
+/** Opens a file. Columns that options split by separators may be texts or lists: tries both. */
 async function openRows(
   path: string,
   data: ResolvedTableOptions,

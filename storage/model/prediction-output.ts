@@ -28,10 +28,7 @@ export function outputFormatOf(path: string): {
   return { format, packed };
 }
 
-/**
- * Opens the writer of a format. @throws InvalidOptionError where column names collide, or the
- * format cannot be compressed
- */
+/** @throws InvalidOptionError where column names collide, or the format cannot be compressed */
 export async function openOutput(
   target: DiskFile,
   { format, packed }: { readonly format: OutputFormat; readonly packed: PackedEnding | undefined },

@@ -76,10 +76,7 @@ export class Predictor {
     };
   }
 
-  /**
-   * Predictions (B) or (B,T) for records. @throws InvalidOptionError naming the record and the
-   * column
-   */
+  /** Predictions (B) or (B,T) for records. @throws InvalidOptionError naming record and column */
   predict(records: readonly SampleRecord[], version: PredictingVersion): Float32Array {
     if (Array.isArray(records) && records.length > 0 && records.length <= batchSamplesMax) {
       return this.#predicted(version.scorer.score(this.#encoder.encode(records), version.rows));

@@ -3,8 +3,8 @@
 //
 //   none           every checkpoint is a baseline
 //   one-shot       the first is a baseline; each later one holds the changes since the first
-//   consecutive    the first is a baseline; each later one holds the changes since the checkpoint
-//                  before it, and a restore needs all of them
+//   consecutive    a baseline, then up to 64 increments, each with the changes since the checkpoint
+//                  before it; a restore needs all of them
 //   intermittent   as one-shot, until a new baseline is expected to cost less
 
 import type { CheckpointSpec } from "../../src/training/checkpoint/checkpoint-options.ts";

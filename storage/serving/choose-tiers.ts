@@ -41,7 +41,7 @@ export interface TierOptions {
    * @default no limit: all rows are in memory
    */
   readonly memoryBytes?: number | undefined;
-  /** Directory for tables on disk while the model is open. @default the system's temporary one */
+  /** Directory of the open model's tables on disk. @default the system's temporary directory */
   readonly tierDirectory?: string | undefined;
 }
 

@@ -11,18 +11,18 @@ export { Run, type LogRecord } from "./actors/client/run.ts";
 export { connect, type ConnectionOptions } from "./actors/client/connect.ts";
 export { dashboard } from "./actors/dashboard/dashboard.ts";
 export { reportOfDirectory, reportOfRun } from "./actors/dashboard/report-data.ts";
-export type { RunEvent, RunStatus } from "./actors/run-state/run-events.ts";
+export type { RunEvent, RunStatus } from "./actors/run/state/run-events.ts";
 export type {
   RunResult,
   CutRecord,
   RepairedTable,
   Staleness,
-} from "./actors/run-state/run-result.ts";
+} from "./actors/run/state/run-result.ts";
 export { readRunLog, type RunLogPage } from "./storage/cluster/run-log.ts";
 export { openExporter, type Exporter } from "./actors/client/exporter.ts";
 export type { HostRecord } from "./actors/host/membership.ts";
 export type { DrainedReader, NamedShard, RunLine, RunSummary } from "./actors/jobs/job-api.ts";
-export type { IncidentRecord } from "./actors/run-state/incident-record.ts";
+export type { IncidentRecord } from "./actors/run/state/incident-record.ts";
 export type { Incident } from "./actors/runtime/incident.ts";
 export type { ReaderReport } from "./actors/host/reader-report.ts";
 export type { ShardPart, ShardReport } from "./actors/host/shard.ts";
@@ -248,7 +248,7 @@ export {
   type RunProof,
   type VerifyRunOptions,
 } from "./actors/verify/verify-run.ts";
-export type { Damage, Descent } from "./storage/checkpoint-store/checkpoint-store.ts";
+export type { Damage, Descent } from "./storage/checkpoints/store/checkpoint-store.ts";
 
 // Metrics ----
 export { evaluate, type Metrics, type ThresholdMetrics } from "./src/training/loop/metrics.ts";

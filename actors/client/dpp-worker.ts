@@ -6,17 +6,17 @@
 
 import { hostname } from "node:os";
 import { RequestFailedError, VersionMismatchError } from "../../src/errors/errors.ts";
-import { type Clock, realClock } from "../../src/ports/clock.ts";
-import { realDisk } from "../../src/ports/disk.ts";
-import type { Transport } from "../../src/wire/messages/transport.ts";
 import {
   decodeFrame,
   hereSubject,
   masterSubject,
   type SplitFrames,
   type SplitPlace,
-} from "../../src/wire/splits/split-frames.ts";
-import { serveSplits } from "../../src/wire/splits/split-worker.ts";
+} from "../../src/exchange/splits/split-frames.ts";
+import { serveSplits } from "../../src/exchange/splits/split-worker.ts";
+import { type Clock, realClock } from "../../src/ports/clock.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import type { Transport } from "../../src/wire/messages/transport.ts";
 import { packageVersion } from "../runtime/version.ts";
 import { createSplitMaker } from "../threads/data/split-maker.ts";
 import type { StreamOrigins } from "../threads/data/stream-origins.ts";

@@ -8,7 +8,7 @@ import type { Registry } from "prom-client";
 import { realClock } from "../../src/ports/clock.ts";
 import { decodeBody } from "../../src/wire/messages/body.ts";
 import { eventsPatterns } from "../../src/wire/messages/subjects.ts";
-import type { RunEvent } from "../run-state/run-events.ts";
+import type { RunEvent } from "../run/state/run-events.ts";
 import { type ConnectionOptions, transportTo } from "./connect.ts";
 
 /** Figures of a cluster. Close it, or declare it with `await using`. */

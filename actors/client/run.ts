@@ -20,8 +20,8 @@ import {
   type RunSummary,
 } from "../jobs/job-api.ts";
 import { checkpointDeadlines } from "../jobs/job-handlers.ts";
-import type { RunEvent, RunStatus } from "../run-state/run-events.ts";
-import type { RunResult } from "../run-state/run-result.ts";
+import type { RunEvent, RunStatus } from "../run/state/run-events.ts";
+import type { RunResult } from "../run/state/run-result.ts";
 import type { StreamedEvents } from "./streamed-events.ts";
 
 /** After so long without an answer, JetStream is asked for the events of a run. */

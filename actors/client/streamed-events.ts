@@ -5,7 +5,7 @@ import { NotPermittedError, RequestFailedError } from "../../src/errors/errors.t
 import { decodeBody } from "../../src/wire/messages/body.ts";
 import { headerOf } from "../../src/wire/messages/headers.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
-import type { RunEvent } from "../run-state/run-events.ts";
+import type { RunEvent } from "../run/state/run-events.ts";
 
 /** Longest wait for one message. */
 const answerMs = 2000;

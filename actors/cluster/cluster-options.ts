@@ -10,7 +10,7 @@ import { rootOptions } from "../jobs/allowed-paths.ts";
 import { jetstreamOptions } from "../mirror/mirror-link.ts";
 import { tracingOptions } from "../observe/observer.ts";
 import type { LogOptions } from "../observe/process-log.ts";
-import { usualFinishedMax } from "../run-state/registry.ts";
+import { usualFinishedMax } from "../run/state/registry.ts";
 import type { Incident } from "../runtime/incident.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import type { World } from "../runtime/network.ts";

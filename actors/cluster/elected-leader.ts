@@ -20,10 +20,10 @@ import { LeaseDirectory, RegisteredLease, type Term } from "../../storage/cluste
 import type { RunJournal } from "../../storage/cluster/run-journal.ts";
 import type { MirrorLink } from "../mirror/mirror-link.ts";
 import { mirroring, RunMirror } from "../mirror/run-mirror.ts";
-import { openRunKeeper } from "../run-state/journal-writer.ts";
-import { Registry } from "../run-state/registry.ts";
-import type { RunEvent } from "../run-state/run-events.ts";
-import type { PublishEvent } from "../run-state/run-record.ts";
+import { openRunKeeper } from "../run/state/journal-writer.ts";
+import { Registry } from "../run/state/registry.ts";
+import type { RunEvent } from "../run/state/run-events.ts";
+import type { PublishEvent } from "../run/state/run-record.ts";
 import { Leadership } from "./election.ts";
 import { Leader, type LeaderOptions } from "./leader.ts";
 import { fencedTransport } from "./leader-transport.ts";

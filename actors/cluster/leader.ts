@@ -13,7 +13,7 @@ import { jobServiceMachine } from "../jobs/job-service.ts";
 import { runQueueMachine } from "../jobs/run-queue.ts";
 import type { RunMirror } from "../mirror/run-mirror.ts";
 import { openInspection } from "../observe/inspection.ts";
-import type { Registry } from "../run-state/registry.ts";
+import type { Registry } from "../run/state/registry.ts";
 import { actorClock } from "../runtime/actor-clock.ts";
 import type { Incident } from "../runtime/incident.ts";
 import { clusterScope, type Network, openMailbox } from "../runtime/mailbox.ts";

@@ -15,7 +15,7 @@ import type { JournalEntry } from "../../storage/cluster/run-journal.ts";
 import { isOverAt } from "../jobs/job-api.ts";
 import type { MirrorLink } from "../mirror/mirror-link.ts";
 import { decodeEntry, type QueueEntry } from "../mirror/queue-entry.ts";
-import type { RunEvent } from "../run-state/run-events.ts";
+import type { RunEvent } from "../run/state/run-events.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import { isServed } from "./other-leader.ts";
 

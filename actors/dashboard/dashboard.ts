@@ -19,7 +19,7 @@ import { decodeBody } from "../../src/wire/messages/body.ts";
 import { eventsPatterns } from "../../src/wire/messages/subjects.ts";
 import { Client } from "../client/client.ts";
 import type { Dashboard, DashboardSource } from "../cluster/cluster-options.ts";
-import type { RunEvent } from "../run-state/run-events.ts";
+import type { RunEvent } from "../run/state/run-events.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import { packageVersion } from "../runtime/version.ts";
 import { ClusterWatch } from "./cluster-watch.ts";

@@ -1,7 +1,7 @@
 // The newest events of all runs, numbered, so that a page that lost its connection gets what it
 // missed. Bounded in events and in bytes: the oldest are forgotten first.
 
-import type { RunEvent } from "../run-state/run-events.ts";
+import type { RunEvent } from "../run/state/run-events.ts";
 
 /** Some minutes of a busy cluster; a page that was away for longer asks for histories again. */
 const usualLimits = { events: 20_000, bytes: 16 * 2 ** 20 };

@@ -8,7 +8,7 @@ import type { ShardReport } from "../host/shard.ts";
 import type { TierReport } from "../host/tier-report.ts";
 import type { ClusterReport } from "../observe/cluster-report.ts";
 import type { ActorReport } from "../observe/process-report.ts";
-import type { RunEvent } from "../run-state/run-events.ts";
+import type { RunEvent } from "../run/state/run-events.ts";
 import type { Network, Role } from "../runtime/mailbox.ts";
 import { orderFault } from "../runtime/order-fault.ts";
 import type { Visitor } from "./dashboard-options.ts";

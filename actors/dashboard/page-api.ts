@@ -18,7 +18,7 @@ import type { RunLine, RunSummary } from "../jobs/job-api.ts";
 import type { HeardMessage } from "../observe/heard-messages.ts";
 import type { ActorOverview, OverviewReport, ProcessOverview } from "../observe/overview.ts";
 import type { ActorReport } from "../observe/process-report.ts";
-import type { RunEvent } from "../run-state/run-events.ts";
+import type { RunEvent } from "../run/state/run-events.ts";
 import type { Wait } from "../runtime/wait-graph.ts";
 
 export type { ActorOverview, OverviewReport, ProcessOverview, RunEvent, RunLine, RunSummary };

@@ -12,7 +12,7 @@ import { readRunLog } from "../../storage/cluster/run-log.ts";
 import type { ColumnSlices } from "../../storage/model/evaluation/slice-metrics.ts";
 import { jobOfCheckpoint } from "../../storage/table-files/table-ids.ts";
 import type { Run } from "../client/run.ts";
-import { stepTimes } from "../run-state/run-result.ts";
+import { stepTimes } from "../run/state/run-result.ts";
 import { packageVersion } from "../runtime/version.ts";
 import { thinned } from "./page-answers.ts";
 import type { ReportData } from "./page-api.ts";

@@ -18,7 +18,7 @@ import { shapesOf } from "../../src/model/features.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { countedStatistics } from "../../src/training/planning/counted-statistics.ts";
 import { countedTables } from "../../src/training/planning/counted-tables.ts";
-import { openExistingStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { openExistingStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { type Check, check } from "./doctor-checks.ts";
 import { diskChecks, memoryCheck, writableCheck } from "./doctor-machine.ts";
 

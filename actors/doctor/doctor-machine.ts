@@ -26,7 +26,7 @@ import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { softLimit } from "../../src/wire/http/open-files.ts";
-import { storesOn } from "../../storage/records/open-records.ts";
+import { storesOn } from "../../storage/tiers/records/open-records.ts";
 import { storesAtRest } from "../../storage/tiers/tier-store.ts";
 import { packageVersion } from "../runtime/version.ts";
 import { tierHome } from "../threads/tier-program.ts";

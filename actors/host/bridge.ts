@@ -10,8 +10,8 @@
 import { enqueueActions, sendParent, setup } from "xstate";
 import { FrameCorruptError } from "../../src/errors/errors.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
-import { manifestSchema } from "../../storage/checkpoint-store/manifest.ts";
-import type { ReplicaCache } from "../../storage/replicas/replica-cache.ts";
+import type { ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
+import { manifestSchema } from "../../storage/checkpoints/store/manifest.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";

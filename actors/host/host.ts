@@ -26,7 +26,7 @@ import { FrameCorruptError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { beatMs } from "../../src/ports/deadlines.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
-import { ReplicaCache } from "../../storage/replicas/replica-cache.ts";
+import { ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
 import { listeningAsHost, type MessageEvent } from "../runtime/listening.ts";

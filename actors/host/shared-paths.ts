@@ -4,7 +4,7 @@
 import { resolve } from "node:path";
 import { PathNotSharedError } from "../../src/errors/errors.ts";
 import type { Disk } from "../../src/ports/disk.ts";
-import { pathsOf } from "../../storage/checkpoint-store/store-paths.ts";
+import { pathsOf } from "../../storage/checkpoints/store/store-paths.ts";
 import type { GenerationSpec } from "../threads/generation-spec.ts";
 
 /**

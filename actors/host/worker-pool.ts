@@ -6,15 +6,15 @@
 //   pool.scale 1     worker:0 · worker:1, draining · worker:2, draining ──▶ worker:0
 //
 // Takes   pool.scale from the master; worker.ended from its workers
-// Emits   a frame `gone` to the master, naming the worker (src/wire/splits/split-frames.ts)
+// Emits   a frame `gone` to the master, naming the worker (src/exchange/splits/split-frames.ts)
 //
 // Invariants
 //   O1. The end of a worker, for any reason, ends nothing else: another worker can make its splits
 //       again.
 
 import { assign, enqueueActions, sendParent, setup } from "xstate";
+import { encodeFrame, masterSubject } from "../../src/exchange/splits/split-frames.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
-import { encodeFrame, masterSubject } from "../../src/wire/splits/split-frames.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";

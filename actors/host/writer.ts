@@ -15,7 +15,7 @@
 
 import { assign, sendParent, setup } from "xstate";
 import type { Launcher } from "../../src/ports/launcher.ts";
-import type { ReplicaCache } from "../../storage/replicas/replica-cache.ts";
+import type { ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";

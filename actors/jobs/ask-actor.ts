@@ -4,8 +4,8 @@
 import { RunStateError, StepTimeoutError } from "../../src/errors/errors.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import { devicesOf } from "../host/membership.ts";
-import type { Registry } from "../run-state/registry.ts";
-import type { RunRecord } from "../run-state/run-record.ts";
+import type { Registry } from "../run/state/registry.ts";
+import type { RunRecord } from "../run/state/run-record.ts";
 import { type ActorMessage, ask, type Network, openMailbox } from "../runtime/mailbox.ts";
 
 /** Longest that an actor may take to answer, unless it has to work for it. */

@@ -7,8 +7,8 @@ import type { JobSpec } from "../../src/job/job.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
-import type { ReaderAnswer } from "../run-state/reader-wishes.ts";
-import type { RunRecord } from "../run-state/run-record.ts";
+import type { ReaderAnswer } from "../run/state/reader-wishes.ts";
+import type { RunRecord } from "../run/state/run-record.ts";
 import type { DrainedReader } from "./job-api.ts";
 
 /** Share of the step deadline that a limit may use up between two batches: work needs the rest. */

@@ -22,9 +22,9 @@
 import { z } from "zod";
 import { jobJsonSchema } from "../../src/job/job-json-schema.ts";
 import { errorRecord } from "../../src/wire/messages/messages.ts";
-import { incidentRecord } from "../run-state/incident-record.ts";
-import { runEventSchema, runStatusSchema } from "../run-state/run-events.ts";
-import { runResultSchema } from "../run-state/run-result.ts";
+import { incidentRecord } from "../run/state/incident-record.ts";
+import { runEventSchema, runStatusSchema } from "../run/state/run-events.ts";
+import { runResultSchema } from "../run/state/run-result.ts";
 
 /** Of all that is published here. Grows when something is changed that was there. */
 export const schemaVersion = 1;

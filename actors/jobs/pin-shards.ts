@@ -6,8 +6,8 @@ import { RunStateError } from "../../src/errors/errors.ts";
 import { pinOf, pinsMax, type ShardPin, withoutPin, withPin } from "../../src/planner/pins.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import { devicesOf } from "../host/membership.ts";
-import type { RunRecord } from "../run-state/run-record.ts";
-import type { ShardPlace, ShardPlaces } from "../run-state/shard-places.ts";
+import type { RunRecord } from "../run/state/run-record.ts";
+import type { ShardPlace, ShardPlaces } from "../run/state/shard-places.ts";
 import { hostPlaces } from "../threads/generation-spec.ts";
 import type { NamedShard } from "./job-api.ts";
 

@@ -13,8 +13,8 @@
 import { resolve } from "node:path";
 import { quotaOf, type Tenants } from "../../src/wire/tenancy/tenants.ts";
 import type { Membership } from "../host/membership.ts";
-import { devicesMax } from "../run-control/scaling.ts";
-import type { RunRecord } from "../run-state/run-record.ts";
+import { devicesMax } from "../run/control/scaling.ts";
+import type { RunRecord } from "../run/state/run-record.ts";
 
 export interface QueueState {
   /** Those that may want devices, in the order in which they get them (active-runs.ts). */

@@ -10,10 +10,10 @@
 import { assign, type ErrorActorEvent, fromCallback, sendTo, setup } from "xstate";
 import { RemoteError, recordError } from "../../src/errors/errors.ts";
 import type { Membership } from "../host/membership.ts";
-import { jobSupervisorMachine } from "../run-control/job-supervisor.ts";
-import type { Registry } from "../run-state/registry.ts";
-import type { RunRecord } from "../run-state/run-record.ts";
-import type { RunResult } from "../run-state/run-result.ts";
+import { jobSupervisorMachine } from "../run/control/job-supervisor.ts";
+import type { Registry } from "../run/state/registry.ts";
+import type { RunRecord } from "../run/state/run-record.ts";
+import type { RunResult } from "../run/state/run-result.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
 import type { Network } from "../runtime/mailbox.ts";

@@ -14,9 +14,9 @@
 import { type DoneActorEvent, enqueueActions, fromCallback, setup } from "xstate";
 import { RunCancelledError, RunSetAsideError, recordError } from "../../src/errors/errors.ts";
 import type { Membership } from "../host/membership.ts";
-import { devicesMax } from "../run-control/scaling.ts";
-import type { Registry } from "../run-state/registry.ts";
-import type { RunRecord } from "../run-state/run-record.ts";
+import { devicesMax } from "../run/control/scaling.ts";
+import type { Registry } from "../run/state/registry.ts";
+import type { RunRecord } from "../run/state/run-record.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { type Access, withinRoots } from "./allowed-paths.ts";

@@ -3,8 +3,8 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { shardPinSchema } from "../../src/planner/plan-file.ts";
-import { runStatusSchema } from "../run-state/run-events.ts";
-import type { RunRecord } from "../run-state/run-record.ts";
+import { runStatusSchema } from "../run/state/run-events.ts";
+import type { RunRecord } from "../run/state/run-record.ts";
 
 const count = z.int().min(0);
 

@@ -20,9 +20,9 @@
 import type { Cancel } from "../../src/ports/clock.ts";
 import { streamSubject } from "../../src/wire/messages/subjects.ts";
 import { isOverAt } from "../jobs/job-api.ts";
-import type { Registry } from "../run-state/registry.ts";
-import type { RunEvent } from "../run-state/run-events.ts";
-import type { RunKeeper, RunRecord } from "../run-state/run-record.ts";
+import type { Registry } from "../run/state/registry.ts";
+import type { RunEvent } from "../run/state/run-events.ts";
+import type { RunKeeper, RunRecord } from "../run/state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import type { MirrorLink } from "./mirror-link.ts";
 import { decodeEntry, entryOf } from "./queue-entry.ts";

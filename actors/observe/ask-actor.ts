@@ -7,8 +7,8 @@ import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import type { ShardReport } from "../host/shard.ts";
 import type { TierReport } from "../host/tier-report.ts";
 import { askActor, checkTier, runNamed } from "../jobs/ask-actor.ts";
-import type { Registry } from "../run-state/registry.ts";
-import type { RunRecord } from "../run-state/run-record.ts";
+import type { Registry } from "../run/state/registry.ts";
+import type { RunRecord } from "../run/state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";
 
 interface Asked {

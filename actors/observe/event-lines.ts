@@ -1,7 +1,7 @@
 // What happens, as lines of a log: the events of a run, and what the supervisors of a process mend.
 
 import type { Log, LogLevel } from "../../src/ports/log.ts";
-import type { RunEvent } from "../run-state/run-events.ts";
+import type { RunEvent } from "../run/state/run-events.ts";
 import type { Incident } from "../runtime/incident.ts";
 
 /** Frequent events are `debug`; every event that is not listed is `info`. */

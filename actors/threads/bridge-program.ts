@@ -6,7 +6,7 @@ import { createBridge } from "../../src/exchange/bridge.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
-import type { PartReplica } from "../../storage/replicas/replica-cache.ts";
+import type { PartReplica } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import type { Connection } from "../runtime/mailbox.ts";
 import { abort, type Generation, type GenerationMemory } from "./generation-memory.ts";
 import { type GenerationSpec, hasBuddies } from "./generation-spec.ts";

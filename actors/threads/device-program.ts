@@ -42,10 +42,13 @@ import { writeHbm } from "../../src/training/meters/tier-column.ts";
 import { writeCurves } from "../../src/training/planning/tier-advice.ts";
 import { createDeviceState, type DeviceState } from "../../src/training/step/device-state.ts";
 import { idCountsOf, type TableIdCounts } from "../../src/training/step/dynamic-ids.ts";
-import { openParts } from "../../storage/checkpoint-store/part-files.ts";
-import { sendItem } from "../../storage/checkpoint-store/part-stream.ts";
-import type { SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
-import { createRestoreSource, type RestoreSource } from "../../storage/replicas/restore-source.ts";
+import {
+  createRestoreSource,
+  type RestoreSource,
+} from "../../storage/checkpoints/replicas/restore-source.ts";
+import { openParts } from "../../storage/checkpoints/store/part-files.ts";
+import { sendItem } from "../../storage/checkpoints/store/part-stream.ts";
+import type { SavedPart } from "../../storage/checkpoints/store/part-writer.ts";
 import { createBackingStore } from "../../storage/tiers/ring.ts";
 import { type Generation, type Progress, pipePlaceOf, progressOver } from "./generation-memory.ts";
 import {

@@ -17,9 +17,9 @@ import { partsOfShards, shardsOf } from "../../src/training/checkpoint/parts.ts"
 import { type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
 import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
 import { ringShapeOf, type Topology, topologyOf } from "../../src/training/topology/topology.ts";
-import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
-import { filesOfParts, type NamedFile } from "../../storage/replicas/replica-cache.ts";
-import { replicaCells } from "../../storage/replicas/restore-source.ts";
+import { filesOfParts, type NamedFile } from "../../storage/checkpoints/replicas/replica-cache.ts";
+import { replicaCells } from "../../storage/checkpoints/replicas/restore-source.ts";
+import type { Manifest } from "../../storage/checkpoints/store/checkpoint-store.ts";
 import { type TierRingShape, tierRingCells } from "../../storage/tiers/ring.ts";
 import { tierRingOf } from "../../storage/tiers/shape.ts";
 import { type GenerationSpec, type HostPlace, hasBuddies, hostPlaces } from "./generation-spec.ts";
@@ -45,7 +45,7 @@ export interface GenerationLayout {
   tierCellBase(rank: number): number;
   writerOf(rank: number): number;
   writerCellBase(rank: number): number;
-  /** First cell of the replicas received from other hosts (storage/replicas/restore-source.ts). */
+  /** First cell of the replicas received from other hosts (storage/checkpoints/replicas/restore-source.ts). */
   readonly replicaCellBase: number;
 }
 

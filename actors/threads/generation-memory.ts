@@ -15,6 +15,7 @@ import {
   ringDoorbell,
 } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
+import { shelfBytes } from "../../src/exchange/splits/split-shelves.ts";
 import { openWaitNote, waitNotesBytes } from "../../src/exchange/wait-notes.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { savedBytesMax } from "../../src/training/checkpoint/parts.ts";
@@ -22,9 +23,8 @@ import { windowStepsMax } from "../../src/training/loop/schedule.ts";
 import { heatWords } from "../../src/training/meters/shard-heat.ts";
 import { meterWords } from "../../src/training/meters/step-meter.ts";
 import { columnWords } from "../../src/training/meters/tier-column.ts";
-import { shelfBytes } from "../../src/wire/splits/split-shelves.ts";
-import { type NamedFile, ReplicaCache } from "../../storage/replicas/replica-cache.ts";
-import type { ReplicasAtHand } from "../../storage/replicas/restore-source.ts";
+import { type NamedFile, ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
+import type { ReplicasAtHand } from "../../storage/checkpoints/replicas/restore-source.ts";
 import { tierRingBytes } from "../../storage/tiers/ring.ts";
 import { boardBytes, boardOf } from "./data/reader-board.ts";
 import { filesOfHost, type GenerationLayout, layoutOfGeneration } from "./generation-layout.ts";
@@ -69,7 +69,7 @@ export interface GenerationMemory {
   readonly readers: SharedArrayBuffer;
   /**
    * Splits from preprocessing workers of this host to its readers
-   * (src/wire/splits/split-shelves.ts).
+   * (src/exchange/splits/split-shelves.ts).
    */
   readonly splits: SharedArrayBuffer;
   readonly replicas: ReplicasAtHand;

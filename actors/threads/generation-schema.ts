@@ -5,7 +5,7 @@ import type { ColumnValues } from "../../src/data/cache/cache-format.ts";
 import type { DatasetPart } from "../../src/data/split.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { packedPlanSchema, shardPinSchema } from "../../src/planner/plan-file.ts";
-import { manifestSchema } from "../../storage/checkpoint-store/manifest.ts";
+import { manifestSchema } from "../../storage/checkpoints/store/manifest.ts";
 
 const count = z.int().min(0);
 

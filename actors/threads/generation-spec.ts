@@ -3,12 +3,12 @@
 // started with it. The memory layout follows from it alone (generation-layout.ts).
 
 import type { Dealing } from "../../src/exchange/batch-ring.ts";
+import type { ShelfShape } from "../../src/exchange/splits/split-shelves.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { ShardPin } from "../../src/planner/pins.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { RunPlan } from "../../src/training/planning/run-plan.ts";
-import type { ShelfShape } from "../../src/wire/splits/split-shelves.ts";
-import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
+import type { Manifest } from "../../storage/checkpoints/store/checkpoint-store.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import type { DataPlan, GenerationSpecRecord } from "./generation-schema.ts";
 

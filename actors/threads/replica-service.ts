@@ -1,5 +1,5 @@
 // Replica service: the work of a bridge's thread for checkpoints in memory
-// (storage/replicas/replica-cache.ts). It serves other hosts from the replicas of this host, and
+// (storage/checkpoints/replicas/replica-cache.ts). It serves other hosts from the replicas of this host, and
 // fetches two kinds of replicas: before a restore, the files that the devices of this host read;
 // after each commit, the parts of this host and of the next host of the generation, whose buddy it
 // is.
@@ -12,15 +12,18 @@ import { type Cells, nobody } from "../../src/exchange/cells.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { subjectOf } from "../../src/wire/messages/subjects.ts";
 import type { Subscription, Transport } from "../../src/wire/messages/transport.ts";
-import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
 import {
   keyOf,
   type NamedFile,
   type PartReplica,
   ReplicaCache,
-} from "../../storage/replicas/replica-cache.ts";
-import { fetchReplica, serveReplicas } from "../../storage/replicas/replica-transfer.ts";
-import { awaitedStates } from "../../storage/replicas/restore-source.ts";
+} from "../../storage/checkpoints/replicas/replica-cache.ts";
+import {
+  fetchReplica,
+  serveReplicas,
+} from "../../storage/checkpoints/replicas/replica-transfer.ts";
+import { awaitedStates } from "../../storage/checkpoints/replicas/restore-source.ts";
+import type { Manifest } from "../../storage/checkpoints/store/checkpoint-store.ts";
 import { filesOfHost } from "./generation-layout.ts";
 import type { Generation } from "./generation-memory.ts";
 import { hostPlaces } from "./generation-spec.ts";

@@ -11,15 +11,15 @@ import type { Cells } from "../../src/exchange/cells.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import { isFull } from "../../src/ports/disk-refusals.ts";
-import { openParts } from "../../storage/checkpoint-store/part-files.ts";
-import { receiveItem } from "../../storage/checkpoint-store/part-stream.ts";
+import type { PartReplica } from "../../storage/checkpoints/replicas/replica-cache.ts";
+import { openParts } from "../../storage/checkpoints/store/part-files.ts";
+import { receiveItem } from "../../storage/checkpoints/store/part-stream.ts";
 import {
   createSaving,
   type PartSaving,
   type SavedPart,
   type Saving,
-} from "../../storage/checkpoint-store/part-writer.ts";
-import type { PartReplica } from "../../storage/replicas/replica-cache.ts";
+} from "../../storage/checkpoints/store/part-writer.ts";
 import { type Generation, holdOf, pipePlaceOf } from "./generation-memory.ts";
 import { hasBuddies, roomWaitMs } from "./generation-spec.ts";
 

@@ -15,9 +15,9 @@ import { createMemoryBroker } from "../../src/wire/transports/memory-transport.t
 import { Leader } from "../cluster/leader.ts";
 import { Membership } from "../host/membership.ts";
 import { modulesOf } from "../jobs/allowed-paths.ts";
-import { Registry } from "../run-state/registry.ts";
-import type { RunEvent } from "../run-state/run-events.ts";
-import type { RunRecord } from "../run-state/run-record.ts";
+import { Registry } from "../run/state/registry.ts";
+import type { RunEvent } from "../run/state/run-events.ts";
+import type { RunRecord } from "../run/state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import { connectedFor } from "../runtime/network.ts";
 import { packageVersion } from "../runtime/version.ts";

@@ -19,8 +19,6 @@ import { openKernels } from "../../src/kernels/index.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import type { PlannedCut } from "../../src/training/loop/schedule.ts";
-import type { Descent, Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
-import { openExistingStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
 import { diffCheckpoints } from "../../storage/checkpoints/diff-checkpoints.ts";
 import { type CheckpointRecord, recordOf } from "../../storage/checkpoints/list-checkpoints.ts";
 import {
@@ -32,8 +30,10 @@ import {
 } from "../../storage/checkpoints/open-checkpoint.ts";
 import { digestsByName } from "../../storage/checkpoints/part-digest.ts";
 import { pinCheckpoint } from "../../storage/checkpoints/pinned-checkpoint.ts";
+import type { Descent, Manifest } from "../../storage/checkpoints/store/checkpoint-store.ts";
+import { openExistingStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { type ProgressOptions, progressOf } from "../../storage/disk/progress.ts";
-import { type RunMetrics, restoredMetrics } from "../run-state/run-metrics.ts";
+import { type RunMetrics, restoredMetrics } from "../run/state/run-metrics.ts";
 import { replay } from "./replay.ts";
 
 /** What `verifyRun` may be told. */

@@ -3,10 +3,10 @@
 
 import { workerData } from "node:worker_threads";
 import { sleepTurning } from "../../src/exchange/atomic-cells.ts";
+import type { SplitPlace } from "../../src/exchange/splits/split-frames.ts";
+import { createShelfWriter, type ShelfShape } from "../../src/exchange/splits/split-shelves.ts";
+import { serveSplits } from "../../src/exchange/splits/split-worker.ts";
 import { realClock } from "../../src/ports/clock.ts";
-import type { SplitPlace } from "../../src/wire/splits/split-frames.ts";
-import { createShelfWriter, type ShelfShape } from "../../src/wire/splits/split-shelves.ts";
-import { serveSplits } from "../../src/wire/splits/split-worker.ts";
 import { connectNats } from "../../src/wire/transports/nats-transport.ts";
 
 export interface SplitThreadData {

@@ -3,14 +3,14 @@
 
 import { Worker } from "node:worker_threads";
 import { crc32 } from "node:zlib";
-import { SplitTable } from "../../actors/preprocessing/split-table.ts";
+import { SplitTable } from "../../actors/threads/preprocessing/split-table.ts";
 import { sleepTurning } from "../../src/exchange/atomic-cells.ts";
+import { SplitClient } from "../../src/exchange/splits/split-client.ts";
+import { decodeFrame, encodeFrame, masterSubject } from "../../src/exchange/splits/split-frames.ts";
+import { createShelfReader, shelfBytes } from "../../src/exchange/splits/split-shelves.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
-import { SplitClient } from "../../src/wire/splits/split-client.ts";
-import { decodeFrame, encodeFrame, masterSubject } from "../../src/wire/splits/split-frames.ts";
-import { createShelfReader, shelfBytes } from "../../src/wire/splits/split-shelves.ts";
 import { connectNats } from "../../src/wire/transports/nats-transport.ts";
 import type { SplitThreadData } from "./split-thread.ts";
 

@@ -17,8 +17,8 @@ import { createSoloDevice } from "../../src/training/loop/inference-device.ts";
 import type {
   CheckpointStore,
   PartRecord,
-} from "../../storage/checkpoint-store/checkpoint-store.ts";
-import { openStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
+} from "../../storage/checkpoints/store/checkpoint-store.ts";
+import { openStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
 
 const dim = 64;
 const chunkRows = 4096;

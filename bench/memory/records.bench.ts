@@ -5,10 +5,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openFileRecords } from "../../storage/records/file-records.ts";
-import type { RecordStore, RecordStoreOptions } from "../../storage/records/record-store.ts";
-import { openRocksRecords, rocksOptions } from "../../storage/records/rocks-records.ts";
-import { openRocks } from "../../storage/records/rocksdb.ts";
+import { openFileRecords } from "../../storage/tiers/records/file-records.ts";
+import type { RecordStore, RecordStoreOptions } from "../../storage/tiers/records/record-store.ts";
+import { openRocksRecords, rocksOptions } from "../../storage/tiers/records/rocks-records.ts";
+import { openRocks } from "../../storage/tiers/records/rocksdb.ts";
 import { type Measurement, together } from "../bench.ts";
 import { limit } from "../limits/limits.ts";
 import { type BenchRow, rowOf } from "../row.ts";

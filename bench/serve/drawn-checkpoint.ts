@@ -11,8 +11,8 @@ import { RandomStream } from "../../src/ports/random.ts";
 import { digestOf } from "../../src/training/checkpoint/part-names.ts";
 import { partsOf } from "../../src/training/checkpoint/parts.ts";
 import { createSoloDevice } from "../../src/training/loop/inference-device.ts";
-import type { PartRecord } from "../../storage/checkpoint-store/checkpoint-store.ts";
-import { openStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import type { PartRecord } from "../../storage/checkpoints/store/checkpoint-store.ts";
+import { openStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
 
 /**
  * The job, and its checkpoint directory, which the caller removes. `hasRows`: all rows are in it,

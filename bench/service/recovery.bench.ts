@@ -16,10 +16,13 @@ import type { CheckpointSpec } from "../../src/training/checkpoint/checkpoint-op
 import { createCutter } from "../../src/training/checkpoint/parts.ts";
 import { createSoloDevice } from "../../src/training/loop/inference-device.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
-import type { Written } from "../../storage/checkpoint-store/checkpoint-store.ts";
-import { openStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
-import { needsBaseline, writtenAfter } from "../../storage/checkpoint-store/full-or-incremental.ts";
-import { createSaving, type SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
+import type { Written } from "../../storage/checkpoints/store/checkpoint-store.ts";
+import { openStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import {
+  needsBaseline,
+  writtenAfter,
+} from "../../storage/checkpoints/store/full-or-incremental.ts";
+import { createSaving, type SavedPart } from "../../storage/checkpoints/store/part-writer.ts";
 import { type Bench, type Measurement, notNegative, positive, single, together } from "../bench.ts";
 import { configuration } from "../configurations.ts";
 import { type BenchRow, quantiles } from "../row.ts";

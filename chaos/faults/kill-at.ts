@@ -3,7 +3,7 @@
 
 import type { Run } from "../../actors/client/run.ts";
 import type { Cluster } from "../../actors/cluster/cluster.ts";
-import type { RunEvent } from "../../actors/run-state/run-events.ts";
+import type { RunEvent } from "../../actors/run/state/run-events.ts";
 import { clusterScope, type Role, type RunScope } from "../../actors/runtime/mailbox.ts";
 import { orderFault } from "../../actors/runtime/order-fault.ts";
 import type { BreakableLauncher } from "./breakable-launcher.ts";

@@ -13,25 +13,25 @@
 //       run.renumbered announces.
 
 import { basename, dirname } from "node:path";
-import type { RunEvent } from "../../actors/run-state/run-events.ts";
-import type { RunResult } from "../../actors/run-state/run-result.ts";
+import type { RunEvent } from "../../actors/run/state/run-events.ts";
+import type { RunResult } from "../../actors/run/state/run-result.ts";
 import { CheckpointCorruptError } from "../../src/errors/errors.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { scheduleOf } from "../../src/training/loop/schedule.ts";
-import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
-import { openExistingStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
-import { readGeneration } from "../../storage/checkpoint-store/manifest-chain.ts";
-import {
-  manifestName,
-  parseCheckpointName,
-  parseGenerationName,
-  pathsOf,
-} from "../../storage/checkpoint-store/store-paths.ts";
 import {
   epochOrderOf,
   type Stretch,
   sampleLedger,
 } from "../../storage/checkpoints/sample-ledger.ts";
+import type { Manifest } from "../../storage/checkpoints/store/checkpoint-store.ts";
+import { openExistingStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { readGeneration } from "../../storage/checkpoints/store/manifest-chain.ts";
+import {
+  manifestName,
+  parseCheckpointName,
+  parseGenerationName,
+  pathsOf,
+} from "../../storage/checkpoints/store/store-paths.ts";
 import type { SimulatedCluster } from "./cluster.ts";
 import { directory } from "./jobs.ts";
 import type { DiskOperation } from "./machine.ts";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Run } from "../../actors/client/run.ts";
 import { Cluster } from "../../actors/cluster/cluster.ts";
-import type { RunResult } from "../../actors/run-state/run-result.ts";
+import type { RunResult } from "../../actors/run/state/run-result.ts";
 import type { Incident } from "../../actors/runtime/incident.ts";
 import type { JobOptions } from "../../src/job/job.ts";
 

@@ -5,12 +5,11 @@
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { Cluster } from "../../actors/cluster/cluster.ts";
-import type { RunEvent } from "../../actors/run-state/run-events.ts";
-import type { RunResult } from "../../actors/run-state/run-result.ts";
+import type { RunEvent } from "../../actors/run/state/run-events.ts";
+import type { RunResult } from "../../actors/run/state/run-result.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { type Schedule as Steps, scheduleOf } from "../../src/training/loop/schedule.ts";
-import { openExistingStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
 import {
   type EpochLedger,
   epochOrderOf,
@@ -18,6 +17,7 @@ import {
   stretchesOf,
   timesTrained,
 } from "../../storage/checkpoints/sample-ledger.ts";
+import { openExistingStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { loadModel } from "../../storage/model/load-model.ts";
 import type { Fault, Schedule } from "../faults/schedule.ts";
 import { type FaultedRun, type HeardEvent, jobIn } from "./faulted-run.ts";

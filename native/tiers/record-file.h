@@ -1,6 +1,6 @@
 // Flat files of records, which the SSD tier reads and writes in batches. Row r of a file is at
 // offset r * stride: CRC32C of its number and its bytes, then its bytes. A hole means that there is
-// no record. The format is that of storage/records/record-file.ts.
+// no record. The format is that of storage/tiers/records/record-file.ts.
 //
 // Files are accessed by pread and pwrite and not mapped, so that a full or broken disk gives an
 // error and not a signal.

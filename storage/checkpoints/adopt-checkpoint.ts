@@ -7,16 +7,12 @@ import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";
 import { checkFit } from "../../src/job/warm-start-fit.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
-import type {
-  CheckpointStore,
-  Manifest,
-  PartRecord,
-} from "../checkpoint-store/checkpoint-store.ts";
-import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
-import { isModelFile, needState } from "../checkpoint-store/file-checkpoint-store.ts";
-import { pathsOf } from "../checkpoint-store/store-paths.ts";
 import { jobOf, openCheckpoint } from "./open-checkpoint.ts";
 import { hold } from "./pinned-checkpoint.ts";
+import type { CheckpointStore, Manifest, PartRecord } from "./store/checkpoint-store.ts";
+import { openExistingStore } from "./store/directory-checkpoint-store.ts";
+import { isModelFile, needState } from "./store/file-checkpoint-store.ts";
+import { pathsOf } from "./store/store-paths.ts";
 
 /**
  * Returns the job with `warmStart` completed by the step and the digest of its checkpoint. If the

@@ -5,11 +5,11 @@ import { InputUnusableError } from "../../src/errors/errors.ts";
 import { graphOf } from "../../src/model/model.ts";
 import { densePart } from "../../src/training/checkpoint/part-names.ts";
 import { decodeDense } from "../../src/training/checkpoint/parts.ts";
-import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
 import { type Progress, type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { type CheckpointRecord, recordOf } from "./list-checkpoints.ts";
 import { cursorOf, type RowCursor } from "./merged-rows.ts";
 import { type OpenCheckpoint, openModel } from "./open-checkpoint.ts";
+import { needState } from "./store/file-checkpoint-store.ts";
 import { rowsOfTable, type StoredTable, storedTables } from "./table-rows.ts";
 
 /** Options of `diffCheckpoints`. */

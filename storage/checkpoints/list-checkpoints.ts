@@ -10,10 +10,10 @@ import {
   type Damage,
   type Descent,
   type Manifest,
-} from "../checkpoint-store/checkpoint-store.ts";
-import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
-import { isModelFile } from "../checkpoint-store/file-checkpoint-store.ts";
-import { checkpointName, parseCheckpointName, pathsOf } from "../checkpoint-store/store-paths.ts";
+} from "./store/checkpoint-store.ts";
+import { openExistingStore } from "./store/directory-checkpoint-store.ts";
+import { isModelFile } from "./store/file-checkpoint-store.ts";
+import { checkpointName, parseCheckpointName, pathsOf } from "./store/store-paths.ts";
 
 /** A checkpoint of the chain. */
 export interface CheckpointRecord {

@@ -11,10 +11,6 @@ import { join } from "node:path";
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { Disk } from "../../src/ports/disk.ts";
-import type { Manifest, ManifestFields, PartRecord } from "../checkpoint-store/checkpoint-store.ts";
-import { openExistingStore, openStore } from "../checkpoint-store/directory-checkpoint-store.ts";
-import { formatVersion } from "../checkpoint-store/manifest.ts";
-import { pathsOf } from "../checkpoint-store/store-paths.ts";
 import {
   makeDurableDirectory,
   onDisk,
@@ -24,6 +20,10 @@ import {
 } from "../disk/durable-files.ts";
 import type { Progress } from "../disk/progress.ts";
 import { digestOfParts } from "./part-digest.ts";
+import type { Manifest, ManifestFields, PartRecord } from "./store/checkpoint-store.ts";
+import { openExistingStore, openStore } from "./store/directory-checkpoint-store.ts";
+import { formatVersion } from "./store/manifest.ts";
+import { pathsOf } from "./store/store-paths.ts";
 
 /** The caller's description of the checkpoint. */
 export interface NewCheckpoint {

@@ -20,17 +20,12 @@ import {
   tableOfPart,
 } from "../../src/training/checkpoint/part-names.ts";
 import { tableOf } from "../../src/training/topology/topology.ts";
-import type {
-  BasePart,
-  CheckpointStore,
-  Manifest,
-  PartRecord,
-} from "../checkpoint-store/checkpoint-store.ts";
-import type { SavedPart } from "../checkpoint-store/part-writer.ts";
-import { pathsOf } from "../checkpoint-store/store-paths.ts";
 import { onDisk, readWhole } from "../disk/durable-files.ts";
 import { progressOf } from "../disk/progress.ts";
 import { leavesOfPart } from "./part-digest.ts";
+import type { BasePart, CheckpointStore, Manifest, PartRecord } from "./store/checkpoint-store.ts";
+import type { SavedPart } from "./store/part-writer.ts";
+import { pathsOf } from "./store/store-paths.ts";
 import { survivingCut } from "./surviving-cut.ts";
 
 /** The total loss of a run in all of its partial recoveries. */

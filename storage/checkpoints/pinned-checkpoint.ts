@@ -7,9 +7,9 @@ import { dirname } from "node:path";
 import { CheckpointMissingError } from "../../src/errors/errors.ts";
 import { makeDirectories } from "../../src/ports/disk.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
-import type { Manifest } from "../checkpoint-store/checkpoint-store.ts";
-import { encodeRecord, formatVersion } from "../checkpoint-store/manifest.ts";
-import { pathsOf, type StorePaths } from "../checkpoint-store/store-paths.ts";
+import type { Manifest } from "./store/checkpoint-store.ts";
+import { encodeRecord, formatVersion } from "./store/manifest.ts";
+import { pathsOf, type StorePaths } from "./store/store-paths.ts";
 
 /**
  * Makes `to`, which must not exist, a checkpoint directory of the same job that continues from this

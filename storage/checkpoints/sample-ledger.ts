@@ -16,10 +16,10 @@ import type { JobSpec } from "../../src/job/job.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { cutOf, EpochOrder, type EpochOrderOptions } from "../../src/training/loop/epoch-order.ts";
 import { placesOf, type Schedule } from "../../src/training/loop/schedule.ts";
-import type { Manifest } from "../checkpoint-store/checkpoint-store.ts";
-import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
-import { type Place, readGeneration } from "../checkpoint-store/manifest-chain.ts";
-import { parseCheckpointName, pathsOf } from "../checkpoint-store/store-paths.ts";
+import type { Manifest } from "./store/checkpoint-store.ts";
+import { openExistingStore } from "./store/directory-checkpoint-store.ts";
+import { type Place, readGeneration } from "./store/manifest-chain.ts";
+import { parseCheckpointName, pathsOf } from "./store/store-paths.ts";
 
 /** Steps `from` to `to` - 1, trained by one generation and committed. */
 export interface Stretch {

@@ -9,10 +9,10 @@ import { CheckpointCorruptError, InvalidOptionError } from "../../src/errors/err
 import type { JobSpec } from "../../src/job/job.ts";
 import type { StateShape } from "../../src/kernels/contract/kernels.ts";
 import { tableOfPart } from "../../src/training/checkpoint/part-names.ts";
-import { bytesToRead, type Manifest } from "../checkpoint-store/checkpoint-store.ts";
 import type { Progress } from "../disk/progress.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import { rowsOfPart } from "./part-rows.ts";
+import { bytesToRead, type Manifest } from "./store/checkpoint-store.ts";
 
 /** A table in a checkpoint. */
 export interface StoredTable {

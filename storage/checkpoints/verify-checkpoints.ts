@@ -2,17 +2,17 @@
 // digest from the rows and weights on disk.
 
 import { TrainingError } from "../../src/errors/errors.ts";
+import { type ProgressOptions, progressOf } from "../disk/progress.ts";
+import { jobOf, manifestOf } from "./open-checkpoint.ts";
+import { digestOfParts } from "./part-digest.ts";
 import {
   bytesToRead,
   type CheckpointStore,
   type Damage,
   type Manifest,
-} from "../checkpoint-store/checkpoint-store.ts";
-import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
-import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
-import { type ProgressOptions, progressOf } from "../disk/progress.ts";
-import { jobOf, manifestOf } from "./open-checkpoint.ts";
-import { digestOfParts } from "./part-digest.ts";
+} from "./store/checkpoint-store.ts";
+import { openExistingStore } from "./store/directory-checkpoint-store.ts";
+import { needState } from "./store/file-checkpoint-store.ts";
 
 /** Options of `verifyCheckpoints`. */
 export interface VerifyOptions extends ProgressOptions {

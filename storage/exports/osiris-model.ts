@@ -1,4 +1,4 @@
-// Writes a model file (storage/checkpoint-store/model-file.ts), which all code that reads a
+// Writes a model file (storage/checkpoints/store/model-file.ts), which all code that reads a
 // checkpoint directory can read too. Each row is hashed on the way, so that the file can prove that
 // its rows lead to the run's digest; a checkpoint whose rows do not match is not exported.
 //
@@ -26,7 +26,8 @@ import {
   partNameOf,
 } from "../../src/training/checkpoint/part-names.ts";
 import { denseHeaderBytes } from "../../src/training/checkpoint/parts.ts";
-import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
+import type { OpenCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { needState } from "../checkpoints/store/file-checkpoint-store.ts";
 import {
   chunkBytes,
   endOf,
@@ -38,8 +39,7 @@ import {
   sectionSchema,
   type TableProof,
   tableSchema,
-} from "../checkpoint-store/model-file.ts";
-import type { OpenCheckpoint } from "../checkpoints/open-checkpoint.ts";
+} from "../checkpoints/store/model-file.ts";
 import { rowsOfTable, type StoredTable } from "../checkpoints/table-rows.ts";
 import type { Progress } from "../disk/progress.ts";
 import type { Unfinished } from "../disk/resumable-file.ts";

@@ -9,8 +9,8 @@ import { CheckpointCorruptError, InvalidOptionError } from "../../src/errors/err
 import type { JobSpec } from "../../src/job/job.ts";
 import { densePart } from "../../src/training/checkpoint/part-names.ts";
 import { decodeDense } from "../../src/training/checkpoint/parts.ts";
-import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
 import type { OpenCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { needState } from "../checkpoints/store/file-checkpoint-store.ts";
 import { rowsOfTable, type StoredTable } from "../checkpoints/table-rows.ts";
 import type { Progress } from "../disk/progress.ts";
 import type { ForeignKind, ForeignTensor } from "../dlrm-names/counterpart.ts";

@@ -1,4 +1,4 @@
-// Verifies a model file (storage/checkpoint-store/model-file.ts) without its checkpoint: reads
+// Verifies a model file (storage/checkpoints/store/model-file.ts) without its checkpoint: reads
 // every byte, hashes every row, and follows the hashes up to the digest of the run.
 //
 //   rows ─▶ table ─┐
@@ -16,9 +16,9 @@ import { CheckpointCorruptError } from "../../src/errors/errors.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { densePart, idsOfPart } from "../../src/training/checkpoint/part-names.ts";
 import { denseHeaderBytes } from "../../src/training/checkpoint/parts.ts";
-import { footerOf } from "../checkpoint-store/file-checkpoint-store.ts";
-import { hashOf, type TableProof } from "../checkpoint-store/model-file.ts";
 import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { footerOf } from "../checkpoints/store/file-checkpoint-store.ts";
+import { hashOf, type TableProof } from "../checkpoints/store/model-file.ts";
 import { rowsOfTable, type StoredTable, storedTables } from "../checkpoints/table-rows.ts";
 import { type Progress, type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { narrowed } from "./narrowed-rows.ts";

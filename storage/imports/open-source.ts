@@ -2,7 +2,7 @@
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { Disk } from "../../src/ports/disk.ts";
-import { firstPage } from "../checkpoint-store/model-file.ts";
+import { firstPage } from "../checkpoints/store/model-file.ts";
 import { legacyMagic, zipMagic } from "../torch-files/read-torch-file.ts";
 import { openOnnx } from "./onnx-source.ts";
 import { openPyTorch } from "./pytorch-source.ts";

@@ -3,9 +3,9 @@
 import { shownPath } from "../../src/data/remote/addresses.ts";
 import { CheckpointCorruptError, InvalidOptionError } from "../../src/errors/errors.ts";
 import type { EvaluationData } from "../../src/job/evaluation-options.ts";
-import type { CheckpointStore } from "../checkpoint-store/checkpoint-store.ts";
-import type { StoredCalibration } from "../checkpoint-store/stored-calibration.ts";
 import { openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import type { CheckpointStore } from "../checkpoints/store/checkpoint-store.ts";
+import type { StoredCalibration } from "../checkpoints/store/stored-calibration.ts";
 import { type LoadOptions, loadModel } from "./load-model.ts";
 import type { EvaluateOptions } from "./model.ts";
 

@@ -6,7 +6,7 @@
 // give the same result.
 
 import { InvalidOptionError } from "../../src/errors/errors.ts";
-import type { Calibration, StoredCalibration } from "../checkpoint-store/stored-calibration.ts";
+import type { Calibration, StoredCalibration } from "../checkpoints/store/stored-calibration.ts";
 
 export type { Calibration, StoredCalibration };
 

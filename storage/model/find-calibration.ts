@@ -4,8 +4,8 @@ import { labelsOf } from "../../src/data/targets.ts";
 import { CalibrationMissingError, CheckpointCorruptError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { expected } from "../../src/ports/check-options.ts";
-import type { StoredCalibration } from "../checkpoint-store/stored-calibration.ts";
 import type { OpenCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import type { StoredCalibration } from "../checkpoints/store/stored-calibration.ts";
 import type { Calibrations } from "./predictor.ts";
 
 /**

@@ -30,9 +30,9 @@ import type {
   CheckpointStore,
   Manifest,
   PartRecord,
-} from "../checkpoint-store/checkpoint-store.ts";
-import { openStore } from "../checkpoint-store/directory-checkpoint-store.ts";
-import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
+} from "../checkpoints/store/checkpoint-store.ts";
+import { openStore } from "../checkpoints/store/directory-checkpoint-store.ts";
+import { needState } from "../checkpoints/store/file-checkpoint-store.ts";
 import { type Calibration, fitCalibration } from "./calibration.ts";
 import { denseOfDevice, rowsOfDevice } from "./device-rows.ts";
 import {

@@ -13,8 +13,8 @@ import { createRowSet, type RowSet } from "../../src/embedding/rows/row-set.ts";
 import { RecordCorruptError } from "../../src/errors/errors.ts";
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
-import { sealOf } from "../records/record-file.ts";
-import { refusal } from "../records/refusals.ts";
+import { sealOf } from "../tiers/records/record-file.ts";
+import { refusal } from "../tiers/records/refusals.ts";
 
 /** The copy of each row that one version uses. A row without a copy has its initial value. */
 export class RowCopies {

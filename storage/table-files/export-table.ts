@@ -2,10 +2,10 @@
 // to its name once it is complete and on disk.
 
 import { realDisk } from "../../src/ports/disk.ts";
-import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
 import { averagesOf, rowAverageIn } from "../checkpoints/averaged-rows.ts";
 import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
 import { idsOfTable } from "../checkpoints/part-ids.ts";
+import { needState } from "../checkpoints/store/file-checkpoint-store.ts";
 import { rowsOfTable, type StoredTable, storedTable } from "../checkpoints/table-rows.ts";
 import { type Progress, type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { writeWhole } from "../disk/whole-file.ts";

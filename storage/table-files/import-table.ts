@@ -14,11 +14,11 @@ import { initialRowState } from "../../src/embedding/tables/row-state.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { partNameOf, tableOfPart } from "../../src/training/checkpoint/part-names.ts";
-import { bytesToRead, type Manifest } from "../checkpoint-store/checkpoint-store.ts";
-import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
 import { cursorOf, mergeUntil, type RowCursor } from "../checkpoints/merged-rows.ts";
 import { checkEmpty, newCheckpoint } from "../checkpoints/new-checkpoint.ts";
 import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { bytesToRead, type Manifest } from "../checkpoints/store/checkpoint-store.ts";
+import { needState } from "../checkpoints/store/file-checkpoint-store.ts";
 import {
   type RowRun,
   rowsOfTable,

@@ -1,7 +1,7 @@
 // Executes a device's tier requests: moves rows down into the record store and back up.
 
-import type { RecordChunk, RecordStore } from "../records/record-store.ts";
-import { ascending, at as elementsAt } from "../records/row-order.ts";
+import type { RecordChunk, RecordStore } from "./records/record-store.ts";
+import { ascending, at as elementsAt } from "./records/row-order.ts";
 import type { TierEntry, TierRequest } from "./ring.ts";
 
 /**

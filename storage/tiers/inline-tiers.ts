@@ -4,8 +4,8 @@
 
 import type { BackingStore } from "../../src/embedding/rows/backing-store.ts";
 import { createSoloCells } from "../../src/exchange/solo-cells.ts";
-import type { RecordStore } from "../records/record-store.ts";
 import { createCarrier } from "./carry-out.ts";
+import type { RecordStore } from "./records/record-store.ts";
 import {
   createBackingStore,
   createTierEnd,

@@ -17,11 +17,11 @@ import {
   columnWords,
   writeBelow,
 } from "../../src/training/meters/tier-column.ts";
-import type { RecordStoreKind } from "../records/open-records.ts";
-import { patient } from "../records/patient-records.ts";
-import { createRecordCache, type RecordCache } from "../records/record-cache.ts";
-import type { RecordStore } from "../records/record-store.ts";
 import { createCarrier } from "./carry-out.ts";
+import type { RecordStoreKind } from "./records/open-records.ts";
+import { patient } from "./records/patient-records.ts";
+import { createRecordCache, type RecordCache } from "./records/record-cache.ts";
+import type { RecordStore } from "./records/record-store.ts";
 import type { TierEnd } from "./ring.ts";
 import {
   type FoundRows,

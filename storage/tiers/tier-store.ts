@@ -22,16 +22,16 @@ import { TrainingError } from "../../src/errors/errors.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import { makeDurableDirectory } from "../disk/durable-files.ts";
-import { ofShard, onTier } from "../records/ledger.ts";
+import { ofShard, onTier } from "./records/ledger.ts";
 import {
   type DiskStore,
   diskStores,
   openRecords,
   type RecordStoreKind,
   storesOn,
-} from "../records/open-records.ts";
-import type { CachedRecordShard } from "../records/record-cache.ts";
-import type { Keep, RecordShard, RecordStore } from "../records/record-store.ts";
+} from "./records/open-records.ts";
+import type { CachedRecordShard } from "./records/record-cache.ts";
+import type { Keep, RecordShard, RecordStore } from "./records/record-store.ts";
 
 /** A shard in a tier. */
 export interface TierRecordShard extends CachedRecordShard {

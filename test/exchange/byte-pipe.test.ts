@@ -8,7 +8,7 @@ import {
   receiveItem,
   type StreamItem,
   sendItem,
-} from "../../storage/checkpoint-store/part-stream.ts";
+} from "../../storage/checkpoints/store/part-stream.ts";
 
 function startPipe(ringBytes: number, seed: number) {
   const memory = new ArrayBuffer(ringBytes);

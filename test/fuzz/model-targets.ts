@@ -6,14 +6,14 @@ import { join } from "node:path";
 import { TrainingError } from "../../src/errors/errors.ts";
 import type { JobOptions } from "../../src/job/job.ts";
 import { realDisk } from "../../src/ports/disk.ts";
-import { footerOf } from "../../storage/checkpoint-store/file-checkpoint-store.ts";
+import { listCheckpoints } from "../../storage/checkpoints/list-checkpoints.ts";
+import { footerOf } from "../../storage/checkpoints/store/file-checkpoint-store.ts";
 import {
   endOf,
   type Footer,
   hashOf,
   pageBytes,
-} from "../../storage/checkpoint-store/model-file.ts";
-import { listCheckpoints } from "../../storage/checkpoints/list-checkpoints.ts";
+} from "../../storage/checkpoints/store/model-file.ts";
 import { readFloats } from "../../storage/cost-networks/float-tensors.ts";
 import { seal } from "../../storage/disk/sealed-json.ts";
 import { exportModel } from "../../storage/exports/export-model.ts";

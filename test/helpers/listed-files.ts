@@ -51,10 +51,6 @@ export const binaries: readonly Listed[] = [
     paths: /^test\/fixtures\/safetensors\/rows\.safetensors$/,
     reason: "a file that the official library wrote: our reader has to read it",
   },
-  {
-    paths: /^test\/storage\/checkpoints\/before-rooms\/checkpoints\/[\w-]+\/[\w-]+$/,
-    reason: "checkpoints of an earlier build: a run has to go on from them with the same bits",
-  },
 ];
 
 /** Files above `listedAboveBytes`, text or not. */

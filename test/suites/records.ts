@@ -2,7 +2,7 @@
 
 import { isDeepStrictEqual } from "node:util";
 import type { ExecutionContext, TestFn } from "ava";
-import type { RecordShard, RecordStore } from "../../storage/records/record-store.ts";
+import type { RecordShard, RecordStore } from "../../storage/tiers/records/record-store.ts";
 import { fc } from "../helpers/properties.ts";
 import { rounds } from "../helpers/thinned.ts";
 

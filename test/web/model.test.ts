@@ -1,6 +1,6 @@
 import test from "ava";
-import type { IncidentRecord } from "../../actors/run-state/incident-record.ts";
-import type { RunEvent } from "../../actors/run-state/run-events.ts";
+import type { IncidentRecord } from "../../actors/run/state/incident-record.ts";
+import type { RunEvent } from "../../actors/run/state/run-events.ts";
 import { comparedMetric, isHigherBetter } from "../../src/training/loop/best-evaluation.ts";
 import { waitedFor } from "../../src/training/meters/step-meter.ts";
 import { phasesOf } from "../../web/model/incident-phases.ts";

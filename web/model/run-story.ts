@@ -6,7 +6,7 @@
 //   R2. Whatever a run tells, a story keeps at most `keptMax` of each kind of line.
 
 import type { KeptRun, RunEvent, RunSummary, ToldEvent } from "../../actors/dashboard/page-api.ts";
-import type { IncidentRecord } from "../../actors/run-state/incident-record.ts";
+import type { IncidentRecord } from "../../actors/run/state/incident-record.ts";
 import { count } from "../../cli/support/format.ts";
 import type { ShownIncident } from "./incident-phases.ts";
 import type { Evaluated } from "./metric-curves.ts";

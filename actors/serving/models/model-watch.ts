@@ -10,10 +10,10 @@
 
 import { join } from "node:path";
 import type { Disk } from "../../../src/ports/disk.ts";
-import { isModelFile } from "../../../storage/checkpoint-store/file-checkpoint-store.ts";
-import { manifestName, pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
-import { calibrationPath } from "../../../storage/checkpoint-store/stored-calibration.ts";
 import { openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
+import { isModelFile } from "../../../storage/checkpoints/store/file-checkpoint-store.ts";
+import { manifestName, pathsOf } from "../../../storage/checkpoints/store/store-paths.ts";
+import { calibrationPath } from "../../../storage/checkpoints/store/stored-calibration.ts";
 import type { ServedVersion } from "./engine.ts";
 
 /** How the file of a delta is named. */

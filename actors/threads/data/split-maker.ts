@@ -5,9 +5,9 @@ import { blockSamples } from "../../../src/data/cache/cache-format.ts";
 import { type IndexBlocks, openIndexBlocks } from "../../../src/data/cache/cache-reader.ts";
 import { blocksOf } from "../../../src/data/open-samples.ts";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
+import type { Split } from "../../../src/exchange/splits/split-frames.ts";
+import type { SplitMaker } from "../../../src/exchange/splits/split-worker.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
-import type { Split } from "../../../src/wire/splits/split-frames.ts";
-import type { SplitMaker } from "../../../src/wire/splits/split-worker.ts";
 import type { StreamOrigins } from "./stream-origins.ts";
 
 /**

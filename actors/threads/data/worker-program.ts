@@ -3,12 +3,12 @@
 // readers of its host go through shared memory.
 
 import type { Sleep } from "../../../src/exchange/atomic-cells.ts";
+import { createShelfWriter } from "../../../src/exchange/splits/split-shelves.ts";
+import { type NearReaders, serveSplits } from "../../../src/exchange/splits/split-worker.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
 import type { Transport } from "../../../src/wire/messages/transport.ts";
-import { createShelfWriter } from "../../../src/wire/splits/split-shelves.ts";
-import { type NearReaders, serveSplits } from "../../../src/wire/splits/split-worker.ts";
 import type { Connection } from "../../runtime/mailbox.ts";
 import { type GenerationMemory, isAborted } from "../generation-memory.ts";
 import { type GenerationSpec, poolMax, shelvesOf } from "../generation-spec.ts";

@@ -2,7 +2,7 @@
 // also by the values of a column; and which features it uses.
 
 import type { Command } from "commander";
-import { finiteWarnings } from "../../../actors/run-state/warnings.ts";
+import { finiteWarnings } from "../../../actors/run/state/warnings.ts";
 import {
   type EvaluationData,
   featureImportance,

@@ -9,7 +9,7 @@ import {
   verifyRun,
 } from "../../../internal.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
-import { isModelFile } from "../../../storage/checkpoint-store/file-checkpoint-store.ts";
+import { isModelFile } from "../../../storage/checkpoints/store/file-checkpoint-store.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,

@@ -11,7 +11,7 @@ import {
   type RunResult,
   resolveJob,
 } from "../../../internal.ts";
-import { holdDirectory } from "../../../storage/checkpoint-store/hold-directory.ts";
+import { holdDirectory } from "../../../storage/checkpoints/store/hold-directory.ts";
 import {
   type ChangeArguments,
   type CommonOptions,

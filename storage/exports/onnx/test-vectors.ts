@@ -19,7 +19,7 @@ import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { featuresOf, shapesOf } from "../../../src/model/features.ts";
 import { Scorer, type ServedTable } from "../../../src/serving/scorer.ts";
-import type { Calibration } from "../../checkpoint-store/stored-calibration.ts";
+import type { Calibration } from "../../checkpoints/store/stored-calibration.ts";
 import type { ExportedModel, ExportedTable } from "../exported-model.ts";
 import type { FeatureInput, RawIds } from "./raw-ids.ts";
 import { drawnRecords } from "./sample-records.ts";

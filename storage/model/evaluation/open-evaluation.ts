@@ -18,7 +18,7 @@ import { namedFiles } from "../../../src/job/job-files.ts";
 import { shapesOf } from "../../../src/model/features.ts";
 import { expected } from "../../../src/ports/check-options.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
-import type { Manifest } from "../../checkpoint-store/checkpoint-store.ts";
+import type { Manifest } from "../../checkpoints/store/checkpoint-store.ts";
 
 /** Options that select the samples. */
 export interface OpenOptions {

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { levelOf } from "../../../actors/observe/event-lines.ts";
-import { type EventBody, eventTypes } from "../../../actors/run-state/run-events.ts";
+import { type EventBody, eventTypes } from "../../../actors/run/state/run-events.ts";
 import { breakableLauncher, Cluster, openExporter } from "../../../index.ts";
 import { startBroker } from "../../../src/wire/broker/broker.ts";
 import { encodeBody } from "../../../src/wire/messages/body.ts";

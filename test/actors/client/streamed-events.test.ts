@@ -3,7 +3,7 @@
 
 import test from "ava";
 import { Client } from "../../../actors/client/client.ts";
-import type { RunEvent } from "../../../actors/run-state/run-events.ts";
+import type { RunEvent } from "../../../actors/run/state/run-events.ts";
 import { encodeBody } from "../../../src/wire/messages/body.ts";
 import type { Frame } from "../../../src/wire/messages/transport.ts";
 import { type SimulatedNetwork, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";

@@ -6,7 +6,7 @@ import { refusalOfChange, visitorOf } from "../../../actors/dashboard/door.ts";
 import { EventRing, seenTogether } from "../../../actors/dashboard/event-ring.ts";
 import { thinned } from "../../../actors/dashboard/page-answers.ts";
 import type { OverviewReport } from "../../../actors/observe/overview.ts";
-import type { RunEvent } from "../../../actors/run-state/run-events.ts";
+import type { RunEvent } from "../../../actors/run/state/run-events.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";

@@ -4,7 +4,7 @@ import test from "ava";
 import { bridgeMachine } from "../../../actors/host/bridge.ts";
 import { createGeneration } from "../../../actors/threads/generation-memory.ts";
 import { hostPlaceOf } from "../../../actors/threads/generation-spec.ts";
-import { ReplicaCache } from "../../../storage/replicas/replica-cache.ts";
+import { ReplicaCache } from "../../../storage/checkpoints/replicas/replica-cache.ts";
 import {
   createFakeLauncher,
   smallGenerationSpec,

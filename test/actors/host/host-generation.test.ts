@@ -7,7 +7,7 @@ import {
 } from "../../../actors/host/host-generation.ts";
 import { reportProcess } from "../../../actors/observe/process-report.ts";
 import type { GenerationSpec } from "../../../actors/threads/generation-spec.ts";
-import { ReplicaCache } from "../../../storage/replicas/replica-cache.ts";
+import { ReplicaCache } from "../../../storage/checkpoints/replicas/replica-cache.ts";
 import {
   createFakeLauncher,
   smallGenerationSpec,

@@ -5,7 +5,7 @@ import { createActor } from "xstate";
 import { hostsMachine } from "../../../actors/host/host-registry.ts";
 import { joiningMachine } from "../../../actors/host/joining.ts";
 import { type Announcement, type HostShare, Membership } from "../../../actors/host/membership.ts";
-import { gathering } from "../../../actors/run-control/wait-for-hosts.ts";
+import { gathering } from "../../../actors/run/control/wait-for-hosts.ts";
 import {
   type Address,
   clusterScope,

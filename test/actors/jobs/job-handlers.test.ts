@@ -5,7 +5,7 @@ import test from "ava";
 import { createActor } from "xstate";
 import { handle, type JobServiceInput } from "../../../actors/jobs/job-handlers.ts";
 import { runQueueMachine } from "../../../actors/jobs/run-queue.ts";
-import { Registry } from "../../../actors/run-state/registry.ts";
+import { Registry } from "../../../actors/run/state/registry.ts";
 import type { JobOptions } from "../../../index.ts";
 import { QuotaExceededError } from "../../../src/errors/errors.ts";
 import { startMembership, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";

@@ -3,8 +3,8 @@
 import test from "ava";
 import { Membership } from "../../../actors/host/membership.ts";
 import { nextMove, quotaLeft } from "../../../actors/jobs/queue-order.ts";
-import { OpenRuns } from "../../../actors/run-state/active-runs.ts";
-import { RunRecord } from "../../../actors/run-state/run-record.ts";
+import { OpenRuns } from "../../../actors/run/state/active-runs.ts";
+import { RunRecord } from "../../../actors/run/state/run-record.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import type { Tenants } from "../../../src/wire/tenancy/tenants.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";

@@ -4,7 +4,7 @@ import test from "ava";
 import { createActor, createMachine } from "xstate";
 import { fencedTransport } from "../../../actors/cluster/leader-transport.ts";
 import { openInspection } from "../../../actors/observe/inspection.ts";
-import { Registry } from "../../../actors/run-state/registry.ts";
+import { Registry } from "../../../actors/run/state/registry.ts";
 import { runLines, topLines } from "../../../cli/views/cluster-view.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { decodeBody } from "../../../src/wire/messages/body.ts";

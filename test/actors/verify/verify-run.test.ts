@@ -15,9 +15,9 @@ import {
   type RunProof,
   verifyRun,
 } from "../../../internal.ts";
-import type { Manifest } from "../../../storage/checkpoint-store/checkpoint-store.ts";
-import { decodeManifest, encodeRecord } from "../../../storage/checkpoint-store/manifest.ts";
-import { pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
+import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
+import { decodeManifest, encodeRecord } from "../../../storage/checkpoints/store/manifest.ts";
+import { pathsOf } from "../../../storage/checkpoints/store/store-paths.ts";
 import {
   inEpochs,
   runJob,

@@ -5,7 +5,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { type JobOptions, RemoteError, type ThreadFault } from "../../../internal.ts";
-import { openExistingStore } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { openExistingStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { exportModel } from "../../../storage/exports/export-model.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";

@@ -1,9 +1,9 @@
 // One incident, one record, first cause first (law 7): whole clusters in virtual time.
 
 import test from "ava";
-import type { IncidentRecord } from "../../../actors/run-state/incident-record.ts";
-import type { RunEvent } from "../../../actors/run-state/run-events.ts";
-import { RunRecord } from "../../../actors/run-state/run-record.ts";
+import type { IncidentRecord } from "../../../actors/run/state/incident-record.ts";
+import type { RunEvent } from "../../../actors/run/state/run-events.ts";
+import { RunRecord } from "../../../actors/run/state/run-record.ts";
 import type { SimulatedCluster } from "../../../chaos/simulation/cluster.ts";
 import { jobs } from "../../../chaos/simulation/jobs.ts";
 import { PeerLostError, recordError } from "../../../src/errors/errors.ts";

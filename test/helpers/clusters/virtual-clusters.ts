@@ -10,7 +10,7 @@ import { Leader } from "../../../actors/cluster/leader.ts";
 import { joiningTree } from "../../../actors/host/joining.ts";
 import { Membership } from "../../../actors/host/membership.ts";
 import { modulesOf } from "../../../actors/jobs/allowed-paths.ts";
-import { Registry } from "../../../actors/run-state/registry.ts";
+import { Registry } from "../../../actors/run/state/registry.ts";
 import type { Incident } from "../../../actors/runtime/incident.ts";
 import { clusterScope, type Network } from "../../../actors/runtime/mailbox.ts";
 import { orderFault } from "../../../actors/runtime/order-fault.ts";

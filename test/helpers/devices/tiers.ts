@@ -3,8 +3,8 @@
 import type { BackingStore } from "../../../src/embedding/rows/backing-store.ts";
 import type { Recipe } from "../../../src/training/step/device-state.ts";
 import type { Topology } from "../../../src/training/topology/topology.ts";
-import { createMemoryRecords } from "../../../storage/records/memory-records.ts";
 import { createInlineTiers } from "../../../storage/tiers/inline-tiers.ts";
+import { createMemoryRecords } from "../../../storage/tiers/records/memory-records.ts";
 import { recordShardsOf, tierRingOf } from "../../../storage/tiers/shape.ts";
 
 /** The tiers of one device; undefined where all its rows are in memory. */

@@ -9,8 +9,8 @@ import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../..
 import { openKernels } from "../../../src/kernels/index.ts";
 import type { Plan } from "../../../src/planner/shards.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
-import type { Manifest } from "../../../storage/checkpoint-store/checkpoint-store.ts";
-import { openStore } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
+import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { type LocalDevices, startLocalDevices, type WholeBatch } from "./local-devices.ts";
 import { bytesOfParts } from "./parts.ts";
 

@@ -1,7 +1,7 @@
 // A process whose files may not grow beyond what its shell allows: writes rows to RocksDB until one
 // batch is refused, and prints the code of that, and of reading a row of it.
 
-import { openRecords } from "../../../storage/records/open-records.ts";
+import { openRecords } from "../../../storage/tiers/records/open-records.ts";
 
 const [, , directory = ""] = process.argv;
 const shards = [{ name: "user", rows: 1_000_000, recordBytes: 260 }];

@@ -7,8 +7,8 @@ import type {
   CheckpointStore,
   Manifest,
   PartRecord,
-} from "../../../storage/checkpoint-store/checkpoint-store.ts";
-import { openStore } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
+} from "../../../storage/checkpoints/store/checkpoint-store.ts";
+import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 
 /** Identity and text of the job that the test stores belong to. */
 export const testJob = { jobIdentity: "a".repeat(64), jobText: '{"model":"m","seed":7}' };

@@ -10,7 +10,7 @@ import { shapesOf } from "../../../src/model/features.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { digestOf } from "../../../src/training/checkpoint/part-names.ts";
 import { createSoloDevice } from "../../../src/training/loop/inference-device.ts";
-import { openStore } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { bytesOfParts, leavesOfParts } from "../devices/parts.ts";
 
 /** Writes it into the job's directory. `means`: those of its data. Returns the job, complete. */

@@ -13,17 +13,17 @@ import {
 } from "../../../src/errors/errors.ts";
 import { jobIdentity } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
-import {
-  openExistingStore,
-  openStore,
-} from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
-import { decodeManifest, encodeRecord } from "../../../storage/checkpoint-store/manifest.ts";
-import { pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
 import { withWarmStart } from "../../../storage/checkpoints/adopt-checkpoint.ts";
 import { diffCheckpoints } from "../../../storage/checkpoints/diff-checkpoints.ts";
 import { listCheckpoints } from "../../../storage/checkpoints/list-checkpoints.ts";
 import { jobOf, openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
 import { planRestore, restoreCheckpoint } from "../../../storage/checkpoints/restore-checkpoint.ts";
+import {
+  openExistingStore,
+  openStore,
+} from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { decodeManifest, encodeRecord } from "../../../storage/checkpoints/store/manifest.ts";
+import { pathsOf } from "../../../storage/checkpoints/store/store-paths.ts";
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
 import { unseal } from "../../../storage/disk/sealed-json.ts";
 import { exportTable } from "../../../storage/table-files/export-table.ts";

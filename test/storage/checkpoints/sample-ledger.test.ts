@@ -4,8 +4,6 @@ import test from "ava";
 import { resolveJob } from "../../../src/job/job.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
 import { scheduleOf } from "../../../src/training/loop/schedule.ts";
-import { openStore } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
-import { pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
 import {
   epochOrderOf,
   type Stretch,
@@ -13,6 +11,8 @@ import {
   stretchesOf,
   timesTrained,
 } from "../../../storage/checkpoints/sample-ledger.ts";
+import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { pathsOf } from "../../../storage/checkpoints/store/store-paths.ts";
 import { commitCheckpoint, flipByte, testJob } from "../../helpers/stores/checkpoints.ts";
 
 // 25 samples in batches of 10: three steps an epoch, the last one short.

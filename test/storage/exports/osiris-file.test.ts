@@ -16,9 +16,9 @@ import type { SparseOptimizerOptions } from "../../../src/embedding/tables/optio
 import { CheckpointCorruptError, InputUnusableError } from "../../../src/errors/errors.ts";
 import type { JobOptions } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
-import { footerOf } from "../../../storage/checkpoint-store/file-checkpoint-store.ts";
-import { endOf } from "../../../storage/checkpoint-store/model-file.ts";
 import { listCheckpoints } from "../../../storage/checkpoints/list-checkpoints.ts";
+import { footerOf } from "../../../storage/checkpoints/store/file-checkpoint-store.ts";
+import { endOf } from "../../../storage/checkpoints/store/model-file.ts";
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
 import { exportModel } from "../../../storage/exports/export-model.ts";
 import { verifyModelFile } from "../../../storage/exports/verify-model-file.ts";
@@ -202,7 +202,7 @@ test("a checkpoint whose rows do not lead to its digest is not exported", async 
   // Every hash of the file fits, but the proof is of other rows.
   const { sha256: _, version: __, ...footer } = footerOf(file, realDisk);
   const [table, ...others] = footer.tables;
-  const { endOf } = await import("../../../storage/checkpoint-store/model-file.ts");
+  const { endOf } = await import("../../../storage/checkpoints/store/model-file.ts");
   const last = footer.sections.at(-1);
   const at = (last?.first ?? 0) + 4096 * Math.ceil((last?.bytes ?? 0) / 4096);
   const whole = readFileSync(file).subarray(0, at);

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import { type JobOptions, resolveJob } from "../../../src/job/job.ts";
-import { firstPage } from "../../../storage/checkpoint-store/model-file.ts";
+import { firstPage } from "../../../storage/checkpoints/store/model-file.ts";
 import { exportModel } from "../../../storage/exports/export-model.ts";
 import { importModel } from "../../../storage/imports/import-model.ts";
 import { startDirectory } from "../../data/data-files.ts";

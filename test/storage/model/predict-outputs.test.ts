@@ -8,7 +8,7 @@ import { tableFromIPC } from "apache-arrow";
 import test, { type ExecutionContext } from "ava";
 import { parquetReadObjects } from "hyparquet";
 import { ZSTDDecoder } from "zstddec";
-import { finiteWarnings } from "../../../actors/run-state/warnings.ts";
+import { finiteWarnings } from "../../../actors/run/state/warnings.ts";
 import { createRecordEncoder } from "../../../src/data/records.ts";
 import { csv } from "../../../src/data/sources.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";

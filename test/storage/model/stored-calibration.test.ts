@@ -10,9 +10,9 @@ import {
   InvalidOptionError,
 } from "../../../src/errors/errors.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
-import { calibrationPath } from "../../../storage/checkpoint-store/stored-calibration.ts";
 import { listCheckpoints } from "../../../storage/checkpoints/list-checkpoints.ts";
 import { openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
+import { calibrationPath } from "../../../storage/checkpoints/store/stored-calibration.ts";
 import { seal } from "../../../storage/disk/sealed-json.ts";
 import { exportModel } from "../../../storage/exports/export-model.ts";
 import { verifyModelFile } from "../../../storage/exports/verify-model-file.ts";

@@ -11,8 +11,8 @@ import {
   InvalidOptionError,
 } from "../../../src/errors/errors.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
-import { openExistingStore } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
 import { openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
+import { openExistingStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { exportTable } from "../../../storage/table-files/export-table.ts";
 import { formatOf } from "../../../storage/table-files/formats.ts";
 import { importTable } from "../../../storage/table-files/import-table.ts";

@@ -27,10 +27,10 @@ import { createCutter, partsNeeded, restorePart } from "../../../src/training/ch
 import type {
   CheckpointStore,
   Manifest,
-} from "../../../storage/checkpoint-store/checkpoint-store.ts";
-import { openStore } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
-import { needsBaseline } from "../../../storage/checkpoint-store/full-or-incremental.ts";
-import { createSaving, type SavedPart } from "../../../storage/checkpoint-store/part-writer.ts";
+} from "../../../storage/checkpoints/store/checkpoint-store.ts";
+import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { needsBaseline } from "../../../storage/checkpoints/store/full-or-incremental.ts";
+import { createSaving, type SavedPart } from "../../../storage/checkpoints/store/part-writer.ts";
 import { learnableBatch } from "../../helpers/batches/learnable-batch.ts";
 import { type LocalDevices, startLocalDevices } from "../../helpers/devices/local-devices.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";

@@ -1,0 +1,310 @@
+// Checkpoint coordinator: turns a cut into a checkpoint. It tells the devices to take the cut,
+// after which they resume training; collects the parts that their writers report; and commits the
+// manifest last (law 2).
+//
+//   idle ──checkpoint.cut──▶ taking ──all devices have──▶ collecting ──all parts──▶ committing ─┐
+//    ▲                                checkpoint.taken                                          │
+//    └──────────────────────────────────checkpoint.committed, on checkpoint.commit──────────────┘
+//
+//   state        sends                                   until
+//   taking       device.save, to all devices             device.cut of all: checkpoint.taken
+//   collecting   writer.save, to all writers, repeated   part.saved of every part of the job
+//   committing   (the checkpoint store)                  the manifest is on disk
+//   any          buddy.keep (replicate-checkpoint.ts)    buddy.kept; nothing waits for it
+//
+// Takes   checkpoint.cut · checkpoint.commit of the training coordinator, device.cut, part.saved
+//
+// Invariants
+//   C1. The manifest is written only when every part of the job is on disk, and only by this
+//       generation.
+//   C2. Parts of another cut are ignored, and a cut requested before the last one is not made.
+//   C3. One checkpoint at a time: a request for the next cut is answered once this checkpoint is
+//       committed.
+
+import { assign, type ErrorActorEvent, enqueueActions, fromPromise, setup } from "xstate";
+import { StepTimeoutError } from "../../../src/errors/errors.ts";
+import type { JobSpec } from "../../../src/job/job.ts";
+import { deadlinesOf } from "../../../src/ports/deadlines.ts";
+import { digestOf, missingParts } from "../../../src/training/checkpoint/part-names.ts";
+import type {
+  CheckpointStore,
+  Manifest,
+} from "../../../storage/checkpoints/store/checkpoint-store.ts";
+import { needsBaseline } from "../../../storage/checkpoints/store/full-or-incremental.ts";
+import type { SavedPart } from "../../../storage/checkpoints/store/part-writer.ts";
+import { devicesOf, type HostShare } from "../../host/membership.ts";
+import { defineActor } from "../../runtime/define-actor.ts";
+import type { MessageEvent } from "../../runtime/listening.ts";
+import { type Mailbox, type Network, openMailbox, type RunScope } from "../../runtime/mailbox.ts";
+import { waiting } from "../../runtime/wait-graph.ts";
+import { hasBuddies } from "../../threads/generation-spec.ts";
+import type { RunRecord } from "../state/run-record.ts";
+import { copying } from "./replicate-checkpoint.ts";
+
+export interface CheckpointCoordinatorInput {
+  readonly network: Network;
+  readonly scope: RunScope;
+  readonly job: JobSpec;
+  /** Hosts of the saving devices, by rank. */
+  readonly hosts: readonly HostShare[];
+  readonly record: RunRecord;
+  readonly store: CheckpointStore;
+  /** The newest checkpoint, on which the next increment rests. */
+  readonly latest: Manifest | undefined;
+  /** Name of the writing process, stored in the manifest for operators. */
+  readonly createdBy: string;
+}
+
+export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput {
+  readonly mailbox: Mailbox;
+  readonly devices: number;
+  readonly cut: MessageEvent<"checkpoint.cut">["body"] | undefined;
+  /** Stall in ms of each device that has taken the cut. */
+  readonly stalls: ReadonlyMap<number, number>;
+  readonly parts: ReadonlyMap<string, SavedPart>;
+  /** Devices with all parts saved by their writers. */
+  readonly saved: ReadonlySet<number>;
+  /** Start of the current wait for devices or writers. */
+  readonly waitsSinceMs: number;
+  /** The last committed checkpoint. */
+  readonly committed: MessageEvent<"checkpoint.committed">["body"] | undefined;
+}
+
+type CheckpointEvent =
+  | MessageEvent<"checkpoint.cut" | "checkpoint.commit" | "device.cut" | "part.saved">
+  | ErrorActorEvent<unknown, "copying">;
+
+/** Interval at which requests to devices and writers are repeated. */
+const repeatMs = 1000;
+
+const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ input }) => {
+  const { store, scope, job, cut, parts, createdBy } = input;
+  if (cut === undefined) throw new RangeError("There is no cut to commit");
+  const saved = [...parts.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  const leaves = new Map(saved.map((part) => [part.name, part.leaves]));
+  const manifest = store.commit({
+    run: scope.run,
+    generation: scope.generation,
+    cut: cut.cut,
+    parts: saved.map(({ leaves: _leaves, ...part }) => part),
+    modelDigest: digestOf(leaves, job.model.tables),
+    arithmetic: cut.arithmetic,
+    metrics: cut.metrics,
+    position: { step: cut.cut },
+    means: cut.means,
+    best: cut.best,
+    createdBy,
+  });
+  store.collect({ generation: scope.generation, keep: job.checkpoint.keep });
+  return manifest;
+});
+
+const machine = setup({
+  types: {} as {
+    context: CheckpointCoordinatorContext;
+    input: CheckpointCoordinatorInput;
+    events: CheckpointEvent;
+  },
+  actors: { committing, copying, waiting },
+  delays: {
+    repeatMs,
+    // A cut copies as many bytes as many steps do.
+    takenMs: ({ context }) => deadlinesOf(context.job).taken,
+    // A disk is slower than memory; the devices train meanwhile.
+    savedMs: ({ context }) => deadlinesOf(context.job).saved,
+  },
+  actions: {
+    copy: enqueueActions(({ context, enqueue }) => {
+      if (context.latest === undefined || !hasBuddies(context)) return;
+      enqueue.stopChild("copying");
+      enqueue.spawnChild("copying", { id: "copying", input: context });
+    }),
+    begin: assign({
+      cut: ({ context, event }) => (event.type === "checkpoint.cut" ? event.body : context.cut),
+      parts: new Map(),
+      saved: new Set(),
+      stalls: new Map(),
+    }),
+    noteSince: assign({ waitsSinceMs: ({ context }) => context.network.clock.now() }),
+    askDevices: ({ context }) => {
+      const { mailbox, cut, devices, job, latest } = context;
+      if (cut === undefined) return;
+      const isBaseline = needsBaseline(job.checkpoint.differential, latest?.written);
+      for (let index = 0; index < devices; index++) {
+        const body = { command: cut.command, cut: cut.cut, isBaseline };
+        mailbox.tell({ role: "device", index }, "device.save", body);
+      }
+    },
+    noteTaken: assign({
+      stalls: ({ context, event }) => {
+        if (event.type !== "device.cut" || event.body.command !== context.cut?.command) {
+          return context.stalls;
+        }
+        if (event.body.device >= context.devices) return context.stalls; // Unknown device.
+        return new Map([...context.stalls, [event.body.device, event.body.stallMs]]);
+      },
+    }),
+    tellTaken: ({ context: { cut, mailbox, stalls } }) => {
+      if (cut === undefined) return;
+      const stallMs = Math.max(...stalls.values());
+      const body = { command: cut.command, cut: cut.cut, stallMs };
+      mailbox.tell({ role: "coordinator", index: 0 }, "checkpoint.taken", body);
+    },
+    askWriters: ({ context: { mailbox, cut, devices } }) => {
+      for (let index = 0; index < devices; index++) {
+        mailbox.tell({ role: "writer", index }, "writer.save", { cut: cut?.cut ?? 0 });
+      }
+    },
+    collect: assign({
+      parts: ({ context, event }) => {
+        if (event.type !== "part.saved" || event.body.cut !== context.cut?.cut) {
+          return context.parts; // C2
+        }
+        const { parts } = event.body;
+        return new Map([...context.parts, ...parts.map((part) => [part.name, part] as const)]);
+      },
+      saved: ({ context, event }) =>
+        event.type === "part.saved" && event.body.cut === context.cut?.cut
+          ? new Set([...context.saved, event.body.device])
+          : context.saved,
+    }),
+    tellCommitted: ({ context }) => {
+      if (context.committed === undefined) return;
+      const to = { role: "coordinator" as const, index: 0 };
+      context.mailbox.tell(to, "checkpoint.committed", context.committed);
+    },
+    giveUpDevices: ({ context: { devices, stalls, cut, job } }) => {
+      const late = Array.from({ length: devices }, (_, i) => i).filter((i) => !stalls.has(i));
+      const wait = `devices ${late.join(", ")} to take cut ${cut?.cut}`;
+      throw new StepTimeoutError(wait, deadlinesOf(job).taken);
+    },
+    giveUpWriters: ({ context }) => {
+      const wait = `the parts ${missingOf(context).join(", ")} of cut ${context.cut?.cut}`;
+      throw new StepTimeoutError(wait, deadlinesOf(context.job).saved);
+    },
+  },
+  guards: {
+    isTakenByAll: ({ context }) => context.stalls.size === context.devices,
+    isComplete: ({ context }) => missingOf(context).length === 0, // C1
+    isTaken: ({ context, event }) =>
+      event.type === "checkpoint.cut" && event.body.command === context.cut?.command,
+    isNewer: ({ context, event }) =>
+      event.type === "checkpoint.cut" && event.body.command > (context.cut?.command ?? -1),
+    isCommitted: ({ context, event }) =>
+      event.type === "checkpoint.commit" && event.body.cut === context.committed?.cut,
+  },
+}).createMachine({
+  id: "checkpointCoordinator",
+  context: ({ input }) => ({
+    ...input,
+    mailbox: openMailbox(input.network, input.scope, { role: "checkpoint", index: 0 }),
+    devices: devicesOf(input.hosts),
+    cut: undefined,
+    stalls: new Map(),
+    parts: new Map(),
+    saved: new Set(),
+    waitsSinceMs: 0,
+    committed: undefined,
+  }),
+  entry: "copy",
+  on: {
+    // Replicas only save reading the store: the next commit requests them again.
+    "xstate.error.actor.copying": {},
+    "part.saved": { actions: "collect" },
+    "checkpoint.commit": { guard: "isCommitted", actions: "tellCommitted" },
+    "checkpoint.cut": { guard: "isTaken", actions: "tellTaken" },
+  },
+  initial: "idle",
+  states: {
+    idle: {
+      on: {
+        "checkpoint.cut": [
+          { guard: "isTaken", actions: "tellTaken" },
+          { guard: "isNewer", target: "taking", actions: "begin" },
+        ],
+      },
+    },
+    taking: {
+      entry: "noteSince",
+      initial: "waiting",
+      always: { guard: "isTakenByAll", target: "collecting", actions: "tellTaken" },
+      on: { "device.cut": { actions: "noteTaken" }, "checkpoint.cut": {} },
+      after: { takenMs: { actions: "giveUpDevices" } },
+      states: {
+        waiting: {
+          entry: "askDevices",
+          invoke: { src: "waiting", input: ({ context }) => deviceWait(context) },
+          after: { repeatMs: { target: "waiting", reenter: true } },
+        },
+      },
+    },
+    collecting: {
+      entry: "noteSince",
+      initial: "waiting",
+      always: { guard: "isComplete", target: "committing" },
+      after: { savedMs: { actions: "giveUpWriters" } },
+      states: {
+        waiting: {
+          invoke: { src: "waiting", input: ({ context }) => writerWait(context) },
+          after: { repeatMs: { target: "waiting", reenter: true, actions: "askWriters" } },
+        },
+      },
+    },
+    committing: {
+      invoke: {
+        src: "committing",
+        input: ({ context }) => context,
+        onDone: {
+          target: "idle",
+          actions: [
+            assign({
+              latest: ({ event }) => event.output,
+              committed: ({ event }) => ({
+                cut: event.output.cut,
+                modelDigest: event.output.modelDigest,
+                manifest: event.output.sha256,
+                bytes: event.output.parts.reduce((sum, part) => sum + part.bytes, 0),
+              }),
+            }),
+            "tellCommitted",
+            "copy",
+          ],
+        },
+      },
+    },
+  },
+});
+
+function missingOf({ parts, job }: CheckpointCoordinatorContext): string[] {
+  return missingParts(parts.keys(), job.model.tables);
+}
+
+function deviceWait(context: CheckpointCoordinatorContext) {
+  const whom = ranksOf(context).filter((rank) => !context.stalls.has(rank));
+  return waitOf(
+    context,
+    whom.map((rank) => `device:${rank}`),
+    `its cut ${context.cut?.cut}`,
+  );
+}
+
+function writerWait(context: CheckpointCoordinatorContext) {
+  const whom = ranksOf(context).filter((rank) => !context.saved.has(rank));
+  return waitOf(
+    context,
+    whom.map((rank) => `writer:${rank}`),
+    `its parts of cut ${context.cut?.cut}`,
+  );
+}
+
+function waitOf(context: CheckpointCoordinatorContext, whom: readonly string[], what: string) {
+  const { network, scope, waitsSinceMs: sinceMs } = context;
+  return { network, run: scope.run, who: "checkpoint:0", whom, what, sinceMs };
+}
+
+function ranksOf({ devices }: CheckpointCoordinatorContext): number[] {
+  return Array.from({ length: devices }, (_, rank) => rank);
+}
+
+/** The state machine drawn in the header, as an actor. */
+export const checkpointCoordinatorMachine = defineActor(machine);

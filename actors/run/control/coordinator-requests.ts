@@ -1,0 +1,391 @@
+// Requests of the training coordinator to hosts, devices, tiers and the checkpoint coordinator.
+// Each is one message that is repeated until it is answered; the promise resolves to the answers.
+// The machine (training-coordinator.ts) runs one promise per state.
+
+import { fromPromise } from "xstate";
+import { inOrderOf } from "../../../src/data/contents.ts";
+import { ArithmeticMismatchError } from "../../../src/errors/errors.ts";
+import { checkContents } from "../../../src/job/check-contents.ts";
+import type { JobSpec } from "../../../src/job/job.ts";
+import { stepBefore } from "../../../src/job/warm-start.ts";
+import { deadlinesOf } from "../../../src/ports/deadlines.ts";
+import type { Metrics } from "../../../src/training/loop/metrics.ts";
+import type { Cut } from "../../../src/training/loop/schedule.ts";
+import { type RunPlan, runPlanSchema } from "../../../src/training/planning/run-plan.ts";
+import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
+import { durableRanks } from "../../../storage/tiers/shape.ts";
+import { devicesOf, type HostShare, type Membership } from "../../host/membership.ts";
+import type { MessageEvent } from "../../runtime/listening.ts";
+import {
+  type ActorMessage,
+  type Address,
+  ask,
+  type Mailbox,
+  type Network,
+  type RunScope,
+} from "../../runtime/mailbox.ts";
+import { type GenerationLayout, layoutOfGeneration } from "../../threads/generation-layout.ts";
+import { dataPlanSchema } from "../../threads/generation-schema.ts";
+import {
+  type DataPlan,
+  type GenerationSpec,
+  generationSpecOf,
+  type HostPlace,
+  hostPlaceOf,
+  hostPlaces,
+} from "../../threads/generation-spec.ts";
+import { addCounts, addIdCounts, type RunMetrics } from "../state/run-metrics.ts";
+import type { RunRecord } from "../state/run-record.ts";
+import { type FollowedPins, followPins } from "./follow-pins.ts";
+
+export { commandingReaders } from "./reader-commands.ts";
+
+/** The context from which requests are built. */
+export interface RequestInput {
+  readonly network: Network;
+  readonly mailbox: Mailbox;
+  readonly scope: RunScope;
+  readonly job: JobSpec;
+  /** Hosts of the generation, in the order of their devices' ranks. */
+  readonly hosts: readonly HostShare[];
+  /** Notified while the hosts assemble. */
+  readonly membership: Membership;
+  /** Slices per device; undefined: dealt evenly. */
+  readonly sliceCounts: number[] | undefined;
+  /** Number of the request: an answer to an older one is ignored. */
+  readonly command: number;
+  readonly plan: DataPlan | undefined;
+  /** Placement of the tables. */
+  readonly placement: RunPlan | undefined;
+  /** Shards placed by the pins of the run's owner. */
+  readonly pins: FollowedPins;
+  /** Memory limit of the process of a host. */
+  readonly memoryBytes: number;
+  /** The checkpoint that the generation restores. */
+  readonly latest: Manifest | undefined;
+  /** Hash of the newest checkpoint's manifest. */
+  readonly manifest: string | undefined;
+  readonly step: number;
+  /** The cut that is being reached or made; undefined between cuts. */
+  readonly cut: Cut | undefined;
+  readonly metrics: RunMetrics;
+  readonly record: Pick<RunRecord, "replayed" | "placed" | "pins" | "readers">;
+  readonly arithmetic: string;
+  /** Computed when the generation is assembled. */
+  readonly layout: GenerationLayout | undefined;
+  /** The cut that was taken and is not committed yet. */
+  readonly taken: TakenCut | undefined;
+}
+
+/** A cut that the writers are still writing. */
+export interface TakenCut {
+  readonly step: number;
+  readonly isBest: boolean;
+  /** Whether a user asked for it. */
+  readonly isAsked: boolean;
+  /** Longest stall of a device for it. */
+  readonly stallMs: number;
+  /** Wait for the previous checkpoint. */
+  readonly waitedMs: number;
+}
+
+const checkpoint: Address = { role: "checkpoint", index: 0 };
+
+/** The prepared data of a generation, and the placement of its tables. */
+export interface Prepared {
+  readonly plan: DataPlan;
+  readonly placement: RunPlan;
+  readonly pins: FollowedPins;
+  readonly memoryBytes: number;
+}
+
+/**
+ * Has the first host prepare the run's data and find a plan for the generation's devices; with the
+ * same devices as before, the plan of the previous generation is kept. Progress arrives as
+ * host.preparing.
+ * @throws DataChangedError where the checkpoint was trained on other data
+ */
+export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, signal }) => {
+  const { network, mailbox, job, command, record, metrics } = input;
+  const hosts = input.hosts.map(({ devices }) => devices);
+  const { pins } = record;
+  const known = knownFor(input, hosts);
+  const [found] = await ask({
+    network,
+    mailbox,
+    to: hostsOf(input).slice(0, 1),
+    type: "host.prepare",
+    body: { command, job, ...(known === undefined ? { hosts, pins } : {}) },
+    answer: (message) =>
+      message.type === "host.prepared" && message.body.command === command
+        ? { from: 0, answer: message.body }
+        : undefined,
+    // No deadline: terabytes may be read, and host.preparing reports progress.
+    deadlineMs: Number.POSITIVE_INFINITY,
+    signal,
+  });
+  const prepared = dataPlanSchema.parse(found?.plan);
+  const own = { directory: job.checkpoint.directory, contents: metrics.contents };
+  const { directory, contents } = record.replayed ?? own;
+  checkContents(job, contents, prepared.contents, directory);
+  const placement = known ?? runPlanSchema.parse(found?.placement);
+  if (placement.plan !== undefined) record.placed = { hosts, placement };
+  const isNew = input.step === stepBefore(job);
+  const plan = { ...prepared, contents: inOrderOf(contents, prepared.contents, isNew) };
+  const memoryBytes = found?.memoryBytes ?? Number.POSITIVE_INFINITY;
+  const followed = followPins(pins, { ...input, plan, placement, pins: [] }, memoryBytes);
+  return { plan, placement, memoryBytes, pins: followed };
+});
+
+/** The previous generation's plan, if it can be kept: only pinned shards move. */
+function knownFor({ record }: RequestInput, hosts: readonly number[]): RunPlan | undefined {
+  const { placed } = record;
+  if (placed?.hosts.join() !== hosts.join()) return undefined;
+  return placed.placement.unpinned === undefined ? placed.placement : undefined;
+}
+
+/** An assembled generation: all its devices are ready. */
+export interface Assembled {
+  readonly arithmetic: string;
+  /** Restored bytes of the checkpoint, by source. */
+  readonly restored: Restored;
+  readonly layout: GenerationLayout;
+  /** The rate limit with which its readers started. */
+  readonly readerLimit: number;
+  /** Duration of assembly and restore. */
+  readonly assemblyMs: number;
+}
+
+type Restored = MessageEvent<"device.ready">["body"]["restored"];
+
+/**
+ * Resolves once all devices are ready and their hosts are connected to each other.
+ * @throws ArithmeticMismatchError where two devices compute with different kernels
+ */
+export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, signal }) => {
+  const { network, mailbox, job, command } = input;
+  const spec = specOf(input);
+  const startMs = network.clock.now();
+  const assembled = input.membership.assemble(input.hosts);
+  const answers = await ask({
+    network,
+    mailbox,
+    to: hostsOf(input),
+    type: "host.assemble",
+    body: { command, assembly: spec },
+    answer: everyHost(spec),
+    // Slabs are filled and checkpoints read: as much memory and disk traffic as in many steps.
+    deadlineMs: deadlinesOf(job).assembly,
+    signal,
+  }).finally(assembled);
+  const devices = answers.flat();
+  const [first = "", ...others] = devices.map(({ arithmetic }) => arithmetic);
+  const other = others.find((arithmetic) => arithmetic !== first);
+  if (other !== undefined) throw new ArithmeticMismatchError(first, other);
+  const sum = (name: keyof Restored) => devices.reduce((all, one) => all + one.restored[name], 0);
+  const restored = { memoryBytes: sum("memoryBytes"), storeBytes: sum("storeBytes") };
+  const { readerLimit = 0 } = spec;
+  const assemblyMs = network.clock.now() - startMs;
+  return { arithmetic: first, restored, layout: layoutOfGeneration(spec), readerLimit, assemblyMs };
+});
+
+function specOf(input: RequestInput): GenerationSpec {
+  const { limit: readerLimit } = input.record.readers;
+  return generationSpecOf({ ...input, pins: input.pins.followed, readerLimit });
+}
+
+/**
+ * Collects the answer of each host: complete once all its devices have reported ready and, with
+ * several hosts, the host has reported that its bridge reaches the others.
+ */
+function everyHost(spec: GenerationSpec) {
+  const ready = new Map<number, MessageEvent<"device.ready">["body"]>();
+  const bridged = new Set<number>();
+  const places = hostPlaces(spec);
+  const answerOf = ({ host, position, first, count }: HostPlace) => {
+    const ranks = Array.from({ length: count }, (_, i) => first + i);
+    if (places.length > 1 && !bridged.has(host)) return undefined;
+    const all = ranks.flatMap((rank) => ready.get(rank) ?? []);
+    return all.length < count ? undefined : { from: position, answer: all };
+  };
+  return (message: ActorMessage) => {
+    if (message.type === "host.progress") {
+      const { host, isBridged } = message.body;
+      if (isBridged) bridged.add(host);
+      const place = places.find((one) => one.host === host);
+      return place && answerOf(place);
+    }
+    if (message.type !== "device.ready" || message.body.device >= spec.devices) return undefined;
+    ready.set(message.body.device, message.body);
+    return answerOf(hostPlaceOf(spec, message.body.device));
+  };
+}
+
+/**
+ * Runs the window up to the cut. The result is that of device 0, with the counts of all devices
+ * summed.
+ */
+export const running = fromPromise<MessageEvent<"device.reached">["body"], RequestInput>(
+  async ({ input, signal }) => {
+    const { network, mailbox, cut, command, metrics } = input;
+    if (cut === undefined) throw new RangeError("There is no window to run");
+    const answers = await ask({
+      network,
+      mailbox,
+      to: allDevices(input),
+      type: "device.run",
+      body: {
+        ...{ command, toStep: cut.step, lossSum: metrics.lossSum },
+        plateau: metrics.plateau?.share ?? 1,
+      },
+      answer: (message) =>
+        message.type === "device.reached" && message.body.command === command
+          ? { from: message.body.device, answer: message.body }
+          : undefined,
+      deadlineMs: Number.POSITIVE_INFINITY, // The coordinator's step watch detects a stall.
+      signal,
+    });
+    const [first] = answers;
+    if (first === undefined) throw new RangeError("There is no device 0");
+    return {
+      ...first,
+      repairedIds: answers.map((one) => one.repairedIds).reduce(addCounts),
+      staleRows: answers.map((one) => one.staleRows).reduce(addCounts),
+      dynamicIds: answers.map((one) => one.dynamicIds).reduce(addIdCounts),
+    };
+  },
+);
+
+/** The metrics of this cut on the held-out samples. */
+export const evaluating = fromPromise<Metrics, RequestInput>(({ input, signal }) =>
+  evaluate("evaluation", input, signal),
+);
+
+/** The metrics of this cut on the test samples. */
+export const testing = fromPromise<Metrics, RequestInput>(({ input, signal }) =>
+  evaluate("test", input, signal),
+);
+
+async function evaluate(
+  part: "evaluation" | "test",
+  input: RequestInput,
+  signal: AbortSignal,
+): Promise<Metrics> {
+  const { network, mailbox, job, command } = input;
+  const answers = await ask({
+    network,
+    mailbox,
+    to: allDevices(input),
+    type: "device.evaluate",
+    body: { command, part },
+    answer: (message) =>
+      message.type === "device.evaluated" && message.body.command === command
+        ? { from: message.body.device, answer: message.body.metrics }
+        : undefined,
+    // The devices have a deadline per batch; this one bounds the whole evaluation.
+    deadlineMs: deadlinesOf(job).evaluation,
+    signal,
+  });
+  const metrics = answers[0];
+  if (metrics === undefined || metrics === null) throw new RangeError("No device has metrics");
+  return metrics;
+}
+
+/** Resolves once all devices have taken this cut, after which they may train on. */
+export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], RequestInput>(
+  async ({ input, signal }) => {
+    const { network, mailbox, job, metrics, step, arithmetic, command, plan } = input;
+    const [taken] = await ask({
+      network,
+      mailbox,
+      to: [checkpoint],
+      type: "checkpoint.cut",
+      body: {
+        ...{ command, cut: step, arithmetic, best: metrics.isBest, metrics },
+        means: plan?.means,
+      },
+      answer: (message) =>
+        message.type === "checkpoint.taken" && message.body.command === command
+          ? { from: 0, answer: message.body }
+          : undefined,
+      deadlineMs: deadlinesOf(job).cut,
+      signal,
+    });
+    if (taken === undefined) throw new RangeError("Nothing was taken");
+    return taken;
+  },
+);
+
+/** Resolves once the checkpoint that the writers are writing is committed. */
+export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body"], RequestInput>(
+  async ({ input, signal }) => {
+    const { network, mailbox, taken } = input;
+    const [committed] = await ask({
+      network,
+      mailbox,
+      to: [checkpoint],
+      type: "checkpoint.commit",
+      body: { cut: taken?.step ?? 0 },
+      answer: (message) =>
+        message.type === "checkpoint.committed" && message.body.cut === taken?.step
+          ? { from: 0, answer: message.body }
+          : undefined,
+      deadlineMs: Number.POSITIVE_INFINITY, // The checkpoint coordinator has the deadline.
+      signal,
+    });
+    if (committed === undefined) throw new RangeError("Nothing was committed");
+    return committed;
+  },
+);
+
+/**
+ * Has durable tiers flush their rows beside the last checkpoint; resolves to one answer per tier.
+ */
+export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], RequestInput>(
+  async ({ input, signal }) => {
+    const { network, mailbox, job, manifest, command, layout } = input;
+    const devices = layout === undefined ? [] : durableRanks(layout.topology);
+    if (devices.length === 0 || manifest === undefined) return [];
+    return await ask({
+      network,
+      mailbox,
+      to: devices.map((index) => ({ role: "tier", index })),
+      type: "tier.rest",
+      body: { command, manifest },
+      answer: (message) =>
+        message.type === "tier.rested" && message.body.command === command
+          ? { from: devices.indexOf(message.body.device), answer: message.body }
+          : undefined,
+      // All dirty rows are flushed: as much disk traffic as in many steps.
+      deadlineMs: deadlinesOf(job).rest,
+      signal,
+    });
+  },
+);
+
+/** Resolves once all hosts have released the generation. */
+export const releasing = fromPromise<void, RequestInput>(async ({ input, signal }) => {
+  const { network, mailbox, job, command } = input;
+  await ask({
+    network,
+    mailbox,
+    to: hostsOf(input),
+    type: "host.release",
+    body: { command },
+    answer: (message) => {
+      if (message.type !== "host.released") return undefined;
+      const from = input.hosts.findIndex(({ host }) => host === message.body.host);
+      return from < 0 ? undefined : { from, answer: true };
+    },
+    deadlineMs: deadlinesOf(job).step,
+    signal,
+  });
+});
+
+function hostsOf({ hosts }: RequestInput): Address[] {
+  return hosts.map(({ host }) => ({ role: "host", index: host }));
+}
+
+function allDevices({ hosts }: RequestInput): Address[] {
+  return Array.from({ length: devicesOf(hosts) }, (_, index) => ({ role: "device", index }));
+}

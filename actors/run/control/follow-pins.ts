@@ -1,0 +1,101 @@
+// Decides which pins of a run a generation follows, and why it ignores the others. A pin is a
+// preference, not an order: it never stops a run. An ignored pin is kept, reported in run.started,
+// and considered again by the next generation.
+
+import type { JobSpec } from "../../../src/job/job.ts";
+import type { ShardPin } from "../../../src/planner/pins.ts";
+import { rowMemoryOf } from "../../../src/training/topology/row-memory.ts";
+import type { HostShare } from "../../host/membership.ts";
+import type { RunScope } from "../../runtime/mailbox.ts";
+import { type GenerationLayout, layoutOfGeneration } from "../../threads/generation-layout.ts";
+import {
+  type GenerationSpec,
+  generationSpecOf,
+  hostPlaces,
+} from "../../threads/generation-spec.ts";
+import { type IgnoredPin, type ShardPlaces, shardPlacesOf } from "../state/shard-places.ts";
+
+/** The pins of a generation. */
+export interface FollowedPins {
+  readonly followed: readonly ShardPin[];
+  readonly ignored: readonly IgnoredPin[];
+}
+
+/** No pins. */
+export const noPins: FollowedPins = { followed: [], ignored: [] };
+
+/**
+ * Divides pins into followed and ignored ones, once the data and the plan of the generation are
+ * known.
+ */
+export function followPins(
+  pins: readonly ShardPin[],
+  input: Parameters<typeof generationSpecOf>[0],
+  memoryBytes: number,
+): FollowedPins {
+  if (pins.length === 0) return noPins;
+  const spec = generationSpecOf(input);
+  const { topology } = layoutOfGeneration(spec);
+  const copied = new Set(topology.replicated.map(({ name }) => name));
+  const reasonOf = ({ device, table }: ShardPin): string | undefined => {
+    if (copied.has(table)) return `every device has a copy of ${table}`;
+    if (device < spec.devices) return input.placement?.unpinned;
+    return `the run has ${spec.devices} devices`;
+  };
+  const followed = pins.filter((pin) => reasonOf(pin) === undefined);
+  const lack =
+    followed.length === 0 ? undefined : lackWith({ ...spec, pins: followed }, memoryBytes);
+  const ignored = pins.flatMap((pin): IgnoredPin[] => {
+    const reason = reasonOf(pin) ?? lack;
+    return reason === undefined ? [] : [{ pin, reason }];
+  });
+  return { followed: lack === undefined ? followed : [], ignored };
+}
+
+/** Why the hosts' memory is too small for the rows as pinned; undefined: it is not. */
+function lackWith(spec: GenerationSpec, memoryBytes: number): string | undefined {
+  const { topology } = layoutOfGeneration(spec);
+  for (const { host, first, count } of hostPlaces(spec)) {
+    const ranks = Array.from({ length: count }, (_, i) => first + i);
+    const tables = rowMemoryOf(topology, ranks, spec.job.optimizer.sparse);
+    const bytes = tables.reduce((sum, table) => sum + table.bytes, 0);
+    const [needed, most] = [bytes, memoryBytes].map((one) => (one / 1e9).toFixed(3));
+    if (bytes > memoryBytes) return `host:${host} would need ${needed} GB of ${most} GB`;
+  }
+  return undefined;
+}
+
+/** The parts of an assembled generation that give its shard placement. */
+interface AssembledPins {
+  readonly layout: GenerationLayout | undefined;
+  readonly scope: RunScope;
+  readonly hosts: readonly HostShare[];
+  readonly memoryBytes: number;
+  readonly pins: FollowedPins;
+  readonly job: JobSpec;
+}
+
+/** Shard placement of an assembled generation. */
+export function placesOf({
+  layout,
+  scope,
+  hosts,
+  memoryBytes,
+  pins,
+  job,
+}: AssembledPins): ShardPlaces | undefined {
+  if (layout === undefined) return undefined;
+  const shards = shardPlacesOf(layout.topology, job.optimizer.sparse);
+  const { generation } = scope;
+  const known = [...pins.followed, ...pins.ignored.map(({ pin }) => pin)];
+  return { generation, hosts, memoryBytes, shards, pins: known };
+}
+
+/** The pins as run.started reports them; undefined: there are none. */
+export function pinsTold({ pins }: { readonly pins: FollowedPins }) {
+  const all = [
+    ...pins.followed.map((pin) => ({ ...pin, reason: undefined })),
+    ...pins.ignored.map(({ pin, reason }) => ({ ...pin, reason })),
+  ];
+  return all.length === 0 ? undefined : all;
+}

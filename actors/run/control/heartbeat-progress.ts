@@ -1,0 +1,154 @@
+// Evaluates the heartbeats of hosts (host.progress): the current step, the breakdown of the step
+// time, the state of tiers, and stragglers. Each function returns the changes of the coordinator's
+// context and publishes what is new. Lost heartbeats are detected in ../host/heartbeat-watch.ts.
+
+import { rateShare } from "../../../src/embedding/tables/rate-schedule.ts";
+import { sliceRunsOf } from "../../../src/planner/placement.ts";
+import { devicesOf } from "../../host/membership.ts";
+import type { MessageEvent } from "../../runtime/listening.ts";
+import {
+  afterTelling,
+  assess,
+  type PipelineWatch,
+  recentSpeed,
+  timesSinceTold,
+  withSample,
+} from "../state/pipeline-watch.ts";
+import { dynamicTables, repairedTables, stalenessOf } from "../state/run-metrics.ts";
+import { assessDevices, dealSlices, type StragglerWatch } from "../state/straggler-watch.ts";
+import { type TierWatch, withTier } from "../state/tier-watch.ts";
+import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
+
+type Context = TrainingCoordinatorContext;
+type Heartbeat = MessageEvent<"host.progress">["body"];
+
+/** Takes the host's waits, meters and tier reports, in any state of the generation. */
+export function afterHeartbeat(
+  context: Context,
+  heartbeat: Heartbeat,
+): Pick<Context, "watch" | "waits" | "tierWatch"> {
+  const watch = watchPipeline(context, heartbeat);
+  const waits = new Map([...context.waits, [heartbeat.host, heartbeat.waits]]);
+  context.record.threadWaits = [...waits.values()].flat();
+  return { watch, waits, tierWatch: watchTiers(context, heartbeat) };
+}
+
+/** Publishes run.alert when the host's pipeline becomes serial. */
+function watchPipeline(
+  { watch, job, record, scope }: Context,
+  { host, steps, meters }: Heartbeat,
+): PipelineWatch {
+  const sampled = withSample(watch, host, meters);
+  if (record.readers.limit > 0) return sampled; // The wait is a user's limit.
+  const assessed = assess(sampled, host, job);
+  if (assessed.alert !== undefined) {
+    const step = steps[0] ?? 0;
+    const what = { type: "run.alert", code: "PIPELINE_SERIAL", step } as const;
+    record.append(scope.generation, { ...what, ...assessed.alert });
+  }
+  return assessed.watch;
+}
+
+/** Publishes run.tier and run.durable when the state of a tier changes. */
+function watchTiers(
+  { tierWatch, network, job, record, scope, hosts }: Context,
+  { tiers: told }: Heartbeat,
+): TierWatch {
+  let watch = tierWatch;
+  for (const one of told) {
+    const next = withTier(watch, one, network.clock.now(), { job, hosts });
+    for (const news of next.events) record.append(scope.generation, news);
+    watch = next.watch;
+  }
+  return watch;
+}
+
+/** Whether the heartbeat reports a newer step than all heartbeats before it. */
+export function hasMoved({ seenStep }: Context, { steps }: Heartbeat): boolean {
+  return (steps[0] ?? 0) > seenStep;
+}
+
+/**
+ * Publishes run.progress after a new step. Only the first host's heartbeat counts: it has device 0,
+ * and all devices step together.
+ */
+export function afterProgress(
+  context: Context,
+  heartbeat: Heartbeat,
+): Partial<Pick<Context, "seenStep" | "seenLoss" | "watch">> {
+  const { record, scope, schedule, job, metrics, watch, latest, startedAtMs } = context;
+  const { host, steps, losses } = heartbeat;
+  if (schedule === undefined || host !== context.hosts[0]?.host) return {};
+  if (!hasMoved(context, heartbeat)) return {};
+  const step = steps[0] ?? 0;
+  const loss = losses.at(-1) ?? context.seenLoss;
+  const start = { step: latest?.cut ?? 0, atMs: startedAtMs };
+  const sample = { step, atMs: context.network.clock.now() };
+  record.append(scope.generation, {
+    type: "run.progress",
+    step,
+    steps: schedule.steps,
+    loss,
+    losses: comparedLosses(heartbeat),
+    samplesPerSecond: job.data.batchSize * recentSpeed(watch, start, sample),
+    repairedIds: repairedTables(job, metrics),
+    learningRates: learningRatesAt(step, context),
+    staleness: stalenessOf(job, metrics),
+    dynamicIds: dynamicTables(job, metrics),
+    times: timesSinceTold(watch),
+  });
+  return { seenStep: step, seenLoss: loss, watch: afterTelling(watch, sample) };
+}
+
+/** Most losses in one event. */
+const lossesMax = 8;
+
+/**
+ * Selects the losses at multiples of a power of two, the smallest that leaves at most `lossesMax`.
+ * The choice depends on the step number alone, so that generations of any speed report the same
+ * steps.
+ */
+export function comparedLosses({ lossFrom, losses }: Pick<Heartbeat, "lossFrom" | "losses">) {
+  let every = 1;
+  while (losses.length > lossesMax * every) every *= 2;
+  return losses
+    .map((loss, at) => ({ step: lossFrom + at + 1, loss }))
+    .filter(({ step }) => step % every === 0);
+}
+
+/** The learning rates of the last of `step` steps. */
+function learningRatesAt(step: number, { job, metrics }: Pick<Context, "job" | "metrics">) {
+  const left = metrics.plateau?.share ?? 1;
+  const rateOf = ({ learningRate, schedule }: RatedOptimizer) =>
+    learningRate * left * rateShare(schedule, Math.max(0, step - 1));
+  return { dense: rateOf(job.optimizer.dense), sparse: rateOf(job.optimizer.sparse) };
+}
+
+type RatedOptimizer = Pick<Context["job"]["optimizer"]["dense"], "learningRate" | "schedule">;
+
+/**
+ * Publishes run.straggler for each new straggler. `isUneven`: a straggler has more slices than its
+ * speed is worth.
+ */
+export function findStragglers(context: Context): {
+  readonly stragglers: StragglerWatch;
+  readonly isUneven: boolean;
+} {
+  const { record, scope, job, hosts, watch } = context;
+  const slices = slicesOf(context);
+  const assessed = assessDevices(context.stragglers, watch.latest, { hosts, slices });
+  for (const { name, device, host, factor, speed } of assessed.stragglers) {
+    record.append(scope.generation, { type: "run.straggler", device, host, factor });
+    record.speeds.set(name, speed);
+  }
+  const deal = dealSlices(job.slices, hosts, record.speeds);
+  const isUneven = assessed.stragglers.some(
+    ({ device }) => (deal?.[device] ?? 0) < (slices[device] ?? 0),
+  );
+  return { stragglers: assessed.watch, isUneven };
+}
+
+/** Slices per device, by rank. */
+export function slicesOf({ job, hosts, sliceCounts }: Context): number[] {
+  return sliceRunsOf(job.slices, devicesOf(hosts), sliceCounts).map(({ slices }) => slices);
+}

@@ -1,0 +1,113 @@
+// Scaling: decides how many devices a run should have, which shards lie on them, and when that
+// changes. The decision follows from the membership and the user's requests; the training
+// coordinator carries it out at the end of its step.
+//
+//   a user requests devices, or a host leaves ─▶ at once
+//   a user moves a shard                      ─▶ at once
+//   another plan pays (adapting-plan.ts)      ─▶ at once
+//   hosts join, or devices become free        ─▶ once no host has joined or left for `settleMs`
+
+import { fromCallback } from "xstate";
+import type { ShardPin } from "../../../src/planner/pins.ts";
+import type { Clock } from "../../../src/ports/clock.ts";
+import { devicesOf, type HostShare, type Membership } from "../../host/membership.ts";
+import type { Mailbox, RunScope } from "../../runtime/mailbox.ts";
+import type { RunRecord } from "../state/run-record.ts";
+import { pinsToFollow } from "../state/shard-places.ts";
+
+/** Hosts rarely join alone, so a run grows this long after the last join. */
+const settleMs = 1000;
+
+/** The most devices that a run takes. */
+export function devicesMax({ devicesAsked, job }: Pick<RunRecord, "devicesAsked" | "job">): number {
+  return devicesAsked ?? (job.devices === 0 ? job.slices : job.devices);
+}
+
+export interface ScalingInput {
+  readonly network: { readonly clock: Clock };
+  readonly record: RunRecord;
+  readonly membership: Membership;
+  /** The hosts of the run's devices. */
+  readonly hosts: readonly HostShare[];
+  readonly scope: RunScope;
+}
+
+/**
+ * Raises run.rescale when the run should have other devices than `hosts`; rechecks on every change
+ * of the membership or the requests.
+ */
+export const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ input, sendBack }) => {
+  const { network, record, membership, hosts, scope } = input;
+  const { clock } = network;
+  const asked = record.devicesAsked;
+  let cancel = () => {};
+  const tell = () => sendBack({ type: "run.rescale" });
+  const look = () => {
+    cancel();
+    if (movesFor(record, scope).length > 0) return tell();
+    const isLeft = hosts.some(({ host }) => membership.isLeaving(host));
+    const wanted = devicesOf(membership.sharesFor(record.run, devicesMax(record)));
+    if (wanted === devicesOf(hosts) && !isLeft) return;
+    if (isLeft || record.devicesAsked !== asked) tell();
+    else cancel = clock.after(settleMs, tell);
+  };
+  const forget = [membership.onFree(look), record.onWish(look)];
+  look();
+  return () => {
+    cancel();
+    for (const one of forget) one();
+  };
+});
+
+/** The pins that only a new generation would follow; none before this one is assembled. */
+export function movesFor(
+  { shards, pins }: Pick<RunRecord, "shards" | "pins">,
+  { generation }: Pick<RunScope, "generation">,
+): readonly ShardPin[] {
+  return shards?.generation === generation ? pinsToFollow(shards, pins) : [];
+}
+
+/** Records the start of a change, for run.scaled, run.moved and run.adapted. */
+export function noteScaling({ record, scope, hosts, network }: ScalingInput): {
+  readonly isScaleAsked: true;
+} {
+  const { generation } = scope;
+  const [from, moves] = [devicesOf(hosts), movesFor(record, scope)];
+  const begun = record.scaling ?? { generation, from, atMs: network.clock.now(), moves };
+  record.scaling = moves.length === 0 ? begun : { ...begun, moves };
+  return { isScaleAsked: true };
+}
+
+/** Raises run.rescale when a user requests another number of devices. */
+export const watchingWish = fromCallback<{ type: string }, Pick<ScalingInput, "record">>(
+  ({ input, sendBack }) => {
+    const asked = input.record.devicesAsked;
+    return input.record.onWish(() => {
+      if (input.record.devicesAsked !== asked) sendBack({ type: "run.rescale" });
+    });
+  },
+);
+
+/** Raises run.checkpoint when a user requests a checkpoint. */
+export const watchingCheckpoint = fromCallback<{ type: string }, Pick<ScalingInput, "record">>(
+  ({ input: { record }, sendBack }) =>
+    record.onWish(() => {
+      if (record.isCheckpointAsked) sendBack({ type: "run.checkpoint" });
+    }),
+);
+
+/** Keeps leaving hosts in the membership until the generation has released them. */
+export const holding = fromCallback<{ type: string }, Pick<ScalingInput, "membership" | "hosts">>(
+  ({ input }) => input.membership.hold(input.hosts),
+);
+
+/** Tells device 0 to pause after its current step; the other devices pause with it. */
+export function askPause({
+  command,
+  mailbox,
+}: {
+  readonly command: number;
+  readonly mailbox: Mailbox;
+}): void {
+  mailbox.tell({ role: "device", index: 0 }, "device.pause", { command, afterStep: 0 });
+}

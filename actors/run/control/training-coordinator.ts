@@ -1,0 +1,395 @@
+// Training coordinator: the step clock of one generation: its participants and their next step.
+//
+//   preparing ─▶ prepared ─▶ assembling ─▶ training ─▶ finished
+//
+//   training, three parallel regions:
+//     work      deciding ─┬─▶ running ────────────▶ deciding    a window, up to the next cut
+//                         ├─▶ evaluating, testing ▶ deciding    the last model, each kept best
+//                         ├─▶ waiting ▶ cutting ──▶ deciding    after the previous checkpoint
+//                         ├─▶ cutMade ────────────▶ deciding    the next cut is chosen
+//                         └─▶ ending ▶ resting ▶ releasing      after the last commit
+//     writing   nothing ◀─▶ cut                                 while the devices train on
+//     watch     receives heartbeats
+//
+//   state        repeats                                   until it receives
+//   preparing    host.prepare, to the first host           host.prepared (progress: host.preparing)
+//   assembling   host.assemble, to all hosts               device.ready of all, host.progress
+//   running      device.run, to all devices                device.reached; device.pause ends it
+//   evaluating, testing  device.evaluate, to all devices   device.evaluated
+//   cutting      checkpoint.cut, to checkpoint:0           checkpoint.taken
+//   cut          checkpoint.commit, to checkpoint:0        checkpoint.committed
+//   resting      tier.rest, to durable tiers               tier.rested
+//   releasing    host.release, to all hosts                host.released
+//
+// In every state it receives host.progress, host.mended, host.failed and writer.room; run.cancel,
+// run.rescale, run.yield and run.checkpoint of its children and of the job supervisor; host.gone.
+//
+// Read on in coordinator-context.ts (its context) · next-action.ts (decisions) ·
+// coordinator-requests.ts (requests) · reader-commands.ts (users' requests to readers) ·
+// heartbeat-progress.ts, coordinator-failures.ts, coordinator-events.ts (messages and events).
+//
+// Invariants
+//   T1. Decisions follow from the checkpoint at the start and the devices' reports alone.
+//   T2. Evaluation and test come before the checkpoint of their cut, which stores their metrics.
+//   T3. A failure of any participant ends this generation; nothing is retried (law 3).
+//   T4. At most one checkpoint is being written, and none when the run ends.
+
+import { assign, enqueueActions, setup } from "xstate";
+import { deadlinesOf } from "../../../src/ports/deadlines.ts";
+import { hostWatchMachine, watchingMembership } from "../../host/heartbeat-watch.ts";
+import { defineActor } from "../../runtime/define-actor.ts";
+import type { MessageEvent } from "../../runtime/listening.ts";
+import { supervisorMachine } from "../../runtime/supervisor.ts";
+import { waiting } from "../../runtime/wait-graph.ts";
+import { afterCheckpoint, afterWindow, withEvaluation, withTest } from "../state/run-metrics.ts";
+import type { RunResult } from "../state/run-result.ts";
+import { isPaused } from "../state/tier-watch.ts";
+import { adaptingPlan } from "./adapting-plan.ts";
+import {
+  contextOf,
+  type TrainingCoordinatorContext,
+  type TrainingCoordinatorInput,
+  takenOf,
+} from "./coordinator-context.ts";
+import {
+  resultOfRun,
+  tellCheckpointed,
+  tellEvaluated,
+  tellGoingOn,
+  tellMended,
+  tellPrepared,
+  tellPreparing,
+  tellRested,
+  tellRoom,
+  tellStarted,
+} from "./coordinator-events.ts";
+import { failureOf, goneOf, raise, stallOf, stepWait } from "./coordinator-failures.ts";
+import * as requests from "./coordinator-requests.ts";
+import { placesOf } from "./follow-pins.ts";
+import { afterHeartbeat, afterProgress, findStragglers, hasMoved } from "./heartbeat-progress.ts";
+import {
+  type Action,
+  cutAfter,
+  isDueForRun,
+  isOver,
+  isRunDone,
+  nextAction,
+  scheduleFor,
+} from "./next-action.ts";
+import { askPause, noteScaling, watchingCheckpoint, watchingScale } from "./scaling.ts";
+import { supervisedMaster } from "./serve-splits.ts";
+
+type CoordinatorEvent =
+  | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing" | "writer.room">
+  | { readonly type: "host.gone"; readonly host: number }
+  | { readonly type: "run.cancel" | "run.rescale" | "run.yield" | "run.checkpoint" };
+
+const machine = setup({
+  types: {} as {
+    context: TrainingCoordinatorContext;
+    input: TrainingCoordinatorInput;
+    events: CoordinatorEvent;
+    output: RunResult | undefined;
+  },
+  actors: {
+    watchingMembership,
+    watchingScale,
+    adaptingPlan,
+    waiting,
+    watchingCheckpoint,
+    hostWatch: hostWatchMachine,
+    preprocessing: supervisorMachine,
+    ...requests,
+  },
+  delays: { stallMs: ({ context }) => deadlinesOf(context.job).stall },
+  actions: {
+    nextCommand: assign({ command: ({ context }) => context.command + 1 }),
+    chooseCut: assign({ cut: ({ context }) => context.cut ?? cutAfter(context) }),
+    watchHosts: enqueueActions(({ context: { network, hosts, scope, membership }, enqueue }) => {
+      const common = { network, run: scope.run, hostSilenceMs: membership.hostSilenceMs };
+      for (const { host } of hosts) {
+        const input = { ...common, host };
+        enqueue.spawnChild("hostWatch", { id: `watch:${host}`, input });
+      }
+    }),
+    serveSplits: enqueueActions(({ context, enqueue }) => {
+      const input = supervisedMaster(context);
+      if (input !== undefined) enqueue.spawnChild("preprocessing", { id: "preprocessing", input });
+    }),
+    passOn: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "host.progress") return;
+      const { host } = event.body;
+      if (context.hosts.some((one) => one.host === host)) enqueue.sendTo(`watch:${host}`, event);
+      enqueue.sendTo("adaptingPlan", event);
+    }),
+    watch: assign(({ context, event }) =>
+      event.type === "host.progress" ? afterHeartbeat(context, event.body) : {},
+    ),
+    watchStragglers: enqueueActions(({ context, enqueue }) => {
+      const { isUneven, stragglers } = findStragglers(context);
+      enqueue.assign({ stragglers });
+      if (isUneven) enqueue.raise({ type: "run.rescale" });
+    }),
+    tellProgress: assign(({ context, event }) =>
+      event.type === "host.progress" ? afterProgress(context, event.body) : {},
+    ),
+    tellGoingOn: assign(({ context }) => tellGoingOn(context)),
+    tellPreparing: ({ context, event }) => {
+      if (event.type === "host.preparing") tellPreparing(context, event.body);
+    },
+    askPause: ({ context }) => askPause(context),
+    noteCancel: assign({ isCancelAsked: true }),
+    noteScale: assign(({ context }) => noteScaling(context)),
+    noteYield: assign({ isScaleAsked: true }),
+    askPauseToSave: ({ context }) => {
+      if (context.record.isCheckpointAsked) askPause(context);
+    },
+    noteFailed: assign({
+      failure: ({ context, event }) =>
+        event.type === "host.failed" ? failureOf(context, event.body) : context.failure,
+    }),
+    fail: ({ context, event }) => raise("error" in event ? event.error : context.failure),
+    failGone: ({ event }) => raise(event.type === "host.gone" ? goneOf(event.host) : undefined),
+    failStalled: ({ context }) => raise(stallOf(context)),
+  },
+  guards: {
+    isNext: ({ context }, action: Action) => nextAction(context) === action,
+    isOver: ({ context }) => isOver(context),
+    isOnItsWay: ({ context }) => context.taken !== undefined,
+    isCommitted: ({ context }) => context.taken === undefined,
+    waitsForRoom: ({ context }) => isPaused(context.tierWatch),
+    hasMoved: ({ context, event }) =>
+      event.type === "host.progress" && hasMoved(context, event.body),
+  },
+}).createMachine({
+  id: "trainingCoordinator",
+  context: ({ input }) => contextOf(input),
+  invoke: [
+    { src: "watchingMembership", input: ({ context }) => context },
+    { src: "watchingCheckpoint", input: ({ context }) => context },
+    { src: "watchingScale", input: ({ context }) => context },
+  ],
+  on: {
+    "host.gone": { actions: "failGone" }, // T3
+    "host.failed": { actions: ["noteFailed", "fail"] }, // T3
+    "host.mended": { actions: ({ context, event }) => tellMended(context, event.body) },
+    "writer.room": { actions: ({ context, event }) => tellRoom(context, event.body) },
+    "xstate.error.actor.preprocessing": { actions: "fail" },
+    "host.preparing": { actions: "tellPreparing" },
+    "host.progress": { actions: "watch" },
+    "run.cancel": { actions: ["noteCancel", "askPause"] },
+    "run.rescale": { actions: ["noteScale", "askPause"] },
+    "run.yield": { actions: ["noteYield", "askPause"] },
+    "run.checkpoint": { actions: "askPause" },
+  },
+  output: ({ context }) => (isRunDone(context) ? resultOfRun(context) : undefined),
+  initial: "preparing",
+  states: {
+    preparing: {
+      on: { "run.yield": "finished" },
+      invoke: {
+        src: "preparing",
+        input: ({ context }) => context,
+        onDone: {
+          target: "prepared",
+          actions: assign(({ context, event }) => {
+            const { plan } = event.output;
+            const contents = { ...context.metrics.contents, ...plan.contents };
+            const metrics = { ...context.metrics, contents };
+            return { ...event.output, metrics, schedule: scheduleFor(context, plan) };
+          }),
+        },
+      },
+    },
+    prepared: {
+      entry: ["nextCommand", ({ context }) => tellPrepared(context)],
+      // A run that has already finished needs no devices.
+      always: [{ guard: "isOver", target: "finished" }, { target: "assembling" }],
+    },
+    assembling: {
+      entry: "serveSplits",
+      always: { guard: "isOver", target: "finished" },
+      invoke: {
+        src: "assembling",
+        input: ({ context }) => context,
+        onDone: {
+          target: "training",
+          actions: [
+            assign(({ context, event }) => ({
+              ...event.output,
+              startedAtMs: context.network.clock.now(),
+            })),
+            ({ context }) => tellStarted(context),
+            ({ context }) => context.record.place(placesOf(context)),
+          ],
+        },
+      },
+    },
+    training: {
+      type: "parallel",
+      invoke: [
+        { src: "commandingReaders", input: ({ context }) => context },
+        { src: "adaptingPlan", id: "adaptingPlan", input: ({ context }) => context },
+      ],
+      states: {
+        watch: {
+          entry: "watchHosts",
+          on: {
+            "host.progress": {
+              actions: ["passOn", "watch", "watchStragglers", "tellProgress", "tellGoingOn"],
+            },
+          },
+        },
+        work: {
+          initial: "deciding",
+          states: {
+            deciding: {
+              entry: ["nextCommand", "chooseCut"],
+              always: [
+                { guard: { type: "isNext", params: "run" }, target: "running" },
+                { guard: { type: "isNext", params: "evaluate" }, target: "evaluating" }, // T2
+                { guard: { type: "isNext", params: "test" }, target: "testing" }, // T2
+                { guard: { type: "isNext", params: "checkpoint" }, target: "waiting" },
+                { guard: { type: "isNext", params: "end" }, target: "ending" },
+                { guard: { type: "isNext", params: "pass" }, target: "cutMade" },
+              ],
+            },
+            // The cut is done, and the next one is chosen.
+            cutMade: {
+              entry: assign(({ context }) => ({
+                cut: undefined,
+                isCancelled: context.isCancelAsked,
+              })),
+              always: [{ guard: "isOver", target: "ending" }, { target: "deciding" }],
+            },
+            running: {
+              entry: "askPauseToSave",
+              invoke: {
+                src: "running",
+                input: ({ context }) => context,
+                onDone: {
+                  target: "deciding",
+                  actions: [
+                    assign(({ context, event }) => ({
+                      step: event.output.step,
+                      metrics: afterWindow(context.metrics, event.output),
+                    })),
+                    "tellGoingOn",
+                  ],
+                },
+              },
+              initial: "moving",
+              states: {
+                moving: {
+                  invoke: { src: "waiting", input: ({ context }) => stepWait(context) },
+                  after: {
+                    stallMs: [
+                      { guard: "waitsForRoom", target: "moving", reenter: true },
+                      { actions: "failStalled" },
+                    ],
+                  },
+                  on: {
+                    "host.progress": { guard: "hasMoved", target: "moving", reenter: true },
+                  },
+                },
+              },
+            },
+            evaluating: {
+              invoke: {
+                src: "evaluating",
+                input: ({ context }) => context,
+                onDone: {
+                  target: "deciding",
+                  actions: [
+                    assign(({ context, event }) => withEvaluation(context, event.output)),
+                    ({ context, event }) => tellEvaluated(context, event.output),
+                  ],
+                },
+              },
+            },
+            testing: {
+              invoke: {
+                src: "testing",
+                input: ({ context }) => context,
+                onDone: {
+                  target: "deciding",
+                  actions: assign(({ context, event }) => withTest(context, event.output)),
+                },
+              },
+            },
+            // T4: devices stall while the previous checkpoint is written: back-pressure.
+            waiting: {
+              entry: assign({ waitsSinceMs: ({ context }) => context.network.clock.now() }),
+              always: { guard: "isCommitted", target: "cutting" },
+            },
+            cutting: {
+              // A checkpoint made only to change devices is no point of the run's history.
+              entry: assign(({ context }) => ({
+                waitedMs: context.network.clock.now() - context.waitsSinceMs,
+                metrics: isDueForRun(context)
+                  ? afterCheckpoint(context.metrics, context.step)
+                  : { ...context.metrics, savedStep: context.step },
+              })),
+              invoke: {
+                src: "cutting",
+                input: ({ context }) => context,
+                onDone: {
+                  target: "deciding",
+                  actions: assign({
+                    taken: ({ context, event }) => takenOf(context, event.output),
+                  }),
+                },
+              },
+            },
+            ending: { always: { guard: "isCommitted", target: "resting" } }, // T4
+            // The last checkpoint is committed: a tier that fails to flush only costs time.
+            resting: {
+              invoke: {
+                src: "resting",
+                input: ({ context }) => context,
+                onDone: {
+                  target: "releasing",
+                  actions: ({ context, event }) => tellRested(context, event.output),
+                },
+                onError: "releasing",
+              },
+            },
+            releasing: {
+              invoke: {
+                src: "releasing",
+                input: ({ context }) => context,
+                onDone: "#trainingCoordinator.finished",
+              },
+            },
+          },
+        },
+        writing: {
+          initial: "nothing",
+          states: {
+            nothing: { always: { guard: "isOnItsWay", target: "cut" } },
+            cut: {
+              invoke: {
+                src: "committing",
+                input: ({ context }) => context,
+                onDone: {
+                  target: "nothing",
+                  actions: [
+                    ({ context, event }) => tellCheckpointed(context, event.output),
+                    assign({
+                      taken: undefined,
+                      manifest: ({ event }) => event.output.manifest,
+                    }),
+                  ],
+                },
+              },
+            },
+          },
+        },
+      },
+    },
+    finished: { type: "final" },
+  },
+});
+
+/** The state machine drawn in the header, as an actor. */
+export const trainingCoordinatorMachine = defineActor(machine);

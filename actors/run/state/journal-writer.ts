@@ -1,0 +1,162 @@
+// Journal writer: appends a leader's entries to the run journal, then publishes their events. All
+// entries of one turn of the event loop, of any run, are one write. While the disk syncs one round,
+// the next round collects entries (group commit).
+//
+//   keep … keep … kept? ─end of the turn─▶ write ─▶ sync if requested ─▶ publish ─▶ resolve
+//
+// Invariants
+//   K1. The end of a run is on the disk before it is published, or the disk has refused it.
+//   K2. A refused write is reported once and retried until the disk accepts it; a request that
+//       waits for an entry of it fails with the reason.
+//   K3. Events are published in the order in which they happened, also while writes are refused.
+//   K4. The mark of a complete journal is removed before an event is published that the journal
+//       lacks.
+
+import type { Clock } from "../../../src/ports/clock.ts";
+import type { KeptMark } from "../../../storage/cluster/kept-mark.ts";
+import type { JournalEntry, RunJournal } from "../../../storage/cluster/run-journal.ts";
+import type { RunEvent } from "./run-events.ts";
+import type { PublishEvent, RunKeeper } from "./run-record.ts";
+
+export interface RunKeeperOptions {
+  readonly journal: RunJournal<RunEvent>;
+  readonly clock: Clock;
+  /** Delay before a refused write is retried. */
+  readonly retryMs: number;
+  /** Whether this process is still the leader, which alone may write. */
+  readonly isHeld: () => boolean;
+  /** Checks that no other process has become the leader. @throws LeadershipLostError */
+  readonly confirm: () => void;
+  /** All entries of a new journal that replaces the present one. */
+  readonly entries: () => Iterable<JournalEntry<RunEvent>>;
+  readonly publish: PublishEvent;
+  /** Mark for the next leader: the journal has every published event (kept-mark.ts). */
+  readonly mark: Pick<KeptMark, "set" | "drop">;
+  /** Receives refused writes, and errors of publishing an event. */
+  readonly onError: (error: unknown, context: string) => void;
+}
+
+/** Called once the entries so far are persisted, or with the reason why they are not. */
+type Waiter = (refusal: unknown) => void;
+
+/** The writer of a journal, and the function that publishes an event once its entry is written. */
+export function openRunKeeper(options: RunKeeperOptions): {
+  readonly keeper: RunKeeper;
+  readonly publish: PublishEvent;
+} {
+  const { journal, clock } = options;
+  let round: JournalEntry<RunEvent>[] = [];
+  let told: Parameters<PublishEvent>[] = [];
+  let waiters: Waiter[] = [];
+  let isRound = false;
+  let isSyncing = false;
+  let isRefused = false;
+  /** Whether a retry of a refused write is scheduled. */
+  let isRetried = false;
+  /** Whether the round must be synced although no request waits for it: it has the end of a run. */
+  let isDue = false;
+
+  const markWhole = markerOf(options);
+  const write = () => {
+    // After losing the lease, nothing is written: the journal is the next leader's.
+    if (round.length > 0 && options.isHeld()) journal.append(round);
+    else if (round.length > 0) markWhole(false, "for good");
+    round = [];
+    if (journal.isLong) journal.begin(options.entries());
+  };
+  const endRound = async () => {
+    isRound = false;
+    if (isSyncing) return; // The end of the sync starts this round.
+    const [events, waiting] = [told, waiters];
+    [told, waiters] = [[], []];
+    const isAsked = waiting.length > 0;
+    let refusal: unknown;
+    try {
+      write();
+      if (isAsked || isDue) {
+        isSyncing = true;
+        isDue = false;
+        await journal.synced(); // K1
+      }
+      if (isRefused) markWhole(true);
+      isRefused = false;
+    } catch (error) {
+      refusal = error;
+      if (!isRefused) options.onError(error, "writing it"); // K2
+      isRefused = true;
+      isDue = true;
+      markWhole(false);
+      tryAgain();
+    }
+    isSyncing = false;
+    if (isAsked) refusal ??= thrownBy(options.confirm);
+    tell(options, events);
+    for (const answer of waiting) answer(refusal);
+    // These requests have already waited for a whole sync, so the next round starts at once.
+    if (waiters.length > 0) void endRound();
+    else if (told.length > 0 || (round.length > 0 && refusal === undefined)) inRound();
+  };
+  const tryAgain = () => {
+    if (isRetried) return;
+    isRetried = true;
+    clock.after(options.retryMs, () => {
+      isRetried = false;
+      void endRound();
+    });
+  };
+  const inRound = () => {
+    if (isRound) return;
+    isRound = true;
+    clock.after(0, () => void endRound());
+  };
+  return {
+    publish: (...event) => {
+      told.push(event);
+      inRound();
+    },
+    keeper: {
+      keep: (entry) => {
+        round.push(entry);
+        isDue ||= entry.kind === "event" && isEnd(entry.event);
+        inRound();
+      },
+      kept: () =>
+        new Promise((resolve, reject) => {
+          waiters.push((refusal) => (refusal === undefined ? resolve() : reject(refusal)));
+          inRound();
+        }),
+      forget() {}, // The run's entries are dropped when the journal is rewritten.
+    },
+  };
+}
+
+/** K3. Publishes events in order; an error of one event does not stop the next. */
+function tell(options: RunKeeperOptions, events: readonly Parameters<PublishEvent>[]): void {
+  for (const event of events) {
+    const error = thrownBy(() => options.publish(...event));
+    if (error !== undefined) options.onError(error, "telling an event");
+  }
+}
+
+/** K4. Sets and drops the mark. Once an entry is left out for good, the mark is never set again. */
+function markerOf({ mark, onError }: RunKeeperOptions) {
+  let isForGood = false;
+  return (isWhole: boolean, howLong?: "for good") => {
+    isForGood ||= howLong !== undefined;
+    const error = thrownBy(() => (isWhole && !isForGood ? mark.set() : mark.drop()));
+    if (error !== undefined) onError(error, "marking it");
+  };
+}
+
+function thrownBy(body: () => void): unknown {
+  try {
+    body();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+function isEnd({ type }: RunEvent): boolean {
+  return type === "run.finished" || type === "run.failed";
+}

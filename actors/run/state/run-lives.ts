@@ -1,0 +1,79 @@
+// Crash-loop guard: counts how often each run was begun without reaching its first step. A run
+// whose data or options crash the leader's process would crash the next leader too, and with it the
+// runs of all tenants. The count is in the journal before the run begins, and a leader does not
+// start a run that has ended two leaders.
+//
+// Invariants
+//   L1. Only a crash of the process counts: a leader that stops in order resets the counts, and so
+//       do a run's first step and a pause. A restart of an actor does not count.
+
+import type { JournalEntry } from "../../../storage/cluster/run-journal.ts";
+import type { RunEvent } from "./run-events.ts";
+import type { RunKeeper } from "./run-record.ts";
+
+/** Leaders that a run may end before it is no longer started. */
+export const livesMax = 2;
+
+/** Events that reset the count of a run. L1 */
+const harmless: ReadonlySet<RunEvent["type"]> = new Set([
+  ...(["run.started", "run.paused", "run.preempted", "run.finished", "run.failed"] as const),
+]);
+
+export class RunLives {
+  readonly #keeper: Pick<RunKeeper, "keep">;
+  /** Per run: leaders that began it and were not heard of again. */
+  readonly #lives = new Map<string, number>();
+  /** Runs that this process has started. */
+  readonly #begun = new Set<string>();
+
+  constructor(keeper: Pick<RunKeeper, "keep">) {
+    this.#keeper = keeper;
+  }
+
+  /** Whether the run has reached `livesMax` and must not be started. */
+  isSetAside(run: string): boolean {
+    return !this.#begun.has(run) && this.of(run) >= livesMax;
+  }
+
+  of(run: string): number {
+    return this.#lives.get(run) ?? 0;
+  }
+
+  /** Counts a start of the run, when it gets its devices; at most once per process. */
+  begin(run: string): void {
+    if (this.#begun.has(run)) return;
+    this.#begun.add(run);
+    this.#set(run, this.of(run) + 1);
+  }
+
+  /** Observes an event of the run, of this leader or, from the journal, of a former one. */
+  note({ run, type }: Pick<RunEvent, "run" | "type">): void {
+    if (harmless.has(type)) this.#lives.delete(run);
+  }
+
+  /** Restores the count from the journal. */
+  restore(run: string, lives: number): void {
+    this.#lives.set(run, lives);
+  }
+
+  /** Resets all counts: the former leader stopped in order, so no run has ended it. */
+  forgive(): void {
+    for (const run of [...this.#lives.keys()]) this.#set(run, 0);
+  }
+
+  forget(run: string): void {
+    this.#lives.delete(run);
+    this.#begun.delete(run);
+  }
+
+  /** The journal entries of the run, which follow its events. */
+  *entries(run: string): Generator<JournalEntry<RunEvent>> {
+    const lives = this.of(run);
+    if (lives > 0) yield { kind: "wish", run, lives };
+  }
+
+  #set(run: string, lives: number): void {
+    this.#lives.set(run, lives);
+    this.#keeper.keep({ kind: "wish", run, lives });
+  }
+}

@@ -1,0 +1,77 @@
+// Tier watch of a generation: the last report of each tier, and how long its disk was full or slow.
+// Plain data and pure functions.
+
+import type { TierNews } from "../../host/tier.ts";
+import { roomWaitMs } from "../../threads/generation-spec.ts";
+import type { EventBody } from "./run-events.ts";
+
+/** Tiers by device. */
+export type TierWatch = ReadonlyMap<number, Watched>;
+
+interface Watched {
+  readonly news: TierNews;
+  /** Time of the report; how long the tier was paused and slow until then. */
+  readonly atMs: number;
+  readonly pausedMs: number;
+  readonly slowMs: number;
+}
+
+/** The watch of a new generation: no report yet. */
+export const noTiers: TierWatch = new Map();
+
+/** Adds a report of a tier; `events` are the changes to publish. */
+export function withTier(
+  watch: TierWatch,
+  news: TierNews,
+  atMs: number,
+  run: Parameters<typeof roomWaitMs>[0],
+): { readonly watch: TierWatch; readonly events: readonly EventBody[] } {
+  const { device, state, found } = news;
+  const before = watch.get(device);
+  const events: EventBody[] = [];
+  if (found !== undefined && before?.news.found === undefined) {
+    events.push({ type: "run.durable", device, action: "found", ...found });
+  }
+  if (state !== (before?.news.state ?? "serving")) {
+    const message = `Tier of device ${device}: ${sentences[state](run.job.stepDeadlineMs / 1000, roomWaitMs(run) / 1000)}`;
+    events.push({ type: "run.tier", device, state, message });
+  }
+  const after = (of: TierNews["state"], ms = 0) =>
+    before?.news.state === of ? ms + atMs - before.atMs : ms;
+  const pausedMs = after("paused", before?.pausedMs);
+  const slowMs = after("slow", before?.slowMs);
+  return { watch: new Map(watch).set(device, { news, atMs, pausedMs, slowMs }), events };
+}
+
+/** Whether a tier waits for room on a full disk: a stall of the steps is then expected. */
+export function isPaused(watch: TierWatch): boolean {
+  return [...watch.values()].some(({ news }) => news.state === "paused");
+}
+
+/** How long tiers were paused and slow, summed over them; undefined: never. */
+export function troubleOf(
+  watch: TierWatch,
+): { readonly pausedSeconds: number; readonly slowSeconds: number } | undefined {
+  const tiers = [...watch.values()];
+  const pausedSeconds = tiers.reduce((sum, { pausedMs }) => sum + pausedMs / 1000, 0);
+  const slowSeconds = tiers.reduce((sum, { slowMs }) => sum + slowMs / 1000, 0);
+  return pausedSeconds + slowSeconds === 0 ? undefined : { pausedSeconds, slowSeconds };
+}
+
+/** The backing stores of the tiers, sorted; undefined where no tier has reported one. */
+export function storesOf(watch: TierWatch): readonly string[] | undefined {
+  const stores = [...watch.values()].flatMap(({ news }) => news.store ?? []);
+  return stores.length === 0 ? undefined : [...new Set(stores)].sort();
+}
+
+/** The message of a state, with a remedy. */
+const sentences: Readonly<
+  Record<TierNews["state"], (deadlineSeconds: number, roomSeconds: number) => string>
+> = {
+  serving: () => "its disk is well again",
+  paused: (_, roomSeconds) =>
+    `its disk is full, and it waits ${roomSeconds} s for room; make some in its directory`,
+  slow: (seconds) =>
+    `its disk took more than ${seconds / 10} s for a request; after ${seconds} s the run goes back ` +
+    "to its last checkpoint: raise `stepDeadlineMs`, or name a faster disk in `tiers.directory`",
+};

@@ -1,0 +1,232 @@
+// The checkpoint store: the only source of truth about a run's training state (law 6).
+//
+// A checkpoint is all parts of one cut, which is a step number. It exists when its manifest exists
+// (law 2). Manifests form a chain. Each restore begins a generation, which continues from one
+// manifest of the chain. From then on, nothing that an older generation still writes can join the
+// chain (law 3).
+//
+//   generation 1   10 ── 20    30            30 came after generation 2 had begun: off the chain
+//   generation 2          └─── 30 ── 40
+//
+// Every call is synchronous and blocks the calling thread. A store may be open in many threads and
+// processes at once.
+
+import type { Means } from "../../../src/data/cache/cache-format.ts";
+import type { StoredCalibration } from "./stored-calibration.ts";
+
+/** A file of a checkpoint. */
+export interface PartFile {
+  readonly bytes: number;
+  /** Hash of the bytes, in hexadecimal. */
+  readonly sha256: string;
+}
+
+/** The file of the same part in an earlier checkpoint of the chain. */
+export interface BasePart extends PartFile {
+  readonly cut: number;
+  readonly generation: number;
+}
+
+/** A part of a checkpoint. */
+export interface PartRecord extends PartFile {
+  readonly name: string;
+  /**
+   * The earlier files that this part needs, where it is an increment: the baseline's file first,
+   * then increments, oldest first. Empty: the part is whole.
+   */
+  readonly base: readonly BasePart[];
+}
+
+/** Bytes of all files that a restore reads for a part: its own file and its base files. */
+export function bytesToRead({ bytes, base }: PartRecord): number {
+  return base.reduce((sum, one) => sum + one.bytes, bytes);
+}
+
+/**
+ * Bytes of the parts written since the baseline, which is the last checkpoint that needs no other.
+ */
+export interface Written {
+  readonly baseline: number;
+  /** Number of increments since the baseline, the sum of their bytes, and the bytes of the last. */
+  readonly differences: number;
+  readonly sum: number;
+  readonly last: number;
+}
+
+/** The fields of a manifest that the committer provides. */
+export interface ManifestFields {
+  /** Name of the run. */
+  readonly run: string;
+  /** The step number that the parts belong to. */
+  readonly cut: number;
+  readonly generation: number;
+  readonly parts: readonly PartRecord[];
+  /** Tree hash over the whole state. Placement does not change it. */
+  readonly modelDigest: string;
+  /** The arithmetic that the run began with. */
+  readonly arithmetic: string;
+  /** JSON: the metrics at this cut, and the state of early stopping. */
+  readonly metrics: unknown;
+  /** JSON: the position from which data readers continue. */
+  readonly position: unknown;
+  /**
+   * The means that replace missing values of dense features (`missing: "mean"`), which a model
+   * needs to predict. Left out where no feature uses them.
+   */
+  readonly means?: Means | undefined;
+  /** Whether this checkpoint is the best so far. */
+  readonly best: boolean;
+  /** The writer's host, process and version, for people. */
+  readonly createdBy: string;
+  /** How the writing generation began. `partial`: some rows were lost. @default "exact" */
+  readonly restored?: Descent["restored"] | undefined;
+}
+
+/** A generation that trained a part of a checkpoint's state. */
+export interface Descent {
+  readonly generation: number;
+  /** The step from which it trained, i.e. the cut that it restored; 0: it began from scratch. */
+  readonly from: number;
+  /** Whether the whole state was restored there. `partial`: some rows were lost (bounded jobs). */
+  readonly restored: "exact" | "partial";
+}
+
+/** A committed checkpoint. Plain data; it crosses threads. */
+export interface Manifest extends Omit<ManifestFields, "restored"> {
+  readonly version: number;
+  /** Hash of the job's specification. */
+  readonly jobIdentity: string;
+  readonly written: Written;
+  /**
+   * The generations that led to this checkpoint, oldest first; of a long lineage only the newest.
+   */
+  readonly lineage: readonly Descent[];
+  /** The preceding manifest on the chain; null for the first. */
+  readonly parent: { readonly file: string; readonly sha256: string } | null;
+  /** Hash of this manifest's own text. */
+  readonly sha256: string;
+}
+
+/** A checkpoint of the chain that cannot be used, and the reason. */
+export interface Damage {
+  readonly path: string;
+  readonly reason: string;
+  /** The path to which its directory was renamed, once a generation continued without it. */
+  readonly kept?: string;
+}
+
+/** The checkpoint from which a new generation continues. */
+export interface Generation {
+  readonly generation: number;
+  /** The newest usable checkpoint; undefined where there is none: start from step 0. */
+  readonly latest: Manifest | undefined;
+  /** Newer checkpoints of the chain that were skipped as damaged, and put aside. */
+  readonly damaged: readonly Damage[];
+}
+
+/**
+ * Writes one part, which belongs to a checkpoint only after `finish` and a commit that names it.
+ */
+export interface PartWriter {
+  /** Appends bytes. The caller keeps the buffer. @throws StoreFailedError, GenerationFencedError */
+  write(bytes: Uint8Array): void;
+  /**
+   * Returns the part's record once its bytes are on disk. `base` is empty. @throws
+   * StoreFailedError, GenerationFencedError
+   */
+  finish(): PartRecord;
+  /** Deletes an unfinished part. Does nothing after `finish`. */
+  discard(): void;
+}
+
+export interface CheckpointStore {
+  /** The store's directory, as the user named it. */
+  readonly directory: string;
+  /** The job's specification, as given when the store was first opened. */
+  readonly jobText: string;
+  /**
+   * Digests of tables computed with their full optimizer state, by the table's index in the job.
+   * Set for a model file (model-file.ts) that leaves out the state of each element: readers get
+   * zeros for it, which predictions do not use.
+   */
+  readonly statedDigests?: ReadonlyMap<number, string>;
+
+  /**
+   * Claims the next generation and fences all older ones. Two concurrent callers get different
+   * numbers, and the higher number wins. The generation continues from the newest usable
+   * checkpoint, or from `from`, a checkpoint of the chain; later checkpoints are then off the
+   * chain. `passOver` lists hashes of manifests that a reader found damaged. @throws
+   * CheckpointForeignError, InputUnusableError (the directory refuses writes), StoreFailedError,
+   * CheckpointMissingError (`from` is not on the chain)
+   */
+  beginGeneration(from?: Manifest, passOver?: readonly string[]): Generation;
+
+  /**
+   * Opens a part of checkpoint `cut`; `name` is a lower-case file name. Any thread may call it.
+   * @throws GenerationFencedError, StoreFailedError
+   */
+  partWriter(generation: number, cut: number, name: string): PartWriter;
+
+  /**
+   * Commits the checkpoint by writing its manifest, after checking that every part is on disk with
+   * its size. `cut` grows within a generation and is never below the cut from which the generation
+   * continued. @throws GenerationFencedError, StoreFailedError, CheckpointCorruptError (a part is
+   * missing)
+   */
+  commit(fields: ManifestFields): Manifest;
+
+  /** The newest usable checkpoint of the chain. */
+  latest(): Manifest | undefined;
+
+  /** The chain, newest first, and its damaged checkpoints. Parts are checked by size only. */
+  list(): { readonly manifests: readonly Manifest[]; readonly damaged: readonly Damage[] };
+
+  /** The sealed text of a manifest, as it was committed. @throws CheckpointCorruptError */
+  manifestText(manifest: Manifest): Uint8Array;
+
+  /**
+   * The calibration stored for the model with this digest, in hexadecimal; undefined: none.
+   * @throws CheckpointCorruptError where it is damaged, or belongs to another model
+   */
+  calibration(modelDigest: string): StoredCalibration | undefined;
+
+  /**
+   * Stores the calibration of a checkpoint's model and replaces an earlier one; undefined removes
+   * it. The model and its digest do not change. @throws StoreFailedError
+   */
+  setCalibration(
+    manifest: Pick<Manifest, "modelDigest">,
+    calibration: StoredCalibration | undefined,
+  ): void;
+
+  /**
+   * Reads every file of a checkpoint, base files included, and compares their hashes.
+   * @throws CheckpointCorruptError naming the file
+   */
+  verify(manifest: Manifest): void;
+
+  /**
+   * The bytes of a part's own file, in pieces; each piece overwrites the one before. The hash is
+   * checked at the end: use nothing before the iteration has returned. @throws
+   * CheckpointCorruptError naming the file, CheckpointMissingError (no such part)
+   */
+  readPart(manifest: Manifest, name: string): Generator<Uint8Array, void, undefined>;
+
+  /** As `readPart`, in memory that the caller owns. Throws the same errors. */
+  readWholePart(manifest: Manifest, name: string): Uint8Array;
+
+  /**
+   * The part's own file first, then the files of its base, newest first. Each file is opened when
+   * it is iterated over. Otherwise as `readPart`.
+   */
+  readFiles(manifest: Manifest, name: string): Generator<Uint8Array, void, undefined>[];
+
+  /**
+   * Removes old checkpoints and the files of unfinished writers. Keeps the newest `keep`
+   * checkpoints, the best one, and their base files. Reads the newest checkpoint back first and
+   * removes nothing if that fails. `generation` is the caller's; files of newer generations are
+   * kept. Returns the removed names. @throws CheckpointCorruptError, GenerationFencedError,
+   * StoreFailedError, InvalidOptionError
+   */
+  collect(options: { readonly generation: number; readonly keep: number }): string[];
+}

@@ -1,0 +1,39 @@
+// Decides when a checkpoint is a baseline, which needs no other, and when it is an increment, which
+// holds only the rows that changed (Check-N-Run, Eisenman et al., NSDI 2022):
+//
+//   none           every checkpoint is a baseline
+//   one-shot       the first is a baseline; each later one holds the changes since the first
+//   consecutive    a baseline, then up to 64 increments, each with the changes since the checkpoint
+//                  before it; a restore needs all of them
+//   intermittent   as one-shot, until a new baseline is expected to cost less
+
+import type { CheckpointSpec } from "../../../src/training/checkpoint/checkpoint-options.ts";
+import type { PartRecord, Written } from "./checkpoint-store.ts";
+
+/** Most increments after a baseline: it bounds the files that a restore reads for one part. */
+const incrementsMax = 64;
+
+/** Whether the next checkpoint is to be a baseline. `undefined`: nothing was written yet. */
+export function needsBaseline(
+  policy: CheckpointSpec["differential"],
+  written: Written | undefined,
+): boolean {
+  if (policy === "none" || written === undefined) return true;
+  const { baseline, differences, sum, last } = written;
+  if (policy === "one-shot" || differences === 0) return false;
+  if (policy === "consecutive") return differences >= incrementsMax;
+  // Whether writing a new baseline, followed by increments that grow as these did, costs no more
+  // than continuing with increments of the last size.
+  return baseline + sum <= (differences + 1) * last;
+}
+
+/** Updates the written bytes with those of a checkpoint's parts; a baseline restarts the count. */
+export function writtenAfter(before: Written | undefined, parts: readonly PartRecord[]): Written {
+  const last = parts.reduce((bytes, part) => bytes + part.bytes, 0);
+  const isBaseline = parts.every(({ base }) => base.length === 0);
+  if (isBaseline || before === undefined) {
+    return { baseline: last, differences: 0, sum: 0, last: 0 };
+  }
+  const { baseline, differences, sum } = before;
+  return { baseline, differences: differences + 1, sum: sum + last, last };
+}

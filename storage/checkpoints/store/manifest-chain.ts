@@ -1,0 +1,264 @@
+// The chain of manifests, and the fence that keeps late writers off it.
+//
+// Invariants
+//   C1. A generation number is claimed once: its record is created exclusively. Only a claim that
+//       failed on a full disk, and so began nothing, frees its number again.
+//   C2. The claim comes first, then the look for the newest checkpoint. A commit of an older
+//       generation before the look is seen; a commit after it is off the chain.
+//   C3. If the writer is still the newest generation after its manifest is in place, the commit is
+//       on the chain: a later claim looks later.
+//   C4. The chain is read from the generation records downward, never from the manifests' own
+//       claims, so an unreadable manifest hides nothing behind it.
+//   C5. A claim renames damaged checkpoints before it writes its record, which takes them off the
+//       chain: `collect` deletes what is off the chain and has the name of a checkpoint.
+//
+//   newest record ─▶ its checkpoints, newest cut first ─▶ the checkpoint it continued from ─▶ …
+
+import { dirname } from "node:path";
+import {
+  CheckpointCorruptError,
+  CheckpointMissingError,
+  StoreFailedError,
+} from "../../../src/errors/errors.ts";
+import { diskCode, isFull } from "../../../src/ports/disk-refusals.ts";
+import { onDisk, readWhole } from "../../disk/durable-files.ts";
+import type { Damage, Generation, Manifest } from "./checkpoint-store.ts";
+import { type FencedPlace, newestGeneration } from "./fence.ts";
+import {
+  decodeGeneration,
+  decodeManifest,
+  encodeRecord,
+  formatVersion,
+  type GenerationRecord,
+} from "./manifest.ts";
+import { damagedSuffix, parseCheckpointName } from "./store-paths.ts";
+
+/** A store's directory, and the job that owns it. */
+export interface Place extends FencedPlace {
+  readonly jobIdentity: string;
+}
+
+/** The reason given for a checkpoint in `passOver`, which a reader found damaged. */
+const unreadable = "a part of it is not what it names";
+
+/** Most lost races against other claimants in one call; more would mean an endless loop. */
+const claimsMax = 1000;
+
+/**
+ * Claims the next generation and records its origin: the newest checkpoint of the chain that is not
+ * among the hashes `passOver`, or the checkpoint with the hash `sha256`. The caller maps the disk's
+ * errors. @throws CheckpointMissingError where no checkpoint of the chain has that hash
+ */
+export function claimGeneration(
+  place: Place,
+  sha256?: string,
+  passOver: readonly string[] = [],
+): Generation {
+  const { disk, paths, jobIdentity } = place;
+  const { generation, file } = claim(place); // C1
+  try {
+    const damaged: FoundDamage[] = [];
+    let latest: Manifest | undefined;
+    for (const found of walkChain(place, generation - 1)) {
+      // C2
+      if ("reason" in found) damaged.push(found);
+      else if (passOver.includes(found.sha256)) {
+        const of = { cut: found.cut, generation: found.generation };
+        damaged.push({ path: paths.manifest(of.cut, of.generation), reason: unreadable, of });
+      } else if (sha256 === undefined || found.sha256 === sha256) latest = found;
+      if (latest !== undefined) break;
+    }
+    if (latest === undefined && sha256 !== undefined) {
+      throw new CheckpointMissingError(
+        `${dirname(paths.job)} whose manifest has the hash ${sha256}`,
+      );
+    }
+    // Its writer may have died between rename and sync. Sync now, as this generation needs it.
+    if (latest !== undefined) {
+      disk.syncDirectory(paths.checkpoint(latest.cut, latest.generation));
+    }
+    const kept = sha256 === undefined ? putAside(place, damaged) : damaged; // C5
+    const from =
+      latest === undefined
+        ? null
+        : { cut: latest.cut, generation: latest.generation, sha256: latest.sha256 };
+    const version = formatVersion;
+    const { writer } = disk;
+    file.write(encodeRecord({ version, generation, jobIdentity, from, writer }).bytes, 0);
+    file.sync();
+    disk.syncDirectory(paths.generations);
+    return { generation, latest, damaged: kept };
+  } catch (error) {
+    if (isFull(error)) disk.remove(paths.generation(generation)); // C1
+    throw error;
+  } finally {
+    file.close();
+  }
+}
+
+/** Damage, and the checkpoint that it makes unusable. */
+interface FoundDamage extends Damage {
+  readonly of?: { readonly cut: number; readonly generation: number };
+}
+
+/** Renames damaged checkpoints, so that `collect` leaves them until a person removes them. */
+function putAside({ disk, paths }: Place, damaged: readonly FoundDamage[]): Damage[] {
+  const kept = damaged.map(({ path, reason, of }): Damage => {
+    if (of === undefined) return { path, reason };
+    const directory = paths.checkpoint(of.cut, of.generation);
+    if (!disk.exists(paths.manifest(of.cut, of.generation))) return { path, reason };
+    disk.rename(directory, `${directory}${damagedSuffix}`);
+    return { path, reason, kept: `${directory}${damagedSuffix}` };
+  });
+  if (kept.some((one) => one.kept !== undefined)) disk.syncDirectory(paths.checkpoints);
+  return kept;
+}
+
+function claim(place: Place) {
+  for (let attempt = 0; attempt < claimsMax; attempt++) {
+    const generation = newestGeneration(place) + 1;
+    try {
+      return { generation, file: place.disk.open(place.paths.generation(generation), "exclusive") };
+    } catch (error) {
+      if (diskCode(error) !== "EEXIST") throw error;
+    }
+  }
+  throw new StoreFailedError("claim a generation in", place.paths.generations);
+}
+
+/** The chain from `newest` down, newest first: usable manifests, and damage between them. */
+export function* walkChain(
+  place: Place,
+  newest = newestGeneration(place),
+): Generator<Manifest | FoundDamage, void, undefined> {
+  const cutsOf = committedCuts(place); // C4
+  let cutMax = Number.POSITIVE_INFINITY;
+  let hashMax: string | undefined;
+  let hasUsable = false;
+  for (let generation = newest; generation > 0; ) {
+    const cuts = (cutsOf.get(generation) ?? []).filter((cut) => cut <= cutMax);
+    for (const cut of cuts) {
+      const found = look(place, cut, generation, cut === cutMax ? hashMax : undefined);
+      hasUsable ||= !("reason" in found);
+      yield found;
+    }
+    const record = readGeneration(place, generation);
+    if (record === undefined) {
+      if (cuts.length > 0) {
+        yield { path: place.paths.generation(generation), reason: "it cannot be read" };
+      }
+      cutMax = Math.min(cutMax, cuts.at(-1) ?? cutMax);
+      generation--;
+    } else if (record.from === null) {
+      return;
+    } else {
+      ({ cut: cutMax, sha256: hashMax, generation } = record.from);
+      // A newer checkpoint of this generation exists, so the older one may have been collected.
+      if (!hasUsable && !cutsOf.get(generation)?.includes(cutMax)) {
+        yield { path: place.paths.manifest(cutMax, generation), reason: "it is not there" };
+      }
+    }
+  }
+}
+
+/** Reads and checks the manifest of one checkpoint. Parts are checked by size only. */
+function look(
+  place: Place,
+  cut: number,
+  generation: number,
+  sha256: string | undefined,
+): Manifest | FoundDamage {
+  const path = place.paths.manifest(cut, generation);
+  const of = { cut, generation };
+  try {
+    const manifest = onDisk("read", path, () => decodeManifest(readWhole(place.disk, path), path));
+    if (manifest.cut !== cut || manifest.generation !== generation) {
+      return {
+        path,
+        of,
+        reason: `it is of cut ${manifest.cut}, generation ${manifest.generation}`,
+      };
+    }
+    if (manifest.jobIdentity !== place.jobIdentity) return { path, reason: "it is of another job" };
+    if (sha256 !== undefined && manifest.sha256 !== sha256) {
+      const reason = `its hash is ${manifest.sha256}, a generation began from ${sha256}`;
+      return { path, of, reason };
+    }
+    checkParts(place, manifest);
+    return manifest;
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return {
+      path: error.path,
+      of,
+      reason: error instanceof CheckpointCorruptError ? error.reason : error.message,
+    };
+  }
+}
+
+/**
+ * @throws CheckpointCorruptError naming the first file of the parts or their base that is missing
+ * or has another size
+ */
+export function checkParts({ disk, paths }: Place, manifest: Omit<Manifest, "sha256">): void {
+  const own = { cut: manifest.cut, generation: manifest.generation };
+  for (const part of manifest.parts) {
+    for (const { cut, generation, bytes } of [...part.base, { ...part, ...own }]) {
+      const path = paths.part(cut, generation, part.name);
+      if (!disk.exists(path)) throw new CheckpointCorruptError(path, "it is not there");
+      const size = onDisk("read", path, () => {
+        const file = disk.open(path, "read");
+        try {
+          return file.size();
+        } finally {
+          file.close();
+        }
+      });
+      if (size !== bytes) {
+        throw new CheckpointCorruptError(path, `it has ${size} bytes, expected ${bytes}`);
+      }
+    }
+  }
+}
+
+/** Whether any committed checkpoint is still on disk, of any job. */
+export function hasCheckpoints(place: Place): boolean {
+  return committedCuts(place).size > 0;
+}
+
+/** The cuts with a manifest, by generation, newest first. */
+function committedCuts({ disk, paths }: Place): Map<number, number[]> {
+  const cuts = new Map<number, number[]>();
+  const names = onDisk("read", paths.checkpoints, () => disk.list(paths.checkpoints));
+  for (const name of names.reverse()) {
+    const parsed = parseCheckpointName(name);
+    if (parsed === undefined) continue;
+    if (!disk.exists(paths.manifest(parsed.cut, parsed.generation))) continue;
+    cuts.set(parsed.generation, [...(cuts.get(parsed.generation) ?? []), parsed.cut]);
+  }
+  return cuts;
+}
+
+/** A generation's record; undefined where it was not finished, or cannot be read. */
+export function readGeneration(place: Place, generation: number): GenerationRecord | undefined {
+  const path = place.paths.generation(generation);
+  if (!place.disk.exists(path)) return undefined;
+  try {
+    const record = onDisk("read", path, () => decodeGeneration(readWhole(place.disk, path), path));
+    const isInOrder = record.from === null || record.from.generation < generation;
+    return record.generation === generation && isInOrder ? record : undefined;
+  } catch (error) {
+    if (isDamage(error)) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Whether an error means that the checkpoint is damaged. Another failure of the disk may be
+ * transient: skipping the checkpoint because of it would lose committed steps, and `collect` would
+ * remove them.
+ */
+function isDamage(error: unknown): error is CheckpointCorruptError | StoreFailedError {
+  if (error instanceof CheckpointCorruptError) return true;
+  return error instanceof StoreFailedError && diskCode(error.cause) === "ENOENT";
+}

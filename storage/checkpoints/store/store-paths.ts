@@ -1,0 +1,69 @@
+// File names in a store's directory (drawn in manifest.ts). They are apart from the records'
+// schemas, because threads that need only the names load this file in a tenth of the time.
+
+import { join } from "node:path";
+import { temporarySuffix } from "../../disk/durable-files.ts";
+
+/** The directory of one store, and the paths in it. */
+export interface StorePaths {
+  readonly job: string;
+  readonly generations: string;
+  readonly checkpoints: string;
+  generation(generation: number): string;
+  checkpoint(cut: number, generation: number): string;
+  manifest(cut: number, generation: number): string;
+  part(cut: number, generation: number, name: string): string;
+}
+
+/** The paths below `directory`. */
+export function pathsOf(directory: string): StorePaths {
+  const generations = join(directory, "generations");
+  const checkpoints = join(directory, "checkpoints");
+  const part = (cut: number, generation: number, name: string) =>
+    join(checkpoints, checkpointName(cut, generation), name);
+  return {
+    job: join(directory, "job.json"),
+    generations,
+    checkpoints,
+    generation: (generation) => join(generations, `${digits(generation, 6)}.json`),
+    checkpoint: (cut, generation) => join(checkpoints, checkpointName(cut, generation)),
+    manifest: (cut, generation) => part(cut, generation, manifestName),
+    part,
+  };
+}
+
+/** The file that makes a checkpoint exist. */
+export const manifestName = "manifest.json";
+
+/**
+ * Whether a name is valid for a part, in a manifest, a message or a model file. It must be a plain
+ * lower-case file name, so that no part is outside its checkpoint's directory.
+ */
+export function isPartName(name: string): boolean {
+  const isPlain = /^[a-z0-9][a-z0-9._-]{0,199}$/.test(name);
+  return isPlain && name !== manifestName && !name.endsWith(temporarySuffix);
+}
+
+/** Name of a checkpoint's directory: `000000400-g000012`. Names sort by cut. */
+export function checkpointName(cut: number, generation: number): string {
+  return `${digits(cut, 9)}-g${digits(generation, 6)}`;
+}
+
+/** Suffix of a damaged checkpoint's directory after it was renamed. */
+export const damagedSuffix = ".damaged";
+
+/** The cut and the generation in a checkpoint directory's name; undefined for a foreign name. */
+export function parseCheckpointName(name: string): { cut: number; generation: number } | undefined {
+  const match = /^(\d{9,15})-g(\d{6,15})$/.exec(name);
+  return match === null ? undefined : { cut: Number(match[1]), generation: Number(match[2]) };
+}
+
+/** The number in the name of a generation record; undefined for a foreign name. */
+export function parseGenerationName(name: string): number | undefined {
+  const match = /^(\d{6,15})\.json$/.exec(name);
+  return match === null ? undefined : Number(match[1]);
+}
+
+function digits(value: number, width: number): string {
+  return String(value).padStart(width, "0");
+}

@@ -1,0 +1,103 @@
+// Storage of a model's calibration (explained in storage/model/calibration.ts): sealed JSON in
+// `calibrations/DIGEST.json` of a checkpoint directory, or in the footer of a model file. It
+// contains the digest of the model that it was fitted to, and is refused for any other model.
+
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import { CheckpointCorruptError } from "../../../src/errors/errors.ts";
+import type { Disk } from "../../../src/ports/disk.ts";
+import {
+  makeDurableDirectory,
+  onDisk,
+  readWhole,
+  replaceDurably,
+} from "../../disk/durable-files.ts";
+import { seal, unseal } from "../../disk/sealed-json.ts";
+
+const count = z.int().nonnegative();
+
+/** Platt scaling of one label's logits: calibrated logit = `scale * logit + offset`. */
+const calibrationSchema = z.object({
+  scale: z.number(),
+  offset: z.number(),
+  /** Number of samples it was fitted to, and how many of them have the label 1. */
+  samples: count,
+  positives: count,
+  /** Mean logistic loss of these samples, without and with the calibration. */
+  logLoss: z.number(),
+  calibratedLogLoss: z.number(),
+});
+
+/** The stored record: one calibration per label of the model. */
+export const storedCalibrationSchema = z.object({
+  version: z.literal(1),
+  /** Digest of the model that it was fitted to: `sha256:…`. */
+  digest: z.string(),
+  /** Source of the samples it was fitted to, for people: `held-out`, or the names of files. */
+  by: z.string(),
+  /** One entry per label of the job; null: the label is a number (regression). */
+  tasks: z.array(z.object({ task: z.string(), ...calibrationSchema.shape }).nullable()),
+});
+
+export type Calibration = Readonly<z.output<typeof calibrationSchema>>;
+export type StoredCalibration = Readonly<z.output<typeof storedCalibrationSchema>>;
+
+/** Path of the calibration of a model, by its digest in hexadecimal. */
+export function calibrationPath(directory: string, modelDigest: string): string {
+  return join(directory, "calibrations", `${modelDigest}.json`);
+}
+
+/**
+ * The calibration of a model in a directory; undefined: there is none.
+ * @throws CheckpointCorruptError where it is damaged, or of another model
+ */
+export function readCalibration(
+  disk: Disk,
+  directory: string,
+  modelDigest: string,
+): StoredCalibration | undefined {
+  const path = calibrationPath(directory, modelDigest);
+  if (!disk.exists(path)) return undefined;
+  const value = unseal(
+    onDisk("read", path, () => readWhole(disk, path)),
+    path,
+  );
+  return checkedCalibration(value, modelDigest, path);
+}
+
+/** Stores the calibration of a model in a directory, or removes it. @throws StoreFailedError */
+export function writeCalibration(
+  disk: Disk,
+  directory: string,
+  modelDigest: string,
+  calibration: StoredCalibration | undefined,
+): void {
+  const path = calibrationPath(directory, modelDigest);
+  onDisk("write", path, () => {
+    if (calibration === undefined) {
+      disk.remove(path);
+      if (disk.exists(dirname(path))) disk.syncDirectory(dirname(path));
+      return;
+    }
+    makeDurableDirectory(disk, dirname(path));
+    replaceDurably(disk, path, new TextEncoder().encode(seal(calibration).text), disk.writer);
+  });
+}
+
+/** @throws CheckpointCorruptError where it is malformed, or of another model than `modelDigest` */
+export function checkedCalibration(
+  value: unknown,
+  modelDigest: string,
+  path: string,
+): StoredCalibration {
+  const { data, error } = storedCalibrationSchema.safeParse(value);
+  const mend = "calibrate the model again (`osiris calibrate`), or remove it";
+  if (data === undefined) {
+    const [issue] = error.issues;
+    const what = `its calibration has ${issue?.path.join(".")}: ${issue?.message}`;
+    throw new CheckpointCorruptError(path, `${what}; ${mend}`);
+  }
+  if (data.digest === `sha256:${modelDigest}`) return data;
+  const reason = `it calibrates the model ${data.digest}, not sha256:${modelDigest}`;
+  throw new CheckpointCorruptError(path, `${reason}; ${mend}`);
+}

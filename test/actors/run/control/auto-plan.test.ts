@@ -1,0 +1,118 @@
+// A run plans its own tables: the same model whatever the plan, tables that only a plan fits into
+// memory, and a new plan when devices are lost.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "ava";
+import { planOrNone } from "../../../../actors/threads/data/plan-program.ts";
+import { Host, type JobOptions, verifyRun } from "../../../../index.ts";
+import { InvalidOptionError } from "../../../../src/errors/errors.ts";
+import { resolveJob } from "../../../../src/job/job.ts";
+import {
+  calmResult,
+  inEpochs,
+  only,
+  runJob,
+  smallData,
+  smallModel,
+  startTestCluster,
+} from "../../../helpers/clusters/clusters.ts";
+import { startCluster } from "../../../helpers/clusters/either-clusters.ts";
+import { setEnvironment } from "../../../helpers/environment.ts";
+import { testAll, testIf } from "../../../helpers/needs.ts";
+
+const auto = { sharding: "auto" } as const;
+
+testIf(testAll).serial("planned or as written, on 1, 2 and 3 devices: one model", async (t) => {
+  await using place = await startCluster(3);
+  const calm = await calmResult();
+  for (const devices of [1, 2, 3]) {
+    const { result, events } = await runJob(place, place.job({ ...auto, devices }));
+    t.is(result.digest, calm.digest);
+    const [started] = only(events, "run.started");
+    t.is(started?.plan?.by, devices === 1 ? "as-written" : "auto");
+    t.is(started?.plan?.memoryBytes?.length, devices === 1 ? undefined : devices);
+  }
+});
+
+/** Large enough that a plan of copies would be slow. */
+const tables = [4000, 3000, 2500, 900, 800, 700].map((rows, i) => {
+  return { name: `T${i}`, rows, dim: 8, rowBlocks: 8 } as const;
+});
+const skewed = {
+  ...auto,
+  stepDeadlineMs: 60_000, // A search for a plan may take as long.
+  model: { ...smallModel, tables },
+  data: { ...smallData, idsPerBag: { min: 1, max: 9 } } as JobOptions["data"],
+} satisfies Partial<JobOptions>;
+
+testIf(testAll).serial(
+  "tables that do not fit as they are written fit by a plan: one model",
+  async (t) => {
+    const job = { ...skewed, devices: 2 };
+
+    // The rows of all tables are 0.4 MB, with their state.
+    const world = { memoryBytes: 400_000 };
+    await using place = await startTestCluster(2, { world });
+    const error = await t.throwsAsync(runJob(place, place.job({ ...job, sharding: "as-written" })));
+    t.regex(
+      error?.message ?? "",
+      /tables need 0\.000\d+ GB of memory on host:0, which has 0\.0004 GB/,
+    );
+    const { result, events } = await runJob(place, place.job(job));
+    t.true((await verifyRun(result.directory, { from: "start", devices: 1 })).isEqual);
+    const [started] = only(events, "run.started");
+    t.true((started?.plan?.cached ?? 0) > 0);
+    t.regex(started?.plan?.note ?? "", /do not fit into memory/);
+  },
+);
+
+testIf(testAll).serial(
+  "a machine that was not measured plans for cores; two hosts left of three plan anew",
+  async (t) => {
+    const empty = mkdtempSync(join(tmpdir(), "osiris-unmeasured-"));
+    t.teardown(() => rmSync(empty, { recursive: true }));
+    setEnvironment(t, { OSIRIS_CONSTANTS: "", XDG_CACHE_HOME: empty });
+    await using place = await startTestCluster(1, { minDevices: 3 });
+    const { url: nats, token = "" } = place.cluster;
+    const hosts = [1, 2].map(() => Host.join({ nats, token, devices: 1 }));
+    const [staying, leaving] = await Promise.all(hosts);
+    const job = place.job(skewed);
+    const { result, events } = await runJob(place, inEpochs(job, 4), async (event) => {
+      if (event.type === "run.progress" && event.step > 20) await leaving?.close();
+    });
+    await staying?.close();
+    const plans = only(events, "run.started").map(({ plan, devices }) => ({ ...plan, devices }));
+    t.deepEqual([plans[0]?.devices, plans.at(-1)?.devices], [3, 2]);
+    for (const { by, constants: named, imbalance, stepSeconds } of plans) {
+      t.is(by, "auto");
+      t.is(stepSeconds, undefined); // Nobody knows how fast this machine is.
+      t.regex(named ?? "", /small server/);
+      t.true((imbalance ?? 9) <= 1.1, `${imbalance}`);
+    }
+    await using alone = await startCluster(1);
+    const calm = await runJob(alone, inEpochs(alone.job(skewed), 4));
+    t.is(result.digest, calm.result.digest);
+  },
+);
+
+test("a search that fails ends no run: it says why, and each table is placed as written", async (t) => {
+  const job = resolveJob(skewedJob());
+  const request = { hosts: [2], memoryBytes: 1e9 };
+  const found = await planOrNone(job, request, {}, () =>
+    Promise.reject(new InvalidOptionError("cores", "Expected `cores` to be there")),
+  );
+  t.deepEqual(found, {
+    report: {
+      by: "as-written",
+      note:
+        "the search for a plan failed (Expected `cores` to be there): " +
+        "each table is placed as written",
+    },
+  });
+});
+
+function skewedJob(): JobOptions {
+  return { model: skewed.model, data: skewed.data };
+}

@@ -1,0 +1,51 @@
+// The checkpoint coordinator alone, in simulated time.
+
+import test from "ava";
+import { checkpointCoordinatorMachine } from "../../../../actors/run/control/checkpoint-coordinator.ts";
+import { Registry } from "../../../../actors/run/state/registry.ts";
+import { missingParts } from "../../../../src/training/checkpoint/part-names.ts";
+import {
+  scope,
+  smallGenerationSpec,
+  startActor,
+  startSimulatedNetwork,
+} from "../../../helpers/clusters/actors.ts";
+
+const self = { role: "checkpoint", index: 0 } as const;
+const cutOf = (command: number) => ({
+  ...{ command, cut: 10 * command, arithmetic: "reference-1", best: false, metrics: {} },
+});
+
+test("a cut is taken by the devices that were asked, once, and never an older one", async (t) => {
+  const place = startSimulatedNetwork();
+  const { network, say, heard, pass } = place;
+  const { job, hosts } = smallGenerationSpec();
+  const record = new Registry("r", () => {}).add(job);
+  const committed = { cut: 30, modelDigest: "d", sha256: "m", parts: [] };
+  const store = { commit: () => committed, collect() {} } as never;
+  const input = { network, scope, job, hosts, record, store, latest: undefined, createdBy: "test" };
+  const { ends } = startActor(place, checkpointCoordinatorMachine, input);
+  const saves = () => heard({ role: "device", index: 0 }).map(({ body }) => body);
+  const taken = () => heard({ role: "coordinator", index: 0 }).map(({ body }) => body);
+  const takenBy = (device: number, stallMs: number) =>
+    say(self, "device.cut", { command: 3, device, cut: 30, stallMs });
+
+  say(self, "checkpoint.cut", cutOf(3));
+  await pass(0);
+  takenBy(0, 1);
+  takenBy(7, 1); // Not asked for.
+  await pass(0);
+  t.deepEqual(taken(), []);
+  takenBy(1, 2);
+  await pass(0);
+  t.deepEqual(taken(), [{ command: 3, cut: 30, stallMs: 2 }]);
+  const file = { bytes: 1, sha256: "0".repeat(64), base: [], leaves: ["0".repeat(64)] };
+  const parts = missingParts([], job.model.tables).map((name) => ({ name, ...file }));
+  say(self, "part.saved", { cut: 30, device: 0, parts });
+  await pass(0);
+  t.is(taken().length, 2, "it is committed");
+  say(self, "checkpoint.cut", cutOf(2)); // A delayed message.
+  await pass(0);
+  t.deepEqual(saves(), [{ command: 3, cut: 30, isBaseline: true }]);
+  t.is(ends.error, undefined);
+});

@@ -1,0 +1,45 @@
+// A claim of a generation waits for room on a full disk.
+
+import test from "ava";
+import { onceThereIsRoom } from "../../../../actors/run/control/claim-generation.ts";
+import { StoreFailedError } from "../../../../src/errors/errors.ts";
+import { SimulatedClock } from "../../../../src/ports/clock.ts";
+
+function fullDisk(): StoreFailedError {
+  const cause = Object.assign(new Error("ENOSPC"), { code: "ENOSPC", syscall: "write" });
+  return new StoreFailedError("begin a generation in", "/run", { cause });
+}
+
+/** Runs to the end; `full`: attempts that find the disk full. */
+async function claimed(full: number, patienceMs: number) {
+  const clock = new SimulatedClock();
+  const atMs: number[] = [];
+  let told = 0;
+  const { signal } = new AbortController();
+  const ended = onceThereIsRoom(
+    () => {
+      atMs.push(clock.now());
+      if (atMs.length <= full) throw fullDisk();
+      return "claimed";
+    },
+    { clock, patienceMs, signal, tell: () => told++ },
+  ).catch((error: unknown) => error);
+  for (let i = 0; i < 100; i++) {
+    await new Promise((resume) => setImmediate(resume));
+    clock.runNext();
+  }
+  return { end: await ended, atMs, told };
+}
+
+test("a claim waits longer each time while the disk is full, says so once, and goes on", async (t) => {
+  const { end, atMs, told } = await claimed(6, 240_000);
+  t.is(end, "claimed");
+  t.is(told, 1);
+  t.deepEqual(atMs, [0, 250, 750, 1750, 3750, 7750, 12_750]);
+});
+
+test("a disk that stays full is the claim's error, after so many seconds and not at once", async (t) => {
+  const { end, atMs } = await claimed(1000, 20_000);
+  t.true(end instanceof StoreFailedError);
+  t.true((atMs.at(-1) ?? 0) >= 20_000 && atMs.length < 10);
+});

@@ -1,0 +1,70 @@
+// What a generation does next, as a function of where the run is (T1 and T2 of the coordinator).
+
+import test from "ava";
+import { nextAction, type RunPosition } from "../../../../actors/run/control/next-action.ts";
+import { restoredMetrics } from "../../../../actors/run/state/run-metrics.ts";
+import { smallGenerationSpec } from "../../../helpers/clusters/actors.ts";
+
+const cut = { step: 10, evaluate: true, checkpoint: true, isLast: false };
+
+function positionOf(overrides: Partial<RunPosition> = {}): RunPosition {
+  return {
+    job: smallGenerationSpec().job,
+    record: { isCheckpointAsked: false, cuts: undefined },
+    schedule: { batchSize: 8, samples: 160, stepsPerEpoch: 20, begin: 0, steps: 20 },
+    step: 4,
+    cut,
+    metrics: restoredMetrics(undefined),
+    latest: undefined,
+    isCancelAsked: false,
+    isCancelled: false,
+    isScaleAsked: false,
+    ...overrides,
+  };
+}
+
+const evaluated = { ...restoredMetrics(undefined), evaluatedStep: 10 };
+const saved = { ...evaluated, savedStep: 10 };
+
+test("a cut is reached, evaluated, saved and passed, in this order", (t) => {
+  t.is(nextAction(positionOf()), "run");
+  t.is(nextAction(positionOf({ step: 10 })), "evaluate");
+  t.is(nextAction(positionOf({ step: 10, metrics: evaluated })), "checkpoint");
+  t.is(nextAction(positionOf({ step: 10, metrics: saved })), "pass");
+  t.is(nextAction(positionOf({ step: 10, metrics: saved, cut: undefined })), "pass");
+});
+
+test("a cut that is no checkpoint is saved where it is the best so far", (t) => {
+  const own = { ...cut, checkpoint: false };
+  t.is(nextAction(positionOf({ step: 10, cut: own, metrics: evaluated })), "pass");
+  const best = { ...evaluated, isBest: true };
+  t.is(nextAction(positionOf({ step: 10, cut: own, metrics: best })), "checkpoint");
+});
+
+test("a run that is cancelled saves its step before it passes the cut", (t) => {
+  t.is(nextAction(positionOf({ isCancelAsked: true })), "checkpoint");
+  const metrics = { ...restoredMetrics(undefined), savedStep: 4 };
+  t.is(nextAction(positionOf({ isCancelAsked: true, metrics })), "pass");
+  const ended = { isCancelAsked: true, isCancelled: true, metrics, cut: undefined };
+  t.is(nextAction(positionOf(ended)), "end");
+});
+
+test("a checkpoint on request is made once, where there are steps to save", (t) => {
+  const record = { isCheckpointAsked: true, cuts: undefined };
+  t.is(nextAction(positionOf({ record })), "checkpoint");
+  const metrics = { ...restoredMetrics(undefined), savedStep: 4 };
+  t.is(nextAction(positionOf({ record, metrics })), "run");
+});
+
+test("a generation that makes room for other devices saves only steps of its own", (t) => {
+  t.is(nextAction(positionOf({ isScaleAsked: true })), "checkpoint");
+  t.is(nextAction(positionOf({ isScaleAsked: true, latest: { cut: 4 } })), "pass");
+  t.is(nextAction(positionOf({ isScaleAsked: true, latest: { cut: 4 }, cut: undefined })), "end");
+});
+
+test("the end of the data, and early stopping, end the generation", (t) => {
+  const metrics = { ...restoredMetrics(undefined), savedStep: 20, evaluatedStep: 20 };
+  t.is(nextAction(positionOf({ step: 20, cut: undefined, metrics })), "end");
+  const stopped = { ...saved, earlyStopping: { ...saved.earlyStopping, stopped: true } };
+  t.is(nextAction(positionOf({ step: 10, cut: undefined, metrics: stopped })), "end");
+});

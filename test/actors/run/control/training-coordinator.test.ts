@@ -1,0 +1,196 @@
+// The training coordinator alone: heartbeats, lost hosts, and a broker that is away.
+
+import test from "ava";
+import { comparedLosses } from "../../../../actors/run/control/heartbeat-progress.ts";
+import { trainingCoordinatorMachine } from "../../../../actors/run/control/training-coordinator.ts";
+import { Registry } from "../../../../actors/run/state/registry.ts";
+import type { Network } from "../../../../actors/runtime/mailbox.ts";
+import {
+  scope,
+  smallGenerationSpec,
+  startActor,
+  startMembership,
+  startSimulatedNetwork,
+} from "../../../helpers/clusters/actors.ts";
+
+const self = { role: "coordinator", index: 0 } as const;
+const devices = [0, 1].map((index) => ({ role: "device" as const, index }));
+
+/**
+ * A coordinator with ready devices. They were told to run, unless some belong to hosts that joined.
+ */
+async function startRunning(overrides: Partial<Network> = {}, { joined = 0 } = {}) {
+  const place = startSimulatedNetwork(overrides);
+  const { network, say, pass } = place;
+  const { job, data } = smallGenerationSpec();
+  const registry = new Registry("r", () => {});
+  const membership = startMembership({ devices: 2 });
+  for (let key = 0; key < joined; key++) {
+    const process = { machine: "elsewhere", pid: 1, devices: 2 };
+    membership.announce({
+      ...process,
+      key,
+      arithmetic: "reference-1",
+      version: "1.0.0",
+      isLeaving: false,
+    });
+  }
+  const hosts = membership.sharesFor("r", 8);
+  const record = registry.add(job);
+  const input = { network, scope, job, hosts, membership, store: {} as never, record };
+  const { ends } = startActor(place, trainingCoordinatorMachine, {
+    ...input,
+    latest: undefined,
+    failedAtMs: undefined,
+  });
+  say(self, "host.prepared", {
+    command: 1,
+    plan: data,
+    placement: { report: { by: "as-written" } },
+  });
+  await pass(0);
+  for (let index = 0; index < membership.devices; index++) {
+    const restored = { memoryBytes: 0, storeBytes: 0 };
+    say(self, "device.ready", { device: index, step: 0, arithmetic: "reference-1", restored });
+  }
+  await pass(0);
+  return { ...place, membership, record, ends };
+}
+
+const beat = (step: number) => ({
+  host: 0,
+  beat: 1,
+  isBridged: true,
+  tiers: [],
+  waits: [],
+  steps: [step, step],
+  lossFrom: 0,
+  losses: [],
+  meters: { devices: [], reading: [0, 0] },
+});
+
+test("a heartbeat does not begin the work again", async (t) => {
+  const { heard, say, pass } = await startRunning();
+  for (let step = 1; step <= 9; step++) {
+    say(self, "host.progress", beat(step));
+    await pass(250);
+  }
+  for (const device of devices) {
+    const runs = heard(device).filter(({ type }) => type === "device.run");
+    t.true(runs.length >= 2, "it asks until it is answered");
+    t.is(new Set(runs.map(({ body }) => (body as { command: number }).command)).size, 1);
+  }
+});
+
+test("losses are told of steps that a generation of another speed tells of too", (t) => {
+  const between = (from: number, to: number) => {
+    const losses = Array.from({ length: to - from }, (_, at) => from + at + 1);
+    return comparedLosses({ lossFrom: from, losses });
+  };
+  t.deepEqual(
+    between(5, 8),
+    [6, 7, 8].map((step) => ({ step, loss: step })),
+  );
+  const slow = [between(100, 130), between(130, 160)].flat().map(({ step }) => step);
+  const fast = between(100, 160).map(({ step }) => step);
+  t.deepEqual(fast, [104, 112, 120, 128, 136, 144, 152, 160]);
+  t.true(fast.every((step) => slow.includes(step)));
+  t.true(between(0, 1024).length <= 8);
+  t.deepEqual(between(5, 5), []);
+});
+
+test("a host that says nothing for a second is lost", async (t) => {
+  const { ends, say, pass } = await startRunning();
+  say(self, "host.progress", beat(1));
+  await pass(740);
+  await pass(240);
+  t.is(ends.error, undefined);
+  await pass(30);
+  t.like(ends.error, { code: "PEER_LOST", actor: "host:0" });
+});
+
+test("a host that is lost is waited for no more", async (t) => {
+  const { ends, network, pass } = await startRunning();
+  for (let i = 0; i < 6; i++) await pass(250);
+  t.like(ends.error, { code: "PEER_LOST" });
+  t.deepEqual(network.waits.waits("r1"), []);
+});
+
+test("a full disk of the checkpoints is told once, with the longest wait", async (t) => {
+  const { record, say, pass } = await startRunning();
+  for (const device of [0, 1]) say(self, "writer.room", { device, isAwaited: true });
+  await pass(0);
+  const alerts = record.since(0).filter(({ type }) => type === "run.alert");
+  t.is(alerts.length, 1);
+  t.like(alerts[0], { code: "CHECKPOINT_DISK_FULL" });
+  t.regex(JSON.stringify(alerts[0]), /is full: the run waits for room, at most 240 s/);
+  t.is(record.roomAwaited.size, 2);
+  for (const device of [0, 1]) say(self, "writer.room", { device, isAwaited: false });
+  await pass(0);
+  t.is(record.roomAwaited.size, 0);
+});
+
+test("a run that is cancelled ends when the disk takes no checkpoint", async (t) => {
+  const { ends, record, say, pass } = await startRunning();
+  record.isCancelAsked = true;
+  say(self, "writer.room", { device: 0, isAwaited: true });
+  await pass(0);
+  t.like(ends.error, { code: "RUN_CANCELLED" });
+});
+
+test("silence means nothing while the broker is away, and for a while after", async (t) => {
+  let connectedForMs = 0;
+  const { ends, pass } = await startRunning({ connectedForMs: () => connectedForMs });
+  for (let i = 0; i < 20; i++) await pass(250);
+  connectedForMs = 900;
+  await pass(250);
+  t.is(ends.error, undefined);
+  connectedForMs = 1250;
+  await pass(250);
+  t.like(ends.error, { code: "PEER_LOST" });
+});
+
+test("devices that beat but do not step are given up after twice the step deadline", async (t) => {
+  const { ends, say, pass } = await startRunning();
+  for (let i = 0; i < 239; i++) {
+    say(self, "host.progress", beat(0));
+    await pass(250);
+  }
+  t.is(ends.error, undefined);
+  for (let i = 0; i < 2; i++) {
+    say(self, "host.progress", beat(0));
+    await pass(250);
+  }
+  t.like(ends.error, { code: "STEP_TIMEOUT" });
+});
+
+test("each host of the generation must be heard, and the one that is not is named", async (t) => {
+  const { ends, say, pass } = await startRunning({}, { joined: 1 });
+  for (const host of [0, 1]) say(self, "host.progress", { ...beat(0), host });
+  await pass(0);
+  for (let step = 1; step <= 5; step++) {
+    say(self, "host.progress", beat(step));
+    await pass(250);
+  }
+  t.like(ends.error, { code: "PEER_LOST", actor: "host:1" });
+});
+
+test("a host that is gone from the cluster ends the generation at once", async (t) => {
+  const { ends, membership, pass } = await startRunning({}, { joined: 1 });
+  membership.doubt(1);
+  await pass(0);
+  t.like(ends.error, { code: "PEER_LOST", actor: "host:1" });
+});
+
+test("devices of several hosts run once their hosts hear each other", async (t) => {
+  const { heard, say, pass } = await startRunning({}, { joined: 1 });
+  const runs = () =>
+    heard({ role: "device", index: 3 }).filter(({ type }) => type === "device.run");
+  say(self, "host.progress", beat(0));
+  say(self, "host.progress", { ...beat(0), host: 1, isBridged: false });
+  await pass(0);
+  t.is(runs().length, 0);
+  say(self, "host.progress", { ...beat(0), host: 1 });
+  await pass(0);
+  t.is(runs().length, 1);
+});

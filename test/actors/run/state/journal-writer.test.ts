@@ -1,0 +1,82 @@
+// The run keeper: what it brings to the journal before it tells it, and what it says of the rest.
+
+import test from "ava";
+import { openRunKeeper } from "../../../../actors/run/state/journal-writer.ts";
+import type { RunEvent } from "../../../../actors/run/state/run-events.ts";
+import { SimulatedClock } from "../../../../src/ports/clock.ts";
+import type { JournalEntry, RunJournal } from "../../../../storage/cluster/run-journal.ts";
+
+const event = (seq: number): RunEvent => ({ type: "run.resumed", seq, run: "r1", generation: 1 });
+
+/** A keeper, and what it does, in order. */
+function startKeeper() {
+  const clock = new SimulatedClock();
+  const done: string[] = [];
+  const state = { isFull: false, isHeld: true };
+  const journal: RunJournal<RunEvent> = {
+    readFormer: () => ({ entries: [], damaged: 0 }),
+    begin() {},
+    append(entries) {
+      if (state.isFull) throw new Error("the disk is full");
+      for (const entry of entries) if (entry.kind === "event") done.push(`keep ${entry.event.seq}`);
+    },
+    synced: async () => {},
+    isLong: false,
+    close: async () => {},
+  };
+  const { keeper, publish } = openRunKeeper({
+    journal,
+    clock,
+    retryMs: 100,
+    isHeld: () => state.isHeld,
+    confirm() {},
+    entries: () => [],
+    publish: ({ seq }) => done.push(`tell ${seq}`),
+    mark: { set: () => done.push("mark"), drop: () => done.push("no mark") },
+    onError: (error) => done.push(String(error)),
+  });
+  const happen = (seq: number) => {
+    const entry: JournalEntry<RunEvent> = { kind: "event", run: "r1", event: event(seq) };
+    keeper.keep(entry);
+    publish(event(seq), undefined);
+  };
+  const pass = async (ms: number) => {
+    clock.advance(ms);
+    for (let turn = 0; turn < 10; turn++) await Promise.resolve();
+  };
+  return { done, state, happen, pass };
+}
+
+test("an event is kept before it is told", async (t) => {
+  const { done, happen, pass } = startKeeper();
+  happen(0);
+  happen(1);
+  await pass(0);
+  t.deepEqual(done, ["keep 0", "keep 1", "tell 0", "tell 1"]);
+});
+
+test("before an event is told that the disk refused, the mark is gone until the disk has it", async (t) => {
+  const { done, state, happen, pass } = startKeeper();
+  state.isFull = true;
+  happen(0);
+  await pass(0);
+  t.deepEqual(done.splice(0), ["Error: the disk is full", "no mark", "tell 0"]);
+  state.isFull = false;
+  await pass(100);
+  t.deepEqual(done, ["keep 0", "mark"]);
+});
+
+test("what a leader without its lease has left out takes the mark for good", async (t) => {
+  const { done, state, happen, pass } = startKeeper();
+  state.isHeld = false;
+  happen(0);
+  await pass(0);
+  t.is(done[0], "no mark");
+  state.isHeld = true;
+  state.isFull = true;
+  happen(1);
+  await pass(0);
+  state.isFull = false;
+  await pass(100);
+  t.false(done.includes("mark"));
+});

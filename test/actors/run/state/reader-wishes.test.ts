@@ -1,0 +1,59 @@
+// The limit of a run's readers is kept where another leader finds it, and lifted there too.
+
+import test from "ava";
+import { RunRecord } from "../../../../actors/run/state/run-record.ts";
+import type { RunEvent } from "../../../../index.ts";
+import { resolveJob } from "../../../../src/job/job.ts";
+import type { JournalEntry } from "../../../../storage/cluster/run-journal.ts";
+import { smallData, smallModel } from "../../../helpers/clusters/clusters.ts";
+
+const job = resolveJob({
+  model: smallModel,
+  data: smallData,
+  checkpoint: { everySteps: 10, directory: "run" },
+});
+
+/** A record, and what its journal has. */
+function newRecord() {
+  const journal: JournalEntry<RunEvent>[] = [];
+  const keeper = { keep: (entry: JournalEntry<RunEvent>) => void journal.push(entry) };
+  return { record: new RunRecord({ run: "r1", job }, () => {}, keeper), journal };
+}
+
+function successorOf(journal: readonly JournalEntry<RunEvent>[]): RunRecord {
+  const { record } = newRecord();
+  for (const entry of journal) if (entry.kind !== "run") record.restore(entry);
+  return record;
+}
+
+test("the next leader finds a limit in the journal, and in what the journal is rewritten to", (t) => {
+  const { record, journal } = newRecord();
+  record.readers.limit = 500;
+  t.is(successorOf(journal).readers.limit, 500);
+  t.is(successorOf([...record.entries()]).readers.limit, 500);
+  record.readers.limit = 0;
+  t.is(successorOf(journal).readers.limit, 0);
+  t.is(successorOf([...record.entries()]).readers.limit, 0);
+});
+
+test("a request is told until it is answered or withdrawn, and answered once", (t) => {
+  const { record } = newRecord();
+  let told = 0;
+  record.onWish(() => told++);
+  const answers: string[] = [];
+  const ask = (reader: number) => {
+    const request = { kind: "drain", reader, step: 0 } as const;
+    return record.readers.ask({ ...request, answered: ({ kind }) => answers.push(kind) });
+  };
+  ask(0);
+  const withdraw = ask(1);
+  t.is(told, 2);
+  const [first, second] = record.readers.requests;
+  if (first === undefined || second === undefined) return t.fail();
+  withdraw();
+  record.readers.answer(first, { kind: "missing" });
+  record.readers.answer(first, { kind: "missing" });
+  record.readers.answer(second, { kind: "missing" });
+  t.deepEqual(answers, ["missing"]);
+  t.deepEqual(record.readers.requests, []);
+});

@@ -1,0 +1,182 @@
+// The registry: what it counts and finds as runs change, and what it drops.
+
+import test from "ava";
+import { decodeEntry, entryOf } from "../../../../actors/mirror/queue-entry.ts";
+import { Registry } from "../../../../actors/run/state/registry.ts";
+import type { RunRecord } from "../../../../actors/run/state/run-record.ts";
+import { resolveJob } from "../../../../src/job/job.ts";
+import { smallData, smallModel } from "../../../helpers/clusters/clusters.ts";
+
+function jobIn(directory: string) {
+  return resolveJob({ model: smallModel, data: smallData, checkpoint: { directory } });
+}
+
+function end(record: RunRecord): void {
+  const error = { name: "Error", code: "X", message: "m", recovery: "stop" as const };
+  record.append(1, { type: "run.failed", error });
+}
+
+test("of the runs that are over it remembers the last to be so, and of the others all", (t) => {
+  const forgotten: string[] = [];
+  const keeper = { keep() {}, kept: async () => {}, forget: (run: string) => forgotten.push(run) };
+  const registry = new Registry("r", () => {}, keeper, 2);
+  const records = ["a", "b", "c", "d"].map((key) => registry.add(jobIn(key), { key }));
+  for (const at of [3, 1, 0]) end(records[at] as RunRecord);
+  registry.add(jobIn("e"), { key: "e" });
+  t.deepEqual(forgotten, ["r4"], "it was over first");
+  t.deepEqual(
+    registry.all().map(({ run }) => run),
+    ["r1", "r2", "r3", "r5"],
+  );
+  t.is(registry.find(jobIn("d"), { key: "d" }), undefined, "its key is free again");
+  t.is(registry.find(jobIn("b"), { key: "b" }), records[1]);
+});
+
+test("a tenant's runs are numbered by themselves, and make nobody else's be forgotten", (t) => {
+  const forgotten: string[] = [];
+  const keeper = { keep() {}, kept: async () => {}, forget: (run: string) => forgotten.push(run) };
+  const registry = new Registry("r", () => {}, keeper, 3);
+  const add = (key: string, tenant?: string) => registry.add(jobIn(key), { key, tenant });
+  const [house, other] = [add("a"), add("b", "other")];
+  end(house);
+  end(other);
+  const mine = ["c", "d", "e", "f"].map((key) => add(key, "acme"));
+  t.deepEqual([house, other, ...mine].map(({ run }) => run).slice(0, 4), [
+    ...["r1", "rother-1", "racme-1", "racme-2"],
+  ]);
+  for (const record of mine) end(record);
+  add("g");
+  t.deepEqual(forgotten, ["racme-1", "racme-2", "racme-3"]);
+  t.is(registry.find(jobIn("b"), { key: "b", tenant: "other" }), other);
+});
+
+test("who waits is counted as it changes, and found by its job as long as it is not over", (t) => {
+  const registry = new Registry("r", () => {});
+  const { open } = registry;
+  const mine = registry.add(jobIn("a"), { tenant: "t" });
+  const other = registry.add(jobIn("a"), { key: "k" });
+  t.deepEqual([open.waiting, open.waitingOf("t"), open.waitingOf(undefined)], [2, 1, 1]);
+  t.is(registry.find(jobIn("a"), { tenant: "t" }), mine);
+  t.is(registry.find(jobIn("b"), { tenant: "t" }), undefined);
+  mine.status = "running";
+  t.deepEqual([open.waiting, open.waitingOf("t")], [1, 0]);
+  t.deepEqual([...open.inOrder()], [mine, other], "what ran comes first");
+  other.pause();
+  t.deepEqual(open.asked(), [other]);
+  other.resume();
+  end(mine);
+  t.is(registry.find(jobIn("a"), { tenant: "t" }), undefined);
+  t.deepEqual([open.asked(), [...open.inOrder()]], [[], [other]]);
+  end(other);
+  t.deepEqual([open.waiting, [...open.inOrder()]], [0, []]);
+});
+
+test("a run whose steps were made by an earlier one is listed as far as its result is", (t) => {
+  const record = new Registry("r", () => {}).add(jobIn("a"), {});
+  const { samples, batchSize } = smallData;
+  const steps = Math.ceil(samples / batchSize);
+  const data = { samples, heldOut: 0, quarantined: 0, quarantine: [], warnings: [] };
+  record.append(1, { type: "run.prepared", steps, ...data });
+  t.is(record.progress, undefined);
+  const model = { digest: "sha256:00", manifest: "", directory: "a", history: [], generation: 2 };
+  const figures = {
+    samplesPerSecond: 0,
+    arithmetic: "reference",
+    repairedIds: [],
+    warnings: [],
+    incidents: [],
+  };
+  const result = {
+    run: record.run,
+    status: "finished",
+    alreadyFinished: false,
+    step: steps,
+    ...model,
+    ...figures,
+  } as const;
+  record.append(2, { type: "run.finished", result });
+  t.deepEqual(record.progress, { step: steps, steps });
+});
+
+test("a new leader numbers events on; where the journal may lack some, it leaves a block out and says so", (t) => {
+  const first = new Registry("r", () => {});
+  const [open, over] = ["a", "b"].map((key) => first.add(jobIn(key), { key })) as RunRecord[];
+  if (open === undefined || over === undefined) return t.fail();
+  open.append(1, { type: "run.preparing", fraction: 0.5 });
+  end(over);
+  const entries = [...first.entries()];
+  const whole = new Registry("s", () => {});
+  t.deepEqual(
+    whole.restore(entries, (run) => t.fail(run), true),
+    [],
+  );
+  whole.get(open.run)?.append(2, { type: "run.preparing", fraction: 0.6 });
+  t.is(whole.get(open.run)?.since(0).at(-1)?.seq, 2);
+  const cut = new Registry("s", () => {});
+  const told = cut.restore(entries, (run) => t.fail(run), false);
+  const renumbered = { type: "run.renumbered", last: 1, first: 1002, seq: 1002 } as const;
+  t.deepEqual(told, [[{ ...renumbered, run: open.run, generation: 0 }, undefined]]);
+  cut.get(open.run)?.append(2, { type: "run.preparing", fraction: 0.6 });
+  t.deepEqual(
+    cut
+      .get(open.run)
+      ?.since(2)
+      .map(({ seq }) => seq),
+    [1002, 1003],
+  );
+});
+
+test("where shards are pinned outlives a leader, in its journal and in the mirror of the queue", (t) => {
+  const kept: object[] = [];
+  const keeper = { keep: (entry: object) => kept.push(entry), kept: async () => {}, forget() {} };
+  const record = new Registry("r", () => {}, keeper).add(jobIn("a"));
+  const tile = { table: "a", firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 1 };
+  const pins = [{ ...tile, device: 1, isFrozen: true }];
+  record.pins = pins;
+  const next = () => {
+    const other = new Registry("s", () => {});
+    other.restore(JSON.parse(JSON.stringify(kept)), (run) => t.fail(run), true);
+    return other.get(record.run);
+  };
+  t.deepEqual(next()?.pins, pins);
+  t.deepEqual([...record.entries()][0], { kind: "wish", run: record.run, pins });
+  const copy = new TextEncoder().encode(JSON.stringify(entryOf(record, { order: 0, term: 1 })));
+  t.deepEqual(decodeEntry(copy)?.wishes, [{ pins }]);
+  record.pins = [];
+  t.deepEqual(next()?.pins, [], "the last wish counts");
+});
+
+test("a run that ended two leaders before its first step is known to the third, and to no other run's harm", (t) => {
+  let kept: object[] = [];
+  const keeper = { keep: (entry: object) => kept.push(entry), kept: async () => {}, forget() {} };
+  /** The registry of the next leader, with what the journal of the one before has. */
+  const next = (isReleased = false) => {
+    const entries = JSON.parse(JSON.stringify(kept));
+    kept = [...entries];
+    const registry = new Registry("s", () => {}, keeper);
+    registry.restore(entries, (run) => t.fail(run), true);
+    if (isReleased) registry.lives.forgive();
+    return registry;
+  };
+  const first = new Registry("r", () => {}, keeper);
+  const [poison, good] = ["a", "b"].map((name) => first.add(jobIn(name)).run);
+  if (poison === undefined || good === undefined) return t.fail();
+  const begin = (registry: Registry) => {
+    for (const run of [poison, good]) registry.lives.begin(run);
+    for (const run of [poison, good]) registry.lives.begin(run); // The queue's actor was restarted.
+    registry.get(good)?.append(1, { type: "run.started", ...started });
+  };
+  begin(first);
+  t.false(next().lives.isSetAside(poison), "it has ended one leader");
+  begin(next());
+  const third = next();
+  t.true(third.lives.isSetAside(poison));
+  t.false(third.lives.isSetAside(good));
+  // A journal that is written anew has it too.
+  kept = [...third.entries()];
+  t.true(next().lives.isSetAside(poison));
+  t.false(next(true).lives.isSetAside(poison), "a leader that stopped as it should was not ended");
+  t.is(next().lives.of(poison), 0);
+});
+
+const started = { fromStep: 0, steps: 9, devices: 1, hosts: [], slices: [8], arithmetic: "a" };

@@ -1,0 +1,16 @@
+// The published events of a run.
+
+import test from "ava";
+import { runEventSchema } from "../../../../actors/run/state/run-events.ts";
+import { runJob, startTestCluster } from "../../../helpers/clusters/clusters.ts";
+
+test.serial("all that a run tells is as its schema says, and nothing beside it", async (t) => {
+  await using place = await startTestCluster(1);
+  const { events } = await runJob(place, place.job());
+  t.true(events.length > 5);
+  for (const event of events) {
+    const read = runEventSchema.safeParse(JSON.parse(JSON.stringify(event)));
+    // The schema drops unknown fields.
+    t.deepEqual(read.data, event, `${event.type}: ${read.error?.message}`);
+  }
+});

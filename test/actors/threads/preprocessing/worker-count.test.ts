@@ -1,0 +1,79 @@
+// What readers and workers tell, as shares of an interval; and the pool that follows the master.
+
+import test from "ava";
+import { workerPoolMachine } from "../../../../actors/host/worker-pool.ts";
+import { createGeneration } from "../../../../actors/threads/generation-memory.ts";
+import { hostPlaceOf } from "../../../../actors/threads/generation-spec.ts";
+import { WorkerCount } from "../../../../actors/threads/preprocessing/worker-count.ts";
+import {
+  createFakeLauncher,
+  smallGenerationSpec,
+  startActor,
+  startSimulatedNetwork,
+} from "../../../helpers/clusters/actors.ts";
+
+const limits = {
+  workersMin: 1,
+  workersMax: 8,
+  threads: true,
+  splitDeadlineMs: 1000,
+  attemptsMax: 3,
+};
+
+test("a starving reader brings workers, full buffers of idle workers end them", (t) => {
+  const count = new WorkerCount(limits, 0);
+  let [nowMs, stalledMs, workers] = [0, 500, 1];
+  /** A second goes by. */
+  const pass = (stalled: number, busy: number, buffered: number) => {
+    stalledMs += 1000 * stalled;
+    count.tellReader(0, { buffered: 8, wanted: 0, stalledMs: 70 }); // Another one has enough.
+    count.tellReader(1, { buffered, wanted: 8 - buffered, stalledMs });
+    for (let i = 0; i < workers; i++) count.tellWorker(500 * busy, 500);
+    nowMs += 1000;
+    workers = count.hear(workers, nowMs).wanted;
+    return workers;
+  };
+  t.is(pass(0, 0, 0), 1, "what a reader had waited before counts for nothing");
+  const starved = [1, 2, 3, 4, 5].map(() => pass(0.75, 1, 0));
+  t.is(starved.at(-1), 4, "three quarters of the time: four times as many");
+  const settled = Array.from({ length: 30 }, () => pass(0, 0.9, 8));
+  t.is(settled.at(-1), 4);
+  const idle = Array.from({ length: 40 }, () => pass(0, 1.4 / workers, 8));
+  t.is(idle.at(-1), 2);
+});
+
+test("a pool starts, drains and replaces the threads of its workers", async (t) => {
+  const place = startSimulatedNetwork();
+  const { launcher, threads } = createFakeLauncher();
+  const small = smallGenerationSpec();
+  const spec = { ...small, job: { ...small.job, preprocessing: limits } };
+  const generation = createGeneration(spec, hostPlaceOf(spec, 0));
+  const input = { network: place.network, launcher, generation, position: 0 };
+  const { actor, ends } = startActor(place, workerPoolMachine, input);
+  const scale = async (workers: number) => {
+    place.say({ role: "pool", index: 0 }, "pool.scale", { workers });
+    await place.pass(0);
+  };
+  await place.pass(0);
+  t.is(threads.length, 1);
+  await scale(3);
+  t.is(threads.length, 3);
+  await scale(3);
+  t.is(threads.length, 3, "said again, it changes nothing");
+  threads[1]?.end({ kind: "lost", reason: "killed" });
+  await place.pass(0);
+  t.is(threads.length, 3, "not at once");
+  await place.pass(60);
+  t.is(threads.length, 4);
+  await scale(1);
+  const drained = threads.map(({ commands }) => commands.length);
+  t.deepEqual(drained, [0, 0, 1, 1]);
+  threads[2]?.end({ kind: "finished" });
+  threads[3]?.end({ kind: "finished" });
+  await place.pass(1000);
+  t.is(threads.length, 4);
+  await scale(2);
+  t.is(threads.length, 5);
+  t.is(ends.error, undefined);
+  actor.stop();
+});

@@ -1,0 +1,109 @@
+// Damage on the disk of a store: it is found and named, the checkpoint before it is used, and the
+// damaged one is kept.
+
+import test from "ava";
+import { CheckpointCorruptError } from "../../../../src/errors/errors.ts";
+import { replaceDurably } from "../../../../storage/disk/durable-files.ts";
+import { seal } from "../../../../storage/disk/sealed-json.ts";
+import { commitCheckpoint, flipByte, startStore } from "../../../helpers/stores/checkpoints.ts";
+
+test("a flipped byte in a part is found and named when it is read", (t) => {
+  const { store, disk } = startStore();
+  store.beginGeneration();
+  const manifest = commitCheckpoint(store, { generation: 1, cut: 10 });
+  const path = "/run/checkpoints/000000010-g000001/dense";
+  flipByte(disk, path, 7);
+  const corrupt = { instanceOf: CheckpointCorruptError, message: /-g000001\/dense .*hash/ };
+  t.throws(() => store.readWholePart(manifest, "dense"), corrupt);
+  t.throws(() => store.verify(manifest), corrupt);
+});
+
+test("every flipped bit of a manifest is found, and the checkpoint before it is used", (t) => {
+  const { store, disk, open } = startStore();
+  store.beginGeneration();
+  commitCheckpoint(store, { generation: 1, cut: 10 });
+  commitCheckpoint(store, { generation: 1, cut: 20 });
+  const path = "/run/checkpoints/000000020-g000001/manifest.json";
+  const file = disk.open(path, "read");
+  for (let at = 0; at < file.size(); at++) {
+    flipByte(disk, path, at, 1 << (at % 8));
+    const { manifests, damaged } = store.list();
+    t.deepEqual([manifests.length, damaged[0]?.path], [1, path]);
+    flipByte(disk, path, at, 1 << (at % 8));
+  }
+  t.is(store.latest()?.cut, 20);
+  flipByte(disk, path, 30);
+  const begun = open().beginGeneration();
+  t.is(begun.latest?.cut, 10);
+  t.is(begun.damaged.length, 1);
+  commitCheckpoint(store, { generation: 2, cut: 20 });
+  t.deepEqual(
+    store.list().manifests.map((one) => [one.cut, one.generation]),
+    [
+      [20, 2],
+      [10, 1],
+    ],
+  );
+});
+
+test("a part that is missing or short is damage, and the checkpoint before it is used", (t) => {
+  const { store, disk } = startStore();
+  store.beginGeneration();
+  for (const cut of [10, 20, 30]) commitCheckpoint(store, { generation: 1, cut });
+  disk.open("/run/checkpoints/000000020-g000001/dense", "update").truncate(3);
+  disk.remove("/run/checkpoints/000000030-g000001/dense");
+  const begun = store.beginGeneration();
+  t.is(begun.latest?.cut, 10);
+  t.deepEqual(
+    begun.damaged.map(({ reason }) => /it is not there|it has 3 bytes/.exec(reason)?.[0]),
+    ["it is not there", "it has 3 bytes"],
+  );
+});
+
+test("damaged checkpoints are kept under another name, whatever is collected after them", (t) => {
+  const { store, disk, open } = startStore();
+  store.beginGeneration();
+  for (const cut of [10, 20]) commitCheckpoint(store, { generation: 1, cut });
+  const names = [10, 20].map((cut) => `/run/checkpoints/0000000${cut}-g000001`);
+  for (const name of names) flipByte(disk, `${name}/manifest.json`, 30);
+  const begun = open().beginGeneration();
+  t.is(begun.latest, undefined);
+  t.deepEqual(
+    begun.damaged.map(({ path, kept }) => [path, kept]),
+    names.reverse().map((name) => [`${name}/manifest.json`, `${name}.damaged`]),
+  );
+  for (const cut of [10, 20, 30]) commitCheckpoint(store, { generation: 2, cut });
+  store.collect({ generation: 2, keep: 1 });
+  t.deepEqual(disk.list("/run/checkpoints"), [
+    "000000010-g000001.damaged",
+    "000000020-g000001.damaged",
+    "000000030-g000002",
+  ]);
+  t.true(disk.exists(`${names[0]}.damaged/dense`));
+  t.deepEqual(store.list().damaged, []);
+});
+
+test("a checkpoint that a generation went on from is missed when it is gone", (t) => {
+  const { store, disk } = startStore();
+  store.beginGeneration();
+  for (const cut of [10, 20]) commitCheckpoint(store, { generation: 1, cut });
+  store.beginGeneration();
+  disk.remove("/run/checkpoints/000000020-g000001");
+  const begun = store.beginGeneration();
+  t.is(begun.latest?.cut, 10);
+  t.is(begun.damaged[0]?.reason, "it is not there");
+});
+
+test("a checkpoint that was replaced under a generation is damage, though it is intact", (t) => {
+  const { store, disk } = startStore();
+  store.beginGeneration();
+  commitCheckpoint(store, { generation: 1, cut: 10 });
+  const second = commitCheckpoint(store, { generation: 1, cut: 20 });
+  store.beginGeneration();
+  const { sha256: _, ...fields } = { ...second, run: "another" };
+  const path = "/run/checkpoints/000000020-g000001/manifest.json";
+  replaceDurably(disk, path, new TextEncoder().encode(seal(fields).text));
+  const begun = store.beginGeneration();
+  t.is(begun.latest?.cut, 10);
+  t.regex(begun.damaged[0]?.reason ?? "", /a generation began from/);
+});

@@ -1,0 +1,335 @@
+// The store as its callers see it, with the power on. Crashes are in store-crash.test.ts.
+
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "ava";
+import {
+  CheckpointCorruptError,
+  CheckpointForeignError,
+  CheckpointMissingError,
+  GenerationFencedError,
+  InputUnusableError,
+  InvalidOptionError,
+  StoreFailedError,
+} from "../../../../src/errors/errors.ts";
+import { realDisk } from "../../../../src/ports/disk.ts";
+import { SimulatedDisk } from "../../../../src/ports/simulated-disk.ts";
+import {
+  openExistingStore,
+  openStore,
+} from "../../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { replaceDurably } from "../../../../storage/disk/durable-files.ts";
+import { seal } from "../../../../storage/disk/sealed-json.ts";
+import {
+  commitCheckpoint,
+  contentOf,
+  flipByte,
+  startStore,
+  testJob,
+} from "../../../helpers/stores/checkpoints.ts";
+
+test("a new store has no checkpoint, and its first generation is 1", (t) => {
+  const { store } = startStore();
+  t.is(store.latest(), undefined);
+  t.deepEqual(store.list(), { manifests: [], damaged: [] });
+  t.deepEqual(store.beginGeneration(), { generation: 1, latest: undefined, damaged: [] });
+});
+
+test("a commit is found again by whoever opens the directory, byte for byte", (t) => {
+  const { store, disk, open } = startStore();
+  store.beginGeneration();
+  const manifest = commitCheckpoint(store, { generation: 1, cut: 10, best: true });
+  t.is(manifest.parent, null);
+  t.is(manifest.jobIdentity, testJob.jobIdentity);
+  t.deepEqual(manifest.metrics, { auc: 0.75 });
+  const again = openExistingStore("/run", disk);
+  t.is(again.jobText, testJob.jobText);
+  t.deepEqual(again.latest(), manifest);
+  t.deepEqual(open().beginGeneration(), { generation: 2, latest: manifest, damaged: [] });
+  for (const { name } of manifest.parts) {
+    t.deepEqual(again.readWholePart(manifest, name), contentOf(10, name));
+  }
+  again.verify(manifest);
+});
+
+test("each manifest names its parent, through generations", (t) => {
+  const { store } = startStore();
+  store.beginGeneration();
+  const first = commitCheckpoint(store, { generation: 1, cut: 10 });
+  store.beginGeneration();
+  const second = commitCheckpoint(store, { generation: 2, cut: 20 });
+  t.deepEqual(second.parent, {
+    file: "000000010-g000001/manifest.json",
+    sha256: first.sha256,
+  });
+  t.deepEqual(store.list().manifests, [second, first]);
+});
+
+test("a part larger than the read buffer streams back in pieces", (t) => {
+  const { store } = startStore();
+  store.beginGeneration();
+  const bytes = new Uint8Array(2_500_000).map((_, index) => index % 251);
+  const writer = store.partWriter(1, 5, "rows-0001");
+  writer.write(bytes.subarray(0, 1_000_000));
+  writer.write(bytes.subarray(1_000_000));
+  const part = writer.finish();
+  t.is(part.bytes, bytes.length);
+  const manifest = commitCheckpoint(store, { generation: 1, cut: 5, extra: [part] });
+  t.is([...store.readPart(manifest, "rows-0001")].length, 3);
+  t.is(Buffer.compare(store.readWholePart(manifest, "rows-0001"), bytes), 0);
+  t.throws(() => store.readWholePart(manifest, "none"), { instanceOf: CheckpointMissingError });
+});
+
+test("a zombie is refused everything, and what is visible does not change", (t) => {
+  const { store, disk, open } = startStore();
+  store.beginGeneration();
+  commitCheckpoint(store, { generation: 1, cut: 10 });
+  const late = store.partWriter(1, 20, "dense");
+  late.write(contentOf(20, "dense"));
+  const next = open();
+  t.is(next.beginGeneration().latest?.cut, 10);
+  const before = next.list();
+  const fenced = { instanceOf: GenerationFencedError };
+  t.throws(() => late.finish(), { ...fenced, message: /^\/run was .* at \d{4}-.* generation 2/ });
+  t.throws(() => store.partWriter(1, 20, "dense"), fenced);
+  t.throws(() => commitCheckpoint(store, { generation: 1, cut: 20 }), fenced);
+  t.throws(() => store.collect({ generation: 1, keep: 1 }), fenced);
+  t.deepEqual(next.list(), before);
+  next.collect({ generation: 2, keep: 1 });
+  t.deepEqual(disk.list("/run/checkpoints"), ["000000010-g000001"], "its leavings are collected");
+});
+
+test("a zombie whose files were collected under it learns that it is fenced", (t) => {
+  const { store, open } = startStore();
+  store.beginGeneration();
+  commitCheckpoint(store, { generation: 1, cut: 10 });
+  const late = store.partWriter(1, 20, "dense");
+  const next = open();
+  next.beginGeneration();
+  next.collect({ generation: 2, keep: 1 });
+  t.throws(() => late.finish(), { instanceOf: GenerationFencedError });
+});
+
+test("a manifest that lands after the fence was passed is off the chain for ever", (t) => {
+  const disk = new SimulatedDisk();
+  const { store, open } = startStore(disk);
+  store.beginGeneration();
+  commitCheckpoint(store, { generation: 1, cut: 10 });
+  // The zombie stalls right before its manifest gets its name; generation 2 takes over.
+  const rename = disk.rename.bind(disk);
+  disk.rename = (from, to) => {
+    if (to.endsWith("000000020-g000001/manifest.json")) open().beginGeneration();
+    rename(from, to);
+  };
+  const fenced = { instanceOf: GenerationFencedError };
+  t.throws(() => commitCheckpoint(store, { generation: 1, cut: 20 }), fenced);
+  t.true(disk.exists("/run/checkpoints/000000020-g000001/manifest.json"), "it did land");
+  t.is(open().latest()?.cut, 10);
+  t.is(open().beginGeneration().latest?.cut, 10);
+  const manifest = commitCheckpoint(store, { generation: 3, cut: 20 });
+  t.deepEqual(
+    store.list().manifests.map((one) => [one.cut, one.generation]),
+    [
+      [20, 3],
+      [10, 1],
+    ],
+  );
+  t.is(manifest.parent?.file, "000000010-g000001/manifest.json");
+});
+
+test("a claim that was not finished does not change the chain", (t) => {
+  const { store, disk } = startStore();
+  store.beginGeneration();
+  commitCheckpoint(store, { generation: 1, cut: 10 });
+  disk.open("/run/generations/000002.json", "exclusive").close();
+  t.is(store.latest()?.cut, 10);
+  const begun = store.beginGeneration();
+  t.is(begun.generation, 3);
+  t.is(begun.latest?.cut, 10);
+  t.deepEqual(begun.damaged, []);
+});
+
+test("a commit is refused while a part is missing or has another size", (t) => {
+  const { store } = startStore();
+  store.beginGeneration();
+  const part = { name: "ghost", bytes: 4, sha256: "0".repeat(64), base: [] };
+  const corrupt = { instanceOf: CheckpointCorruptError, message: /ghost/ };
+  t.throws(() => commitCheckpoint(store, { generation: 1, cut: 10, extra: [part] }), corrupt);
+  const writer = store.partWriter(1, 10, "ghost");
+  writer.write(new Uint8Array(5));
+  writer.finish();
+  t.throws(() => commitCheckpoint(store, { generation: 1, cut: 10, extra: [part] }), corrupt);
+  t.is(store.latest(), undefined);
+});
+
+test("a discarded part leaves nothing, and does nothing once finished", (t) => {
+  const { store, disk } = startStore();
+  store.beginGeneration();
+  const writer = store.partWriter(1, 10, "dense");
+  writer.discard();
+  t.deepEqual(disk.list("/run/checkpoints/000000010-g000001"), []);
+  const again = store.partWriter(1, 10, "dense");
+  again.finish();
+  again.discard();
+  t.deepEqual(disk.list("/run/checkpoints/000000010-g000001"), ["dense"]);
+});
+
+test("collect keeps the newest, the best, and what is being written", (t) => {
+  const { store, disk } = startStore();
+  store.beginGeneration();
+  for (const cut of [10, 20, 30, 40, 50]) {
+    commitCheckpoint(store, { generation: 1, cut, best: cut < 30 });
+  }
+  store.partWriter(1, 60, "dense").finish();
+  const removed = store.collect({ generation: 1, keep: 2 });
+  t.deepEqual(removed, ["000000010-g000001", "000000030-g000001"]);
+  t.deepEqual(
+    disk.list("/run/checkpoints").map((name) => Number.parseInt(name, 10)),
+    [20, 40, 50, 60],
+  );
+  t.deepEqual(store.collect({ generation: 1, keep: 2 }), []);
+  t.deepEqual(
+    store.list().manifests.map(({ cut }) => cut),
+    [50, 40, 20],
+  );
+  t.throws(() => store.collect({ generation: 1, keep: 0 }), { instanceOf: InvalidOptionError });
+});
+
+test("collect after a restore removes what older generations left, not its own beginning", (t) => {
+  const { store, disk } = startStore();
+  store.beginGeneration();
+  commitCheckpoint(store, { generation: 1, cut: 10 });
+  store.partWriter(1, 20, "dense").finish();
+  store.beginGeneration();
+  store.partWriter(2, 10, "dense").finish();
+  t.deepEqual(store.collect({ generation: 2, keep: 1 }), ["000000020-g000001"]);
+  t.deepEqual(disk.list("/run/checkpoints"), ["000000010-g000001", "000000010-g000002"]);
+});
+
+test("collect removes nothing while the newest checkpoint does not read back", (t) => {
+  const { store, disk } = startStore();
+  store.beginGeneration();
+  for (const cut of [10, 20]) commitCheckpoint(store, { generation: 1, cut });
+  flipByte(disk, "/run/checkpoints/000000020-g000001/dense", 0);
+  const corrupt = { instanceOf: CheckpointCorruptError, message: /20-g000001\/dense/ };
+  t.throws(() => store.collect({ generation: 1, keep: 1 }), corrupt);
+  t.is(disk.list("/run/checkpoints").length, 2);
+});
+
+test("another job's directory is refused, with what differs", (t) => {
+  const { disk, store } = startStore();
+  store.beginGeneration();
+  commitCheckpoint(store, { generation: 1, cut: 10 });
+  const other = { jobIdentity: "b".repeat(64), jobText: '{"model":"m","seed":8}' };
+  const error = t.throws(() => openStore({ directory: "/run", disk, ...other }), {
+    instanceOf: CheckpointForeignError,
+  });
+  t.regex(error.message, /other `seed`/);
+});
+
+test("a directory without a checkpoint is taken over, and its former owner is fenced", (t) => {
+  const { disk, store } = startStore();
+  store.beginGeneration();
+  const job = { jobIdentity: "b".repeat(64), jobText: "{}" };
+  const next = openStore({ directory: "/run", disk, ...job });
+  t.is(next.beginGeneration().generation, 2);
+  t.throws(() => commitCheckpoint(store, { generation: 1, cut: 10 }), {
+    instanceOf: GenerationFencedError,
+  });
+  commitCheckpoint(next, { generation: 2, cut: 10 });
+  t.is(next.latest()?.jobIdentity, job.jobIdentity);
+  t.throws(() => openStore({ directory: "/run", disk, ...testJob }), {
+    instanceOf: CheckpointForeignError,
+  });
+});
+
+test("two jobs that met in an empty directory are told apart when they begin", (t) => {
+  const { disk, store } = startStore();
+  disk.remove("/run/job.json");
+  const other = openStore({ directory: "/run", disk, jobIdentity: "b".repeat(64), jobText: "" });
+  t.throws(() => store.beginGeneration(), { instanceOf: CheckpointForeignError });
+  t.is(other.beginGeneration().generation, 1);
+});
+
+test("a directory that is a file, or lies in one, is refused as unusable", (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-store-"));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const path = join(directory, "file");
+  writeFileSync(path, "");
+  for (const at of [path, join(path, "deeper")]) {
+    const error = t.throws(() => openStore({ directory: at, ...testJob }), {
+      instanceOf: InputUnusableError,
+    });
+    t.true(error.message.includes(at));
+  }
+  t.throws(() => openExistingStore(directory), { instanceOf: CheckpointMissingError });
+});
+
+test("a checkpoint of a newer format is refused, not passed over", (t) => {
+  const { store, disk } = startStore();
+  store.beginGeneration();
+  for (const cut of [10, 20]) commitCheckpoint(store, { generation: 1, cut });
+  const path = "/run/checkpoints/000000020-g000001/manifest.json";
+  replaceDurably(disk, path, new TextEncoder().encode(seal({ version: 3 }).text));
+  const error = t.throws(() => store.beginGeneration(), { instanceOf: InputUnusableError });
+  t.regex(error.message, /Expected version 2 in .*manifest\.json, got 3/);
+});
+
+test("a full disk is a failed store, which a restore may try again", (t) => {
+  const { store, disk } = startStore();
+  store.beginGeneration();
+  const writer = store.partWriter(1, 10, "dense");
+  disk.failAt(1, "ENOSPC");
+  const error = t.throws(() => writer.write(new Uint8Array(4)), { instanceOf: StoreFailedError });
+  t.regex(error.message, /dense.*ENOSPC/);
+  t.is(error.recovery, "restore");
+  writer.discard();
+  disk.failAt(2, "EIO");
+  t.throws(() => commitCheckpoint(store, { generation: 1, cut: 10 }), {
+    instanceOf: StoreFailedError,
+  });
+  t.is(store.latest(), undefined);
+});
+
+test("a claim that a full disk refuses leaves no file, and its number to the next one", (t) => {
+  const { store, disk } = startStore();
+  store.beginGeneration();
+  const before = disk.list("/run/generations");
+  for (let at = 1, claimed = false; !claimed; at++) {
+    disk.failAt(at, "ENOSPC");
+    try {
+      t.is(store.beginGeneration().generation, 2);
+      claimed = true;
+    } catch (error) {
+      t.true(error instanceof StoreFailedError);
+      t.deepEqual(disk.list("/run/generations"), before, `write ${at}`);
+    }
+    t.true(at < 20);
+  }
+});
+
+test("processes that begin at the same moment each get a generation of their own", async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-store-"));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  openStore({ directory, ...testJob });
+  const claims = 20;
+  const claimer = new URL("../../../helpers/processes/claimer.js", import.meta.url);
+  const children = [0, 1, 2].map(() => fork(claimer, [directory, String(claims)]));
+  const claimed: number[] = [];
+  for (const child of children)
+    child.on("message", (numbers: number[]) => claimed.push(...numbers));
+  const exits = await Promise.all(children.map((child) => once(child, "exit")));
+  t.deepEqual(
+    exits.map(([code]) => code),
+    [0, 0, 0],
+  );
+  claimed.sort((a, b) => a - b);
+  t.deepEqual(
+    claimed,
+    Array.from({ length: 3 * claims }, (_, index) => index + 1),
+  );
+  t.is(realDisk.list(join(directory, "generations")).length, 3 * claims);
+});

@@ -1,0 +1,91 @@
+// When a checkpoint is a baseline, and what happens to checkpoints that increments rest on.
+
+import test from "ava";
+import { CheckpointCorruptError } from "../../../../src/errors/errors.ts";
+import { SimulatedDisk } from "../../../../src/ports/simulated-disk.ts";
+import type { Written } from "../../../../storage/checkpoints/store/checkpoint-store.ts";
+import { openStore } from "../../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import {
+  needsBaseline,
+  writtenAfter,
+} from "../../../../storage/checkpoints/store/full-or-incremental.ts";
+import { commitCheckpoint, flipByte, testJob } from "../../../helpers/stores/checkpoints.ts";
+
+/**
+ * Which of some checkpoints are baselines, if increments since a baseline are as large as `sizes`.
+ */
+function baselines(policy: "one-shot" | "intermittent", sizes: readonly number[]): number[] {
+  let written: Written | undefined;
+  let at = 0;
+  const found: number[] = [];
+  for (const i of sizes.keys()) {
+    const isBaseline = needsBaseline(policy, written);
+    if (isBaseline) found.push(i);
+    at = isBaseline ? 0 : at + 1;
+    const bytes = isBaseline ? 1000 : (sizes[at - 1] ?? 0);
+    const file = { cut: 0, generation: 1, bytes: 0, sha256: "" };
+    const part = { name: "a", bytes, sha256: "", base: isBaseline ? [] : [file] };
+    written = writtenAfter(written, [part]);
+  }
+  return found;
+}
+
+test("an intermittent run writes a baseline where the same history again costs no more", (t) => {
+  // 1000 + 300 > 2 x 300; 1000 + 800 > 3 x 500; 1000 + 1500 <= 4 x 700.
+  t.deepEqual(baselines("intermittent", [300, 500, 700, 800, 900, 0, 0, 0, 0]), [0, 4, 8]);
+  // No growth: going on is always as cheap as before.
+  t.deepEqual(baselines("intermittent", Array(40).fill(200)), [0]);
+  t.deepEqual(baselines("one-shot", Array(40).fill(999)), [0]);
+});
+
+test("every checkpoint is a baseline where a job wants no differences; the first one always", (t) => {
+  const written = { baseline: 10, differences: 3, sum: 3, last: 1 };
+  t.true(needsBaseline("none", written));
+  for (const policy of ["one-shot", "consecutive", "intermittent"] as const) {
+    t.true(needsBaseline(policy, undefined));
+    t.false(needsBaseline(policy, written));
+  }
+});
+
+test("a chain of consecutive differences ends", (t) => {
+  const written = { baseline: 10, sum: 64, last: 1 };
+  t.false(needsBaseline("consecutive", { ...written, differences: 63 }));
+  t.true(needsBaseline("consecutive", { ...written, differences: 64 }));
+});
+
+test("a damaged baseline damages what rests on it, and the checkpoint before it is used", (t) => {
+  const disk = new SimulatedDisk();
+  const store = openStore({ directory: "/run", disk, ...testJob });
+  store.beginGeneration();
+  commitCheckpoint(store, { generation: 1, cut: 10 });
+  const baseline = commitCheckpoint(store, { generation: 1, cut: 20 });
+  commitCheckpoint(store, { generation: 1, cut: 30, on: baseline });
+  const newest = commitCheckpoint(store, { generation: 1, cut: 40, on: baseline });
+  t.deepEqual(newest.written, { baseline: 134, differences: 2, sum: 328, last: 174 });
+  store.verify(newest);
+  const path = "/run/checkpoints/000000020-g000001/rows-0000";
+  flipByte(disk, path, 3);
+  const corrupt = { instanceOf: CheckpointCorruptError, message: /000000020-g000001\/rows-0000/ };
+  t.throws(() => store.verify(newest), corrupt);
+  t.throws(() => store.collect({ generation: 1, keep: 1 }), corrupt);
+  disk.remove(path);
+  const { latest, damaged } = store.beginGeneration();
+  t.is(latest?.cut, 10);
+  t.is(damaged.length, 3);
+});
+
+test("a checkpoint that others rest on is kept, and goes with the last of them", (t) => {
+  const store = openStore({ directory: "/run", disk: new SimulatedDisk(), ...testJob });
+  store.beginGeneration();
+  const cuts = () => store.list().manifests.map(({ cut }) => cut);
+  const baseline = commitCheckpoint(store, { generation: 1, cut: 10 });
+  for (const cut of [20, 30, 40]) commitCheckpoint(store, { generation: 1, cut, on: baseline });
+  store.collect({ generation: 1, keep: 2 });
+  t.deepEqual(cuts(), [40, 30, 10]);
+  commitCheckpoint(store, { generation: 1, cut: 50 });
+  store.collect({ generation: 1, keep: 2 });
+  t.deepEqual(cuts(), [50, 40, 10]);
+  commitCheckpoint(store, { generation: 1, cut: 60 });
+  store.collect({ generation: 1, keep: 2 });
+  t.deepEqual(cuts(), [60, 50]);
+});

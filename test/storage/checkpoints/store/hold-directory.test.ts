@@ -1,0 +1,89 @@
+// Who trains into a checkpoint directory: the second process is refused while the first one lives.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { realDisk } from "../../../../src/ports/disk.ts";
+import { holdDirectory } from "../../../../storage/checkpoints/store/hold-directory.ts";
+import { runCli } from "../../../helpers/processes/cli.ts";
+
+const since = new Date("2026-11-28T09:00:00Z");
+
+function directoryOf(t: ExecutionContext): string {
+  const home = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  return join(home, "checkpoints");
+}
+
+/** A disk of another process of this machine, which is there, or gone. */
+function diskOf(pid: number, isGone = false) {
+  const [machine] = realDisk.writer.split("-");
+  const all = { ...realDisk, writer: `${machine}-${pid}-1-0` };
+  return { ...all, isGone: () => isGone };
+}
+
+test("a second process is refused while the first one lives, and told who that is", (t) => {
+  const directory = directoryOf(t);
+  const held = holdDirectory(directory, { takeOver: false, disk: diskOf(11), date: since });
+  const error = t.throws(() => holdDirectory(directory, { takeOver: false, disk: diskOf(12) }));
+  t.like(error, { code: "DIRECTORY_HELD" });
+  t.regex(String(error?.message), /process 11 .* since 2026-11-28T09:00:00.000Z.*--take-over/);
+  held[Symbol.dispose]();
+  holdDirectory(directory, { takeOver: false, disk: diskOf(12) })[Symbol.dispose]();
+  t.false(existsSync(join(directory, "training.json")));
+});
+
+test("a process that is gone, or is of another machine, holds nothing", (t) => {
+  const directory = directoryOf(t);
+  holdDirectory(directory, { takeOver: false, disk: diskOf(11) });
+  holdDirectory(directory, { takeOver: false, disk: diskOf(12, true) });
+  const elsewhere = { ...diskOf(12), writer: "00000000-12-1-0" };
+  holdDirectory(directory, { takeOver: false, disk: elsewhere });
+  holdDirectory(directory, { takeOver: false, disk: diskOf(13) })[Symbol.dispose]();
+  t.false(existsSync(join(directory, "training.json")));
+});
+
+test("one that takes over holds the directory, and the former one does not let go of it", (t) => {
+  const directory = directoryOf(t);
+  const former = holdDirectory(directory, { takeOver: false, disk: diskOf(11) });
+  holdDirectory(directory, { takeOver: true, disk: diskOf(12), date: since });
+  former[Symbol.dispose]();
+  const error = t.throws(() => holdDirectory(directory, { takeOver: false, disk: diskOf(13) }));
+  t.regex(String(error?.message), /process 12 /);
+});
+
+test("`osiris train` is refused where another process holds the directory", async (t) => {
+  const directory = directoryOf(t);
+  const text = `
+    const { holdDirectory } = await import(process.argv[1]);
+    holdDirectory(process.argv[2], { takeOver: false });
+    console.log("held");
+    setInterval(() => {}, 1000);`;
+  const module = new URL(
+    "../../../../storage/checkpoints/store/hold-directory.js",
+    import.meta.url,
+  );
+  const program = ["--input-type=module", "-e", text, module.href, directory];
+  const child = spawn(process.execPath, program, { stdio: ["ignore", "pipe", "inherit"] });
+  t.teardown(() => child.kill("SIGKILL"));
+  await once(child.stdout, "data");
+  const job = join(directory, "job.yaml");
+  writeFileSync(
+    job,
+    `model: { kind: lr, tables: [{ name: a, rows: 8, dim: 1 }] }
+data: { kind: synthetic, samples: 64, dense: 0, batchSize: 32 }
+checkpoint: { directory: ${directory} }
+`,
+  );
+  const args = ["train", job, "--devices", "1", "--set", "arithmetic=reference"];
+  const refused = await runCli(args, directory);
+  t.not(refused.code, 0);
+  t.regex(refused.stderr, new RegExp(`process ${child.pid} of this machine`));
+  child.kill("SIGKILL");
+  await once(child, "exit");
+  const after = await runCli(args, directory);
+  t.is(after.code, 0, after.stderr);
+});

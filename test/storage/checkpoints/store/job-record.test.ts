@@ -1,0 +1,55 @@
+// What is said of a path that is no checkpoint directory.
+
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "ava";
+import {
+  CheckpointCorruptError,
+  CheckpointMissingError,
+  InputUnusableError,
+} from "../../../../src/errors/errors.ts";
+import {
+  openExistingStore,
+  openStore,
+} from "../../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+
+test("what is no checkpoint is told apart: missing, a file, empty, other files, a parent", (t) => {
+  const home = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  const at = (name: string) => join(home, name);
+  writeFileSync(at("file"), "text");
+  for (const name of ["empty", "other", "config", "cut"]) mkdirSync(at(name));
+  writeFileSync(join(at("other"), "notes.txt"), "text");
+  openStore({ directory: at("runs/day1"), jobIdentity: "a", jobText: "{}" });
+  for (const [name, message] of [
+    ["nowhere", /nowhere: there is no such directory$/],
+    ["file", /file: that is a file, expected a checkpoint directory$/],
+    ["empty", /empty: the directory is empty$/],
+    ["other", /other: the directory has no job\.json; it holds other files$/],
+    ["runs", /runs: did you mean .*runs\/day1\?$/],
+  ] as const) {
+    t.throws(() => openExistingStore(at(name)), { instanceOf: CheckpointMissingError, message });
+  }
+  writeFileSync(join(at("config"), "job.json"), '{ "model": {} }');
+  const foreign = { instanceOf: InputUnusableError, message: /is no record of a checkpoint; name/ };
+  t.throws(() => openExistingStore(at("config")), foreign);
+  const given = { directory: at("config"), jobIdentity: "a", jobText: "{}" };
+  t.throws(() => openStore(given), foreign, "a file of the user stays");
+  writeFileSync(join(at("cut"), "job.json"), '{ "version": 3, "jobIdentity": "a');
+  t.throws(() => openExistingStore(at("cut")), { instanceOf: CheckpointCorruptError });
+});
+
+test("a record with a flipped bit anywhere is a damaged record, and no file of another program", (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  openStore({ directory, jobIdentity: "a", jobText: "{}" });
+  const path = join(directory, "job.json");
+  const bytes = readFileSync(path);
+  for (let bit = 0; bit < 8 * bytes.length; bit++) {
+    const flipped = Uint8Array.from(bytes);
+    flipped[bit >> 3] = (flipped[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+    writeFileSync(path, flipped);
+    t.throws(() => openExistingStore(directory), { instanceOf: CheckpointCorruptError }, `${bit}`);
+  }
+});

@@ -107,8 +107,11 @@ export {
   exportModel,
   type ModelExportOptions,
   type ModelExportReport,
-} from "./storage/exports/export-model.ts";
-export { verifyModelFile, type ModelFileProof } from "./storage/exports/verify-model-file.ts";
+} from "./packages/formats/exports/export-model.ts";
+export {
+  verifyModelFile,
+  type ModelFileProof,
+} from "./packages/formats/exports/verify-model-file.ts";
 export {
   exportDelta,
   type DeltaOptions,
@@ -128,7 +131,7 @@ export {
   importModel,
   type ModelImportOptions,
   type ModelImportReport,
-} from "./storage/imports/import-model.ts";
+} from "./packages/formats/imports/import-model.ts";
 export type { Calibration, StoredCalibration } from "./storage/model/calibration.ts";
 export type { CalibrationChoice } from "./storage/model/find-calibration.ts";
 export type { PredictFileOptions, PredictReport } from "./storage/model/predict-report.ts";
@@ -144,24 +147,24 @@ export {
   exportTable,
   type ExportOptions,
   type ExportReport,
-} from "./storage/table-files/export-table.ts";
+} from "./packages/formats/tables/export-table.ts";
 export {
   importTable,
   type ImportOptions,
   type ImportReport,
-} from "./storage/table-files/import-table.ts";
+} from "./packages/formats/tables/import-table.ts";
 export {
   inspectTables,
   type InspectOptions,
   type TableReport,
   type TablesReport,
-} from "./storage/table-files/inspect-tables.ts";
+} from "./packages/formats/tables/inspect-tables.ts";
 export {
   jobOfCheckpoint,
   tableIds,
   type TableIdsOptions,
   type TableIdsReport,
-} from "./storage/table-files/table-ids.ts";
+} from "./packages/formats/tables/table-ids.ts";
 export type { ProgressOptions } from "./storage/disk/progress.ts";
 
 // Tables of Parquet files ----
@@ -170,48 +173,48 @@ export {
   type CompactedPartition,
   type CompactOptions,
   type CompactReport,
-} from "./storage/warehouse/compact-warehouse.ts";
+} from "./packages/ingest/warehouse/compact-warehouse.ts";
 export {
   clusterSessions,
   type SessionOptions,
   type SessionReport,
-} from "./storage/sessions/cluster-sessions.ts";
+} from "./packages/ingest/sessions/cluster-sessions.ts";
 export {
   writeWarehouse,
   type WriteOptions,
   type WriteReport,
-} from "./storage/warehouse/write-warehouse.ts";
+} from "./packages/ingest/warehouse/write-warehouse.ts";
 export {
   inspectWarehouse,
   type ColumnReport,
   type PartitionReport,
   type ReadPlanReport,
   type WarehouseReport,
-} from "./storage/warehouse/inspect-warehouse.ts";
+} from "./packages/ingest/warehouse/inspect-warehouse.ts";
 
 // Streams of messages, joined into such tables ----
-export { ingest, type IngestOptions } from "./storage/ingest/ingest-nats.ts";
-export { logShard, logShardOf } from "./storage/ingest/log-shards.ts";
+export { ingest, type IngestOptions } from "./packages/ingest/streams/ingest-nats.ts";
+export { logShard, logShardOf } from "./packages/ingest/streams/log-shards.ts";
 export {
   assignRoles,
   type AssignedColumn,
   type ColumnRole,
   type RoleOptions,
-} from "./storage/first-job/column-roles.ts";
+} from "./packages/ingest/first-job/column-roles.ts";
 export {
   profileColumns,
   type DataProfile,
   type ProfileOptions,
-} from "./storage/first-job/profile-columns.ts";
-export type { ColumnProfile } from "./storage/first-job/column-tally.ts";
+} from "./packages/ingest/first-job/profile-columns.ts";
+export type { ColumnProfile } from "./packages/ingest/first-job/column-tally.ts";
 export {
   firstJobOf,
   type FirstJob,
   type FirstJobOptions,
-} from "./storage/first-job/write-first-job.ts";
-export type { IngestProgress, IngestReport } from "./storage/ingest/ingest.ts";
-export type { IngestCounts } from "./storage/ingest/position.ts";
-export type { BadMessage } from "./storage/ingest/quarantine.ts";
+} from "./packages/ingest/first-job/write-first-job.ts";
+export type { IngestProgress, IngestReport } from "./packages/ingest/streams/ingest.ts";
+export type { IngestCounts } from "./packages/ingest/streams/position.ts";
+export type { BadMessage } from "./packages/ingest/streams/quarantine.ts";
 
 // The checkpoints of a directory ----
 export {
@@ -263,7 +266,7 @@ export {
   trainCostNetworks,
   type CostTrainingOptions,
   type TrainedNetworks,
-} from "./actors/cost-networks/train-cost-networks.ts";
+} from "./packages/sharding/training/train-cost-networks.ts";
 export {
   type JobPlan,
   planJob,
@@ -271,7 +274,7 @@ export {
   type PlanSource,
   planningJob,
 } from "./src/training/planning/plan-job.ts";
-export { learnedPlans } from "./src/training/planning/learned-plan.ts";
+export { learnedPlans } from "./packages/sharding/plans/learned-plan.ts";
 export { type Paused, untilDone } from "./src/planner/paused.ts";
 export { schemes, type Plan, type PlacedShard, type Scheme } from "./src/planner/shards.ts";
 export {
@@ -286,18 +289,24 @@ export {
   type Measured,
   type MeasureOptions,
   measureCosts,
-} from "./actors/cost-networks/measure-costs.ts";
+} from "./packages/sharding/training/measure-costs.ts";
 export type { TableReasons } from "./src/training/planning/explain-plan.ts";
-export type { CostNetworks } from "./src/planner/learned/cost-networks.ts";
-export type { PlacementPolicy, PolicyMethod } from "./src/planner/policies/placement-policy.ts";
-export { type PolicyTrainingOptions, trainPolicy } from "./actors/cost-networks/train-policy.ts";
-export { type ReadPolicy, readPolicy, writePolicy } from "./storage/cost-networks/policy-file.ts";
-export type { LearnedPlan, LearnedSearch } from "./src/planner/learned/beam-search.ts";
+export type { CostNetworks } from "./packages/sharding/search/cost-networks.ts";
+export type {
+  PlacementPolicy,
+  PolicyMethod,
+} from "./packages/sharding/policies/placement-policy.ts";
+export {
+  type PolicyTrainingOptions,
+  trainPolicy,
+} from "./packages/sharding/training/train-policy.ts";
+export { type ReadPolicy, readPolicy, writePolicy } from "./packages/sharding/files/policy-file.ts";
+export type { LearnedPlan, LearnedSearch } from "./packages/sharding/search/beam-search.ts";
 export {
   type ReadCostNetworks,
   readCostNetworks,
   writeCostNetworks,
-} from "./storage/cost-networks/cost-networks-file.ts";
+} from "./packages/sharding/files/cost-networks-file.ts";
 export type { PlanReport } from "./src/training/planning/run-plan.ts";
 export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";
 export type { MachineConstants } from "./src/planner/cost/constants.ts";

@@ -1,5 +1,7 @@
 // All benches, by the name that the command line has for each.
 
+import { ladderBench } from "../packages/ingest/bench/ladder.bench.ts";
+import { shardingBench } from "../packages/sharding/bench/sharding.bench.ts";
 import type { Bench } from "./bench.ts";
 import { dedupBench } from "./dedup/dedup.bench.ts";
 import { exchangeBench } from "./exchange/exchange.bench.ts";
@@ -19,14 +21,12 @@ import { jobsBench } from "./service/jobs.bench.ts";
 import { observabilityBench } from "./service/observability.bench.ts";
 import { recoveryBench } from "./service/recovery.bench.ts";
 import { threadsBench } from "./service/threads.bench.ts";
-import { shardingBench } from "./sharding/sharding.bench.ts";
 import { accuracyBench } from "./step/accuracy.bench.ts";
 import { allocationBench } from "./step/allocation.bench.ts";
 import { loaderBench } from "./step/loader.bench.ts";
 import { peersBench } from "./step/peers.bench.ts";
 import { scalingBench } from "./step/scaling.bench.ts";
 import { trainBench } from "./step/train.bench.ts";
-import { ladderBench } from "./warehouse/ladder.bench.ts";
 
 export const benches: Readonly<Record<string, Bench>> = {
   train: trainBench,

@@ -2,6 +2,7 @@
 // disk, what its checkpoints and its log have.
 
 import { arch, cpus, release, type as systemType } from "node:os";
+import { jobOfCheckpoint } from "../../packages/formats/tables/table-ids.ts";
 import { CheckpointMissingError } from "../../src/errors/errors.ts";
 import { shownOptions } from "../../src/job/shown-job.ts";
 import { realClock } from "../../src/ports/clock.ts";
@@ -10,7 +11,6 @@ import { listCheckpoints } from "../../storage/checkpoints/list-checkpoints.ts";
 import { runHistory } from "../../storage/checkpoints/run-history.ts";
 import { readRunLog } from "../../storage/cluster/run-log.ts";
 import type { ColumnSlices } from "../../storage/model/evaluation/slice-metrics.ts";
-import { jobOfCheckpoint } from "../../storage/table-files/table-ids.ts";
 import type { Run } from "../client/run.ts";
 import { stepTimes } from "../run/state/run-result.ts";
 import { packageVersion } from "../runtime/version.ts";

@@ -8,6 +8,8 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
+import { clusterSessions } from "../../packages/ingest/sessions/cluster-sessions.ts";
+import { writeWarehouse } from "../../packages/ingest/warehouse/write-warehouse.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { openSamples } from "../../src/data/open-samples.ts";
 import { dataOptions } from "../../src/data/options.ts";
@@ -21,8 +23,6 @@ import { transformsOptions } from "../../src/data/transforms/transforms-options.
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
-import { clusterSessions } from "../../storage/sessions/cluster-sessions.ts";
-import { writeWarehouse } from "../../storage/warehouse/write-warehouse.ts";
 import { type Bench, positive, single, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 

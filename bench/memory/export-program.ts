@@ -1,7 +1,7 @@
 // A process of its own that exports a model, and prints its time and its largest resident set.
 
 import { rmSync } from "node:fs";
-import { exportModel } from "../../storage/exports/export-model.ts";
+import { exportModel } from "../../packages/formats/exports/export-model.ts";
 
 const [, , directory = "", file = ""] = process.argv;
 const startMs = performance.now();

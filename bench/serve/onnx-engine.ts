@@ -5,12 +5,12 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ScoringEngine } from "../../actors/serving/models/engine.ts";
+import { exportModel } from "../../packages/formats/exports/export-model.ts";
 import type { EncodedBatch } from "../../src/data/batch-rows.ts";
 import { createRecordEncoder } from "../../src/data/records.ts";
 import { labelsOf } from "../../src/data/targets.ts";
 import { featuresOf, shapesOf } from "../../src/model/features.ts";
 import { openCheckpoint } from "../../storage/checkpoints/open-checkpoint.ts";
-import { exportModel } from "../../storage/exports/export-model.ts";
 
 /** Opens the model of a checkpoint directory so. It ranks nothing and takes no deltas. */
 export async function openOnnxEngine(directory: string): Promise<ScoringEngine> {

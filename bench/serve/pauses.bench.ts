@@ -6,13 +6,13 @@
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setImmediate } from "node:timers/promises";
+import { servedDense } from "../../packages/formats/exports/exported-model.ts";
 import { jobIdentity } from "../../src/job/job.ts";
 import { graphOf } from "../../src/model/model.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { collectAlone } from "../../src/ports/own-scavenges.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { openCheckpoint } from "../../storage/checkpoints/open-checkpoint.ts";
-import { servedDense } from "../../storage/exports/exported-model.ts";
 import { DeltaWriter } from "../../storage/serving/delta-file.ts";
 import { versionOf } from "../../storage/serving/export-delta.ts";
 import { ServedModel } from "../../storage/serving/served-model.ts";

@@ -13,7 +13,7 @@ export const programs: Readonly<Record<string, string>> = {
   /** Screenshots of the dashboard, of a run in a browser. */
   screens: "docs/pictures/screens.js",
   /** What plans cost beside what was predicted, of rows that a bench printed. */
-  predictions: "bench/sharding/picture.js",
+  predictions: "packages/sharding/bench/picture.js",
   /** What deduplicated sessions save, of rows that a bench printed. */
   savings: "bench/dedup/picture.js",
 };

@@ -1,6 +1,7 @@
 // Writes the delta between two checkpoints of a run, which updates a served model from the earlier
 // one to the later one.
 
+import { servedDense } from "../../packages/formats/exports/exported-model.ts";
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { graphOf } from "../../src/model/model.ts";
@@ -12,7 +13,6 @@ import type { Manifest } from "../checkpoints/store/checkpoint-store.ts";
 import { type StoredTable, storedTables } from "../checkpoints/table-rows.ts";
 import { type Progress, type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { writeWhole } from "../disk/whole-file.ts";
-import { servedDense } from "../exports/exported-model.ts";
 import { changedRecords } from "./changed-records.ts";
 import { type DeltaTable, type DeltaVersion, DeltaWriter } from "./delta-file.ts";
 import { RecordMaker, sliceRows } from "./load-tables.ts";

@@ -1,6 +1,8 @@
 // Writes the serving version of a model as safetensors, byte for byte as `exportModel` writes the
 // same version from a checkpoint.
 
+import { denseTensors, notesOf } from "../../packages/formats/exports/exported-model.ts";
+import { writeSafetensors } from "../../packages/formats/exports/safetensors-model.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import type { Disk } from "../../src/ports/disk.ts";
@@ -9,8 +11,6 @@ import { openCheckpoint } from "../checkpoints/open-checkpoint.ts";
 import { storedTables } from "../checkpoints/table-rows.ts";
 import { type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { writeWhole } from "../disk/whole-file.ts";
-import { denseTensors, notesOf } from "../exports/exported-model.ts";
-import { writeSafetensors } from "../exports/safetensors-model.ts";
 import type { DeltaIndex } from "./delta-file.ts";
 import type { LoadedTable } from "./load-tables.ts";
 import { servedRows } from "./served-rows.ts";

@@ -9,6 +9,7 @@
 // label. Calls may be concurrent; they are answered in order.
 
 import { setImmediate } from "node:timers/promises";
+import { servedDense } from "../../packages/formats/exports/exported-model.ts";
 import type { EncodedBatch } from "../../src/data/batch-rows.ts";
 import type { SampleRecord } from "../../src/data/records.ts";
 import { DeltaRefusedError, ModelClosedError } from "../../src/errors/errors.ts";
@@ -19,7 +20,6 @@ import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import type { Scorer } from "../../src/serving/scorer.ts";
 import { type OpenCheckpoint, openModel } from "../checkpoints/open-checkpoint.ts";
 import { type ProgressOptions, progressOf } from "../disk/progress.ts";
-import { servedDense } from "../exports/exported-model.ts";
 import { type CalibrationChoice, calibrationsOf } from "../model/find-calibration.ts";
 import { kernelsOf, type LoadOptions } from "../model/load-model.ts";
 import { type Calibrations, type Piece, Predictor, scorerOf } from "../model/predictor.ts";

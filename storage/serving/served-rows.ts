@@ -1,11 +1,11 @@
 // All rows of a served table in order, as float32, with the values that a lookup gives. Exports
 // write them, so that other programs predict alike.
 
+import type { WholeRows } from "../../packages/formats/exports/whole-rows.ts";
 import { rowDecayOf } from "../../src/embedding/tables/row-decay.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { Kernels, Rows } from "../../src/kernels/contract/kernels.ts";
 import type { Progress } from "../disk/progress.ts";
-import type { WholeRows } from "../exports/whole-rows.ts";
 import { bear } from "./born-rows.ts";
 import { type LoadedTable, type OwnTier, sliceRows } from "./load-tables.ts";
 import { readRowsMax } from "./row-file.ts";

@@ -4,17 +4,17 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { cpuSteps, readOnCpu } from "../../bench/warehouse/cpu-ladder.ts";
-import { readOnDisk } from "../../bench/warehouse/disk-ladder.ts";
+import { cpuSteps, readOnCpu } from "../../packages/ingest/bench/cpu-ladder.ts";
+import { readOnDisk } from "../../packages/ingest/bench/disk-ladder.ts";
 import {
   BatchDigest,
   type FeatureBatch,
   featuresOfJob,
-} from "../../bench/warehouse/feature-batch.ts";
-import { byPopularity, drawLogged, type Logged } from "../../bench/warehouse/features.ts";
-import { ladderBench, ladderRows } from "../../bench/warehouse/ladder.bench.ts";
-import { writeFlattened, writeMaps } from "../../bench/warehouse/layouts.ts";
-import { modelledDisk } from "../../bench/warehouse/modelled-disk.ts";
+} from "../../packages/ingest/bench/feature-batch.ts";
+import { byPopularity, drawLogged, type Logged } from "../../packages/ingest/bench/features.ts";
+import { ladderBench, ladderRows } from "../../packages/ingest/bench/ladder.bench.ts";
+import { writeFlattened, writeMaps } from "../../packages/ingest/bench/layouts.ts";
+import { modelledDisk } from "../../packages/ingest/bench/modelled-disk.ts";
 import { openRanges } from "../../src/data/tables/byte-ranges.ts";
 import { directoryOf } from "../cli/jobs.ts";
 

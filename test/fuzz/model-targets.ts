@@ -3,6 +3,12 @@
 import { createHash } from "node:crypto";
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { exportModel } from "../../packages/formats/exports/export-model.ts";
+import { verifyModelFile } from "../../packages/formats/exports/verify-model-file.ts";
+import { readModel } from "../../packages/formats/imports/named-model.ts";
+import { openSource } from "../../packages/formats/imports/open-source.ts";
+import { readZip } from "../../packages/formats/torch/read-zip.ts";
+import { readFloats } from "../../packages/sharding/files/float-tensors.ts";
 import { TrainingError } from "../../src/errors/errors.ts";
 import type { JobOptions } from "../../src/job/job.ts";
 import { realDisk } from "../../src/ports/disk.ts";
@@ -14,16 +20,10 @@ import {
   hashOf,
   pageBytes,
 } from "../../storage/checkpoints/store/model-file.ts";
-import { readFloats } from "../../storage/cost-networks/float-tensors.ts";
 import { seal } from "../../storage/disk/sealed-json.ts";
-import { exportModel } from "../../storage/exports/export-model.ts";
-import { verifyModelFile } from "../../storage/exports/verify-model-file.ts";
-import { readModel } from "../../storage/imports/named-model.ts";
-import { openSource } from "../../storage/imports/open-source.ts";
 import { loadModel } from "../../storage/model/load-model.ts";
 import { exportDelta } from "../../storage/serving/export-delta.ts";
 import { ServedModel } from "../../storage/serving/served-model.ts";
-import { readZip } from "../../storage/torch-files/read-zip.ts";
 import { startCutModel } from "../helpers/stores/cut-model.ts";
 import { drawModel } from "../helpers/stores/drawn-model.ts";
 import { diskOf, zipOf } from "../helpers/stores/torch-bytes.ts";

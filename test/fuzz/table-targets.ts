@@ -3,6 +3,7 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
+import { openSource } from "../../packages/ingest/warehouse/open-source.ts";
 import { openIndex } from "../../src/data/arrow/messages.ts";
 import { readArrow } from "../../src/data/arrow/read-arrow.ts";
 import * as arrowShapes from "../../src/data/arrow/shapes.ts";
@@ -16,7 +17,6 @@ import { Damage } from "../../src/data/tables/damage.ts";
 import { TrainingError } from "../../src/errors/errors.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
-import { openSource } from "../../storage/warehouse/open-source.ts";
 import { fixtureNames, fixtures, rangesOf } from "../data/parquet/parquet-files.ts";
 import type { Target } from "./target.ts";
 

@@ -1,9 +1,9 @@
 // Small cost networks and tables for tests, drawn by a seed; and the same costs said once more, as
 // plainly as can be.
 
+import type { CostLayer, CostNetworks } from "../../packages/sharding/search/cost-networks.ts";
+import { rawFeaturesOf, tableFeatures } from "../../packages/sharding/search/features.ts";
 import { type CostTable, reuseBins } from "../../src/planner/cost-table.ts";
-import type { CostLayer, CostNetworks } from "../../src/planner/learned/cost-networks.ts";
-import { rawFeaturesOf, tableFeatures } from "../../src/planner/learned/features.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 
 /** Networks whose costs grow with columns and ids, and are not just their sums. */

@@ -1,14 +1,14 @@
 // Small tables, tasks and costs that placement policies are trained with in tests, and how their
 // gradients are checked.
 
+import type { Parameters } from "../../packages/sharding/policies/parameters.ts";
+import type { PolicySubject, SizedTable } from "../../packages/sharding/policies/table-pool.ts";
+import { slowestOf } from "../../packages/sharding/search/cost-networks.ts";
+import type { TablesOfDevices } from "../../packages/sharding/search/greedy.ts";
 import type { Kernels, Tensor } from "../../src/kernels/contract/kernels.ts";
 import { valuesOf } from "../../src/kernels/reference/memory.ts";
 import { createReference } from "../../src/kernels/reference/reference.ts";
 import { weightBytesOf } from "../../src/planner/cost-table.ts";
-import { slowestOf } from "../../src/planner/learned/cost-networks.ts";
-import type { TablesOfDevices } from "../../src/planner/learned/greedy.ts";
-import type { Parameters } from "../../src/planner/policies/parameters.ts";
-import type { PolicySubject, SizedTable } from "../../src/planner/policies/table-pool.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { gradientError } from "./batches/central-differences.ts";
 import { drawnTables } from "./cost-networks.ts";

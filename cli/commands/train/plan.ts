@@ -12,7 +12,8 @@ import {
   type Scheme,
   schemes,
 } from "../../../internal.ts";
-import { policyMethods } from "../../../src/planner/policies/placement-policy.ts";
+import { type LearningArguments, learn } from "../../../packages/sharding/commands/learn-costs.ts";
+import { policyMethods } from "../../../packages/sharding/policies/placement-policy.ts";
 import {
   bytesFrom,
   type CommonOptions,
@@ -33,7 +34,6 @@ import {
   reasonLines,
 } from "../../views/plan-comparison.ts";
 import { jsonOf, reportOf } from "../../views/plan-report.ts";
-import { type LearningArguments, learn } from "./learn-costs.ts";
 import { type PlanningArguments, planFile } from "./plan-file.ts";
 
 interface PlanArguments extends CommonOptions, PlanningArguments, LearningArguments {

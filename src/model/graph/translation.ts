@@ -1,6 +1,6 @@
 // What a block says of itself to other programs: its forward pass outside of training, in operators
 // of ONNX (opset 18), the set that runtimes share. A block writes it beside its own forward pass;
-// storage/exports makes a file of all blocks.
+// packages/formats/exports makes a file of all blocks.
 //
 // B = samples.
 

@@ -5,7 +5,7 @@ import { cpSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
-import { exportModel } from "../../../storage/exports/export-model.ts";
+import { exportModel } from "../../../packages/formats/exports/export-model.ts";
 import { calibrateModel, removeCalibration } from "../../../storage/model/calibrate-model.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { exportDelta } from "../../../storage/serving/export-delta.ts";

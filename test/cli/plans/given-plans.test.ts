@@ -3,9 +3,9 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import { writeCostNetworks } from "../../../packages/sharding/files/cost-networks-file.ts";
 import { writePlan } from "../../../src/planner/plan-file.ts";
 import { planOfFile } from "../../../src/planner/shards.ts";
-import { writeCostNetworks } from "../../../storage/cost-networks/cost-networks-file.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
 import { leavesOut, testAll } from "../../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";

@@ -4,8 +4,8 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import type { JobPlan, LearnedSearch, MachineConstants } from "../../../internal.ts";
-import { writeCostNetworks } from "../../../storage/cost-networks/cost-networks-file.ts";
-import { readPolicy } from "../../../storage/cost-networks/policy-file.ts";
+import { writeCostNetworks } from "../../../packages/sharding/files/cost-networks-file.ts";
+import { readPolicy } from "../../../packages/sharding/files/policy-file.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
 import { leavesOut, testAll, testIf } from "../../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
@@ -315,7 +315,7 @@ test.serial(
   },
 );
 
-// On every change test/actors/cost-networks measures and learns, and the test before plans.
+// On every change packages/sharding/test/training measures and learns, and the test before plans.
 testIf(testAll).serial(
   "costs are measured and learned, and then a plan is found by them",
   async (t) => {
@@ -384,7 +384,7 @@ async function checkAutoShard(
   directory: string,
   { trained, search }: Readonly<Record<"trained" | "search", readonly string[]>>,
 ): Promise<void> {
-  // On every change test/planner/policies trains one.
+  // On every change packages/sharding/test/policies trains one.
   if (leavesOut(t, testAll)) return;
   const auto = [...trained.slice(0, -1), "auto.st", "--method", "autoshard", "--turns", "1"];
   const other = await runCli(auto, directory);

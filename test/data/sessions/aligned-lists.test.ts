@@ -6,11 +6,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { prepareData } from "../../../actors/threads/data/prepare-data.ts";
+import { writeWarehouse } from "../../../packages/ingest/warehouse/write-warehouse.ts";
 import { placeOfSample } from "../../../src/data/cache/cache-facts.ts";
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import { type JobOptions, resolveJob } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
-import { writeWarehouse } from "../../../storage/warehouse/write-warehouse.ts";
 
 const rows = 90;
 const wrongRow = 70;

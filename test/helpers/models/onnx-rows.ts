@@ -1,8 +1,7 @@
 // Raw ids, and what an exported model makes of them, with no model behind it.
 
 import { InferenceSession, Tensor } from "onnxruntime-web";
-import type { RandomStream } from "../../../src/ports/random.ts";
-import { rowsOfRawIds } from "../../../storage/exports/onnx/hashed-ids.ts";
+import { rowsOfRawIds } from "../../../packages/formats/exports/onnx/hashed-ids.ts";
 import {
   graphBytes,
   graphField,
@@ -10,9 +9,10 @@ import {
   modelBytes,
   rawField,
   tensorBytes,
-} from "../../../storage/exports/onnx/messages.ts";
-import { createOperators } from "../../../storage/exports/onnx/operators.ts";
-import type { RawIds } from "../../../storage/exports/onnx/raw-ids.ts";
+} from "../../../packages/formats/exports/onnx/messages.ts";
+import { createOperators } from "../../../packages/formats/exports/onnx/operators.ts";
+import type { RawIds } from "../../../packages/formats/exports/onnx/raw-ids.ts";
+import type { RandomStream } from "../../../src/ports/random.ts";
 
 /** The row of each id in ONNX Runtime. */
 export async function rowsInOnnx(raw: RawIds, ids: readonly bigint[]): Promise<number[]> {

@@ -1,6 +1,6 @@
 // Files of a table that other programs wrote: ids 7, 0, 3 with four columns and one of state.
 
-import type { FileRows } from "../../../storage/table-files/row-file.ts";
+import type { FileRows } from "../../../packages/formats/tables/row-file.ts";
 
 /** What is in each of them. */
 export const foreignRows: FileRows = {

@@ -2,9 +2,9 @@
 
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
+import { formatOf } from "../../../packages/formats/tables/formats.ts";
 import type { JobOptions } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
-import { formatOf } from "../../../storage/table-files/formats.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { startTrained } from "../devices/trained.ts";
 

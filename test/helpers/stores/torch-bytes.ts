@@ -1,8 +1,8 @@
 // Files of torch.save made by hand, byte by byte, so that they can be wrong, and read from memory.
 
 import { crc32 } from "node:zlib";
+import { layZipOut } from "../../../packages/formats/torch/lay-zip-out.ts";
 import { type Disk, type DiskFile, realDisk } from "../../../src/ports/disk.ts";
-import { layZipOut } from "../../../storage/torch-files/lay-zip-out.ts";
 
 /** Bytes, of numbers and of texts in latin1. */
 export function bytesOf(...parts: readonly (number | string | Uint8Array)[]): Uint8Array {

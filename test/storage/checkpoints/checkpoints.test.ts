@@ -5,6 +5,8 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { Cluster } from "../../../actors/cluster/cluster.ts";
+import { exportTable } from "../../../packages/formats/tables/export-table.ts";
+import { importTable } from "../../../packages/formats/tables/import-table.ts";
 import {
   CheckpointCorruptError,
   CheckpointMissingError,
@@ -26,8 +28,6 @@ import { decodeManifest, encodeRecord } from "../../../storage/checkpoints/store
 import { pathsOf } from "../../../storage/checkpoints/store/store-paths.ts";
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
 import { unseal } from "../../../storage/disk/sealed-json.ts";
-import { exportTable } from "../../../storage/table-files/export-table.ts";
-import { importTable } from "../../../storage/table-files/import-table.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { startTrained } from "../../helpers/devices/trained.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";

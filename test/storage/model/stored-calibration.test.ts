@@ -4,6 +4,8 @@
 import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
+import { exportModel } from "../../../packages/formats/exports/export-model.ts";
+import { verifyModelFile } from "../../../packages/formats/exports/verify-model-file.ts";
 import {
   CalibrationMissingError,
   CheckpointCorruptError,
@@ -14,8 +16,6 @@ import { listCheckpoints } from "../../../storage/checkpoints/list-checkpoints.t
 import { openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
 import { calibrationPath } from "../../../storage/checkpoints/store/stored-calibration.ts";
 import { seal } from "../../../storage/disk/sealed-json.ts";
-import { exportModel } from "../../../storage/exports/export-model.ts";
-import { verifyModelFile } from "../../../storage/exports/verify-model-file.ts";
 import { calibrateModel, removeCalibration } from "../../../storage/model/calibrate-model.ts";
 import { calibrated } from "../../../storage/model/calibration.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";

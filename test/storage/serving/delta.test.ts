@@ -4,6 +4,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
+import { exportModel } from "../../../packages/formats/exports/export-model.ts";
 import {
   CheckpointCorruptError,
   DeltaRefusedError,
@@ -13,7 +14,6 @@ import {
 import type { JobOptions } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
-import { exportModel } from "../../../storage/exports/export-model.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { exportDelta } from "../../../storage/serving/export-delta.ts";
 import { ServedModel } from "../../../storage/serving/served-model.ts";

@@ -1,6 +1,10 @@
 // Streams of a real nats-server, read in order: what is deleted, dropped or stopped meanwhile.
 
 import type { ExecutionContext } from "ava";
+import {
+  startStreams,
+  type TestStreams,
+} from "../../../packages/ingest/test/streams/nats-streams.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import {
   openStreamSource,
@@ -9,7 +13,6 @@ import {
 } from "../../../src/wire/jetstream/stream-reader.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { natsServer, testIf } from "../../helpers/needs.ts";
-import { startStreams, type TestStreams } from "../../storage/ingest/nats-streams.ts";
 
 const numbers = (first: number, last: number) =>
   Array.from({ length: last - first + 1 }, (_, i) => ({ n: first + i }));

@@ -1,0 +1,128 @@
+// Verifies a model file (storage/checkpoints/store/model-file.ts) without its checkpoint: reads
+// every byte, hashes every row, and follows the hashes up to the digest of the run.
+//
+//   rows ─▶ table ─┐
+//   dense network ─┼─▶ the model's digest ─▶ the manifest ─▶ its hash, which the run's result names
+//   dynamic ids ───┘
+//
+// If a table lacks the optimizer's state per element, its rows are checked against a separate hash,
+// which the export computed in the same pass in which it checked the whole rows against the digest.
+
+import { dynamicDigest, idLeavesOfPart } from "../../../src/embedding/checkpoint/ids-part.ts";
+import { leavesOf, modelDigest, tableDigest } from "../../../src/embedding/rows/digest.ts";
+import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
+import { quantaOf } from "../../../src/embedding/rows/slab.ts";
+import { CheckpointCorruptError } from "../../../src/errors/errors.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
+import { densePart, idsOfPart } from "../../../src/training/checkpoint/part-names.ts";
+import { denseHeaderBytes } from "../../../src/training/checkpoint/parts.ts";
+import {
+  type OpenCheckpoint,
+  openCheckpoint,
+} from "../../../storage/checkpoints/open-checkpoint.ts";
+import { footerOf } from "../../../storage/checkpoints/store/file-checkpoint-store.ts";
+import { hashOf, type TableProof } from "../../../storage/checkpoints/store/model-file.ts";
+import {
+  rowsOfTable,
+  type StoredTable,
+  storedTables,
+} from "../../../storage/checkpoints/table-rows.ts";
+import { type Progress, type ProgressOptions, progressOf } from "../../../storage/disk/progress.ts";
+import { narrowed } from "./narrowed-rows.ts";
+
+/** The result of `verifyModelFile`. */
+export interface ModelFileProof {
+  readonly file: string;
+  /** Bytes of its sections. */
+  readonly bytes: number;
+  /** Step number of the checkpoint, and the generation that wrote it. */
+  readonly cut: number;
+  readonly generation: number;
+  /** Hash of the checkpoint's manifest, as the run's result names it. */
+  readonly manifest: string;
+  /** The model's digest, as the run's result names it: `sha256:…`. */
+  readonly digest: string;
+  /** Parts of the model whose bytes in the file were proven to lead to the digest. */
+  readonly proven: readonly string[];
+  /** Tables without their full state, whose rows match the hash that the export computed. */
+  readonly stated: readonly string[];
+  /** For checkpoints in fewer bits than the model: the digest of the weights as stored. */
+  readonly storedDigest: string | undefined;
+}
+
+/**
+ * Verifies a model file, without the checkpoint from which it was exported.
+ * @throws CheckpointCorruptError naming the damaged part; InputUnusableError
+ */
+export async function verifyModelFile(
+  path: string,
+  options: ProgressOptions = {},
+): Promise<ModelFileProof> {
+  const { disk = realDisk } = options;
+  const footer = footerOf(path, disk);
+  const checkpoint = openCheckpoint(path, undefined, disk);
+  const { store, job, manifest } = checkpoint;
+  const progress = progressOf(options);
+  const bytes = footer.sections.reduce((sum, one) => sum + one.bytes, 0);
+  progress.expect(bytes);
+  const proven = ["dense network"];
+  const stated: string[] = [];
+  const digests: string[] = [];
+  for (const stored of storedTables(checkpoint)) {
+    const { table, spec } = stored;
+    const proof = footer.tables[table];
+    if (proof === undefined) throw new CheckpointCorruptError(path, `it lacks table ${spec.name}`);
+    await checkTable(checkpoint, stored, proof, progress);
+    (proof.leftOut === 0 ? proven : stated).push(`table ${spec.name}`);
+    const part = manifest.parts.find(
+      ({ name }) => idsOfPart(name, job.model.tables)?.table === table,
+    );
+    const ids = part && idLeavesOfPart(store.readWholePart(manifest, part.name), part.name);
+    if (ids !== undefined) proven.push(`ids of table ${spec.name}`);
+    digests.push(ids === undefined ? proof.digest : dynamicDigest(proof.digest, ids));
+  }
+  const dense = store.readWholePart(manifest, densePart);
+  const found = modelDigest(hashOf(dense.subarray(denseHeaderBytes)), digests);
+  isHeldTo(path, "its parts together", found, footer.digest);
+  const isExact = job.checkpoint.bits === 32;
+  if (isExact) isHeldTo(path, "its parts together", found, manifest.modelDigest);
+  const { cut, generation, sha256, modelDigest: digest } = manifest;
+  return {
+    ...{ file: path, bytes, cut, generation, manifest: sha256, digest: `sha256:${digest}` },
+    ...{ proven, stated, storedDigest: isExact ? undefined : `sha256:${found}` },
+  };
+}
+
+/** Checks the rows of a table against the hashes in the footer. */
+async function checkTable(
+  checkpoint: OpenCheckpoint,
+  stored: StoredTable,
+  proof: TableProof,
+  progress: Progress,
+): Promise<void> {
+  const { spec, state } = stored;
+  const isWhole = proof.leftOut === 0;
+  const shape = isWhole ? state : { perElement: 0, perRow: state.perRow };
+  const tile = {
+    ...{ firstBlock: 0, blocks: spec.rowBlocks },
+    ...{ firstQuantum: 0, quanta: quantaOf(spec.dim), columns: spec.dim },
+  };
+  let rows = 0;
+  async function* records(): AsyncGenerator<RowRecords> {
+    for await (const chunk of rowsOfTable(checkpoint, stored, progress)) {
+      rows += chunk.rows.length;
+      yield isWhole ? chunk : narrowed(chunk, spec.dim, state);
+    }
+  }
+  const leaves = await leavesOf(tile, spec, shape, records());
+  const { directory } = checkpoint.store;
+  const what = `table ${spec.name}`;
+  isHeldTo(directory, what, tableDigest([{ ...tile, leaves }]), proof.stored);
+  if (isWhole) isHeldTo(directory, what, proof.stored, proof.digest);
+  isHeldTo(directory, `the number of rows of ${what}`, String(rows), String(proof.rows));
+}
+
+function isHeldTo(path: string, what: string, found: string, expected: string): void {
+  if (found === expected) return;
+  throw new CheckpointCorruptError(path, `${what}: found ${found}, expected ${expected}`);
+}

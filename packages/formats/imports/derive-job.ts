@@ -1,0 +1,115 @@
+// Derives a job for an imported model that comes without one: layers and tables from the shapes of
+// the tensors, optimizers from their state. The paths and columns of the data cannot be derived, so
+// the job contains a placeholder: a CSV file with columns named after the tables.
+
+import { InvalidOptionError } from "../../../src/errors/errors.ts";
+import type { JobOptions } from "../../../src/job/job.ts";
+import type { ForeignKind } from "../dlrm-names/counterpart.ts";
+
+/** Tensor shapes by the names that the other program uses. */
+export type Shapes = ReadonlyMap<string, readonly number[]>;
+
+const bags = /^sparse_arch\.embedding_bag_collection\.embedding_bags\.(.+)\.weight$/;
+const numbered = /^emb_l\.(\d+)\.weight$/;
+/** Samples of a batch in the derived job; the user may change it. */
+const batchSize = 2048;
+
+/**
+ * Derives the job of a state dict.
+ * @throws InvalidOptionError naming the shapes that fit no supported model
+ */
+export function deriveJob(kind: ForeignKind, shapes: Shapes): JobOptions {
+  const refuse = (why: string) => {
+    const message = `Expected a model whose job follows from the shapes of its tensors: ${why}`;
+    return new InvalidOptionError("job", `${message}; name the job, with \`--job\``);
+  };
+  const tables = tablesOf(kind, shapes);
+  const layer = layerName[kind];
+  const bottom = mlpOf(shapes, (i) => layer.bottom(i));
+  const top = mlpOf(shapes, (i) => layer.top(i, shapes));
+  const [dim] = tables.map((table) => table.dim);
+  if (dim === undefined) throw refuse("it has no tables");
+  if (bottom.widths.length === 0 || bottom.widths.at(-1) !== dim) {
+    throw refuse(`its bottom MLP does not end in ${dim} columns, as its first table has`);
+  }
+  if (top.widths.at(-1) !== 1) throw refuse("its top MLP does not end in one logit");
+  const vectors = tables.length + 1;
+  const pairs = dim + (vectors * (vectors - 1)) / 2;
+  const common = { dense: bottom.inputs, tables, bottom: bottom.widths, top: top.widths };
+  const rank = shapes.get("inter_arch.crossnet.V_kernels.0")?.[0];
+  const crossLayers = [...shapes.keys()].filter((name) => /\.V_kernels\.\d+$/.test(name)).length;
+  if (rank !== undefined) {
+    if (top.inputs !== vectors * dim) throw refuse(`its top MLP takes ${top.inputs} columns`);
+    return withData({ kind: "dcnV2", ...common, crossLayers, rank });
+  }
+  if (top.inputs === pairs) return withData({ kind: "dlrm", ...common });
+  if (kind === "dlrm" && top.inputs === vectors * dim) {
+    return withData({ kind: "dlrm", ...common, interaction: "cat" });
+  }
+  const itself = pairs + vectors === top.inputs;
+  throw refuse(
+    `its top MLP takes ${top.inputs} columns, where the dot products of ${vectors} vectors of ` +
+      `${dim} make ${pairs}${itself ? " without those of a vector with itself, which this model has" : ""}`,
+  );
+}
+
+/** Names of the tables, in the other program's order. */
+export function tableNames(kind: ForeignKind, shapes: Shapes): string[] {
+  return tablesOf(kind, shapes).map(({ name }) => name);
+}
+
+/** The embedding tables, in the other program's order. */
+function tablesOf(kind: ForeignKind, shapes: Shapes) {
+  const named = [...shapes].flatMap(([name, [rows = 0, dim = 0]]) => {
+    const own = (kind === "dlrm" ? numbered : bags).exec(name)?.[1];
+    return own === undefined ? [] : [{ name: own, rows, dim }];
+  });
+  if (kind === "torchrec") return named;
+  return named
+    .sort((a, b) => Number(a.name) - Number(b.name))
+    .map(({ name, ...shape }) => ({ name: `emb_${name}`, ...shape }));
+}
+
+const layerName = {
+  dlrm: {
+    bottom: (i: number) => `bot_l.${2 * i}`,
+    top: (i: number, _: Shapes) => `top_l.${2 * i}`,
+  },
+  torchrec: {
+    bottom: (i: number) => `dense_arch.model._mlp.${i}._linear`,
+    top(i: number, shapes: Shapes) {
+      const hidden = (at: number) => `over_arch.model.0._mlp.${at}._linear`;
+      if (shapes.has(`${hidden(i)}.weight`)) return hidden(i);
+      // The last layer, which follows the hidden ones, has a different name.
+      return i > 0 && shapes.has(`${hidden(i - 1)}.weight`) ? "over_arch.model.1" : "";
+    },
+  },
+} as const;
+
+function mlpOf(shapes: Shapes, nameOf: (layer: number) => string) {
+  const widths: number[] = [];
+  let inputs = 0;
+  for (let i = 0; ; i++) {
+    const shape = shapes.get(`${nameOf(i)}.weight`);
+    if (shape === undefined) return { widths, inputs };
+    if (i === 0) inputs = shape[1] ?? 0;
+    widths.push(shape[0] ?? 0);
+  }
+}
+
+function withData(model: JobOptions["model"] & { readonly dense: number }): JobOptions {
+  const tables = model.tables ?? [];
+  return {
+    name: "imported",
+    model,
+    data: {
+      kind: "csv",
+      paths: ["data.csv"],
+      label: "label",
+      dense: Array.from({ length: model.dense }, (_, i) => `dense_${i}`),
+      categorical: tables.map(({ name }) => ({ column: name, ids: "integer" as const })),
+      batchSize,
+    },
+    checkpoint: { directory: "checkpoints/imported" },
+  };
+}

@@ -1,0 +1,161 @@
+// Imports a model of another program as a checkpoint: tables and dense parameters by name, and the
+// optimizer's state if it fits the job. The checkpoint exists when its manifest does. Tables pass
+// through in pieces.
+//
+// Invariants
+//   I1. Names, shapes and types of all tensors are checked before the first byte is written.
+//   I2. If the import fails or is aborted, the directory is restored (new-checkpoint.ts).
+
+import { InvalidOptionError } from "../../../src/errors/errors.ts";
+import { type JobOptions, type JobSpec, jobIdentity } from "../../../src/job/job.ts";
+import { openKernels } from "../../../src/kernels/index.ts";
+import { type Disk, realDisk } from "../../../src/ports/disk.ts";
+import { densePart } from "../../../src/training/checkpoint/part-names.ts";
+import { checkEmpty, newCheckpoint } from "../../../storage/checkpoints/new-checkpoint.ts";
+import { type ProgressOptions, progressOf } from "../../../storage/disk/progress.ts";
+import type { NamesKind } from "../dlrm-names/recognise.ts";
+import { type ReadModel, readModel } from "./named-model.ts";
+import { openSource } from "./open-source.ts";
+import type { StateReport } from "./optimizer-state.ts";
+import type { Counts } from "./tensor-source.ts";
+import { checkJobFile, writeJob } from "./written-job.ts";
+import { densePieces, type Importing, idsPart, tablePartOf, tablePieces } from "./written-parts.ts";
+
+/** Options of `importModel`. */
+export interface ModelImportOptions extends ProgressOptions {
+  /** Directory of the new checkpoint, new or empty. */
+  readonly out: string;
+  /**
+   * The job that the model belongs to. @default the job in the file, if Osiris exported it, else a
+   * job derived from the shapes of the tensors
+   */
+  readonly job?: JobOptions | undefined;
+  /** The program that named the tensors. @default recognised by the names */
+  readonly from?: NamesKind | undefined;
+  /** Whether to ignore the file's optimizer state and start with a new one. @default false */
+  readonly isFresh?: boolean | undefined;
+  /** Path of a new YAML job file that continues to train the model. @default none */
+  readonly writeJob?: string | undefined;
+}
+
+/** The result of `importModel`. */
+export interface ModelImportReport {
+  readonly directory: string;
+  readonly file: string;
+  readonly format: "PyTorch" | "safetensors" | "ONNX";
+  readonly names: NamesKind;
+  /** The job of the new checkpoint: given, found in the file or derived. */
+  readonly job: JobOptions;
+  /** Source of the job: `given`, found in the `file`, or derived from its `shapes`. */
+  readonly jobFrom: "given" | "file" | "shapes";
+  /** Number of dense parameters, including running statistics. */
+  readonly parameters: number;
+  readonly tables: readonly {
+    readonly name: string;
+    readonly rows: number;
+    readonly dim: number;
+  }[];
+  /** Element types in the file; all but float32 were converted. */
+  readonly types: readonly string[];
+  /** Numbers that float32 cannot hold exactly: they were rounded to nearest. */
+  readonly rounded: number;
+  /** Rows that a table's precision cannot hold exactly: they were rounded to nearest. */
+  readonly roundedRows: number;
+  /** NaN and infinities among the weights, which were kept. */
+  readonly notFinite: number;
+  readonly optimizer: { readonly dense: StateReport; readonly sparse: StateReport };
+  /** Step number of the checkpoint: that of the optimizer's state, else 0. */
+  readonly cut: number;
+  /** Hash of the manifest. */
+  readonly manifest: string;
+  /** Digest of the model: `sha256:…`. */
+  readonly digest: string;
+}
+
+/**
+ * Makes a checkpoint in `out` from a file: a torch.save file with the state dict of
+ * facebookresearch/dlrm or of TorchRec's DLRM or DLRM_DCN; a safetensors file with such names, or
+ * with those of `exportModel`; or an ONNX model from `exportModel`. `loadModel` loads the
+ * checkpoint, and a job can continue from it with `warmStart`.
+ * @throws InputUnusableError (of the file or the directory), InvalidOptionError (the job does not
+ * fit the tensors), StoreFailedError
+ */
+export async function importModel(
+  path: string,
+  options: ModelImportOptions,
+): Promise<ModelImportReport> {
+  const { disk = realDisk, out, from, isFresh = false } = options;
+  checkEmpty(out, disk);
+  if (options.writeJob !== undefined) checkJobFile(options.writeJob, disk);
+  const source = openSource(path, disk);
+  try {
+    const model = readModel(source, { from, isFresh, job: options.job });
+    const report = await write(model, out, disk, options);
+    if (options.writeJob !== undefined) {
+      const about = { file: path, directory: out, isMade: report.jobFrom === "shapes" };
+      await writeJob(options.writeJob, report.job, about, disk);
+    }
+    return report;
+  } finally {
+    source.close();
+  }
+}
+
+async function write(
+  model: ReadModel,
+  out: string,
+  disk: Disk,
+  options: ProgressOptions,
+): Promise<ModelImportReport> {
+  const { source, job, state, kind } = model;
+  const progress = progressOf(options);
+  const counts: Counts & { roundedRows: number } = { rounded: 0, notFinite: 0, roundedRows: 0 };
+  const own: Importing = { ...model, progress, counts };
+  const { step } = state;
+  checkStep(job, step);
+  const fields = {
+    run: job.name,
+    cut: step,
+    arithmetic: openKernels(job.arithmetic).arithmetic,
+    metrics: null,
+    position: { step },
+    ...(model.means && { means: model.means }),
+    best: false,
+    createdBy: `import of ${source.format} by ${process.pid}`,
+  };
+  const made = { job, jobIdentity: jobIdentity(job), jobText: JSON.stringify(job), fields };
+  const manifest = await newCheckpoint(out, made, { disk, progress }, async (part) => {
+    await part(densePart, densePieces(own));
+    for (const table of job.model.tables.keys()) {
+      await part(tablePartOf(job, table), tablePieces(own, table));
+      const ids = idsPart(own, table);
+      if (ids !== undefined) await part(ids.name, [ids.bytes]);
+    }
+  });
+  return {
+    directory: out,
+    file: source.path,
+    format: source.format,
+    names: kind,
+    job: model.options,
+    jobFrom: model.jobFrom,
+    parameters: model.layout.length,
+    tables: job.model.tables.map(({ name, rows, dim }) => ({ name, rows, dim })),
+    types: model.types,
+    ...counts,
+    optimizer: { dense: state.dense, sparse: state.sparse },
+    cut: step,
+    manifest: manifest.sha256,
+    digest: `sha256:${manifest.modelDigest}`,
+  };
+}
+
+/** @throws InvalidOptionError where rows are stored as multiples that depend on the step */
+function checkStep({ model }: JobSpec, step: number): void {
+  const table = model.tables.find(({ l2Scope }) => l2Scope === "decayed");
+  if (step === 0 || table === undefined) return;
+  const message =
+    `Expected no table with \`l2Scope: "decayed"\` where the state of the optimizer is of step ` +
+    `${step}, got \`${table.name}\`: let the state begin anew, with \`--fresh\``;
+  throw new InvalidOptionError("model.tables", message);
+}

@@ -1,0 +1,188 @@
+// Decides which optimizer state an import takes from a file. The rows' state is imported only if
+// every table has it, and the dense parameters' state only if each of them has it. State that does
+// not fit the job's optimizer starts fresh, and the reason is reported.
+//
+// R = rows, D = columns of a row.
+
+import type { SparseOptimizerSpec } from "../../../src/embedding/tables/options.ts";
+import type { JobSpec } from "../../../src/job/job.ts";
+import type { ForeignTensor } from "../dlrm-names/counterpart.ts";
+import {
+  isFloat,
+  type OptimizerRecord,
+  type ParameterState,
+  type SourceTensor,
+} from "./tensor-source.ts";
+
+/** Whether the state of the rows, or of the dense parameters, was imported. */
+export interface StateReport {
+  /** `fresh`: not imported; `none`: the job's optimizer has no state. */
+  readonly state: "imported" | "fresh" | "none";
+  /** Why the state starts fresh. */
+  readonly why?: string;
+}
+
+/** The optimizer state that an import takes from a file. */
+export interface TakenState {
+  /** State tensors by parameter name, in the order of the optimizer's slots. */
+  readonly states: ReadonlyMap<string, readonly SourceTensor[]>;
+  /** Step count of the state; 0: the state counts no steps. */
+  readonly step: number;
+  readonly dense: StateReport;
+  readonly sparse: StateReport;
+}
+
+/**
+ * Names of state tensors. `isWide`: whether each has the parameter's shape; false: one number per
+ * row.
+ */
+interface Form {
+  readonly names: readonly string[];
+  readonly isWide: readonly boolean[];
+}
+
+/** The forms of row state in torch.optim, facebookresearch/dlrm and FBGEMM. */
+function formsOf(kind: SparseOptimizerSpec["kind"]): readonly Form[] {
+  const twice = (isWide: readonly boolean[]) => [
+    { names: ["exp_avg", "exp_avg_sq"], isWide },
+    { names: ["momentum1", "momentum2"], isWide },
+  ];
+  const once = (names: readonly string[], isWide: boolean) =>
+    names.map((name) => ({ names: [name], isWide: [isWide] }));
+  switch (kind) {
+    case "adagrad":
+      return once(["sum", "momentum1"], true);
+    case "rowWiseAdagrad":
+      return once(["momentum", "momentum1"], false);
+    case "adam":
+    case "lamb":
+      return twice([true, true]);
+    case "partialRowWiseAdam":
+    case "partialRowWiseLamb":
+      return twice([true, false]);
+    case "ftrl":
+    case "sgd":
+      return [];
+    default:
+      return kind satisfies never;
+  }
+}
+
+function denseFormsOf({ dense }: JobSpec["optimizer"]): readonly Form[] {
+  switch (dense.kind) {
+    case "sgd":
+      return dense.momentum === 0 ? [] : [{ names: ["momentum_buffer"], isWide: [true] }];
+    case "adagrad":
+      return [{ names: ["sum"], isWide: [true] }];
+    case "adam":
+    case "lamb":
+      return [{ names: ["exp_avg", "exp_avg_sq"], isWide: [true, true] }];
+    default:
+      return dense satisfies never;
+  }
+}
+
+/** Optimizers whose update depends on the step count (bias correction). */
+const counting = new Set(["adam", "lamb", "partialRowWiseAdam", "partialRowWiseLamb"]);
+
+/**
+ * Selects the state that `job` takes from a file. `stateOf`: the state of a parameter by its name
+ * in the other program, or the reason why there is no state.
+ */
+export function takeState(
+  { optimizer }: JobSpec,
+  wanted: readonly ForeignTensor[],
+  stateOf: ((name: string) => ParameterState | undefined) | string,
+): TakenState {
+  const states = new Map<string, readonly SourceTensor[]>();
+  const steps = new Set<number>();
+  const take = (kind: string, forms: readonly Form[], tensors: readonly ForeignTensor[]) => {
+    if (forms.length === 0 && kind !== "ftrl") return none;
+    if (typeof stateOf === "string") return fresh(stateOf);
+    const own = tensors.map((tensor) => ({ tensor, state: stateOf(tensor.name) }));
+    const form = forms.find((one) => own.every(({ tensor, state }) => fits(one, tensor, state)));
+    if (form === undefined) return fresh(`the file has no state of \`${kind}\` for each of them`);
+    const counted = new Set(own.map(({ state }) => state?.step));
+    const [step] = counted;
+    const isCounted = counted.size === 1 && step !== undefined;
+    const agrees = isCounted && (steps.size === 0 || steps.has(step));
+    if (counting.has(kind) && !agrees) {
+      return fresh(`\`${kind}\` goes by its steps, which the file does not count alike for all`);
+    }
+    if (isCounted) steps.add(step);
+    for (const { tensor, state } of own) {
+      const found = form.names.map((name) => state?.tensors.get(name));
+      states.set(
+        tensor.name,
+        found.filter((one) => one !== undefined),
+      );
+    }
+    return { state: "imported" } as const;
+  };
+  const isTable = ({ own }: ForeignTensor) => "table" in own;
+  const { dense, sparse } = optimizer;
+  // The optimizer that depends on the step count comes first, as it determines the step.
+  const ofRows = () => take(sparse.kind, formsOf(sparse.kind), wanted.filter(isTable));
+  const ofDense = () =>
+    take(
+      dense.kind,
+      denseFormsOf(optimizer),
+      wanted.filter((one) => !isTable(one)),
+    );
+  const first = counting.has(dense.kind) ? ofDense() : undefined;
+  const rows: StateReport = ofRows();
+  return { states, dense: first ?? ofDense(), sparse: rows, step: Math.max(0, ...steps) };
+}
+
+const none: StateReport = { state: "none" };
+
+function fresh(why: string): StateReport {
+  return { state: "fresh", why };
+}
+
+/** Whether a parameter has exactly the state tensors of a form, with the right shapes. */
+function fits(form: Form, { shape }: ForeignTensor, state: ParameterState | undefined): boolean {
+  if (state?.tensors.size !== form.names.length) return false;
+  return form.names.every((name, i) => {
+    const { shape: found, type = "" } = state.tensors.get(name) ?? {};
+    if (found === undefined || !isFloat(type)) return false;
+    if (form.isWide[i] === true) return `${found}` === `${shape}`;
+    return found[0] === shape[0] && found.slice(1).every((extent) => extent === 1);
+  });
+}
+
+/** Recognises the optimizers that produced a file's state; undefined: unknown. */
+export function optimizersOf(
+  wanted: readonly ForeignTensor[],
+  stateOf: (name: string) => ParameterState | undefined,
+) {
+  const has = (forms: readonly Form[], isTable: boolean) => {
+    const own = wanted.filter((tensor) => "table" in tensor.own === isTable);
+    return forms.some((form) => own.every((one) => fits(form, one, stateOf(one.name))));
+  };
+  const rows = (["rowWiseAdagrad", "adagrad", "partialRowWiseAdam", "adam"] as const).find((kind) =>
+    has(formsOf(kind), true),
+  );
+  const dense = has([{ names: ["sum"], isWide: [true] }], false)
+    ? ("adagrad" as const)
+    : has([{ names: ["exp_avg", "exp_avg_sq"], isWide: [true, true] }], false)
+      ? ("adam" as const)
+      : undefined;
+  return { dense, sparse: rows };
+}
+
+/** Returns a lookup of a parameter's state by name in an optimizer's record. */
+export function stateIn(
+  record: OptimizerRecord,
+  names: ReadonlyMap<string, string>,
+  plainOf: (name: string) => string,
+): (name: string) => ParameterState | undefined {
+  const byName = new Map<string, ParameterState>();
+  // torch.optim numbers parameters in the order of the state dict.
+  const ordered = [...names.keys()];
+  for (const [key, state] of record) {
+    const name = typeof key === "number" ? ordered[key] : plainOf(key);
+    if (name !== undefined) byName.set(name, state);
+  }
+  return (name) => byName.get(name);
+}

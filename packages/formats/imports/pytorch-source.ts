@@ -1,0 +1,98 @@
+// Reads a state dict from a torch.save file: the saved value itself, or an entry of a saved
+// checkpoint dict, which may have the optimizer's state too.
+
+import { InputUnusableError } from "../../../src/errors/errors.ts";
+import type { DiskFile } from "../../../src/ports/disk.ts";
+import { kindOf, type Pickled, type PickledDict, PickledTensor } from "../torch/pickled-values.ts";
+import { notesEntry, openTorchFile, type TorchFile } from "../torch/read-torch-file.ts";
+import { optimizerRecordOf } from "./optimizer-record.ts";
+import { type SourceTensor, someOf, type TensorSource } from "./tensor-source.ts";
+
+/** Usual keys of the model's and the optimizer's state dict in checkpoint dicts. */
+const stateKeys = ["state_dict", "model_state_dict", "model"];
+const optimizerKeys = ["opt_state_dict", "optimizer_state_dict", "optimizer"];
+
+/** Opens the file. @throws InputUnusableError where it contains no state dict */
+export function openPyTorch(file: DiskFile, path: string): TensorSource {
+  const torch = openTorchFile(file, path);
+  const state = stateIn(torch.value, path);
+  const tensors = new Map<string, SourceTensor>();
+  for (const [name, tensor] of state) tensors.set(name, sourceOf(torch, tensor));
+  return {
+    path,
+    format: "PyTorch",
+    tensors,
+    notes: notesOf(torch, path),
+    optimizer: optimizerIn(torch),
+    close: () => torch.close(),
+  };
+}
+
+function sourceOf(torch: TorchFile, tensor: PickledTensor): SourceTensor {
+  return {
+    shape: tensor.shape,
+    type: tensor.storage.type,
+    check: (progress) => torch.check(tensor, progress),
+    read: (first, count) => torch.read(tensor, first, count),
+  };
+}
+
+/** The tensors of the state dict. @throws InputUnusableError */
+function stateIn(value: Pickled, path: string): Map<string, PickledTensor> {
+  const refuse = (why: string) => new InputUnusableError(path, `Expected ${path} ${why}`);
+  if (!(value instanceof Map)) throw refuse(`to hold a state dict, got ${kindOf(value)}`);
+  const inner = stateKeys.map((key) => value.get(key)).find((one) => one instanceof Map);
+  const state = (inner ?? value) as PickledDict;
+  const tensors = new Map<string, PickledTensor>();
+  const others: string[] = [];
+  for (const [key, own] of state) {
+    if (own instanceof PickledTensor) tensors.set(String(key), own);
+    else others.push(String(key));
+  }
+  if (tensors.size === 0) {
+    const keys = someOf([...value.keys()].map(String));
+    throw refuse(`to hold a state dict, got a dict without tensors, of ${keys || "nothing"}`);
+  }
+  if (others.length === 0) return tensors;
+  throw refuse(`to hold tensors alone in its state dict; these are none: ${someOf(others)}`);
+}
+
+function optimizerIn(torch: TorchFile) {
+  const { value } = torch;
+  if (!(value instanceof Map)) return undefined;
+  const found = optimizerKeys.map((key) => value.get(key)).find((one) => one instanceof Map);
+  return optimizerRecordOf(found, {
+    tensorOf: (tensor) => sourceOf(torch, tensor),
+    stepOf: (tensor) => stepIn(torch, tensor),
+  });
+}
+
+/** The step count in a one-element tensor; undefined: it is not a step count. */
+function stepIn(torch: TorchFile, tensor: PickledTensor): number | undefined {
+  const { shape, storage } = tensor;
+  if (shape.some((extent) => extent !== 1)) return undefined;
+  const bytes = torch.read(tensor, 0, 1);
+  const view = new DataView(bytes.buffer);
+  const read: Readonly<Record<string, () => number>> = {
+    float32: () => view.getFloat32(0, true),
+    float64: () => view.getFloat64(0, true),
+    int64: () => Number(view.getBigInt64(0, true)),
+    int32: () => view.getInt32(0, true),
+  };
+  const step = read[storage.type]?.();
+  return step !== undefined && Number.isSafeInteger(step) && step >= 0 ? step : undefined;
+}
+
+/** The notes of an Osiris export, or none. @throws InputUnusableError where they are malformed */
+function notesOf(torch: TorchFile, path: string): Readonly<Record<string, string>> {
+  const text = torch.note(notesEntry);
+  if (text === undefined) return {};
+  try {
+    const notes: unknown = JSON.parse(text);
+    const entries = Object.entries(notes as object).filter(([, own]) => typeof own === "string");
+    return Object.fromEntries(entries) as Readonly<Record<string, string>>;
+  } catch (cause) {
+    const message = `Expected \`${notesEntry}\` in ${path} to be notes of an export in JSON`;
+    throw new InputUnusableError(path, message, { cause });
+  }
+}

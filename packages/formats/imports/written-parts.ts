@@ -1,0 +1,205 @@
+// Converts the tensors of an imported file into the parts of a checkpoint, in pieces.
+//
+// n = rows of a piece, D = columns, W = floats of a row's state.
+
+import { encodeNewIds } from "../../../src/embedding/checkpoint/ids-part.ts";
+import { encodeRows } from "../../../src/embedding/checkpoint/rows-part.ts";
+import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
+import { quantaOf } from "../../../src/embedding/rows/slab.ts";
+import { initialRowState } from "../../../src/embedding/tables/row-state.ts";
+import { blockRowsOf } from "../../../src/embedding/tables/shards.ts";
+import { InputUnusableError } from "../../../src/errors/errors.ts";
+import type { JobSpec } from "../../../src/job/job.ts";
+import { openKernels } from "../../../src/kernels/index.ts";
+import { createDenseState } from "../../../src/model/dense-optimizer.ts";
+import { idsPartNameOf, partNameOf } from "../../../src/training/checkpoint/part-names.ts";
+import { encodeDense } from "../../../src/training/checkpoint/parts.ts";
+import type { Progress } from "../../../storage/disk/progress.ts";
+import { storedAs } from "../tables/checked-rows.ts";
+import type { ReadModel } from "./named-model.ts";
+import { type Counts, floatsOf, type SourceTensor } from "./tensor-source.ts";
+
+/** A model during its import. */
+export interface Importing extends ReadModel {
+  readonly progress: Progress;
+  readonly counts: Counts & { roundedRows: number };
+}
+
+/** Approximate bytes of a piece: large enough for the disk, small compared with the tables. */
+const pieceBytes = 2 ** 20;
+
+/** The name of the part that holds a whole table. */
+export function tablePartOf({ model }: JobSpec, table: number): string {
+  const { rowBlocks = 1, dim = 1 } = model.tables[table] ?? {};
+  const whole = { firstBlock: 0, blocks: rowBlocks, firstQuantum: 0, quanta: quantaOf(dim) };
+  return partNameOf({ table, ...whole }, model.tables);
+}
+
+/** The part with the dense parameters and the state of their optimizer. */
+export async function* densePieces(own: Importing): AsyncGenerator<Uint8Array> {
+  const { layout, job, wanted, state, progress } = own;
+  const kernels = openKernels("auto");
+  const { slots } = createDenseState(kernels, job.optimizer.dense, layout.length);
+  const flat = new Float32Array(layout.length);
+  const states = slots.map((slot) => kernels.read(slot).slice() as Float32Array);
+  const first = new Map(layout.parameters.map(({ name, first }) => [name, first]));
+  for (const one of wanted) {
+    if (!("parameter" in one.own)) continue;
+    const at = first.get(one.own.parameter) ?? 0;
+    flat.set(await wholeOf(own, one.name, one.tensor, one.columns), at);
+    for (const [i, tensor] of (state.states.get(one.name) ?? []).entries()) {
+      states[i]?.set(await wholeOf(own, one.name, tensor, one.columns), at);
+    }
+  }
+  // The moving average, which is the last slot, starts at the weights.
+  if (job.optimizer.dense.ema !== undefined) states.at(-1)?.set(flat);
+  for (const piece of encodeDense(flat, states)) {
+    for (const bytes of progress.count([piece])) yield bytes;
+    await progress.breathe();
+  }
+}
+
+/** All numbers of a dense parameter, permuted into Osiris's column order. */
+async function wholeOf(
+  { source, progress, counts }: Importing,
+  name: string,
+  tensor: SourceTensor,
+  columns: Int32Array | undefined,
+): Promise<Float32Array> {
+  await tensor.check(progress);
+  const [rows = 1] = tensor.shape;
+  const values = floatsOf(source, name, tensor, 0, rows, counts);
+  if (columns === undefined) return values;
+  const own = new Float32Array(values.length);
+  // Copied as integers, so that the bits of a NaN do not change.
+  const [from, to] = [
+    new Uint32Array(values.buffer, values.byteOffset, values.length),
+    bitsOf(own),
+  ];
+  for (let row = 0; row < rows; row++) {
+    const start = row * columns.length;
+    for (const [there, here] of columns.entries()) to[start + here] = from[start + there] ?? 0;
+  }
+  return own;
+}
+
+function bitsOf(values: Float32Array): Uint32Array {
+  return new Uint32Array(values.buffer, values.byteOffset, values.length);
+}
+
+/** The part with a table's dynamic ids; undefined: the table has none. */
+export function idsPart({ job, ids, state }: ReadModel, table: number) {
+  const own = ids[table];
+  const spec = job.model.tables[table];
+  if (own === undefined || spec === undefined) return undefined;
+  const { rowBlocks: blocks } = spec;
+  const name = idsPartNameOf({ table, firstBlock: 0, blocks }, job.model.tables);
+  const blockRows = blockRowsOf(spec);
+  const byBlock = Array.from({ length: blocks }, (_, block) => {
+    const isOfBlock = (row: number) => Math.floor(row / blockRows) === block;
+    return {
+      rows: own.rows.filter(isOfBlock).map((row) => row - block * blockRows),
+      ids: own.ids.filter((_id, i) => isOfBlock(own.rows[i] ?? -1)),
+    };
+  });
+  return { name, bytes: encodeNewIds(byBlock, state.step) };
+}
+
+/** The part with all rows of a table and their optimizer state. */
+export async function* tablePieces(own: Importing, table: number): AsyncGenerator<Uint8Array> {
+  const { job, progress } = own;
+  const { dim = 0, precision = "float32" } = job.model.tables[table] ?? {};
+  const initial = initialRowState(job.optimizer.sparse, dim);
+  const pieces = encodeRows(dim, initial.length, recordsOf(own, table, initial), precision);
+  for await (const piece of pieces) {
+    for (const bytes of progress.count([piece])) yield bytes;
+  }
+}
+
+async function* recordsOf(
+  own: Importing,
+  table: number,
+  initial: Float32Array,
+): AsyncGenerator<RowRecords> {
+  const { source, job, wanted, state, progress, counts } = own;
+  const ids = own.ids[table];
+  const known = new Set(ids?.rows);
+  const one = wanted.find((tensor) => "table" in tensor.own && tensor.own.table === table);
+  const spec = job.model.tables[table];
+  if (one === undefined || spec === undefined) throw new RangeError(`There is no table ${table}`);
+  const { rows, dim } = spec;
+  const width = initial.length;
+  const states = state.states.get(one.name) ?? [];
+  progress.expect(2 * 4 * rows * (dim + width + 1));
+  for (const tensor of [one.tensor, ...states]) await tensor.check(progress);
+  const most = Math.max(1, Math.min(rows, Math.floor(pieceBytes / (4 * (dim + width)))));
+  // With a moving average, its lag precedes the optimizer's state, and its step count follows.
+  const begin = job.optimizer.sparse.ema === undefined ? 0 : dim;
+  for (let first = 0; first < rows; first += most) {
+    const count = Math.min(most, rows - first);
+    const weights = floatsOf(source, one.name, one.tensor, first, count, counts);
+    if (spec.precision !== "float32") checkStored(own, table, weights, first);
+    const all = new Float32Array(count * width);
+    for (let i = 0; i < count && width > 0; i++) all.set(initial, i * width);
+    let column = begin;
+    for (const tensor of states) {
+      const values = floatsOf(source, one.name, tensor, first, count, counts);
+      const columns = values.length / count;
+      for (let i = 0; i < count; i++) {
+        all.set(values.subarray(i * columns, (i + 1) * columns), i * width + column);
+      }
+      column += columns;
+    }
+    await progress.breathe();
+    const places = Int32Array.from({ length: count }, (_, i) => first + i);
+    const records = { rows: places, weights, state: all };
+    yield ids === undefined ? records : withIds(records, known, dim, width);
+  }
+}
+
+/** Keeps only records whose row has an id. */
+function withIds(
+  { rows, weights, state }: RowRecords,
+  known: ReadonlySet<number>,
+  dim: number,
+  width: number,
+): RowRecords {
+  const taken = [...rows.keys()].filter((i) => known.has(rows[i] ?? -1));
+  const of = (values: Float32Array, columns: number) => {
+    const own = new Float32Array(taken.length * columns);
+    for (const [to, i] of taken.entries()) {
+      own.set(values.subarray(i * columns, (i + 1) * columns), to * columns);
+    }
+    return own;
+  };
+  return {
+    rows: Int32Array.from(taken, (i) => rows[i] ?? 0),
+    weights: of(weights, dim),
+    state: of(state, width),
+  };
+}
+
+/**
+ * Counts rows that the table's precision rounds. @throws InputUnusableError for a number outside
+ * its range
+ */
+function checkStored(
+  { source, job, counts }: Importing,
+  table: number,
+  weights: Float32Array,
+  first: number,
+): void {
+  const { dim = 1, precision = "float32", name = "" } = job.model.tables[table] ?? {};
+  for (let i = 0; i * dim < weights.length; i++) {
+    const row = weights.subarray(i * dim, (i + 1) * dim);
+    const stored = storedAs(row, precision);
+    // int8 cannot represent NaN and infinities; 16-bit floats can, and they are kept.
+    const hasRoom = (value: number, c: number) =>
+      Number.isFinite(value) ? Number.isFinite(stored[c]) : precision !== "int8";
+    if (!row.every(hasRoom)) {
+      const message = `Expected numbers that ${precision} has room for in row ${first + i} of table`;
+      throw new InputUnusableError(source.path, `${message} \`${name}\` of ${source.path}`);
+    }
+    if (!stored.every((value, c) => Object.is(value, row[c]))) counts.roundedRows++;
+  }
+}

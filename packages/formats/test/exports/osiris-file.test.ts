@@ -1,0 +1,299 @@
+// A model leaves as one file of our own, which is read as the checkpoint directory was; its hashes
+// lead from every byte to the digest of the run.
+
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import type { SparseOptimizerOptions } from "../../../../src/embedding/tables/options.ts";
+import { CheckpointCorruptError, InputUnusableError } from "../../../../src/errors/errors.ts";
+import type { JobOptions } from "../../../../src/job/job.ts";
+import { realDisk } from "../../../../src/ports/disk.ts";
+import { listCheckpoints } from "../../../../storage/checkpoints/list-checkpoints.ts";
+import { footerOf } from "../../../../storage/checkpoints/store/file-checkpoint-store.ts";
+import { endOf } from "../../../../storage/checkpoints/store/model-file.ts";
+import { verifyCheckpoints } from "../../../../storage/checkpoints/verify-checkpoints.ts";
+import { loadModel } from "../../../../storage/model/load-model.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
+import { startTrained } from "../../../../test/helpers/devices/trained.ts";
+import { tables, trainedTables } from "../../../../test/helpers/stores/tables.ts";
+import { exportModel } from "../../exports/export-model.ts";
+import { verifyModelFile } from "../../exports/verify-model-file.ts";
+import { exportTable } from "../../tables/export-table.ts";
+
+const adam: JobOptions["optimizer"] = {
+  sparse: { kind: "partialRowWiseAdam", learningRate: 0.01 },
+};
+const rowWise: JobOptions["optimizer"] = { sparse: { kind: "rowWiseAdagrad", learningRate: 0.1 } };
+
+/** The bits of predictions of a model on its own samples. */
+async function predicted(path: string): Promise<number[]> {
+  await using model = await loadModel(path, { arithmetic: "same" });
+  const { features, dense } = { features: tables.length, dense: 3 };
+  const samples = 20;
+  const ids = Int32Array.from({ length: samples * features }, (_, i) => (7 * i) % 90);
+  const all = await model.predictBatch({
+    ...{ samples, ids, lengths: ids.map(() => 1) },
+    dense: Float32Array.from({ length: samples * dense }, (_, i) => (i % 11) / 7),
+    ...{ highs: undefined, weights: undefined },
+  });
+  return [...new Uint32Array(all.buffer)];
+}
+
+test("a model file is read as the directory that it was made of, bit for bit", async (t) => {
+  const { home, directory, manifest } = await trainedTables(t, { optimizer: adam });
+  const file = join(home, "model.osiris");
+  const report = await exportModel(directory, file);
+  t.like(report, { format: "osiris", manifest: manifest.sha256, resumedAt: 0, cut: 2 });
+  t.is(report.bytes, statSync(file).size);
+  t.is(report.digest, `sha256:${manifest.modelDigest}`);
+
+  t.deepEqual(await predicted(file), await predicted(directory));
+  for (const name of ["model.safetensors", "model.onnx", "again.osiris"]) {
+    await exportModel(directory, join(home, name));
+    await exportModel(file, join(home, `of-file-${name}`));
+    const [own, other] = [name, `of-file-${name}`].map((one) => readFileSync(join(home, one)));
+    t.true(own?.equals(other ?? Buffer.alloc(0)), name);
+  }
+  t.true(readFileSync(join(home, "again.osiris")).equals(readFileSync(file)));
+  for (const { name } of tables) {
+    await exportTable(directory, name, join(home, "directory.safetensors"));
+    await exportTable(file, name, join(home, "file.safetensors"));
+    const [own, other] = ["directory", "file"].map((one) =>
+      readFileSync(join(home, `${one}.safetensors`)),
+    );
+    t.true(own?.equals(other ?? Buffer.alloc(0)), name);
+  }
+  t.is(listCheckpoints(file).checkpoints[0]?.manifest, manifest.sha256);
+});
+
+test("rows keep their precision, and sections begin at pages", async (t) => {
+  const { home, directory, manifest } = await trainedTables(t, { optimizer: rowWise });
+  const file = join(home, "model.osiris");
+  await exportModel(directory, file);
+  const { sections } = footerOf(file, realDisk);
+  t.true(sections.every(({ first }) => first % 4096 === 0));
+  // One section a table, of the same bytes as its parts but for what frames their chunks.
+  t.is(sections.length, 1 + tables.length);
+  for (const [i, { name }] of tables.entries()) {
+    const own = sections.find((one) => one.name === `table-0000${i}`)?.bytes ?? 0;
+    const parts = manifest.parts.filter((one) => one.name.startsWith(`table-0000${i}`));
+    const all = parts.reduce((sum, { bytes }) => sum + bytes, 0);
+    t.true(own <= all && own > 0.5 * all, `${name}: ${own} of ${all}`);
+  }
+  const bytesOf = (i: number) => sections[i + 1]?.bytes ?? 0;
+  t.true(bytesOf(1) < 0.6 * bytesOf(4), "float16 beside float32");
+  t.true(bytesOf(3) < 0.4 * bytesOf(4), "int8 beside float32");
+});
+
+test("the optimizer's state of rows proves the run's digest; that of elements may stay out", async (t) => {
+  for (const [optimizer, options, stated] of [
+    [rowWise, {}, []],
+    [adam, { withOptimizer: true }, []],
+    [adam, {}, tables.map(({ name }) => `table ${name}`)],
+  ] as const) {
+    const { home, directory, manifest } = await trainedTables(t, { optimizer });
+    const file = join(home, "model.osiris");
+    await exportModel(directory, file, options);
+    const proof = await verifyModelFile(file);
+    t.like(proof, { stated, manifest: manifest.sha256, storedDigest: undefined, cut: 2 });
+    t.is(proof.digest, `sha256:${manifest.modelDigest}`);
+    const all = ["dense network", ...tables.map(({ name }) => `table ${name}`)];
+    t.deepEqual(proof.proven, stated.length > 0 ? ["dense network"] : all);
+    if (stated.length === 0) {
+      t.true((await verifyCheckpoints(file)).isIntact);
+      await using model = await loadModel(file);
+      await model.save(join(home, "saved"));
+      await using saved = await loadModel(join(home, "saved"));
+      t.is(saved.digest, proof.digest);
+      t.deepEqual(await saved.leaves(), await model.leaves());
+      continue;
+    }
+    const message =
+      /without the optimizer's state, which .* needs: export the run with `--with-opt/;
+    const refused = { instanceOf: InputUnusableError, message };
+    await using model = await loadModel(file);
+    await t.throwsAsync(model.save(join(home, "saved")), refused);
+    await t.throwsAsync(model.leaves(), refused);
+    await t.throwsAsync(verifyCheckpoints(file), refused);
+    await t.throwsAsync(
+      exportModel(file, join(home, "b.osiris"), { withOptimizer: true }),
+      refused,
+    );
+    const state = exportTable(file, "rows", join(home, "rows.csv"), { state: true });
+    await t.throwsAsync(state, refused);
+  }
+});
+
+test("what a footer says of state and names is held to its form, whoever has sealed it", async (t) => {
+  const { home, directory } = await trainedTables(t, { optimizer: adam });
+  const file = join(home, "model.osiris");
+  await exportModel(directory, file);
+  const { sha256: _, version: __, ...footer } = footerOf(file, realDisk);
+  const bytes = readFileSync(file);
+  const first = Number(bytes.readBigUInt64LE(bytes.length - 24));
+  const sealed = async (change: Partial<typeof footer>, message: RegExp) => {
+    writeFileSync(
+      file,
+      Buffer.concat([bytes.subarray(0, first), endOf({ ...footer, ...change }, first)]),
+    );
+    await t.throwsAsync(loadModel(file), { instanceOf: CheckpointCorruptError, message });
+  };
+  // Readers make the state that was left out: four numbers for each are more than any optimizer's.
+  for (const leftOut of [4, 2 ** 40]) {
+    await sealed({ tables: footer.tables.map((one) => ({ ...one, leftOut })) }, /leftOut: Too big/);
+  }
+  for (const name of ["../../rows", "/etc/passwd", "", "table-00000/.."]) {
+    const [one, ...others] = footer.sections;
+    if (one === undefined) return t.fail("no section");
+    await sealed({ sections: [{ ...one, name }, ...others] }, /sections\.0\.name: /);
+  }
+});
+
+test("a byte that is not as it was written is found, wherever it is", async (t) => {
+  const { home, directory } = await trainedTables(t, { optimizer: adam });
+  const file = join(home, "model.osiris");
+  await exportModel(directory, file);
+  const bytes = readFileSync(file);
+  const { sections } = footerOf(file, realDisk);
+  const end = bytes.length;
+  const places = new Set([0, 3, 11, 14, 15, 2000, 4095, end - 1, end - 9, end - 17, end - 24]);
+  for (const { first, bytes: own } of sections) {
+    for (const at of [0, 1, own >> 1, own - 1, own]) places.add(first + at);
+  }
+  const footer =
+    (sections.at(-1)?.first ?? 0) + 4096 * Math.ceil((sections.at(-1)?.bytes ?? 0) / 4096);
+  for (let at = 0; at < bytes.length; at += 1009) places.add(at);
+  for (let at = footer - 2; at < bytes.length; at += 211) places.add(at);
+  t.true(places.size > 100, `${places.size} of ${bytes.length}`);
+  const descriptor = openSync(file, "r+");
+  try {
+    for (const at of places) {
+      const own = bytes[at] ?? 0;
+      writeSync(descriptor, Uint8Array.of(own ^ 0x10), 0, 1, at);
+      const error = await t.throwsAsync(verifyModelFile(file));
+      t.true(error?.message.includes("model.osiris"), `${at}: ${error?.message}`);
+      writeSync(descriptor, Uint8Array.of(own), 0, 1, at);
+    }
+  } finally {
+    closeSync(descriptor);
+  }
+  t.is((await verifyModelFile(file)).file, file);
+  for (const length of [0, 5, 4096, bytes.length - 1, bytes.length - 4096]) {
+    writeFileSync(file, bytes.subarray(0, length));
+    const message = /model\.osiris/;
+    await t.throwsAsync(verifyModelFile(file), { message }, `${length}`);
+    await t.throwsAsync(loadModel(file), { message }, `${length}`);
+  }
+});
+
+test("a checkpoint whose rows do not lead to its digest is not exported", async (t) => {
+  const home = startDirectory(t);
+  const { directory } = await trainedTables(t, { optimizer: rowWise });
+  const file = join(home, "model.osiris");
+  await exportModel(directory, file);
+  // Every hash of the file fits, but the proof is of other rows.
+  const { sha256: _, version: __, ...footer } = footerOf(file, realDisk);
+  const [table, ...others] = footer.tables;
+  const { endOf } = await import("../../../../storage/checkpoints/store/model-file.ts");
+  const last = footer.sections.at(-1);
+  const at = (last?.first ?? 0) + 4096 * Math.ceil((last?.bytes ?? 0) / 4096);
+  const whole = readFileSync(file).subarray(0, at);
+  const rewrite = (changed: Partial<typeof footer>) => {
+    writeFileSync(file, Buffer.concat([whole, endOf({ ...footer, ...changed }, at)]));
+  };
+  const wrong = "0".repeat(64);
+  for (const changed of [
+    { tables: table === undefined ? [] : [{ ...table, digest: wrong }, ...others] },
+    { tables: table === undefined ? [] : [{ ...table, stored: wrong, digest: wrong }, ...others] },
+    { tables: table === undefined ? [] : [{ ...table, rows: table.rows + 1 }, ...others] },
+    { tables: others },
+    { digest: wrong },
+    { jobIdentity: "another" },
+    { sections: footer.sections.toReversed() },
+    { manifest: footer.manifest.replace('"best"', '"Best"') },
+  ]) {
+    rewrite(changed);
+    await t.throwsAsync(
+      verifyModelFile(file),
+      { instanceOf: CheckpointCorruptError },
+      JSON.stringify(Object.keys(changed)),
+    );
+  }
+  rewrite({});
+  t.deepEqual((await verifyModelFile(file)).stated, []);
+});
+
+/** A model with one table, trained for three steps, in a directory, and its file. */
+async function smallModel(t: ExecutionContext, table: object, options: Partial<JobOptions> = {}) {
+  const home = startDirectory(t);
+  const directory = join(home, "checkpoints");
+  const trained = await startTrained({
+    model: {
+      kind: "dlrm",
+      dense: 2,
+      tables: [{ name: "A", rows: 64, dim: 4, rowBlocks: 4, ...table }],
+      bottom: [4],
+      top: [1],
+    },
+    data: { kind: "synthetic", samples: 40, dense: 2, batchSize: 40, cache: join(home, "cache") },
+    ...options,
+    checkpoint: { directory, ...options.checkpoint },
+  });
+  for (let cut = 1; cut <= 3; cut++) await trained.train({ cut });
+  const file = join(home, "model.osiris");
+  await exportModel(directory, file);
+  return { home, directory, file };
+}
+
+test("dynamic ids, moving averages and rows that decay together lie in the file", async (t) => {
+  const ema = { decay: 0.9 };
+  const averaged = {
+    dense: { kind: "adam", ema },
+    sparse: { kind: "adagrad", learningRate: 0.1, ema } satisfies SparseOptimizerOptions,
+  } as const;
+  for (const [table, options] of [
+    [{ idBits: 64, dynamic: {} }, {}],
+    [{}, { optimizer: averaged }],
+    [
+      { l2: 0.5, l2Scope: "decayed" },
+      { optimizer: { sparse: { kind: "sgd", learningRate: 0.3 } } },
+    ],
+  ] as const) {
+    const { home, directory, file } = await smallModel(t, table, options as Partial<JobOptions>);
+    const { stated, proven } = await verifyModelFile(file);
+    t.deepEqual(stated, []);
+    t.is(proven.includes("ids of table A"), "dynamic" in table);
+    for (const [from, to] of [
+      [directory, "a.safetensors"],
+      [file, "b.safetensors"],
+    ] as const) {
+      await exportModel(from, join(home, to));
+    }
+    t.true(
+      readFileSync(join(home, "a.safetensors")).equals(readFileSync(join(home, "b.safetensors"))),
+    );
+  }
+});
+
+test("another file, or a directory of that name, is what it is", async (t) => {
+  const { home, directory } = await smallModel(t, {});
+  const other = join(home, "other.osiris");
+  writeFileSync(other, "id,label\n".repeat(2000));
+  const message =
+    /^Expected a model that `osiris export --to FILE\.osiris` wrote, but .* does not begin/;
+  await t.throwsAsync(loadModel(other), { instanceOf: InputUnusableError, message });
+  const named = join(home, "directory.osiris");
+  mkdirSync(named);
+  await using model = await loadModel(directory);
+  await model.save(named);
+  await using again = await loadModel(named);
+  t.is(again.digest, model.digest);
+});

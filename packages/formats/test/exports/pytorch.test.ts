@@ -1,0 +1,220 @@
+// A model leaves as a state dict of facebookresearch/dlrm or TorchRec: the tensors that PyTorch
+// itself wrote of the same model (test/fixtures/pytorch), bit for bit, in a file that it reads.
+
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { crc32 } from "node:zlib";
+import test from "ava";
+import { InputUnusableError, InvalidOptionError } from "../../../../src/errors/errors.ts";
+import type { ModelOptions } from "../../../../src/model/options.ts";
+import { realDisk } from "../../../../src/ports/disk.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
+import {
+  apart,
+  expectedOfPyTorch,
+  logitsOf,
+  pytorchFile,
+} from "../../../../test/helpers/models/pytorch.ts";
+import { leavesOut, pyTorch, pythonWithTorch, testIf } from "../../../../test/helpers/needs.ts";
+import { drawModel } from "../../../../test/helpers/stores/drawn-model.ts";
+import { exportModel } from "../../exports/export-model.ts";
+import { importModel } from "../../imports/import-model.ts";
+import { layTorchFile, TensorToWrite } from "../../torch/lay-torch-file.ts";
+import { layZipOut } from "../../torch/lay-zip-out.ts";
+import { PickledTensor } from "../../torch/pickled-values.ts";
+import { openTorchPath } from "../../torch/read-torch-file.ts";
+
+const fixtures = {
+  "dlrm.pt": "dlrm",
+  "dlrm-cat.pt": "dlrm",
+  "torchrec.pt": "torchrec",
+  "torchrec-dcn.pt": "torchrec",
+} as const;
+
+/** The numbers of all tensors of a state dict, by name, without a wrapper's prefix. */
+function tensorsIn(path: string): Map<string, { shape: readonly number[]; bytes: Uint8Array }> {
+  const file = openTorchPath(path, realDisk);
+  const value = file.value as Map<string, unknown>;
+  const state = (value.get("state_dict") ?? value.get("model") ?? value) as Map<string, unknown>;
+  const all = [...state].flatMap(([name, tensor]) => {
+    if (!(tensor instanceof PickledTensor)) return [];
+    const { shape } = tensor;
+    const bytes = file.read(tensor, 0, shape[0] ?? 1);
+    return [[name.replace(/^model\./, ""), { shape, bytes }] as const];
+  });
+  file.close();
+  return new Map(all);
+}
+
+test("what PyTorch saved leaves again as it came: names, order, shapes and bits", async (t) => {
+  const home = startDirectory(t);
+  for (const [name, format] of Object.entries(fixtures)) {
+    const out = join(home, name);
+    await importModel(pytorchFile(name), { out });
+    const path = join(home, `out-${name}`);
+    const report = await exportModel(out, path, { format });
+    t.is(report.format, format);
+    t.is(report.bytes, readFileSync(path).length);
+    const [own, theirs] = [tensorsIn(path), tensorsIn(pytorchFile(name))];
+    t.deepEqual([...own.keys()], [...theirs.keys()], name);
+    for (const [tensor, { shape, bytes }] of theirs) {
+      t.deepEqual(own.get(tensor)?.shape, shape, tensor);
+      t.deepEqual(own.get(tensor)?.bytes, bytes, tensor);
+    }
+  }
+});
+
+test("the two orders of dot products are permuted into each other, there and back", async (t) => {
+  const home = startDirectory(t);
+  const at = (name: string) => join(home, name);
+  await importModel(pytorchFile("dlrm.pt"), { out: at("a") });
+  await exportModel(at("a"), at("torchrec.pt"), { format: "torchrec" });
+  // The job came along, so the tables have their names.
+  const { jobFrom, names, digest } = await importModel(at("torchrec.pt"), { out: at("b") });
+  t.deepEqual([jobFrom, names], ["file", "torchrec"]);
+  await exportModel(at("b"), at("dlrm.pt"), { format: "dlrm" });
+  t.is((await importModel(at("dlrm.pt"), { out: at("c") })).digest, digest);
+  t.deepEqual(tensorsIn(at("dlrm.pt")), tensorsIn(pytorchFile("dlrm.pt")));
+  const over = "over_arch.model.0._mlp.0._linear.weight";
+  t.notDeepEqual(
+    tensorsIn(at("torchrec.pt")).get(over)?.bytes,
+    tensorsIn(at("dlrm.pt")).get("top_l.0.weight")?.bytes,
+  );
+});
+
+test("an export to PyTorch that was stopped goes on, and ends in the same bytes", async (t) => {
+  const home = startDirectory(t);
+  await importModel(pytorchFile("dlrm.pt"), { out: join(home, "a") });
+  const whole = join(home, "whole.pt");
+  await exportModel(join(home, "a"), whole, { format: "dlrm" });
+  const path = join(home, "model.pt");
+  let saves = 0;
+  for (let stops = 1; ; stops++) {
+    const controller = new AbortController();
+    let renames = 0;
+    const disk = {
+      ...realDisk,
+      rename(from: string, to: string) {
+        realDisk.rename(from, to);
+        // The record of a mark: one more mark than the command before, then it is stopped.
+        if (to.endsWith(".json") && ++renames > 2) {
+          saves++;
+          controller.abort(new Error("stopped here"));
+        }
+      },
+    };
+    const options = { format: "dlrm", markBytes: 1, disk, signal: controller.signal } as const;
+    try {
+      const { resumedAt } = await exportModel(join(home, "a"), path, options);
+      t.true(resumedAt > 0);
+      break;
+    } catch (error) {
+      t.is((error as Error).message, "stopped here");
+      t.true(stops < 100);
+    }
+  }
+  t.true(saves > 3, `${saves}`);
+  t.is(Buffer.compare(readFileSync(path), readFileSync(whole)), 0);
+  t.deepEqual(
+    readdirSync(home).filter((name) => name.startsWith("model")),
+    ["model.pt"],
+  );
+});
+
+test("what the other program has not is refused in a sentence", async (t) => {
+  const home = startDirectory(t);
+  const table = { name: "a", rows: 9, dim: 4 };
+  const dlrm = { kind: "dlrm", dense: 2, tables: [table], bottom: [4], top: [3, 1] } as const;
+  const cases: readonly (readonly [ModelOptions, "dlrm" | "torchrec", RegExp])[] = [
+    [{ kind: "lr", tables: [{ ...table, dim: 1 }] }, "dlrm", /of the kind `lr`/],
+    [{ ...dlrm, interaction: "dot+cat" }, "dlrm", /with `interaction: "dot\+cat"`/],
+    [{ ...dlrm, interaction: "cat" }, "torchrec", /with `interaction: "cat"`/],
+    [{ ...dlrm, tables: [{ ...table, pooling: "mean" }] }, "dlrm", /feature `a` is a mean/],
+    [{ ...dlrm, batchNorm: true }, "torchrec", /with `batchNorm`/],
+    [{ ...dlrm, dense: 0, bottom: [] }, "dlrm", /without a bottom MLP/],
+    [{ ...dlrm, top: [1] }, "torchrec", /whose top MLP has one layer/],
+    [
+      { ...dlrm, kind: "dcnV2", crossLayers: 2 },
+      "torchrec",
+      /whose cross layers have whole weights/,
+    ],
+    [
+      { ...dlrm, features: [{ column: "a" }, { column: "b", table: "a" }] },
+      "torchrec",
+      /whose tables do not belong to one feature each/,
+    ],
+  ];
+  for (const [i, [model, format, message]] of cases.entries()) {
+    const { dense = 0 } = model;
+    const { checkpoint } = await drawModel({
+      ...{ model, data: { kind: "synthetic", samples: 8, dense, batchSize: 8 } },
+      checkpoint: { directory: join(home, `${i}`) },
+    });
+    const made = exportModel(checkpoint.directory, join(home, "m.pt"), { format });
+    await t.throwsAsync(made, { instanceOf: InvalidOptionError, message });
+  }
+  const unnamed = exportModel(join(home, "0"), join(home, "m.pt"));
+  const message = /^Expected the format `dlrm` .* or `torchrec` .* for .*m\.pt$/;
+  await t.throwsAsync(unnamed, { instanceOf: InputUnusableError, message });
+  const odd = exportModel(join(home, "0"), join(home, "m.pt"), { format: "keras" as "dlrm" });
+  await t.throwsAsync(odd, { instanceOf: InvalidOptionError, message: /`format`/ });
+  t.false(readdirSync(home).includes("m.pt"));
+});
+
+/** What a Python program with PyTorch prints. */
+function python(...args: readonly string[]): string {
+  const env = { ...process.env, PYTHONDONTWRITEBYTECODE: "1" };
+  return execFileSync(pythonWithTorch() ?? "python3", args, { encoding: "utf8", env });
+}
+
+testIf(pyTorch)(
+  "real PyTorch loads what was exported, and computes the model's logits",
+  async (t) => {
+    const home = startDirectory(t);
+    for (const [name, format] of Object.entries(fixtures)) {
+      const out = join(home, name);
+      await importModel(pytorchFile(name), { out });
+      const path = join(home, `out-${name}`);
+      await exportModel(out, path, { format });
+      const printed = python(pytorchFile("load.py"), path, name.replace(".pt", ""));
+      const logits: number[] = JSON.parse(printed);
+      t.true(apart(logits, await logitsOf(out)) < 1e-6, name);
+      t.deepEqual(logits, expectedOfPyTorch().models[name]?.logits, name);
+    }
+  },
+);
+
+test("sizes and offsets beyond 4 GiB are read here, and by real PyTorch", (t) => {
+  const path = join(startDirectory(t), "long.pt");
+  const values = Float32Array.from({ length: 40 }, (_, i) => i / 3);
+  const tensor = new TensorToWrite([5, 8], new Uint8Array(values.buffer));
+  const { entries } = layTorchFile({ name: tensor, other: -1.5 }, {});
+  // The same entries behind a sparse one that nothing refers to.
+  const contents = entries.map(({ contents: own }) =>
+    own instanceof Uint8Array ? own : own.numbers,
+  );
+  const names = ["data.pkl", "byteorder", "data/0", "version"].map((name) => `model/${name}`);
+  const long = { name: "model/extra/long", bytes: 2 ** 32 + 5 };
+  const small = names.map((name, i) => ({ name, bytes: contents[i]?.length ?? 0 }));
+  const layout = layZipOut([long, ...small]);
+  const sums = [0, ...contents.map((bytes) => crc32(bytes))];
+  const file = realDisk.open(path, "write");
+  for (const [i, sum] of sums.entries()) {
+    const header = layout.header(i, sum);
+    file.write(header.bytes, header.at);
+    file.write(contents[i - 1] ?? new Uint8Array(), layout.starts[i] ?? 0);
+    t.is((layout.starts[i] ?? 0) % 64, 0);
+  }
+  file.write(layout.directory(sums), layout.end);
+  file.close();
+  const own = openTorchPath(path, realDisk);
+  const value = own.value as Map<string, PickledTensor | number>;
+  t.is(value.get("other"), -1.5);
+  t.deepEqual(own.read(value.get("name") as PickledTensor, 0, 5), new Uint8Array(values.buffer));
+  own.close();
+  if (leavesOut(t, pyTorch)) return;
+  const program = "import sys, torch; print(torch.load(sys.argv[1])['name'].reshape(-1).tolist())";
+  const printed: number[] = JSON.parse(python("-c", program, path));
+  t.deepEqual(Float32Array.from(printed), values);
+});

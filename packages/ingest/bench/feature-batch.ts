@@ -1,0 +1,85 @@
+// What a job makes of the rows that it reads, and how it is made of flat maps: the columns as they
+// were decoded, a few typed arrays a feature. R = rows of a batch, D = its numbers, N = ids of a
+// feature.
+
+import { createHash, type Hash } from "node:crypto";
+import type { RowBatch } from "../../../src/data/columnar/column.ts";
+import type { Feature, Logged } from "./features.ts";
+
+/** The features that a job reads, by kind. */
+export interface JobFeatures {
+  readonly numbers: readonly Feature[];
+  readonly lists: readonly Feature[];
+}
+
+/** Rows as a trainer takes them. What is not logged is 0, or an empty list. */
+export interface FeatureBatch {
+  readonly rows: number;
+  /** (R, D) */
+  readonly dense: Float32Array;
+  /** A feature each: offsets (R + 1), ids (N). */
+  readonly lists: readonly { readonly offsets: Int32Array; readonly ids: BigInt64Array }[];
+}
+
+/** The features that the measured job reads. */
+export function featuresOfJob({ features, job }: Logged): JobFeatures {
+  const own = job.flatMap((key) => features[key] ?? []);
+  return {
+    numbers: own.filter(({ values }) => values.kind === "number"),
+    lists: own.filter(({ values }) => values.kind === "list"),
+  };
+}
+
+/** The batch of some columns; no row is an object. */
+export function batchOfColumns(batch: RowBatch, { numbers, lists }: JobFeatures): FeatureBatch {
+  const { rows } = batch;
+  const width = numbers.length;
+  const dense = new Float32Array(rows * width);
+  for (const [place, { name }] of numbers.entries()) {
+    const column = batch.columns.get(name);
+    if (column?.form !== "numbers") throw new TypeError(`${name} has numbers`);
+    const { values } = column;
+    for (let row = 0, at = place; row < rows; row++, at += width) {
+      const value = values[row] ?? 0;
+      dense[at] = Number.isNaN(value) ? 0 : value;
+    }
+  }
+  return {
+    rows,
+    dense,
+    lists: lists.map(({ name }) => {
+      const column = batch.columns.get(name);
+      if (column?.form !== "ids") throw new TypeError(`${name} has ids`);
+      const offsets = column.offsets.slice(0, rows + 1);
+      return { offsets, ids: column.ids.slice(0, offsets[rows]) };
+    }),
+  };
+}
+
+/** The digest of batches, however many rows each has. */
+export class BatchDigest {
+  readonly #dense = createHash("sha256");
+  readonly #lists: { readonly lengths: Hash; readonly ids: Hash }[];
+
+  constructor({ lists }: JobFeatures) {
+    this.#lists = lists.map(() => ({ lengths: createHash("sha256"), ids: createHash("sha256") }));
+  }
+
+  add({ rows, dense, lists }: FeatureBatch): void {
+    this.#dense.update(dense);
+    for (const [i, { offsets, ids }] of lists.entries()) {
+      const lengths = Int32Array.from({ length: rows }, (_, row) => {
+        return (offsets[row + 1] ?? 0) - (offsets[row] ?? 0);
+      });
+      this.#lists[i]?.lengths.update(lengths);
+      this.#lists[i]?.ids.update(ids);
+    }
+  }
+
+  /** Hex. */
+  digest(): string {
+    const all = createHash("sha256").update(this.#dense.digest());
+    for (const { lengths, ids } of this.#lists) all.update(lengths.digest()).update(ids.digest());
+    return all.digest("hex");
+  }
+}

@@ -1,0 +1,122 @@
+// The features of the ladder and the jobs that read them, drawn once: the shape of the paper's
+// tables (Zhao et al., Understanding data storage and ingestion, ISCA 2022), scaled down.
+//
+// An eighth of the features are lists of about 26 ids, the others numbers. A job reads a tenth of
+// them, popular ones more often; popular features are logged in more rows and have longer lists, so
+// that a tenth of the features has a fifth to a third of the bytes.
+
+import { RandomStream } from "../../../src/ports/random.ts";
+
+/** A feature, with its values of all rows. R = rows, N = ids of all its lists. */
+export interface Feature {
+  readonly name: string;
+  /** The key that it has in the map columns. */
+  readonly key: number;
+  readonly values: NumberValues | ListValues;
+}
+
+export interface NumberValues {
+  readonly kind: "number";
+  /** (R): NaN where it is not logged. */
+  readonly numbers: Float32Array;
+}
+
+export interface ListValues {
+  readonly kind: "list";
+  /** (R): 0 where it is not logged, or empty. */
+  readonly present: Uint8Array;
+  /** (R + 1) */
+  readonly offsets: Int32Array;
+  /** (N) */
+  readonly ids: Int32Array;
+}
+
+/** Rows of many features, and the jobs that read them. */
+export interface Logged {
+  readonly rows: number;
+  /** By key: as they were added to the log, whatever their popularity. */
+  readonly features: readonly Feature[];
+  /** The keys that each of some recent jobs read. */
+  readonly recentJobs: readonly (readonly number[])[];
+  /** The keys that the measured job reads, which none of the recent ones is. */
+  readonly job: readonly number[];
+}
+
+/** Features of a list among all; features of a job among all; jobs of the last days. */
+const listsEvery = 8;
+const readEvery = 10;
+const recentJobs = 100;
+/** So that 17.5 % of the bytes have four fifths of what the jobs read: 18 to 39 % in the paper. */
+const popularityExponent = 3;
+/** Mean ids of a list, and different ids of a feature. */
+const meanIds = 26;
+const vocabulary = 50_000;
+
+/** Draws rows of features: the same ones for the same arguments. */
+export function drawLogged(rows: number, features: number): Logged {
+  const random = new RandomStream(1, 1);
+  const ranks = shuffled(features, random);
+  const drawn = Array.from({ length: features }, (_, key): Feature => {
+    // 0: the most popular, 1: the least.
+    const place = (ranks[key] ?? 0) / features;
+    const coverage = 0.9 - 0.65 * place;
+    const isList = key % listsEvery === 0;
+    const values = isList
+      ? drawLists(rows, coverage, meanIds * 2.5 * (1 - place) ** 1.5, random)
+      : drawNumbers(rows, coverage, random);
+    return { name: `${isList ? "list" : "number"}_${key}`, key, values };
+  });
+  // The greatest of keys with Gumbel noise are a draw by weight, none twice.
+  const drawJob = () => {
+    const scores = Float64Array.from(ranks, (rank) => {
+      return -popularityExponent * Math.log(rank + 1) - Math.log(-Math.log(1 - random.uniform()));
+    });
+    const keys = [...scores.keys()].sort((a, b) => (scores[b] ?? 0) - (scores[a] ?? 0));
+    return keys.slice(0, Math.ceil(features / readEvery)).sort((a, b) => a - b);
+  };
+  const jobs = Array.from({ length: recentJobs + 1 }, drawJob);
+  return { rows, features: drawn, recentJobs: jobs.slice(1), job: jobs[0] ?? [] };
+}
+
+/** A permutation of 0 … count - 1. */
+function shuffled(count: number, random: RandomStream): Int32Array {
+  const order = Int32Array.from({ length: count }, (_, i) => i);
+  for (let i = count - 1; i > 0; i--) {
+    const other = random.below(i + 1);
+    [order[i], order[other]] = [order[other] ?? 0, order[i] ?? 0];
+  }
+  return order;
+}
+
+function drawNumbers(rows: number, coverage: number, random: RandomStream): NumberValues {
+  const numbers = Float32Array.from({ length: rows }, () => {
+    return random.uniform() < coverage ? random.word() / 2 ** 32 : Number.NaN;
+  });
+  return { kind: "number", numbers };
+}
+
+function drawLists(rows: number, coverage: number, mean: number, random: RandomStream): ListValues {
+  const present = new Uint8Array(rows);
+  const offsets = new Int32Array(rows + 1);
+  for (let row = 0; row < rows; row++) {
+    const isLogged = random.uniform() < coverage;
+    // From one on: an empty list is as one that is not logged.
+    const length = isLogged ? 1 + random.below(2 * mean) : 0;
+    present[row] = Number(isLogged);
+    offsets[row + 1] = (offsets[row] ?? 0) + length;
+  }
+  const ids = Int32Array.from({ length: offsets[rows] ?? 0 }, () => {
+    return Math.floor(vocabulary * (random.word() / 2 ** 32) ** 3);
+  });
+  return { kind: "list", present, offsets, ids };
+}
+
+/**
+ * The order of the columns by popularity: features of more recent jobs first; of equal ones the
+ * earlier key first.
+ */
+export function byPopularity({ features, recentJobs: jobs }: Logged): Feature[] {
+  const readers = new Int32Array(features.length);
+  for (const keys of jobs) for (const key of keys) readers[key] = (readers[key] ?? 0) + 1;
+  return [...features].sort((a, b) => (readers[b.key] ?? 0) - (readers[a.key] ?? 0));
+}

@@ -1,0 +1,86 @@
+// Batches of a job by way of rows: each row becomes an object with a map a kind of feature, and the
+// job's features are looked up in it. The way of the map layout, and of a reader that hands out
+// rows whatever the layout is. R = rows of a batch.
+
+import type { IdColumn, RowBatch } from "../../../src/data/columnar/column.ts";
+import type { FeatureBatch, JobFeatures } from "./feature-batch.ts";
+
+/** A row, as it was logged. */
+interface LoggedRow {
+  readonly numbers: Map<number, number>;
+  readonly lists: Map<number, BigInt64Array>;
+}
+
+/** The rows of the map layout, with all of their features. */
+export function rowsOfMaps(batch: RowBatch): LoggedRow[] {
+  const [numbers, keys, lengths, ids] = [
+    idColumn(batch, "numbers"),
+    idColumn(batch, "listKeys"),
+    idColumn(batch, "listLengths"),
+    idColumn(batch, "listIds"),
+  ];
+  let at = 0;
+  return Array.from({ length: batch.rows }, (_, row) => {
+    const made: LoggedRow = { numbers: new Map(), lists: new Map() };
+    for (let i = numbers.offsets[row] ?? 0; i < (numbers.offsets[row + 1] ?? 0); i++) {
+      made.numbers.set(Number(numbers.ids[i]), numbers.weights?.[i] ?? 0);
+    }
+    for (let i = keys.offsets[row] ?? 0; i < (keys.offsets[row + 1] ?? 0); i++) {
+      const end = at + Number(lengths.ids[i]);
+      made.lists.set(Number(keys.ids[i]), ids.ids.slice(at, end));
+      at = end;
+    }
+    return made;
+  });
+}
+
+/** The rows of a flattened layout, with the features that are read. */
+export function rowsOfColumns(batch: RowBatch, { numbers, lists }: JobFeatures): LoggedRow[] {
+  const rows = Array.from({ length: batch.rows }, (): LoggedRow => {
+    return { numbers: new Map(), lists: new Map() };
+  });
+  for (const { name, key } of numbers) {
+    const column = batch.columns.get(name);
+    if (column?.form !== "numbers") throw new TypeError(`${name} has numbers`);
+    for (const [row, made] of rows.entries()) {
+      const value = column.values[row] ?? Number.NaN;
+      if (!Number.isNaN(value)) made.numbers.set(key, value);
+    }
+  }
+  for (const { name, key } of lists) {
+    const { ids, offsets, present } = idColumn(batch, name);
+    for (const [row, made] of rows.entries()) {
+      if (present?.[row] === 0) continue;
+      made.lists.set(key, ids.slice(offsets[row], offsets[row + 1]));
+    }
+  }
+  return rows;
+}
+
+/** The batch of some rows. */
+export function batchOfRows(rows: readonly LoggedRow[], of: JobFeatures): FeatureBatch {
+  const dense = new Float32Array(rows.length * of.numbers.length);
+  let at = 0;
+  for (const { numbers } of rows) {
+    for (const { key } of of.numbers) dense[at++] = numbers.get(key) ?? 0;
+  }
+  const lists = of.lists.map(({ key }) => {
+    const offsets = new Int32Array(rows.length + 1);
+    for (const [row, { lists: own }] of rows.entries()) {
+      offsets[row + 1] = (offsets[row] ?? 0) + (own.get(key)?.length ?? 0);
+    }
+    const ids = new BigInt64Array(offsets[rows.length] ?? 0);
+    for (const [row, { lists: own }] of rows.entries()) {
+      const list = own.get(key);
+      if (list !== undefined) ids.set(list, offsets[row]);
+    }
+    return { offsets, ids };
+  });
+  return { rows: rows.length, dense, lists };
+}
+
+function idColumn(batch: RowBatch, name: string): IdColumn {
+  const column = batch.columns.get(name);
+  if (column?.form === "ids") return column;
+  throw new TypeError(`${name} has ids`);
+}

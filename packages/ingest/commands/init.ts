@@ -1,0 +1,211 @@
+// osiris init: a first job file for somebody's data.
+
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline/promises";
+import type { Command } from "commander";
+import {
+  type CommonOptions,
+  collected,
+  integerFrom,
+  withCommon,
+} from "../../../cli/support/arguments.ts";
+import { exitCodes } from "../../../cli/support/failure.ts";
+import { count, plural } from "../../../cli/support/format.ts";
+import { checkLines } from "../../../cli/views/check-lines.ts";
+import { runTask } from "../../../cli/views/task-view.ts";
+import {
+  assignRoles,
+  type Check,
+  checkJob,
+  type DataProfile,
+  type FirstJob,
+  firstJobOf,
+  type JobOptions,
+  profileColumns,
+} from "../../../internal.ts";
+import { knownLabel, labelCandidates } from "../first-job/column-roles.ts";
+import { firstJobText } from "../first-job/write-first-job.ts";
+import { firstProgramText } from "../first-job/write-first-program.ts";
+
+interface InitOptions extends CommonOptions {
+  readonly out: string;
+  readonly label?: string;
+  readonly positive?: string;
+  readonly time?: string;
+  readonly ignore?: readonly string[];
+  readonly feature?: readonly string[];
+  readonly delimiter?: string;
+  readonly rows: number;
+  readonly force?: boolean;
+}
+
+/** Adds the command. */
+export function addInit(program: Command): void {
+  const command = program
+    .command("init")
+    .argument(
+      "<data...>",
+      "files of .csv, .txt, .tsv, .jsonl (perhaps .gz or .zst), .parquet or .arrow",
+    )
+    .description("look at data, and write a first job that trains on them")
+    .option("-o, --out <FILE>", "the job file; .ts: a program that trains it", "job.yaml")
+    .option("--label <COLUMN>", "the column to predict")
+    .option("--positive <VALUE>", "the value of the label that counts as positive")
+    .option("--time <COLUMN>", "the time by which the last tenth is held out")
+    .option("--ignore <COLUMN>", "a column to leave out; may be repeated", collected)
+    .option(
+      "--feature <COLUMN>",
+      "a column to learn from, whatever it seems; may be repeated",
+      collected,
+    )
+    .option(
+      "--delimiter <CHARACTER>",
+      "what separates fields (default: what the header shows)",
+      tabbed,
+    )
+    .option("--rows <COUNT>", "rows to look at", integerFrom(100, 10_000_000), 50_000)
+    .option("--force", "write over the job file, if it is there");
+  withCommon(command, [
+    "init clicks.csv",
+    "init logs/*.jsonl.gz --label clicked --ignore request_id -o clicks.yaml",
+    "init clicks.csv --out job.ts",
+  ]).action(async (paths: readonly string[], options: InitOptions) => {
+    process.exitCode = await runTask(
+      "init",
+      async ({ signal }) => {
+        const { rows: rowsMax, delimiter } = options;
+        return writeJob(await profileColumns(paths, { rowsMax, delimiter }, signal), options);
+      },
+      (code) => code,
+      count,
+    );
+  });
+}
+
+/** A character as shells pass it: `\\t` is a tab. */
+function tabbed(text: string): string {
+  return text === "\\t" || text === "tab" ? "\t" : text;
+}
+
+async function writeJob(data: DataProfile, options: InitOptions): Promise<number> {
+  const { out, time, positive, ignore: ignored, feature: features, json, force = false } = options;
+  if (!force && existsSync(out)) {
+    console.error(`${out} is there already: name another file with \`-o\`, or say \`--force\``);
+    return exitCodes.wrong;
+  }
+  const label = knownLabel(data, options) ?? (await askedLabel(data));
+  const roles = assignRoles(data, { label, positive, time, ignored, features });
+  const isProgram = /\.m?ts$/.test(out);
+  const make = (vocabularies: string) =>
+    firstJobOf(data, roles, { positive, vocabularies, isTaken: existsSync });
+  const made = make(`${out.replace(/\.\w+$/, "")}.vocabularies`);
+  const checks = await triedOut(make);
+  const columns = roles.map(({ profile, role, why }) => ({ column: profile.name, role, why }));
+  const seen = `${plural(columns.length, "column")} of ${count(data.rows)} rows`;
+  const isFit = checks.every(({ state }) => state !== "fail");
+  if (isFit) {
+    writeVocabularies(made);
+    writeFileSync(out, (isProgram ? firstProgramText : firstJobText)(data, roles, made));
+  }
+  if (json === true) {
+    const told = checks.filter(({ state }) => state !== "ok");
+    const { rows, bad } = data;
+    console.log(
+      JSON.stringify({ report: "init", job: out, rows, bad, columns, checks: told, isFit }),
+    );
+    return isFit ? exitCodes.done : exitCodes.wrong;
+  }
+  console.log(`${out}: ${seen}${data.isWhole ? "" : ", which are not all"}`);
+  const width = Math.max(...columns.map(({ column }) => column.length));
+  for (const { column, role, why } of columns) {
+    console.log(`  ${column.padEnd(width)}  ${role.padEnd(11)}  ${why}`);
+  }
+  for (const line of notesOf(data, made, columns)) console.log(line);
+  for (const line of checkLines(checks.filter(({ state }) => state !== "ok"))) console.log(line);
+  if (!isFit) {
+    console.log(
+      `Training would refuse this job, and ${out} was not written: mend what fails above`,
+    );
+    return exitCodes.wrong;
+  }
+  console.log(`Train it with: ${isProgram ? compiled(out) : `osiris train ${out}`}`);
+  return exitCodes.done;
+}
+
+/** What a dry run of the job finds, with vocabularies that are there for this look alone. */
+async function triedOut(make: (vocabularies: string) => FirstJob): Promise<readonly Check[]> {
+  const home = mkdtempSync(join(tmpdir(), "osiris-init-"));
+  try {
+    const made = make(home);
+    writeVocabularies(made);
+    // The type of a first job is that of its text; `checkJob` validates it against the schema.
+    return (await checkJob(made.job as unknown as JobOptions)).checks;
+  } finally {
+    rmSync(home, { recursive: true, force: true });
+  }
+}
+
+function writeVocabularies({ vocabularies }: FirstJob): void {
+  for (const { path, bytes } of vocabularies) {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, bytes);
+  }
+}
+
+/** What a person should know of the job beside its columns. */
+function notesOf(
+  data: DataProfile,
+  { job }: FirstJob,
+  columns: readonly { readonly column: string; readonly role: string }[],
+): string[] {
+  const { split } = job.evaluation as { readonly split?: { readonly column: string } };
+  const held =
+    split === undefined ? "a tenth at random" : `the latest tenth by \`${split.column}\``;
+  const user = columns.find(({ column }) =>
+    /^(user|visitor|member|customer)(_?id)?$/i.test(column),
+  );
+  return [
+    ...(data.bad > 0
+      ? [`Bad lines: ${count(data.bad)}, left out; the first: ${data.firstBad}`]
+      : []),
+    `Held out: ${held}; the best model by it is kept, and training ends where it gets no better`,
+    ...(user === undefined
+      ? []
+      : [`GAUC, the AUC within each user: \`data.group: ${user.column}\``]),
+  ];
+}
+
+/** How a program is compiled, in a package whose `type` is `module`, and run. */
+function compiled(out: string): string {
+  // From version 6 on, the compiler refuses the name of a file beside a tsconfig.json without it.
+  const alone = existsSync("tsconfig.json") && compilerMajor() >= 6 ? "--ignoreConfig " : "";
+  const library = "--lib es2023,esnext.disposable --types node --skipLibCheck";
+  const options = `${alone}--module nodenext --target es2022 ${library}`;
+  return `npx tsc ${options} ${out} && node ${out.replace(/ts$/, "js")}`;
+}
+
+/** The version of the compiler that is installed here; without one, `npx` fetches the newest. */
+function compilerMajor(): number {
+  try {
+    const text = readFileSync(join("node_modules", "typescript", "package.json"), "utf8");
+    return Number.parseInt((JSON.parse(text) as { version: string }).version, 10);
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
+}
+
+/** Asks a person; nobody is asked where there is no terminal. */
+async function askedLabel(data: DataProfile): Promise<string | undefined> {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) return undefined;
+  const candidates = labelCandidates(data);
+  const from = candidates.length > 0 ? candidates : data.columns.map(({ name }) => name);
+  const prompt = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const answer = await prompt.question(`Which column is to be predicted (${from.join(", ")})? `);
+    return answer.trim() === "" ? undefined : answer.trim();
+  } finally {
+    prompt.close();
+  }
+}

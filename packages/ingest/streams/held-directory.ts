@@ -1,0 +1,62 @@
+// A lock, so that one process at a time ingests into a directory: each process keeps a lock file
+// and touches it as a heartbeat. A process whose lock was taken over, because it was mistaken for
+// dead, no longer commits positions.
+
+import { join } from "node:path";
+import { IngestForeignError, InputUnusableError } from "../../../src/errors/errors.ts";
+import type { Cancel, Clock } from "../../../src/ports/clock.ts";
+import type { Disk } from "../../../src/ports/disk.ts";
+import { onDisk } from "../../../storage/disk/durable-files.ts";
+
+const lockPrefix = ".ingesting-";
+
+/** A directory locked by this process. */
+export interface HeldDirectory extends Disposable {
+  /** @throws IngestForeignError where another process has taken the directory over */
+  check(): void;
+}
+
+/** Heartbeat interval, and the silence after which a lock counts as abandoned. */
+const sayMs = 10_000;
+const silentMsMax = 60_000;
+
+/**
+ * Locks the directory until the result is disposed of. The lock of a dead process is recognised by
+ * its process id on the same machine, and by missing heartbeats on other machines.
+ * @throws InputUnusableError where another process holds the lock
+ */
+export function holdDirectory(disk: Disk, home: string, clock: Clock): HeldDirectory {
+  const own = join(home, `${lockPrefix}${disk.writer}`);
+  onDisk("write", home, () => disk.open(own, "write").close());
+  for (const name of disk.list(home)) {
+    const path = join(home, name);
+    if (!name.startsWith(lockPrefix) || path === own) continue;
+    const isSilent = disk.modifiedMs(own) - disk.modifiedMs(path) > silentMsMax;
+    if (isSilent || disk.isGone(name.slice(lockPrefix.length))) disk.remove(path);
+    else {
+      disk.remove(own);
+      const message = `Cannot ingest into ${home}: another process does, or did a moment ago`;
+      throw new InputUnusableError(home, `${message}; try again in ${silentMsMax / 1000} s`);
+    }
+  }
+  const say = (): Cancel =>
+    clock.after(sayMs, () => {
+      if (disk.exists(own)) disk.touch(own);
+      cancel = say();
+    });
+  let cancel = say();
+  return {
+    check() {
+      if (disk.exists(own)) return;
+      throw new IngestForeignError(home, "another process has taken it over");
+    },
+    [Symbol.dispose]() {
+      cancel();
+      try {
+        disk.remove(own);
+      } catch {
+        // The next process detects the abandoned lock, and this error must not hide an earlier one.
+      }
+    },
+  };
+}

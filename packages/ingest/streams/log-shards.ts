@@ -1,0 +1,28 @@
+// Sharded logs in JetStream. A log with much traffic is divided into shards, each a stream with its
+// own subject; a message's shard is the hash of its key. With the request as key, a session's
+// messages spread over all shards. With the session as key (RecD's O1), they are in one shard,
+// where blocks of messages compress better and whole sessions are read together.
+//
+//   stream <log>-<shard>     subject osiris.log.<log>.<shard>
+
+import { murmurHash3 } from "../../../src/data/murmur-hash.ts";
+import { expected } from "../../../src/ports/check-options.ts";
+
+/** Most shards of a log. */
+export const logShardsMax = 4096;
+
+/** The shard of messages with this key, e.g. `r17` or a session: 0 to `shards` - 1. */
+export function logShardOf(key: string | number, shards: number): number {
+  const isCount = Number.isInteger(shards) && shards >= 1 && shards <= logShardsMax;
+  if (!isCount) throw expected("shards", `an integer from 1 to ${logShardsMax}`, shards);
+  return murmurHash3(Buffer.from(String(key), "utf8").toString("latin1"), 0) % shards;
+}
+
+/** The stream and subject of a shard. `log`: letters, digits, `-` and `_`. */
+export function logShard(
+  log: string,
+  shard: number,
+): { readonly stream: string; readonly subject: string } {
+  if (!/^[\w-]+$/.test(log)) throw expected("log", "letters, digits, `-` and `_`", log);
+  return { stream: `${log}-${shard}`, subject: `osiris.log.${log}.${shard}` };
+}

@@ -1,0 +1,152 @@
+// From a shell: a first job is made of a file, and trains.
+
+import { execFile } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import test from "ava";
+import { directoryOf } from "../../../../test/cli/jobs.ts";
+import { leavesOut, packageTypes, testAll } from "../../../../test/helpers/needs.ts";
+import { lastJson, runCli } from "../../../../test/helpers/processes/cli.ts";
+
+const execFileAsync = promisify(execFile);
+const repository = join(import.meta.dirname, "..", "..", "..");
+
+const clicks = Array.from({ length: 600 }, (_, i) => {
+  const [user, page] = [`u${(7 * i) % 90}`, ["home", "shoes", "hats"][i % 3]];
+  return `${i % 3 === 0 ? 1 : 0},${(i % 40) / 4},${user},${page},shoes|${page}`;
+});
+
+test.serial("a file becomes a job file that trains", async (t) => {
+  const directory = directoryOf(t);
+  writeFileSync(
+    join(directory, "clicks.csv"),
+    `clicked,price,user,page,tags\n${clicks.join("\n")}\n`,
+  );
+  const { code, stdout, stderr } = await runCli(["init", "clicks.csv"], directory);
+  t.is(code, 0, stderr);
+  t.regex(stdout, /^job\.yaml: 5 columns of 600 rows$/m);
+  t.regex(stdout, /^ {2}clicked +label +0 and 1; 1 is the positive one, 33\.3 % of the rows$/m);
+  t.regex(stdout, /^ {2}tags +categorical +text, 3 different, split at "\|"$/m);
+  t.regex(stdout, /^GAUC, the AUC within each user: `data\.group: user`$/m);
+  t.regex(stdout, /^Train it with: osiris train job\.yaml$/m);
+  const text = readFileSync(join(directory, "job.yaml"), "utf8");
+  t.regex(text, /^# A first job, made by `osiris init` of all 600 rows/);
+  t.regex(text, /- \{ column: tags_id, table: tags, ids: integer \} # text, 3 different/);
+  t.regex(text, /op: mapId, input: \{ column: tags, separator: "\|" \}, output: tags_id/);
+  t.regex(stdout, /FEATURE_PREDICTS_LABEL\n +The column `page_id` predicts the label/);
+  const vocabulary = readFileSync(join(directory, "job.vocabularies", "page.txt"), "utf8");
+  t.deepEqual(vocabulary.trimEnd().split("\n").sort(), ["hats", "home", "shoes"]);
+  const trained = await runCli(["train", "job.yaml", "--devices", "1", "--json"], directory);
+  t.is(trained.code, 0, trained.stderr);
+  t.true(lastJson<{ auc: number }>(trained).auc > 0.9, "the pages tell the clicks");
+
+  // The file that it was trained on tells what it remembers; another one with its text as well.
+  const header = "clicked,price,user,page,tags";
+  writeFileSync(join(directory, "copy.csv"), `${header}\n${clicks.join("\n")}\n`);
+  writeFileSync(join(directory, "more.csv"), `${header}\n${clicks.slice(0, 99).join("\n")}\n`);
+  for (const [file, codes] of [
+    ["copy.csv", ["EVALUATION_EQUALS_TRAINING"]],
+    ["more.csv", []],
+  ] as const) {
+    const told = await runCli(["eval", "checkpoints/clicks", "--data", file, "--json"], directory);
+    const { warnings } = lastJson<{ warnings: { code: string }[] }>(told);
+    t.deepEqual(
+      warnings.map(({ code }) => code),
+      codes,
+      file,
+    );
+  }
+
+  const again = await runCli(["init", "clicks.csv"], directory);
+  t.is(again.code, 2);
+  t.regex(
+    again.stderr,
+    /^job\.yaml is there already: name another file with `-o`, or say `--force`/,
+  );
+  t.is(readFileSync(join(directory, "job.yaml"), "utf8"), text);
+  const json = ["init", "clicks.csv", "--force", "--ignore", "user", "--json"];
+  t.like(lastJson(await runCli(json, directory)), { report: "init", job: "job.yaml", rows: 600 });
+  t.notRegex(readFileSync(join(directory, "job.yaml"), "utf8"), /column: user/);
+});
+
+test.serial("a file becomes a program, which compiles and trains", async (t) => {
+  const directory = directoryOf(t);
+  const header = "clicked,price,user,page,tags,same\n";
+  writeFileSync(join(directory, "clicks.csv"), `${header}${clicks.join(",x\n")},x\n`);
+  writeFileSync(join(directory, "package.json"), '{ "type": "module" }');
+  mkdirSync(join(directory, "node_modules"));
+  symlinkSync(repository, join(directory, "node_modules", "osiris-train"));
+  const made = await runCli(["init", "clicks.csv", "--out", "job.ts"], directory);
+  t.is(made.code, 0, made.stderr);
+  const [, options = ""] = /Train it with: npx tsc (.*) && node job\.js$/m.exec(made.stdout) ?? [];
+  const text = readFileSync(join(directory, "job.ts"), "utf8");
+  t.regex(
+    text,
+    /^ {6}\{ column: "tags_id", table: "tags", ids: "integer" \}, \/\/ text, 3 different/m,
+  );
+  t.regex(text, /^\/\/ left out: same/m);
+  t.regex(options, /job\.ts/);
+  t.notRegex(options, /ignoreConfig/);
+  // Version 6 and later refuse a file beside a project's configuration.
+  writeFileSync(join(directory, "tsconfig.json"), "{}");
+  const besides = ["init", "clicks.csv", "--out", "job.ts", "--force"];
+  const { stdout: told } = await runCli(besides, directory);
+  t.regex(told, /Train it with: npx tsc --ignoreConfig --module /);
+  rmSync(join(directory, "tsconfig.json"));
+  // Every program of the documents, of the same form, is compiled in test/examples.
+  if (leavesOut(t, testAll) || leavesOut(t, packageTypes)) return;
+  const compiler = join(repository, "node_modules", "typescript", "bin", "tsc");
+  const types = ["--strict", "--typeRoots", join(repository, "node_modules", "@types")];
+  const run = (...args: string[]) => execFileAsync(process.execPath, args, { cwd: directory });
+  await t.notThrowsAsync(run(compiler, ...types, ...options.split(" ")));
+  const { stdout } = await run("job.js");
+  t.regex(stdout, /^step \d+ AUC (0\.9\d*|1)$/m);
+  t.regex(stdout, /^sha256:\w{64}\ntrained for \d+ steps$/m);
+});
+
+test.serial(
+  "a job that training would refuse is not written, and the exit code says so",
+  async (t) => {
+    const directory = directoryOf(t);
+    const rows = clicks.map((line, i) => (i % 50 === 0 ? `${line},more` : line));
+    writeFileSync(join(directory, "a.csv"), `clicked,price,user,page,tags\n${rows.join("\n")}\n`);
+    const { code, stdout } = await runCli(["init", "a.csv"], directory);
+    t.is(code, 2);
+    t.regex(
+      stdout,
+      /^Bad lines: 12, left out; the first: line 2 of a\.csv: expected 5 fields, .* got 6$/m,
+    );
+    t.regex(
+      stdout,
+      /^fail {2}data: lines +of the first 600 lines .* 12 are bad \(2\.00 %\); at most 1 %/m,
+    );
+    t.regex(stdout, /^Training would refuse this job, and job\.yaml was not written/m);
+    t.false(existsSync(join(directory, "job.yaml")));
+    t.false(existsSync(join(directory, "job.vocabularies")));
+    // Two bad lines are fewer than training allows.
+    const good = clicks.map((line, i) => (i % 300 === 0 ? `${line},more` : line));
+    writeFileSync(
+      join(directory, "a.csv"),
+      `clicked;price;user;page;tags\n${good.join("\n").replaceAll(",", ";")}\n`,
+    );
+    const json = lastJson(await runCli(["init", "a.csv", "--json"], directory));
+    t.like(json, { report: "init", rows: 598, bad: 2, isFit: true });
+    t.regex(readFileSync(join(directory, "job.yaml"), "utf8"), /^ {2}delimiter: ;$/m);
+  },
+);
+
+test.serial("without a terminal nobody is asked which column is to be predicted", async (t) => {
+  const directory = directoryOf(t);
+  writeFileSync(
+    join(directory, "a.csv"),
+    `a,b\n${clicks.map((_, i) => `${i % 2},${i % 2}`).join("\n")}\n`,
+  );
+  const { code, stderr } = await runCli(["init", "a.csv"], directory);
+  t.is(code, 2);
+  t.regex(
+    stderr,
+    /^osiris: Which column of .*a\.csv is to be predicted is not known \(a, b\): name it with `--label`/,
+  );
+  t.false(existsSync(join(directory, "job.yaml")));
+});

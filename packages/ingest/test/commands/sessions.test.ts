@@ -1,0 +1,115 @@
+// From a shell: sessions are generated, and clustered.
+
+import { existsSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import test from "ava";
+import { directoryOf } from "../../../../test/cli/jobs.ts";
+import { testAll, testIf } from "../../../../test/helpers/needs.ts";
+import { lastJson, runCli, startCli } from "../../../../test/helpers/processes/cli.ts";
+
+test.serial("sessions are generated as JSON Lines, in the order that is asked for", async (t) => {
+  const directory = directoryOf(t);
+  const sessionsOf = (name: string) => {
+    const lines = readFileSync(join(directory, name), "utf8").trimEnd().split("\n");
+    return lines.map((line) => (JSON.parse(line) as { session: number }).session);
+  };
+  const generate = ["generate", "--sessions", "4", "--samples", "300", "--json", "--out"];
+  const timed = await runCli([...generate, "timed.jsonl"], directory);
+  t.is(timed.code, 0, timed.stderr);
+  t.like(lastJson(timed), { report: "generate", file: "timed.jsonl", samples: 300 });
+  const whole = await runCli([...generate, "whole.jsonl", "--order", "session"], directory);
+  t.is(whole.code, 0, whole.stderr);
+  const runsOf = (sessions: readonly number[]) =>
+    sessions.filter((session, i) => session !== sessions[i - 1]).length;
+  const [byTime, bySession] = [sessionsOf("timed.jsonl"), sessionsOf("whole.jsonl")];
+  t.is(runsOf(bySession), new Set(bySession).size);
+  t.true(runsOf(byTime) > 2 * new Set(byTime).size);
+  const wrong = await runCli(["generate", "--order", "time", "--out", "x.tsv"], directory);
+  t.is(wrong.code, 2);
+  t.is(wrong.stderr, "osiris: Expected `--sessions` beside `--order`, got none\n");
+});
+
+test.serial("rows are clustered by session, and a mistake is one sentence", async (t) => {
+  const directory = directoryOf(t);
+  const generate = ["generate", "--sessions", "8", "--samples", "2000", "--out", "rows.jsonl"];
+  t.is((await runCli(generate, directory)).code, 0);
+  const args = ["cluster-sessions", "rows.jsonl", "table"];
+  const { code, stdout, stderr } = await runCli([...args, "--compare"], directory);
+  t.is(code, 0, stderr);
+  t.regex(
+    stdout,
+    /^table: 1 file, 1 row group; 2,000 rows of \d+ sessions, \d\.\d\d rows a session$/m,
+  );
+  t.regex(stdout, /^Read 1\.\d+ MB, wrote \d+ kB \(zstd\): \d+\.\d\d times smaller$/m);
+  t.regex(stdout, /^Shuffled, the same rows take \d+ kB: \d\.\d\d times as much$/m);
+  t.regex(stdout, /^user1 +52,000 +[\d,]+ +\d\.\d\d$/m);
+  t.false(existsSync(join(directory, "table.clustering")));
+  const more = ["--by", "user8", "--order", "time", "--json"];
+  const wrong = await runCli(["cluster-sessions", "rows.jsonl", "other", ...more], directory);
+  t.is(wrong.code, 2);
+  t.is(
+    wrong.stderr,
+    "osiris: Expected `--by` to name a column with one value a row, and `user8` is list<INT64>\n",
+  );
+  const small = ["--codec", "gzip", "--memory", "100kB", "--row-group", "100", "--json"];
+  const again = await runCli(["cluster-sessions", "rows.jsonl", "small", ...small], directory);
+  t.like(lastJson(again), { report: "cluster-sessions", rows: 2000, codec: "gzip", files: 1 });
+});
+
+/** Resolves once so many rows are sorted, or the table is there. */
+async function sorted(table: string, rows: number): Promise<void> {
+  const stateOf = () => {
+    try {
+      return JSON.parse(readFileSync(join(`${table}.clustering`, "state.json"), "utf8")) as {
+        read: { rows: number };
+      };
+    } catch {
+      return undefined; // It is not there yet, or not any more.
+    }
+  };
+  while (!existsSync(table) && (stateOf()?.read.rows ?? 0) < rows) await sleep(2);
+}
+
+// The sorting itself is killed and stopped on every change, in test/storage.
+testIf(testAll).serial(
+  "killed or interrupted, clustering goes on, and makes the same bytes",
+  async (t) => {
+    const directory = directoryOf(t);
+    const generate = ["generate", "--sessions", "8", "--samples", "7000", "--out", "rows.jsonl"];
+    t.is((await runCli(generate, directory)).code, 0);
+    const args = (table: string) => ["cluster-sessions", "rows.jsonl", table, "--memory", "1MB"];
+    t.is((await runCli(args("calm"), directory)).code, 0);
+    const bytesOf = (table: string) => {
+      return readFileSync(join(directory, table, "part-00000.parquet"));
+    };
+    let stopped = 0;
+    const ends = [
+      ["SIGKILL", 4000],
+      ["SIGINT", 1],
+      ["SIGKILL", 1],
+      ["SIGINT", 7000],
+    ] as const;
+    for (const [signal, rows] of ends) {
+      const running = startCli(args("table"), directory);
+      await sorted(join(directory, "table"), rows);
+      running.kill(signal);
+      const { code, stderr } = await running.ended;
+      if (code === 0) continue; // It was faster.
+      stopped++;
+      t.is(code, signal === "SIGINT" ? 130 : null);
+      if (signal === "SIGINT") {
+        t.regex(
+          stderr,
+          /: stopped; the same command goes on from table\.clustering; remove it to give up\.$/m,
+        );
+      }
+      t.false(existsSync(join(directory, "table")));
+      const ended = await runCli([...args("table"), "--json"], directory);
+      t.true(lastJson<{ rowsResumed: number }>(ended).rowsResumed >= rows);
+      t.true(bytesOf("table").equals(bytesOf("calm")));
+      rmSync(join(directory, "table"), { recursive: true });
+    }
+    t.true(stopped > 0);
+  },
+);

@@ -1,0 +1,112 @@
+// Streams of a real nats-server for a test, and clicks in them.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  type JetStreamManager,
+  jetstream,
+  jetstreamManager,
+  type StreamConfig,
+} from "@nats-io/jetstream";
+import type { ExecutionContext } from "ava";
+import type { NatsConnection } from "nats";
+import { dialNats } from "../../../../src/wire/transports/nats-transport.ts";
+import { type NatsServer, startNatsServer } from "../../../../test/helpers/nats/nats.ts";
+
+export interface TestStreams {
+  readonly url: string;
+  readonly manager: JetStreamManager;
+  /** Makes a stream of the subject of its name. */
+  add(stream: string, config?: Partial<StreamConfig>): Promise<void>;
+  /** Publishes messages; each is stored on return. */
+  publish(stream: string, messages: readonly object[]): Promise<void>;
+  /** Kills the server, and starts it again with what it has stored. */
+  restart(): Promise<void>;
+  /** Kills the server. */
+  stop(): Promise<void>;
+}
+
+/** A server with JetStream, which ends with the test. */
+export async function startStreams(t: ExecutionContext): Promise<TestStreams> {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-streams-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  let server: NatsServer = await startNatsServer(["-js", "-sd", directory]);
+  t.teardown(() => server.kill());
+  const { url } = server;
+  const connection: NatsConnection = await dialNats({
+    servers: url,
+    name: "publisher",
+    deadlineMs: 20_000,
+  });
+  t.teardown(() => connection.close());
+  const timeout = { timeout: 20_000, checkAPI: false };
+  const manager = await jetstreamManager(connection, timeout);
+  return {
+    url,
+    manager,
+    async add(stream, config = {}) {
+      await manager.streams.add({ name: stream, subjects: [stream], ...config });
+    },
+    async publish(stream, messages) {
+      const client = jetstream(connection, { timeout: 20_000 });
+      for (let i = 0; i < messages.length; i += 500) {
+        // In one connection messages keep their order.
+        await Promise.all(
+          messages
+            .slice(i, i + 500)
+            .map((message) => client.publish(stream, JSON.stringify(message))),
+        );
+      }
+    },
+    stop: () => server.kill(),
+    async restart() {
+      await server.kill();
+      server = await startNatsServer(["-js", "-sd", directory, "-p", new URL(url).port]);
+      // What is sent before the connection is back is lost.
+      while (
+        !(await connection.flush().then(
+          () => true,
+          () => false,
+        ))
+      )
+        await sleep(20);
+    },
+  };
+}
+
+/** A day on which nothing happened. */
+export const startMs = Date.UTC(2024, 4, 31, 23, 50);
+
+/** Requests, one a second, for items that some users like; every third has a click. */
+export function requests(count: number, from = 0): object[] {
+  return Array.from({ length: count }, (_, i) => {
+    const n = from + i;
+    return {
+      request: `r${n}`,
+      time: startMs + 1000 * n,
+      user: `u${n % 50}`,
+      item: n % 97,
+      price: (n % 40) / 4,
+      tags: [n % 7, 10 + (n % 3)],
+    };
+  });
+}
+
+/** The clicks of those requests, one in two after half a minute, and one more after an hour. */
+export function clicks(count: number, from = 0): object[] {
+  return Array.from({ length: count }, (_, i) => from + i)
+    .filter((n) => n % 3 === 0)
+    .map((n) => ({
+      request: `r${n}`,
+      time: startMs + 1000 * n + 30_000,
+      label: 1,
+      dwell: n % 10,
+    }));
+}
+
+/** A tick: the time of a stream goes on. */
+export function tick(n: number): object {
+  return { time: startMs + 1000 * n };
+}

@@ -1,0 +1,142 @@
+// Reads Parquet files as rows of stored values. Logical types are not converted, so that a
+// timestamp or a decimal is copied bit for bit. One row group is in memory at a time.
+//
+// Columns may be values, structs, lists of values or structs, and maps; others are refused by name.
+
+import type { SchemaElement, SchemaTree } from "hyparquet";
+import { readFooter } from "../../../src/data/parquet/footer.ts";
+import { StoredLeaves } from "../../../src/data/parquet/stored-leaf.ts";
+import { openRanges, type RangeReader } from "../../../src/data/tables/byte-ranges.ts";
+import { unreadable } from "../../../src/data/text/text-lines.ts";
+import { InputUnusableError } from "../../../src/errors/errors.ts";
+import { typeOf } from "./column-types.ts";
+import { storedColumn } from "./stored-columns.ts";
+import {
+  refuseOtherColumns,
+  type TableColumn,
+  type TableRows,
+  type TableSource,
+} from "./table-columns.ts";
+
+/**
+ * Opens files with the same columns, in any order of columns.
+ * @throws InputUnusableError where a file cannot be read, its columns differ, or one is refused
+ */
+export async function openParquetTable(paths: readonly string[]): Promise<TableSource> {
+  const columns = await columnsOf(paths[0] ?? "");
+  return {
+    columns,
+    async countRows() {
+      let rows = 0;
+      for (const path of paths) rows += await rowsIn(path);
+      return rows;
+    },
+    async *chunks(from = 0) {
+      let left = from;
+      for (const path of paths) {
+        if (left > 0) {
+          const rows = await rowsIn(path);
+          if (rows <= left) {
+            left -= rows;
+            continue;
+          }
+        }
+        refuseOtherColumns(columns, await columnsOf(path), [paths[0] ?? "", path]);
+        yield* rowGroupsOf(path, left);
+        left = 0;
+      }
+    },
+  };
+}
+
+async function rowsIn(path: string): Promise<number> {
+  return withFile(path, async (file) => (await readFooter(file)).rows);
+}
+
+async function columnsOf(path: string): Promise<TableColumn[]> {
+  return withFile(path, async (file) => columnsIn(file.path, (await readFooter(file)).schema));
+}
+
+function columnsIn(path: string, schema: SchemaTree): TableColumn[] {
+  return schema.children.map((node) => {
+    const { name } = node.element;
+    if (!isWritten(node)) {
+      const why = `its column \`${name}\` is ${typeOf(node)}`;
+      const form = "a value, a struct, a list of either, or a map";
+      throw new InputUnusableError(path, `Cannot read ${path}: ${why}; expected ${form}`);
+    }
+    return { name, elements: elementsOf(node) };
+  });
+}
+
+function elementsOf({ element, children }: SchemaTree): SchemaElement[] {
+  return [element, ...children.flatMap(elementsOf)];
+}
+
+/** Whether a column has one of the forms above, in the standard (three-level) representation. */
+function isWritten({ element, children }: SchemaTree): boolean {
+  if (element.repetition_type === "REPEATED") return false;
+  if (children.length === 0) return isLeaf(element);
+  const [repeated] = children;
+  if (children.every((child) => child.element.repetition_type !== "REPEATED")) {
+    return element.converted_type === undefined && children.every(isWritten);
+  }
+  if (children.length > 1 || repeated?.element.repetition_type !== "REPEATED") return false;
+  const isList = element.converted_type === "LIST" && repeated.children.length === 1;
+  const isMap = element.converted_type === "MAP" && repeated.children.length === 2;
+  const names = repeated.children.map((child) => child.element.name).join();
+  if (!isList && !(isMap && names === "key,value")) return false;
+  const [item] = repeated.children;
+  const leaves =
+    isList && item !== undefined && item.children.length > 0 ? item.children : repeated.children;
+  return leaves.every((leaf) => {
+    const isFlat = leaf.children.length === 0 && leaf.element.repetition_type !== "REPEATED";
+    return isFlat && isLeaf(leaf.element);
+  });
+}
+
+function isLeaf({ type }: SchemaElement): boolean {
+  return type !== undefined && type !== "INT96";
+}
+
+/** The rows of a file after the first `left` ones. */
+async function* rowGroupsOf(path: string, left: number): AsyncGenerator<TableRows> {
+  const file = await opened(path);
+  try {
+    const { schema, groups } = await readFooter(file);
+    const leaves = new StoredLeaves(file);
+    let rowEnd = 0;
+    for (const [place, group] of groups.entries()) {
+      const from = Math.max(rowEnd, left);
+      const skipped = from - rowEnd;
+      rowEnd += group.rows;
+      if (rowEnd <= from) continue;
+      const columns = new Map<string, readonly unknown[]>();
+      for (const node of schema.children) {
+        const values = await storedColumn({ path: file.path, leaves, group, place }, node);
+        columns.set(node.element.name, skipped === 0 ? values : values.slice(skipped));
+      }
+      const placeOf = (row: number) => `row ${from + row + 1} of ${file.path}`;
+      yield { rows: rowEnd - from, file: path, columns, placeOf };
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+async function opened(path: string): Promise<RangeReader> {
+  try {
+    return await openRanges(path);
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
+}
+
+async function withFile<Result>(path: string, work: (file: RangeReader) => Promise<Result>) {
+  const file = await opened(path);
+  try {
+    return await work(file);
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,316 @@
+// Learned plans on the threads of this machine, measured: of random sets of tables, what the plans
+// of each way take, and whether the cost networks knew. Two measures: the embedding part of a step
+// (lookup, update and both exchanges of every table, by the kernels and exchange of a run), and
+// whole steps of training. Both are the processor time of the device that has most of it, which
+// other programs on the machine do not change; the time of a step on the wall is told beside it.
+//
+// What is predicted is the embedding part: by the networks that guide the learned search, and by
+// the formulas that guide `osiris plan`, with constants that are measured just before.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { calibrate } from "../../../actors/calibration/calibrate.ts";
+import { machineKeyOf } from "../../../actors/threads/kept-constants.ts";
+import { batches, batchSize } from "../../../bench/planner/ranked-tables.ts";
+import { type BenchRow, quantiles, rankCorrelation } from "../../../bench/row.ts";
+import { runDevices } from "../../../bench/step/device-threads.ts";
+import { assessPlan } from "../../../src/planner/assess.ts";
+import type { MachineConstants } from "../../../src/planner/cost/constants.ts";
+import type { Plan } from "../../../src/planner/shards.ts";
+import { readCostNetworks } from "../files/cost-networks-file.ts";
+import { type CostNetworks, placedCost } from "../search/cost-networks.ts";
+import { runProbes } from "../training/measure-costs.ts";
+import { partsOf, plansOf, type ThreadSet, threadSet, type Way, ways } from "./thread-plans.ts";
+
+export interface ThreadsOptions {
+  /** Random sets of tables. */
+  readonly sets: number;
+  readonly seed: number;
+  /** A file of `osiris plan --calibrate --learn`. */
+  readonly costs: string;
+  /** Threads that train. */
+  readonly devices: number;
+}
+
+/** Of more devices than these threads have the link between them is simulated in whole steps. */
+const devicesOfMachine = 2;
+const link = { bitsPerSecond: 10e9 };
+/** Of each plan's training; the first step of a turn finds caches full of another plan's rows. */
+const [turns, turnSteps] = [4, 5];
+const columnsMax = 4096;
+/** Of the embedding part, before the trainings and again behind them. */
+const passesOfTurn = 4;
+
+export const threadsSeconds = ({ sets }: ThreadsOptions) => 30 + 35 * sets;
+
+const predictors = ["learned", "formulas"] as const;
+type Predictor = (typeof predictors)[number];
+
+export function threadsNames({ sets }: ThreadsOptions): string[] {
+  return [
+    ...ways.flatMap((way) => measures.map((measure) => `sharding.threads.${measure}.${way}`)),
+    "sharding.threads.below",
+    ...againstWays.map((way) => `sharding.threads.against.${way}`),
+    "sharding.threads.rank.ceiling",
+    "sharding.threads.rankInSets.ceiling",
+    "sharding.threads.error.ceiling",
+    ...predictors.flatMap((by) => {
+      return ["rank", "rankInSets", "rankOfSteps", "error"].map(
+        (row) => `sharding.threads.${row}.${by}`,
+      );
+    }),
+    ...Array.from({ length: sets }, (_, set) =>
+      ways.flatMap((way) => planRows.map((row) => `sharding.threads.${row}.${set}.${way}`)),
+    ).flat(),
+  ];
+}
+
+/** Learned plans are compared with theirs, set by set. */
+const againstWays = ["formulas", "torchrec"] as const;
+
+const measures = ["embedding", "step", "wall"] as const;
+
+/** A plan beside what networks predict, and beside what formulas do. */
+const planRows = ["plan", "formulas"] as const;
+
+/** A plan as it was predicted and measured, in milliseconds. */
+interface MeasuredPlan extends Readonly<Record<(typeof measures)[number], number>> {
+  readonly way: Way;
+  /** The embedding part by every other pass, and by those between: two measurements of it. */
+  readonly twice: readonly [number, number];
+  readonly predicted: Readonly<Record<Predictor, number>>;
+  /** Of the same plan, by formulas: all that the busiest device does in a step. */
+  readonly predictedStep: number;
+}
+
+/** Measures all sets. */
+export async function threadsRows(options: ThreadsOptions): Promise<BenchRow[]> {
+  const home = mkdtempSync(join(tmpdir(), "osiris-sharding-threads-"));
+  try {
+    const networks = networksOf(options);
+    const constants = await calibrate({
+      ...{ devices: devicesOfMachine, memoryBytes: 2 ** 33, source: "this bench" },
+      stepsOn: [1, devicesOfMachine],
+    });
+    const sets: MeasuredPlan[][] = [];
+    for (let index = 0; index < options.sets; index++) {
+      const own = join(home, `set-${index}`);
+      sets.push(await measuredSet({ ...options, index, home: own }, networks, constants));
+      rmSync(own, { recursive: true, force: true });
+      console.error(`Set ${index + 1} of ${options.sets} is measured.`);
+    }
+    return rowsOf(sets);
+  } finally {
+    rmSync(home, { recursive: true, force: true });
+  }
+}
+
+/** The networks of a cost file. @throws RangeError where the file is not for these threads */
+function networksOf({ costs, devices }: ThreadsOptions): CostNetworks {
+  const { networks, provenance } = readCostNetworks(costs);
+  const here = JSON.stringify(machineKeyOf("auto"));
+  if (networks.devices !== devices || networks.batchSize !== batchSize) {
+    throw new RangeError(`Expected ${costs} to be of ${devices} devices, batches of ${batchSize}`);
+  }
+  if (provenance.machine !== here) {
+    throw new RangeError(`Expected ${costs} to be of this machine, ${here}`);
+  }
+  return networks;
+}
+
+/** One set: its plans, predicted and measured. */
+async function measuredSet(
+  { seed, index, home, devices }: { seed: number; index: number; home: string; devices: number },
+  networks: CostNetworks,
+  constants: MachineConstants,
+): Promise<MeasuredPlan[]> {
+  const set = await threadSet({ seed, index, devices, home }, constants);
+  const plans = plansOf(set, networks, seed + index);
+  const all = [...plans.values()];
+  // Passes before and behind the trainings, as those of the costs are minutes apart.
+  const passes: number[][][] = [];
+  const measured = async () => {
+    for (let pass = 0; pass < passesOfTurn; pass++) passes.push(await embeddingMs(set, all));
+  };
+  await measured();
+  const steps = await stepMs(set, all);
+  await measured();
+  return [...plans].map(([way, plan], i): MeasuredPlan => {
+    const assessed = assessPlan(set.setting, plan).devices;
+    const most = (of: "cost" | "busy") => 1000 * Math.max(...assessed.map((own) => own[of]));
+    const placed = partsOf(set, plan).map((own) => own.map(({ table }) => table));
+    const ofPasses = (odd: number) => {
+      return slowest(passes.filter((_, pass) => pass % 2 === odd).map((pass) => pass[i] ?? []));
+    };
+    return {
+      way,
+      embedding: slowest(passes.map((pass) => pass[i] ?? [])),
+      twice: [ofPasses(0), ofPasses(1)],
+      ...(steps[i] ?? { step: Number.NaN, wall: Number.NaN }),
+      predicted: { learned: placedCost(networks, placed), formulas: most("cost") },
+      predictedStep: most("busy"),
+    };
+  });
+}
+
+/** Milliseconds of the device that has most, of each device the fastest pass. */
+function slowest(passes: readonly (readonly number[])[]): number {
+  const [first = []] = passes;
+  const least = first.map((_, device) => Math.min(...passes.map((pass) => pass[device] ?? 0)));
+  return Math.max(...least);
+}
+
+/** Milliseconds of the embedding part of each plan, on each device. */
+async function embeddingMs(set: ThreadSet, plans: readonly Plan[]): Promise<number[][]> {
+  const devices = set.setting.devices.perHost;
+  const parts = plans.map((plan) => partsOf(set, plan));
+  const reports = await runProbes({
+    ...{ devices, batchSize, columnsMax, arithmetic: "auto", lateMax: 0 },
+    sets: Array.from({ length: devices }, (_, device) =>
+      parts.map((own, index) => {
+        return { index, tables: (own[device] ?? []).map(({ probed }) => probed) };
+      }),
+    ),
+    exchanges: parts.map((own) => ({
+      columns: own.map((held) => held.reduce((sum, { probed }) => sum + probed.dim, 0)),
+      late: own.map(() => 0),
+    })),
+  });
+  return plans.map((_, plan) => {
+    return reports.map(({ sets, exchanges }) => {
+      const { forward, backward } = exchanges[plan] ?? { forward: 0, backward: 0 };
+      return (sets[plan] ?? 0) + forward + backward;
+    });
+  });
+}
+
+/** Milliseconds of whole steps of each plan; the trainings take turns. */
+async function stepMs(
+  { job, cache, idsMax, setting }: ThreadSet,
+  plans: readonly Plan[],
+): Promise<{ step: number; wall: number }[]> {
+  const devices = setting.devices.perHost;
+  const over = new SharedArrayBuffer(4);
+  const fast = (ms: readonly number[]) => quantiles(ms).spread[0];
+  const reports = await Promise.all(
+    plans.map((plan, index) =>
+      runDevices({
+        input: { model: job.model, batchSize, slices: 8, idsMax, plan },
+        ...{ devices, depth: 3, recipe: job, batches, cache, arithmetic: "auto" },
+        ...(devices > devicesOfMachine && { link }),
+        turns: { over, trainings: plans.length, index, steps: turnSteps },
+        seconds: Number.POSITIVE_INFINITY,
+        steps: turns * turnSteps,
+        warmUpSteps: 1,
+      }),
+    ),
+  );
+  return reports.map((own) => ({
+    step: Math.max(...own.map(({ busyMs }) => fast(busyMs))),
+    wall: fast((own[0]?.stepMs ?? []).filter((_, i) => i % turnSteps > 0)),
+  }));
+}
+
+/** How far learned plans are below those of a way, in the mean of the sets, and its error. */
+function againstRow(sets: readonly (readonly MeasuredPlan[])[], way: Way): BenchRow {
+  const below = sets.map((set) => {
+    const of = (own: Way) => set.find((plan) => plan.way === own)?.embedding ?? Number.NaN;
+    return 100 * (1 - of("learned") / of(way));
+  });
+  const figure = below.reduce((sum, value) => sum + value, 0) / below.length;
+  const squares = below.reduce((sum, value) => sum + (value - figure) ** 2, 0);
+  const error = Math.sqrt(squares / Math.max(1, below.length - 1) / below.length);
+  return {
+    ...{ name: `sharding.threads.against.${way}`, figure },
+    unit: `% below ${way}, mean of sets, standard error ${error.toFixed(2)}`,
+    spread: quantiles(below).spread,
+  };
+}
+
+/**
+ * What a second measurement of the same plans knows of the first, each of half of the passes. No
+ * prediction can be much better than that; against all passes it may be a little.
+ */
+function ceilingRows(sets: readonly (readonly MeasuredPlan[])[]): BenchRow[] {
+  const rank = (plans: readonly MeasuredPlan[]) =>
+    rankCorrelation(
+      plans.map(({ twice }) => twice[0]),
+      plans.map(({ twice }) => twice[1]),
+    );
+  const row = (name: string, values: readonly number[], unit: string): BenchRow => ({
+    ...{ name: `sharding.threads.${name}.ceiling`, unit, spread: quantiles(values).spread },
+    figure: values.reduce((sum, value) => sum + value, 0) / values.length,
+  });
+  const errors = sets.flat().map(({ twice: [one, other] }) => 100 * Math.abs(one / other - 1));
+  return [
+    row("rank", [rank(sets.flat())], "rank correlation of two measurements, all plans"),
+    row("rankInSets", sets.map(rank), "rank correlation of two measurements, plans of one set"),
+    row("error", errors, "% mean absolute difference of two measurements"),
+  ];
+}
+
+/** Means of each way, what the predictions are worth, and each plan. */
+function rowsOf(sets: readonly (readonly MeasuredPlan[])[]): BenchRow[] {
+  const meanOf = (values: readonly number[]) =>
+    values.reduce((sum, value) => sum + value, 0) / values.length;
+  const ofWay = (way: Way) => sets.flatMap((set) => set.filter((plan) => plan.way === way));
+  const means = measures.flatMap((measure) =>
+    ways.map((way): BenchRow => {
+      const own = ofWay(way).map((plan) => plan[measure]);
+      const name = `sharding.threads.${measure}.${way}`;
+      return { name, figure: meanOf(own), unit: "ms", spread: quantiles(own).spread };
+    }),
+  );
+  const mean = (way: Way) => meanOf(ofWay(way).map((plan) => plan.embedding));
+  const best = Math.min(...(["dim", "size", "lookup", "sizeLookup"] as const).map(mean));
+  const below = 100 * (1 - mean("learned") / best);
+  const all = sets.flat();
+  return [
+    ...means,
+    {
+      ...{ name: "sharding.threads.below", figure: below, spread: [below, below] },
+      unit: "% below the best greedy, embedding part",
+    },
+    ...againstWays.map((way) => againstRow(sets, way)),
+    ...ceilingRows(sets),
+    ...predictors.flatMap((by) => {
+      const predicted = (plan: MeasuredPlan) => plan.predicted[by];
+      const embedding = ({ embedding: ms }: MeasuredPlan) => ms;
+      const rank = (plans: readonly MeasuredPlan[], of = predicted, to = embedding) =>
+        rankCorrelation(plans.map(of), plans.map(to));
+      const inSets = sets.map((set) => rank(set));
+      const errors = all.map((plan) => 100 * Math.abs(predicted(plan) / plan.embedding - 1));
+      const ofStep = by === "formulas" ? (plan: MeasuredPlan) => plan.predictedStep : predicted;
+      const row = (name: string, values: readonly number[], unit: string): BenchRow => ({
+        ...{ name: `sharding.threads.${name}.${by}`, figure: meanOf(values), unit },
+        spread: quantiles(values).spread,
+      });
+      const aim = by === "learned" ? { limit: 0.95, limitIs: "at least" } : {};
+      const whole = rank(all);
+      return [
+        { ...row("rank", [whole], "rank correlation, all plans"), ...aim },
+        row("rankInSets", inSets, "rank correlation, plans of one set"),
+        row(
+          "rankOfSteps",
+          [rank(all, ofStep, ({ step }) => step)],
+          "rank correlation, whole steps of all plans",
+        ),
+        row("error", errors, "% mean absolute error, embedding part"),
+      ];
+    }),
+    ...sets.flatMap((set, index) =>
+      set.flatMap(({ way, embedding, predicted, step, wall }): BenchRow[] =>
+        planRows.map((row) => {
+          const limit = row === "plan" ? predicted.learned : predicted.formulas;
+          const figures = `a step ${step.toPrecision(4)}, on the wall ${wall.toPrecision(4)}`;
+          return {
+            ...{ name: `sharding.threads.${row}.${index}.${way}`, figure: embedding, unit: "ms" },
+            ...{ limit, limitIs: `predicted; ${figures}`, ratio: embedding / limit },
+            spread: [embedding, embedding],
+          };
+        }),
+      ),
+    ),
+  ];
+}

@@ -1,0 +1,109 @@
+// osiris plan --calibrate --learn: measures this machine as cost networks learn it, trains them,
+// and writes them into a file for --cost-model. What was measured lies in FILE.measured, where
+// measuring that was stopped goes on.
+
+import type { CommonOptions } from "../../../cli/support/arguments.ts";
+import { exitCodes } from "../../../cli/support/failure.ts";
+import { count, percent } from "../../../cli/support/format.ts";
+import {
+  InvalidOptionError,
+  measureCosts,
+  type PolicyMethod,
+  trainCostNetworks,
+  trainPolicy,
+  writeCostNetworks,
+  writePolicy,
+} from "../../../internal.ts";
+
+/** Options of `--learn`. */
+export interface LearningArguments extends CommonOptions {
+  readonly devices?: number | "auto";
+  readonly hosts: number;
+  readonly batch: number;
+  readonly samples: number;
+  readonly minutes: number;
+  readonly seed?: number;
+  readonly out?: string;
+  readonly policy?: string;
+  readonly method?: PolicyMethod;
+  readonly turns: number;
+}
+
+/** Fewest samples that networks are trained with, where the time was up before all were there. */
+const samplesMin = 20;
+
+/** Share of the test's variance that a network may leave unexplained, without a warning. */
+const unexplainedMax = 0.3;
+
+export async function learn(options: LearningArguments): Promise<number> {
+  const { batch, samples, minutes, seed = 1, out = "costs.safetensors", json, turns } = options;
+  const { devices: asked = "auto", hosts } = options;
+  const devices = asked === "auto" ? Math.max(2, hosts) : asked;
+  if (devices % hosts !== 0) {
+    throw new InvalidOptionError(
+      "--devices",
+      `Expected \`--devices\` to be a multiple of the ${hosts} hosts, got \`${devices}\` (number)`,
+    );
+  }
+  const path = `${out}.measured`;
+  console.error(`Measuring ${samples} sets of tables and exchanges on ${devices} threads ...`);
+  const { costs, machine, isComplete } = await measureCosts({
+    ...{ devices, hosts, batchSize: batch, samples, path, seed, secondsMax: 60 * minutes },
+    onProgress: tenths((done) => console.error(`  ${percent(done)}`)),
+  });
+  const least = Math.min(costs.compute.length, costs.exchange.length);
+  if (!isComplete) {
+    const what = `${costs.compute.length} sets and ${costs.exchange.length} exchanges are measured`;
+    console.error(`The time was up: ${what}, in ${path}; the same command goes on.`);
+    if (least < samplesMin) return exitCodes.failed;
+  }
+  const { networks, reports } = await trainCostNetworks(costs, {
+    seed,
+    onNetwork: (name) => console.error(`Training the network of ${name} ...`),
+  });
+  const unsure = Object.entries(reports).filter(([, own]) => {
+    return own.testMse > unexplainedMax * own.testVariance;
+  });
+  if (unsure.length > 0) {
+    const names = unsure.map(([name]) => name).join(", ");
+    console.error(
+      `Little was learned of ${names}: measure on a machine that nothing else uses, or more ` +
+        "`--samples`, before a plan is made by these costs.",
+    );
+  }
+  await writeCostNetworks(out, networks, {
+    machine: JSON.stringify(machine),
+    samples: String(least),
+    reports: JSON.stringify(reports),
+  });
+  if (options.policy !== undefined) {
+    console.error("Training a placement policy ...");
+    const policy = trainPolicy(costs, networks, { seed, method: options.method, turns });
+    await writePolicy(options.policy, policy, { machine: JSON.stringify(machine) });
+  }
+  if (json) console.log(JSON.stringify({ report: "learn", file: out, machine, reports }));
+  else {
+    const over = hosts > 1 ? ` on ${hosts} hosts` : "";
+    console.log(
+      `${out}: costs of ${devices} devices${over} and batches of ${count(batch)} samples`,
+    );
+    for (const [name, { testMse, testVariance, digest }] of Object.entries(reports)) {
+      const error = Math.sqrt(testMse).toPrecision(3);
+      const explained = percent(Math.max(0, 1 - testMse / testVariance));
+      console.log(
+        `  ${name.padEnd(18)} off by ${error} ms in the test, ${explained} explained, ${digest}`,
+      );
+    }
+  }
+  return exitCodes.done;
+}
+
+/** Calls `tell` for every tenth of the way that is done. */
+function tenths(tell: (done: number) => void): (done: number) => void {
+  let told = 0;
+  return (done) => {
+    const tenth = Math.floor(10 * done);
+    if (tenth > told) tell(tenth / 10);
+    told = Math.max(told, tenth);
+  };
+}

@@ -1,0 +1,73 @@
+// A search by learned costs that is stopped, by the time or by Ctrl-C, plans with the best so far.
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import type { JobPlan, LearnedSearch } from "../../../../internal.ts";
+import { directoryOf } from "../../../../test/cli/jobs.ts";
+import { drawnNetworks } from "../../../../test/helpers/cost-networks.ts";
+import { testAll, testIf } from "../../../../test/helpers/needs.ts";
+import { lastJson, runCli, startCli } from "../../../../test/helpers/processes/cli.ts";
+import { writeCostNetworks } from "../../files/cost-networks-file.ts";
+
+type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
+
+/** A job of so many tables for four devices, whose columns may be halved, and its learned costs. */
+async function jobOf(t: ExecutionContext, tables: number): Promise<string> {
+  const directory = directoryOf(t);
+  const job = {
+    model: {
+      ...{ kind: "dlrm", dense: 4, bottom: [8], top: [16, 1], interaction: "cat" },
+      tables: Array.from({ length: tables }, (_, i) => {
+        return { name: `T${i}`, rows: 100 + 37 * i, dim: 32 * (1 + (i % 8)) };
+      }),
+    },
+    data: { kind: "synthetic", samples: 1000, dense: 4, batchSize: 64, idsPerBag: 4 },
+    sharding: "auto",
+  };
+  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  await writeCostNetworks(join(directory, "costs.st"), drawnNetworks(4, 1), {});
+  return directory;
+}
+
+const search = ["plan", "job.json", "--cost-model", "costs.st", "--devices", "4"];
+
+test.serial("behind its time a search plans with the best so far, and says so", async (t) => {
+  const directory = await jobOf(t, 12);
+  const stopped = await runCli([...search, "--seconds", "0"], directory);
+  t.is(stopped.code, 0, stopped.stderr);
+  t.regex(stopped.stdout, /\nLearned costs .* with 0 halvings of columns .* of 1 placement\n/);
+  t.regex(stopped.stdout, /\n +The search was stopped: this is the best plan so far\n/);
+  const { learned: first } = lastJson<Feasible>(
+    await runCli([...search, "--seconds", "0", "--json"], directory),
+  );
+  const whole = await runCli([...search, "--seconds", "600", "--json"], directory);
+  t.is(whole.code, 0, whole.stderr);
+  const { learned: last } = lastJson<Feasible>(whole);
+  t.false(first?.isComplete);
+  t.true(last?.isComplete);
+  t.true((last?.placements ?? 0) > 1);
+  t.true((last?.best?.cost ?? Infinity) < (first?.best?.cost ?? 0));
+});
+
+test.serial("a time without a search is refused", async (t) => {
+  const directory = await jobOf(t, 3);
+  const told = await runCli(["plan", "job.json", "--seconds", "1"], directory);
+  t.is(told.code, 2, told.stdout);
+  t.regex(told.stderr, /Expected `--cost-model` beside `--seconds`/);
+});
+
+testIf(testAll).serial("Ctrl-C ends a search, and the best plan so far is printed", async (t) => {
+  const directory = await jobOf(t, 600);
+  // What is said on stderr is heard as a line of stdout.
+  const inside = ["sh", "-c", 'exec "$@" 2>&1', "--"];
+  const running = startCli([...search, "--json"], directory, inside);
+  await running.line((line) => line.startsWith("Searching by learned costs; Ctrl-C"));
+  running.kill("SIGINT");
+  const ended = await running.ended;
+  t.is(ended.code, 0, ended.stdout);
+  const { isFeasible, learned, plan } = lastJson<Feasible>(ended);
+  t.true(isFeasible);
+  t.false(learned?.isComplete);
+  t.true(plan.shards.length >= 600);
+});

@@ -1,0 +1,77 @@
+// Files of cost networks: they come back as they were, and what is none is refused.
+
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { InputUnusableError } from "../../../../src/errors/errors.ts";
+import { drawnNetworks } from "../../../../test/helpers/cost-networks.ts";
+import { sameValues } from "../../../../test/helpers/same-values.ts";
+import { readCostNetworks, writeCostNetworks } from "../../files/cost-networks-file.ts";
+import type { CostNetworks } from "../../search/cost-networks.ts";
+
+function pathOf(t: ExecutionContext): string {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-cost-file-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return join(directory, "networks.safetensors");
+}
+
+test("networks come back as they were, with where they come from; equal ones are equal files", async (t) => {
+  const path = pathOf(t);
+  const networks = drawnNetworks(4, 1);
+  const provenance = { source: "drawn by a test", seed: "1" };
+  await writeCostNetworks(path, networks, provenance);
+  t.deepEqual(readCostNetworks(path), { networks, provenance });
+  const bytes = readFileSync(path);
+  await writeCostNetworks(path, networks, provenance);
+  sameValues(t, readFileSync(path), bytes);
+});
+
+test("a file that does not say what its networks are told of a table has NeuroShard's numbers", async (t) => {
+  const path = pathOf(t);
+  const traffic = { ...drawnNetworks(2, 1), features: "traffic" } as const;
+  await writeCostNetworks(path, traffic, {});
+  const error = t.throws(() => readCostNetworks(path), { instanceOf: InputUnusableError });
+  t.regex(error?.message ?? "", /`table\.0` takes 20, not 18/);
+  await writeCostNetworks(path, drawnNetworks(2, 1), {});
+  const text = readFileSync(path, "latin1").replace(
+    '"features":"published"',
+    '"seatures":"published"',
+  );
+  writeFileSync(path, text, "latin1");
+  t.is(readCostNetworks(path).networks.features, "published");
+});
+
+test("what is no file of cost networks is refused, with the command that makes one", async (t) => {
+  const path = pathOf(t);
+  const refused = (message: RegExp) => {
+    const error = t.throws(() => readCostNetworks(path), { instanceOf: InputUnusableError });
+    t.regex(error?.message ?? "", message);
+  };
+  refused(/Cannot read .*networks\.safetensors/);
+  writeFileSync(path, "not at all");
+  refused(/Expected a safetensors file/);
+  const networks = drawnNetworks(4, 1);
+  const cases: [CostNetworks, RegExp][] = [
+    [
+      { ...networks, devices: 8 },
+      /`forward\.0` takes 8, not 16; `osiris plan --calibrate --learn` makes/,
+    ],
+    [{ ...networks, head: [] }, /it has no layers `head`/],
+    [{ ...networks, head: networks.table.layers }, /`head\.0` takes 20, not 4/],
+    [{ ...networks, backward: networks.forward }, /`backward\.0` takes 8, not 4/],
+    [
+      { ...networks, table: { ...networks.table, standard: { mean: [0], deviation: [1] } } },
+      /`table\.mean` has 1 numbers, not 20/,
+    ],
+    [{ ...networks, head: networks.head.slice(0, 1) }, /`head` gives 5, not 1/],
+  ];
+  for (const [own, message] of cases) {
+    await writeCostNetworks(path, own, {});
+    refused(message);
+  }
+  await writeCostNetworks(path, networks, {});
+  const text = readFileSync(path, "latin1").replace("osiris cost networks", "osiris lost networks");
+  writeFileSync(path, text, "latin1");
+  refused(/its metadata lack `kind: osiris cost networks 1`/);
+});

@@ -1,0 +1,43 @@
+// Files of placement policies: they come back as they were, and what is none is refused.
+
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "ava";
+import { InputUnusableError } from "../../../../src/errors/errors.ts";
+import { openKernels } from "../../../../src/kernels/index.ts";
+import { smallSubject } from "../../../../test/helpers/policies.ts";
+import { sameValues } from "../../../../test/helpers/same-values.ts";
+import { readPolicy, writePolicy } from "../../files/policy-file.ts";
+import { trainDreamShard } from "../../policies/dreamshard/train-dreamshard.ts";
+
+test("a policy comes back as it was, and what is no file of one is refused", async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-policy-file-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const path = join(directory, "policy.safetensors");
+  const short = { turns: 1, plans: 2, costUpdates: 2, policyUpdates: 1, episodes: 2 };
+  const policy = trainDreamShard(openKernels("auto"), smallSubject(1), short);
+  const provenance = { source: "drawn by a test" };
+  await writePolicy(path, policy, provenance);
+  t.deepEqual(readPolicy(path), { policy, provenance });
+  const bytes = readFileSync(path);
+  await writePolicy(path, policy, provenance);
+  sameValues(t, readFileSync(path), bytes);
+
+  const refused = (message: RegExp) => {
+    const error = t.throws(() => readPolicy(path), { instanceOf: InputUnusableError });
+    t.regex(error?.message ?? "", message);
+  };
+  await writePolicy(path, { ...policy, weights: policy.weights.slice(1) }, provenance);
+  refused(/no float32 tensor `cost\.table\.0\.weight` of shape \(128,21\); `osiris plan --calib/);
+  await writePolicy(path, { ...policy, standard: { mean: [1], deviation: [1] } }, provenance);
+  refused(/no float32 tensor `standard\.mean` of shape \(21\)/);
+  writeFileSync(
+    path,
+    bytes.toString("latin1").replace("placement policy", "misplaced policy"),
+    "latin1",
+  );
+  refused(/its metadata lack `kind: osiris placement policy 1`, or a known method/);
+  rmSync(path);
+  refused(/Cannot read .*policy\.safetensors/);
+});

@@ -1,0 +1,69 @@
+// A host process of `probeOverHosts`: runs the threads of its devices and their bridge. It sends
+// the devices' reports to its parent, and the bridge serves other hosts until the parent ends the
+// process.
+
+import { once } from "node:events";
+import {
+  type CostProbeReport,
+  type CostProbeTask,
+  costProbeShape,
+} from "../../../actors/threads/costs/cost-probe-program.ts";
+import { threadFile } from "../../../actors/threads/thread-file.ts";
+import { createAtomicCells, sleepTurning } from "../../../src/exchange/atomic-cells.ts";
+import { createBridge } from "../../../src/exchange/bridge.ts";
+import { abortCells, cellWords } from "../../../src/exchange/cells.ts";
+import { layoutOf } from "../../../src/exchange/layout.ts";
+import { realClock } from "../../../src/ports/clock.ts";
+import { workerLauncher } from "../../../src/ports/launcher.ts";
+import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
+import type { ProbeHost, ProbeHostNews } from "./probe-hosts.ts";
+
+const [given] = (await once(process, "message")) as [ProbeHost];
+const { host, hostOf, broker } = given;
+const task = { ...given.task, hostOf };
+const shape = costProbeShape(task);
+const layout = layoutOf(shape);
+const participants = hostOf.length + 1;
+const words = new SharedArrayBuffer(4 * cellWords(participants, layout.cells));
+const memory = new SharedArrayBuffer(layout.bytes);
+const deadlineMs = 60_000;
+const transport = await connectNats({ ...broker, name: `costs-host-${host}`, deadlineMs: 10_000 });
+const end = () => abortCells(new Int32Array(words), participants);
+const bridge = createBridge({
+  ...{ shape, host, memory, transport, clock: realClock, deadlineMs, abort: end },
+  cells: createAtomicCells({
+    ...{ words: new Int32Array(words), participants, participant: hostOf.length, generation: 1 },
+    ...{ deadlineMs: Number.POSITIVE_INFINITY, clock: realClock, sleep: sleepTurning },
+  }),
+  place: { cluster: "costs", run: "exchanges", generation: 1 },
+});
+const carried = bridge.run();
+const lost = carried.then(
+  () => "its bridge ended before its devices did",
+  (error: unknown) => String(error),
+);
+await bridge.ready;
+
+const measured = Promise.all(
+  (layout.hosts[host] ?? []).map(async (rank) => {
+    const own: CostProbeTask = { ...task, program: "costs", sets: [], rank, words, memory };
+    const thread = workerLauncher.start<never, CostProbeReport>(threadFile, own, `costs-${rank}`);
+    let report: CostProbeReport | undefined;
+    thread.onReport((told) => {
+      report = told;
+    });
+    const ended = await thread.ended;
+    if (report !== undefined) return [rank, report] as const;
+    throw new Error(ended.kind === "failed" ? ended.error.message : `device ${rank} was lost`);
+  }),
+).then(
+  (reports): ProbeHostNews => ({ reports }),
+  (error: unknown): ProbeHostNews => ({ failed: String(error) }),
+);
+const news = await Promise.race([measured, lost.then((failed): ProbeHostNews => ({ failed }))]);
+process.send?.(news);
+await Promise.race([once(process, "message"), once(process, "disconnect")]);
+end();
+await lost;
+await transport.close();
+process.exit(0);

@@ -1,5 +1,5 @@
-// Self-attention of vectors (Vaswani et al., arXiv 1706.03762; over the fields of a sample as in
-// AutoInt, Song et al., arXiv 1810.11921).
+// Multi-head self-attention over vectors (Vaswani et al., arXiv 1706.03762; over the fields of a
+// sample as in AutoInt, Song et al., arXiv 1810.11921).
 //
 // B = samples, F = vectors, D = columns of each, A = columns of a head.
 
@@ -11,20 +11,23 @@ import { scaled, sum } from "./elements.ts";
 import { linear } from "./linear.ts";
 
 export interface AttentionOptions {
-  /** Its parameters are `name.query.weight`, `name.key.weight` and `name.value.weight`. */
+  /** Prefix of the parameters: `name.query.weight`, `name.key.weight` and `name.value.weight`. */
   readonly name: string;
   readonly heads: number;
-  /** Columns of all heads together: A times the heads. */
+  /** Columns of all heads together: A times `heads`. */
   readonly columns: number;
-  /** Whether queries, keys and values have a bias, `….bias`. @default false */
+  /** Whether queries, keys and values have a bias `name.query.bias` … @default false */
   readonly bias?: boolean;
-  /** Whether scores are divided by the root of A. @default false */
+  /** Whether scores are divided by the square root of A. @default false */
   readonly isScaled?: boolean;
   /** (F,F): added to the scores of each head. @default none */
   readonly mask?: Value;
 }
 
-/** The vectors that the attention of each head mixes from x (F,D), side by side: (F, columns). */
+/**
+ * Attention of each vector of x (F,D) over all vectors, with the heads concatenated. Returns (F,
+ * columns).
+ */
 export function attention(graph: GraphBuilder, x: Value, options: AttentionOptions): Value {
   const { name, heads, columns, bias = false, isScaled = false, mask } = options;
   const fit = x.shape.length === 2 && columns % heads === 0;
@@ -76,7 +79,7 @@ function startSoftmax(memory: Memory, [rows = 0, columns = 0]: readonly number[]
   };
 }
 
-/** Vectors (F,A): weights (F,K) of each sample times its vectors (K,A). */
+/** Weighted sums of vectors, per sample: weights (F,K) times vectors (K,A). Returns (F,A). */
 export function weightedSums(graph: GraphBuilder, weights: Value, vectors: Value): Value {
   const [rows = 0, inner = 0] = weights.shape;
   const [, columns = 0] = vectors.shape;

@@ -1,8 +1,8 @@
-// Batch normalisation (Ioffe and Szegedy, arXiv 1502.03167), with ReLU and dropout behind it if
-// asked. In training, mean and variance are those of the whole batch, whatever devices have its
-// samples: sums in the order of the slice tree. They belong to the job, not to its placement.
-// Elsewhere they are the running ones, which the checkpoint keeps. Dice (dice.ts) takes the same
-// statistics.
+// Batch normalisation (Ioffe and Szegedy, arXiv 1502.03167), optionally followed by ReLU and
+// dropout. In training, mean and variance are taken over the whole batch across all devices, and
+// summed in the order of the slice tree, so that they do not depend on the placement. Outside of
+// training, the running statistics apply, which checkpoints contain. Dice (dice.ts) shares this
+// code.
 //
 // B = samples, L = rows of a sample, C = columns.
 //
@@ -18,13 +18,13 @@ import { type DropoutSite, drop } from "./dropout.ts";
 
 /** As in PyTorch. */
 export const epsilon = 1e-5;
-/** Share of a batch in the running statistics, as in PyTorch. */
+/** Weight of a new batch in the running statistics, as in PyTorch. */
 const momentum = 0.1;
 
 export interface BatchNormOptions {
   /**
-   * Its parameters are `name.weight`, the gain, and `name.bias`; its statistics `name.running_mean`
-   * and `name.running_var`; (C) each.
+   * Prefix of the parameters `name.weight` (gain) and `name.bias`, and of the statistics
+   * `name.running_mean` and `name.running_var`, each of shape (C).
    */
   readonly name: string;
   /** @default false */
@@ -33,7 +33,10 @@ export interface BatchNormOptions {
   readonly dropout?: number;
 }
 
-/** Each column of x (C) without its mean, in units of its deviation, times a gain, plus a bias. */
+/**
+ * Normalises each column of x (C) to mean 0 and deviation 1, then applies gain and bias. Returns
+ * (C).
+ */
 export function batchNorm(graph: GraphBuilder, x: Value, options: BatchNormOptions): Value {
   const { name, dropout = 0, relu = false } = options;
   const [width = 0] = x.shape;
@@ -99,7 +102,7 @@ function startBatchNorm(memory: Memory, own: Own) {
   };
 }
 
-/** The running statistics of `width` columns, as parameters that no gradient trains. */
+/** The running statistics of `width` columns, as parameters that take no gradient. */
 export function statisticsOf(name: string, width: number): ParameterSpec[] {
   return [
     { name: `${name}.running_mean`, shape: [width], isStatistic: true },
@@ -107,13 +110,13 @@ export function statisticsOf(name: string, width: number): ParameterSpec[] {
   ];
 }
 
-/** What `dBatchNormWeights` gave: this device's finished subtrees. */
+/** Gradients that `dBatchNormWeights` writes: a tensor for each finished subtree of this device. */
 interface WeightGradients {
   readonly dGain: readonly Tensor[];
   readonly dBias: readonly Tensor[];
 }
 
-/** The statistics of columns at work: of the whole batch in training, else the running ones. */
+/** Statistics of `width` columns: over the whole batch in training, else the running ones. */
 export function startStatistics(
   memory: Memory,
   own: {
@@ -123,7 +126,7 @@ export function startStatistics(
     readonly rows: number;
     readonly gain: Tensor;
     readonly bias: Tensor;
-    /** Finished subtrees of a device. */
+    /** Finished subtrees of the slice tree on this device. */
     readonly subtrees: number;
   },
 ) {
@@ -153,7 +156,7 @@ export function startStatistics(
         use(columns);
         return undefined;
       }
-      // Around the running mean, near which numbers lose fewer bits.
+      // Moments around the running mean lose fewer bits than moments around 0.
       kernels.batchMoments(parts, x, running.mean, rowsOf(slices, rows));
       return whenSummed(batch, sums, parts, () => {
         const count = rows * batch.samples;
@@ -162,7 +165,7 @@ export function startStatistics(
       });
     },
 
-    /** Sums the gradient over the whole batch, then runs `use` with what each row has of it. */
+    /** Sums the gradients over the whole batch, then runs `use` with their means per row. */
     backward(
       { batch }: Pass,
       { dGain, dBias }: WeightGradients,
@@ -183,12 +186,15 @@ export function startStatistics(
   };
 }
 
-/** Slices of samples as slices of their rows. */
+/** Slices over rows, from slices over samples of `rows` rows each. */
 export function rowsOf(slices: Slices, rows: number): Slices {
   return rows === 1 ? slices : { ...slices, bounds: slices.bounds.map((sample) => rows * sample) };
 }
 
-/** Runs `then` when the batch has summed, at once where nobody is waited for. */
+/**
+ * Runs `then` once `out` holds the sum over the batch; synchronously if the sum needs no other
+ * device.
+ */
 function whenSummed(
   batch: WholeBatch,
   out: Tensor,

@@ -1,9 +1,9 @@
-// A learned number that is added to each sample's.
+// A learned scalar that is added to one number per sample.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { checkShapes, sizeOf } from "../graph/graph.ts";
 
-/** x (1) plus `name` (1). */
+/** x (1) plus the parameter `name` (1). Returns (1). */
 export function bias(graph: GraphBuilder, x: Value, name: string): Value {
   checkShapes(sizeOf(x) === 1, "a bias is added to one number", x);
   return graph.add({

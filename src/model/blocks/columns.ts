@@ -1,4 +1,4 @@
-// Some columns of each vector of a value, sums over vectors, and a vector repeated.
+// Slices and concatenations of columns, sums over vectors or columns, and repetition.
 //
 // B = samples, F = vectors, D = columns of each.
 
@@ -6,7 +6,7 @@ import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { checkShapes } from "../graph/graph.ts";
 import { slicedColumns, summed, withAxis } from "../graph/translation.ts";
 
-/** The columns first .. first+count-1 of each vector of x (F,D). Returns (F, count). */
+/** Slices columns first .. first+count-1 of each vector of x (F,D). Returns (F, count). */
 export function columnsOf(
   graph: GraphBuilder,
   x: Value,
@@ -48,7 +48,7 @@ function startColumns(
   };
 }
 
-/** Values of as many vectors, (F,·) each, with the columns of each vector side by side. */
+/** Concatenates values (F,·) along the columns; all have F vectors. Returns (F, sum of columns). */
 export function vectorsBeside(graph: GraphBuilder, values: readonly Value[]): Value {
   const widths = values.map(({ shape }) => shape[1] ?? 0);
   const vectors = values[0]?.shape[0] ?? 0;
@@ -93,7 +93,7 @@ function startBeside(memory: Memory, vectors: number, columns: number, widths: r
   };
 }
 
-/** The sum of the columns of each vector of x (F,D), in their order. Returns (F). */
+/** Sums the columns of each vector of x (F,D), in ascending order. Returns (F). */
 export function sumOfColumns(graph: GraphBuilder, x: Value): Value {
   const [vectors = 0, dim = 0] = x.shape;
   checkShapes(x.shape.length === 2, "there are vectors to sum", x);
@@ -127,7 +127,7 @@ function startSumOfColumns(memory: Memory, vectors: number, dim: number) {
   };
 }
 
-/** Vectors of `count` columns, each of them the vector's element of x (F). Returns (F, count). */
+/** Repeats each element of x (F) over `count` columns. Returns (F, count). */
 export function repeatedColumns(graph: GraphBuilder, x: Value, count: number): Value {
   const [vectors = 0] = x.shape;
   checkShapes(x.shape.length === 1, "there is one element for each vector", x);
@@ -161,7 +161,7 @@ function startRepeated(memory: Memory, vectors: number, count: number) {
   };
 }
 
-/** The sum of the vectors of x (F,D), in their order. Returns (D). */
+/** Sums the vectors of x (F,D), in ascending order. Returns (D). */
 export function sumOfVectors(graph: GraphBuilder, x: Value): Value {
   const [vectors = 0, dim = 0] = x.shape;
   checkShapes(x.shape.length === 2, "there are vectors to sum", x);
@@ -194,7 +194,7 @@ function startSum(memory: Memory, vectors: number, dim: number) {
   };
 }
 
-/** x (D) as each of some vectors (count, D). */
+/** Repeats x (D) as `count` equal vectors. Returns (count, D). */
 export function repeated(graph: GraphBuilder, x: Value, count: number): Value {
   const [dim = 0] = x.shape;
   checkShapes(x.shape.length === 1, "there is one vector to repeat", x);

@@ -1,5 +1,5 @@
 // A layer of the compressed interaction network (xDeepFM, Lian et al., arXiv 1803.05170): weighted
-// sums of the products, column by column, of all pairs of two values' vectors.
+// sums of the column-by-column products of each vector of one value with each vector of another.
 //
 // B = samples, M and N = vectors, D = columns of each, H = new vectors.
 
@@ -8,7 +8,7 @@ import { checkShapes, reshaped } from "../graph/graph.ts";
 import { withAxis } from "../graph/translation.ts";
 import { sharedProduct } from "./shared-product.ts";
 
-/** From a (M,D) and b (N,D): (H,D). Its parameter is `name.weight` (H, M*N). */
+/** Combines a (M,D) and b (N,D). The parameter is `name.weight` (H, M*N). Returns (H,D). */
 export function compressedInteraction(
   graph: GraphBuilder,
   a: Value,

@@ -1,6 +1,6 @@
-// Cross layers: each multiplies what the layers before it made with the input once more, so that
-// layer l holds interactions of order l+1 (DCN v2, Wang et al., arXiv 2008.13535; with gates: GDCN,
-// Wang et al., arXiv 2311.04635).
+// Cross layers: each layer multiplies the output of the previous layer by the input, so that layer
+// l holds interactions of order l+1 (DCN v2, Wang et al., arXiv 2008.13535; with gates: GDCN, Wang
+// et al., arXiv 2311.04635).
 //
 // I = columns, R = rank.
 
@@ -12,13 +12,18 @@ export interface CrossOptions {
   /** Parameters of layer l begin with `name.l`. */
   readonly name: string;
   readonly layers: number;
-  /** R: the weight of a layer is a product of (I,R) and (R,I); undefined: (I,I). */
+  /**
+   * R: a layer's weight is the product of matrices (I,R) and (R,I); undefined: one full matrix
+   * (I,I).
+   */
   readonly rank?: number | undefined;
-  /** Whether a gate of its own lets each column through. */
+  /** Whether each layer has a learned gate that scales each column by a factor from 0 to 1. */
   readonly hasGates: boolean;
 }
 
-/** x' = x0 * (W x + b) [* sigmoid(G x)] + x, layer by layer, from x0 (I). Returns (I). */
+/**
+ * Applies x' = x0 * (W x + b) [* sigmoid(G x)] + x layer by layer, from x = x0 (I). Returns (I).
+ */
 export function crossLayers(graph: GraphBuilder, x0: Value, options: CrossOptions): Value {
   const { layers, rank, hasGates } = options;
   const [outputs = 0] = x0.shape;

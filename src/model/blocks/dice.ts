@@ -1,8 +1,8 @@
 // Dice, the activation of Deep Interest Networks (Zhou et al., arXiv 1706.06978, section 5.3): a
-// ReLU whose corner is soft, and moves with the data of its column.
+// ReLU with a smooth corner that adapts to the distribution of each column.
 //
-//   p = sigmoid of x, normalised by the batch's mean and deviation
-//   out = p x + (1 - p) alpha x, as x g with g = alpha + p (1 - alpha)
+//   p = sigmoid(x normalised by the batch's mean and deviation)
+//   out = p x + (1 - p) alpha x; computed as x g with g = alpha + p (1 - alpha)
 //
 // B = samples, L = rows of a sample, C = columns.
 
@@ -15,15 +15,17 @@ import { type DropoutSite, drop } from "./dropout.ts";
 
 export interface DiceOptions {
   /**
-   * Its parameter is `name.alpha`, 0 at first; its statistics `name.running_mean` and
-   * `name.running_var`; (C) each.
+   * Prefix of the parameter `name.alpha`, initially 0, and of the statistics `name.running_mean`
+   * and `name.running_var`, each of shape (C).
    */
   readonly name: string;
   /** Probability that an output is dropped in training. @default 0 */
   readonly dropout?: number;
 }
 
-/** Dice of each column of x (…,C). Statistics are over samples and their rows. */
+/**
+ * Dice of each column of x (…,C), with statistics over all samples and their rows. Returns (…,C).
+ */
 export function dice(graph: GraphBuilder, x: Value, options: DiceOptions): Value {
   const { name, dropout = 0 } = options;
   const width = x.shape.at(-1) ?? 0;
@@ -104,7 +106,7 @@ function startDice(memory: Memory, { name, width, rows, site }: Own) {
       const dOut = flat(memory.dOut(samples), samples);
       const [p, g, d] = [part(shares, samples), part(gates, samples), part(scratch, samples)];
       kernels.multiply(d, dOut, x);
-      // The sum of d (1 - p): p around 1, in units of -1.
+      // Sums d (1 - p): the kernel sums d (p - mean) unit, with mean 1 and unit -1.
       const around = { mean: ones, unit: minusOnes, gain: ones, bias: zeros };
       kernels.dBatchNormWeights(dAlpha, unread, d, p, around, slices);
       kernels.batchNorm(d, d, byColumn(rest, zeros), false);

@@ -1,5 +1,5 @@
-// The dot products of each vector of one value with each vector of another, or with sums of the
-// same vectors.
+// Dot products of each vector of one value with each vector of another value, or with learned
+// weighted sums of the same vectors.
 //
 // B = samples, N and K = vectors, D = columns of each.
 
@@ -7,7 +7,7 @@ import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { checkShapes } from "../graph/graph.ts";
 import { glorot } from "../graph/parameters.ts";
 
-/** a (N,D) times b (K,D) transposed. Returns (N,K). */
+/** Dot products of the vectors of a (N,D) with the vectors of b (K,D). Returns (N,K). */
 export function dotProducts(graph: GraphBuilder, a: Value, b: Value): Value {
   const [rows = 0, dim = 0] = a.shape;
   const [columns = 0, other] = b.shape;
@@ -42,16 +42,16 @@ function startDotProducts(memory: Memory) {
 }
 
 /**
- * x (N,D) times y (K,D) transposed, where y = `weight` (K,N) x. As `dotProducts` of x and of a
- * `sharedProduct`, a sample at a time. Returns (N,K).
+ * Dot products of the vectors of x (N,D) with y = `weight` (K,N) x. Equals `dotProducts` of x and
+ * its `sharedProduct`, but one kernel computes both, a sample at a time. Returns (N,K).
  */
 export function rankProducts(
   graph: GraphBuilder,
   x: Value,
   options: {
-    /** Its parameter is `name.weight`. */
+    /** Prefix of the parameter `name.weight`. */
     readonly name: string;
-    /** K */
+    /** K, the number of weighted sums. */
     readonly rank: number;
   },
 ): Value {
@@ -85,7 +85,7 @@ function startRankProducts(
   const w = memory.parameter(weight);
   const dW = memory.gradients(weight);
   const sums = kernels.tensor([samplesMax, rank, dim]);
-  // Where nobody needs the gradient of x, no code reads it.
+  // The kernel always writes a gradient of x; where x needs none, this buffer takes it.
   const unread =
     memory.dX(0, 1) === undefined ? kernels.tensor([samplesMax, vectors, dim]) : undefined;
   return {

@@ -1,18 +1,20 @@
-// Dropout, as a part of other blocks.
+// Dropout, for use inside other blocks.
 
 import type { Tensor } from "../../kernels/contract/kernels.ts";
 import { purposes } from "../../ports/random.ts";
 import type { Memory, Pass } from "../graph/graph.ts";
 
-/** A place of dropout: its rate, and the number that its masks are drawn with. */
+/**
+ * A dropout site of a graph: the drop probability, and the number that its masks are seeded with.
+ */
 export interface DropoutSite {
   readonly rate: number;
   readonly site: number;
 }
 
 /**
- * Drops units of t (B,·), by the place in the batch of each row. It is its own backward: the same
- * mask, drawn again.
+ * Applies dropout to t (B,·) in place, with a mask that depends on each row's position in the
+ * batch. The backward pass calls it on the gradient, and draws the same mask again.
  */
 export function drop(
   { kernels }: Pick<Memory, "kernels">,

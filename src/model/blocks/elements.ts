@@ -1,17 +1,16 @@
-// Blocks that work element by element: sum, difference, product, multiple, ReLU, logistic function,
-// mean.
+// Elementwise blocks: sum, difference, product, mean, scaling, ReLU, leaky ReLU and sigmoid.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { checkShapes, sizeOf } from "../graph/graph.ts";
 import type { Translate } from "../graph/translation.ts";
 import { type DropoutSite, drop } from "./dropout.ts";
 
-/** An operator of both inputs. */
+/** Translation to the ONNX operator `type` with both inputs. */
 function both(type: string): Translate {
   return (to) => to.op(type, [to.x(0), to.x(1)]);
 }
 
-/** a + b, of one shape. */
+/** a + b, elementwise. */
 export function sum(graph: GraphBuilder, a: Value, b: Value): Value {
   checkShapes(`${a.shape}` === `${b.shape}`, "both terms of a sum have one shape", a, b);
   return graph.add({
@@ -41,7 +40,7 @@ function startSum(memory: Memory) {
   };
 }
 
-/** (a + b) / 2, of one shape. */
+/** (a + b) / 2, elementwise. */
 export function mean(graph: GraphBuilder, a: Value, b: Value): Value {
   checkShapes(`${a.shape}` === `${b.shape}`, "both values of a mean have one shape", a, b);
   const translate: Translate = (to) => to.op("Div", [both("Add")(to), to.numbers([1], [2])]);
@@ -74,7 +73,7 @@ function startMean(memory: Memory) {
   };
 }
 
-/** a - b, of one shape. */
+/** a - b, elementwise. */
 export function difference(graph: GraphBuilder, a: Value, b: Value): Value {
   checkShapes(`${a.shape}` === `${b.shape}`, "both terms of a difference have one shape", a, b);
   const start = (memory: Memory) => startDifference(memory, a.shape);
@@ -107,7 +106,7 @@ function startDifference(memory: Memory, shape: readonly number[]) {
   };
 }
 
-/** a * b, of one shape. */
+/** a * b, elementwise. */
 export function product(graph: GraphBuilder, a: Value, b: Value): Value {
   checkShapes(`${a.shape}` === `${b.shape}`, "both factors of a product have one shape", a, b);
   const elements = 3 * sizeOf(a);
@@ -132,7 +131,7 @@ function startProduct(memory: Memory) {
   };
 }
 
-/** The gradients of inputs 0 and 1, which the block multiplies. */
+/** Backward of a product: the gradients of its factors, inputs 0 and 1. */
 function backwardFactors(memory: Memory, samples: number): void {
   const { kernels } = memory;
   const [a, b, dOut] = [memory.x(0, samples), memory.x(1, samples), memory.dOut(samples)];
@@ -142,7 +141,7 @@ function backwardFactors(memory: Memory, samples: number): void {
   else if (dB !== undefined) kernels.multiply(dB, dOut, a);
 }
 
-/** a * b + c, of one shape: as the sum of `product` and c, without a copy of what is multiplied. */
+/** a * b + c, elementwise. Equals `sum` of `product` and c, without a buffer for the product. */
 export function productPlus(graph: GraphBuilder, a: Value, b: Value, c: Value): Value {
   const isOneShape = `${a.shape}` === `${b.shape}` && `${a.shape}` === `${c.shape}`;
   checkShapes(isOneShape, "the factors and what is added have one shape", a, b, c);
@@ -199,7 +198,7 @@ function startScaled(memory: Memory, factor: number) {
   };
 }
 
-/** x, or x * slope where x is below 0 (Maas et al., 2013). */
+/** Leaky ReLU: x, or x * slope where x is below 0 (Maas et al., 2013). */
 export function leakyRelu(graph: GraphBuilder, x: Value, slope = 0.01): Value {
   const start = (memory: Memory) => startLeakyRelu(memory, slope);
   return graph.add({
@@ -227,7 +226,7 @@ function startLeakyRelu(memory: Memory, slope: number) {
   };
 }
 
-/** 1 / (1 + exp(-x)). */
+/** The logistic function 1 / (1 + exp(-x)), elementwise. */
 export function sigmoid(graph: GraphBuilder, x: Value): Value {
   return graph.add({
     inputs: [x],
@@ -254,7 +253,7 @@ function startSigmoid(memory: Memory) {
   };
 }
 
-/** x, or 0 where x is below it; and with dropout behind it, if asked. */
+/** ReLU: max(x, 0), followed by dropout if asked. */
 export function relu(
   graph: GraphBuilder,
   x: Value,

@@ -1,5 +1,5 @@
-// The second order of a factorisation machine (Rendle 2010): the sum of the dot products of all
-// pairs of vectors.
+// The second-order term of a factorisation machine (Rendle 2010): the sum of the dot products of
+// all pairs of vectors.
 //
 // B = samples, F = vectors, D = columns of each.
 
@@ -7,7 +7,7 @@ import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { sizeOf } from "../graph/graph.ts";
 import { summed } from "../graph/translation.ts";
 
-/** The sum of the dot products of all pairs of the vectors x (F,D). Returns (1). */
+/** Sums the dot products of all pairs of the vectors of x (F,D). Returns (1). */
 export function factorisationMachine(graph: GraphBuilder, x: Value): Value {
   const elements = sizeOf(x);
   return graph.add({

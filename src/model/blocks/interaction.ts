@@ -1,5 +1,5 @@
-// The interaction of vectors: dot products of all pairs, behind the first vectors themselves
-// (Naumov et al., arXiv 1906.00091, section 2).
+// Dot-product interaction of DLRM (Naumov et al., arXiv 1906.00091, section 2): the first vectors
+// themselves, followed by the dot products of all pairs.
 //
 // F = vectors, D = columns of each.
 
@@ -8,7 +8,7 @@ import { checkShapes, sizeOf } from "../graph/graph.ts";
 import { type Name, slicedColumns, type Translation } from "../graph/translation.ts";
 
 /**
- * From x (F*D) or (F,D): the first `copied` vectors side by side, then the dot products of all
+ * Takes x (F*D) or (F,D). Concatenates the first `copied` vectors and the dot products of all
  * pairs, row by row below the diagonal. Returns (copied*D + F(F-1)/2).
  */
 export function interaction(

@@ -1,12 +1,12 @@
-// The logit of two events together, where one tower gives that of the first event, and another that
-// of the second one among the samples with the first: the probabilities multiply, as in ESMM (Ma et
-// al., SIGIR 2018, arXiv 1804.07931), and the product becomes a logit again, without a rounding to
-// 0 or 1 between.
+// The logit of the joint event of ESMM (Ma et al., SIGIR 2018, arXiv 1804.07931). One tower gives
+// the logit of the first event, another the logit of the second event among samples with the first.
+// Their probabilities multiply. The product is turned back into a logit in log space, so that no
+// probability is rounded to 0 or 1 on the way.
 
 import { checkShapes, type GraphBuilder, sizeOf, type Value } from "../graph/graph.ts";
 import type { Name, Translation } from "../graph/translation.ts";
 
-/** The logit of s(a) * s(b), of one shape, where s is the logistic function. */
+/** The logit of s(a) * s(b), elementwise, where s is the logistic function. */
 export function jointLogit(graph: GraphBuilder, a: Value, b: Value): Value {
   checkShapes(`${a.shape}` === `${b.shape}`, "both logits have one shape", a, b);
   return graph.add({
@@ -31,7 +31,9 @@ export function jointLogit(graph: GraphBuilder, a: Value, b: Value): Value {
   });
 }
 
-/** As the kernel: the largest exponent is taken out of the sum. */
+/**
+ * As in the kernel, the largest exponent is taken out of the sum, so that `exp` does not overflow.
+ */
 function translateJointLogit(to: Translation): Name {
   const [x, y] = [to.op("Neg", [to.x(0)]), to.op("Neg", [to.x(1)])];
   const terms = [x, y, to.op("Add", [x, y])];

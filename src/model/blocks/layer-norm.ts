@@ -8,12 +8,15 @@ import { sizeOf } from "../graph/graph.ts";
 /** As in PyTorch. */
 const epsilon = 1e-5;
 
-/** Each row of x (…,D) without its mean, in units of its deviation, times a gain, plus a bias. */
+/**
+ * Normalises each row of x (…,D) to mean 0 and deviation 1, then applies gain and bias. Returns
+ * (…,D).
+ */
 export function layerNorm(
   graph: GraphBuilder,
   x: Value,
   options: {
-    /** Its parameters are `name.weight` (D), the gain, and `name.bias` (D). */
+    /** Prefix of the parameters `name.weight` (D), the gain, and `name.bias` (D). */
     readonly name: string;
   },
 ): Value {

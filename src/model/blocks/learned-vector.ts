@@ -1,8 +1,11 @@
-// A vector that is learned, and the same for every sample.
+// A learned vector that is the same for every sample.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 
-/** `name` (n), all of its elements `center` at first. Returns (n). */
+/**
+ * The parameter `name` (columns), repeated for each sample; all elements start at `center`. Returns
+ * (columns).
+ */
 export function learnedVector(
   graph: GraphBuilder,
   name: string,
@@ -25,7 +28,7 @@ export function learnedVector(
 function startLearnedVector(memory: Memory, name: string, columns: number) {
   const { kernels, samplesMax } = memory;
   const [own, dOwn] = [memory.parameter(name), memory.gradients(name)];
-  // A layer of no input: its bias.
+  // Computed as a linear layer with an input of zeros: the output is the bias.
   const [x, weight] = [kernels.tensor([samplesMax, 1]), kernels.tensor([columns, 1])];
   const unread = dOwn.map(() => kernels.tensor([columns, 1]));
   return {

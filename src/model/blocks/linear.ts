@@ -1,4 +1,4 @@
-// A linear layer over the last axis of its input, with ReLU and dropout if asked.
+// A linear layer over the last axis of its input, optionally followed by ReLU and dropout.
 //
 // B = samples, L = rows of a sample (1, or the product of all axes but the last), I = inputs,
 // O = outputs.
@@ -10,23 +10,23 @@ import type { Name, Translation } from "../graph/translation.ts";
 import { type DropoutSite, drop } from "./dropout.ts";
 
 export interface LinearOptions {
-  /** Its parameters are `name.weight` (O,I) and `name.bias` (O). */
+  /** Prefix of the parameters `name.weight` (O,I) and `name.bias` (O). */
   readonly name: string;
-  /** O */
+  /** O, the columns of the output. */
   readonly outputs: number;
   /** @default true */
   readonly bias?: boolean;
   /** @default false */
   readonly relu?: boolean;
-  /** Of the initial weights. @default that of Glorot and Bengio */
+  /** Scale of the initial weights. @default that of Glorot and Bengio */
   readonly scale?: number;
   /** Probability that an output is dropped in training. @default 0 */
   readonly dropout?: number;
-  /** As of `NodeSpec`. */
+  /** Whether x is an input of the model: see `isInput` of `NodeSpec`. */
   readonly isInput?: boolean;
 }
 
-/** y = x W^T + b, of x (…, I). Returns (…, O). */
+/** Computes x W^T + b from x (…, I). Returns (…, O). */
 export function linear(graph: GraphBuilder, x: Value, options: LinearOptions): Value {
   const { name, outputs, bias: hasBias = true, dropout = 0, isInput = false } = options;
   const inputs = x.shape.at(-1) ?? 0;
@@ -82,7 +82,8 @@ function startLinear(
   const { name, outputs, inputs, rows, hasBias, relu = false, site } = own;
   const weight = memory.parameter(`${name}.weight`);
   const dWeight = memory.gradients(`${name}.weight`);
-  // Without a bias: zeros, and what the kernel adds up for them, which no code reads.
+  // Kernels always take a bias: without one, they read zeros and write a gradient that no code
+  // reads.
   const bias = hasBias ? memory.parameter(`${name}.bias`) : kernels.tensor([outputs]);
   const unread = () => dWeight.map(() => kernels.tensor([outputs]));
   const dBias = hasBias ? memory.gradients(`${name}.bias`) : unread();

@@ -1,17 +1,17 @@
-// A stack of linear layers with ReLU, or Dice, between them.
+// A multi-layer perceptron: linear layers with ReLU or Dice between them.
 
 import type { GraphBuilder, Value } from "../graph/graph.ts";
 import { batchNorm } from "./batch-norm.ts";
 import { dice } from "./dice.ts";
 import { linear } from "./linear.ts";
 
-/** What follows a hidden layer. */
+/** The activation after a hidden layer. */
 export type Activation = "relu" | "dice";
 
 /**
- * The layers `name.0`, `name.1` … of these widths. An activation behind every layer but the last;
- * behind that too, if `reluLast`. Behind each hidden layer: batch normalisation `name.l.norm`, if
- * asked, before the activation, and dropout after it. Dice has the parameter `name.l.dice.alpha`.
+ * An MLP of the layers `name.0`, `name.1` …, with the given widths. An activation follows each
+ * layer but the last, and the last too if `reluLast`. Batch normalisation `name.l.norm`, if asked,
+ * comes before the activation, and dropout after it. Dice has the parameter `name.l.dice.alpha`.
  */
 export function mlp(
   graph: GraphBuilder,

@@ -1,22 +1,22 @@
-// A linear layer over the axis of vectors: each new vector is a weighted sum of the old ones,
-// column by column, with the same weights for all samples and columns. No bias.
+// A linear layer over the axis of vectors: each output vector is a weighted sum of the input
+// vectors, with the same weights for all samples and columns. It has no bias.
 //
-// B = samples, N = vectors, M = new vectors, D = columns.
+// B = samples, N = input vectors, M = output vectors, D = columns.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { checkShapes } from "../graph/graph.ts";
 import { glorot } from "../graph/parameters.ts";
 
-/** `weight` (M,N) times x (N,D). Returns (M,D). */
+/** The parameter `weight` (M,N) times x (N,D). Returns (M,D). */
 export function sharedProduct(
   graph: GraphBuilder,
   x: Value,
   options: {
-    /** Its parameter is `name.weight`. */
+    /** Prefix of the parameter `name.weight`. */
     readonly name: string;
-    /** M */
+    /** M, the number of output vectors. */
     readonly vectors: number;
-    /** Of the initial weights. @default that of Glorot and Bengio */
+    /** Scale of the initial weights. @default that of Glorot and Bengio */
     readonly scale?: number;
   },
 ): Value {

@@ -1,24 +1,29 @@
-// Values and vectors of lookups, side by side in one row of columns. A value with a row for each
-// distinct list (IKJT: src/data/sessions/ikjt.ts) is expanded here: each sample gets the row of its
-// list. Backward, a list gets the sum of its samples' gradients, in their order (RecD: Zhao et al.,
-// MLSys 2023, sections 4.2 and 5). Of a sequence, positions that have an id are copied and added up
-// alone: those behind its end are zeros, and nothing reads their gradients.
+// Concatenates values and vectors of lookups into one row of columns. A value with a row for each
+// distinct list (IKJT: src/data/sessions/ikjt.ts) is expanded: each sample gets the row of its
+// list. In the backward pass, a list gets the sum of its samples' gradients, in the order of the
+// samples (RecD: Zhao et al., MLSys 2023, sections 4.2 and 5). Of a sequence, only positions that
+// have an id are copied and summed: padding positions are zeros, and their gradients are never
+// read.
 
 import type { GraphBuilder, GroupPass, Memory, Pass, Value } from "../graph/graph.ts";
 import { checkShapes, groupPassOf, passOn, reshaped, sizeOf } from "../graph/graph.ts";
 import type { Name, Translation } from "../graph/translation.ts";
 
-/** A value and the first column that it takes. */
+/** A value and its first column in the concatenation. */
 export interface ValueAt {
   readonly value: Value;
   readonly column: number;
-  /** The lookups of its positions, where it has one vector for each; zeros behind the last id. */
+  /**
+   * Of a sequence, which has one vector for each position: the lookups of its positions. Padding
+   * positions are zeros.
+   */
   readonly sequence?: { readonly lookup: number; readonly positions: number } | undefined;
 }
 
 /**
- * (columns): each value from its column on, with a row for each sample. Where `hasLookups`, vectors
- * of lookups that the graph places here are written by the step itself, so no block copies them.
+ * Concatenates values, each from its column on, with a row for each sample. Where `hasLookups`, the
+ * step writes the vectors of lookups straight into this output, so that no block copies them.
+ * Returns (columns).
  */
 export function sideBySide(
   graph: GraphBuilder,
@@ -37,8 +42,8 @@ export function sideBySide(
 }
 
 /**
- * Values (·,D) with their vectors behind each other, + other (F,D). As the sum of `other` and of
- * what `behindEachOther` makes of them, without a copy of them.
+ * Concatenates the vectors of values (·,D) and adds `other` (F,D). Equals the sum of `other` and of
+ * `behindEachOther(values)`, without a buffer for the concatenation.
  */
 export function sumBehindEachOther(
   graph: GraphBuilder,
@@ -79,7 +84,7 @@ function startSum(memory: Memory, values: readonly ValueAt[]) {
   };
 }
 
-/** Values behind each other in one row of columns; one alone as it is. */
+/** Flattens and concatenates values; one value alone is only reshaped. Returns (columns). */
 export function behindEachOther(graph: GraphBuilder, values: readonly Value[]): Value {
   const [only, ...others] = values;
   if (only?.axis === 0 && others.length === 0) return reshaped(only, [sizeOf(only)]);
@@ -144,7 +149,9 @@ function startSideBySide(memory: Memory, values: readonly ValueAt[]) {
   };
 }
 
-/** (rows): how many columns of each distinct list of a sequence belong to ids. */
+/**
+ * The number of columns that belong to ids, for each distinct list of a sequence. Returns (rows).
+ */
 function usedOf({ value, sequence }: ValueAt, pass: GroupPass): Int32Array | undefined {
   if (sequence === undefined) return undefined;
   const { lookup, positions } = sequence;

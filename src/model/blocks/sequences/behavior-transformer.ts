@@ -1,8 +1,8 @@
-// Transformer blocks over a sequence and its target (Behavior Sequence Transformer, Chen et al.,
-// arXiv 1905.06874, sections 2.1 and 2.2; masks, biases and the pooling as in FuxiCTR).
+// Transformer blocks over a sequence and its target item (Behavior Sequence Transformer, Chen et
+// al., arXiv 1905.06874, sections 2.1 and 2.2; masks, biases and the pooling as in FuxiCTR).
 //
-// The target stands before the ids of the sequence. Each of them has a learned vector for how far
-// behind the target it stands added to its own: the last id is 1 behind, the one before it 2.
+// The target is position 0; the ids of the sequence follow. Each position's vector gets a learned
+// position embedding, by its recency: 0 for the target, 1 for the last id, 2 for the id before it.
 //
 // T = positions, L = 1 + T, D = columns of a vector.
 
@@ -15,22 +15,27 @@ import { linear } from "../linear.ts";
 import { behindEachOther } from "../side-by-side.ts";
 import { factors, penalties, recencies, type Sequence, sequenceMask } from "./sequence-mask.ts";
 
-/** What becomes of the vectors behind the last block: their mean, the target's, or all of them. */
+/**
+ * Pooling of the last block's output: the mean of all vectors, the target's vector, or all of them.
+ */
 export type TransformerPooling = "mean" | "target" | "concat";
 
 export interface BehaviorTransformerOptions {
-  /** Its parameters are `name.position.weight` (D,L) and those of `name.0`, `name.1` … */
+  /**
+   * Prefix of the parameters: `name.position.weight` (D,L), and those of blocks `name.0`, `name.1`
+   * …
+   */
   readonly name: string;
   readonly blocks: number;
   readonly heads: number;
   /** Columns of the hidden layer of a block. */
   readonly hidden: number;
   readonly pooling: TransformerPooling;
-  /** Probability that what attention and layers give is dropped in training. */
+  /** Drop probability after attention and after the layers, in training. */
   readonly dropout: number;
 }
 
-/** A target (D) and its sequence as one vector: (D), or (L D) for `concat`. */
+/** Encodes a target (D) and its sequence (T,D). Returns (D), or (L D) for pooling `concat`. */
 export function behaviorTransformer(
   graph: GraphBuilder,
   target: Value,
@@ -57,7 +62,7 @@ export function behaviorTransformer(
       return reshaped(columnsOf(graph, rows, { first: 0, count: dim }), [dim]);
     }
     case "mean": {
-      // The softmax of zeros and penalties: equal shares of those that are there.
+      // The softmax of zeros and penalties gives equal weights to the positions that have an id.
       const shares = softmax(graph, reshaped(absent, [1, length]));
       return reshaped(weightedSums(graph, shares, x), [dim]);
     }
@@ -71,7 +76,10 @@ export function behaviorTransformer(
   }
 }
 
-/** Attention, then two layers; each is added to its input, and the sum normalised. (L,D). */
+/**
+ * A transformer block: attention, then two linear layers, each with a residual connection and layer
+ * normalisation. Takes and returns (L,D).
+ */
 export function transformerBlock(
   graph: GraphBuilder,
   x: Value,

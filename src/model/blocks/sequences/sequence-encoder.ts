@@ -1,6 +1,6 @@
-// A sequence as one vector, by what its own ids say: self-attention, or transformer blocks (Vaswani
-// et al., arXiv 1706.03762), then the mean over the positions that have an id. No target takes
-// part, so that samples with one list share the work (RecD: Zhao et al., MLSys 2023, section 5).
+// Encodes a sequence as one vector, by self-attention or transformer blocks (Vaswani et al., arXiv
+// 1706.03762), then the mean over the positions that have an id. The target takes no part, so that
+// samples with the same list share the work (RecD: Zhao et al., MLSys 2023, section 5).
 //
 // T = positions, D = columns of a vector.
 
@@ -12,14 +12,17 @@ import { linear } from "../linear.ts";
 import { transformerBlock } from "./behavior-transformer.ts";
 import { factors, penalties, recencies, type Sequence, sequenceMask } from "./sequence-mask.ts";
 
-/** What a sequence is encoded by. */
+/** Which network encodes a sequence. */
 export type SequenceEncoder =
-  /** Heads that share the columns; scores over the root of a head's columns, no biases. */
+  /**
+   * Self-attention: `heads` share the columns; scores are scaled by the root of a head's columns;
+   * no biases.
+   */
   | { readonly kind: "attention"; readonly heads: number }
   /**
-   * Blocks of attention and two layers. Each vector has a learned one for how far from the end of
-   * the sequence it stands added to its own. `hidden`: columns of a block's hidden layer.
-   * `dropout`: of what attention and layers give.
+   * Transformer blocks. Each vector gets a learned position embedding, by its distance from the end
+   * of the sequence. `hidden`: columns of a block's hidden layer. `dropout`: after attention and
+   * layers.
    */
   | {
       readonly kind: "transformer";
@@ -29,7 +32,7 @@ export type SequenceEncoder =
       readonly dropout: number;
     };
 
-/** (D): the encoded sequence, zeros where it has no id. Its parameters are `name.…`. */
+/** Encodes a sequence, with parameters `name.…`. Returns (D): zeros for a sequence without ids. */
 export function encodeSequence(
   graph: GraphBuilder,
   sequence: Sequence,
@@ -50,7 +53,7 @@ export function encodeSequence(
           mask,
         })
       : transformed(graph, sequence, name, { ...encoder, mask });
-  // The softmax of zeros and penalties: equal shares of those that are there.
+  // The softmax of zeros and penalties gives equal weights to the positions that have an id.
   const shares = product(graph, softmax(graph, absent), sequenceMask(graph, sequence, factors));
   return reshaped(weightedSums(graph, shares, mixed), [dim]);
 }

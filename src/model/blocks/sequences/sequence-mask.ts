@@ -1,5 +1,5 @@
-// Which positions of a sequence have an id, as numbers that other blocks multiply or add. Positions
-// behind the end of a sequence have vectors too: zeros, and after a layer with a bias no zeros.
+// Masks of the positions that have an id, as numbers that other blocks multiply or add. Padding
+// positions have vectors too: zeros at first, but not after a layer with a bias.
 //
 // T = positions, B = samples.
 
@@ -12,28 +12,28 @@ import {
 } from "../../graph/graph.ts";
 import type { Name, Translate, Translation } from "../../graph/translation.ts";
 
-/** A sequence of a graph: its positions are lookups behind each other. */
+/** A sequence feature of a graph, with one lookup for each position, numbered consecutively. */
 export interface Sequence {
-  /** (T,D), zeros behind the end. */
+  /** (T,D): zeros in padding positions. */
   readonly vectors: Value;
-  /** The lookup of its first position. */
+  /** The number of the first position's lookup. */
   readonly lookup: number;
 }
 
-/** What a mask says of a position. */
+/** The mask's value for a position with an id and for a padding position. */
 export interface MaskNumbers {
   readonly present: number;
   readonly absent: number;
 }
 
-/** 1 and 0: a factor. */
+/** A multiplicative mask: 1 and 0. */
 export const factors: MaskNumbers = { present: 1, absent: 0 };
-/** 0 and -1e9: added to scores before a softmax, which makes a plain 0 of the latter. */
+/** An additive mask: 0 and -1e9, added to scores before a softmax, where exp(-1e9) is exactly 0. */
 export const penalties: MaskNumbers = { present: 0, absent: -1e9 };
 
 /**
- * (1,T): a number for each position of a sequence. With `leading` (1, leading + T): as many
- * positions before it are always present.
+ * The mask of a sequence, (1,T). With `leading`: (1, leading + T), where the first `leading`
+ * positions count as present.
  */
 export function sequenceMask(
   graph: GraphBuilder,
@@ -53,7 +53,7 @@ export function sequenceMask(
       }
     },
     (to) => {
-      // Position t from 0 has an id where t - leading < ids.
+      // Position t (from 0) has an id if t - leading < ids.
       const places = Array.from({ length: leading + positions }, (_, t) => t - leading);
       const at = to.integers(places, [1, 1, places.length]);
       const isPresent = to.op("Less", [at, idsOf(to, lookup)]);
@@ -66,9 +66,9 @@ export function sequenceMask(
 }
 
 /**
- * (T, T): for each position of a sequence, a one in the column that says how far from its last id
- * it stands. A position without an id has zeros. With a `leading` target (1 + T, 1 + T): how far
- * behind the target, which stands in column 0 itself; the last id is 1 behind.
+ * One-hot recency of each position, (T,T): row t has a 1 in the column of its distance from the
+ * last id; a padding position has a row of zeros. With a `leading` target, (1+T, 1+T): the target
+ * has distance 0, the last id 1.
  */
 export function recencies(
   graph: GraphBuilder,
@@ -89,8 +89,8 @@ export function recencies(
       for (let t = 0; t < ids; t++) out[(t + leading) * all + ids - 1 - t + leading] = 1;
     },
     (to) => {
-      // Behind a target, row r from 1 has its one in column c from 1 where r + c = ids + 1, and
-      // row 0 in column 0; without one, row r where r + c = ids - 1.
+      // With a target, row r >= 1 has its 1 in column c >= 1 where r + c = ids + 1, and row 0 in
+      // column 0. Without a target, row r has its 1 in the column where r + c = ids - 1.
       const cells = Array.from({ length: all * all }, (_, i) => [Math.floor(i / all), i % all]);
       const sums = cells.map(([r = 0, c = 0]) => (r >= leading && c >= leading ? r + c : -1));
       const grid = (values: readonly number[]) => to.integers(values, [1, all, all]);
@@ -103,15 +103,15 @@ export function recencies(
   );
 }
 
-/** The number of float32 among ONNX's types. */
+/** The code of float32 in ONNX's `TensorProto.DataType`. */
 const onnxFloat = 1;
 
-/** (B,1,1): the ids of a sequence that have a position. */
+/** The number of ids of each sample's sequence, at most T. Returns (B,1,1). */
 function idsOf(to: Translation, lookup: number): Name {
   return to.op("Reshape", [to.idsOf(lookup), to.integers([-1, 1, 1])]);
 }
 
-/** A value that `fill` writes for each row of an axis, from the lengths of its lookups. */
+/** A value that `fill` writes for each row of an axis, from the lengths of the row's lookups. */
 function numbersOf(
   graph: GraphBuilder,
   { vectors: { axis }, lookup }: Sequence,
@@ -143,6 +143,6 @@ function startNumbers(memory: Memory, size: number, fill: Parameters<typeof numb
       kernels.write(memory.out(samples), all.subarray(0, samples * size));
     },
 
-    backward(): void {}, // Nothing that leads to it takes a gradient.
+    backward(): void {}, // The mask has no trained input.
   };
 }

@@ -1,6 +1,6 @@
-// Target attention (Deep Interest Network, Zhou et al., arXiv 1706.06978): how much each vector of
-// a sequence counts is what a small MLP makes of it and of a target. The sequence becomes the
-// weighted sum of its vectors.
+// Target attention (Deep Interest Network, Zhou et al., arXiv 1706.06978): a small MLP scores each
+// vector of a sequence against a target. The sequence becomes the sum of its vectors, weighted by
+// the scores.
 //
 // T = positions, D = columns of a vector.
 
@@ -12,17 +12,21 @@ import { type Activation, mlp } from "../mlp.ts";
 import { factors, penalties, type Sequence, sequenceMask } from "./sequence-mask.ts";
 
 export interface TargetAttentionOptions {
-  /** The layers of its MLP are `name.0`, `name.1` … */
+  /** Prefix of the layers of the scoring MLP: `name.0`, `name.1` … */
   readonly name: string;
-  /** Widths of the hidden layers. The last layer gives one number and is not of them. */
+  /** Widths of the hidden layers. The output layer, of one number, is not listed. */
   readonly hidden: readonly number[];
-  /** What follows each of them. @default "relu" */
+  /** The activation after each hidden layer. @default "relu" */
   readonly activation?: Activation;
-  /** Whether the numbers become weights that sum to 1. The paper has none. @default false */
+  /**
+   * Whether a softmax turns scores into weights that sum to 1. The paper uses none. @default false
+   */
   readonly softmax?: boolean;
 }
 
-/** The sum of the vectors of a sequence, weighted by a target (D); zeros without ids. (D). */
+/**
+ * Pools a sequence by its attention to a target (D). Returns (D): zeros for a sequence without ids.
+ */
 export function targetAttention(
   graph: GraphBuilder,
   target: Value,
@@ -48,7 +52,7 @@ export function targetAttention(
   return reshaped(weightedSums(graph, weights, vectors), [dim]);
 }
 
-/** Scores (1,T) as shares of those that have an id. */
+/** The softmax of scores (1,T) over the positions that have an id. */
 function shares(graph: GraphBuilder, scores: Value, sequence: Sequence): Value {
   return softmax(graph, sum(graph, scores, sequenceMask(graph, sequence, penalties)));
 }

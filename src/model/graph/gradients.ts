@@ -1,26 +1,32 @@
-// The memory of gradients: which tensor takes the gradient of each value, and who adds up the
+// Gradient memory: which tensor holds the gradient of each value, and which block accumulates the
 // gradients of a value that several blocks read.
 //
-// Their sum has one order, that of the blocks (graph.ts). The first of them goes backward last: by
-// then all others have written theirs, so a block that `adds` adds them to its own, in that order.
-// Otherwise the network adds them up (network.ts).
+// Gradients are summed in one order, that of the reading blocks (graph.ts). The first reader runs
+// last in the backward pass, when all other readers have written their gradients: if it `adds`, it
+// adds them to its own, in that order. Otherwise the network sums them (network.ts).
 //
-// A gradient that passes a block unchanged is not copied. Two values then share a tensor, so
-//   G1. a shared tensor is not overwritten before all who share it have read it: it is a part of a
-//       sum, or the gradient of a block that leaves it as it is.
+// A gradient that passes a block unchanged is not copied: two values then share a tensor, so
+//   G1. a shared tensor is not overwritten before all its users have read it: it is a part of a
+//       sum, or the gradient of a block that leaves it unchanged.
 
 import { addendsMax, type Tensor } from "../../kernels/contract/kernels.ts";
 import type { Graph, Node } from "./graph.ts";
 
-/** Where the gradient of a value goes. */
+/** The tensors for the gradient of one value. */
 export interface GradientMemory {
   /** (Bmax, …); undefined: no gradient is needed. */
   readonly dOut: Tensor | undefined;
-  /** For each reader in turn, where its gradient goes; undefined: `dOut` of the reader is it. */
+  /**
+   * For each reader in order, the tensor for its gradient; undefined: the reader's `dOut` is its
+   * gradient.
+   */
   readonly readers: readonly ReaderGradient[];
-  /** Gradients that the network adds up in `dOut`, in order. */
+  /** Gradients that the network sums into `dOut`, in order. */
   readonly dParts: readonly Tensor[];
-  /** Whether its only reader zeroes it where the value is not positive. */
+  /**
+   * Whether the only reader applies the ReLU mask: zeroes the gradient where the value is not
+   * positive.
+   */
   readonly isZeroed: boolean;
 }
 
@@ -28,16 +34,16 @@ interface ReaderGradient {
   readonly node: number;
   readonly input: number;
   readonly to: Tensor | undefined;
-  /** What the reader adds to its gradient. */
+  /** Gradients of other readers that this reader adds to its own. */
   readonly others: readonly Tensor[];
 }
 
-/** The memory of the gradients of all nodes. */
+/** Assigns gradient tensors to all nodes. */
 export function gradientMemory(graph: Graph, memoryOf: (node: Node) => Tensor): GradientMemory[] {
   const { nodes } = graph;
   const readers = readersOf(graph);
   const made: GradientMemory[] = [];
-  // From the end: a value may share the gradient of one that reads it.
+  // From the last node backward, because a value may share the gradient of its reader.
   for (const [index, node] of [...nodes.entries()].reverse()) {
     const own = readers[index] ?? [];
     if (!node.needsGradient) {
@@ -62,7 +68,7 @@ export function gradientMemory(graph: Graph, memoryOf: (node: Node) => Tensor): 
 
 type Reader = Pick<ReaderGradient, "node" | "input">;
 
-/** Of a value that one block reads, or none. */
+/** For a value with one reader or none. */
 function memoryOfOne(
   readers: readonly Reader[],
   passed: Tensor | undefined,
@@ -73,7 +79,7 @@ function memoryOfOne(
   return { dOut, readers: readers.map((reader) => ({ ...reader, to, others: [] })), dParts: [] };
 }
 
-/** Of a value that several blocks read. */
+/** For a value with several readers. */
 function memoryOfSum(
   nodes: readonly Node[],
   readers: readonly Reader[],
@@ -95,7 +101,7 @@ function memoryOfSum(
   };
 }
 
-/** Whether the first reader adds up the gradients of all, which have gone backward before it. */
+/** Whether the first reader can sum all gradients: it must run backward after all other readers. */
 function addsLast(nodes: readonly Node[], readers: readonly Reader[]): boolean {
   const [first, ...others] = readers.map(({ node }) => nodes[node]);
   const isLast = first?.isEarly === true || others.every((other) => other?.isEarly === false);
@@ -108,7 +114,7 @@ function canShare({ nodes, output }: Graph, index: number): boolean {
   return node?.keepsGradient === true && node.hasLookups !== true && index !== output.node;
 }
 
-/** For each node the inputs of others that read it, in the order in which they run. */
+/** The readers of each node, in forward order. */
 function readersOf({ nodes }: Graph): Reader[][] {
   const readers = nodes.map((): Reader[] => []);
   for (const [node, { inputs }] of nodes.entries()) {

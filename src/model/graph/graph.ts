@@ -1,14 +1,15 @@
-// The graph of a model: which block computes each value from which others, from the dense features
-// and the vectors of lookups to the logits. A function of the model's options alone: it holds no
-// memory. A device gives it memory and runs it (network.ts).
+// The graph of a model: which block computes each value from which inputs, from the dense features
+// and the vectors of lookups to the logits. It is a function of the model's options alone and holds
+// no tensors; a device allocates them and runs the graph (network.ts).
 //
-// A model calls `add` for each block in the order in which the blocks run. Backward runs in the
-// opposite order. A value that several blocks read has the sum of their gradients, added up in the
+// A model calls `add` for each block, in forward order. The backward pass runs in the opposite
+// order. The gradient of a value that several blocks read is the sum of their gradients, in forward
 // order of those blocks.
 //
 // A value has a row for each sample or, on the axis of a group of deduplicated features, for each
 // distinct list of the group (IKJT: src/data/sessions/ikjt.ts). A block works on one axis, that of
-// its inputs; one that puts values side by side gives each sample the row of its list.
+// its inputs; only `sideBySide` takes values of several axes, and gives each sample the row of its
+// list.
 //
 // A node is *early* if no lookup leads to it: its forward pass runs while vectors travel to this
 // device, its backward pass while their gradients travel back.
@@ -30,154 +31,168 @@ import type { Translate } from "./translation.ts";
 export interface Value {
   /** Index of its node. */
   readonly node: number;
-  /** Of one sample, without the leading dimension of samples. */
+  /** Shape for one sample, without the leading dimension of samples. */
   readonly shape: readonly number[];
-  /** 0: it has a row for each sample; 1 + g: for each distinct list of group g. */
+  /** 0: a row for each sample; 1 + g: a row for each distinct list of group g. */
   readonly axis: number;
 }
 
-/** One run of the blocks over the samples of this device. B = samples. */
+/** One forward and backward pass over the samples of this device. B = samples. */
 export interface Pass extends AxisPass {
-  /** The runs over the distinct lists of each group; left out: there is no group. */
+  /** The passes over the distinct lists of each group; left out: there is no group. */
   readonly groups?: readonly GroupPass[] | undefined;
 }
 
-/** One run of blocks over the distinct lists of a group. */
+/** One pass over the distinct lists of a group. */
 export interface GroupPass extends AxisPass {
-  /** (samples of the device): which list each has. */
+  /** (samples of the device): the index of each sample's list. */
   readonly inverse: Int32Array;
 }
 
-/** One run of blocks over the rows of one axis. */
+/** One pass over the rows of one axis. */
 export interface AxisPass {
   /** Rows: samples of this device, or distinct lists. */
   readonly samples: number;
   /** The slices of this device, with the rows of each. */
   readonly slices: Slices;
-  /** Ids in the bag of a lookup, before dynamic ids without a row fall out. */
+  /** Ids in the bag of a lookup, counted before dynamic ids without a row are dropped. */
   lengthAt(lookup: number, row: number): number;
-  /** What dropout draws its masks from; undefined: no unit is dropped. */
+  /** Seeds of the dropout masks; undefined: no dropout. */
   readonly draw: Draw | undefined;
-  /** The whole batch, in training; undefined: each sample is alone, as in an evaluation. */
+  /** The whole batch in training; undefined: samples are independent, as in evaluation. */
   readonly batch: WholeBatch | undefined;
 }
 
-/** What blocks may ask of the whole batch, of which this device has some samples. */
+/** Operations over the whole batch, of which this device has some samples. */
 export interface WholeBatch {
   /** Samples of all devices. */
   readonly samples: number;
   /**
-   * out (n) = the sum over the slices of all devices, by the slice tree. `parts`: this device's
-   * finished subtrees, (n) each. Devices call it in the same order. Returns a promise where it has
-   * to wait for others.
+   * Writes to `out` (n) the sum over the slices of all devices, in the order of the slice tree.
+   * `parts`: this device's finished subtrees, (n) each. All devices must call it in the same order.
+   * Returns a promise if it has to wait for other devices.
    */
   sum(out: Tensor, parts: readonly Tensor[]): Promise<void> | undefined;
 }
 
-/** Selects dropped units, with the site of a dropout: a function of the samples' place. */
+/**
+ * Determines the dropped units, together with a dropout site: a function of the samples' positions
+ * in the batch, so that the placement does not change them.
+ */
 export interface Draw {
   readonly key: Key;
   readonly step: number;
-  /** Runs of rows that have consecutive places in the batch. */
+  /** Runs of rows with consecutive positions in the batch. */
   readonly runs: readonly DrawRun[];
 }
 
-/** Rows first .. first+count-1, of which the first has the place `place` in the batch. */
+/** Rows first .. first+count-1; the first has the position `place` in the batch. */
 export interface DrawRun {
   readonly first: number;
   readonly count: number;
   readonly place: number;
 }
 
-/** The run over the rows of an axis. */
+/** The pass over the rows of an axis. */
 export function passOn(pass: Pass, axis: number): AxisPass {
   return axis === 0 ? pass : groupPassOf(pass, axis);
 }
 
-/** The run over the distinct lists of the group with this axis. */
+/** The pass over the distinct lists of the group with this axis. */
 export function groupPassOf({ groups = [] }: Pass, axis: number): GroupPass {
   const own = groups[axis - 1];
   if (own === undefined) throw new RangeError(`The pass has no group ${axis - 1} of features`);
   return own;
 }
 
-/** A block at work on a device. Tensors of `Memory` have the samples of the pass. */
+/** A block on a device. Tensors of `Memory` have the samples of the pass as leading dimension. */
 export interface Block {
-  /** Fills `out` from `x`. Returns a promise where it has to wait for other devices. */
+  /** Fills `out` from `x`. Returns a promise if it has to wait for other devices. */
   forward(pass: Pass): Promise<void> | void;
   /**
    * Fills `dX` and the gradients of its parameters from `dOut`, which the block may overwrite.
-   * Runs after `forward` of the same samples.
+   * Called after `forward` of the same samples.
    */
   backward(pass: Pass): Promise<void> | void;
 }
 
-/** What a block works on. */
+/** The tensors and kernels that a block uses. */
 export interface Memory {
   readonly kernels: Kernels;
-  /** Precision of the operands of layers. */
+  /** Precision of the operands of linear layers. */
   readonly precision: DensePrecision;
   readonly samplesMax: number;
-  /** (B, …): input i, in the shape in which the block took it. */
+  /** Input i, (B, …), in the shape in which the block took it. */
   x(input: number, samples: number): Tensor;
-  /** Where the gradient of input i goes; undefined: nobody needs it, or `dOut` is it already. */
+  /**
+   * Tensor for the gradient of input i; undefined: no reader needs it, or `dOut` already is the
+   * gradient.
+   */
   dX(input: number, samples: number): Tensor | undefined;
-  /** Gradients of other blocks that a block that `adds` adds to that of input i, in order. */
+  /** Gradients of input i from other blocks; a block that `adds` adds them to its own, in order. */
   others(input: number, samples: number): readonly Tensor[];
   /**
-   * Input i, where its gradient is to be zero wherever it is not positive: the block that made it
-   * leaves that to this one. Undefined: it does not.
+   * Input i, if this block must zero the gradient wherever the input is not positive, on behalf of
+   * the block that made the input. Undefined: it must not.
    */
   reluOf(input: number, samples: number): Tensor | undefined;
   out(samples: number): Tensor;
   dOut(samples: number): Tensor;
-  /** Of a block that `hasRelu`: whether `dOut` is zero already where `out` is not positive. */
+  /** For a block that `hasRelu`: whether `dOut` is already zero where `out` is not positive. */
   readonly isZeroed: boolean;
   /** A parameter of the block, by its name. */
   parameter(name: string): Tensor;
-  /** Its gradients: one tensor for each finished subtree of slices. */
+  /** Gradients of a parameter: one tensor for each finished subtree of slices. */
   gradients(name: string): readonly Tensor[];
 }
 
-/** A block as a model adds it. */
+/** The description of a block, as a model adds it. */
 export interface NodeSpec {
   readonly inputs: readonly Value[];
-  /** Shape of the output, of one sample. */
+  /** Shape of the output for one sample. */
   readonly shape: readonly number[];
   /** @default none */
   readonly parameters?: readonly ParameterSpec[];
-  /** Whether the parameters belong to the model's inputs: those lie behind all others. */
+  /**
+   * Whether the parameters belong to the model's inputs: these come after all other trained
+   * parameters.
+   */
   readonly isInput?: boolean;
   /** Whether lookups write into its output before it runs. */
   readonly hasLookups?: boolean;
-  /** A lookup of the feature whose lengths (`lengthAt`) it reads. @default it reads none */
+  /**
+   * A lookup of the feature from which the block reads lengths (`lengthAt`). @default it reads none
+   */
   readonly lengthsOf?: number;
-  /** Its axis. @default that of its inputs; without inputs, the samples */
+  /** The block's axis. @default that of its inputs; without inputs, the samples */
   readonly axis?: number;
-  /** Products and additions of a sample in the forward pass, in pairs. @default 0 */
+  /** Multiply-adds per sample in the forward pass. @default 0 */
   readonly products?: number;
   /**
-   * Of these, those of a sample's values with each other. @default all, where there are no
-   * parameters, else none
+   * Part of `products` that multiplies a sample's values with each other. @default all, where there
+   * are no parameters, else none
    */
   readonly ownProducts?: number;
-  /** Elements of a sample that it reads and writes in the forward pass. @default 0 */
+  /** Elements per sample that the block reads and writes in the forward pass. @default 0 */
   readonly elements?: number;
-  /** The most numbers that it asks the whole batch to sum at once. @default 0 */
+  /** The most numbers that the block sums over the whole batch in one call. @default 0 */
   readonly batchSums?: number;
-  /** Whether its backward pass leaves `dOut` as it is. @default false */
+  /** Whether the backward pass leaves `dOut` unchanged. @default false */
   readonly keepsGradient?: boolean;
-  /** Inputs whose gradient is `dOut`, unchanged; only where it keeps that. @default none */
+  /** Inputs with `dOut`, unchanged, as gradient; needs `keepsGradient`. @default none */
   readonly passes?: readonly number[];
-  /** Whether its backward pass adds `others` to the gradients of its inputs. @default false */
+  /** Whether the backward pass adds `others` to the gradients of its inputs. @default false */
   readonly adds?: boolean;
-  /** Whether its gradient is zero wherever its output is not positive. @default false */
+  /**
+   * Whether a ReLU ends the block: its gradient is zero wherever its output is not positive.
+   * @default false
+   */
   readonly hasRelu?: boolean;
-  /** Whether its backward pass zeroes a gradient by `reluOf` its input. @default false */
+  /** Whether the backward pass can zero an input's gradient by `reluOf`. @default false */
   readonly zeroes?: boolean;
   /**
-   * Its forward pass in operators that other programs have; undefined: none of them, or nothing but
-   * the vectors of its lookups.
+   * Translates the forward pass to ONNX operators; undefined: the block has no translation, or
+   * consists only of the vectors of its lookups.
    */
   readonly translate?: Translate;
   /** Starts the block; undefined: its output is filled from outside. */
@@ -187,23 +202,25 @@ export interface NodeSpec {
 export interface Node extends NodeSpec {
   readonly axis: number;
   readonly isEarly: boolean;
-  /** Whether anything that leads to it takes a gradient. */
+  /** Whether the node, or any node that leads to it, is trained. */
   readonly needsGradient: boolean;
 }
 
-/** Where the vector of a lookup goes. */
+/** The destination of a lookup's vector. */
 export interface LookupPlace {
-  /** Node whose output takes it. */
+  /** Node with the output that holds the vector. */
   readonly node: number;
   /** Its first column. */
   readonly column: number;
 }
 
-/** What a logit is trained for: one term of the loss. */
+/** A training objective of a logit: one term of the loss. */
 export interface Objective extends Pick<LossTerm, "logit" | "target" | "weight"> {
-  /** For reports: the label that it predicts, or the layers that it trains beside it. */
+  /**
+   * For reports: the label that the logit predicts, or the layers that an auxiliary logit trains.
+   */
   readonly task: string;
-  /** A rule of its own; left out: that of the job. */
+  /** Loss rule of this objective; left out: the rule of the job. */
   readonly rule?: LossRule | undefined;
 }
 
@@ -217,22 +234,27 @@ export interface Graph {
   readonly dense: Value | undefined;
   /** (K): the logits of a sample. */
   readonly output: Value;
-  /** What each of them is trained for; those of labels are what the model predicts. */
+  /**
+   * Training objectives of the logits. Logits with labels as targets are the model's predictions.
+   */
   readonly objectives: readonly Objective[];
-  /** For each lookup, in the order of `lookupsOf`, its place. */
+  /** The destination of each lookup, in the order of `lookupsOf`. */
   readonly places: readonly LookupPlace[];
-  /** Of a sample in the forward pass, over all blocks. */
+  /** Multiply-adds per sample in the forward pass, over all blocks. */
   readonly products: number;
   readonly elements: number;
-  /** The most numbers that a block asks the whole batch to sum at once. */
+  /** The most numbers that a block sums over the whole batch in one call. */
   readonly batchSums: number;
-  /** Of the products, those of a sample's values with each other: small matrices, one a sample. */
+  /**
+   * Part of `products` that multiplies a sample's values with each other: small matrices, one per
+   * sample.
+   */
   readonly ownProducts: number;
   /** Blocks with parameters. */
   readonly layers: number;
 }
 
-/** A graph in the making. */
+/** Builds a graph, block by block. */
 export class GraphBuilder {
   readonly dense: Value | undefined;
   readonly #nodes: Node[] = [];
@@ -240,7 +262,7 @@ export class GraphBuilder {
   readonly #axes: readonly number[];
   #dropouts = 0;
 
-  /** `dense` = dense features of a sample. `axes`: of each feature; left out: all 0. */
+  /** `dense`: number of dense features. `axes`: the axis of each feature; left out: all 0. */
   constructor(dense: number, axes: readonly number[] = []) {
     this.#axes = axes;
     if (dense > 0) this.dense = this.add({ inputs: [], shape: [dense] });
@@ -252,8 +274,8 @@ export class GraphBuilder {
   }
 
   /**
-   * Adds a block behind all others. Returns its output.
-   * @throws RangeError where inputs of a block without an axis of its own have several
+   * Appends a block. Returns its output.
+   * @throws RangeError if a block that declares no axis has inputs of several axes
    */
   add(spec: NodeSpec): Value {
     const { axis = spec.inputs[0]?.axis ?? 0 } = spec;
@@ -273,17 +295,17 @@ export class GraphBuilder {
     return { node: this.#nodes.length - 1, shape: spec.shape, axis };
   }
 
-  /** Says where the vector of a lookup goes; `value` is of a node with `hasLookups`. */
+  /** Sets the destination of a lookup's vector; `value` must belong to a node with `hasLookups`. */
   place(lookup: number, { node }: Value, column: number): void {
     this.#places[lookup] = { node, column };
   }
 
-  /** The number of one more place where units are dropped. */
+  /** Allocates the number of a new dropout site. */
   dropoutSite(): number {
     return this.#dropouts++;
   }
 
-  /** The whole graph. `output`: the logits (K). */
+  /** Finishes the graph. `output`: the logits (K). */
   finish(output: Value, objectives: readonly Objective[] = [ofLabel]): Graph {
     const nodes = this.#nodes;
     const parametersOf = (isInput: boolean) =>
@@ -314,7 +336,7 @@ export class GraphBuilder {
   }
 }
 
-/** The same value under another shape of as many elements. Nothing is copied. */
+/** The same value with another shape of equal size. Nothing is copied. */
 export function reshaped(value: Value, shape: readonly number[]): Value {
   checkShapes(
     sizeOf({ shape }) === sizeOf(value),
@@ -324,14 +346,17 @@ export function reshaped(value: Value, shape: readonly number[]): Value {
   return { ...value, shape };
 }
 
-/** @throws RangeError: what was expected of the values that a block takes, unless they `fit` */
+/**
+ * Checks the inputs of a block. @throws RangeError with `expected` and the shapes, unless they
+ * `fit`
+ */
 export function checkShapes(fit: boolean, expected: string, ...values: readonly Value[]): void {
   if (fit) return;
   const shapes = values.map(({ shape }) => `(${shape.join(", ")})`).join(" and ");
   throw new RangeError(`expected that ${expected}, got ${shapes}`);
 }
 
-/** Elements of a value of one sample. */
+/** Elements of a value per sample. */
 export function sizeOf({ shape }: Pick<Value, "shape">): number {
   return shape.reduce((product, extent) => product * extent, 1);
 }

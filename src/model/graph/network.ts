@@ -1,7 +1,7 @@
-// A graph with memory on one device: the dense parameters and, for each node, its output, the
-// gradient of its output and its block.
+// A graph with its tensors on one device: the dense parameters and, for each node, its output, the
+// gradient of its output, and its block.
 //
-// B = samples of a pass, Bmax = the most of them.
+// B = samples of a pass, Bmax = maximum of B.
 
 import type { DensePrecision, Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import { gradientMemory } from "./gradients.ts";
@@ -16,16 +16,16 @@ import {
 } from "./graph.ts";
 import { parameterIn } from "./parameters.ts";
 
-/** What a node has on a device. */
+/** A node on a device. */
 interface Cell {
   readonly axis: number;
   readonly isEarly: boolean;
   readonly block: Block | undefined;
-  /** (Bmax, …). Of the dense features: the batch's own memory. */
+  /** (Bmax, …); for the dense features, the tensor of the current batch. */
   out: Tensor;
   /** (Bmax, …); undefined: no gradient is needed. */
   readonly dOut: Tensor | undefined;
-  /** Gradients that blocks write, where several read the output: added up in `dOut`. */
+  /** Gradients of the readers, if several blocks read the output: summed into `dOut`. */
   readonly dParts: readonly Tensor[];
 }
 
@@ -37,15 +37,15 @@ export interface Network {
   readonly cells: readonly Cell[];
 }
 
-/** Columns of a tensor (B,·). */
+/** Columns of a tensor (B,·), from `column` on. */
 export interface VectorsAt {
   readonly of: Tensor;
   readonly column: number;
 }
 
 /**
- * A network for batches of at most `samplesMax` samples on this device; parameters are zero.
- * `flats`: flat gradients, one for each finished subtree of slices.
+ * Creates a network for batches of at most `samplesMax` samples on this device, with all parameters
+ * zero. `flats`: flat gradients, one for each finished subtree of slices.
  */
 export function createNetwork(options: {
   readonly kernels: Kernels;
@@ -58,7 +58,8 @@ export function createNetwork(options: {
   const flat = kernels.tensor([graph.layout.length]);
   const cells: Cell[] = [];
   const memoryOf = ({ shape }: Node) => kernels.tensor([samplesMax, ...shape]);
-  // Before any block starts: it asks where the gradients of its inputs go.
+  // Gradients are assigned before any block starts, because blocks ask for the tensors of their
+  // inputs.
   const gradients = gradientMemory(graph, memoryOf);
   for (const [index, node] of graph.nodes.entries()) {
     const { dOut, dParts = [] } = gradients[index] ?? {};
@@ -74,7 +75,7 @@ export function createNetwork(options: {
       );
     const shaped = (of: Tensor | undefined, input: number, samples: number) =>
       of && kernels.reshape(part(of, samples), [samples, ...(node.inputs[input]?.shape ?? [])]);
-    // Batches are mostly as large as the one before: the same handles serve again.
+    // Most batches have the size of the previous batch, so the tensor handles are reused.
     const outs = lastOf(part);
     const inputs = node.inputs.map(({ shape }) => {
       return lastOf((of, samples) => kernels.reshape(part(of, samples), [samples, ...shape]));
@@ -106,7 +107,7 @@ export function createNetwork(options: {
   return { kernels, graph, flat, cells };
 }
 
-/** `make`, whose last result is given again where it is asked for again. */
+/** Memoises `make` for its last arguments. */
 function lastOf(
   make: (of: Tensor | undefined, samples: number) => Tensor,
 ): (of: Tensor | undefined, samples: number) => Tensor {
@@ -121,7 +122,7 @@ function lastOf(
   };
 }
 
-/** Blocks that ran: at once, or, where one waits for other devices, when these answered. */
+/** Undefined if all blocks ran synchronously, else a promise that waits for other devices. */
 type Done = Promise<void> | undefined;
 
 /** Runs the blocks that need no lookup. `dense` (B,·): the dense features. */
@@ -131,7 +132,7 @@ export function forwardEarly(network: Network, dense: Tensor, pass: Pass): Done 
   return forward(network, pass, true);
 }
 
-/** Runs the other blocks, after the vectors of all lookups were written. */
+/** Runs the remaining blocks, after the vectors of all lookups were written. */
 export function forwardLate(network: Network, pass: Pass): Done {
   return forward(network, pass, false);
 }
@@ -141,7 +142,7 @@ function forward({ cells }: Network, pass: Pass, isEarly: boolean): Done {
   return eachInTurn(own, ({ axis, block }) => block?.forward(passOn(pass, axis)));
 }
 
-/** Calls `run` on one after the other, at once where it returns no promise. */
+/** Calls `run` on the items in order; synchronously, as long as it returns no promise. */
 function eachInTurn<T>(items: readonly T[], run: (item: T) => Promise<void> | void): Done {
   for (const [i, item] of items.entries()) {
     const waiting = run(item);
@@ -152,14 +153,14 @@ function eachInTurn<T>(items: readonly T[], run: (item: T) => Promise<void> | vo
 }
 
 /**
- * The gradients of all lookups' vectors, and of the parameters of the blocks that need lookups,
- * from `dLogitsOf`, which it overwrites.
+ * Computes the gradients of all lookups' vectors, and of the parameters of the blocks that need
+ * lookups, from `dLogitsOf`, which it overwrites.
  */
 export function backwardLate(network: Network, pass: Pass): Done {
   return backward(network, pass, false);
 }
 
-/** The gradients of the other parameters. */
+/** Computes the gradients of the parameters of the early blocks. */
 export function backwardEarly(network: Network, pass: Pass): Done {
   return backward(network, pass, true);
 }
@@ -185,28 +186,26 @@ export function logitsOf({ kernels, graph, cells }: Network, samples: number): T
   return tensorOf(kernels, cells[graph.output.node]?.out, samples);
 }
 
-/** (B,K): where the loss leaves the gradient of the logits. */
+/** The tensor (B,K) into which the loss writes the gradient of the logits. */
 export function dLogitsOf({ kernels, graph, cells }: Network, samples: number): Tensor {
   return tensorOf(kernels, cells[graph.output.node]?.dOut, samples);
 }
 
-/**
- * Where the vectors (B,·) of a lookup go, and from which column on. `samples`: rows of its axis.
- */
+/** The destination of the vectors (B,·) of a lookup. `samples`: rows of its axis. */
 export function vectorsOf(network: Network, lookup: number, samples: number): VectorsAt {
   const { node, column } = placeOf(network, lookup);
   return { of: tensorOf(network.kernels, network.cells[node]?.out, samples), column };
 }
 
-/** Where `backwardLate` leaves their gradients. */
+/** The tensor into which `backwardLate` writes the gradients of a lookup's vectors. */
 export function gradientsAt(network: Network, lookup: number, samples: number): VectorsAt {
   const { node, column } = placeOf(network, lookup);
   return { of: tensorOf(network.kernels, network.cells[node]?.dOut, samples), column };
 }
 
 /**
- * The gradients that hold those of all lookups, each once, with a row for each sample or distinct
- * list of their axis. For error reports.
+ * All tensors with gradients of lookups, each once, with a row for each sample or distinct list of
+ * their axis. For error reports.
  */
 export function lookupGradients(network: Network, pass: Pass): { axis: number; of: Tensor }[] {
   const nodes = new Set(network.graph.places.map(({ node }) => node));
@@ -216,7 +215,7 @@ export function lookupGradients(network: Network, pass: Pass): { axis: number; o
   });
 }
 
-/** The row of a sample on an axis. */
+/** The row that belongs to a sample on an axis. */
 export function rowOf(pass: Pass, axis: number, sample: number): number {
   return axis === 0 ? sample : (groupPassOf(pass, axis).inverse[sample] ?? 0);
 }

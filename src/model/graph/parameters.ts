@@ -1,10 +1,10 @@
-// Dense parameters: one flat tensor, and the position of each named parameter in it. Flat, so that
-// the exchange sums one vector and the optimizer is one call.
+// Dense parameters: one flat tensor, and the position of each named parameter in it. One tensor
+// lets the exchange sum one vector, and the optimizer run in one call.
 
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import { type Key, purposes } from "../../ports/random.ts";
 
-/** A parameter that a block asks for. */
+/** A parameter that a block declares. */
 export interface ParameterSpec {
   /** The name as in PyTorch: `bottom.0.weight`, `top.1.bias`. */
   readonly name: string;
@@ -14,7 +14,8 @@ export interface ParameterSpec {
   /** @default 0 */
   readonly center?: number;
   /**
-   * Whether it follows the batches, and no gradient: the optimizer leaves it alone. @default false
+   * Whether it is a running statistic of the batches, which takes no gradient: the optimizer skips
+   * it. @default false
    */
   readonly isStatistic?: boolean;
 }
@@ -28,11 +29,11 @@ export interface Parameter extends Required<ParameterSpec> {
 export interface ParameterLayout {
   readonly parameters: readonly Parameter[];
   readonly length: number;
-  /** How many of the elements, the first ones, take gradients. */
+  /** Elements that take gradients; they come first. */
   readonly trained: number;
 }
 
-/** The parameters one behind the other, statistics last. */
+/** Lays the parameters out consecutively, statistics last. */
 export function layoutParameters(specs: readonly ParameterSpec[]): ParameterLayout {
   let length = 0;
   let trained = 0;
@@ -48,12 +49,15 @@ export function layoutParameters(specs: readonly ParameterSpec[]): ParameterLayo
   return { parameters, length, trained };
 }
 
-/** The scale of Glorot and Bengio 2010: keeps the variance of activations and of gradients. */
+/**
+ * The scale of Glorot and Bengio 2010, which preserves the variance of activations and of
+ * gradients.
+ */
 export function glorot(inputs: number, outputs: number): number {
   return Math.sqrt(6 / (inputs + outputs));
 }
 
-/** A parameter by its name, in flat parameters or in a flat gradient; shares memory. */
+/** A view of the named parameter, in the flat parameters or in a flat gradient. */
 export function parameterIn(
   kernels: Kernels,
   flat: Tensor,

@@ -1,6 +1,6 @@
-// Cross networks: DCN v2 (Wang et al., arXiv 2008.13535; with low rank MLPerf's DLRM-DCNv2) and
-// GDCN (Wang et al., arXiv 2311.04635). Their layers take all vectors side by side, behind the
-// dense features or what the bottom MLP makes of them.
+// Cross networks: DCN v2 (Wang et al., arXiv 2008.13535; with low rank: MLPerf's DLRM-DCNv2) and
+// GDCN (Wang et al., arXiv 2311.04635). Their input is the dense features, or the output of the
+// bottom MLP, followed by the vectors of all features.
 
 import { crossLayers } from "./blocks/cross.ts";
 import { linear } from "./blocks/linear.ts";
@@ -10,7 +10,7 @@ import type { GraphBuilder, Value } from "./graph/graph.ts";
 import type { CrossSpec } from "./options/cross-options.ts";
 import { vectors } from "./vectors.ts";
 
-/** The blocks of a cross network. Returns the logit (1). */
+/** Builds a cross network, stacked or parallel. Returns the logit (1). */
 export function crossBlocks(graph: GraphBuilder, spec: CrossSpec): Value {
   const { bottom, rank, top, dropout, batchNorm } = spec;
   const first =

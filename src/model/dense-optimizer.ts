@@ -1,4 +1,5 @@
-// The optimizer of the dense parameters, over the flat tensor. Every device runs it identically.
+// The optimizer of the dense parameters, which works on the flat tensor. Every device runs it, with
+// identical results.
 
 import { adamNumbersOf, type OptimizerStep, rateOf } from "../embedding/tables/row-rule.ts";
 import type { Kernels, Tensor } from "../kernels/contract/kernels.ts";
@@ -6,12 +7,12 @@ import type { ParameterLayout } from "./graph/parameters.ts";
 import type { ClipSpec, DenseOptimizerSpec } from "./options.ts";
 
 /**
- * The optimizer's state: (n) tensors, none, one (momentum, Adagrad) or two (Adam, LAMB); behind
- * them the moving average of the weights, where there is one.
+ * The optimizer's state: none, one (momentum, Adagrad) or two (Adam, LAMB) tensors of shape (n),
+ * followed by the moving average of the weights, if there is one.
  */
 export interface DenseState {
   readonly slots: readonly Tensor[];
-  /** Memory for the clipped gradient (n); undefined: gradients are not clipped. */
+  /** Buffer for the clipped gradient (n); undefined: gradients are not clipped. */
   readonly clipped: Tensor | undefined;
 }
 
@@ -46,9 +47,9 @@ function denseSlots(optimizer: DenseOptimizerSpec): number {
 }
 
 /**
- * Updates `weights` (n), the parameters of `layout` but statistics, with the gradient (n), which is
- * clipped first where the optimizer says so; then their moving average. Returns false where the
- * gradient has a NaN or an infinity: the parameters are then unusable.
+ * Updates `weights` (n), all parameters of `layout` except statistics, with the gradient (n), which
+ * is clipped first if the optimizer asks for it. Then updates the moving average. Returns false if
+ * the gradient has a NaN or an infinity: the parameters are then unusable.
  */
 export function applyDense(
   kernels: Kernels,
@@ -77,8 +78,8 @@ function averageOf(optimizer: DenseOptimizerSpec, state: DenseState): Tensor | u
 }
 
 /**
- * Puts the moving average in the place of the weights (n), and the weights in its place; a second
- * call undoes the first. Statistics stay where they are. Without an average nothing happens.
+ * Exchanges the moving average and the weights (n); a second call undoes the first. Statistics are
+ * not exchanged. Does nothing without an average.
  */
 export function swapAverage(
   kernels: Kernels,
@@ -135,8 +136,8 @@ function update(
 }
 
 /**
- * `out` (n) is the gradient (n) with no element, or with no norm, above the limit. The gradient
- * itself stays: all devices of a host read it. Returns false where it is not finite.
+ * Writes to `out` (n) the gradient (n), clipped by element or by norm. The gradient itself stays
+ * unchanged, because all devices of a host read it. Returns false if it is not finite.
  */
 function clip(kernels: Kernels, limit: ClipSpec, out: Tensor, gradient: Tensor): boolean {
   return "value" in limit

@@ -1,8 +1,8 @@
-// The DLRM (Naumov et al., arXiv 1906.00091): a bottom MLP over the dense features, the vectors of
-// the lookups beside its output, their interaction, and a top MLP.
+// DLRM (Naumov et al., arXiv 1906.00091): a bottom MLP over the dense features, the interaction of
+// its output with the vectors of the lookups, and a top MLP.
 //
-// W = columns of all interacting vectors side by side. Where the interaction takes dot products
-// they are F vectors of D columns, W = F*D.
+// W = columns of all interacting vectors, concatenated. For dot products, these are F vectors of D
+// columns: W = F*D.
 
 import { interaction } from "./blocks/interaction.ts";
 import { mlp } from "./blocks/mlp.ts";
@@ -10,7 +10,7 @@ import type { GraphBuilder, Value } from "./graph/graph.ts";
 import type { DlrmSpec } from "./options/dlrm-options.ts";
 import { vectors } from "./vectors.ts";
 
-/** The blocks of a DLRM. Returns the logit (1). */
+/** Builds a DLRM. Returns the logit (1). */
 export function dlrmBlocks(graph: GraphBuilder, spec: DlrmSpec): Value {
   const { bottom, top, dropout, batchNorm } = spec;
   const first =
@@ -26,10 +26,10 @@ export function dlrmBlocks(graph: GraphBuilder, spec: DlrmSpec): Value {
   });
 }
 
-/** What the top MLP takes, from x (W). */
+/** The input of the top MLP, from x (W). */
 function interacting(graph: GraphBuilder, x: Value, spec: DlrmSpec, dim: number): Value {
   const count = Math.floor((x.shape[0] ?? 0) / dim);
-  // With a single vector there are no pairs: the top takes it, or it would have no input.
+  // A single vector has no pairs: the top MLP takes the vector itself, or it would have no input.
   if (spec.interaction === "cat" || count <= 1) return x;
   const ofBottom = graph.dense === undefined ? 0 : 1;
   const copied = spec.interaction === "dot" ? ofBottom : count;

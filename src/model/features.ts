@@ -1,9 +1,9 @@
-// The categorical features of a model, apart from its tables: a table stores rows, a feature looks
-// them up. A model that names no features has one for each table.
+// The categorical features of a model, as distinct from its tables: a table stores rows, a feature
+// looks rows up. A model that lists no features has one feature for each table.
 //
-// A feature makes one lookup a sample, or, unpooled, one for each position of its sequence. A
-// lookup is a bag of ids in one table that becomes one vector of the table's dim (Neo's map from
-// features to tables: Mudigere et al., arXiv 2104.05158).
+// A feature makes one lookup per sample or, if it is not pooled, one for each position of its
+// sequence. A lookup maps a bag of ids in one table to one vector of the table's dim (Neo's map
+// from features to tables: Mudigere et al., arXiv 2104.05158).
 
 import type { TableShape } from "../data/options.ts";
 import type { TableSpec } from "../embedding/tables/options.ts";
@@ -11,22 +11,27 @@ import type { Pooling } from "../kernels/contract/kernels.ts";
 import type { SequenceEncoder } from "./blocks/sequences/sequence-encoder.ts";
 import type { CheckedModel } from "./options/common-options.ts";
 
-/** A categorical feature after its checks. */
+/** A categorical feature, validated and with defaults filled in. */
 export interface Feature {
   readonly name: string;
-  /** The column of the data that feeds it; undefined: the one that names the table. */
+  /** The data column that the feature reads; undefined: the column with the table's name. */
   readonly column: string | undefined;
   /** Index of its table in the job. */
   readonly table: number;
-  /** `none`: every id of the bag has a vector of its own, in the order of the bag. */
+  /**
+   * How a bag becomes a vector; `none`: every id of the bag keeps its own vector, in the bag's
+   * order.
+   */
   readonly pooling: Pooling | "none";
-  /** Lookups a sample: 1, or the positions of an unpooled sequence. */
+  /** Lookups per sample: 1, or the positions of an unpooled sequence. */
   readonly positions: number;
-  /** Of a sequence with more ids than positions: which of them have one. */
+  /** Which ids of a sequence are kept if it has more ids than positions. */
   readonly kept: "first" | "last";
-  /** Vectors of each lookup in the interaction; undefined: as many as the dim makes. */
+  /**
+   * Vectors that each lookup contributes to the interaction; undefined: as many as its dim holds.
+   */
   readonly vectors: number | undefined;
-  /** What makes one vector of the sequence; undefined: nothing, each id has one. */
+  /** Encodes the sequence as one vector; undefined: each id keeps its own vector. */
   readonly encoder: SequenceEncoder | undefined;
 }
 
@@ -36,13 +41,13 @@ export interface Lookup {
   readonly feature: number;
   /** Index of the table in the job. */
   readonly table: number;
-  /** How a bag becomes a vector. A bag of a position has one id at most. */
+  /** How a bag becomes a vector. The bag of a position has at most one id. */
   readonly pooling: Pooling;
   /** The position in its sequence; undefined where the feature is pooled. */
   readonly position: number | undefined;
 }
 
-/** The parts of a model that its features follow from. */
+/** The parts of a model from which its features follow. */
 export type FeaturedModel = Pick<CheckedModel, "tables" | "features">;
 
 /** The features of a model, in the order of the job and of the data. */
@@ -80,7 +85,7 @@ export function lookupsOf(features: readonly Feature[]): Lookup[] {
   });
 }
 
-/** What reading and checking the data needs of each feature. */
+/** The shape of each feature, as needed to read and check the data. */
 export function shapesOf(model: FeaturedModel): TableShape[] {
   return featuresOf(model).map(({ name, column, table }): TableShape => {
     const { rows, idBits, ids } = tableAt(model.tables, table);

@@ -1,6 +1,6 @@
-// Models whose layers work on the vectors of fields: AutoInt (Song et al., arXiv 1810.11921) by
-// attention, xDeepFM (Lian et al., arXiv 1803.05170) by compressed interactions; beside an MLP over
-// the same vectors.
+// Models with layers over the vectors of fields, in parallel with an MLP over the same vectors:
+// AutoInt (Song et al., arXiv 1810.11921) uses attention, xDeepFM (Lian et al., arXiv 1803.05170)
+// compressed interactions.
 //
 // F = vectors, D = columns of each.
 
@@ -16,7 +16,7 @@ import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.t
 import type { FieldSpec } from "./options/field-options.ts";
 import { vectors } from "./vectors.ts";
 
-/** The blocks of a model of fields. Returns the logit (1). */
+/** Builds an AutoInt or xDeepFM. Returns the logit (1). */
 export function fieldBlocks(graph: GraphBuilder, spec: FieldSpec): Value {
   const { bottom, top, dropout, batchNorm } = spec;
   const first =
@@ -32,7 +32,9 @@ export function fieldBlocks(graph: GraphBuilder, spec: FieldSpec): Value {
   return sum(graph, logit, mlp(graph, all, options));
 }
 
-/** Layers of attention over x (F,D), each beside a linear layer of its input. Returns a row. */
+/**
+ * Attention layers over x (F,D), each with a linear layer as residual connection. Returns a row.
+ */
 function attended(graph: GraphBuilder, x: Value, spec: FieldSpec & { kind: "autoInt" }): Value {
   const { heads, width: columns } = spec;
   let own = x;
@@ -50,7 +52,10 @@ function attended(graph: GraphBuilder, x: Value, spec: FieldSpec & { kind: "auto
   return reshaped(own, [sizeOf(own)]);
 }
 
-/** Layers of compressed interactions, each of the one before with x (F,D). Returns their sums. */
+/**
+ * Layers of compressed interactions, each between the previous layer and x (F,D). Returns the sums
+ * over columns of all layers, concatenated.
+ */
 function crossed(graph: GraphBuilder, x: Value, spec: FieldSpec & { kind: "xDeepFm" }): Value {
   const sums: Value[] = [];
   let own = x;

@@ -1,9 +1,10 @@
 // FinalNet (Zhu et al., SIGIR 2023, doi 10.1145/3539618.3591988): each layer splits its outputs in
-// two halves and multiplies them, so that L layers reach interactions of order 2^L. A second block
-// beside it learns from the label through the mean of both logits; and each block learns from what
-// that mean predicts, as from a teacher, into which no gradient flows.
+// two halves and multiplies them, so that L layers reach interactions of order 2^L. An optional
+// second block runs in parallel, and the mean of both logits is trained on the label. Each block is
+// also trained on the prediction of that mean, as on a teacher, into which no gradient flows.
 //
-// E = columns of all vectors side by side, F = vectors, D = columns of each, O = a layer's outputs.
+// E = columns of all vectors, concatenated, F = vectors, D = columns of each, O = a layer's
+// outputs.
 
 import { usualLossTerm } from "../kernels/contract/kernels.ts";
 import { batchNorm } from "./blocks/batch-norm.ts";
@@ -17,17 +18,19 @@ import { type GraphBuilder, type Objective, reshaped, sizeOf, type Value } from 
 import type { FinalNetSpec } from "./options/final-net-options.ts";
 import { vectors } from "./vectors.ts";
 
-/** The logits of a model, and what each is trained for. */
+/** The logits of a model with their training objectives. */
 export interface TrainedLogits {
-  /** (K) */
+  /** (K): the logits of a sample. */
   readonly output: Value;
   readonly objectives: readonly Objective[];
 }
 
-/** The objective of the logit that predicts. */
+/** The objective of the logit that is the model's prediction. */
 const ofLabel: Objective = { ...usualLossTerm, rule: undefined, task: "label" };
 
-/** The blocks of a FinalNet: one logit; or the mean logit, then those of both blocks. */
+/**
+ * Builds a FinalNet. Returns one logit or, with two blocks, the mean logit and the logits of both.
+ */
 export function finalNetBlocks(graph: GraphBuilder, spec: FinalNetSpec): TrainedLogits {
   const { first, second, fieldGate } = spec;
   const dim = spec.dim ?? spec.tables[0]?.dim ?? 0;
@@ -56,8 +59,8 @@ function beside(graph: GraphBuilder, values: readonly (Value | undefined)[]): Va
 }
 
 /**
- * (2E): the vectors, then each times its gate: a weighted sum of all vectors, column by column,
- * plus a number for each vector. At first the gate is 1.
+ * Concatenates the vectors and the gated vectors. The gate of a vector is a weighted sum of all
+ * vectors, column by column, plus a learned number per vector; it starts at 1. Returns (2E).
  */
 function withGate(graph: GraphBuilder, all: Value, dim: number): Value {
   const fields = sizeOf(all) / dim;
@@ -82,7 +85,10 @@ function block(graph: GraphBuilder, x: Value, options: BlockOptions): Value {
   return linear(graph, last, { name: `logits.${name}`, outputs: 1 });
 }
 
-/** Of h = W x + b (O): its first half, and that times its second half; then as an MLP goes on. */
+/**
+ * Multiplies the halves of h = W x + b (O) and concatenates the first half with the product,
+ * followed by batch normalisation if asked, ReLU and dropout. Returns (O).
+ */
 function multiplied(
   graph: GraphBuilder,
   x: Value,

@@ -1,9 +1,8 @@
-// Models whose features have a first-order weight each: logistic regression, factorisation machines
-// (Rendle 2010), Wide & Deep (Cheng et al., arXiv 1606.07792) and DeepFM (Guo et al., arXiv
-// 1703.04247).
+// Models with a first-order weight for each id: logistic regression, factorisation machines (Rendle
+// 2010), Wide & Deep (Cheng et al., arXiv 1606.07792) and DeepFM (Guo et al., arXiv 1703.04247).
 //
-// The weight of an id is the last column of its row, beside its vector: so both have one lookup and
-// one place.
+// The first-order weight of an id is the last column of its row, after its vector, so that one
+// lookup and one placement serve both.
 //
 // F = features, D = columns of a vector, W = dense features.
 
@@ -18,7 +17,7 @@ import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.t
 import type { FirstOrderSpec } from "./options/first-order-options.ts";
 import { vectors } from "./vectors.ts";
 
-/** The blocks of a model with first-order weights. Returns the logit (1). */
+/** Builds a model with first-order weights. Returns the logit (1). */
 export function firstOrderBlocks(graph: GraphBuilder, spec: FirstOrderSpec): Value {
   const rows = rowsOf(graph, spec);
   const terms = rows === undefined ? [] : termsOf(graph, spec, rows);
@@ -33,7 +32,7 @@ export function firstOrderBlocks(graph: GraphBuilder, spec: FirstOrderSpec): Val
   );
 }
 
-/** (F, D+1): the rows of all features; undefined: there are none. */
+/** The rows of all features, (F, D+1); undefined: the model has no features. */
 function rowsOf(graph: GraphBuilder, spec: FirstOrderSpec): Value | undefined {
   const dim = spec.tables[0]?.dim;
   if (dim === undefined) return undefined;
@@ -41,7 +40,7 @@ function rowsOf(graph: GraphBuilder, spec: FirstOrderSpec): Value | undefined {
   return reshaped(all, [sizeOf(all) / dim, dim]);
 }
 
-/** What the rows give without layers: first-order weights, and the dot products of all pairs. */
+/** The terms without layers: first-order weights, and the dot products of all pairs of vectors. */
 function termsOf(graph: GraphBuilder, { kind }: FirstOrderSpec, rows: Value): Value[] {
   const [, dim = 1] = rows.shape;
   if (kind === "lr") return [sumOfVectors(graph, rows)];
@@ -51,7 +50,7 @@ function termsOf(graph: GraphBuilder, { kind }: FirstOrderSpec, rows: Value): Va
   return [weights, factorisationMachine(graph, own)];
 }
 
-/** An MLP over the vectors of all features, behind the dense features. Returns (1). */
+/** An MLP over the dense features and the vectors of all features. Returns (1). */
 function deep(
   graph: GraphBuilder,
   { top, dropout, batchNorm }: FirstOrderSpec & { readonly top: readonly number[] },

@@ -1,7 +1,7 @@
 // Models that gate the vectors of a sample, column by column: MaskNet (Wang et al., arXiv
 // 2102.07619) and FinalMLP (Mao et al., arXiv 2304.00902).
 //
-// I = columns of all vectors side by side, behind the dense features.
+// I = columns of the dense features and all vectors, concatenated.
 
 import { columnsOf } from "./blocks/columns.ts";
 import { dotProducts } from "./blocks/dot-products.ts";
@@ -16,12 +16,15 @@ import { glorot } from "./graph/parameters.ts";
 import type { GateSpec } from "./options/gate-options.ts";
 import { vectors } from "./vectors.ts";
 
-/** The blocks of a model with gates. Returns the logit (1). */
+/** Builds a MaskNet or FinalMLP. Returns the logit (1). */
 export function gateBlocks(graph: GraphBuilder, spec: GateSpec): Value {
   return spec.kind === "maskNet" ? maskNet(graph, spec) : finalMlp(graph, spec);
 }
 
-/** (I): dense features and the vectors of some features; of all, if `has` is left out. */
+/**
+ * The dense features and the vectors of the features in `has` (default: all), concatenated. Returns
+ * (I).
+ */
 function inputOf(graph: GraphBuilder, spec: GateSpec, has?: (feature: string) => boolean): Value {
   const first = has === undefined || spec.kind === "finalMlp" ? graph.dense : undefined;
   const dim = spec.dim ?? spec.tables[0]?.dim ?? 0;
@@ -42,7 +45,10 @@ function maskNet(graph: GraphBuilder, spec: GateSpec & { kind: "maskNet" }): Val
   return mlp(graph, taken, { name: "top", widths: top, dropout, hasBatchNorm: batchNorm });
 }
 
-/** ReLU(LN(W (mask * own))), where the mask is made of x (I). Returns (width). */
+/**
+ * A mask block: ReLU(LN(W (mask * own))), where an MLP over x (I) computes the mask. Returns
+ * (width).
+ */
 function maskBlock(
   graph: GraphBuilder,
   x: Value,
@@ -75,7 +81,8 @@ function finalMlp(graph: GraphBuilder, spec: GateSpec & { kind: "finalMlp" }): V
   return Array.from({ length: heads }, (_, head) => {
     const [left, right] = [a, b].map((of) => headOf(graph, of, head, heads)) as [Value, Value];
     const name = `fusion.heads.${head}`;
-    // All heads are one layer over all products, as in FuxiCTR: it begins with small weights.
+    // As in FuxiCTR, all heads together form one layer over all products: hence the small initial
+    // weights.
     const scale = glorot(heads * sizeOf(left) * sizeOf(right), 1);
     const options = { name, outputs: sizeOf(right), bias: false, scale };
     const turned = linear(graph, left, options);
@@ -89,7 +96,10 @@ function headOf(graph: GraphBuilder, of: Value, head: number, heads: number): Va
   return columnsOf(graph, reshaped(of, [1, sizeOf(of)]), { first: head * count, count });
 }
 
-/** x (I), each column times twice a logistic function of the stream's context. */
+/**
+ * Scales each column of x (I) by 2 sigmoid(MLP(context)), with the context of the stream. Returns
+ * (I).
+ */
 function withGates(
   graph: GraphBuilder,
   x: Value,

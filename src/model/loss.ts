@@ -1,14 +1,14 @@
-// The loss of a model: what makes one number, and its gradient, of the logits of a sample. A model
-// says what each logit is trained for (graph.ts, `objectives`), the job or a task by which rule;
-// the kernel does the arithmetic.
+// The loss of a model: one number per sample, and its gradient, from the sample's logits. The model
+// defines the target of each logit (graph.ts, `objectives`), the job or a task the loss rule; the
+// kernel does the arithmetic.
 
 import { type LossRule, type LossTerm, usualLossTerm } from "../kernels/contract/kernels.ts";
 import type { Graph } from "./graph/graph.ts";
 import type { LossSpec } from "./options/loss-options.ts";
 
 /**
- * The terms of a model's loss, in the order in which they are added up. What a logit predicts is no
- * label: a logit that is trained for it takes the plain rule.
+ * The terms of a model's loss, in the order in which they are summed. A logit with another logit's
+ * prediction as target has no label, and takes the plain rule.
  */
 export function lossTermsOf(
   { objectives }: Graph,
@@ -20,27 +20,29 @@ export function lossTermsOf(
   });
 }
 
-/** What to expect of a loss: by this it is told whether a model has diverged. */
+/** The expected scale of a loss, from which divergence of a model is detected. */
 export interface LossScale {
-  /** The most that the mean loss of a batch can be where all logits are 0; of numbers, any. */
+  /** The largest mean loss of a batch with all logits 0; infinite for regression (`mse`). */
   readonly ofNothing: number;
-  /** How many times more samples of one class count than those of the other. */
+  /** Factor by which samples of one class count more than samples of the other. */
   readonly skew: number;
 }
 
-/** The scale of the usual loss. */
+/** The scale of the default loss: unweighted log loss of one label. */
 export const usualScale: LossScale = { ofNothing: Math.LN2, skew: 1 };
 
 /**
- * The scale where samples have weights: it follows from these, so only a loss that is no finite
- * number tells of a model that has diverged.
+ * The scale for weighted samples: it depends on the weights, so that only a loss that is not finite
+ * counts as divergence.
  */
 export const unknownScale: LossScale = {
   ofNothing: Number.POSITIVE_INFINITY,
   skew: Number.POSITIVE_INFINITY,
 };
 
-/** The scale of the loss of a model. The first task's evaluation is judged, by its own rule. */
+/**
+ * The scale of a model's loss. `skew` is that of the first task, because its evaluation is judged.
+ */
 export function lossScaleOf(graph: Graph, loss: LossSpec): LossScale {
   const terms = lossTermsOf(graph, loss);
   const positiveWeights = terms.map(({ rule }) => (rule.kind === "mse" ? 1 : rule.positiveWeight));
@@ -62,7 +64,10 @@ export function lossesOf(job: {
   return job.model.tasks?.map(({ loss }) => loss ?? job.loss) ?? [job.loss];
 }
 
-/** (B,L): of the logits (B,K), those by which the model predicts its labels, in their order. */
+/**
+ * Selects from logits (B,K) the model's predictions of its labels, in the order of the labels.
+ * Returns (B,L).
+ */
 export function predictedBy({ objectives, output }: Graph, logits: Float32Array): Float32Array {
   const [width = 1] = output.shape;
   if (width === 1) return logits;

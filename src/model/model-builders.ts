@@ -1,5 +1,5 @@
-// One function for each kind of model: the options of the kind go in, and `model` of a job comes
-// out, with its `kind`. index.ts exports all of them.
+// A builder for each kind of model: takes the options of the kind, and returns the `model` of a
+// job, with its `kind`. index.ts exports all builders.
 
 import type { ModelOptions } from "./options.ts";
 
@@ -11,41 +11,44 @@ function kindOf<Kind extends ModelOptions["kind"]>(kind: Kind) {
 
 /** DLRM: bottom MLP over the dense features, interaction of vectors, top MLP to one logit. */
 export const dlrm = kindOf("dlrm");
-/** Logistic regression: a weight for each id and each dense feature. Tables have the dim 1. */
+/** Logistic regression: a weight for each id and each dense feature. Tables must have dim 1. */
 export const lr = kindOf("lr");
-/** A factorisation machine: logistic regression, and the dot products of all pairs of vectors. */
+/** A factorisation machine: logistic regression plus the dot products of all pairs of vectors. */
 export const fm = kindOf("fm");
-/** Wide & Deep: logistic regression, and an MLP over vectors and dense features side by side. */
+/** Wide & Deep: logistic regression plus an MLP over vectors and dense features. */
 export const wideAndDeep = kindOf("wideAndDeep");
-/** DeepFM: a factorisation machine, and an MLP over the same vectors. */
+/** DeepFM: a factorisation machine plus an MLP over the same vectors. */
 export const deepFm = kindOf("deepFm");
-/** DCN v2: cross layers over all vectors side by side, and an MLP. */
+/** DCN v2: cross layers over all vectors, concatenated, and an MLP. */
 export const dcnV2 = kindOf("dcnV2");
 /** GDCN: DCN v2 with a gate for each column of each cross layer. */
 export const gdcn = kindOf("gdcn");
 /** AutoInt: layers of self-attention over the vectors; with `top`, AutoInt+. */
 export const autoInt = kindOf("autoInt");
-/** xDeepFM: a compressed interaction network, with `top` an MLP beside it. */
+/** xDeepFM: a compressed interaction network; with `top`, plus an MLP. */
 export const xDeepFm = kindOf("xDeepFm");
-/** MaskNet: layers that are masked by what an MLP makes of all vectors. */
+/** MaskNet: layers with multiplicative masks, which an MLP computes from all vectors. */
 export const maskNet = kindOf("maskNet");
-/** FinalMLP: two MLPs, each over vectors with gates of its own, and a product of what both give. */
+/** FinalMLP: two MLPs over differently gated vectors, and a bilinear fusion of their outputs. */
 export const finalMlp = kindOf("finalMlp");
-/** FinalNet: layers that multiply their own outputs, in one block or two. */
+/** FinalNet: layers that multiply halves of their outputs, in one block or two. */
 export const finalNet = kindOf("finalNet");
 /** DIN: sequences pooled by target attention, and an MLP. */
 export const din = kindOf("din");
-/** BST: sequences that transformer blocks mix with a target each, and an MLP. */
+/** BST: transformer blocks over each sequence and its target, and an MLP. */
 export const bst = kindOf("bst");
 /** Wukong: bottom MLP over the dense features, layers of interactions, top MLP to one logit. */
 export const wukong = kindOf("wukong");
-/** Several tasks: one MLP for all, with a tower for each task behind it. */
+/** Shared bottom: several tasks with one common MLP, followed by a tower for each task. */
 export const sharedBottom = kindOf("sharedBottom");
-/** MMoE: several tasks, each of which mixes the experts of all by a gate of its own. */
+/** MMoE: several tasks share experts; each task mixes them by its own gate. */
 export const mmoe = kindOf("mmoe");
-/** PLE: several tasks, and levels of experts: some of all tasks, some of each. */
+/** PLE: several tasks and levels of experts, some shared by all tasks, some per task. */
 export const ple = kindOf("ple");
-/** ESMM: a click and what follows it, whose probabilities multiply, over tables of both. */
+/**
+ * ESMM: a click and the event after it, e.g. a conversion; their probabilities multiply, and both
+ * towers share the tables.
+ */
 export const esmm = kindOf("esmm");
-/** A model of your own, in the module at `path` (`defineModel`). */
+/** A custom model, defined in the module at `path` (`defineModel`). */
 export const custom = kindOf("custom");

@@ -1,5 +1,5 @@
-// The seam between a model and all that trains it. A model is a file that composes blocks into a
-// graph; placement, exchange, checkpoints and planner know the graph alone.
+// The interface between models and the trainer. A model is a file that composes blocks into a
+// graph; placement, exchange, checkpoints and planner see only the graph.
 
 import { crossBlocks } from "./cross-network.ts";
 import { customGraph } from "./custom/custom-model.ts";
@@ -16,9 +16,9 @@ import { sequenceBlocks } from "./sequence-layers.ts";
 import { wukongBlocks } from "./wukong.ts";
 
 /**
- * The graph of a model: a function of its options alone, and of its module where it has one.
- * `axes`: of each feature, 0, or 1 + the group of features with whose lists its own are
- * deduplicated; left out, all 0. They change no parameter.
+ * Builds the graph of a model: a function of its options alone, and of its module if it has one.
+ * `axes`: for each feature 0, or 1 + the group of features with which its lists are deduplicated;
+ * left out: all 0. Axes change no parameter.
  */
 export function graphOf(spec: ModelSpec, axes: readonly number[] = []): Graph {
   if (spec.kind === "custom") return customGraph(spec, axes);

@@ -1,10 +1,11 @@
-// Models with several tasks, each with a label, a tower and a loss of its own: shared bottom
-// (Caruana, "Multitask learning", 1997), MMoE (Ma et al., KDD 2018) and PLE (Tang et al., RecSys
-// 2020), laid out as in FuxiCTR, and ESMM (Ma et al., SIGIR 2018), whose towers share the tables
-// alone. All take the vectors of the lookups side by side, behind the dense features.
+// Models with several tasks, each with its own label, tower and loss: shared bottom (Caruana,
+// "Multitask learning", 1997), MMoE (Ma et al., KDD 2018) and PLE (Tang et al., RecSys 2020),
+// structured as in FuxiCTR, and ESMM (Ma et al., SIGIR 2018), whose towers share only the tables.
+// The input of each model is the dense features and the vectors of the lookups, concatenated.
 //
-// The tower of a task that is `given` another one predicts it among the samples with that one: the
-// task's probability is the product of both, of which the loss is taken over all samples.
+// The tower of a task that is `given` another task predicts it among the samples with that other
+// event. The task's probability is the product of both probabilities; its loss is taken over all
+// samples.
 //
 // T = tasks, E = experts that a gate mixes, H = columns of an expert's output.
 
@@ -25,7 +26,7 @@ import { vectors } from "./vectors.ts";
 /** A task of a model, without its layers. */
 type Task = Pick<MultiTaskSpec["tasks"][number], "name" | "weight" | "loss">;
 
-/** The whole graph of a model with several tasks: a logit and an objective for each. */
+/** Builds a multi-task model: a logit and an objective for each task. */
 export function multiTaskGraph(graph: GraphBuilder, spec: MultiTaskSpec): Graph {
   const { dropout, batchNorm: hasBatchNorm, dim } = spec;
   const first = graph.dense === undefined ? {} : { first: graph.dense };
@@ -43,7 +44,7 @@ export function multiTaskGraph(graph: GraphBuilder, spec: MultiTaskSpec): Graph 
   return graph.finish(behindEachOther(graph, logits), objectivesOf(spec.tasks));
 }
 
-/** What the logit of each task is trained for: the label in its place. */
+/** The objective of each task's logit: the label at the task's index. */
 export function objectivesOf(tasks: readonly Task[]): Objective[] {
   return tasks.map(({ name, weight, loss }, task) => {
     const target = { of: "label", column: task } as const;
@@ -51,7 +52,7 @@ export function objectivesOf(tasks: readonly Task[]): Objective[] {
   });
 }
 
-/** What the tower of each task takes. */
+/** The input of each task's tower. */
 function endsOf(graph: GraphBuilder, spec: MultiTaskSpec, x: Value): Value[] {
   switch (spec.kind) {
     case "esmm":
@@ -75,7 +76,7 @@ function endsOf(graph: GraphBuilder, spec: MultiTaskSpec, x: Value): Value[] {
 
 type GatedSpec = Extract<MultiTaskSpec, { kind: "mmoe" | "ple" }>;
 
-/** The levels of PLE: experts of each task and of all, and what each mixes for the next level. */
+/** The levels of PLE: per-task and shared experts, mixed by gates into the next level's inputs. */
 function levelsOf(
   graph: GraphBuilder,
   spec: Extract<MultiTaskSpec, { kind: "ple" }>,
@@ -95,7 +96,7 @@ function levelsOf(
       const experts = [...(ofTasks[task] ?? []), ...common];
       return mix(graph, spec, value, experts, `${at}.gates.${task}`);
     });
-    if (level + 1 === spec.levels) break; // No further level has experts of all tasks.
+    if (level + 1 === spec.levels) break; // No further level takes shared inputs.
     const experts = [...ofTasks.flat(), ...common];
     shared = mix(graph, spec, shared, experts, `${at}.gates.shared`);
   }
@@ -114,7 +115,7 @@ function expertsOf(
   });
 }
 
-/** (H): the sum of the experts' outputs, weighted by the softmax of a gate over x. */
+/** The sum of the experts' outputs, weighted by the softmax of a gate over x. Returns (H). */
 function mix(
   graph: GraphBuilder,
   { gate }: GatedSpec,

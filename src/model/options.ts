@@ -1,4 +1,4 @@
-// Options of a model, of any architecture, and of its dense optimizer; and builders for users.
+// Options of models of all architectures and of the dense optimizer, and builders for users.
 
 import { z } from "zod";
 import {
@@ -79,7 +79,7 @@ import {
   wukongProblems,
 } from "./options/wukong-options.ts";
 
-/** A model: its architecture by `kind`. */
+/** The options of a model; `kind` selects the architecture. */
 export const modelOptions = z
   .discriminatedUnion("kind", [
     dlrmOptions,
@@ -147,7 +147,7 @@ function problemsOf(model: ModelSpec): Problem[] {
   }
 }
 
-/** A model as a user writes it. */
+/** A model as a user writes it, with optional fields. */
 export type ModelOptions =
   | DlrmOptions
   | FirstOrderOptions
@@ -159,7 +159,7 @@ export type ModelOptions =
   | MultiTaskOptions
   | WukongOptions
   | CustomOptions;
-/** A model after its checks. */
+/** A model, validated and with defaults filled in. */
 export type ModelSpec =
   | DlrmSpec
   | FirstOrderSpec
@@ -175,8 +175,8 @@ export type ModelSpec =
 const rate = z.number().positive();
 
 /**
- * A limit of the summed gradient of all dense parameters, before the optimizer takes it: of its
- * Euclidean norm, or of each element (Pascanu et al. 2013). Left out: none.
+ * Gradient clipping of all dense parameters together, before the optimizer: by Euclidean norm, or
+ * by element (Pascanu et al. 2013). Left out: none.
  */
 const clip = z
   .union(
@@ -246,7 +246,10 @@ export type DenseOptimizerSpec = z.output<typeof denseOptimizerOptions>;
 type Rates<Kind extends string> = Omit<Extract<DenseOptimizerOptions, { kind: Kind }>, "kind">;
 type RowRates<Kind extends string> = Omit<Extract<SparseOptimizerOptions, { kind: Kind }>, "kind">;
 
-/** Names an optimizer of rows and of dense layers; with options of the latter alone, for these. */
+/**
+ * Builds an optimizer for tables and dense layers; with options of dense optimizers, for dense
+ * layers only.
+ */
 interface OptimizerOf<Kind extends "sgd" | "adagrad" | "adam" | "lamb"> {
   (options?: RowRates<Kind>): RowRates<Kind> & { kind: Kind };
   (options?: Rates<Kind>): Rates<Kind> & { kind: Kind };
@@ -256,13 +259,15 @@ function optimizerOf<Kind extends "sgd" | "adagrad" | "adam" | "lamb">(kind: Kin
   return ((options: Rates<Kind> | RowRates<Kind>) => ({ kind, ...options })) as OptimizerOf<Kind>;
 }
 
-/** w -= learningRate * g; with momentum (for dense layers only), of the accumulated direction. */
+/**
+ * SGD: w -= learningRate * g; with momentum (dense layers only), g is the accumulated direction.
+ */
 export const sgd = optimizerOf("sgd");
 
 /** Adagrad, element by element. */
 export const adagrad = optimizerOf("adagrad");
 
-/** Adagrad with one accumulator a row (FBGEMM's EXACT_ROWWISE_ADAGRAD); for tables. */
+/** Adagrad with one accumulator per row (FBGEMM's EXACT_ROWWISE_ADAGRAD); for tables. */
 export const rowWiseAdagrad = (options: RowRates<"rowWiseAdagrad"> = {}) => ({
   kind: "rowWiseAdagrad" as const,
   ...options,
@@ -276,20 +281,22 @@ export const adamW = ((options?: Rates<"adam">) => {
   return adam({ weightDecay: 0.01, ...options });
 }) as OptimizerOf<"adam">;
 
-/** Adam with one second moment a row (FBGEMM's PARTIAL_ROWWISE_ADAM); for tables. */
+/** Adam with one second moment per row (FBGEMM's PARTIAL_ROWWISE_ADAM); for tables. */
 export const partialRowWiseAdam = (options: RowRates<"partialRowWiseAdam"> = {}) => ({
   kind: "partialRowWiseAdam" as const,
   ...options,
 });
 
-/** LAMB (You et al. 2020): Adam's step at the scale of the weights, for each row or parameter. */
+/**
+ * LAMB (You et al. 2020): Adam's step, scaled by the norm of the weights of each row or parameter.
+ */
 export const lamb = optimizerOf("lamb");
 
-/** LAMB with one second moment a row (FBGEMM's PARTIAL_ROWWISE_LAMB); for tables. */
+/** LAMB with one second moment per row (FBGEMM's PARTIAL_ROWWISE_LAMB); for tables. */
 export const partialRowWiseLamb = (options: RowRates<"partialRowWiseLamb"> = {}) => ({
   kind: "partialRowWiseLamb" as const,
   ...options,
 });
 
-/** FTRL-proximal (McMahan et al. 2013), for tables: `l1` sets weights with little evidence to 0. */
+/** FTRL-proximal (McMahan et al. 2013), for tables: `l1` sets weights with little support to 0. */
 export const ftrl = (options: RowRates<"ftrl"> = {}) => ({ kind: "ftrl" as const, ...options });

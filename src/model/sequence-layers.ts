@@ -1,7 +1,6 @@
-// Models whose layers work on the ordered ids of a feature: DIN (Zhou et al., arXiv 1706.06978), by
-// attention of a target, and BST (Chen et al., arXiv 1905.06874), by transformer blocks over the
-// ids and a target; and a top MLP over what becomes of the sequences, beside the dense features and
-// all other vectors.
+// Models with layers over the ordered ids of a feature: DIN (Zhou et al., arXiv 1706.06978), by
+// target attention, and BST (Chen et al., arXiv 1905.06874), by transformer blocks over the ids and
+// a target. A top MLP takes the pooled sequences, the dense features and all other vectors.
 
 import { mlp } from "./blocks/mlp.ts";
 import { behaviorTransformer } from "./blocks/sequences/behavior-transformer.ts";
@@ -13,7 +12,7 @@ import type { GraphBuilder, Value } from "./graph/graph.ts";
 import type { SequenceSpec } from "./options/sequence-options.ts";
 import { sequenceOf, vectors } from "./vectors.ts";
 
-/** The blocks of a model of sequences. Returns the logit (1). */
+/** Builds a DIN or BST. Returns the logit (1). */
 export function sequenceBlocks(graph: GraphBuilder, spec: SequenceSpec): Value {
   const { top, dropout, batchNorm } = spec;
   const widths = { dim: spec.dim ?? 0, keepsWidths: spec.dim === undefined };
@@ -39,7 +38,7 @@ export function sequenceBlocks(graph: GraphBuilder, spec: SequenceSpec): Value {
   });
 }
 
-/** What becomes of each pair of a target and a sequence: one vector. */
+/** Pools each pair of a target and a sequence to one vector. */
 function pooledSequences(
   graph: GraphBuilder,
   spec: SequenceSpec,
@@ -61,7 +60,7 @@ function pooledSequences(
   });
 }
 
-/** Makes a value of each name, once, however often it is asked for. */
+/** Memoises `make` by name. */
 function once<T>(make: (name: string) => T) {
   const made = new Map<string, T>();
   return {

@@ -1,12 +1,11 @@
-// The vectors of a model's lookups side by side, as the blocks read them: (W) columns, first an
-// optional value of the model's own (a bottom MLP's output), then the features, then the groups of
-// features.
+// Concatenates the vectors of a model's lookups as the blocks read them: (W) columns, first an
+// optional value (a bottom MLP's output), then the features, then the groups of features.
 //
-// A feature whose rows are not as wide as the model's vectors is projected: one linear layer
-// without a bias over its row, or over the rows of a group's features side by side (Wukong's
+// A feature with rows of another width than the model's vectors is projected, by one linear layer
+// without a bias over its row, or over the concatenated rows of a group's features (Wukong's
 // embedding layer, arXiv 2403.02545, section 3.2: an important feature has several vectors,
-// unimportant ones share some). A sequence with an encoder becomes one vector first
-// (sequence-encoder.ts), once for all samples that share the sequence.
+// unimportant features share some). A sequence with an encoder becomes one vector first
+// (sequence-encoder.ts), computed once for all samples that share the sequence.
 
 import { linear } from "./blocks/linear.ts";
 import { encodeSequence } from "./blocks/sequences/sequence-encoder.ts";
@@ -16,18 +15,18 @@ import { type Feature, featuresOf } from "./features.ts";
 import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.ts";
 import type { CheckedModel } from "./options/common-options.ts";
 
-/** Rows that are projected: lookups with their columns in the rows of a sample. */
+/** A projection: its lookups, with their columns in the input row. */
 interface Projected {
   readonly name: string;
   /** 1, or the positions of an unpooled feature, which share the weights. */
   readonly positions: number;
-  /** Columns of one position, before and after. */
+  /** Columns of one position, before and after the projection. */
   readonly inputs: number;
   readonly outputs: number;
-  /** First column of its vectors. */
+  /** First column of the projected vectors in the output. */
   readonly column: number;
   readonly lookups: readonly LookupAt[];
-  /** What makes one vector of the positions before they are projected. */
+  /** Encodes the positions as one vector before the projection. */
   readonly encoder?: Feature["encoder"];
 }
 
@@ -35,19 +34,19 @@ interface LookupAt {
   readonly lookup: number;
   readonly column: number;
   readonly columns: number;
-  /** 0: it has a vector for each sample; 1 + g: for each distinct list of group g. */
+  /** 0: a vector for each sample; 1 + g: for each distinct list of group g. */
   readonly axis: number;
   /** The lookup of the first position, of an unpooled feature. */
   readonly sequence: number | undefined;
 }
 
-/** What of a model decides where vectors go. */
+/** The part of a model that determines where vectors go. */
 export type VectorSpec = Pick<CheckedModel, "tables" | "features" | "groups">;
 
 /**
- * (W): `first`, if given, then the vectors of all lookups. `dim`: the width of one vector; a
- * feature of another width is projected, unless pooled features keep their widths. `has`: whether a
- * feature is among them; left out, all are.
+ * Concatenates `first`, if given, and the vectors of all lookups. `dim`: the width of a vector; a
+ * feature of another width is projected, unless `keepsWidths` exempts pooled features. `has`:
+ * whether a feature is included; left out: all are. Returns (W).
  */
 export function vectors(
   graph: GraphBuilder,
@@ -72,8 +71,9 @@ export function vectors(
 }
 
 /**
- * (width): the rows of lookups, beside some values. Lookups that have them for each sample write
- * theirs themselves; those of deduplicated features have values of their own, which are expanded.
+ * Concatenates rows of lookups and values. The step writes the rows of lookups that have one per
+ * sample straight into the result; rows of deduplicated features are values of their own, which are
+ * expanded. Returns (width).
  */
 function rowsOf(
   graph: GraphBuilder,
@@ -95,7 +95,7 @@ function rowsOf(
   return all;
 }
 
-/** The rows of lookups behind each other, which have them on one axis. */
+/** Concatenates rows of lookups that share one axis. */
 function rowsOnAxis(
   graph: GraphBuilder,
   lookups: readonly LookupAt[],
@@ -108,7 +108,7 @@ function rowsOnAxis(
   return rows;
 }
 
-/** Runs of lookups that lie behind each other and have one axis; a sequence is one of its own. */
+/** Groups lookups in consecutive columns of one axis into runs; a sequence is a run of its own. */
 function runsOf(lookups: readonly LookupAt[]): LookupAt[][] {
   const runs: LookupAt[][] = [];
   for (const one of lookups) {
@@ -121,7 +121,7 @@ function runsOf(lookups: readonly LookupAt[]): LookupAt[][] {
   return runs;
 }
 
-/** The vectors of an unpooled feature, (positions, dim), each as wide as `vectors` makes it. */
+/** The vectors of an unpooled feature, (positions, dim), as wide as `vectors` makes them. */
 export function sequenceOf(
   graph: GraphBuilder,
   spec: VectorSpec,
@@ -143,7 +143,9 @@ export function sequenceOf(
   throw new RangeError(`The model has no feature ${name}`);
 }
 
-/** The rows of lookups, and their vectors (positions, outputs), or the one that encodes them. */
+/**
+ * Projects rows of lookups to vectors (positions, outputs), or encodes them as one vector first.
+ */
 function project(graph: GraphBuilder, own: Projected): Value {
   const { name, positions, inputs, outputs, lookups } = own;
   const shape = [positions, inputs];
@@ -160,13 +162,13 @@ function project(graph: GraphBuilder, own: Projected): Value {
   return linear(graph, rows, { name: `projections.${name}`, outputs, bias: false, isInput: true });
 }
 
-/** The positions of what `project` makes, if it has a vector for each. */
+/** The positions of the result of `project`, if it has a vector for each. */
 function sequenceIn({ positions, encoder, lookups: [first] }: Projected): ValueAt["sequence"] {
   if (encoder !== undefined || first?.sequence === undefined) return undefined;
   return { lookup: first.sequence, positions };
 }
 
-/** Where the vectors of all lookups go: features, then groups. */
+/** Assigns columns to the vectors of all lookups: features first, then groups. */
 function placesIn(
   graph: GraphBuilder,
   { tables, groups = [], ...spec }: VectorSpec,

@@ -1,8 +1,9 @@
 // Wukong (Zhang et al., arXiv 2403.02545): a stack of layers, each of which doubles the order of
-// the interactions that the vectors hold.
+// the interactions between vectors.
 //
-// N = vectors that enter a layer, D = columns of each, F = vectors of its factorisation machine
-// block, L = of its linear compression block, K = rank of its factorisation machine.
+// N = input vectors of a layer, D = columns of each, F = output vectors of the factorisation
+// machine block (FMB), L = output vectors of the linear compression block (LCB), K = rank of the
+// FMB.
 //
 //   X' = layerNorm(concat(FMB(X), LCB(X)) + R(X))        (F+L, D)
 //   FMB(X) = MLP(layerNorm(flat(X (X^T Y))))             (F, D), Y (N,K)
@@ -20,11 +21,11 @@ import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.t
 import type { WukongSpec } from "./options/wukong-options.ts";
 import { vectors } from "./vectors.ts";
 
-/** A layer, and what it shares with all others. */
+/** A layer's options, and the options that all layers share. */
 type NamedLayer = WukongSpec["layers"][number] &
   Pick<WukongSpec, "dropout" | "batchNorm"> & { readonly name: string };
 
-/** The blocks of a Wukong. Returns the logit (1). */
+/** Builds a Wukong. Returns the logit (1). */
 export function wukongBlocks(graph: GraphBuilder, spec: WukongSpec): Value {
   const { bottom, layers, top, dropout, batchNorm } = spec;
   const first =
@@ -72,7 +73,10 @@ function factorisationMachine(graph: GraphBuilder, x: Value, layer: NamedLayer):
   return mlp(graph, flat, { name: `${name}.interact`, widths, dropout, hasBatchNorm: batchNorm });
 }
 
-/** The vectors times Y^T X (K,D), Y of the layer or of the sample; or times themselves. */
+/**
+ * Dot products of the vectors with Y^T X (K,D), where Y is a parameter or computed from the sample;
+ * with full rank, dot products of all pairs.
+ */
 function interactions(graph: GraphBuilder, x: Value, layer: NamedLayer): Value {
   const { name, rank, attentive } = layer;
   if (rank === "full") return dotProducts(graph, x, x);

@@ -1,5 +1,5 @@
-// The blocks that a model of the user's own composes, under the names that it has them by. Each
-// adds itself to the graph and returns its output; shapes are those of one sample.
+// The blocks that custom models compose, under their public names. Each block adds its node to the
+// graph and returns its output; shapes are per sample.
 
 export { attention, softmax, weightedSums } from "../blocks/attention.ts";
 export { batchNorm } from "../blocks/batch-norm.ts";

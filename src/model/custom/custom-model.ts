@@ -1,5 +1,5 @@
-// A model of the user's own: a module's `build` makes the graph, and the graph is checked as
-// thoroughly as the options of other models are, before any device has memory for it.
+// A custom model: a module's `build` makes the graph. The graph is checked as thoroughly as the
+// options of built-in models, before any device allocates memory for it.
 
 import { resolve } from "node:path";
 import { InvalidOptionError } from "../../errors/errors.ts";
@@ -12,13 +12,13 @@ import type { DefinedModel } from "./define-model.ts";
 import { type LoadedModule, loadModule, messageOf, UnusableModule } from "./load-module.ts";
 import { ownFeatures } from "./own-features.ts";
 
-/** The graph of the model. @throws InvalidOptionError: why the module makes none */
+/** Builds the model's graph. @throws InvalidOptionError: why the module makes none */
 export function customGraph(spec: CustomSpec, axes: readonly number[] = []): Graph {
   return graphFrom(spec, loaded(spec).definition, axes);
 }
 
 /**
- * The model with the hash of its module, after all checks.
+ * Checks the model and returns its spec with the hash of its module.
  * @throws InvalidOptionError: why the module, or `model.options`, cannot be used
  */
 export function withModule(given: CustomSpec): CustomSpec {
@@ -28,7 +28,7 @@ export function withModule(given: CustomSpec): CustomSpec {
   if (textOf(first) !== textOf(second)) {
     throw refusal(spec, "a module whose `build` makes the same graph each time it is called");
   }
-  allowModels([spec.path]); // Whoever checks a job has named it.
+  allowModels([spec.path]); // A caller who checks a job has named its module.
   return { ...spec, sha256 };
 }
 
@@ -76,7 +76,7 @@ function graphFrom(
 
 const at = "model.options";
 
-/** @throws InvalidOptionError where options are given that the module does not take */
+/** Checks that no options are given. @throws InvalidOptionError if the module takes none */
 function noOptions({ options }: CustomSpec): object {
   const [name] = Object.keys(options);
   if (name === undefined) return options;
@@ -87,7 +87,7 @@ function noOptions({ options }: CustomSpec): object {
 
 const returnsLogit = "a module whose `build` returns the logit";
 
-/** What is returned instead of a logit; undefined: a logit. */
+/** A description of a return value that is no logit; undefined: it is a logit. */
 function wrongLogit(
   value: Partial<Value> | undefined,
   { nodes }: Graph,
@@ -117,7 +117,10 @@ function wrongShapes({ nodes }: Graph): string | undefined {
   return wrong && `a module whose values have numbers; one has the shape ${shapeText(wrong.shape)}`;
 }
 
-/** A block whose output leads nowhere: it would be computed, and never learn. */
+/**
+ * Describes a block with an output that does not reach the logit: it would be computed but not
+ * trained.
+ */
 function unread({ nodes, output, dense }: Graph): string | undefined {
   const read = new Set(nodes.flatMap(({ inputs }) => inputs.map(({ node }) => node)));
   const left = nodes.findIndex((_, node) => {
@@ -135,7 +138,7 @@ function shapeText(shape: readonly number[]): string {
   return `(${shape.join(", ")})`;
 }
 
-/** All of a graph that decides its parameters and its order. */
+/** Text of everything in a graph that determines its parameters and their order, for comparison. */
 function textOf({ nodes, places, output }: Graph): string {
   return JSON.stringify([nodes, places, output]);
 }

@@ -1,10 +1,10 @@
-// Loads the module of a model of the user's own: one file, in TypeScript or JavaScript, that
-// imports this package and zod alone, so that the hash of its contents says which model it is.
-// Processes and threads load it alike, once for each contents; the compiler is loaded with the
-// first module, so that other models pay nothing.
+// Loads the module of a custom model: one TypeScript or JavaScript file that imports only this
+// package and zod, so that the hash of its contents identifies the model. Processes and threads
+// load a module the same way, once per contents. The compiler is loaded with the first module, so
+// that built-in models do not pay for it.
 //
-// Loading a module runs it. A job that comes over the wire names only what the cluster allows
-// (actors/jobs/allowed-paths.ts).
+// Loading a module runs it. A job that comes over the network may name only the paths that the
+// cluster allows (actors/jobs/allowed-paths.ts).
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -14,21 +14,27 @@ import { compileFunction } from "node:vm";
 import * as blocks from "./all-blocks.ts";
 import { type DefinedModel, defineModel, isDefinedModel } from "./define-model.ts";
 
-/** A module that was loaded. */
+/** A loaded module: its model and the hash that identifies it. */
 export interface LoadedModule {
   readonly definition: DefinedModel;
-  /** Of its contents. */
+  /** Hash of the file's contents. */
   readonly sha256: string;
 }
 
-/** Why a module is none of a model: the end of the sentence "Expected `model.path` to be …". */
+/**
+ * The file is no usable model module. The message ends the sentence "Expected `model.path` to be
+ * …".
+ */
 export class UnusableModule extends Error {
   override readonly name = "UnusableModule";
 }
 
 const loaded = new Map<string, LoadedModule>();
 
-/** @throws UnusableModule */
+/**
+ * Loads the module, from the cache if its contents are known. @throws UnusableModule if its hash is
+ * not `sha256`, or it defines no model
+ */
 export function loadModule(path: string, sha256: string | undefined): LoadedModule {
   const source = sourceOf(path);
   const found = createHash("sha256").update(source).digest("hex");
@@ -82,7 +88,9 @@ function definitionOf(path: string, source: string): DefinedModel {
 
 interface Exported {
   readonly default?: unknown;
-  /** Where the compiler found no TypeScript: it returns code that says so. */
+  /**
+   * The position of a syntax error: the compiler returns code that exports it, instead of throwing.
+   */
   readonly __JITI_ERROR__?: {
     readonly line: number;
     readonly column: number;
@@ -92,7 +100,7 @@ interface Exported {
 
 type Run = (exported: object, require: (name: string) => unknown) => void;
 
-/** The module as a function: a thread cannot wait for an import. */
+/** Compiles the module to a function, because a thread cannot wait for an asynchronous import. */
 function compiled(path: string, source: string): Run {
   const { createJiti } = createRequire(import.meta.url)("jiti") as typeof import("jiti");
   const compiler = createJiti(import.meta.url, { fsCache: false, moduleCache: false });
@@ -105,7 +113,7 @@ function compiled(path: string, source: string): Run {
   }
 }
 
-/** What a module may import. */
+/** `require` of a model's module: only `osiris-train` and `zod` are allowed. */
 function imported(name: string): unknown {
   if (name === "osiris-train") return { __esModule: true, defineModel, blocks };
   if (name === "zod") return createRequire(import.meta.url)("zod");

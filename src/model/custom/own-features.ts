@@ -1,4 +1,4 @@
-// The features that a model of the user's own takes as its inputs, each once.
+// The features of a custom model as inputs of its graph; each feature may be taken once.
 
 import { featuresOf } from "../features.ts";
 import { type GraphBuilder, reshaped, sizeOf, type Value } from "../graph/graph.ts";
@@ -6,7 +6,7 @@ import type { CustomSpec } from "../options/custom-options.ts";
 import { sequenceOf, vectors } from "../vectors.ts";
 import type { ModelFeatures } from "./define-model.ts";
 
-/** The inputs of a graph, and the features that nothing has taken so far. */
+/** The inputs of a custom model; `left` holds the features that the model has not taken so far. */
 export function ownFeatures(
   graph: GraphBuilder,
   spec: CustomSpec,
@@ -70,7 +70,7 @@ export function ownFeatures(
   };
 }
 
-/** `first` as a row. */
+/** `first`, flattened to a row. */
 function before(first: Value | undefined): { readonly first?: Value } {
   return first === undefined ? {} : { first: reshaped(first, [sizeOf(first)]) };
 }

@@ -1,5 +1,5 @@
-// The options that all models share: dense features, tables, the features that look them up, and
-// what vectors become of them.
+// Options that all models share: dense features, tables, the features that look them up, and how
+// vectors are projected.
 
 import { z } from "zod";
 import { visibleName } from "../../data/column-name-options.ts";
@@ -9,10 +9,10 @@ import type { Written } from "../../ports/written.ts";
 /** Widths of the layers of an MLP. */
 export const widths = z.array(z.int().min(1).max(65536)).max(32);
 
-/** Lookups of a sample, over all features. */
+/** Most lookups of a sample, over all features. */
 const lookupsMax = 65_536;
 
-/** What makes one vector of a sequence, by its own ids alone (sequence-encoder.ts). */
+/** Encoder that turns a sequence into one vector, from its own ids alone (sequence-encoder.ts). */
 const encoderOptions = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("attention"),
@@ -52,8 +52,8 @@ const encoderOptions = z.discriminatedUnion("kind", [
 ]);
 
 /**
- * A categorical feature, apart from its table: several features may look one table up. A model
- * without features has one for each table.
+ * A categorical feature, as distinct from its table: several features may look up one table. A
+ * model that lists no features has one for each table.
  */
 const featureOptions = z
   .strictObject({
@@ -111,7 +111,7 @@ const featureOptions = z
     }
   });
 
-/** Features that become vectors together: their rows side by side are projected. */
+/** Features that are projected together: their rows are concatenated and projected to vectors. */
 const groupOptions = z.strictObject({
   name: visibleName.describe("Name of the group."),
   features: z.array(visibleName).min(1).describe("Names of pooled features."),
@@ -126,7 +126,7 @@ const groupOptions = z.strictObject({
 /** Options that every table of a model may share. */
 export const sharedTableOptions = tableOptions.omit({ name: true }).partial();
 
-/** Options of every model, beside its kind. */
+/** Options of every model, besides its kind. */
 export const commonOptions = {
   dense: z
     .int()
@@ -187,7 +187,7 @@ export const commonOptions = {
     ),
 };
 
-/** What features, their vectors and the checks of options need of a model. */
+/** The part of a model that features, their vectors and the checks of options read. */
 export interface CheckedModel {
   readonly dense: number;
   readonly tables: readonly z.output<typeof tableOptions>[];
@@ -199,7 +199,7 @@ export interface CheckedModel {
 /** An option that contradicts another one. */
 export interface Problem {
   readonly path: (string | number)[];
-  /** What was expected. */
+  /** The expectation that the option violates. */
   readonly message: string;
 }
 
@@ -222,7 +222,7 @@ export function commonProblems(model: CheckedModel): Problem[] {
   return [...problems, ...featureProblems(model)];
 }
 
-/** Contradictions of a bottom MLP with the dense features that it takes. */
+/** Contradictions between a bottom MLP and the dense features, which are its input. */
 export function bottomProblems(dense: number, bottom: readonly number[]): Problem[] {
   if (dense > 0 && bottom.length === 0) {
     return [{ path: ["bottom"], message: "at least one layer, as the model has dense features" }];
@@ -233,15 +233,15 @@ export function bottomProblems(dense: number, bottom: readonly number[]): Proble
   return [];
 }
 
-/** Contradictions of the layers that end in the logit. */
+/** Contradictions of the top MLP, whose last layer gives the logit. */
 export function topProblems(top: readonly number[]): Problem[] {
   if ((top.at(-1) ?? 1) === 1) return [];
   return [{ path: ["top", top.length - 1], message: "1: the logit" }];
 }
 
 /**
- * Contradictions of vectors that need one width: that of the bottom's output, of `dim`, or of all
- * tables. Tables of several widths are projected.
+ * Contradictions where all vectors need one width: that of the bottom MLP's output, of `dim`, or of
+ * all tables. Tables of several widths are projected.
  */
 export function dimProblems(
   { tables, dim, dense }: CheckedModel,
@@ -265,7 +265,9 @@ export function dimProblems(
   return [];
 }
 
-/** Features, tables and groups that do not name each other. */
+/**
+ * Contradictions between features, tables and groups: names that are missing, unused or duplicated.
+ */
 function featureProblems({ tables, features, groups = [] }: CheckedModel): Problem[] {
   const problems: Problem[] = [];
   const add = (path: (string | number)[], message: string) => problems.push({ path, message });
@@ -311,18 +313,18 @@ function featureProblems({ tables, features, groups = [] }: CheckedModel): Probl
   return problems;
 }
 
-/** Index of the first name that an earlier one equals; -1: none. */
+/** Index of the first name that repeats an earlier name; -1: all names differ. */
 export function firstTwice(names: readonly string[]): number {
   const seen = new Set<string>();
   return names.findIndex((name) => seen.size === seen.add(name).size);
 }
 
-/** A table of a model as a user writes it. What is left out is taken from the model's `table`. */
+/** A table of a model as a user writes it. Options left out are taken from the model's `table`. */
 type TableEntry = Pick<TableOptions, "name"> & {
   [Option in keyof TableOptions]?: TableOptions[Option] | undefined;
 };
 
-/** A model as a user writes it, of the schema that checks it. */
+/** A model as a user writes it, derived from the schema that checks it. */
 export type ModelOptionsOf<Schema extends z.ZodType> = Written<Omit<z.input<Schema>, "tables">> & {
   readonly tables?: readonly TableEntry[] | undefined;
 };

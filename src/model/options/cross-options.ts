@@ -39,13 +39,13 @@ const crossOptions = {
     ),
 };
 
-/** DCN v2: cross layers over all vectors side by side, and an MLP. */
+/** DCN v2: cross layers over all vectors, concatenated, and an MLP. */
 export const dcnV2Options = z.strictObject({ kind: z.literal("dcnV2"), ...crossOptions });
 
 /** GDCN: DCN v2 with a gate for each column of each cross layer. */
 export const gdcnOptions = z.strictObject({ kind: z.literal("gdcn"), ...crossOptions });
 
-/** A cross network after its checks. */
+/** A validated cross network. */
 export type CrossSpec = z.output<typeof dcnV2Options> | z.output<typeof gdcnOptions>;
 
 export type CrossOptions = ModelOptionsOf<typeof dcnV2Options> | ModelOptionsOf<typeof gdcnOptions>;

@@ -1,4 +1,4 @@
-// Options of a model of the user's own (../custom/custom-model.ts).
+// Options of a custom model (../custom/custom-model.ts).
 
 import { z } from "zod";
 import { pathOption } from "../../ports/option-schemas.ts";
@@ -10,10 +10,10 @@ import {
 } from "./common-options.ts";
 import { taskOptions, taskProblems, tasksMax } from "./task-options.ts";
 
-// What drops units or normalises is the module's to say.
+// Dropout and normalisation are up to the module.
 const { dropout: _dropout, batchNorm: _batchNorm, ...shared } = commonOptions;
 
-/** A model of the user's own: a module that composes blocks, and the options that it takes. */
+/** A custom model: a module that composes blocks, and the module's own options. */
 export const customOptions = z.strictObject({
   kind: z.literal("custom"),
   ...shared,
@@ -40,10 +40,10 @@ export const customOptions = z.strictObject({
 });
 
 export type CustomOptions = ModelOptionsOf<typeof customOptions>;
-/** A model of the user's own after its checks, the module's aside. */
+/** A custom model, validated except for its module. */
 export type CustomSpec = z.output<typeof customOptions>;
 
-/** Options that contradict each other, as far as they say without the module. */
+/** Contradictions between options that can be found without loading the module. */
 export function customProblems(model: CustomSpec): Problem[] {
   return [...commonProblems(model), ...taskProblems(model.tasks ?? [])];
 }

@@ -35,7 +35,7 @@ export const dlrmOptions = z.strictObject({
 });
 
 export type DlrmOptions = ModelOptionsOf<typeof dlrmOptions>;
-/** A DLRM after its checks. */
+/** A validated DLRM. */
 export type DlrmSpec = z.output<typeof dlrmOptions>;
 
 /** Options of a DLRM that contradict each other. */

@@ -1,4 +1,4 @@
-// Options of the models whose layers work on the vectors of fields (field-layers.ts).
+// Options of AutoInt and xDeepFM, whose layers work on the vectors of fields (field-layers.ts).
 
 import { z } from "zod";
 import {
@@ -46,7 +46,7 @@ export const autoIntOptions = z.strictObject({
     ),
 });
 
-/** xDeepFM: a compressed interaction network, with `top` an MLP beside it. */
+/** xDeepFM: a compressed interaction network; with `top`, plus an MLP. */
 export const xDeepFmOptions = z.strictObject({
   kind: z.literal("xDeepFm"),
   ...shared,
@@ -57,14 +57,14 @@ export const xDeepFmOptions = z.strictObject({
     .describe("`xDeepFm`: vectors that each layer of compressed interactions gives."),
 });
 
-/** A model of fields after its checks. */
+/** A validated AutoInt or xDeepFM. */
 export type FieldSpec = z.output<typeof autoIntOptions> | z.output<typeof xDeepFmOptions>;
 
 export type FieldOptions =
   | ModelOptionsOf<typeof autoIntOptions>
   | ModelOptionsOf<typeof xDeepFmOptions>;
 
-/** Options of such a model that contradict each other. */
+/** Options of an AutoInt or xDeepFM that contradict each other. */
 export function fieldProblems(model: FieldSpec): Problem[] {
   const problems = [
     ...commonProblems(model),

@@ -10,7 +10,7 @@ import {
   widths,
 } from "./common-options.ts";
 
-/** FinalNet: layers that multiply their own outputs, in one block or two. */
+/** FinalNet: layers that multiply halves of their outputs, in one block or two. */
 export const finalNetOptions = z.strictObject({
   kind: z.literal("finalNet"),
   ...commonOptions,
@@ -33,7 +33,7 @@ export const finalNetOptions = z.strictObject({
     ),
 });
 
-/** A FinalNet after its checks. */
+/** A validated FinalNet. */
 export type FinalNetSpec = z.output<typeof finalNetOptions>;
 
 export type FinalNetOptions = ModelOptionsOf<typeof finalNetOptions>;

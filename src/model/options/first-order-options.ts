@@ -1,4 +1,4 @@
-// Options of the models whose features have a first-order weight each (first-order.ts): logistic
+// Options of the models with a first-order weight for each id (first-order.ts): logistic
 // regression, factorisation machine, Wide & Deep and DeepFM.
 
 import { z } from "zod";
@@ -18,23 +18,23 @@ const top = widths
     "Widths of the layers of the deep part; the last is 1. ReLU after every layer but the last.",
   );
 
-/** Logistic regression: a weight for each id and each dense feature. Tables have the dim 1. */
+/** Logistic regression: a weight for each id and each dense feature. Tables must have dim 1. */
 export const lrOptions = z.strictObject({ kind: z.literal("lr"), ...commonOptions });
 
-/** A factorisation machine: those weights, and the dot products of all pairs of vectors. */
+/** A factorisation machine: first-order weights plus the dot products of all pairs of vectors. */
 export const fmOptions = z.strictObject({ kind: z.literal("fm"), ...commonOptions });
 
-/** Wide & Deep: those weights, and an MLP over vectors and dense features side by side. */
+/** Wide & Deep: first-order weights plus an MLP over vectors and dense features. */
 export const wideAndDeepOptions = z.strictObject({
   kind: z.literal("wideAndDeep"),
   ...commonOptions,
   top,
 });
 
-/** DeepFM: a factorisation machine, and an MLP over the same vectors. */
+/** DeepFM: a factorisation machine plus an MLP over the same vectors. */
 export const deepFmOptions = z.strictObject({ kind: z.literal("deepFm"), ...commonOptions, top });
 
-/** The models with first-order weights, after their checks. */
+/** A validated model with first-order weights. */
 export type FirstOrderSpec =
   | z.output<typeof lrOptions>
   | z.output<typeof fmOptions>
@@ -47,7 +47,7 @@ export type FirstOrderOptions =
   | ModelOptionsOf<typeof wideAndDeepOptions>
   | ModelOptionsOf<typeof deepFmOptions>;
 
-/** Options of such a model that contradict each other. */
+/** Options of a model with first-order weights that contradict each other. */
 export function firstOrderProblems(model: FirstOrderSpec): Problem[] {
   const rows = model.kind === "lr" ? rowsAreWeights(model) : rowsHaveWeights(model);
   return [
@@ -72,7 +72,9 @@ function rowsHaveWeights({ tables }: CheckedModel): Problem[] {
   return [{ path: ["tables", other, "dim"], message }];
 }
 
-/** What would project rows: a first-order weight is none of a projection's outputs. */
+/**
+ * Refuses options that project rows: a projection would mix the first-order weight with the vector.
+ */
 function leftOut({ features, groups, dim }: CheckedModel): Problem[] {
   const message = "left out, as rows are not projected in this architecture";
   const problems: Problem[] = [];

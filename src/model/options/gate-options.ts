@@ -10,7 +10,7 @@ import {
   widths,
 } from "./common-options.ts";
 
-/** MaskNet: layers that are masked by what an MLP makes of all vectors. */
+/** MaskNet: layers with multiplicative masks, which an MLP computes from all vectors. */
 export const maskNetOptions = z.strictObject({
   kind: z.literal("maskNet"),
   ...commonOptions,
@@ -41,7 +41,7 @@ export const maskNetOptions = z.strictObject({
     ),
 });
 
-/** FinalMLP: two MLPs, each over vectors with gates of its own, and a product of what both give. */
+/** FinalMLP: two MLPs over differently gated vectors, and a bilinear fusion of their outputs. */
 export const finalMlpOptions = z.strictObject({
   kind: z.literal("finalMlp"),
   ...commonOptions,
@@ -68,14 +68,14 @@ export const finalMlpOptions = z.strictObject({
     ),
 });
 
-/** A model with gates after its checks. */
+/** A validated MaskNet or FinalMLP. */
 export type GateSpec = z.output<typeof maskNetOptions> | z.output<typeof finalMlpOptions>;
 
 export type GateOptions =
   | ModelOptionsOf<typeof maskNetOptions>
   | ModelOptionsOf<typeof finalMlpOptions>;
 
-/** Options of such a model that contradict each other. */
+/** Options of a MaskNet or FinalMLP that contradict each other. */
 export function gateProblems(model: GateSpec): Problem[] {
   const problems = commonProblems(model);
   if (model.groups !== undefined && model.dim === undefined) {

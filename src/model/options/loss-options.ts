@@ -1,11 +1,11 @@
-// Options of the loss: how a logit and a label become the loss of a sample.
+// Options of the loss, which is computed from a logit and a label.
 
 import { z } from "zod";
 import type { LossRule } from "../../kernels/contract/kernels.ts";
 
 /** Schema of `JobOptions.loss`, and of the loss of a task. */
 export const lossOptions = z.discriminatedUnion("kind", [
-  /** Of labels of two classes: the cross-entropy of the logistic function of the logit. */
+  /** Binary cross-entropy: for labels of two classes, on the logistic function of the logit. */
   z.strictObject({
     kind: z.literal("binaryCrossEntropy"),
     positiveWeight: z
@@ -21,16 +21,19 @@ export const lossOptions = z.discriminatedUnion("kind", [
       .default(0)
       .describe("Labels become y * (1 - labelSmoothing) + labelSmoothing / 2."),
   }),
-  /** Of labels that are numbers: (logit - label)², and the logit itself is the prediction. */
+  /** Squared error: (logit - label)² for numeric labels; the logit itself is the prediction. */
   z.strictObject({ kind: z.literal("mse") }),
 ]);
 
-/** The loss after its checks. */
+/** A validated loss. */
 export type LossSpec = LossRule & z.output<typeof lossOptions>;
 
 export type LossOptions = z.input<typeof lossOptions>;
 
-/** What of the loss decides the trained bits; undefined of the usual one, as in jobs of before. */
+/**
+ * The part of the loss that enters the job's identity; undefined for the default loss, so that jobs
+ * stored without this field keep their identity.
+ */
 export function lossIdentity(loss: LossSpec): LossSpec | undefined {
   if (loss.kind === "mse") return loss;
   const { positiveWeight, labelSmoothing } = loss;

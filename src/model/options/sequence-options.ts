@@ -1,4 +1,4 @@
-// Options of the models whose layers work on sequences (sequence-layers.ts): DIN and BST.
+// Options of DIN and BST, whose layers work on sequences (sequence-layers.ts).
 
 import { z } from "zod";
 import {
@@ -10,7 +10,7 @@ import {
   widths,
 } from "./common-options.ts";
 
-/** A target and the sequence that is pooled for it: names of features. */
+/** A target feature, and the sequence feature that is pooled for it. */
 const pair = {
   target: z.string().describe("A pooled feature, by its name."),
   sequence: z.string().describe("A feature with `pooling: none`, by its name."),
@@ -52,7 +52,7 @@ export const dinOptions = z.strictObject({
     ),
 });
 
-/** BST: sequences that transformer blocks mix with a target each, and an MLP. */
+/** BST: transformer blocks over each sequence and its target, and an MLP. */
 export const bstOptions = z.strictObject({
   kind: z.literal("bst"),
   ...commonOptions,
@@ -95,19 +95,19 @@ export const bstOptions = z.strictObject({
     ),
 });
 
-/** A model of sequences after its checks. */
+/** A validated DIN or BST. */
 export type SequenceSpec = z.output<typeof dinOptions> | z.output<typeof bstOptions>;
 
 export type SequenceOptions = ModelOptionsOf<typeof dinOptions> | ModelOptionsOf<typeof bstOptions>;
 
-/** Its targets with their sequences, and the option that names them. */
+/** The model's pairs of target and sequence, and the name of the option that holds them. */
 function pairsOf(model: SequenceSpec) {
   return model.kind === "din"
     ? { option: "attention", pairs: model.attention }
     : { option: "transformers", pairs: model.transformers };
 }
 
-/** Options of such a model that contradict each other. */
+/** Options of a DIN or BST that contradict each other. */
 export function sequenceProblems(model: SequenceSpec): Problem[] {
   const problems = [...commonProblems(model), ...topProblems(model.top)];
   if (model.groups !== undefined && model.dim === undefined) {
@@ -147,7 +147,7 @@ function pairProblems(model: SequenceSpec, index: number): Problem[] {
   return problems;
 }
 
-/** What the options say of a feature, or of the table that is one. */
+/** The options of the named feature; in a model without features, of the table with that name. */
 function featureNamed({ tables, features }: SequenceSpec, of: string) {
   const tableNamed = (wanted: string) => tables.find(({ name }) => name === wanted);
   if (features === undefined) {

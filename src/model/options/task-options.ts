@@ -13,14 +13,14 @@ import {
 } from "./common-options.ts";
 import { lossOptions } from "./loss-options.ts";
 
-/** Most experts of one kind: of all tasks, or of one. */
+/** Number of experts of one kind: shared by all tasks, or of one task. */
 const experts = z
   .int()
   .min(1)
   .max(64)
   .describe("Experts: MLPs whose outputs the gates of the tasks mix.");
 
-/** A task, whatever its layers are. */
+/** Options that the tasks of all models share. */
 export const taskOptions = z.strictObject({
   name: visibleName.describe("The label that it predicts: that of its place in the data's labels."),
   loss: lossOptions
@@ -69,14 +69,14 @@ const gatedOptions = {
     ),
 };
 
-/** Towers over one MLP (Caruana 1997). */
+/** Shared bottom: one MLP for all tasks, followed by a tower for each task (Caruana 1997). */
 export const sharedBottomOptions = z.strictObject({
   kind: z.literal("sharedBottom"),
   ...multiTaskOptions,
   shared: widths.min(1).describe("`sharedBottom`: widths of the layers that all tasks share."),
 });
 
-/** MMoE: each task mixes the experts of all by a gate of its own. */
+/** MMoE: all tasks share the experts; each task mixes them by its own gate. */
 export const mmoeOptions = z.strictObject({
   kind: z.literal("mmoe"),
   ...gatedOptions,
@@ -84,7 +84,7 @@ export const mmoeOptions = z.strictObject({
   experts,
 });
 
-/** PLE: levels of experts, of all tasks and of each. */
+/** PLE: levels of experts, some shared by all tasks, some per task. */
 export const pleOptions = z.strictObject({
   kind: z.literal("ple"),
   ...gatedOptions,
@@ -93,7 +93,7 @@ export const pleOptions = z.strictObject({
   taskExperts: experts.describe("`ple`: experts of a level that each task has for itself."),
 });
 
-/** ESMM: a click and what follows it, each with a tower of its own over the same tables. */
+/** ESMM: a click and the event after it, each with its own tower over the same tables. */
 export const esmmOptions = z.strictObject({
   kind: z.literal("esmm"),
   ...multiTaskOptions,
@@ -110,7 +110,7 @@ export const esmmOptions = z.strictObject({
     .describe("A task for each label of the data, in their order."),
 });
 
-/** A model with several tasks after its checks. */
+/** A validated multi-task model. */
 export type MultiTaskSpec =
   | z.output<typeof esmmOptions>
   | z.output<typeof sharedBottomOptions>
@@ -123,14 +123,16 @@ export type MultiTaskOptions =
   | ModelOptionsOf<typeof mmoeOptions>
   | ModelOptionsOf<typeof pleOptions>;
 
-/** Names of tasks that are not different. */
+/** Refuses tasks with the same name. */
 export function taskProblems(tasks: readonly { readonly name: string }[]): Problem[] {
   const twice = firstTwice(tasks.map(({ name }) => name));
   if (twice < 0) return [];
   return [{ path: ["tasks", twice, "name"], message: "a name that no other task has" }];
 }
 
-/** Tasks that are given another one which has no probability, or is no earlier one. */
+/**
+ * Refuses a `given` that names no earlier task, or where one of the two tasks has no probability.
+ */
 function givenProblems(tasks: MultiTaskSpec["tasks"]): Problem[] {
   const classes = ({ loss }: MultiTaskSpec["tasks"][number]) => loss?.kind !== "mse";
   return tasks.flatMap((task, i): Problem[] => {

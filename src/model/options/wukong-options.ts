@@ -72,7 +72,7 @@ export const wukongOptions = z.strictObject({
 });
 
 export type WukongOptions = ModelOptionsOf<typeof wukongOptions>;
-/** A Wukong after its checks. */
+/** A validated Wukong. */
 export type WukongSpec = z.output<typeof wukongOptions>;
 
 /** Options of a Wukong that contradict each other. */

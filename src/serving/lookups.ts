@@ -1,8 +1,9 @@
-// The lookups of a model as a process that is alone makes them: which vectors lie side by side, and
-// where they go in the model's graph.
+// The lookups of a model in a serving process, without other devices: which vectors are adjacent,
+// and their destinations in the model's graph.
 //
-// A run is a row of consecutive lookups whose vectors have consecutive columns of one node: they
-// are pooled, or copied, as one. Vectors of a table with row blocks are folded first, one by one.
+// A run is a sequence of lookups with vectors in consecutive columns of one node: one kernel call
+// pools or copies the whole run. Vectors of a table with row blocks are folded first, one at a
+// time.
 
 import { wideOf } from "../data/text/columns.ts";
 import type { BagTable } from "../embedding/lookup/sample-rows.ts";
@@ -18,19 +19,19 @@ export interface ServedLookup {
   readonly lookup: number;
   readonly feature: number;
   readonly table: number;
-  /** Of the table's vectors. */
+  /** Width of the table's vectors. */
   readonly dim: number;
-  /** How the kernel pools; with row blocks it sums, and the fold takes the mean. */
+  /** Pooling in the kernel; with row blocks always `sum`: the fold then divides for the mean. */
   readonly pooling: Pooling;
   readonly isMean: boolean;
   readonly rowBlocks: number;
   readonly isWeighted: boolean;
-  /** Where its vector goes: a node, and its first column there. */
+  /** Destination of the vector: a node, and the first column in it. */
   readonly node: number;
   readonly column: number;
 }
 
-/** All lookups of a model, and the tables that the ids of its features are checked against. */
+/** All lookups of a model, and the tables that its features' ids are checked against. */
 export interface ServedLookups {
   readonly lookups: readonly ServedLookup[];
   /** By feature. */
@@ -38,7 +39,7 @@ export interface ServedLookups {
   readonly isWide: boolean;
 }
 
-/** Lookups side by side that go to consecutive columns of a node. */
+/** Lookups with vectors in consecutive columns of a node. */
 export interface LookupRun {
   readonly node: number;
   /** The first column of the node. */
@@ -47,21 +48,21 @@ export interface LookupRun {
   /** Index of the first lookup in its set, and their number. */
   readonly first: number;
   readonly count: number;
-  /** The first column of its vectors, where those of the set lie side by side. */
+  /** The first column of the run's vectors in the set's concatenated vectors. */
   readonly from: number;
-  /** Whether the row blocks of its one lookup are to be folded. */
+  /** Whether the run is one lookup in a table with row blocks, which must be folded. */
   readonly isFolded: boolean;
 }
 
-/** Lookups that are made together, in the order of the model. */
+/** Lookups that one call makes together, in the order of the model. */
 export interface LookupSet {
   readonly lookups: readonly ServedLookup[];
   readonly runs: readonly LookupRun[];
-  /** Columns of all their vectors side by side. */
+  /** Columns of all vectors of the set. */
   readonly columns: number;
 }
 
-/** `weighted`: of each feature, whether its ids have weights. */
+/** Collects the lookups of a model. `weighted`: for each feature, whether its ids have weights. */
 export function servedLookups(
   model: ModelSpec,
   graph: Graph,
@@ -85,7 +86,7 @@ export function servedLookups(
   return { lookups, bagTables, isWide: wideOf(bagTables).includes(true) };
 }
 
-/** The set of some lookups of a model, in their order. */
+/** Makes a set from lookups of a model, given in model order. */
 export function lookupSet(lookups: readonly ServedLookup[]): LookupSet {
   const runs: LookupRun[] = [];
   let columns = 0;

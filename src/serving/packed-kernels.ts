@@ -1,15 +1,15 @@
-// Kernels that keep the weights of layers packed between calls. A batch of few samples would spend
-// most of its time on packing them; no bit depends on it. Weights are those of one version: they
-// must not change before `forget`.
+// Kernels that cache the packed weights of linear layers between calls, because a small batch would
+// spend most of its time on packing. Results are bit-identical. The caller must not change weights
+// without calling `forget`.
 
 import type { Kernels, Tensor } from "../kernels/contract/kernels.ts";
 
-/** Up to so many rows packed weights are faster; above, `linear` packs while it multiplies. */
+/** Most rows for which packed weights are faster; above, `linear` packs while it multiplies. */
 const rowsMax = 128;
 
 export interface PackedKernels {
   readonly kernels: Kernels;
-  /** Weights have changed: they are packed again when they are read next. */
+  /** Drops all packed weights after a change; they are packed again at their next use. */
   forget(): void;
 }
 

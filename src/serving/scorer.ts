@@ -1,16 +1,16 @@
-// The forward pass of a process that is alone and only predicts: the kernels of training, in the
-// same order, without the exchange between devices. Scores are those of an evaluation, bit for bit.
+// The forward pass of serving, in one process: the kernels of training, in the same order, without
+// the exchange between devices. Scores equal those of an evaluation bit for bit.
 //
-// A call is synchronous, and allocates nothing that grows with the batch but its result. Where one
-// user meets many candidates (`rank`), what depends on the user alone is computed for one sample
-// and then copied to all: no bit of a sample depends on the others.
+// A call is synchronous, and allocates nothing that grows with the batch except its result. `rank`
+// scores many candidates for one user: values that depend only on the user are computed for one
+// sample and copied to all. No bit of a sample depends on the other samples.
 //
-// B = samples, K = logits, T = predicted labels, C = columns of vectors side by side.
+// B = samples, K = logits, T = predicted labels, C = columns of concatenated vectors.
 //
 // Invariants
-//   P1. Rows and dense parameters that a call reads are those of one version: nothing changes them
-//       during a call, as calls do not wait.
-//   P2. Memory of the user's values is written before the candidates read it, in one call.
+//   P1. A call reads rows and dense parameters of one version: calls are synchronous, so nothing
+//       changes them during a call.
+//   P2. Within a call, the user's values are written before the candidates read them.
 
 import assert from "node:assert/strict";
 import type { EncodedBatch } from "../data/batch-rows.ts";
@@ -36,35 +36,35 @@ import { packedKernels } from "./packed-kernels.ts";
 import { BagMaker, type RowPlaces } from "./served-bags.ts";
 import { type UserSide, userSideOf } from "./user-side.ts";
 
-/** Most samples of a call: enough for the processor's speed, in little memory. */
+/** Most samples of a call: enough to use the processor fully, at a low memory cost. */
 export const batchSamplesMax = 1024;
 
-/** A table as one version has it. */
+/** A table in one version of the model. */
 export interface ServedTable extends RowPlaces {
   readonly rows: Rows;
 }
 
 /** The rows that a call reads. */
 export interface ServedRows {
-  /** In the order of the model. */
+  /** The tables, in the order of the model. */
   readonly tables: readonly ServedTable[];
-  /** Steps that trained them: rows with a moving average, or that decay, depend on them. */
+  /** Training steps of this version: rows with a moving average or decay depend on them. */
   readonly steps: number;
 }
 
-/** A user, and candidates: which features and dense values only the user has. */
+/** A user with candidates, and which features and dense values belong to the user. */
 export interface RankedBatch {
-  /** One sample; features of candidates may be empty. */
+  /** One sample with the user's features; the candidates' features may be empty. */
   readonly user: EncodedBatch;
-  /** The candidates; features of the user are empty. Dense values are whole. */
+  /** The candidates; the user's features are empty. Dense values are complete. */
   readonly candidates: EncodedBatch;
-  /** By feature: whether it is the user's. */
+  /** By feature: whether it belongs to the user. */
   readonly isOfUser: readonly boolean[];
-  /** Whether no dense value differs between candidates: those of `user` count. */
+  /** Whether all candidates share the dense values: those of `user` are then used. */
   readonly isDenseOfUser: boolean;
 }
 
-/** What a scorer needs of a model. */
+/** The model, optimizer and kernels of a scorer. */
 export interface ScorerOptions {
   readonly model: ModelSpec;
   readonly optimizer: SparseOptimizerSpec;
@@ -73,19 +73,22 @@ export interface ScorerOptions {
   readonly kernels: Kernels;
 }
 
-/** The rows of each lookup of a set, and those of each run: kernels know a list again. */
+/**
+ * The rows of each lookup and each run of a set, cached because kernels recognise a list by
+ * identity.
+ */
 interface LookedUp {
-  /** The memory of the first. */
+  /** Rows of the first lookup's table: the cache key. */
   readonly of: Rows;
   readonly rows: Rows[];
   readonly byRun: readonly Rows[][];
-  /** Of each run of lookups in one memory that are pooled alike: the rows of all of them. */
+  /** For each run of lookups that share memory and pooling: one `Rows` for the whole run. */
   readonly joint: readonly (Rows[] | undefined)[];
 }
 
 export class Scorer {
   readonly graph: Graph;
-  /** Those of a sample, and what their ids are checked against. */
+  /** The lookups of a sample, and the tables that their ids are checked against. */
   readonly lookups: ServedLookups;
   readonly #kernels: Kernels;
   readonly #forget: () => void;
@@ -95,7 +98,7 @@ export class Scorer {
   readonly #ema: { readonly decay: number } | undefined;
   readonly #bags: BagMaker;
   readonly #ofUser: BagMaker;
-  /** Which rows each set of lookups reads: made once for each table's memory. */
+  /** The rows that each set of lookups reads; rebuilt when a table's memory changes. */
   readonly #lookedUp = new WeakMap<LookupSet, LookedUp>();
   readonly #sides = new Map<string, UserSide>();
   #vectors: Tensor;
@@ -117,15 +120,16 @@ export class Scorer {
     this.#vectors = kernels.tensor([0]);
   }
 
-  /** Sets the dense parameters: those of the graph's layout, flat. Copies them. */
+  /** Copies the dense parameters, flat in the graph's layout. */
   setDense(parameters: Float32Array): void {
     this.#kernels.write(this.#network.flat, parameters);
     this.#forget();
   }
 
   /**
-   * Logits (B) or (B,T) of the labels, of at most `batchSamplesMax` samples. `first`: the place of
-   * the first one, for messages. @throws IdOutOfRangeError naming table, feature and sample
+   * Scores at most `batchSamplesMax` samples. `first`: index of the first sample, for error
+   * messages. Returns logits (B), or (B,T) for several labels. @throws IdOutOfRangeError naming
+   * table, feature and sample
    */
   score(batch: EncodedBatch, rows: ServedRows, first = 0): Float32Array {
     const { samples } = batch;
@@ -137,7 +141,10 @@ export class Scorer {
     return this.#logits(samples);
   }
 
-  /** Logits of candidates, as `score` gives them of samples that have the user's features too. */
+  /**
+   * Scores candidates; the logits equal those of `score` on samples that include the user's
+   * features.
+   */
   rank(batch: RankedBatch, rows: ServedRows, first = 0): Float32Array {
     const { user, candidates } = batch;
     const side = this.#sideOf(batch);
@@ -155,8 +162,8 @@ export class Scorer {
   }
 
   /**
-   * Computes the nodes and vectors of the user for one sample, and copies them to all. Returns the
-   * lengths of the user's bags by lookup. P2
+   * Computes the user's nodes and vectors for one sample, and copies them to all samples. Returns
+   * the lengths of the user's bags by lookup. P2
    */
   #computeUser(
     side: UserSide,
@@ -190,7 +197,7 @@ export class Scorer {
     kernels.expandColumns(others, column, one, column, columns, zerosOf(samples - 1));
   }
 
-  /** Pools the rows of a set, and puts the vectors where the graph reads them. */
+  /** Pools the rows of a set, and writes the vectors where the graph reads them. */
   #lookUp(set: LookupSet, bags: Bags<Int32Array>, samples: number, served: ServedRows): void {
     if (set.lookups.length === 0) return;
     const kernels = this.#kernels;
@@ -199,14 +206,15 @@ export class Scorer {
       decay: this.#ema.decay,
       steps: served.steps,
     };
-    // One sample has its vectors where they go; those of several lie between others' columns.
+    // The vectors of one sample are pooled straight into the node. With several samples, the
+    // columns of a node are strided, so vectors are pooled to a buffer first.
     if (samples === 1 && set.runs.every(({ isFolded }) => !isFolded)) {
       for (const [i, run] of set.runs.entries()) {
         const { out } = this.#cell(run.node);
         const to = kernels.reshape(out, [1, run.columns], run.column);
         const own = bagsOf(run, bags);
         const one = joint[i];
-        // Tables in one memory: the bags are those of as many samples of one table.
+        // Tables in one memory act as one table: each lookup's bag counts as a sample of it.
         if (one === undefined) kernels.pool(to, byRun[i] ?? rows, own, 0, 1, average);
         else {
           const count = run.count;
@@ -248,7 +256,9 @@ export class Scorer {
     kernels.foldPooled(to, column, [part], rowBlocks, columns, lengths);
   }
 
-  /** The rows of each lookup of a set, in a list that stays the same while the memory does. */
+  /**
+   * The rows of each lookup of a set, in a list that keeps its identity as long as the memory does.
+   */
   #rowsOf(set: LookupSet, { tables }: ServedRows): LookedUp {
     const of = tables[set.lookups[0]?.table ?? -1]?.rows;
     assert(of !== undefined, "a table of the first lookup");
@@ -288,7 +298,7 @@ export class Scorer {
     };
   }
 
-  /** `samples`: as many rows as the first one is for. */
+  /** Sets the dense features. `samples`: rows to allocate, of which the first is written. */
   #takeDense({ dense, samples: own }: EncodedBatch, samples = own): void {
     const at = this.graph.dense?.node;
     if (at === undefined) return;
@@ -327,10 +337,10 @@ export class Scorer {
   }
 }
 
-/** Most choices of the user's features whose graphs are kept: a caller has few. */
+/** Most cached divisions of features between user and candidates: a caller has few. */
 const sidesMax = 64;
 
-/** The bags of some lookups of a set. */
+/** The bags of a run of lookups. */
 function bagsOf({ first, count }: LookupRun, bags: Bags<Int32Array>): Bags<Int32Array> {
   const { samples, tables } = bags;
   if (count === tables) return bags;
@@ -355,7 +365,7 @@ function zerosOf(count: number): Int32Array {
   return zeros.subarray(0, count);
 }
 
-/** A block that is alone waits for nobody. */
+/** Asserts that a block ran synchronously: without other devices, no block has to wait. */
 function isDone(waiting: Promise<void> | undefined | void): void {
   assert(waiting === undefined, "a block waits for other devices in an evaluation");
 }

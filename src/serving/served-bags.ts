@@ -1,6 +1,6 @@
-// Bags of a batch for the kernels: ids become rows, and rows become places where a table has its
-// rows elsewhere than in their order. Memory grows with the largest batch, and is reused: bags are
-// valid until the next call.
+// Makes a batch's bags for the kernels: maps ids to rows, and rows to memory places where a table
+// does not store rows in order. Memory grows to the largest batch and is reused: bags are valid
+// until the next call.
 
 import type { EncodedBatch } from "../data/batch-rows.ts";
 import type { FindRow } from "../embedding/dynamic-ids/shard-ids.ts";
@@ -9,9 +9,9 @@ import type { SampleRows } from "../embedding/lookup/sample-rows.ts";
 import type { Bags } from "../kernels/contract/kernels.ts";
 import type { LookupSet, ServedLookups } from "./lookups.ts";
 
-/** How the ids of a table find the places of their rows. */
+/** How the ids of a table map to memory places. */
 export interface RowPlaces {
-  /** By row, its place in memory; undefined: rows lie in their order, from `base` on. */
+  /** By row, its place in memory; undefined: rows lie in order, from `base` on. */
   readonly places: Int32Array | undefined;
   /** The place of row 0. */
   readonly base: number;
@@ -19,10 +19,10 @@ export interface RowPlaces {
   readonly find: FindRow | undefined;
 }
 
-/** Bags that `take` makes, and the lengths of bags as the batch has them. */
+/** The bags that `take` makes, and the lengths of the batch's bags. */
 export interface ServedBags {
   readonly bags: Bags<Int32Array>;
-  /** (lookups of the model, B): ids before dynamic ids without a row fall out. */
+  /** (lookups of the model, B): ids per bag, before dynamic ids without a row are dropped. */
   readonly lengths: Int32Array;
 }
 
@@ -38,8 +38,8 @@ export class BagMaker {
   }
 
   /**
-   * The bags of a set of lookups. `tables`: those of the model. `first`: the place of the batch's
-   * first sample, for messages. @throws IdOutOfRangeError naming table, feature and sample
+   * Makes the bags of a set of lookups. `tables`: those of the model. `first`: index of the batch's
+   * first sample, for error messages. @throws IdOutOfRangeError naming table, feature and sample
    */
   take(batch: EncodedBatch, set: LookupSet, tables: readonly RowPlaces[], first = 0): ServedBags {
     const { bagTables } = this.#lookups;
@@ -72,7 +72,7 @@ export class BagMaker {
     return { bags: { ...own, ids, weights: this.#weights.subarray(0, total) }, lengths };
   }
 
-  /** Returns the number of ids that have a row. */
+  /** Fills offsets, ids and weights. Returns the number of ids that have a row. */
   #fill(
     { samples, lengths, starts, rows, highs, weights }: SampleRows,
     { lookups }: LookupSet,

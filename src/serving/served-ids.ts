@@ -1,5 +1,5 @@
-// The dynamic ids of a served table: which id has which row. A version's ids do not change; those
-// of the next version are put together beside them, some at a time.
+// Maps the dynamic ids of a served table to rows. The ids of a version do not change; the map of
+// the next version is built beside it, in increments.
 
 import { mix64Low } from "../data/murmur-hash.ts";
 import { IdTable } from "../embedding/dynamic-ids/id-table.ts";
@@ -19,7 +19,7 @@ export class ServedIds {
   readonly #blockRows: number;
   readonly #words = new Int32Array([0, 0, 1, 1]);
 
-  /** `rows`: of each block, the highest row that will have an id, so that memory is made once. */
+  /** Allocates an empty map for each row block of a table. */
   constructor(spec: Pick<TableSpec, "rows" | "rowBlocks">) {
     this.#rowBlocks = spec.rowBlocks;
     this.#blockRows = blockRowsOf(spec);
@@ -30,7 +30,7 @@ export class ServedIds {
     return this.#blocks.reduce((sum, block) => sum + block.size, 0);
   }
 
-  /** The row of an id; -1: it has none. */
+  /** The row of an id; -1: the id has no row. */
   readonly find: FindRow = (low, high) => {
     const hash = mix64Low(low, high);
     const at = blockOf(hash, this.#rowBlocks);
@@ -38,7 +38,7 @@ export class ServedIds {
     return row < 0 ? -1 : at * this.#blockRows + row;
   };
 
-  /** Gives a free row to a new id. Rows in descending order grow the memory once. */
+  /** Assigns a free row to a new id. If rows come in descending order, memory grows only once. */
   put({ row, id }: IdRow): void {
     const block = Math.floor(row / this.#blockRows);
     this.#words[0] = Number(BigInt.asIntN(32, id));
@@ -46,7 +46,7 @@ export class ServedIds {
     this.#blocks[block]?.put(row - block * this.#blockRows, this.#words);
   }
 
-  /** All ids with their rows, the rows of each block descending. */
+  /** All ids with their rows, in descending order of rows within each block. */
   *descending(): Generator<IdRow, void, undefined> {
     for (const [block, own] of this.#blocks.entries()) {
       const entries = own.entries();

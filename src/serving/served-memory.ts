@@ -1,42 +1,45 @@
-// The memory of a served model's rows: each row has a place, and there are spare places, so that a
-// new version's rows are written beside those of the version that serves.
+// Row memory of a served model: each row has a place, and there are spare places, so that the rows
+// of a new version are written beside those of the version that serves.
 //
-//   places of a group:   [ rows of table a | rows of table b | … | spare places, for all of them ]
+//   places of a group:   [ rows of table a | rows of table b | … | spare places of the group ]
 //   with row blocks:     [ block 0 | its spare places | block 1 | its spare places | … ]
 //
-// Tables of one shape share a group, so that the rows of one sample's lookups are pooled as those
-// of one table. Spare places cost memory only once they are written: the system gives pages when
-// they are touched.
+// Tables of one shape share a group, so that one call pools the rows of a sample's lookups in all
+// of them. Spare places cost memory only once they are written: the operating system allocates
+// pages on first access.
 //
 // Invariants
-//   W1. A place that a version has is written by nobody: `take` gives spare places alone.
-//   W2. With row blocks, all places of a row lie in the row's block: a pooled vector is a tree over
-//       blocks.
+//   W1. The places of a version are not overwritten: `take` returns spare places only.
+//   W2. With row blocks, all places of a row lie in the row's block, because a pooled vector is
+//       summed by a tree over blocks.
 
 import type { SparseOptimizerSpec, TableSpec } from "../embedding/tables/options.ts";
 import { blockRowsOf } from "../embedding/tables/shards.ts";
 import { type Kernels, type Rows, rowsMax } from "../kernels/contract/kernels.ts";
 import { recordBytesOf } from "../kernels/contract/records.ts";
 
-/** Where the rows of one table lie. */
+/** The memory of one table's rows. */
 export interface TableMemory {
   readonly rows: Rows;
   /** The place of row 0; with row blocks, rows have `homes`. */
   readonly base: number;
-  /** By row, its first place, where rows do not lie in their order. */
+  /** By row, its initial place, if rows do not lie in order. */
   readonly homes: Int32Array | undefined;
-  /** Bytes of a row as it is stored: `gatherRecords`. */
+  /** Bytes of a stored row: see `gatherRecords`. */
   readonly recordBytes: number;
-  /** The spare places that a row may take. */
+  /** The spare places from which a row may take one. */
   sparesOf(row: number): SparePlaces;
 }
 
-/** State floats that predictions read: of a moving average, the lag and the steps that it is of. */
+/**
+ * Optimizer state per row that predictions read, in floats: for a moving average, the row's lag
+ * (dim) and the step of that lag.
+ */
 export function servedStateWidth({ ema }: Pick<SparseOptimizerSpec, "ema">, dim: number): number {
   return ema === undefined ? 0 : dim + 1;
 }
 
-/** Memory for all tables of a model, in their order; values are 0. */
+/** Allocates memory for all tables of a model, in their order, filled with 0. */
 export function createServedMemory(
   kernels: Kernels,
   tables: readonly TableSpec[],
@@ -64,7 +67,7 @@ export function createServedMemory(
   return made;
 }
 
-/** Most floats of a group's rows: with as many spare ones, an array has them. */
+/** Most floats of a group's rows: with as many spare places, they still fit into one array. */
 const groupFloatsMax = 2 ** 30;
 
 function* groupOf(
@@ -118,14 +121,14 @@ function blocksOf(kernels: Kernels, spec: TableSpec, stateWidth: number): TableM
 }
 
 /**
- * Places that no version has: places that were given back first, then untouched ones. Given places
- * are kept as the arrays in which they come, so that none of the calls takes long.
+ * A free list of places: returned places are reused first, then untouched places. Returned places
+ * are kept in the arrays in which they come, so that each call takes constant time.
  */
 export class SparePlaces {
   #next: number;
   readonly #end: number;
   readonly #given: Int32Array[] = [];
-  /** Places of the last array that are still spare. */
+  /** Places of the last returned array that are still free. */
   #left = 0;
 
   constructor(first: number, end: number) {
@@ -133,7 +136,7 @@ export class SparePlaces {
     this.#end = end;
   }
 
-  /** A spare place; -1: there is none left. */
+  /** Takes a free place; -1: none is left. */
   take(): number {
     const given = this.#given.at(-1);
     if (given === undefined) return this.#next < this.#end ? this.#next++ : -1;
@@ -145,7 +148,10 @@ export class SparePlaces {
     return place;
   }
 
-  /** Takes places back that no version has any more, and their array with them. */
+  /**
+   * Returns places that no version uses any more. Keeps the array: the caller must not use it
+   * again.
+   */
   give(places: Int32Array): void {
     if (places.length === 0) return;
     const started = this.#given.at(-1);

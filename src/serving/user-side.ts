@@ -1,10 +1,12 @@
-// What of a model's graph depends on the user alone, where a user meets many candidates.
+// Divides a model's graph for ranking: the part that depends only on the user is computed once, the
+// rest for each candidate.
 //
 //   the user's features ──▶ early nodes, for one sample ──▶ copied to all ──┐
 //   candidates' features ───────────────────────────────────────────────────┴▶ later nodes
 //
-// A node is early if all that leads to it is the user's. What later nodes read of the user's is
-// copied to the row of each candidate: outputs of early nodes, and vectors of lookups.
+// A node is early if all its inputs, direct and indirect, belong to the user. The user's values
+// that later nodes read are copied to the row of each candidate: outputs of early nodes, and
+// vectors of lookups.
 
 import type { Graph } from "../model/graph/graph.ts";
 import { sizeOf } from "../model/graph/graph.ts";
@@ -20,16 +22,19 @@ export interface NodeColumns {
 export interface UserSide {
   readonly ofUser: LookupSet;
   readonly others: LookupSet;
-  /** By lookup of the model. */
+  /** By lookup of the model: whether it belongs to the user. */
   readonly isLookupOfUser: readonly boolean[];
-  /** Nodes to run for one sample, and those to run for each candidate, in their order. */
+  /** Nodes to run for one sample, and nodes to run for each candidate, in graph order. */
   readonly early: readonly number[];
   readonly later: readonly number[];
-  /** What is copied from the first row to all. */
+  /** Columns that are copied from the first row to all rows. */
   readonly copied: readonly NodeColumns[];
 }
 
-/** `isOfUser`: by feature. */
+/**
+ * Divides the graph. `isOfUser`: by feature, whether it belongs to the user; `isDenseOfUser`: the
+ * same for the dense features.
+ */
 export function userSideOf(
   graph: Graph,
   { lookups }: ServedLookups,

@@ -1,10 +1,10 @@
-// The reader's side of the preprocessing service: says which splits the reader needs until it has
-// them, and puts their parts together.
+// The reader's side of the preprocessing service: repeats requests for the splits that the reader
+// needs until they arrive, and assembles splits from their parts.
 //
 // Invariants
-//   P1. Memory is that of the splits that were asked for: nothing is sent that nobody asked for.
-//   P2. Blocks count when their checksums are those of the index: what is lost, cut off or changed
-//       on the way is asked for again.
+//   P1. Memory is bounded by the requested splits: unrequested data is not sent.
+//   P2. A split counts as received only if its blocks have the checksums of the index: lost,
+//       truncated or changed parts are requested again.
 
 import { crc32 } from "node:zlib";
 import type { BlockReader } from "../../data/cache/blocks.ts";
@@ -30,22 +30,25 @@ export interface SplitClientOptions {
   readonly place: SplitPlace;
   readonly reader: number;
   readonly clock: Clock;
-  /** How long a split may take, with all that goes wrong meanwhile. */
+  /** Deadline for a split, including all retries. */
   readonly deadlineMs: number;
-  /** What comes from the workers of its host; left out: all splits come in frames. */
+  /**
+   * Splits from workers on the same host, through shared memory; left out: all splits come in
+   * frames.
+   */
   readonly shelves?: ShelfReader | undefined;
 }
 
-/** How often it says what it needs. */
+/** How often the client repeats its requests. */
 const sayMs = 250;
 
-/** A split on its way. */
+/** A requested split that has not arrived completely. */
 interface Awaited {
   readonly split: Split;
   readonly table: BlockTable;
   readonly bytes: Uint8Array;
   readonly sinceMs: number;
-  /** Where parts begin that are here. */
+  /** Offsets of the parts that have arrived. */
   readonly parts: Set<number>;
   arrived: number;
   resolve(bytes: number): void;
@@ -53,7 +56,9 @@ interface Awaited {
 }
 
 export class SplitClient {
-  /** How long the reader has waited for splits so far, in milliseconds: told to the master. */
+  /**
+   * Total time for which the reader has waited for splits, in milliseconds: reported to the master.
+   */
   stalledMs = 0;
   readonly #options: SplitClientOptions;
   readonly #awaited = new Map<string, Awaited>();
@@ -76,7 +81,10 @@ export class SplitClient {
     this.#say();
   }
 
-  /** The blocks of a stream whose index has this table. `path`: of the index. */
+  /**
+   * A reader of the blocks of a stream, given the block table of its index. `path`: path of the
+   * index.
+   */
   blocksOf(stream: Split["stream"], path: string, table: BlockTable): BlockReader {
     let bytesRead = 0;
     return {
@@ -96,7 +104,7 @@ export class SplitClient {
     };
   }
 
-  /** Asks for nothing more; what is awaited never comes. */
+  /** Stops requesting; splits that are still awaited never resolve. */
   close(): void {
     this.#isClosed = true;
     this.#cancel();
@@ -115,7 +123,7 @@ export class SplitClient {
     });
   }
 
-  /** Once for all that is asked for at one moment. */
+  /** Sends one request for all splits that are requested in one event-loop turn. */
   #saySoon(): void {
     if (this.#isSaying) return;
     this.#isSaying = true;
@@ -144,8 +152,8 @@ export class SplitClient {
   /** A part of a split: `payload` is its bytes. */
   #take({ split, at, bytes }: SplitPart, payload: Uint8Array): void {
     const one = this.#awaited.get(nameOf(split));
-    if (one === undefined || one.parts.has(at)) return; // It came before.
-    if (bytes !== one.bytes.length) return; // Of another index.
+    if (one === undefined || one.parts.has(at)) return; // A duplicate.
+    if (bytes !== one.bytes.length) return; // From another index.
     one.bytes.set(payload, at);
     one.parts.add(at);
     one.arrived += payload.length;
@@ -166,19 +174,19 @@ export class SplitClient {
     const one = this.#awaited.get(name);
     if (one === undefined) return;
     this.#awaited.delete(name);
-    // It says itself what is wrong, and what to do; a damaged index is made anew after a restore.
+    // These errors carry their own advice; a damaged index is rebuilt after a restore.
     const isKnown = error.recovery === "stop" || error.code === "DATA_CACHE_DAMAGED";
     one.reject(isKnown ? new RemoteError(error) : new SplitFailedError(name, error.message));
   }
 }
 
-/** What a reader waits for, with what may be missing. */
+/** Describes what a reader waits for, with advice. */
 function waitFor(split: string): string {
   const advice = "start `osiris dpp-worker`, or raise `preprocessing.workersMin`, where none runs";
   return `split ${split} of a preprocessing worker; ${advice}`;
 }
 
-/** Whether all blocks are those of the index. */
+/** Whether all blocks have the checksums of the index. */
 function areWhole({ split, table, bytes }: Awaited): boolean {
   let at = 0;
   for (let block = split.first; block < split.end; block++) {

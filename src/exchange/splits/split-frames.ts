@@ -1,19 +1,19 @@
-// The frames of the preprocessing service: who says what to whom. A split is a run of blocks of the
-// samples (src/data/cache/blocks.ts) that a worker makes of the files, and a reader needs.
+// The frames of the preprocessing service. A split is a run of blocks of samples
+// (src/data/cache/blocks.ts) that a worker makes from the files, and a reader needs.
 //
-//   reader ──▶ master    want      all splits that it needs now or next, again and again
-//   worker ──▶ master    lease     a question for a split; answered when there is one
-//   worker ──▶ master    working   it lives, and makes the split
-//   worker ──▶ reader    data      a part of a split's blocks, raw: of a thread to a reader of its
-//                                  host no frame, but through shared memory (split-shelves.ts)
+//   reader ──▶ master    want      all splits that it needs now or next, repeated until they arrive
+//   worker ──▶ master    lease     a request for a split; answered when there is one
+//   worker ──▶ master    working   the worker is alive, and makes the split
+//   worker ──▶ reader    data      a part of a split's blocks, raw; between threads of one host no
+//                                  frame, but shared memory (split-shelves.ts)
 //   worker ──▶ master    done      the split is sent, or why it cannot be made
 //   pool   ──▶ master    gone      a worker's thread has ended
 //   master ──▶ reader    failed    why a split will not come
-//   worker ──▶ master    session   a question for what the splits are of
+//   worker ──▶ master    session   a request for the session: the data that splits are made from
 //   master ──▶ workers   here      a run that has splits
 //
-// Any of them may be lost or come twice: readers say what they need until they have it, a worker
-// that says nothing has lost its split to another, and blocks that come again are the same.
+// Any frame may be lost or duplicated: readers repeat their requests until they are served, a
+// worker that stops reporting loses its split to another, and repeated blocks are identical.
 
 import { z } from "zod";
 import { FrameCorruptError } from "../../errors/errors.ts";
@@ -27,7 +27,7 @@ const count = z.int().min(0);
 
 const split = z.object({
   stream: z.enum(["training", "evaluation", "test"]),
-  /** Its blocks are first .. end-1. */
+  /** Blocks first .. end-1. */
   first: count,
   end: count,
 });
@@ -35,32 +35,32 @@ const split = z.object({
 /** A run of blocks of one stream. */
 export type Split = z.infer<typeof split>;
 
-/** Splits that one reader may want at a time: those of a batch, and the next ones. */
+/** Most splits that one reader may request at a time: those of a batch, and the next ones. */
 export const splitsMax = 1024;
 
 const schemas = {
   want: z.object({
     reader: count,
-    /** What it waits for first. */
+    /** The requested splits, most urgent first. */
     splits: z.array(split).max(splitsMax),
-    /** Splits that it has, and will need next. */
+    /** Splits that the reader holds and will need next. */
     buffered: count,
-    /** How long it has waited for splits so far, in milliseconds. */
+    /** Total time for which the reader has waited for splits, in milliseconds. */
     stalledMs: z.number().min(0),
   }),
   lease: z.object({
     worker: z.string().min(1).max(200),
-    /** The time since its last question, and how much of it was spent on splits. */
+    /** Time since the worker's last request, and the part of it that was spent on splits. */
     forMs: z.number().min(0),
     busyMs: z.number().min(0),
   }),
-  /** `lease`: its number; left out: there is no split now. */
+  /** `lease`: the number of the lease; left out: there is no split now. */
   leased: z.object({
     lease: count.optional(),
     reader: count.optional(),
     split: split.optional(),
   }),
-  /** The worker is at a split, and lives. */
+  /** A worker's heartbeat while it makes a split. */
   working: z.object({ worker: z.string().min(1).max(200), lease: count }),
   done: z.object({
     worker: z.string(),
@@ -71,7 +71,7 @@ const schemas = {
   gone: z.object({ worker: z.string() }),
   failed: z.object({ split, error: errorRecord }),
   session: z.object({ session: z.unknown() }),
-  /** `version`: of the package; workers of another one might make other samples. */
+  /** `version`: of the package; workers of another version might make other samples. */
   here: z.object({ run: z.string(), generation: count, version: z.string() }),
 };
 
@@ -87,15 +87,15 @@ export interface SplitPlace {
   readonly generation: number;
 }
 
-/** What the master hears. */
+/** Actions that the master receives. */
 export type MasterAction = "want" | "lease" | "working" | "done" | "gone" | "session";
 
-/** The subject of what the master hears. */
+/** The subject of an action that the master receives. */
 export function masterSubject(place: SplitPlace, action: MasterAction): string {
   return subjectOf({ ...place, role: "splits", index: 0, action });
 }
 
-/** The subject of what a reader hears. */
+/** The subject of an action that a reader receives. */
 export function readerSubject(
   place: SplitPlace,
   reader: number,
@@ -104,7 +104,7 @@ export function readerSubject(
   return subjectOf({ ...place, role: "splits", index: 1 + reader, action });
 }
 
-/** The subject on which masters say that there is work, for workers that belong to no host. */
+/** The subject on which masters announce work, for workers that belong to no host. */
 export function hereSubject(cluster: string): string {
   const action = "here";
   return subjectOf({ cluster, run: "cluster", generation: 0, role: "splits", index: 0, action });
@@ -115,7 +115,7 @@ export function encodeFrame<Name extends SplitFrameName>(_: Name, body: SplitFra
   return encodeBody(body, "application/msgpack");
 }
 
-/** What a frame says. @throws FrameCorruptError */
+/** Decodes a frame. @throws FrameCorruptError */
 export function decodeFrame<Name extends SplitFrameName>(
   name: Name,
   frame: Pick<Frame, "subject" | "headers" | "payload">,
@@ -127,7 +127,7 @@ export function decodeFrame<Name extends SplitFrameName>(
 
 const partHeader = "osiris-split";
 
-/** A part of a split's bytes: where it begins, and how many bytes the split has. */
+/** A part of a split's bytes: its offset `at`, and the size of the split. */
 export interface SplitPart {
   readonly split: Split;
   readonly at: number;
@@ -139,7 +139,7 @@ export function partHeaders({ split: { stream, first, end }, at, bytes }: SplitP
   return { [partHeader]: [stream, first, end, at, bytes].join(" ") };
 }
 
-/** Which part of which split a frame has. @throws FrameCorruptError */
+/** Reads which part of which split a frame holds. @throws FrameCorruptError */
 export function partOf({ subject, headers, payload }: Frame): SplitPart {
   const [stream, ...numbers] = (headerOf(headers, partHeader) ?? "").split(" ");
   const [first, end, at = -1, bytes = -1] = numbers.map(Number);
@@ -151,7 +151,7 @@ export function partOf({ subject, headers, payload }: Frame): SplitPart {
   return { split: data, at, bytes };
 }
 
-/** The name of a split, for tables of splits and for people. */
+/** The name of a split, as a map key and for display. */
 export function nameOf({ stream, first, end }: Split): string {
   return `${stream} ${first} ${end}`;
 }

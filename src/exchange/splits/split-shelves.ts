@@ -1,43 +1,46 @@
-// Shelves: the way of splits' blocks from a worker's thread to the readers of its host, through
-// shared memory. Each place for a worker has a shelf, a few slots that the thread in this place
-// alone fills. Readers look into all shelves for what is theirs. What is asked for, and what is
-// done, stays with messages (split-frames.ts).
+// Shelves carry splits' blocks from a worker's thread to the readers of its host through shared
+// memory. Each worker place has a shelf of a few slots, which only the thread in this place fills.
+// Readers scan all shelves for their parts. Requests and completions still travel as messages
+// (split-frames.ts).
 //
-//   bells       a word for each reader, and one for each shelf: something was put in, or taken out
-//   slot        which part of which split it has, and the bytes of this part
+//   bells       a word for each reader, and one for each shelf: counts slots filled, or emptied
+//   slot        which part of which split it holds, and the bytes of the part
 //   slot, full  0, or 1 + the reader that the part is for; written last
 //
 // Invariants
-//   F1. A slot is full only when all of its bytes lie there: what a worker that died was about to
-//       write is never read.
-//   F2. A full slot is its reader's until the reader has emptied it. Credits are slots: a worker is
-//       ahead of the readers by `slotsOfShelf` slots at most.
-//   F3. One thread fills a shelf: the next one in its place begins when its exit was seen (law 3).
+//   F1. A slot is marked full only when all of its bytes are written: the unfinished write of a
+//       worker that died is never read.
+//   F2. A full slot belongs to its reader until the reader has emptied it. Slots are the credits: a
+//       worker is ahead of the readers by at most `slotsOfShelf` slots.
+//   F3. One thread fills a shelf: its replacement starts only after its exit was observed (law 3).
 
 import assert from "node:assert/strict";
 import type { Clock } from "../../ports/clock.ts";
 import type { Sleep } from "../atomic-cells.ts";
 import type { Split, SplitPart } from "./split-frames.ts";
 
-/** How many of each a host has. */
+/** The numbers of readers and shelves of a host. */
 export interface ShelfShape {
   readonly readers: number;
   /** Places for workers. */
   readonly shelves: number;
 }
 
-/** Bytes of a part, at most. A worker writes one while a reader copies another. */
+/** Most bytes of a part. A worker writes one slot while a reader copies another. */
 export const slotBytes = 512 * 1024;
-/** A split of some megabytes fits: its worker asks for the next one while a reader copies. */
+/**
+ * Slots per shelf: they hold a split of some megabytes, so that its worker can request the next
+ * split while a reader copies.
+ */
 export const slotsOfShelf = 8;
-/** How often a worker that waits for a slot looks whether the generation is over. */
+/** How often a worker that waits for a slot checks whether the generation is over. */
 const lookMs = 100;
 
 const streams: readonly Split["stream"][] = ["training", "evaluation", "test"];
 const headWords = ["full", "stream", "first", "end", "at", "bytes", "length"].length;
 const align = 64;
 
-/** Bytes of the shelves of a host: pages that no worker reaches cost nothing. */
+/** Bytes of a host's shelves. Pages that are never written cost no memory. */
 export function shelfBytes({ readers, shelves }: ShelfShape): number {
   return dataFirst({ readers, shelves }) + shelves * slotsOfShelf * slotBytes;
 }
@@ -45,19 +48,22 @@ export function shelfBytes({ readers, shelves }: ShelfShape): number {
 export interface ShelfPlace {
   readonly memory: SharedArrayBuffer;
   readonly shape: ShelfShape;
-  /** How it waits: without blocking the thread, which has a connection to serve. */
+  /** Waits on a word of the memory without blocking the thread, which also serves a connection. */
   readonly sleep: Sleep;
 }
 
 export interface ShelfWriter {
   /**
-   * Resolves when all bytes of a split are on their way to a reader of the host, or when the reader
-   * takes none: then it is gone, or asks again.
+   * Resolves when all parts of a split are in slots, when the generation is over, or when the
+   * reader empties no slot for `patienceMs`: it is then gone, or requests the split again.
    */
   send(reader: number, split: Split, bytes: Uint8Array): Promise<void>;
 }
 
-/** The shelf of the worker at this place. `patienceMs`: how long a reader may take for one slot. */
+/**
+ * The writer of the shelf of this worker place. `patienceMs`: how long a reader may take to free a
+ * slot.
+ */
 export function createShelfWriter(
   place: ShelfPlace & {
     readonly shelf: number;
@@ -98,14 +104,14 @@ export function createShelfWriter(
 
 export interface ShelfReader {
   /**
-   * Passes the parts that come for the reader to `take`, which copies what it needs. Resolves once
-   * the reader is closed.
+   * Passes the reader's parts to `take`, which must copy the bytes. Resolves once the reader is
+   * closed.
    */
   serve(take: (part: SplitPart, bytes: Uint8Array) => void): Promise<void>;
   close(): void;
 }
 
-/** The shelves as a reader sees them: by its index on its host. */
+/** The reader's view of all shelves. `reader`: its index on its host. */
 export function createShelfReader(place: ShelfPlace & { readonly reader: number }): ShelfReader {
   const { shape, reader, sleep } = place;
   const { words, slotOf } = viewOf(place);
@@ -150,7 +156,7 @@ function viewOf({ memory, shape }: ShelfPlace) {
   return { words, slotOf };
 }
 
-/** Where the bytes of the first slot begin. */
+/** Offset of the first slot's bytes. */
 function dataFirst({ readers, shelves }: ShelfShape): number {
   const bytes = 4 * (readers + shelves + shelves * slotsOfShelf * headWords);
   return align * Math.ceil(bytes / align);

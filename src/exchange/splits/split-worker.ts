@@ -1,6 +1,5 @@
-// The worker's side of the preprocessing service: asks for a split, makes it, sends it to its
-// reader, and asks for the next one. A worker has no state of a run: another one may make any of
-// its splits.
+// The worker's side of the preprocessing service: requests a split, makes it, sends it to its
+// reader, and repeats. A worker keeps no state of a run: any other worker can make its splits.
 
 import { RequestFailedError, recordError } from "../../errors/errors.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -18,7 +17,7 @@ import type { ShelfWriter } from "./split-shelves.ts";
 
 /** Makes the blocks of splits. */
 export interface SplitMaker {
-  /** The blocks of a split, and the samples in them. @throws InputUnusableError and others */
+  /** Makes the blocks of a split, and counts its samples. @throws InputUnusableError and others */
   make(split: Split): Promise<{ readonly bytes: Uint8Array; readonly samples: number }>;
   close(): void;
 }
@@ -26,13 +25,13 @@ export interface SplitMaker {
 export interface SplitWorkerOptions {
   readonly transport: Transport;
   readonly place: SplitPlace;
-  /** Its name among the workers of the run. */
+  /** The worker's name, unique among the workers of the run. */
   readonly worker: string;
   readonly clock: Clock;
   readonly maker: SplitMaker;
-  /** Whether it is to end: it finishes what it has begun. */
+  /** Whether the worker must end; it finishes the split that it has begun. */
   readonly isOver: () => boolean;
-  /** The way to the readers of its own host; left out: it belongs to none. */
+  /** The readers on the worker's own host; left out: it belongs to no host. */
   readonly near?: NearReaders | undefined;
 }
 
@@ -41,16 +40,22 @@ export interface NearReaders extends ShelfWriter {
   has(reader: number): boolean;
 }
 
-/** A question is answered after half a second if there is no split; then it is lost. */
+/**
+ * The master answers a request after half a second if there is no split; no answer means a lost
+ * frame.
+ */
 export const leaseMs = 500;
 const askMs = 4 * leaseMs;
-/** How often a worker that makes a split says that it lives, and asks again if nobody listens. */
+/**
+ * How often a worker reports that it is alive while it makes a split; also the pause before a
+ * failed request is repeated.
+ */
 const againMs = 200;
-/** Bytes of a part, at most. */
+/** Most bytes of a part. */
 const partBytesMax = 256 * 1024;
 const headerRoom = 1024;
 
-/** Serves one run's splits until it is told to end. */
+/** Serves one run's splits until `isOver`. */
 export async function serveSplits(options: SplitWorkerOptions): Promise<void> {
   const { transport, place, worker, clock, maker, isOver, near } = options;
   let [busyMs, fromMs] = [0, clock.now()];
@@ -77,7 +82,7 @@ export async function serveSplits(options: SplitWorkerOptions): Promise<void> {
   }
 }
 
-/** Asks for a split. Where the master is silent, it may be about to be replaced. */
+/** Requests a split. A silent master may be about to be replaced: the request is then repeated. */
 async function ask(
   { transport, place, worker, clock }: SplitWorkerOptions,
   worked: { readonly busyMs: number; readonly forMs: number },
@@ -96,7 +101,7 @@ async function ask(
   }
 }
 
-/** Says again and again that it is at work, while it is. */
+/** Sends `working` heartbeats while `work` runs. */
 async function during<Result>(
   { transport, place, worker, clock }: SplitWorkerOptions,
   lease: number,

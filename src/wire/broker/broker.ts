@@ -30,7 +30,7 @@ export type BrokerAuth =
   | { readonly user: string; readonly pass: string }
   | "open";
 
-/** What the chaos harness does to a frame on its way to one client. */
+/** The fault that the chaos harness applies to a frame on its way to one client. */
 export type Verdict =
   | "deliver"
   | "drop"
@@ -80,7 +80,7 @@ export interface Broker extends AsyncDisposable {
   readonly auth: BrokerAuth;
   /** Names of the connected clients, in the order of connection. */
   clients(): string[];
-  /** The connected clients, in the order of connection, with what each sent, got and listens to. */
+  /** The connected clients, in the order of connection, with their traffic and subscriptions. */
   connections(): ConnectionReport[];
   /** Disconnects the clients with this name. Returns their number. */
   cut(name: string): number;
@@ -211,7 +211,7 @@ class EmbeddedBroker implements Broker, SessionHost {
   route(from: Session, publication: Publication): void {
     const { subject, reply } = publication;
     const isHeard = ({ session }: BrokerSubscription) => session !== from || from.wantsEcho;
-    // A subject with an empty token reaches nobody, not even `>`.
+    // A subject with an empty token matches no subscription, not even `>`.
     const targets = subject.split(".").includes("") ? [] : this.router.match(subject, isHeard);
     for (const target of targets) this.#send(from, target, publication);
     if (targets.length === 0 && reply !== undefined) from.tellNoResponders(reply);
@@ -250,7 +250,7 @@ class EmbeddedBroker implements Broker, SessionHost {
     return {
       server_id: this.#serverId,
       server_name: "osiris",
-      version: "2.9.0", // Version of the protocol spoken here, for clients.
+      version: "2.9.0", // Version of the implemented protocol, for clients.
       proto: 1,
       go: "",
       host: this.#host,

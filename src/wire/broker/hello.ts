@@ -1,4 +1,4 @@
-// What a client says of itself in CONNECT: the fields that the broker knows; others are ignored.
+// The fields of a client's CONNECT that the broker knows; other fields are ignored.
 
 import { z } from "zod";
 
@@ -40,8 +40,8 @@ export const noHello: Hello = {
 };
 
 /**
- * What a CONNECT makes of a client. As in nats-server, a field that is left out or null stays as it
- * was. Undefined where the text is no JSON object, or a field has the wrong type.
+ * Applies a CONNECT to a client's settings. As in nats-server, a field that is left out or null
+ * keeps its value. Undefined: the text is no JSON object, or a field has the wrong type.
  */
 export function helloOf(json: string, before: Hello): Hello | undefined {
   try {

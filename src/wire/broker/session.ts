@@ -60,7 +60,7 @@ export type Ending =
   | "maximum connections exceeded"
   | "maximum subscriptions exceeded";
 
-/** One connection, for people: who it is, what it sent and got, and what it listens to. */
+/** A report of one connection: its client, its traffic and its subscriptions. */
 export interface ConnectionReport {
   /** The `client_id` of its INFO. */
   readonly id: number;
@@ -104,7 +104,7 @@ export class Session implements CommandSink {
   readonly #carried = { framesIn: 0, bytesIn: 0, framesOut: 0, bytesOut: 0 };
   readonly #id: number;
 
-  /** `info`: the server's first line, but for what it says about this client. */
+  /** `info`: the server's INFO, without the fields about this client. */
   constructor(socket: Socket, host: SessionHost, id: number, info: object) {
     this.#socket = socket;
     this.#id = id;
@@ -119,7 +119,7 @@ export class Session implements CommandSink {
       () => this.cut(),
     );
     socket.on("data", receive);
-    socket.on("error", () => undefined); // "close" follows, and says all that matters.
+    socket.on("error", () => undefined); // "close" follows, and ends the session.
     socket.on("close", () => this.#end());
     const whole = { ...info, client_id: id, client_ip: socket.remoteAddress };
     socket.write(`INFO ${JSON.stringify(whole)}\r\n`);
@@ -164,7 +164,10 @@ export class Session implements CommandSink {
     }
   }
 
-  /** Whether the client could still take it; one that could not has ended. */
+  /**
+   * Writes a frame to the client. Returns false if the client could not take it: its session has
+   * ended.
+   */
   #write(subscription: BrokerSubscription, publication: Publication): boolean {
     const { subject, reply } = publication;
     const hasHeaders = publication.headerBytes > 0 && this.#client.headers;
@@ -186,8 +189,9 @@ export class Session implements CommandSink {
   }
 
   /**
-   * Tells the client that its request has no subscribers, if it wants to know: on its first plain
-   * subscription to the reply subject. As in nats-server, this counts for no maximum of UNSUB.
+   * Sends "no responders" for a request without subscribers, if the client supports it: on its
+   * first plain subscription to the reply subject. As in nats-server, the frame does not count for
+   * the maximum of UNSUB.
    */
   tellNoResponders(reply: string): void {
     if (!this.#client.no_responders || this.#isEnded) return;
@@ -245,7 +249,9 @@ export class Session implements CommandSink {
     return no_responders && !headers ? "no responders requires headers support" : undefined;
   }
 
-  /** As in nats-server, a subject with wildcards is carried, and only pedantic clients are told. */
+  /**
+   * As in nats-server, a subject with wildcards is carried, and only pedantic clients get an error.
+   */
   publish(publication: Publication): void {
     const { subject, message } = publication;
     this.#carried.framesIn++;

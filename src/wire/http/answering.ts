@@ -1,10 +1,10 @@
-// The one way in which our servers listen to strangers: what a listener throws, at once or later,
-// ends the one request or connection that it is about. Node would end the whole process for it.
+// Guards for listeners on untrusted connections: an exception in a listener ends only the request
+// or connection in question. Node would end the whole process.
 //
 // Invariants
-//   A1. No bytes of a stranger make a listener throw: every listener of a server, and of a socket
-//       that it took, is `guarded`.
-//   A2. A request is answered, with a status that says what was wrong with it.
+//   A1. No bytes of a client make a listener throw: each listener of a server, and of a socket that
+//       it accepted, is `guarded`.
+//   A2. Each request is answered, with a status that says what was wrong with it.
 
 import {
   createServer,
@@ -16,7 +16,10 @@ import {
 import { RequestUnusableError } from "../../errors/errors.ts";
 import { connectionsWithin } from "./open-files.ts";
 
-/** A listener that hands what `listen` throws, or rejects with, to `refuse`; it never throws. A1 */
+/**
+ * Wraps a listener: passes errors that `listen` throws or rejects with to `refuse`, and never
+ * throws. A1
+ */
 export function guarded<Given extends readonly unknown[]>(
   listen: (...given: Given) => unknown,
   refuse: (error: unknown, ...given: Given) => void,
@@ -25,7 +28,7 @@ export function guarded<Given extends readonly unknown[]>(
     try {
       refuse(error, ...given);
     } catch {
-      // The connection is beyond help, and there is nobody to tell.
+      // The connection cannot be answered, and the error has no receiver.
     }
   };
   return (...given) => {
@@ -40,10 +43,13 @@ export function guarded<Given extends readonly unknown[]>(
   };
 }
 
-/** Answers a request; may throw at once or later. */
+/** Answers a request; may throw or reject. */
 export type Answer = (request: IncomingMessage, response: ServerResponse) => unknown;
 
-/** A listener of requests. What has begun to be answered is cut off; the rest is refused. A2 */
+/**
+ * A guarded request listener. On an error, cuts off a response that has begun, and refuses
+ * otherwise. A2
+ */
 export function answering(
   answer: Answer,
   refuse: (error: unknown, response: ServerResponse) => void,
@@ -60,18 +66,18 @@ export function answering(
   });
 }
 
-/** A page has at most a hundred streams, and some requests beside them. */
+/** A page opens at most a hundred streams, plus some requests. */
 const connectionsMax = 128;
-/** For the headers of a request, and so for a connection that asks for nothing. */
+/** Time limit for the headers of a request, and thus for an idle connection. */
 const headersMs = 10_000;
-/** For a whole request: a job has a mebibyte. */
+/** Time limit for a whole request; the largest is a job, of 1 MiB. */
 const requestMs = 30_000;
-/** How often connections are looked at that are too slow. */
+/** How often connections are checked against the time limits. */
 const slowCheckMs = 1000;
 
 /**
- * A server for few clients, as a page or a cluster's figures have: its connections are bounded, so
- * that strangers take no files and no memory from the runs of the process.
+ * Creates a server for few clients, e.g. the dashboard or metrics. Its connections are bounded, so
+ * that clients cannot exhaust the files and memory that the runs of the process need.
  */
 export function serverOfFew(...of: Parameters<typeof answering>): Server {
   const server = createServer({ connectionsCheckingInterval: slowCheckMs }, answering(...of));
@@ -82,11 +88,11 @@ export function serverOfFew(...of: Parameters<typeof answering>): Server {
 }
 
 /**
- * The address that a request asks for: a path, or the whole address as proxies send it.
- * @throws RequestUnusableError where it is neither
+ * The URL of a request, which names a path or, through a proxy, the whole address.
+ * @throws RequestUnusableError if it is neither
  */
 export function addressOf({ url = "/" }: { readonly url?: string | undefined }): URL {
-  // What begins with two slashes would be the name of a host.
+  // A URL that begins with two slashes would name a host.
   const isPath = /^\/(?![/\\])/.test(url);
   const whole = isPath ? `http://page${url}` : url;
   if ((isPath || /^https?:\/\//i.test(url)) && URL.canParse(whole)) return new URL(whole);

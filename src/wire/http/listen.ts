@@ -1,5 +1,5 @@
-// Where an HTTP server of ours listens, and how it ends: one sentence where the address cannot be
-// had, and no connection left open behind it.
+// Starts and stops an HTTP server: reports an unusable address in one sentence, and leaves no
+// connection open after the end.
 
 import { once } from "node:events";
 import type { Server } from "node:http";
@@ -8,16 +8,16 @@ import { InputUnusableError } from "../../errors/errors.ts";
 import type { Clock } from "../../ports/clock.ts";
 
 export interface Place {
-  /** Address of an interface, or a name of it: `127.0.0.1`, `0.0.0.0`, `::1`. */
+  /** Address or name of an interface: `127.0.0.1`, `0.0.0.0`, `::1`, `localhost`. */
   readonly host: string;
-  /** 0: any that is free. */
+  /** 0: any free port. */
   readonly port: number;
 }
 
 /**
- * Has the server listen, and resolves to its address for people and programs, `http://host:port`.
- * An address that means every interface is told as this machine's own.
- * @throws InputUnusableError where the address or the port cannot be had
+ * Listens, and resolves to the server's address, `http://host:port`. For a wildcard address such as
+ * `0.0.0.0`, returns the address of this machine.
+ * @throws InputUnusableError if the address or the port is not available
  */
 export async function listenAt(server: Server, { host, port }: Place): Promise<string> {
   server.listen(port, host);
@@ -34,7 +34,7 @@ export async function listenAt(server: Server, { host, port }: Place): Promise<s
 }
 
 /**
- * Takes no further request, lets those that are being answered end for so long, and then cuts every
+ * Stops accepting requests, waits up to `drainMs` for running ones, and then closes every
  * connection.
  */
 export async function closeServer(server: Server, drainMs: number, clock: Clock): Promise<void> {

@@ -1,9 +1,9 @@
-// How many connections a server may have, so that files and threads of the process find a
-// descriptor, too: where there is none, the readers of all its runs fail with EMFILE.
+// Limits a server's connections, so that file descriptors are left for files and threads of the
+// process: without them, the readers of all its runs fail with EMFILE.
 
 import { existsSync, readFileSync } from "node:fs";
 
-/** A soft limit of this process; Infinity where there is none, or none can be read. */
+/** A soft limit of this process; Infinity if there is no limit, or it cannot be read. */
 export function softLimit(name: "Max open files" | "Max locked memory"): number {
   const path = "/proc/self/limits";
   const text = existsSync(path) ? readFileSync(path, "utf8") : "";
@@ -16,8 +16,8 @@ export function softLimit(name: "Max open files" | "Max locked memory"): number 
 const connectionsMin = 4;
 
 /**
- * `most` connections, or fewer where the process may have few files: no server takes more than a
- * quarter of them.
+ * `most` connections, or fewer if the process may open few files: a server gets at most a quarter
+ * of them.
  */
 export function connectionsWithin(most: number, files = softLimit("Max open files")): number {
   return Math.min(most, Math.max(connectionsMin, Math.floor(files / 4)));

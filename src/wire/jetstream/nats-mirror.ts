@@ -182,13 +182,16 @@ export class NatsMirror {
     await (await this.#managed()).streams.purge(`KV_${bucket}`, { filter });
   }
 
-  /** The server may have come back empty: look for streams and bucket again. */
+  /**
+   * Drops cached handles after a reconnect, because a restarted server may have lost streams and
+   * bucket.
+   */
   forget(): void {
     this.#manager = undefined;
     this.#bucket = undefined;
   }
 
-  /** Calls `tell` each time the connection is back, until it is closed. */
+  /** Calls `tell` after each reconnect, until the connection is closed. */
   async watch(tell: () => void): Promise<void> {
     for await (const { type } of this.#connection.status()) if (type === "reconnect") tell();
   }
@@ -233,14 +236,14 @@ export class NatsMirror {
   }
 }
 
-/** How often a bucket is read before its history counts as one that cannot be read whole. */
+/** Most reads of a bucket, before its history counts as unreadable. */
 const readsMax = 20;
 const againMs = 100;
 
 /**
- * The entries of a bucket. The client ends a history at the first heartbeat of the server, which
- * comes before the last entry where the server or this process is busy: such a history is read
- * again. @throws RequestFailedError where it never comes whole
+ * All entries of a bucket. The client library ends a history at the server's first heartbeat, which
+ * comes before the last entry if the server or this process is busy: such a history is incomplete
+ * and is read again. @throws RequestFailedError if no read is complete
  */
 export async function wholeHistory(
   bucket: Pick<KV, "history" | "status">,
@@ -263,7 +266,7 @@ export async function wholeHistory(
   }
 }
 
-/** An upper bound for the headers of a message here. */
+/** Upper bound for the headers of a mirrored message. */
 const headerBytes = 1024;
 
 function codeOf(error: unknown): unknown {

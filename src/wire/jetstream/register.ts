@@ -1,5 +1,5 @@
-// A register: one value that several processes change. A change succeeds only if no other came in
-// between (compare-and-set). NATS has registers where it has JetStream (nats-register.ts).
+// A register: one value that several processes change by compare-and-set: a change succeeds only if
+// no other change came in between. NATS has registers if it has JetStream (nats-register.ts).
 
 /** A value, and the count of its changes. */
 export interface Registered {

@@ -1,12 +1,12 @@
-// Reads the messages of JetStream streams in the order of their sequences, from any sequence on,
-// over a connection of its own. The caller remembers how far it came: nothing is acknowledged.
+// Reads the messages of JetStream streams in sequence order, from any sequence on, over a
+// connection of its own. The caller keeps its own position: nothing is acknowledged.
 //
 // Invariants
-//   J1. Messages come in the order of their sequences, each once. A delivery that does not follow
-//       the one before was lost on its way: a new consumer begins at the sequence that is wanted.
-//   J2. At most `bytesMax` bytes are asked for at a time, and the next ones when those are taken.
-//   J3. A stream that has dropped a wanted message is an error, and no gap in what is read.
-//       Messages that were deleted one by one, from the midst of a stream, are left out.
+//   J1. Messages come in sequence order, each once. A gap in the delivery numbers means a lost
+//       message: a new consumer then starts at the next wanted sequence.
+//   J2. One request fetches at most `bytesMax` bytes; the next follows when these are consumed.
+//   J3. If the stream has dropped a wanted message, reading fails instead of skipping it. Messages
+//       that were deleted individually from the middle of a stream are skipped.
 
 import {
   AckPolicy,
@@ -36,15 +36,15 @@ export interface StoredMessage {
   readonly sequence: number;
   /** When the stream stored it: milliseconds since 1970. */
   readonly storedMs: number;
-  /** Valid until the next message is asked for. */
+  /** Valid until the next message is requested. */
   readonly data: Uint8Array;
 }
 
-/** What a stream has now. */
+/** The current state of a stream. */
 export interface StreamFacts {
-  /** When it was made: a stream of the same name that was made anew has other messages. */
+  /** When the stream was created: a recreated stream of the same name has other messages. */
   readonly created: string;
-  /** Sequences of its oldest message and of its newest one; an empty one: `first` > `last`. */
+  /** Sequences of its oldest and newest messages; for an empty stream `first` > `last`. */
   readonly first: number;
   readonly last: number;
 }
@@ -53,32 +53,32 @@ export interface StreamFacts {
 export interface ReadOptions {
   /** The first sequence. */
   readonly from: number;
-  /** The last sequence; undefined: whatever comes, until the signal. */
+  /** The last sequence; undefined: reads all messages, also future ones, until `signal` aborts. */
   readonly until: number | undefined;
   readonly signal: AbortSignal;
 }
 
-/** Streams that can be read again and again. */
+/** A source of streams, which can be read repeatedly. */
 export interface StreamSource {
   facts(stream: string): Promise<StreamFacts>;
   read(stream: string, options: ReadOptions): AsyncGenerator<StoredMessage, void>;
   close(): Promise<void>;
 }
 
-/** J2 */
+/** Most bytes of one fetch. J2 */
 const bytesMax = 128 * 2 ** 20;
-/** Messages that are asked for at a time, however small. */
+/** Most messages of one fetch, however small. */
 const messagesMax = 1000;
 /** Longest wait for one answer of the server. */
 const answerMs = 10_000;
-/** How long a request for messages waits for the first one; then the next request is made. */
+/** How long one fetch waits for its first message, before the next fetch. */
 const pollMs = 5000;
-/** How long the server may say nothing at all. */
+/** How long the server may be silent before the connection counts as lost. */
 const silenceMs = 60_000;
 const againMs = 200;
-/** Longest wait for a consumer to go. */
+/** Longest wait for the deletion of a consumer. */
 const forgetMs = 1000;
-/** How long a consumer that nobody asks is taken to be there. */
+/** How long an unused consumer is assumed to exist on the server. */
 const idleMs = 120_000;
 
 /**
@@ -129,7 +129,7 @@ class NatsStreams implements StreamSource {
     let silentSinceMs: number | undefined;
     try {
       while (!signal.aborted && !place.isDone && place.wanted <= (until ?? place.wanted)) {
-        // Nobody asked for messages meanwhile, and the server has forgotten the consumer.
+        // The reader was idle so long that the server has dropped the consumer.
         if (this.#clock.now() - usedMs > idleMs) consumer = undefined;
         try {
           if (consumer === undefined) {
@@ -178,7 +178,7 @@ class NatsStreams implements StreamSource {
     const batch: ConsumerMessages = await consumer.fetch({ max_messages, expires: pollMs });
     const stop = () => batch.stop();
     signal.addEventListener("abort", stop);
-    // The client waits for ever where the connection is lost.
+    // The client library waits for ever if the connection is lost.
     let isLate = false;
     const watch = () =>
       this.#clock.after(pollMs + answerMs, () => {
@@ -201,9 +201,9 @@ class NatsStreams implements StreamSource {
     }
   }
 
-  /** A consumer that JetStream forgets by itself. @throws InputUnusableError */
+  /** Creates a consumer that JetStream removes when unused. @throws InputUnusableError */
   async #consumerFrom(stream: string, from: number): Promise<Consumer> {
-    await this.#connection.flush(); // Fails at once where the connection is lost.
+    await this.#connection.flush(); // Fails immediately if the connection is lost.
     const manager = await this.#managed();
     await this.#checkKept(stream, from);
     const { name } = await manager.consumers
@@ -220,7 +220,7 @@ class NatsStreams implements StreamSource {
     return jetstream(this.#connection, { timeout: answerMs }).consumers.get(stream, name);
   }
 
-  /** JetStream would forget it by itself, later. */
+  /** Deletes the consumer now, instead of waiting for JetStream to remove it. */
   async #forget(consumer: Consumer | undefined): Promise<void> {
     if (consumer === undefined || this.#connection.isClosed()) return;
     let cancel: Cancel = () => {};
@@ -237,7 +237,7 @@ class NatsStreams implements StreamSource {
     if (first > wanted) throw new StreamTrimmedError(stream, wanted, first);
   }
 
-  /** Why a stream cannot be asked. */
+  /** The error for a stream that cannot be read. */
   #refusal(stream: string, cause: unknown): InputUnusableError | RequestFailedError {
     const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
     if (code !== JetStreamApiCodes.StreamNotFound) {

@@ -1,4 +1,5 @@
-// The messages between actors, with the sender and the taker of each. Each is checked on arrival.
+// The messages between actors, with the sender and the receiver (`takers`) of each. Each is checked
+// on arrival.
 //
 //   coordinator ──▶ host          host.prepare · host.assemble · host.release
 //   host ──▶ coordinator          host.preparing · host.prepared · host.progress · host.mended ·
@@ -31,9 +32,9 @@
 //   root's inspector ──▶ tier     tier.inspect · tier.flush
 //   tier ──▶ root's inspector     tier.inspected · tier.flushed
 //
-// NATS may lose or repeat any of them. The sender of a question repeats it until it is answered.
-// `command` numbers the question, and an answer repeats the number. A repeated question is carried
-// out once.
+// NATS may lose or duplicate any of them. The sender of a request repeats it until it is answered.
+// `command` is the request's number, and the answer repeats it. A repeated request is executed
+// once.
 
 import { z } from "zod";
 import type { ErrorRecord } from "../../errors/errors.ts";
@@ -42,13 +43,13 @@ import type { SubjectRole } from "./subjects.ts";
 
 const command = z.int().min(0);
 const step = z.int().min(0);
-/** A metric may be NaN where only one class was seen. */
+/** A metric may be NaN if only one class occurred. */
 const figure = z.number().or(z.nan());
 const counts = z.array(z.int().min(0)).readonly();
 const device = z.int().min(0);
 const host = z.int().min(0);
 const reader = z.int().min(0);
-/** What a reader reads next: a step, its pass over the data, and its first sample in it. */
+/** A reader's position: the next step, its epoch (`pass`), and its first sample in the epoch. */
 const position = z.object({ step, pass: z.int().min(0), sample: z.int().min(0) });
 
 /** An error in a message (src/errors/errors.ts). */
@@ -80,7 +81,7 @@ const taskMetrics = z.object({
   thresholds: thresholds.optional(),
 });
 const metrics = taskMetrics.extend({
-  /** Of each of several tasks, by its name. */
+  /** Metrics per task, by name, if the model has several tasks. */
   tasks: z.record(z.string(), taskMetrics).optional(),
 });
 
@@ -95,13 +96,16 @@ const savedPart = z.object({
 
 const restoredBytes = z.object({ memoryBytes: z.int().min(0), storeBytes: z.int().min(0) });
 
-/** Rows of durable tables that need not be read from a checkpoint, or why there are none. */
+/**
+ * Rows of durable tables on disk, which need not be read from a checkpoint; `reason`: why there are
+ * none.
+ */
 const foundRows = z.object({ rows: z.int().min(0), reason: z.string().optional() });
 
 const tierNews = z.object({
   device,
   state: z.enum(["serving", "paused", "slow"]),
-  /** The store of its rows on the disk, once it is open. */
+  /** The store of its rows on disk, once it is open. */
   store: z.enum(["rocksdb", "file", "memory"]).optional(),
   found: foundRows.optional(),
 });
@@ -117,9 +121,9 @@ const wait = z.object({
 
 export const messages = defineMessages({
   /**
-   * `hosts`: the devices of each host, for which a plan is sought; left out: none is. `pins`: parts
-   * of tables that it places on given devices. `measured`: what the run has measured of its plans,
-   * which the search then goes by.
+   * `hosts`: the devices of each host, for which to search a plan; left out: no search. `pins`:
+   * parts of tables that the plan must place on given devices. `measured`: measurements of the
+   * run's earlier plans, which the search uses.
    */
   "host.prepare": z.object({
     command,
@@ -128,7 +132,7 @@ export const messages = defineMessages({
     pins: z.unknown().optional(),
     measured: z.unknown().optional(),
   }),
-  /** `memoryBytes`: what the process of the host may use. */
+  /** `memoryBytes`: memory that the host's process may use. */
   "host.prepared": z.object({
     command,
     plan: z.unknown(),
@@ -141,9 +145,10 @@ export const messages = defineMessages({
   "host.released": z.object({ command, host }),
   /**
    * The heartbeat: the steps of the host's devices, and the losses of device 0 since the last
-   * heartbeat if that device is here. `isBridged`: frames of other hosts are heard. `meters`: the
-   * counters of its devices' steps and of its readers (src/training/meters/step-meter.ts). `tiers`:
-   * the state of its devices' backing stores. `waits`: what its threads are waiting for.
+   * heartbeat if that device is on this host. `isBridged`: the host receives frames of other hosts.
+   * `meters`: counters of its devices' steps and of its readers
+   * (src/training/meters/step-meter.ts). `tiers`: the state of its devices' backing stores.
+   * `waits`: what its threads are waiting for.
    */
   "host.progress": z.object({
     host,
@@ -192,7 +197,9 @@ export const messages = defineMessages({
     pid: z.int(),
     isLeaving: z.boolean(),
   }),
-  /** `mayLeave`: the host said that it is leaving, and no run has devices of it any more. */
+  /**
+   * `mayLeave`: the host has announced that it is leaving, and no run uses its devices any more.
+   */
   "host.welcome": z.object({ host, mayLeave: z.boolean() }),
   "host.refused": z.object({ error: errorRecord }),
   "host.leave": z.object({ key: z.int().min(0) }),
@@ -205,30 +212,31 @@ export const messages = defineMessages({
   "host.inspected": z.object({ command, host, report: z.unknown() }),
 
   "shard.inspect": z.object({ command }),
-  /** `report`: actors/host/shard.ts */
+  /** `report`: see actors/host/shard.ts. */
   "shard.inspected": z.object({ command, shard: z.int().min(0), report: z.unknown() }),
   "tier.inspect": z.object({ command }),
-  /** `report`: actors/host/tier-report.ts */
+  /** `report`: see actors/host/tier-report.ts. */
   "tier.inspected": z.object({ command, device, report: z.unknown() }),
-  /** Writes the rows in host memory that differ from the disk there, between two requests. */
+  /** Writes the dirty rows of host memory to disk, between two requests. */
   "tier.flush": z.object({ command }),
   "tier.flushed": z.object({ command, device, rows: z.int().min(0) }),
 
   /**
    * `lossSum`: sum over the steps since the last point of the history; the device adds to it.
-   * `plateau`: the share of the learning rates that plateaus have left.
+   * `plateau`: factor that reductions on plateaus have applied to the learning rates.
    */
   "device.run": z.object({ command, toStep: step, lossSum: figure, plateau: figure }),
   "device.evaluate": z.object({ command, part: z.enum(["evaluation", "test"]) }),
   "device.save": z.object({ command, cut: step, isBaseline: z.boolean() }),
   "device.pause": z.object({ command, afterStep: step }),
-  /** `restored`: where the bytes of the checkpoint came from, if there is a checkpoint. */
   /**
-   * The generation has failed: the device is to write its surviving state. `first` also writes the
-   * state that all devices share. The answer says that it has done `step` of the run's `steps`.
+   * Requests a device of a failed generation to write its surviving state. `first` also writes the
+   * state that all devices share. The reply, `device.remains`, has the device's `step` of the run's
+   * `steps`.
    */
   "device.salvage": z.object({ first: device }),
   "device.remains": z.object({ device, step, steps: step, parts: z.array(savedPart) }),
+  /** `restored`: where the bytes of the checkpoint came from, if there is a checkpoint. */
   "device.ready": z.object({ device, step, arithmetic: z.string(), restored: restoredBytes }),
   "device.reached": z.object({
     command,
@@ -246,12 +254,12 @@ export const messages = defineMessages({
   /** Most samples a second that the readers of the run serve together; 0: as many as they can. */
   "reader.rate": z.object({ command, samplesPerSecond: z.int().min(0) }),
   "reader.limited": z.object({ command, reader }),
-  /** The reader is to finish its batch, and to give its place to another thread. */
+  /** Requests that the reader finish its batch and be replaced by another thread. */
   "reader.drain": z.object({ command }),
-  /** `isForced`: the thread did not come to the end of its batch in time, and was ended. */
+  /** `isForced`: the thread did not finish its batch in time, and was terminated. */
   "reader.drained": z.object({ command, reader, isForced: z.boolean(), position }),
 
-  /** So many preprocessing workers should run on the host of the pool. */
+  /** Sets the number of preprocessing workers on the pool's host. */
   "pool.scale": z.object({ workers: z.int().min(0) }),
 
   "checkpoint.cut": z.object({
@@ -273,10 +281,12 @@ export const messages = defineMessages({
     manifest: z.string(),
     bytes: z.number(),
   }),
-  /** The device has copied what it saves of the cut, in `stallMs`. */
+  /** The device has copied the state that it saves at the cut, in `stallMs`. */
   "device.cut": z.object({ command, device, cut: step, stallMs: z.number().min(0) }),
   "writer.save": z.object({ cut: step }),
-  /** Asks a host for replicas of this checkpoint's parts: its own parts and its replica owner's. */
+  /**
+   * Requests a host to keep replicas of this checkpoint's parts: its own, and its replica owner's.
+   */
   "buddy.keep": z.object({ manifest: z.unknown() }),
   /** The host has the replicas, except for `missing` files; `bytes`: of all its replicas. */
   "buddy.kept": z.object({
@@ -289,7 +299,9 @@ export const messages = defineMessages({
   "tier.rest": z.object({ command, manifest: z.string() }),
   "tier.rested": z.object({ command, device, kept: foundRows }),
   "part.saved": z.object({ cut: step, device, parts: z.array(savedPart) }),
-  /** The disk of the checkpoints is full, and the writer waits for room; or it goes on. */
+  /**
+   * The checkpoint disk is full and the writer waits for room (`isAwaited`), or it has continued.
+   */
   "writer.room": z.object({ device, isAwaited: z.boolean() }),
 
   /** For tests and the chaos harness: the actor throws. Accepted only where faults are allowed. */
@@ -298,7 +310,7 @@ export const messages = defineMessages({
 
 export type Messages = typeof messages.schemas;
 
-/** The taker of each message, the only one; `any`: every actor. */
+/** The receiving role of each message; `any`: every actor. */
 export const takers = {
   "host.prepare": "host",
   "host.prepared": "coordinator",

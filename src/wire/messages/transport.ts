@@ -1,5 +1,5 @@
-// The contract of transports: frames on subjects, as in core NATS. Delivery is at most once: a
-// frame may be lost, and a sender that needs an answer asks again. Implementations:
+// The interface of transports: frames on subjects, as in core NATS. Delivery is at most once: a
+// frame may be lost, and a sender that needs an answer repeats its request. Implementations:
 // memory-transport.ts (simulated, virtual time, faults) and nats-transport.ts (embedded broker or a
 // real nats-server).
 
@@ -16,8 +16,8 @@ export interface PublishOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly reply?: string;
   /**
-   * The caller leaves `payload` unchanged until it has arrived or no longer matters: no copy is
-   * made.
+   * Whether the payload is lent instead of copied: the caller must not change it until it has
+   * arrived or is obsolete.
    */
   readonly isLent?: boolean;
 }
@@ -33,7 +33,7 @@ export interface Subscription {
   unsubscribe(): void;
 }
 
-/** State of the connection. `lost` is not the end: the client reconnects by itself. */
+/** State of the connection. `lost` is temporary: the client reconnects by itself. */
 export type TransportStatus = "connected" | "lost" | "closed";
 
 export interface Transport {

@@ -117,7 +117,7 @@ function housePermissions(options: NatsConfigOptions): Record<(typeof houseUsers
   const discovery = "$SRV.>";
   const streams = ["$JS.>", "$KV.>"];
   const asked = [`osiris.${cluster}.jobs.>`, `osiris.${cluster}.inspect.>`];
-  const copies = `osiris.${cluster}.*.*.copies.>`; // Hosts ask hosts for replicas, and answer.
+  const copies = `osiris.${cluster}.*.*.copies.>`; // Hosts request replicas from hosts.
   return {
     root: permissions([all, inbox, "_R_.>", ...streams], [all, inbox, discovery, "$KV.>"]),
     host: permissions([actors, copies, inbox], [actors, copies, inbox]),

@@ -314,7 +314,7 @@ class MemoryTransport implements Transport {
     if (this.#status === "connected") this.#end("lost");
   }
 
-  /** The broker reconnects the client, and learns its subscriptions anew. */
+  /** The broker reconnects the client, which subscribes again. */
   join(): void {
     if (this.#status !== "lost") return;
     this.#up = new MemoryLink(this.#broker.clock);

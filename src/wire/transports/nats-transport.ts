@@ -110,7 +110,7 @@ async function connectWithin(
   const lost = (why: string, cause: unknown) =>
     new TransportLostError(addressOf(servers), why, { cause });
   const untilMs = clock.now() + deadlineMs;
-  let isRunning = false; // The client says nothing of a refusal such as a limit of connections.
+  let isRunning = false; // The client library does not report a refusal such as a connection limit.
   for (;;) {
     const timeout = Math.min(Math.max(1, untilMs - clock.now()), handshakeMs);
     try {
@@ -119,7 +119,7 @@ async function connectWithin(
       isRunning = true;
       return await connect({ ...settings, servers: ordered, timeout });
     } catch (cause) {
-      // A busy machine may take too long to answer: that is no refusal, and is tried again.
+      // A slow answer of a busy machine is no refusal, and is retried.
       const isSlow = cause instanceof Error && /authentication timeout/i.test(cause.message);
       const isRefused = cause instanceof errors.AuthorizationError && !isSlow;
       if (isRefused) throw lost("it refused the credentials", cause);
@@ -372,8 +372,8 @@ function headersIn(message: Msg): Record<string, string> {
 /**
  * Whether the frame is the server's "no responders" status, which answers requests and has no
  * publisher.
- * @throws FrameCorruptError where any other text stands in the status line: no client of ours
- * writes there, and a header left open there would swallow a header that a server appends
+ * @throws FrameCorruptError if the status line has any other text: our clients never write there,
+ * and an unterminated header there would swallow a header that a server appends
  */
 function isStatus({ subject, data, headers }: Msg): boolean {
   if (headers === undefined || (headers.code === 0 && headers.description === "")) return false;

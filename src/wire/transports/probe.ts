@@ -1,4 +1,4 @@
-// Asks a NATS server for its description, and measures the distance to it.
+// Queries a NATS server's description, and measures the round trip to it.
 
 import { connect, type NatsConnection } from "nats";
 import { TransportLostError } from "../../errors/errors.ts";
@@ -19,7 +19,7 @@ export interface ServerProbe {
   /** Time to connect, and median time of some round trips. */
   readonly connectMs: number;
   readonly roundTripMs: number;
-  /** The server's clock minus ours; undefined where the server tells no time. */
+  /** The server's clock minus ours; undefined: the server reports no time. */
   readonly aheadMs: number | undefined;
 }
 

@@ -4,7 +4,10 @@ import { connect } from "node:net";
 import type { Clock } from "../../ports/clock.ts";
 import { endpointOf } from "./server-address.ts";
 
-/** The reachable servers, by answering time. Rejects with the last reason if there are none. */
+/**
+ * Orders the servers: reachable servers first, each part in the given order. Rejects with the last
+ * reason if none is reachable.
+ */
 export async function byReachability(
   servers: readonly string[],
   waitMs: number,

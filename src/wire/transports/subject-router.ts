@@ -3,9 +3,9 @@
 //
 // Invariants
 //   I1. The members found for a subject come in the order in which they subscribed.
-//   I2. From each queue group one member is found, in turn: no random number decides.
+//   I2. One member of each queue group is chosen, round robin: no random number decides.
 //   I3. A removed subscription leaves nothing behind: the table is as large as its subscriptions.
-//   I4. To add and to remove takes no longer where many have the same pattern.
+//   I4. The cost of adding and removing does not grow with the members on the same pattern.
 
 /** One subscription in the table. */
 export interface RoutedSubscriber {
@@ -106,7 +106,7 @@ function collect<Member>(
     take(place, found);
     return;
   }
-  // A token of a subject that looks like a wildcard is a word like others.
+  // In a subject, a token that looks like a wildcard is an ordinary token.
   const exact = token === "*" || token === ">" ? undefined : place.below.get(token);
   if (exact !== undefined) collect(exact, tokens, at + 1, found);
   const one = place.below.get("*");
@@ -115,7 +115,7 @@ function collect<Member>(
   if (rest !== undefined) take(rest, found);
 }
 
-/** One by one: a client may have more on one pattern than a call has arguments. */
+/** Pushes one at a time: there may be more entries than a call can have arguments. */
 function take<Member>({ entries }: Place<Member>, found: Entry<Member>[]): void {
   for (const entry of entries.values()) found.push(entry);
 }

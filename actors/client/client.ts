@@ -1,5 +1,5 @@
-// The client's end of the job service: submits jobs and finds runs (run.ts), over any transport,
-// from this process or another. A request is repeated until it is answered.
+// The client of the job service: submits jobs and finds runs (run.ts), over any transport, from
+// this process or another. A request is repeated until it is answered.
 
 import { type ErrorRecord, RemoteError, RequestFailedError } from "../../src/errors/errors.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
@@ -18,14 +18,17 @@ import type { ClusterReport } from "../observe/cluster-report.ts";
 import { Run } from "./run.ts";
 import { StreamedEvents } from "./streamed-events.ts";
 
-/** Longest wait for an answer of the job service; asked again meanwhile, as frames may be lost. */
+/**
+ * Longest wait for an answer of the job service. The request is repeated meanwhile, as frames may
+ * be lost.
+ */
 const answerMs = 10_000;
 const attempts = 5;
 
 interface ClientOptions {
   readonly transport: Transport;
   readonly cluster: string;
-  /** The tenant that asks. @default the cluster's operator */
+  /** The tenant that makes the requests. @default the cluster's operator */
   readonly tenant?: string | undefined;
   readonly clock: Clock;
 }
@@ -44,18 +47,18 @@ export class Client {
   }
 
   /**
-   * Submits a job; resolves when the cluster has taken it. With a `key`, submitting again returns
-   * the run that is there. @throws InvalidOptionError, RemoteError (refused), RequestFailedError
+   * Submits a job; resolves when the cluster has accepted it. Submitting again with the same `key`
+   * returns the existing run. @throws InvalidOptionError, RemoteError (refused), RequestFailedError
    */
   async submit(job: JobOptions, options: { readonly key?: string } = {}): Promise<Run> {
-    resolveJob(job); // A wrong option is told here, before anything travels.
+    resolveJob(job); // Reports a wrong option before anything is sent.
     // The key makes a repeated submission safe: if the answer was lost, no second run begins.
     const key = options.key ?? `${this.#transport.address}-${this.#clock.now()}-${serial++}`;
     const { run } = await this.request("submit", { job, key });
     return this.run(run);
   }
 
-  /** A run of this cluster, by name. Nothing is asked yet. */
+  /** A run of this cluster, by name. Sends no request. */
   run(run: string): Run {
     return new Run({
       client: this,
@@ -72,7 +75,8 @@ export class Client {
 
   /** All runs that the cluster remembers, in the order of submission. */
   async list(): Promise<RunLine[]> {
-    // By name: where the last one is forgotten meanwhile, the next page begins at the first.
+    // By name, because the cluster may forget the run at the end of a page: the next page then
+    // starts over.
     const lines = new Map<string, RunLine>();
     let after: string | undefined;
     do {
@@ -84,21 +88,21 @@ export class Client {
   }
 
   /**
-   * What the cluster is doing: its runs, and the actors, mailboxes, credits and tiers of all its
+   * Reports the cluster's state: its runs, and the actors, mailboxes, credits and tiers of all its
    * processes. For the cluster's operator. @throws RemoteError, RequestFailedError
    */
   inspect(): Promise<ClusterReport> {
     return this.#ask(inspectSubject(this.#cluster, "all"), {});
   }
 
-  /** One question to an actor, by way of the leader; for `Run`. @throws RemoteError */
+  /** Sends one request to an actor through the leader; for `Run`. @throws RemoteError */
   inspectActor<Report>(what: string, body: unknown): Promise<Report> {
     return this.#ask(inspectSubject(this.#cluster, what), body);
   }
 
   /**
-   * One question to the job service, which takes up to `patienceMs` to answer it; asked again for
-   * up to `againMs`. @throws RemoteError, RequestFailedError
+   * Sends one request to the job service, which takes up to `patienceMs` to answer it; repeats it
+   * for up to `againMs`. @throws RemoteError, RequestFailedError
    */
   request<Method extends JobMethod>(
     method: Method,

@@ -1,5 +1,4 @@
-// A client of a cluster that runs elsewhere: `osiris up` on this machine, or one behind a
-// nats-server.
+// Connects to a running cluster: `osiris up` on this machine, or a cluster behind a nats-server.
 
 import { z } from "zod";
 import { checkOptions } from "../../src/ports/check-options.ts";
@@ -10,11 +9,11 @@ import { credentialOptions } from "../../src/wire/transports/credentials.ts";
 import { connectNats } from "../../src/wire/transports/nats-transport.ts";
 import { Client } from "./client.ts";
 
-/** Where a cluster is, and who asks. */
+/** The address of a cluster, and credentials. */
 export const connectionOptions = z.strictObject({
-  /** Where the cluster's broker listens: `nats://127.0.0.1:4222`, `nats://token@host`. */
+  /** Address of the cluster's broker: `nats://127.0.0.1:4222`, `nats://token@host`. */
   nats: z.string().min(1),
-  /** Credentials, unless they stand in the address. */
+  /** Credentials, unless the address contains them. */
   ...credentialOptions,
   /** Name of the cluster. @default "c1" */
   cluster: z
@@ -24,20 +23,22 @@ export const connectionOptions = z.strictObject({
 });
 
 const clientOptions = connectionOptions.extend({
-  /** The tenant that asks, where a cluster has tenants. @default the cluster's operator */
+  /**
+   * The tenant that makes the requests, if the cluster has tenants. @default the cluster's operator
+   */
   tenant: tenantName.optional(),
 });
 
-/** As a program gives it. */
+/** The options of `connect`. */
 export type ConnectionOptions = z.input<typeof clientOptions>;
 
-/** Longest wait for the broker to be there. */
+/** Longest wait for the connection to the broker. */
 const connectMs = 5000;
 
 /**
- * A client of a running cluster. Close it by `Symbol.asyncDispose`, or declare it with `await
- * using`; runs go on without it.
- * @throws InvalidOptionError, TransportLostError where the broker cannot be reached or refuses us
+ * Connects a client to a running cluster. Close it by `Symbol.asyncDispose`, or declare it with
+ * `await using`; runs continue without it.
+ * @throws InvalidOptionError, TransportLostError if the broker is unreachable or refuses the client
  */
 export async function connect(given: ConnectionOptions): Promise<Client & AsyncDisposable> {
   const { transport, cluster, tenant } = await transportTo(given, "osiris-client");
@@ -45,7 +46,7 @@ export async function connect(given: ConnectionOptions): Promise<Client & AsyncD
   return Object.assign(client, { [Symbol.asyncDispose]: () => transport.close() });
 }
 
-/** A connection to a cluster's broker, and what stands in its subjects. @throws as `connect` */
+/** Connects to a cluster's broker; also returns the parts of its subjects. @throws as `connect` */
 export async function transportTo(
   given: ConnectionOptions,
   name: string,
@@ -60,7 +61,7 @@ export async function transportTo(
     servers: nats,
     name,
     deadlineMs: connectMs,
-    onError: () => {}, // What the broker complains of comes back as a request that failed.
+    onError: () => {}, // Complaints of the broker also fail the request that caused them.
   });
   return { transport, cluster, tenant };
 }

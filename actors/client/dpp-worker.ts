@@ -1,6 +1,6 @@
-// A preprocessing worker of its own process: hears of runs whose samples workers make, and makes
-// splits for them until it is told to end. It has no state: it may be killed at any time, and
-// another worker makes what it had begun.
+// A preprocessing worker in its own process: receives announcements of runs that need workers, and
+// makes splits for them until it is closed. It has no state: it may be killed at any time, and
+// another worker redoes its unfinished split.
 //
 //   here ──▶ (session) ──▶ serving ──a few seconds without `here`──▶ the run is over
 
@@ -23,13 +23,13 @@ import type { StreamOrigins } from "../threads/data/stream-origins.ts";
 import { type ConnectionOptions, transportTo } from "./connect.ts";
 
 export type DppWorkerOptions = Omit<ConnectionOptions, "tenant"> & {
-  /** Told when it begins to work for a generation of a run, and when that is over. */
+  /** Called when the worker starts to serve a generation of a run, and when that is over. */
   readonly onRun?: (run: string, generation: number, state: "serving" | "over") => void;
-  /** Told of masters that it cannot work for. */
+  /** Called with the reason if the worker cannot serve a master. */
   readonly onError?: (error: Error) => void;
 };
 
-/** A run is over when its master was not heard for so long: it speaks twice a second. */
+/** A run is over if its master was silent for this long: it announces twice a second. */
 const silentMs = 5000;
 const sessionMs = 2000;
 
@@ -39,7 +39,10 @@ interface Served {
   readonly ended: Promise<void>;
 }
 
-/** A worker. Close it, or declare it with `await using`. */
+/**
+ * A preprocessing worker that serves all runs of a cluster. Close it, or declare it with
+ * `await using`.
+ */
 export class DppWorker implements AsyncDisposable {
   readonly #transport: Transport;
   readonly #cluster: string;
@@ -58,14 +61,17 @@ export class DppWorker implements AsyncDisposable {
     transport.subscribe(hereSubject(cluster), (frame) => this.#hear(decodeFrame("here", frame)));
   }
 
-  /** Connects. @throws InvalidOptionError, TransportLostError where the broker cannot be reached */
+  /**
+   * Connects a worker to a cluster. @throws InvalidOptionError, TransportLostError if the broker is
+   * unreachable
+   */
   static async join(options: DppWorkerOptions): Promise<DppWorker> {
     const { onRun: _run, onError: _error, ...connection } = options;
     const { transport, cluster } = await transportTo(connection, "osiris-dpp-worker");
     return new DppWorker(transport, cluster, options);
   }
 
-  /** Finishes and sends the splits that it has begun, and ends. Safe to call twice. */
+  /** Finishes and sends the splits in progress, and ends. Safe to call twice. */
   async close(): Promise<void> {
     this.#isDraining = true;
     for (const one of this.#served.values()) one.isOver = true;
@@ -116,7 +122,9 @@ export class DppWorker implements AsyncDisposable {
     }
   }
 
-  /** What the splits of a run are of; undefined: the run is over. */
+  /**
+   * Requests the session, which says what a run's splits are made from; undefined: the run is over.
+   */
   async #sessionOf(place: SplitPlace, isOver: () => boolean): Promise<StreamOrigins | undefined> {
     while (!isOver()) {
       try {

@@ -1,6 +1,6 @@
-// The exporter: figures of a cluster in Prometheus's text, from the events that its runs publish.
-// It only listens: a cluster does nothing for it but publish its events, scraped or not. Events
-// that are lost on the way are lost to the counters too.
+// Exports metrics of a cluster in Prometheus's text format, derived from the events that its runs
+// publish. The exporter only listens, so it adds no load to the cluster. Counters miss events that
+// are lost on the way.
 //
 // docs/operations.md lists the metrics.
 
@@ -11,22 +11,22 @@ import { eventsPatterns } from "../../src/wire/messages/subjects.ts";
 import type { RunEvent } from "../run/state/run-events.ts";
 import { type ConnectionOptions, transportTo } from "./connect.ts";
 
-/** Figures of a cluster. Close it, or declare it with `await using`. */
+/** A cluster's metrics. Close it, or declare it with `await using`. */
 export interface Exporter extends AsyncDisposable {
-  /** All figures, as Prometheus reads them. */
+  /** All metrics, in Prometheus's text format. */
   text(): Promise<string>;
   readonly contentType: string;
 }
 
-/** How a run ends. */
+/** The final statuses of a run. */
 const ended = ["finished", "stopped-early", "cancelled", "failed"];
 
-/** Finished runs that keep their figures. */
+/** Finished runs that keep their metrics. */
 const finishedMax = 100;
 
-/** Listens to all runs of a cluster from now on. @throws as `connect` */
+/** Opens an exporter, which listens to all runs of a cluster from now on. @throws as `connect` */
 export async function openExporter(given: ConnectionOptions): Promise<Exporter> {
-  const library = await import("prom-client"); // Nothing else that opens a cluster needs it.
+  const library = await import("prom-client"); // Loaded lazily: no other client of a cluster needs it.
   const { transport, cluster } = await transportTo(given, "osiris-metrics");
   const registry = new library.Registry();
   library.collectDefaultMetrics({ register: registry });
@@ -60,7 +60,7 @@ export async function openExporter(given: ConnectionOptions): Promise<Exporter> 
   };
 }
 
-/** What there is to measure. */
+/** Registers the metrics. */
 function createFigures(
   { Counter, Gauge, Histogram }: typeof import("prom-client"),
   registry: Registry,
@@ -124,7 +124,7 @@ function createFigures(
       buckets: [0.25, 0.5, 1, 2, 5, 10, 30, 60],
     }),
     heard: gauge("run_event_timestamp_seconds", "When it was last heard of, since 1970"),
-    /** Of all runs together. */
+    /** Metrics over all runs. */
     broker: new Gauge({
       name: "osiris_broker_up",
       help: "1 while this exporter hears the broker: without it, all figures are old",
@@ -142,15 +142,15 @@ function createFigures(
 type Figures = ReturnType<typeof createFigures>;
 
 /**
- * Counters of a new run begin at 0: Prometheus's `increase` does not see the first event of a
- * counter that begins with 1.
+ * Starts the counters of a new run at 0: Prometheus's `increase` misses the first event of a
+ * counter that starts at 1.
  */
 function begin({ scalings, checkpoints, bytes, recovery }: Figures, run: string): void {
   for (const counter of [scalings, checkpoints, bytes]) counter.inc({ run }, 0);
   recovery.zero({ run });
 }
 
-/** What an event does to the figures. */
+/** Updates the metrics from an event. */
 function note(figures: Figures, event: RunEvent): void {
   const { run } = event;
   if (event.generation > 0) figures.generation.set({ run }, event.generation);
@@ -227,7 +227,7 @@ function note(figures: Figures, event: RunEvent): void {
   }
 }
 
-/** What is told of readers and preprocessing workers. */
+/** Updates the metrics of readers and preprocessing workers. */
 function noteInput(
   figures: Figures,
   event: Extract<RunEvent, { type: "run.limited" | "run.drained" | "run.workers" }>,
@@ -242,7 +242,7 @@ function noteInput(
   }
 }
 
-/** It has no devices any more. */
+/** The run has released its devices. */
 function stop({ up, speed }: Figures, run: string): void {
   up.set({ run }, 0);
   speed.set({ run }, 0);
@@ -262,7 +262,7 @@ function noteProgress(
   }: Extract<RunEvent, { readonly type: "run.progress" }>,
 ): void {
   const { staleness, dynamicIds = [] } = rest;
-  figures.up.set({ run }, 1); // An exporter may begin in the midst of a run.
+  figures.up.set({ run }, 1); // An exporter may start in the middle of a run.
   figures.step.set({ run }, step);
   figures.steps.set({ run }, steps);
   figures.loss.set({ run }, loss);
@@ -287,7 +287,7 @@ function noteProgress(
   }
 }
 
-/** Forgets a run that was over long ago; its end stays counted. */
+/** Removes the metrics of a run that ended long ago; its end stays counted. */
 async function forget(
   { ended: _ended, broker: _broker, recovery, ...figures }: Figures,
   run: string,

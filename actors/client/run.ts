@@ -1,5 +1,5 @@
-// A run, as the client that submitted it or asks for it sees it: its status, its events and log,
-// its result and model, and what may be asked of it. Each method is a request to the job service.
+// A run as its client sees it: status, events, log, result and model, and the operations on it.
+// Each method is a request to the job service.
 
 import { RemoteError, RequestFailedError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -24,13 +24,13 @@ import type { RunEvent, RunStatus } from "../run/state/run-events.ts";
 import type { RunResult } from "../run/state/run-result.ts";
 import type { StreamedEvents } from "./streamed-events.ts";
 
-/** After so long without an answer, JetStream is asked for the events of a run. */
+/** Wait for an answer of the job service before the events are read from JetStream instead. */
 const streamedMs = 1000;
 
-/** How often a follower looks for events that were lost on their way. */
+/** How often a follower polls for events that were lost on the way. */
 const lookMs = 1000;
 
-/** What a run needs of its client. */
+/** The part of the client that a run uses. */
 interface Requests {
   request<Method extends JobMethod>(
     method: Method,
@@ -40,12 +40,12 @@ interface Requests {
   ): Promise<ReplyOf<Method>>;
 }
 
-/** Questions to the actors of a run, for the cluster's operator. */
+/** Requests to the actors of a run, for the cluster's operator. */
 interface Inspections {
   inspectActor<Report>(what: string, body: unknown): Promise<Report>;
 }
 
-/** A line of a run's log: `time`, `level`, `message`, and what it is about. */
+/** A line of a run's log: `time`, `level`, `message`, and context fields. */
 export type LogRecord = Readonly<Record<string, unknown>>;
 
 /** One execution of a job. */
@@ -53,7 +53,7 @@ export class Run {
   readonly run: string;
   readonly #jobs: Requests & Inspections;
   readonly #transport: Transport;
-  /** The subject of its events. */
+  /** The subject of the run's events. */
   readonly #events: string;
   readonly #stream: StreamedEvents;
   readonly #clock: Clock;
@@ -74,22 +74,23 @@ export class Run {
     this.#clock = options.clock;
   }
 
-  /** How the run is doing. @throws RemoteError where the cluster does not know it */
+  /** Returns the run's status. @throws RemoteError if the cluster does not know the run */
   status(): Promise<RunSummary> {
     return this.#jobs.request("status", { run: this.run });
   }
 
   /**
-   * Has it let go of its devices after the current step, with a checkpoint, until it is resumed.
-   * Resolves when the cluster has taken it, to how the run is then; run.paused tells when it is
-   * done. @throws RemoteError
+   * Pauses the run: after the current step it makes a checkpoint and releases its devices, until it
+   * is resumed. Resolves to the run's status when the cluster has accepted the request; the event
+   * run.paused reports completion. @throws RemoteError
    */
   async pause(): Promise<RunStatus> {
     return (await this.#jobs.request("pause", { run: this.run })).status;
   }
 
   /**
-   * Has it go on, with the same bits, when it is its turn again; resolves as `pause` does.
+   * Resumes the run, with the same bits, when it is its turn in the queue; resolves as `pause`
+   * does.
    * @throws RemoteError
    */
   async resume(): Promise<RunStatus> {
@@ -97,8 +98,8 @@ export class Run {
   }
 
   /**
-   * Has the run make a checkpoint after the current step, besides the checkpoints of its job;
-   * resolves once it is committed. @throws RemoteError where the run is not running, or ends before
+   * Makes a checkpoint after the current step, in addition to those of the job; resolves once it is
+   * committed. @throws RemoteError if the run is not running, or ends first
    */
   async checkpoint(): Promise<{ readonly step: number; readonly digest: string }> {
     const { stepDeadlineMs } = await this.status();
@@ -109,17 +110,17 @@ export class Run {
   }
 
   /**
-   * Stops it after the current step, with a checkpoint from which it can go on; resolves as `pause`
-   * does. One that is over stays as it is.
+   * Cancels the run after the current step, with a checkpoint from which it can continue; resolves
+   * as `pause` does. Has no effect on a run that is over.
    */
   async cancel(): Promise<RunStatus> {
     return (await this.#jobs.request("cancel", { run: this.run })).status;
   }
 
   /**
-   * Lines of the run's log, as its cluster and hosts wrote them: the kept lines, and with `follow`
-   * the coming lines until the run is over. Where JetStream has its events, also while the cluster
-   * has no leader. @throws RemoteError
+   * Lines of the run's log, as its cluster and hosts wrote them: the stored lines, and with
+   * `follow` new lines until the run is over. If JetStream has the run's events, following survives
+   * times without a leader. @throws RemoteError
    */
   async *logs(options: { readonly follow?: boolean } = {}): AsyncGenerator<LogRecord, void> {
     for (let after = "", isOver = false; ; ) {
@@ -133,12 +134,12 @@ export class Run {
       if (lines.length > 0) continue;
       if (isOver || options.follow !== true) return;
       const status = (await this.#orLater(isWaited, this.status()))?.status;
-      isOver = status !== undefined && isOverAt(status); // What it wrote last is still read.
+      isOver = status !== undefined && isOverAt(status); // The last lines are still read.
       if (!isOver) await new Promise<void>((resume) => this.#clock.after(lookMs, resume));
     }
   }
 
-  /** Undefined: no leader answers now, and JetStream knows the run. */
+  /** Awaits an answer. Undefined: no leader answers now, but JetStream knows the run. */
   async #orLater<Answer>(isWaited: boolean, asked: Promise<Answer>): Promise<Answer | undefined> {
     try {
       return await asked;
@@ -150,33 +151,34 @@ export class Run {
   }
 
   /**
-   * Goes on with so many devices after the current step, with the same bits; resolves when the
-   * cluster has taken it, and run.scaled tells when it is done. @throws RemoteError: it is over, or
-   * there are not so many
+   * Changes the number of devices after the current step, with the same bits. Resolves when the
+   * cluster has accepted the request; the event run.scaled reports completion. @throws RemoteError
+   * if the run is over, or there are not enough devices
    */
   async scale(to: { readonly devices: number }): Promise<void> {
     await this.#jobs.request("scale", { run: this.run, ...to });
   }
 
   /**
-   * What a shard says of itself now: its rows, their heat, its part of the newest checkpoint, and
-   * where it is pinned. For the cluster's operator. @throws RemoteError
+   * Reports a shard's state: its rows, their heat, its part of the newest checkpoint, and where it
+   * is pinned. For the cluster's operator. @throws RemoteError
    */
   inspectShard(shard: number): Promise<ShardReport> {
     return this.#jobs.inspectActor("shard", { run: this.run, shard });
   }
 
   /**
-   * What the tier of a device says of itself: which rows of its cached tables lie where, and how
-   * often they are found there. For the cluster's operator. @throws RemoteError
+   * Reports the state of a device's tier: in which memory the rows of its cached tables lie, and
+   * the hit rates. For the cluster's operator. @throws RemoteError
    */
   inspectTier(device: number): Promise<TierReport> {
     return this.#jobs.inspectActor("tier", { run: this.run, device });
   }
 
   /**
-   * Writes the rows below a device that lie in host memory alone to its disk, now and not when they
-   * are evicted; resolves to how many they were. No bit depends on it. @throws RemoteError
+   * Writes the dirty rows of a device's backing store from host memory to its disk now, instead of
+   * at their eviction; resolves to their number. No bit of the training depends on it. @throws
+   * RemoteError
    */
   async flushTier(device: number): Promise<number> {
     const { rest } = deadlinesOf(await this.status());
@@ -185,42 +187,42 @@ export class Run {
 
   /**
    * Moves a shard to another device after the current step, with the same bits, and pins it there:
-   * no plan puts it elsewhere, as long as the run has that device. Resolves when the cluster has
-   * taken it; run.moved tells when it is done. `shard`: its number, as the cluster's report has it.
-   * @throws RemoteError where there is no such shard or device, or no room, or the shard is frozen
+   * no plan moves it as long as the run has that device. Resolves when the cluster has accepted the
+   * request; the event run.moved reports completion. `shard`: its number in the cluster's report.
+   * @throws RemoteError if there is no such shard or device, or no room, or the shard is frozen
    */
   async moveShard(shard: number, to: { readonly device: number }): Promise<NamedShard> {
     return (await this.#jobs.request("move", { run: this.run, shard, ...to })).shard;
   }
 
   /**
-   * Holds a shard on the device where it is: neither a plan nor a user moves it before it is
-   * thawed. It is trained as before. @throws RemoteError
+   * Freezes a shard on its device: neither a plan nor a user moves it before it is thawed. Its
+   * training continues. @throws RemoteError
    */
   async freezeShard(shard: number): Promise<NamedShard> {
     return (await this.#jobs.request("freeze", { run: this.run, shard })).shard;
   }
 
-  /** Lifts what `moveShard` and `freezeShard` have pinned of a shard. @throws RemoteError */
+  /** Removes the pins that `moveShard` and `freezeShard` set on a shard. @throws RemoteError */
   async thawShard(shard: number): Promise<NamedShard> {
     return (await this.#jobs.request("thaw", { run: this.run, shard })).shard;
   }
 
   /**
-   * Has the readers of the run together serve at most so many samples to train on a second, with
-   * the same bits; 0 lifts the limit. It holds until then, whatever fails, joins or is restored.
-   * Resolves when the cluster has taken it; run.limited tells when the readers have.
-   * @throws RemoteError where it is so low that steps would reach their deadline
+   * Limits the rate at which the run's readers together serve training samples, with the same bits;
+   * 0 lifts the limit. The limit persists across failures, joins and restores. Resolves when the
+   * cluster has accepted the request; the event run.limited reports completion.
+   * @throws RemoteError if the rate is so low that steps would exceed their deadline
    */
   async limitReaders(to: { readonly samplesPerSecond: number }): Promise<void> {
     await this.#jobs.request("rate", { run: this.run, ...to });
   }
 
   /**
-   * Has a reader finish the batch that it reads and give its place to a fresh thread, which reads
-   * on where it was, with the same bits: no failure, and no restart counted. Resolves once it is
-   * done. `reader`: its number, as the cluster's report has it.
-   * @throws RemoteError where there is no such reader, or the run is not running
+   * Drains a reader: it finishes its batch, and a fresh thread continues at its position, with the
+   * same bits. Counts as no failure and no restart. Resolves on completion. `reader`: its number in
+   * the cluster's report.
+   * @throws RemoteError if there is no such reader, or the run is not running
    */
   async drainReader(reader: number): Promise<DrainedReader> {
     const patienceMs = readerPatienceMs(await this.status());
@@ -228,10 +230,10 @@ export class Run {
   }
 
   /**
-   * What happens to the run, from its first event, in order and without gaps, until it is over.
-   * Events that a broken connection lost are asked for again. Numbers are left out before
-   * run.renumbered only, and where the oldest of very many are forgotten. While there is no leader,
-   * as far as JetStream has them.
+   * The run's events, from the first on, in order and without gaps, until the run is over. Events
+   * that a broken connection lost are requested again. Numbers are skipped only before
+   * run.renumbered, and where the cluster has dropped the oldest events. While there is no leader,
+   * events come from JetStream, as far as it has them.
    */
   async *events(options: { readonly since?: number } = {}): AsyncGenerator<RunEvent, void> {
     let next = options.since ?? 0;
@@ -248,7 +250,7 @@ export class Run {
         if (missing) {
           const events = await this.#kept(next, 100);
           for (const event of events) arrived.set(event.seq, event);
-          // Numbers before run.renumbered are nobody's; old events are forgotten.
+          // Numbers before run.renumbered are unused; old events have been dropped.
           next = Math.max(next, events[0]?.seq ?? next);
         }
         for (let event = arrived.get(next); event !== undefined; event = arrived.get(next)) {
@@ -271,7 +273,9 @@ export class Run {
     }
   }
 
-  /** What happened so far, from event `since` on, as far as it is kept. @throws RemoteError */
+  /**
+   * The events so far, from event `since` on, as far as the cluster keeps them. @throws RemoteError
+   */
   async *past(options: { readonly since?: number } = {}): AsyncGenerator<RunEvent, void> {
     for (let since = options.since ?? 0; ; ) {
       const events = await this.#kept(since, 500);
@@ -282,7 +286,10 @@ export class Run {
     }
   }
 
-  /** As the job service tells them; where it does not answer, or not of this run, JetStream. */
+  /**
+   * Stored events, from the job service; if it does not answer or does not know the run, from
+   * JetStream.
+   */
   async #kept(since: number, most: number): Promise<readonly RunEvent[]> {
     const request = { run: this.run, since, most };
     try {
@@ -294,12 +301,15 @@ export class Run {
       const events = isBusy ? undefined : await this.#stream.read(since, most);
       if (events !== undefined && events.length > 0) return events;
       if (isUnknown) throw error;
-      if (events !== undefined && since > 0) return events; // One that it knows, and no more yet.
+      if (events !== undefined && since > 0) return events; // JetStream knows the run, but has no newer event.
     }
     return (await this.#jobs.request("events", request)).events;
   }
 
-  /** What came of it. @throws RemoteError with the run's own code, where it failed */
+  /**
+   * Waits for the end of the run, and returns its result. @throws RemoteError with the code of the
+   * run's own error if the run failed
+   */
   async result(): Promise<RunResult> {
     for await (const event of this.events()) {
       if (event.type === "run.finished") return event.result;
@@ -309,8 +319,8 @@ export class Run {
   }
 
   /**
-   * The model that came of it, once the run is over; where this process sees the checkpoint
-   * directory under the name that the job gives it. @throws as `result` and `loadModel` do
+   * Waits for the end of the run, and loads its model. This process must see the checkpoint
+   * directory under the path that the job names. @throws as `result` and `loadModel` do
    */
   async model(options: Omit<LoadOptions, "manifest"> = {}): Promise<Model> {
     const { directory, manifest } = await this.result();

@@ -1,5 +1,5 @@
-// The events of a run, read from JetStream by their numbers: what any client can do that may ask
-// $JS.API.DIRECT.GET of the stream, and no more. Nothing is kept of it on the server.
+// Reads a run's events from JetStream by sequence number. Needs only permission for
+// $JS.API.DIRECT.GET of the stream, and leaves no state on the server.
 
 import { NotPermittedError, RequestFailedError } from "../../src/errors/errors.ts";
 import { decodeBody } from "../../src/wire/messages/body.ts";
@@ -13,7 +13,7 @@ const answerMs = 2000;
 export class StreamedEvents {
   readonly #transport: Transport;
   readonly #at: { readonly stream: string; readonly subject: string };
-  /** Where to go on in the stream, and the number of the last event that was read before it. */
+  /** The next sequence in the stream, and the number of the last event before it. */
   #place = 1;
   #seq = -1;
 
@@ -22,7 +22,10 @@ export class StreamedEvents {
     this.#at = at;
   }
 
-  /** Events from number `since` on; undefined where there is no stream, or we may not read it. */
+  /**
+   * Reads events from number `since` on; undefined: there is no stream, or no permission to read
+   * it.
+   */
   async read(since: number, most: number): Promise<readonly RunEvent[] | undefined> {
     if (since <= this.#seq) {
       this.#place = 1;
@@ -52,7 +55,7 @@ export class StreamedEvents {
       { deadlineMs: answerMs },
     );
     const place = headerOf(frame.headers, "nats-sequence");
-    if (place === undefined) return undefined; // There is none after it yet.
+    if (place === undefined) return undefined; // No later event yet.
     const event = decodeBody(frame) as RunEvent;
     this.#place = Number(place) + 1;
     this.#seq = event.seq;

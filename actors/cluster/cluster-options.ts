@@ -1,4 +1,4 @@
-// The options of a cluster: what `Cluster.start` and `osiris up` take, with their defaults.
+// The options of a cluster, for `Cluster.start` and `osiris up`, with their defaults.
 
 import { z } from "zod";
 import { usualHostSilenceMs } from "../../src/ports/deadlines.ts";
@@ -18,21 +18,24 @@ import type { World } from "../runtime/network.ts";
 export const clusterOptions = z.strictObject({
   /** Devices of this process: worker threads that compute. 0: only hosts that join. @default 2 */
   devices: z.int().min(0).max(128).default(2),
-  /** A run waits until so many devices are there, its job's own number aside. @default devices */
+  /**
+   * Devices that must be present before a run without a number of its own starts. @default devices
+   */
   minDevices: z.int().min(1).max(128).optional(),
-  /** Longest that a run waits for them. @default 60000 */
+  /** Longest wait of a run for its devices. @default 60000 */
   joinDeadlineMs: z.int().min(1).default(60_000),
   /**
-   * Milliseconds without a heartbeat, which hosts send every 250 ms, after which a host that joined
-   * is lost; of a run that trains a beat less; four times as long while it makes a generation and
-   * restores it. Longer for busy machines, which then notice a dead host later. @default 1250
+   * Milliseconds without a heartbeat after which a joined host counts as lost; hosts send one every
+   * 250 ms. For a run that trains, one heartbeat less; while it makes and restores a generation,
+   * four times as long. Choose more for busy machines, at the price of a later notice of a dead
+   * host. @default 1250
    */
   hostSilenceMs: z.int().min(750).max(600_000).default(usualHostSilenceMs),
   /** A real nats-server instead of the embedded broker: `nats://host:4222`. */
   nats: z.string().min(1).optional(),
-  /** Credentials for it; the embedded broker takes a token. */
+  /** Credentials for the nats-server; the embedded broker uses the token. */
   ...credentialOptions,
-  /** Port of the embedded broker; 0: any that is free. @default 0 */
+  /** Port of the embedded broker; 0: any free port. @default 0 */
   port: z.int().min(0).max(65535).default(0),
   /** Name of the cluster: the second token of its subjects. @default "c1" */
   name: z
@@ -40,48 +43,53 @@ export const clusterOptions = z.strictObject({
     .regex(/^[A-Za-z0-9_-]{1,64}$/)
     .default("c1"),
   /**
-   * Several processes may be started with the same lease: one leads, the others stand by, and one
-   * of them leads when it is gone. It has a directory that all of them see, and is kept in NATS
-   * where the server has JetStream.
+   * Makes several processes stand by for each other: with the same lease, one leads, and another
+   * takes over when it is gone. All processes must see the directory; the lease is kept in NATS if
+   * the server has JetStream.
    */
   lease: z
     .strictObject({
       directory: z.string().min(1),
-      /** Milliseconds that the lease holds without a renewal. @default 2500 */
+      /** Milliseconds for which the lease is valid without a renewal. @default 2500 */
       ms: z.int().min(100).max(600_000).default(2500),
     })
     .optional(),
   /**
-   * Where the queue lies, so that its runs outlive this process: a process that is started with the
-   * same directory has them. Left out: the runs end with the process; under a lease the queue lies
-   * beside the lease.
+   * Where the queue is stored, so that its runs outlive this process: another process with the same
+   * directory takes them up. Left out: runs end with the process; under a lease the queue is stored
+   * next to the lease.
    */
   state: z.strictObject({ directory: z.string().min(1) }).optional(),
-  /** Copies of events and of the queue in JetStream, where the server of `nats` has it. */
+  /** Mirrors events and the queue in JetStream, if the server of `nats` has it. */
   jetstream: jetstreamOptions.prefault({}),
   /** Finished runs that the cluster remembers; the oldest are forgotten first. */
   finishedMax: z.int().min(0).max(100_000).default(usualFinishedMax),
-  /** Directories that the paths of jobs must lie in. Left out: any that its processes may use. */
+  /**
+   * Directories that the paths of jobs must lie in. Left out: any path that the processes may
+   * access.
+   */
   roots: rootOptions.prefault({}),
-  /** Who shares the cluster, as `osiris nats-config` takes it: here, how much each may ask. */
+  /** The tenants of the cluster, as in `osiris nats-config`; here, for their limits. */
   tenants: tenantsOptions.default({}),
-  /** Where traces of steps go. @default nothing is traced */
+  /** Where traces of steps are exported. @default nothing is traced */
   tracing: tracingOptions.optional(),
-  /** Whether actors may be told to throw. For tests and the chaos harness. @default false */
+  /** Whether actors accept injected faults. For tests and the chaos harness. @default false */
   faultsAllowed: z.boolean().default(false),
 });
 
-/** Options that were checked, defaults filled in. */
+/** Validated options, with defaults filled in. */
 export type CheckedOptions = z.output<typeof clusterOptions>;
 
 export type ClusterOptions = z.input<typeof clusterOptions> & {
-  /** Told of each failure that a supervisor mended, and of frames that were no messages. */
+  /**
+   * Called with each failure that a supervisor repaired, and with frames that could not be decoded.
+   */
   readonly onIncident?: (incident: Incident) => void;
-  /** Told all hosts that are there, whenever one has come or gone. */
+  /** Called with all present hosts whenever a host joins or leaves. */
   readonly onHosts?: (hosts: readonly HostRecord[]) => void;
-  /** Under a lease: told who leads, while that is another process. */
+  /** Under a lease: called with the name of the leader while another process leads. */
   readonly onStandby?: (leader: string) => void;
-  /** What becomes of its log, besides what is kept of each run. @default nothing */
+  /** Output of the log, besides the stored log of each run. @default nothing */
   readonly log?: LogOptions;
   /** Serves a page that shows the cluster: `dashboard()` makes one. @default no page */
   readonly dashboard?: DashboardSource;

@@ -1,9 +1,9 @@
-// The cluster: brings everything up in the right order, and down again: broker, connection,
-// registry, and the tree of actors under the cluster supervisor.
+// The cluster: starts broker, connection, registry and the tree of actors in order, and stops them
+// in reverse.
 //
 //   Cluster
 //   ├─ broker thread           (embedded, unless a NATS URL is given; restarted when it dies)
-//   └─ cluster supervisor      (restarted when it fails: runs go on from their checkpoints)
+//   └─ cluster supervisor      (restarted when it fails: runs resume from their checkpoints)
 //      ├─ host:0 ── generation ── devices ── shards; readers; bridge
 //      ├─ hosts                (host processes that join: host-process.ts)
 //      ├─ jobs
@@ -50,7 +50,7 @@ import { refuseSecondLeader } from "./other-leader.ts";
 
 /** A running cluster. Close it, or declare it with `await using`. */
 export class Cluster implements AsyncDisposable {
-  /** Where clients connect: `nats://127.0.0.1:41234`. */
+  /** Address for clients: `nats://127.0.0.1:41234`. */
   readonly url: string;
   /** The token that clients of the embedded broker need. */
   readonly token: string | undefined;
@@ -61,12 +61,12 @@ export class Cluster implements AsyncDisposable {
   readonly network: Network;
   readonly #membership: Membership;
   readonly #launcher: ReturnType<typeof rememberThreads>;
-  /** Resolves once this process is the cluster's leader: at once, unless there is a lease. */
+  /** Resolves once this process is the leader: immediately, unless there is a lease. */
   readonly leading: Promise<void>;
   /**
-   * Rejects where this process led and does so no more: with LeadershipLostError where another one
-   * does, ClusterServedError, or StoreFailedError or the disk's own where it could not take up the
-   * runs.
+   * Rejects when this process stops being the leader: with LeadershipLostError if another process
+   * leads, ClusterServedError if another leader already serves the cluster, StoreFailedError or an
+   * error of the disk if it could not take up the runs.
    */
   readonly lost: Promise<never>;
   readonly #leader: Leader | ElectedLeader;
@@ -134,7 +134,7 @@ export class Cluster implements AsyncDisposable {
     this.lost = new Promise((_, reject) => {
       onLost = reject;
     });
-    this.lost.catch(() => {}); // Whoever does not look sees a cluster that does nothing.
+    this.lost.catch(() => {}); // A caller may ignore it: the cluster then just does nothing.
     if (lease === undefined && state === undefined) {
       const keeper = mirroring(keptNowhere, (run) => this.#mirror?.changed(run));
       const tell: PublishEvent = (...told) => {
@@ -156,10 +156,10 @@ export class Cluster implements AsyncDisposable {
   }
 
   /**
-   * Brings a cluster up: the embedded broker, or a connection to `nats`, and the actors.
-   * @throws InvalidOptionError, TransportLostError where the broker cannot be reached,
-   * InputUnusableError where the lease cannot be kept or the dashboard cannot be served,
-   * ClusterServedError where it has a leader
+   * Starts a cluster: the embedded broker, or a connection to `nats`, and the actors.
+   * @throws InvalidOptionError, TransportLostError if the broker is unreachable, InputUnusableError
+   * if the lease cannot be stored or the dashboard cannot be served, ClusterServedError if the
+   * cluster already has a leader
    */
   static async start(given: ClusterOptions = {}): Promise<Cluster> {
     const {
@@ -184,7 +184,7 @@ export class Cluster implements AsyncDisposable {
     const watched = { log, tracing: options.tracing };
     const observer = await openObserver(watched, [token, user, pass], tellIncident).catch(
       async (error: unknown) => {
-        await broker?.close(); // Its thread would keep the process alive.
+        await broker?.close(); // The broker's thread would keep the process alive.
         throw error;
       },
     );
@@ -224,7 +224,7 @@ export class Cluster implements AsyncDisposable {
 
   /** Submits a job. @throws InvalidOptionError, RemoteError where the cluster refuses it */
   async submit(job: JobOptions, options: { readonly key?: string } = {}): Promise<Run> {
-    // A module is checked and allowed here: this process may run it anyway.
+    // Checks and allows the job's module: this process may run it anyway.
     for (const path of modulesOf(withModel(resolveJob(job)))) this.#ownModels.add(path);
     return this.client.submit(job, options);
   }
@@ -240,8 +240,9 @@ export class Cluster implements AsyncDisposable {
   }
 
   /**
-   * Under a lease: messages that this process did not send, and writes that the store refused it,
-   * as a leader that was none any more. Without one: writes of generations that others took over.
+   * Effects of a stale leader that fencing prevented. Under a lease: messages that this process
+   * withheld, and writes that the store refused. Without a lease: writes of generations that were
+   * taken over.
    */
   get refused(): { readonly messages: number; readonly writes: number } {
     const own =
@@ -249,19 +250,19 @@ export class Cluster implements AsyncDisposable {
     return { messages: own.messages, writes: own.writes + this.#launcher.fenced };
   }
 
-  /** The page that shows what it does; undefined: `dashboard` was not asked for. */
+  /** The dashboard; undefined: it is not enabled. */
   get dashboard(): Omit<Dashboard, "close"> | undefined {
     return this.#dashboard;
   }
 
-  /** The one sentence where kernels are slow, and why. */
+  /** A warning if the machine runs slow kernels, with the reason. */
   get notice(): string | undefined {
     return kernelNotice();
   }
 
   /**
-   * Ends all runs where they are, and everything that was started; resolves when no thread is left.
-   * Safe to call twice.
+   * Stops all runs at their current state, and everything that was started; resolves when no thread
+   * is left. Safe to call twice.
    */
   async close(): Promise<void> {
     if (this.#isClosed) return;
@@ -290,7 +291,7 @@ export class Cluster implements AsyncDisposable {
       if (this.#isClosed) return;
       const error = exit.error ?? recordError(new Error("its thread ended"));
       this.#tell("broker", error);
-      // The same port and token: clients come back by themselves.
+      // Keeps port and token, so that clients reconnect by themselves.
       const settings = { ...settingsOf(options), port: broker.port, auth: broker.auth };
       const next = await startAgain(settings, this.network.clock);
       if (this.#isClosed) return void (await next?.close());
@@ -304,7 +305,7 @@ export class Cluster implements AsyncDisposable {
   }
 }
 
-/** Leaders that began at different times give their runs different names, on any machine. */
+/** A prefix for names of runs, unique per start time of the leader. */
 function prefixAt(clock: Clock): string {
   return `r${clock.date().getTime().toString(36)}-`;
 }

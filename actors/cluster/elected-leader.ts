@@ -1,16 +1,16 @@
-// A leader under a lease: a process that stands by until it leads, then takes up the runs of the
-// leader before it, and is the leader for as long as it holds the lease.
+// A leader under a lease: stands by until it is elected, then takes up the runs of the former
+// leader, and leads for as long as it holds the lease.
 //
-//   standing by ─▶ leading: journal read ─▶ runs taken up ─▶ Root ─▶ lost: the tree ends
+//   standing by ─▶ leading: journal read ─▶ runs taken up ─▶ Leader ─▶ lost: the tree ends
 //
 // Invariants
-//   O1. As the leader it says and hears nothing while it does not hold the lease
-//       (leader-transport.ts). What its threads still write, the store refuses once its successor
+//   O1. While the process does not hold the lease, it sends and receives nothing as the leader
+//       (leader-transport.ts). Writes of its threads are refused by the store once the successor
 //       has claimed a generation.
-//   O2. Nor does it claim a generation: that would fence its successor. What it claims in the very
-//       moment in which it loses the lease costs the successor a restore.
-//   O3. A run or a wish is answered only if a successor will find it: it is in the journal, and
-//       no process led by then.
+//   O2. Nor does it claim a generation: that would fence the successor. A claim at the very moment
+//       of losing the lease costs the successor a restore.
+//   O3. A run or a request is acknowledged only if a successor will find it: it is in the journal,
+//       and no other process led by then.
 
 import { JournalDamagedError, RootLostError, recordError } from "../../src/errors/errors.ts";
 import type { Register } from "../../src/wire/jetstream/register.ts";
@@ -31,31 +31,37 @@ import { refuseSecondLeader } from "./other-leader.ts";
 import { lostQueue } from "./queue-recovery.ts";
 
 export interface ElectedLeaderOptions extends Omit<LeaderOptions, "registry" | "mirror"> {
-  /** Where the lease is, and the journal of the runs: seen by all who may lead. */
+  /** Directory of the lease and of the runs' journal, visible to all processes that may lead. */
   readonly directory: string;
-  /** Where the lease is kept, where that is not in files of the directory. */
+  /** Stores the lease; left out: files of the directory do. */
   readonly register?: Register | undefined;
   readonly leaseMs: number;
-  /** Whether no other leader may answer: only processes under one lease stand by for each other. */
+  /**
+   * Whether the process must refuse to lead while another leader answers: only processes under one
+   * lease stand by for each other.
+   */
   readonly isAlone?: boolean;
-  /** Where copies of its runs go; undefined: nowhere. */
+  /** The mirror of its runs; undefined: none. */
   readonly mirror?: MirrorLink | undefined;
-  /** Runs remembered after they are over. @default the registry's */
+  /** Finished runs that are remembered. @default the registry's */
   readonly finishedMax?: number | undefined;
-  /** Names of runs begin with it. */
+  /** Prefix of the names of runs. */
   readonly prefix: string;
-  /** Tells the world an event, over this network. */
+  /** Publishes an event over this network. */
   readonly publish: (network: LeaderOptions["network"], ...told: Parameters<PublishEvent>) => void;
   readonly onStandby: (leader: string) => void;
   readonly onLeading: () => void;
-  /** LeadershipLostError, ClusterServedError, or what the disk refused when it began to lead. */
+  /**
+   * Called with LeadershipLostError, ClusterServedError, or the disk's error at the start of the
+   * term.
+   */
   readonly onLost: (error: unknown) => void;
 }
 
-/** Share of a lease that is left to a write that is under way when the lease is found lost. */
+/** Share of a lease for which writes in progress may continue after the lease is lost. */
 const fencedShare = 0.4;
 
-/** Indices of hosts that one term gives; no two terms give the same index. */
+/** Host indices per term; no two terms assign the same index. */
 const hostsPerTerm = 1_000_000;
 
 export class ElectedLeader {
@@ -65,13 +71,13 @@ export class ElectedLeader {
   #journal: RunJournal<RunEvent> | undefined;
   #mirror: RunMirror | undefined;
   #isStopped = false;
-  /** From here on the journal takes nothing, so nothing is told. */
+  /** After this, the journal accepts nothing, so nothing is published. */
   #isClosed = false;
-  /** Messages that were not sent because the lease was not held; writes that the store refused. */
+  /** Messages withheld because the lease was not held, and writes that the store refused. */
   #withheld = 0;
   #refused = 0;
 
-  /** Errors are the disk's. */
+  /** Throws errors of the disk. */
   constructor(options: ElectedLeaderOptions) {
     this.#options = options;
     const { network, directory, register, leaseMs, onStandby, onIncident } = options;
@@ -84,7 +90,7 @@ export class ElectedLeader {
       onStandby: (leader) => onStandby(leader.owner),
       onLeading: (term, former) => {
         this.#lead(term, former).catch((error) => {
-          void this.#leadership.close(); // Another one may be able to.
+          void this.#leadership.close(); // Another process may be able to lead.
           this.#end(error);
         });
       },
@@ -96,12 +102,14 @@ export class ElectedLeader {
     });
   }
 
-  /** What it did not say and could not write as a leader that was not one any more. */
+  /** Messages withheld and writes refused while this process was a stale leader. */
   get refused(): { readonly messages: number; readonly writes: number } {
     return { messages: this.#withheld, writes: this.#refused };
   }
 
-  /** Gives the lease back and ends all runs where they are: the next leader takes them up. */
+  /**
+   * Releases the lease and stops all runs at their current state: the next leader takes them up.
+   */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#leader?.stop();
@@ -141,7 +149,7 @@ export class ElectedLeader {
       confirm: assertLeading, // O3
       entries: () => registry.entries(),
       publish: (event, tenant) => {
-        // Of what the leader writes itself; its threads' are counted where they end.
+        // Counts the leader's own writes; those of its threads are counted when the threads end.
         const isOwn = event.type === "run.incident" && !event.offender.includes(":");
         if (isOwn && event.error.code === "GENERATION_FENCED") this.#refused++;
         this.#mirror?.told(event);
@@ -172,7 +180,7 @@ export class ElectedLeader {
     this.#leader = new Leader({ ...options, network, registry, mirror: this.#mirror });
   }
 
-  /** First cause first: why the runs go on from a checkpoint. */
+  /** Records the change of leader in each running run, as the first cause of its restore. */
   #tellRuns(registry: Registry, former: Term | undefined, next: string): void {
     if (former === undefined) return;
     const silent = `has not renewed its lease for ${this.#options.leaseMs} ms`;
@@ -188,8 +196,8 @@ export class ElectedLeader {
   }
 
   /**
-   * It says nothing from here on (O1). What its threads are in the midst of writing comes to the
-   * fence meanwhile, so that it is counted; then they end.
+   * Sends nothing from here on (O1). The end is delayed, so that writes in progress reach the fence
+   * and are counted.
    */
   #lose(error: unknown): void {
     const { network, leaseMs } = this.#options;

@@ -1,15 +1,15 @@
-// Leadership: which of several processes is the leader of a cluster, by lease
-// (storage/cluster/lease.ts).
+// Leader election: decides by lease (storage/cluster/lease.ts) which of several processes leads a
+// cluster.
 //
-//   standing by ──the lease stood still, or is free──▶ leading ──a newer term──▶ lost
-//        ▲  │                                            │
-//        └──┘ its beat has moved                         └── closed: the lease is given back
+//   standing by ──the lease expired, or is free──▶ leading ──a newer term──▶ lost
+//        ▲  │                                         │
+//        └──┘ its beat has moved                      └── closed: the lease is released
 //
 // Invariants
-//   E1. Silence is counted in looks that found nothing new, not in time: a process that stood still
-//       itself has not looked.
-//   E2. Whoever could not renew for most of a lease does not lead, as far as it knows (`isHeld`),
-//       before anybody else can: it says nothing and hears nothing as the leader.
+//   E1. Silence is counted in polls without a new beat, not in time: a process that was suspended
+//       itself has not polled.
+//   E2. A leader that could not renew for most of a lease considers the lease lost (`isHeld`)
+//       before any other process can lead: it then sends and receives nothing as the leader.
 
 import { LeadershipLostError } from "../../src/errors/errors.ts";
 import type { Cancel, Clock } from "../../src/ports/clock.ts";
@@ -18,21 +18,21 @@ import type { Lease, Term } from "../../storage/cluster/lease.ts";
 export interface LeadershipOptions {
   readonly clock: Clock;
   readonly lease: Lease;
-  /** Milliseconds that a lease holds without a renewal. */
+  /** Milliseconds for which a lease is valid without a renewal. */
   readonly leaseMs: number;
-  /** Who this is, for people. */
+  /** Name of this process, for display. */
   readonly owner: string;
-  /** Told who leads, whenever that changes, as long as it is somebody else. */
+  /** Called with the leader whenever it changes, unless it is this process. */
   readonly onStandby: (leader: Term) => void;
-  /** Told once: this process leads, after `former`. */
+  /** Called once, when this process becomes the leader after `former`. */
   readonly onLeading: (term: number, former: Term | undefined) => void;
-  /** Told once, after it led: somebody else does. */
+  /** Called once, when another process has become the leader. */
   readonly onLost: (error: LeadershipLostError) => void;
-  /** Told what the disk refused; it is tried again. */
+  /** Called with errors of the disk; the operation is retried. */
   readonly onError: (error: unknown) => void;
 }
 
-/** Looks at the lease, or renewals of it, within one lease. */
+/** Polls or renewals of the lease within one lease period. */
 const looksPerLease = 5;
 /** Share of a lease after which its owner, without a renewal, stops leading. */
 const heldShare = 0.8;
@@ -51,22 +51,22 @@ export class Leadership {
     this.#cancel = options.clock.after(0, () => void this.#tick());
   }
 
-  /** E2 */
+  /** Whether this process may act as the leader. E2 */
   get isHeld(): boolean {
     const { clock, leaseMs } = this.#options;
     return !this.#isOver && clock.now() - this.#renewedAtMs < heldShare * leaseMs;
   }
 
   /**
-   * Checks that a process that may lead by now knows what was just written (L3 of lease.ts).
-   * @throws LeadershipLostError where somebody else leads
+   * Checks that no other process leads by now, so that a later leader will see the preceding write
+   * (L3 of lease.ts). @throws LeadershipLostError if another process leads
    */
   confirm(): void {
     const newest = this.#options.lease.newest();
     if (this.#own?.term !== newest) throw this.#lose();
   }
 
-  /** Gives the lease back; resolves when it has, or could not. Safe to call twice. */
+  /** Releases the lease; resolves when it is released, or could not be. Safe to call twice. */
   async close(): Promise<void> {
     this.#cancel();
     const own = this.#own;
@@ -76,7 +76,7 @@ export class Leadership {
     try {
       await this.#options.lease.renew({ ...own, isReleased: true });
     } catch (error) {
-      this.#options.onError(error); // It runs out.
+      this.#options.onError(error); // The lease expires by itself.
     }
   }
 

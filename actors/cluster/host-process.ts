@@ -1,4 +1,4 @@
-// A host process: joins a cluster that runs elsewhere, and gives it its devices.
+// A host process: joins a running cluster, and contributes its devices.
 //
 //   Host
 //   └─ supervisor
@@ -25,18 +25,24 @@ import { packageVersion } from "../runtime/version.ts";
 const hostOptions = connectionOptions.extend({
   /** Devices: worker threads that compute. @default 2 */
   devices: z.int().min(1).max(128).default(2),
-  /** Where traces of the steps that its threads make go. @default nowhere */
+  /** Where traces of its threads' steps are exported. @default nowhere */
   tracing: tracingOptions.optional(),
-  /** Whether actors may be told to throw. For tests and the chaos harness. @default false */
+  /** Whether actors accept injected faults. For tests and the chaos harness. @default false */
   faultsAllowed: z.boolean().default(false),
 });
 
 export type HostOptions = z.input<typeof hostOptions> & {
-  /** Told the index in the cluster, and undefined when the cluster cannot be heard any more. */
+  /**
+   * Called with the host's index in the cluster, and with undefined when the cluster becomes
+   * unreachable.
+   */
   readonly onHost?: (host: number | undefined) => void;
-  /** Told of each failure that was mended here, and of frames that were no messages. */
+  /**
+   * Called with each failure that was repaired on this host, and with frames that could not be
+   * decoded.
+   */
   readonly onIncident?: (incident: Incident) => void;
-  /** What becomes of its log, besides what is kept of each run. @default nothing */
+  /** Output of the log, besides the stored log of each run. @default nothing */
   readonly log?: LogOptions;
   /** How threads are started. @default worker threads */
   readonly launcher?: Launcher;
@@ -44,13 +50,13 @@ export type HostOptions = z.input<typeof hostOptions> & {
   readonly world?: World;
 };
 
-/** A process of a cluster. Close it, or declare it with `await using`. */
+/** A host process of a cluster. Close it, or declare it with `await using`. */
 export class Host implements AsyncDisposable {
   readonly devices: number;
   readonly network: Network;
-  /** Resolves to the index in the cluster once it has one for the first time. */
+  /** Resolves to the host's index in the cluster when it has joined for the first time. */
   readonly joined: Promise<number>;
-  /** Rejects when it cannot be a host of this cluster: VersionMismatchError and the like. */
+  /** Rejects if it cannot be a host of this cluster, e.g. with VersionMismatchError. */
   readonly failed: Promise<never>;
   /** Wakes the call that waits until this host may leave. */
   #onMayLeave = () => {};
@@ -86,7 +92,7 @@ export class Host implements AsyncDisposable {
         network.log.write("warn", "the cluster's leader does not answer", who);
       else network.log.write("info", "joined the cluster", { ...who, host, devices });
       if (host !== undefined) resolveJoined(host);
-      else this.#onMayLeave(); // Nobody is there who would need it.
+      else this.#onMayLeave(); // The cluster is unreachable: nothing needs this host.
       this.#inspection?.unsubscribe();
       this.#inspection = host === undefined ? undefined : openHostInspection(network, host, leader);
       onHost(host);
@@ -110,14 +116,14 @@ export class Host implements AsyncDisposable {
     this.failed = new Promise((_, reject) => {
       leader.subscribe({ error: (error) => reject(new RemoteError(reasonOf(error))) });
     });
-    this.failed.catch(() => {}); // Whoever does not look is told by onIncident.
+    this.failed.catch(() => {}); // A caller may ignore it: onIncident reports the failure, too.
     this.#stop = () => leader.stop();
     leader.start();
   }
 
   /**
-   * Connects and announces this process, again and again, until the cluster answers.
-   * @throws InvalidOptionError, TransportLostError where the broker cannot be reached
+   * Connects, and announces this process repeatedly until the cluster answers.
+   * @throws InvalidOptionError, TransportLostError if the broker is unreachable
    */
   static async join(given: HostOptions): Promise<Host> {
     const {
@@ -151,8 +157,8 @@ export class Host implements AsyncDisposable {
   }
 
   /**
-   * Leaves the cluster as planned: its run goes on without it after the current step, no step of it
-   * is lost, and then this ends as `close` does. So it ends after `graceMs` in any case.
+   * Leaves the cluster gracefully: the run continues without this host after the current step and
+   * loses no step; then the process closes. Closes after `graceMs` in any case.
    */
   async leave({ graceMs = 25_000 }: { readonly graceMs?: number } = {}): Promise<void> {
     if (this.#isMember && !this.#isClosed) {
@@ -169,8 +175,8 @@ export class Host implements AsyncDisposable {
   }
 
   /**
-   * Leaves the cluster at once and ends all threads; resolves when none is left. What runs here
-   * goes on elsewhere from its last checkpoint. Safe to call twice.
+   * Leaves the cluster immediately and ends all threads; resolves when none is left. Its runs
+   * resume elsewhere from their last checkpoints. Safe to call twice.
    */
   async close(): Promise<void> {
     if (this.#isClosed) return;
@@ -188,7 +194,7 @@ export class Host implements AsyncDisposable {
   }
 }
 
-/** Why the supervisor gave up: the failure itself, without the supervisors that handed it up. */
+/** The error because of which the supervisor gave up, without the wrapping of supervisors. */
 function reasonOf(error: unknown): ErrorRecord {
   return error instanceof ActorFailedError ? error.incident.reason : recordError(error);
 }

@@ -1,9 +1,12 @@
-// The gate of a leader: while it does not hold its lease, it says nothing as the leader of the
-// cluster, and hears nothing.
+// The fenced transport of a leader: while the leader does not hold its lease, it sends and receives
+// nothing as the leader of the cluster.
 
 import type { Frame, Transport } from "../../src/wire/messages/transport.ts";
 
-/** The same connection, open as long as `isOpen`. What is not sent is told to `onWithheld`. */
+/**
+ * Wraps a connection so that it passes frames only while `isOpen`. Calls `onWithheld` for each
+ * frame that is not sent.
+ */
 export function fencedTransport(
   transport: Transport,
   isOpen: () => boolean,

@@ -1,5 +1,5 @@
-// The leader: the tree of actors under the cluster supervisor. Nobody is above it but the process,
-// which starts it again when it fails: runs are in the registry and in the store.
+// The leader: the tree of actors under the cluster supervisor. Above it is only the process, which
+// restarts it when it fails: the state of runs is in the registry and in the store.
 
 import { type Actor, createActor } from "xstate";
 import { type ErrorRecord, recordError } from "../../src/errors/errors.ts";
@@ -28,14 +28,17 @@ export interface LeaderOptions {
   readonly access: Access;
   /** Devices of this process. */
   readonly devices: number;
-  /** Who writes checkpoints, for people. */
+  /** Name of the writer of checkpoints, for display. */
   readonly createdBy: string;
   readonly onIncident: (incident: Incident) => void;
-  /** Copies its runs, where anything does. */
+  /** The mirror of its runs, if there is one. */
   readonly mirror?: RunMirror | undefined;
 }
 
-/** A cluster supervisor, a broker: so often within a minute, then the cluster gives up. */
+/**
+ * Most restarts of the cluster supervisor, or of the broker, within a minute, before the cluster
+ * gives up.
+ */
 export const intensity = { restartsMax: 10, windowMs: 60_000 } as const;
 
 export class Leader {
@@ -51,7 +54,7 @@ export class Leader {
     this.#inspection = openInspection({ ...options, tree: () => this.#actor });
   }
 
-  /** Ends all runs where they are, and every thread that was started for them. */
+  /** Stops all runs at their current state, and every thread that was started for them. */
   stop(): void {
     this.#isStopped = true;
     this.#inspection.unsubscribe();
@@ -104,7 +107,7 @@ export class Leader {
     return actor.start();
   }
 
-  /** The same policy as everywhere, by hand. */
+  /** Applies the supervisors' restart policy to the root of the tree, which has no supervisor. */
   #failed(error: unknown): void {
     this.#tell("cluster", recordError(error));
     if (this.#isStopped) return;
@@ -118,7 +121,8 @@ export class Leader {
       backoff,
     };
     const end = { child: "cluster", atMs: network.clock.now(), reason: "error" as const };
-    // Whatever ended the leader, runs are in the registry and the store: it is always tried again.
+    // Whatever the error, the runs are in the registry and the store: the leader is always
+    // restarted.
     const record = { ...recordError(error), recovery: "restore" as const };
     const decision = decide(policy, this.#restarts, { ...end, error: record });
     if (decision.escalate) {

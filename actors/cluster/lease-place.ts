@@ -1,6 +1,6 @@
-// Where a lease is kept: in a register of NATS, where the server has JetStream, else in files of
-// its directory. The first process that opens the directory finds that out, and all others follow
-// it: two that kept one lease in two places would both lead.
+// Chooses where a lease is stored: in a NATS register if the server has JetStream, else in files of
+// its directory. The first process that opens the directory chooses, and all others follow: two
+// processes with the lease in different places would both lead.
 
 import { join } from "node:path";
 import { InputUnusableError } from "../../src/errors/errors.ts";
@@ -10,21 +10,21 @@ import { LeaseDirectory } from "../../storage/cluster/lease.ts";
 import { makeDurableDirectory, readWhole } from "../../storage/disk/durable-files.ts";
 import type { Network } from "../runtime/mailbox.ts";
 
-/** Longest wait for the broker to be there. */
+/** Longest wait for the connection to the broker. */
 const connectMs = 10_000;
 
 type Place = "nats" | "files";
 
 /**
- * The register of a cluster's lease; undefined: it is in files.
- * @throws InputUnusableError where it is kept in NATS, and this server has no JetStream;
+ * Opens the register of a cluster's lease; undefined: the lease is in files.
+ * @throws InputUnusableError if the lease is in NATS, but this server has no JetStream;
  * TransportLostError
  */
 export async function openLeaseRegister(
   { connection, cluster, disk, clock }: Network,
   { directory, leaseMs }: { readonly directory: string; readonly leaseMs: number },
 ): Promise<Register | undefined> {
-  // Nobody but who has a lease needs JetStream's client.
+  // Loaded lazily: only processes with a lease need JetStream's client.
   const { openNatsRegister } = await import("../../src/wire/jetstream/nats-register.ts");
   const register = await openNatsRegister({
     ...connection,
@@ -35,7 +35,7 @@ export async function openLeaseRegister(
     timeoutMs: leaseMs / 2,
   });
   try {
-    // Files that are older than the choice are the lease.
+    // Lease files without a recorded choice mean that the lease is in files.
     const isOld = new LeaseDirectory(disk, directory).newest() > 0;
     const found = register === undefined || isOld ? "files" : "nats";
     const place = settle(disk, join(directory, "kept-in"), found);
@@ -52,7 +52,7 @@ export async function openLeaseRegister(
   throw new InputUnusableError(directory, message);
 }
 
-/** What the first process found. */
+/** Records `found` if this process is the first; returns the first process's choice. */
 function settle(disk: Network["disk"], path: string, found: Place): Place {
   makeDurableDirectory(disk, join(path, ".."));
   try {

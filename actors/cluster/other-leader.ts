@@ -1,15 +1,15 @@
-// Whether another leader answers for a cluster: of two over one broker, each has a queue of its
-// own, and every request comes to one of them, whichever.
+// Checks whether a cluster already has a leader. Two leaders on one broker would have separate
+// queues, and each request would reach an arbitrary one.
 
 import { ClusterServedError, TrainingError } from "../../src/errors/errors.ts";
 import { encodeBody } from "../../src/wire/messages/body.ts";
 import { jobsSubject } from "../../src/wire/messages/subjects.ts";
 import type { Network } from "../runtime/mailbox.ts";
 
-/** Longest that another leader of the cluster may take to answer. */
+/** Longest wait for the answer of another leader. */
 const answerMs = 1000;
 
-/** Asks the leader that serves the cluster. */
+/** Whether a leader answers for the cluster. */
 export async function isServed({
   transport,
   cluster,
@@ -20,12 +20,12 @@ export async function isServed({
     await transport.request(subject, payload, { headers, deadlineMs: answerMs });
     return true;
   } catch (error) {
-    if (error instanceof TrainingError) return false; // Nobody, or none whom we may ask.
+    if (error instanceof TrainingError) return false; // No leader, or no permission to send it requests.
     throw error;
   }
 }
 
-/** @throws ClusterServedError */
+/** Refuses to start beside another leader. @throws ClusterServedError */
 export async function refuseSecondLeader(network: Network): Promise<void> {
   const { cluster, transport } = network;
   if (await isServed(network)) throw new ClusterServedError(cluster, transport.address);

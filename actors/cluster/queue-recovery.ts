@@ -1,11 +1,11 @@
-// Queue recovery: a leader that lost its disk starts with an empty queue and takes up the jobs that
-// the mirror in JetStream has.
+// Queue recovery: a leader that lost its disk starts with an empty queue, and restores the jobs
+// from the mirror in JetStream.
 //
 // Invariants
-//   Z1. A journal that has anything is the queue: the mirror is asked only where there is none.
-//   Z2. What is taken up is in the journal, all of it at once, before anybody is answered: it is
-//       taken up once.
-//   Z3. A run that had made a checkpoint goes on from it or is left alone: it does not begin anew.
+//   Z1. A non-empty journal is the queue: the mirror is read only if the journal is empty.
+//   Z2. All restored jobs are written to the journal at once, before any request is answered: a job
+//       is restored once.
+//   Z3. A run that had made a checkpoint resumes from it or is left alone: it does not start over.
 
 import { TrainingError } from "../../src/errors/errors.ts";
 import type { NatsMirror } from "../../src/wire/jetstream/nats-mirror.ts";
@@ -20,8 +20,8 @@ import type { Network } from "../runtime/mailbox.ts";
 import { isServed } from "./other-leader.ts";
 
 /**
- * What a journal would have of the runs that were waiting or running, in their order. Told in the
- * log: what was found, and what became of it. Nothing is taken up where another leader answers.
+ * The journal entries of the runs that were waiting or running, in their order. Logs which runs
+ * were found, and what became of them. Restores nothing while another leader answers.
  */
 export async function lostQueue(
   { nats, queue }: MirrorLink,
@@ -61,7 +61,7 @@ export async function lostQueue(
   }
 }
 
-/** Z3 */
+/** Whether the checkpoint of a run that had one is still there. Z3 */
 function hasItsCheckpoint({ step, job }: QueueEntry, { disk }: Network): boolean {
   if (step === 0) return true;
   try {
@@ -73,13 +73,13 @@ function hasItsCheckpoint({ step, job }: QueueEntry, { disk }: Network): boolean
   }
 }
 
-/** Its events go on after the last that anybody may have read. */
+/** The journal entries of a run. Event numbers continue after the last published event. */
 async function entriesOf(
   nats: NatsMirror,
   { cluster }: Network,
   { run, job, name, key, tenant, wishes }: QueueEntry,
 ): Promise<JournalEntry<RunEvent>[]> {
-  // There may be no stream.
+  // The stream may not exist.
   const last = await nats.last(tenant, streamSubject(cluster, run, tenant)).catch(() => undefined);
   const told = last && (JSON.parse(new TextDecoder().decode(last.payload)) as RunEvent);
   const seq = told === undefined ? 0 : told.seq + 1;

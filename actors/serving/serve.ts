@@ -1,5 +1,5 @@
-// serve: models behind HTTP and NATS, and in process. Starts the actors of the models, waits until
-// each has loaded, and listens.
+// serve: starts a model server over HTTP, NATS and in process. Starts the actors of the models,
+// waits until each has loaded, and listens.
 //
 //   serve ─┬─ supervisor ── served model, one for each
 //          ├─ HTTP server ──┐
@@ -31,7 +31,7 @@ import { openFigures, type ServingFigures } from "./models/serving-figures.ts";
 import { type HttpServer, listenHttp } from "./protocols/http-server.ts";
 import { listenNats, type NatsService } from "./protocols/nats-service.ts";
 
-/** What a starter may replace, beside the options. */
+/** Dependencies that a caller may replace, besides the options. */
 export interface ServeWorld {
   /** @default silent */
   readonly log?: Log | undefined;
@@ -45,9 +45,9 @@ export interface ServeWorld {
 
 /** A server of models. Close it, or declare it with `await using`. */
 export interface ModelServer extends AsyncDisposable {
-  /** Where it listens: `http://127.0.0.1:8080`. */
+  /** Address of the server: `http://127.0.0.1:8080`. */
   readonly url: string;
-  /** The versions that answer now, by model. */
+  /** The newest version of each model. */
   readonly versions: Readonly<Record<string, ServedVersion | undefined>>;
   /** Scores records in process, through the same queue as every request. @throws as `Front` */
   predict(model: string, records: readonly SampleRecord[]): Promise<Response>;
@@ -58,20 +58,20 @@ export interface ModelServer extends AsyncDisposable {
     candidates: readonly SampleRecord[],
     options?: RankOptions,
   ): Promise<Response>;
-  /** The columns that records of a model have. @throws ModelUnknownError, ModelUnavailableError */
+  /** The columns of a model's records. @throws ModelUnknownError, ModelUnavailableError */
   columns(model: string): readonly RecordColumn[];
-  /** All figures, as Prometheus reads them. */
+  /** All metrics, in Prometheus's text format. */
   metrics(): Promise<string>;
   /**
-   * Takes no more requests, answers what it took within `drainMs`, and ends. Safe to call twice.
+   * Stops accepting requests, answers accepted ones within `drainMs`, and ends. Safe to call twice.
    */
   close(): Promise<void>;
 }
 
 /**
- * Serves models until it is closed. Resolves once all are loaded and it listens.
- * @throws InvalidOptionError, InputUnusableError (an address, a certificate, a model that cannot be
- * read), CheckpointMissingError, CheckpointCorruptError, TransportLostError
+ * Serves models until it is closed. Resolves once all models are loaded and the server listens.
+ * @throws InvalidOptionError, InputUnusableError (an address, a certificate, an unreadable model),
+ * CheckpointMissingError, CheckpointCorruptError, TransportLostError
  */
 export async function serve(options: ServerOptions, world: ServeWorld = {}): Promise<ModelServer> {
   const spec = resolveServer(options);
@@ -111,11 +111,14 @@ interface Started {
 
 /** The actors of the models. */
 interface Tree {
-  /** Has each model answer what it took, and ends all. */
+  /** Lets each model answer its accepted requests, and ends all actors. */
   drain(): Promise<void>;
 }
 
-/** Starts an actor for each model, and waits until all have loaded. Throws why one has not. */
+/**
+ * Starts an actor for each model, and waits until all have loaded. Throws the first failure to
+ * load.
+ */
 async function startModels({ spec, models, figures, clock, log, world }: Started): Promise<Tree> {
   const { open = openServedModel, disk = realDisk } = world;
   const loaded: Promise<void>[] = [];
@@ -158,7 +161,10 @@ async function startModels({ spec, models, figures, clock, log, world }: Started
   return tree;
 }
 
-/** Restarts of actors whose code threw: of what is loaded, failures are mended by the model. */
+/**
+ * Most restarts of actors whose code threw; failures to load are handled by the model's actor
+ * itself.
+ */
 const intensity = { restartsMax: 10, windowMs: 60_000 };
 
 async function drainAll(
@@ -173,7 +179,7 @@ async function drainAll(
   supervisor.stop();
 }
 
-/** A promise that is settled from outside. The first end counts. */
+/** A promise with external resolve and reject; only the first call counts. */
 function eventually() {
   let resolve = () => {};
   let reject = (_error: unknown) => {};
@@ -181,11 +187,11 @@ function eventually() {
     resolve = done;
     reject = fail;
   });
-  promise.catch(() => {}); // Whoever awaits it is told.
+  promise.catch(() => {}); // Awaiting callers still see it.
   return { promise, resolve, reject };
 }
 
-/** A server's actors hear nothing over a cluster's transport: there is none. */
+/** A mailbox without messages: a model server has no cluster transport. */
 const noMailbox: Mailbox = {
   scope: clusterScope,
   self: { role: "process", index: 0 },

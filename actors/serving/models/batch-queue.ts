@@ -1,17 +1,17 @@
-// The queue of one version of a model: requests that wait are scored together.
+// The queue of one version of a model: batches concurrent requests.
 //
 //   submit ──▶ waiting ──(the engine is idle, at the end of this turn)──▶ batch ──▶ engine
 //                ▲                                                          │
-//                └────────── what came in meanwhile is the next batch ──────┘
+//                └────── requests that arrive meanwhile form the next batch ─┘
 //
-// A lone request waits for nothing: only while the engine is busy do requests collect. A batch is
-// cut where its time, as measured of late, would be longer than the latency budget.
+// A lone request is not delayed: requests collect only while the engine is busy. A batch is limited
+// to the samples that fit the latency budget, according to recent measurements.
 //
 // Invariants
-//   Q1. Every request that was taken is answered once: with scores of one version, or an error.
+//   Q1. Every accepted request is answered once: with scores of one version, or an error.
 //   Q2. Samples and bytes that wait or are scored never exceed the backlog's limits.
 //   Q3. A request whose deadline has passed, or whose caller is gone, is not scored.
-//   Q4. What is wrong with one request fails no other request of its batch.
+//   Q4. An error in one request fails no other request of its batch.
 
 import { wideOf } from "../../../src/data/text/columns.ts";
 import { weightedOf } from "../../../src/data/text/match-features.ts";
@@ -29,7 +29,7 @@ import { BatchTimes } from "./batch-times.ts";
 import { type Answered, type Asked, type ScoringEngine, samplesOf, scoreAlone } from "./engine.ts";
 import { mergeBatches } from "./merge-batches.ts";
 
-/** Limits on what waits for one model, all of its versions together. Q2 */
+/** Limits on the waiting samples and bytes of one model, over all of its versions. Q2 */
 export class Backlog {
   readonly #model: string;
   readonly #samplesMax: number;
@@ -44,12 +44,14 @@ export class Backlog {
     this.#bytesMax = max.bytes;
   }
 
-  /** Whether more than half of it is taken: work that nobody waits for stays away. */
+  /**
+   * Whether more than half is used: shadow requests, which no caller waits for, are then skipped.
+   */
   get isHalfFull(): boolean {
     return 2 * this.samples > this.#samplesMax || 2 * this.bytes > this.#bytesMax;
   }
 
-  /** A single request fits an empty backlog, however large. @throws ServerBusyError */
+  /** Reserves room for a request. An empty backlog accepts any request. @throws ServerBusyError */
   take(samples: number, bytes: number, retryMs: number): void {
     if (this.requests > 0) {
       const max = this.#samplesMax;
@@ -77,7 +79,7 @@ export interface Work {
   readonly asked: Asked;
   /** Bytes of the request. */
   readonly bytes: number;
-  /** When its caller stops waiting, by the queue's clock, and how long that was. */
+  /** When the caller stops waiting, by the queue's clock, and the whole deadline. */
   readonly untilMs: number;
   readonly deadlineMs: number;
   /** Whether the caller has gone. */
@@ -91,11 +93,11 @@ interface Waiting extends Work {
   readonly reject: (error: unknown) => void;
 }
 
-/** What a batch has come to. */
+/** The measurements of a batch. */
 export interface BatchNews {
   readonly requests: number;
   readonly samples: number;
-  /** Milliseconds of the engine, and for which the first request waited. */
+  /** Milliseconds of the engine, and the wait of the first request. */
   readonly scoreMs: number;
   readonly waitMs: number;
 }
@@ -112,20 +114,20 @@ export interface BatchQueueInput {
   /** Longest time that the engine may take for a batch. */
   readonly engineMs: number;
   readonly onBatch: (news: BatchNews) => void;
-  /** The engine hangs: it is to be replaced. */
+  /** Called if the engine hangs and must be replaced. */
   readonly onHang: () => void;
 }
 
-/** Weight of a batch in the moving mean of the time of a sample. */
+/** Weight of a batch in the moving mean of the time per sample. */
 const meanShare = 0.1;
 
-/** As drawn above. */
+/** The batching queue of one version. */
 export class BatchQueue {
   readonly #input: BatchQueueInput;
   readonly #shape: Parameters<typeof checkBatch>[1];
   #waiting: Waiting[] = [];
   #isRunning = false;
-  /** Milliseconds of a sample, as measured of late. */
+  /** Recent milliseconds per sample. */
   #sampleMs = 0;
   readonly #times = new BatchTimes();
   #idle: (() => void)[] = [];
@@ -144,8 +146,8 @@ export class BatchQueue {
   }
 
   /**
-   * Scores a request with others. @throws ServerBusyError, RequestExpiredError, InvalidOptionError,
-   * what the engine throws
+   * Scores a request, batched with others. @throws ServerBusyError, RequestExpiredError,
+   * InvalidOptionError, errors of the engine
    */
   submit(work: Work): Promise<Answered> {
     const { backlog, clock, model } = this.#input;
@@ -165,7 +167,7 @@ export class BatchQueue {
     return answered;
   }
 
-  /** Fails all that waits, and takes nothing more: the engine is gone. */
+  /** Fails all waiting and later requests: the engine is gone. */
   abandon(reason: string): void {
     this.#gone = reason;
     const waiting = this.#waiting;
@@ -175,7 +177,7 @@ export class BatchQueue {
     }
   }
 
-  /** Resolves once nothing waits and nothing is scored. */
+  /** Resolves once no request waits or is scored. */
   idle(): Promise<void> {
     if (!this.#isRunning) return Promise.resolve();
     return new Promise((resolve) => {
@@ -196,7 +198,7 @@ export class BatchQueue {
     for (const tell of waiters) tell();
   }
 
-  /** The first requests of one kind that fit a batch; those that nobody waits for are dropped. */
+  /** The first requests of one kind that fit a batch; drops expired and abandoned requests. */
   #nextBatch(): Waiting[] {
     const nowMs = this.#input.clock.now();
     const samplesMax = this.#samplesMax();
@@ -256,7 +258,7 @@ export class BatchQueue {
     }
   }
 
-  /** Q4 */
+  /** Scores a batch; if a request is at fault, scores each request alone. Q4 */
   async #resultsOf(batch: readonly Waiting[]): Promise<Result[]> {
     const { engine } = this.#input;
     const alone = (work: Waiting) =>
@@ -278,7 +280,7 @@ export class BatchQueue {
     } catch (error) {
       const isOfRequest = error instanceof TrainingError && error.recovery === "stop";
       if (!isOfRequest) return batch.map(() => ({ error }));
-      // Which of them it is, only each one alone tells, with the index of its own record.
+      // Only scoring alone shows which request is at fault, with the index of its own record.
       const results: Result[] = [];
       for (const work of batch) results.push(await alone(work));
       return results;

@@ -1,12 +1,11 @@
-// How long an engine takes for a batch, by the batch's size: a batch of one says little of one of
-// a hundred, whose samples are far cheaper, and a turn that the machine gave to another program
-// says nothing of any size but its own.
+// Time of an engine per batch, by batch size. Sizes are measured separately, because samples are
+// far cheaper in large batches, and because a delay of the machine should affect only one size.
 
 /** Weight of the newest batch in the moving means. */
 const meanShare = 0.1;
 
 export class BatchTimes {
-  /** Of batches with 2^(i-1) < samples <= 2^i: their mean size, and mean milliseconds. */
+  /** For batches with 2^(i-1) < samples <= 2^i: mean size, and mean milliseconds. */
   readonly #sizes: number[] = [];
   readonly #times: number[] = [];
 
@@ -18,9 +17,9 @@ export class BatchTimes {
   }
 
   /**
-   * Most samples that take no longer than `ms`, at least 1; undefined: nothing was measured. A size
-   * that was not measured has the time of another in proportion: more than it will take, as each
-   * batch has costs that do not grow with it.
+   * The most samples that take no longer than `ms`, at least 1; undefined: no measurement. The time
+   * of an unmeasured size is extrapolated in proportion, which overestimates it, as each batch has
+   * fixed costs.
    */
   within(ms: number): number | undefined {
     let most: number | undefined;

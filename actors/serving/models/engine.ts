@@ -1,5 +1,5 @@
-// The engine behind a served model, as the server sees it: storage/serving has ours, and a bench
-// puts another runtime behind the same server.
+// The interface of the engine behind a served model. storage/serving implements it; a bench puts
+// another runtime behind the same server.
 
 import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
 import type { SampleRecord } from "../../../src/data/records.ts";
@@ -13,14 +13,14 @@ import {
   type ServedVersion,
 } from "../../../storage/serving/served-model.ts";
 
-/** What scores. `ServedModel` is one. */
+/** An engine that scores requests, such as `ServedModel`. */
 export type ScoringEngine = Pick<
   ServedModel,
   "job" | "tasks" | "version" | "predict" | "predictBatch" | "rank" | "applyDelta" | "close"
 > &
   Partial<Pick<ServedModel, "onDisk" | "rowCounts" | "recalibrate" | "arithmetic">>;
 
-/** Opens a model: options as of `ServedModel.open`. */
+/** Opens an engine for a model: options as in `ServedModel.open`. */
 export type OpenEngine = (
   path: string,
   options: {
@@ -32,7 +32,7 @@ export type OpenEngine = (
   },
 ) => Promise<ScoringEngine>;
 
-/** Opens it with the engine of Osiris. */
+/** Opens the engine of Osiris. */
 export const openServedModel: OpenEngine = (path, { manifest, arithmetic, ...tiers }) =>
   ServedModel.open(path, {
     ...tiers,
@@ -40,7 +40,7 @@ export const openServedModel: OpenEngine = (path, { manifest, arithmetic, ...tie
     ...(arithmetic && { arithmetic }),
   });
 
-/** What a request asks of a model. B samples. */
+/** The samples of a request: B records, an encoded batch, or a user with candidates. */
 export type Asked =
   | { readonly kind: "records"; readonly records: readonly SampleRecord[] }
   | { readonly kind: "batch"; readonly batch: EncodedBatch }
@@ -51,12 +51,12 @@ export type Asked =
       readonly options: RankOptions;
     };
 
-/** Scores (B) or (B,T) of one version; of a ranking, `order` too. */
+/** Scores (B) or (B,T) of one version; for a ranking also `order`. */
 export type Answered = Scored & Partial<Pick<Ranked, "order">>;
 
 export type { RankOptions, ServedVersion };
 
-/** Samples that a request has. */
+/** The number of samples of a request. */
 export function samplesOf(asked: Asked): number {
   switch (asked.kind) {
     case "records":
@@ -70,7 +70,7 @@ export function samplesOf(asked: Asked): number {
   }
 }
 
-/** One call of the engine for one request. */
+/** Scores one request in a call of its own. */
 export function scoreAlone(engine: ScoringEngine, asked: Asked): Promise<Answered> {
   switch (asked.kind) {
     case "records":

@@ -1,10 +1,10 @@
-// The front of a server of models: every request of every protocol comes here, is sent to the model
-// that answers it, and is counted.
+// The router of a model server: requests of all protocols pass through it, are sent to the model
+// that answers them, and are counted.
 //
 // Invariants
-//   F1. The split of a model is a function of the request's key alone: a key has one model for as
-//       long as the percentage stands. Requests without a key take turns.
-//   F2. A shadow's scores reach nobody, and a shadow never makes a caller wait.
+//   F1. The split of a model is a function of the request's key alone: a key maps to one model as
+//       long as the percentage stands. Requests without a key are distributed in turn.
+//   F2. Scores of a shadow are never returned, and a shadow never delays a caller.
 
 import { murmurHash3 } from "../../../src/data/murmur-hash.ts";
 import {
@@ -21,16 +21,16 @@ import type { ModelVersions } from "./model-versions.ts";
 import type { ServerSpec } from "./server-options.ts";
 import type { Protocol, ServingFigures } from "./serving-figures.ts";
 
-/** A request, of whatever protocol. */
+/** A request, independent of its protocol. */
 export interface Request {
   readonly model: string;
-  /** The version that is to answer: a digest, its beginning, or a step. @default the newest */
+  /** The version that must answer: a digest, a prefix of it, or a step. @default the newest */
   readonly version?: string | undefined;
   readonly asked: Asked;
   readonly bytes: number;
-  /** Milliseconds from now. @default the server's */
+  /** Deadline in milliseconds from now. @default the server's */
   readonly deadlineMs?: number | undefined;
-  /** Decides the side of a split. */
+  /** Determines the side of a split. */
   readonly key?: string | undefined;
   readonly protocol: Protocol;
   /** Whether the caller has gone. @default never */
@@ -44,10 +44,10 @@ export interface Response extends Answered {
   readonly tasks: readonly string[];
 }
 
-/** Shares of a split are told apart to a hundredth of a percent. */
+/** Shares of a split have a resolution of 0.01 %. */
 const shares = 10_000;
 
-/** As described above. */
+/** Routes requests to the served models. */
 export class Front {
   readonly #models: ReadonlyMap<string, ModelVersions>;
   readonly #spec: ServerSpec;
@@ -77,35 +77,39 @@ export class Front {
     return [...this.#models.keys()];
   }
 
-  /** Whether every model answers, and the server does not end. */
+  /** Whether every model is loaded, and the server is not ending. */
   get isReady(): boolean {
     if (this.#isLeaving) return false;
     return [...this.#models.values()].every(({ engine }) => engine !== undefined);
   }
 
-  /** Whether the server is about to end: each answer is the last of its connection. */
+  /** Whether the server is about to end: each answer then closes its connection. */
   get isLeaving(): boolean {
     return this.#isLeaving;
   }
 
-  /** Is not ready any more, and answers all the same: whoever sends requests may see it first. */
+  /**
+   * Reports not ready but still answers, so that load balancers can stop sending requests first.
+   */
   leave(): void {
     this.#isLeaving = true;
   }
 
-  /** The most samples that a request may ask for. */
+  /** The most samples of a request. */
   get samplesMax(): number {
     return this.#spec.requestSamples;
   }
 
-  /** @throws ModelUnknownError */
+  /** The loaded versions of a model. @throws ModelUnknownError */
   model(name: string): ModelVersions {
     const found = this.#models.get(name);
     if (found === undefined) throw new ModelUnknownError(name, this.names);
     return found;
   }
 
-  /** The engine that a request will meet, for its columns. @throws as `ModelVersions.engineOf` */
+  /**
+   * The engine that will answer a request, to read its columns. @throws as `ModelVersions.engineOf`
+   */
   engineOf(name: string, version?: string): ScoringEngine {
     return this.model(name).engineOf(version);
   }
@@ -130,7 +134,7 @@ export class Front {
     }
   }
 
-  /** Takes nothing more; resolves once what was taken is answered. */
+  /** Refuses new requests; resolves once all accepted requests are answered. */
   drain(): Promise<void> {
     this.#isLeaving = true;
     this.#isDraining = true;
@@ -160,7 +164,7 @@ export class Front {
     return { ...response, model: model.name, tasks };
   }
 
-  /** F1 */
+  /** The model that answers: this one, or the other side of its split. F1 */
   #sideOf({ model, key, asked }: Request): string {
     const { split } = this.#spec.models[model] ?? {};
     if (split === undefined) return model;
@@ -172,7 +176,7 @@ export class Front {
     return to;
   }
 
-  /** F2 */
+  /** Scores the request on the shadow model too, and records the difference. F2 */
   async #shadow(
     { model }: Request,
     shadow: string,
@@ -196,15 +200,15 @@ export class Front {
   }
 
   #count({ model, protocol }: Request, code: string, fromMs: number): void {
-    // A name that no model has would be a figure of its own for each guess.
+    // An unknown name must not become a metric label: each guess would add a series.
     if (!this.#models.has(model)) this.#figures.refused(code);
     else this.#figures.answered(model, protocol, code, this.#clock.now() - fromMs);
   }
 }
 
 /**
- * JSON has no NaN, and a ranking no place for one.
- * @throws InvalidOptionError naming the record of which the model predicts no number
+ * Refuses scores that are not finite: JSON has no NaN, and a ranking cannot place it.
+ * @throws InvalidOptionError naming the record with the unusable prediction
  */
 function checkScores({ kind }: Asked, scores: Float32Array, tasks: number): void {
   const at = scores.findIndex((score) => !Number.isFinite(score));
@@ -224,7 +228,7 @@ function keyIn(asked: Asked, column: string): string | undefined {
   return value === undefined || value === null ? undefined : String(value);
 }
 
-/** Numbers in turn, spread over all shares: a multiplier without a common factor with them. */
+/** Spreads consecutive numbers over all shares, by a multiplier coprime to `shares`. */
 function scattered(turn: number): number {
   return (turn * 6181) % shares;
 }

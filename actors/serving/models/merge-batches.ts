@@ -1,10 +1,10 @@
-// Encoded batches of several requests as one, in their order.
+// Merges the encoded batches of several requests, in order.
 //
 // B = samples, T = features; (T,B) and ids are feature-major.
 
 import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
 
-/** One batch of all samples. `features`: T. The given batches fit the model. */
+/** Merges batches into one. `features`: T. All batches must fit the model. */
 export function mergeBatches(batches: readonly EncodedBatch[], features: number): EncodedBatch {
   const [only] = batches;
   if (only !== undefined && batches.length === 1) return only;
@@ -21,7 +21,7 @@ export function mergeBatches(batches: readonly EncodedBatch[], features: number)
     dense.set(batch.dense, at);
     at += batch.dense.length;
   }
-  const taken = batches.map(() => 0); // ids of each batch that were copied
+  const taken = batches.map(() => 0); // copied ids of each batch
   let sample = 0;
   let id = 0;
   for (let feature = 0; feature < features; feature++) {

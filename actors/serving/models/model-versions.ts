@@ -1,8 +1,8 @@
-// The versions of one served model that are loaded: the newest answers, unless a request names
-// another one. What requests see of the model's actor.
+// The loaded versions of one served model: the newest answers, unless a request names another
+// version. Requests reach the model's actor through it.
 //
 // Invariants
-//   V1. A version that is dropped answers what it took before it is closed.
+//   V1. A dropped version answers its accepted requests before it is closed.
 //   V2. An answer names the version that computed it. A request that names a version is answered
 //       by that version or not at all.
 
@@ -19,11 +19,11 @@ interface LoadedVersion {
   readonly queue: BatchQueue;
 }
 
-/** The last failure to load, for people. */
+/** The last failure to load, for display. */
 export interface LoadFailure {
   readonly code: string;
   readonly message: string;
-  /** When, as ISO 8601. */
+  /** Time of the failure, as ISO 8601. */
   readonly at: string;
 }
 
@@ -36,14 +36,14 @@ export interface ModelVersionsInput {
   readonly figures: ServingFigures;
 }
 
-/** Shortest beginning of a digest that names a version. */
+/** Shortest prefix of a digest that names a version. */
 const digitsMin = 8;
 
-/** As described above. */
+/** The loaded versions of one model. */
 export class ModelVersions {
   readonly name: string;
   readonly backlog: Backlog;
-  /** Why the newest checkpoint or delta is not served; undefined: it is. */
+  /** Why the newest checkpoint or delta is not served; undefined: it is served. */
   failure: LoadFailure | undefined;
   readonly #input: ModelVersionsInput;
   /** Newest first. */
@@ -57,12 +57,12 @@ export class ModelVersions {
     input.figures.version(name, undefined);
   }
 
-  /** The engine that answers now; undefined: none is loaded. */
+  /** The newest engine; undefined: none is loaded. */
   get engine(): ScoringEngine | undefined {
     return this.#loaded[0]?.engine;
   }
 
-  /** The versions that are loaded, newest first. */
+  /** The loaded versions, newest first. */
   get versions(): readonly ServedVersion[] {
     return this.#loaded.map(({ engine }) => engine.version);
   }
@@ -72,14 +72,14 @@ export class ModelVersions {
     return this.#find(version).engine;
   }
 
-  /** Scores a request, by the newest version or the one that is named. @throws as `BatchQueue` */
+  /** Scores a request by the newest version or the named one. @throws as `BatchQueue` */
   async submit(work: Work, version?: string): Promise<Answered> {
     const answered = await this.#find(version).queue.submit(work);
     if (version === undefined || isNamed(answered.version, version)) return answered;
     throw this.#unknown(version); // V2: a delta has switched meanwhile.
   }
 
-  /** The engine answers from now on. `onHang`: where it hangs. */
+  /** Makes an engine the newest version. `onHang`: called if it hangs. */
   add(engine: ScoringEngine, onHang: () => void): void {
     const { name, spec, limits, clock, nextTurn, figures } = this.#input;
     let told = engine.rowCounts;
@@ -104,24 +104,24 @@ export class ModelVersions {
     this.switched();
   }
 
-  /** Another version answers by now. */
+  /** Records that another version has become the newest. */
   switched(): void {
     this.failure = undefined;
     this.#input.figures.version(this.name, this.engine?.version);
   }
 
-  /** Gives all engines up at once: what they were asked fails. */
+  /** Abandons all engines immediately: their requests fail. */
   abandon(reason: string): void {
     const loaded = this.#loaded;
     this.#loaded = [];
     for (const { engine, queue } of loaded) {
       queue.abandon(reason);
-      void engine.close().catch(() => {}); // It hangs, perhaps for ever.
+      void engine.close().catch(() => {}); // It may hang for ever.
     }
     this.#input.figures.version(this.name, undefined);
   }
 
-  /** Answers what was taken, and closes all engines. */
+  /** Answers all accepted requests, and closes all engines. */
   async drain(): Promise<void> {
     const loaded = this.#loaded;
     await Promise.all(loaded.map(({ queue }) => queue.idle()));
@@ -147,7 +147,9 @@ export class ModelVersions {
   }
 }
 
-/** Counts the rows that the engine looked up since it `told` last. Returns all of them. */
+/**
+ * Counts the rows that the engine looked up since the counts `told`. Returns the current counts.
+ */
 function tellRows(
   figures: ServingFigures,
   name: string,
@@ -161,7 +163,7 @@ function tellRows(
   return now;
 }
 
-/** Whether `name` is the version's digest, its beginning, or its step. */
+/** Whether `name` is the version's digest, a prefix of it, or its step. */
 function isNamed({ digest, step }: ServedVersion, name: string): boolean {
   if (name === String(step)) return true;
   const hex = name.replace(/^sha256:/, "");

@@ -1,12 +1,11 @@
-// Looks at the directory of a served model for what is newer than its version: a checkpoint, the
-// file of a delta, or another calibration. A model in one file is newer when another file has its
-// place.
+// Polls the directory of a served model for updates: a newer checkpoint, a delta file, or a changed
+// calibration. A model in one file is newer if the file was replaced.
 //
 // Invariants
-//   W1. A file or a checkpoint that was refused is not tried again until it, or the version that
-//       answers, changes.
-//   W2. The checkpoint that deltas have led away from is not loaded again.
-//   W3. Nothing is read of a directory in which no name and no time has changed.
+//   W1. A file or checkpoint that was refused is not retried until it, or the served version,
+//       changes.
+//   W2. The checkpoint that applied deltas started from is not loaded again.
+//   W3. If no name and no time in the directory has changed, no file is read.
 
 import { join } from "node:path";
 import type { Disk } from "../../../src/ports/disk.ts";
@@ -16,19 +15,19 @@ import { manifestName, pathsOf } from "../../../storage/checkpoints/store/store-
 import { calibrationPath } from "../../../storage/checkpoints/store/stored-calibration.ts";
 import type { ServedVersion } from "./engine.ts";
 
-/** How the file of a delta is named. */
+/** File name suffix of deltas. */
 export const deltaSuffix = ".delta";
 
-/** Something to load. */
+/** An update to load. `sign` identifies its state. */
 export type Newer =
   | { readonly kind: "checkpoint"; readonly manifest: string; readonly sign: string }
   | { readonly kind: "delta"; readonly path: string; readonly sign: string }
   | { readonly kind: "calibration"; readonly sign: string };
 
-/** Looks until what failed by the machine's fault is tried again. */
+/** Polls after which an update that failed because of the machine is retried. */
 const retryLooks = 10;
 
-/** As described above, for one directory. */
+/** The watch of one directory. */
 export class ModelWatch {
   readonly #directory: string;
   readonly #manifest: string | undefined;
@@ -38,9 +37,9 @@ export class ModelWatch {
   #version = "";
   /** Manifest of the checkpoint that was loaded last. W2 */
   #base = "";
-  /** Of what was tried, by its sign: the look from which on it may be tried again. W1 */
+  /** Tried updates by sign: the poll from which on each may be retried. W1 */
   readonly #tried = new Map<string, number>();
-  /** The calibration that was looked at last, and of which version. */
+  /** The version and file time of the last calibration that was checked. */
   #calibration: { readonly digest: string; readonly at: number } | undefined;
 
   constructor(directory: string, manifest: string | undefined, disk: Disk) {
@@ -50,8 +49,8 @@ export class ModelWatch {
   }
 
   /**
-   * What is to be loaded next, once each; undefined: nothing. Throws what the directory's own
-   * reading throws, also once for each state of the directory.
+   * The next update to load, each returned once; undefined: none. Throws errors of reading the
+   * directory, also once for each state of the directory.
    */
   look(version: ServedVersion): Newer | undefined {
     this.#looks++;
@@ -65,7 +64,7 @@ export class ModelWatch {
     return newer;
   }
 
-  /** Has it tried again after a while, though nothing changed: the machine may have failed. */
+  /** Schedules a retry although nothing changed: the machine may have been at fault. */
   retry({ sign }: Newer): void {
     this.#tried.set(sign, this.#looks + retryLooks);
     this.#seen = "";
@@ -83,15 +82,15 @@ export class ModelWatch {
     const { sha256, modelDigest } = manifest;
     if (`sha256:${modelDigest}` === version.digest) this.#base = sha256;
     if (sha256 === this.#base) return undefined;
-    // W1: another file may have the same manifest, and what was damaged in the one before it.
+    // W1: a replaced file may have the same manifest, without the damage of the former file.
     const own = this.#isFile() ? `${sha256} ${sign}` : sha256;
     const newer: Newer = { kind: "checkpoint", manifest: sha256, sign: own };
     if (this.#isDue(newer)) return newer;
-    if (Number.isFinite(this.#tried.get(own))) this.#seen = ""; // Its time will come.
+    if (Number.isFinite(this.#tried.get(own))) this.#seen = ""; // Its retry is still due.
     return undefined;
   }
 
-  /** A calibration that was stored, or removed, since the version answers. */
+  /** A calibration that was stored or removed since the version was loaded. */
   #newerCalibration({ digest, calibrated }: ServedVersion): Newer | undefined {
     const isFile = this.#isFile();
     const hex = digest.replace(/^sha256:/, "");
@@ -104,13 +103,13 @@ export class ModelWatch {
     return { kind: "calibration", sign: `calibration ${digest} ${at}` };
   }
 
-  /** Of the model in the file: another, or a damaged one, may lie in its place. */
+  /** Digest of the model in the file, which may have been replaced or damaged. */
   #digestInFile(): string {
     const { manifest } = openCheckpoint(this.#directory, this.#manifest, this.#disk);
     return `sha256:${manifest.modelDigest}`;
   }
 
-  /** Names of checkpoints, with the times of their manifests; 0: it is not committed so far. */
+  /** Names of checkpoints with the times of their manifests; 0: not committed yet. */
   #checkpoints(): string {
     if (this.#isFile()) return `${this.#timeOf(this.#directory)}`;
     const { checkpoints } = pathsOf(this.#directory);
@@ -120,7 +119,7 @@ export class ModelWatch {
     return told.join("\n");
   }
 
-  /** Files of deltas, in the order of their names. */
+  /** Delta files, in the order of their names. */
   #deltas(): Newer[] {
     if (this.#isFile()) return [];
     const names = this.#disk.list(this.#directory).filter((name) => name.endsWith(deltaSuffix));
@@ -138,7 +137,7 @@ export class ModelWatch {
     try {
       return this.#disk.modifiedMs(path);
     } catch {
-      return 0; // Gone in between: the next look sees it.
+      return 0; // Deleted meanwhile: the next poll sees it.
     }
   }
 }

@@ -5,15 +5,15 @@
 //     ▼ └───────────┘ the engine hung
 //   unavailable (for `retryMs`)
 //
-// Requests go past the machine, through ModelVersions: no transition a request.
+// Requests bypass the state machine, through ModelVersions: a request causes no transition.
 //
-// Takes   model.drain      from the server that ends
+// Takes   model.drain      from the server when it ends
 //         model.newer      from the watch of its directory
 //         engine.hung      from the queue of a version
 //
 // Invariants
-//   A1. A failed reload changes nothing: the version before it goes on to answer.
-//   A2. While there is no version, requests are refused by name, and loading is tried again.
+//   A1. A failed reload changes nothing: the former version continues to answer.
+//   A2. While no version is loaded, requests are refused by name, and loading is retried.
 
 import { assign, fromCallback, fromPromise, setup } from "xstate";
 import { recordError } from "../../../src/errors/errors.ts";
@@ -27,7 +27,7 @@ import { ModelWatch, type Newer } from "./model-watch.ts";
 import type { ServedModelSpec } from "./server-options.ts";
 import type { ServingFigures } from "./serving-figures.ts";
 
-/** What the actor is told when it starts. */
+/** The input of the actor. */
 export interface ServedModelInput {
   readonly versions: ModelVersions;
   readonly spec: ServedModelSpec;
@@ -37,9 +37,9 @@ export interface ServedModelInput {
   readonly disk: Disk;
   readonly log: Log;
   readonly figures: ServingFigures;
-  /** Called with the end of each attempt to load; undefined: it has loaded. */
+  /** Called after each attempt to load, with the error; undefined: it has loaded. */
   readonly onLoaded: (error: unknown) => void;
-  /** Called once it has answered what it took, and closed its engines. */
+  /** Called once it has answered all accepted requests, and closed its engines. */
   readonly onDrained: () => void;
 }
 
@@ -53,10 +53,10 @@ type ServedModelEvent =
   | { readonly type: "model.newer"; readonly newer: Newer }
   | { readonly type: "engine.hung" };
 
-/** What the next attempt would meet again. */
+/** Codes of errors that a retry would meet again. */
 const lasting = new Set(["CHECKPOINT_CORRUPT", "DELTA_REFUSED", "INVALID_OPTION"]);
 
-/** How long it waits before it loads again. */
+/** Pause before loading is retried. */
 const retryMs = 1000;
 
 const loading = fromPromise<ScoringEngine, ServedModelInput>(async ({ input, signal }) => {
@@ -89,7 +89,7 @@ async function openWith(
   return engine;
 }
 
-/** Looks at the directory until there is something newer. */
+/** Polls the directory until there is an update. */
 const watching = fromCallback<{ type: string }, ServedModelContext>(({ input, sendBack }) => {
   const { versions, watch, clock, watchMs, spec } = input;
   if (!spec.watch) return undefined;
@@ -109,7 +109,7 @@ const watching = fromCallback<{ type: string }, ServedModelContext>(({ input, se
   return () => cancel();
 });
 
-/** Loads what is newer. A delta is switched to by the engine itself. */
+/** Loads an update. The engine itself switches to a delta. */
 const reloading = fromPromise<ScoringEngine | ServedVersion, ServedModelContext>(
   async ({ input, signal }) => {
     const { newer, versions } = input;
@@ -216,7 +216,7 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The state machine of a served model. */
 export const servedModelMachine = defineActor(machine, { hears: "nothing" });
 
 function switchTo(
@@ -232,7 +232,7 @@ function switchTo(
   log.write("info", `A newer version answers, ${how}`, { model: versions.name, digest, step });
 }
 
-/** A1 */
+/** Records a failed update; the former version stays. A1 */
 function noteFailure(
   { versions, figures, log, clock, watch, newer }: ServedModelContext,
   error: unknown,
@@ -240,7 +240,7 @@ function noteFailure(
   const { code, message } = recordError(error);
   if (newer !== undefined && !lasting.has(code)) watch.retry(newer);
   if (code === "DELTA_REFUSED") {
-    // The delta of another version, as one that lies there since before: nothing is wrong.
+    // An old delta file of another version may still be there: this is no error.
     figures.reloaded(versions.name, "refused");
     log.write("info", "A delta is not this version's", { model: versions.name, error: message });
     return;

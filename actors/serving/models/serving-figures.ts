@@ -1,33 +1,33 @@
-// The figures of a server of models, in Prometheus's text. docs/serving/serving.md lists them.
+// The metrics of a model server, in Prometheus's text format. docs/serving/serving.md lists them.
 
 import type { Registry } from "prom-client";
 import type { ServedVersion } from "./engine.ts";
 
-/** Bounds of histograms of time, in seconds: a request has 0.3 ms to 1 s. */
+/** Histogram buckets of times, in seconds: a request takes 0.3 ms to 1 s. */
 const seconds = [0.0003, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
 const samples = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096];
 const differences = [0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.25, 0.5, 1];
 
-/** What there is to measure. */
+/** Records metrics. */
 export interface ServingFigures {
   readonly contentType: string;
-  /** All figures, as Prometheus reads them. */
+  /** All metrics, in Prometheus's text format. */
   text(): Promise<string>;
-  /** A request that was answered; `code`: `ok`, or that of its error. */
+  /** Counts an answered request; `code`: `ok`, or the code of its error. */
   answered(model: string, protocol: Protocol, code: string, ms: number): void;
-  /** A request that reached no model. */
+  /** Counts a request that reached no model. */
   refused(code: string): void;
   batch(
     model: string,
     news: { readonly samples: number; readonly scoreMs: number; readonly waitMs: number },
   ): void;
-  /** Rows of tables on disk that a batch found in memory, and that it read. */
+  /** Counts rows of tables on disk that a batch found in memory (hits), or read (misses). */
   rows(model: string, counts: { readonly hits: number; readonly misses: number }): void;
-  /** The version that answers now; undefined: none does. */
+  /** Sets the newest version; undefined: none is loaded. */
   version(model: string, version: ServedVersion | undefined): void;
   reloaded(model: string, result: "switched" | "failed" | "refused"): void;
   split(model: string, to: string): void;
-  /** A request that the shadow scored; `difference`: the largest of its samples. */
+  /** Records a request that the shadow scored; `difference`: the largest over its samples. */
   shadowed(model: string, shadow: string, difference: number): void;
   shadowFailed(model: string, shadow: string, code: string): void;
   broker(isUp: boolean): void;
@@ -35,11 +35,14 @@ export interface ServingFigures {
 
 export type Protocol = "http" | "nats" | "program";
 
-/** `waiting`: samples that wait for each model, asked at each scrape. */
+/**
+ * Opens the metrics of a server. `waiting`: the samples that wait for each model, read at each
+ * scrape.
+ */
 export async function openFigures(
   waiting: () => Iterable<readonly [model: string, samples: number]>,
 ): Promise<ServingFigures> {
-  const library = await import("prom-client"); // Nothing that only loads a model needs it.
+  const library = await import("prom-client"); // Lazy: loading a model does not need it.
   const registry = new library.Registry();
   library.collectDefaultMetrics({ register: registry });
   const made = createFigures(library, registry, waiting);

@@ -1,4 +1,4 @@
-// The paths of the server, and what each answers.
+// The HTTP paths of the server, and their answers.
 //
 //   GET   /v2 · /v2/health/live · /v2/health/ready                       Open Inference Protocol
 //   GET   /v2/models/N[/versions/V][/ready]
@@ -20,7 +20,7 @@ import {
 } from "./open-inference.ts";
 import { type Method, methods, plainAnswer, readPlain } from "./plain-json.ts";
 
-/** A request, before its body. */
+/** A request without its body. */
 export interface HttpRequest {
   readonly method: string;
   /** Path and query. */
@@ -29,7 +29,7 @@ export interface HttpRequest {
   readonly isGone: () => boolean;
 }
 
-/** What is answered. */
+/** The answer to a request. */
 export interface HttpAnswer {
   readonly status: number;
   readonly type: string;
@@ -37,11 +37,11 @@ export interface HttpAnswer {
   readonly body: string | Uint8Array;
 }
 
-/** What a path stands for. */
+/** The handler of a path. */
 export interface Route {
-  /** Whether anybody may ask: probes have no token. */
+  /** Whether no token is needed: probes have none. */
   readonly isOpen: boolean;
-  /** Whether it takes a body. */
+  /** Whether the request has a body. */
   readonly takesBody: boolean;
   answer(body: Uint8Array): HttpAnswer | Promise<HttpAnswer>;
 }
@@ -51,9 +51,9 @@ interface Place {
   readonly figures: ServingFigures;
 }
 
-/** Header whose value decides the side of a split. */
+/** Header with the key that determines the side of a split. */
 export const keyHeader = "osiris-key";
-/** Header with the milliseconds that a caller waits. */
+/** Header with the deadline of a request, in milliseconds. */
 export const timeoutHeader = "osiris-timeout-ms";
 
 const modelPath = /^\/(v1|v2)\/models\/([^/:]+)(?:\/versions\/([^/]+?))?(?:(\/|:)([a-z]+))?$/;
@@ -154,7 +154,7 @@ function modelReady({ front }: Place, { name, version }: Target): HttpAnswer {
   return json(isReady ? 200 : 503, { name, ready: isReady });
 }
 
-/** As TensorFlow Serving has it. */
+/** The status of a model, in the form of TensorFlow Serving. */
 function statusOf({ front }: Place, { name, version }: Target): HttpAnswer {
   const model = front.model(name);
   const versions = version === undefined ? model.versions : [model.engineOf(version).version];

@@ -1,11 +1,11 @@
-// The HTTP server: reads bounded requests, asks http-routes.ts, and writes answers.
+// The HTTP server: reads requests within limits, calls http-routes.ts, and writes answers.
 //
 // Invariants
 //   H1. No request is read beyond its limit of bytes or of time.
-//   H2. Every request that came in whole is answered, with a status that says what it was.
-//   H3. When it ends, it first leaves: it is not ready, still answers, and ends each connection
-//       with its answer. Then it drains: it takes no connection, and answers what it has.
-//   H4. Bodies that are coming in have a common limit, and an answer that nobody takes has an end.
+//   H2. Every complete request is answered, with a status that says what was wrong with it.
+//   H3. Shutdown has two phases. Leaving: the server is not ready, still answers, and closes each
+//       connection with its answer. Draining: it accepts no connection, and answers the rest.
+//   H4. Incomplete bodies share a limit of bytes, and an answer that is not read is cut off.
 
 import { readFileSync } from "node:fs";
 import {
@@ -51,21 +51,21 @@ export interface HttpServerInput {
 export interface HttpServer {
   /** `http://127.0.0.1:8080` */
   readonly url: string;
-  /** H3: resolves when the time of leaving is over, or no connection is open. */
+  /** Leaves; resolves after `leaveMs`, or once no connection is open. H3 */
   leave(): Promise<void>;
-  /** H3: resolves once all connections have ended, or were cut after `drainMs`. */
+  /** Drains; resolves once all connections have ended, or were cut after `drainMs`. H3 */
   drain(): Promise<void>;
 }
 
 /** Largest headers of a request. */
 const headerBytesMax = 16 * 1024;
 const headersMax = 100;
-/** How often connections are looked at that are too slow. */
+/** How often connections are checked against the time limits. */
 const slowCheckMs = 500;
-/** For how long a connection may wait for its next request. */
+/** Longest idle time of a connection between requests. */
 const keepAliveMs = 60_000;
 
-/** Listens. @throws InputUnusableError where the address or the certificate cannot be used */
+/** Starts to listen. @throws InputUnusableError if the address or the certificate cannot be used */
 export async function listenHttp(input: HttpServerInput): Promise<HttpServer> {
   const { spec, log, clock } = input;
   const fail = (error: unknown) =>
@@ -88,7 +88,7 @@ export async function listenHttp(input: HttpServerInput): Promise<HttpServer> {
   server.maxHeadersCount = headersMax;
   server.maxConnections = connectionsWithin(most);
   server.on("clientError", guarded(refuseConnection, cutOff));
-  // H2: a caller may end its side once its request is sent.
+  // H2: a caller may half-close its connection after sending its request.
   Object.assign(server, { httpAllowHalfOpen: true });
   const url = await listenAt(server, spec);
   return {
@@ -105,10 +105,10 @@ export async function listenHttp(input: HttpServerInput): Promise<HttpServer> {
   };
 }
 
-/** How often it is looked whether connections are open. */
+/** How often the number of open connections is checked. */
 const leaveCheckMs = 50;
 
-/** Resolves once no connection is open, or after so long. */
+/** Resolves once no connection is open, or after `ms`. */
 async function left(server: Server, ms: number, clock: Clock): Promise<void> {
   const untilMs = clock.now() + ms;
   const open = () => {
@@ -119,17 +119,18 @@ async function left(server: Server, ms: number, clock: Clock): Promise<void> {
   }
 }
 
-/** What requests are handled with. */
+/** The context of request handling. */
 interface Handling extends HttpServerInput {
   readonly slow: SlowReaders;
-  /** Of bodies that are coming in. H4 */
+  /** Bytes of incomplete bodies. H4 */
   readonly reading: { bytes: number };
 }
 
-/** Has connections read in the usual form of requests first. */
+/** Serves connections by the fast path first (quick-connections.ts). */
 function takeQuick(input: Handling, server: Server): QuickConnections {
   const { spec, front, clock } = input;
-  // What node does with a connection: it may be told of one at any time, with bytes in it.
+  // Node's own connection listeners, to which a connection can be handed over later, with bytes in
+  // it.
   const listeners = server.listeners("connection") as ((socket: Socket) => void)[];
   const quick = new QuickConnections({
     ...{ requestMs: spec.requestMs, keepAliveMs, checkMs: slowCheckMs, clock },
@@ -194,7 +195,7 @@ async function handle(
   write(handling, incoming, response, answer);
 }
 
-/** H2. Never rejects. */
+/** Answers a request, or refuses it. Never rejects. H2 */
 async function answerOrRefuse(
   handling: HttpServerInput,
   request: HttpRequest,
@@ -212,7 +213,7 @@ async function answerOrRefuse(
   }
 }
 
-/** The front counts what it refuses itself. */
+/** Codes of refusals before a request reaches the front, which counts its own refusals. */
 const refusedBefore = new Set([
   "SERVER_FULL",
   "REQUEST_UNUSABLE",
@@ -237,12 +238,14 @@ async function answerTo(
   return route.answer(read instanceof Uint8Array ? read : await read);
 }
 
-/** @throws AccessRefusedError, RequestUnusableError */
+/**
+ * Checks the token, or without tokens the host. @throws AccessRefusedError, RequestUnusableError
+ */
 function checkCaller({ header }: HttpRequest, { host, tokens }: ServerSpec): void {
   const headers = { host: header("host"), authorization: header("authorization") };
   if (tokens.length > 0) {
     const given = bearerOf({ headers }) ?? "";
-    // All are compared, so that the time tells nothing.
+    // Compares with all tokens, so that the time does not leak which one matches.
     const same = tokens.map((one) => isSameToken(given, one));
     if (!same.includes(true)) throw new AccessRefusedError();
     return;
@@ -254,11 +257,14 @@ function checkCaller({ header }: HttpRequest, { host, tokens }: ServerSpec): voi
 
 const types = ["application/json", "application/octet-stream"];
 
-/** @throws RequestUnusableError, RequestTooLargeError */
+/**
+ * Checks the type, encoding and length of a body. @throws RequestUnusableError,
+ * RequestTooLargeError
+ */
 function checkHeaders({ header }: HttpRequest, bytesMax: number): void {
   const [type = ""] = (header("content-type") ?? "").split(";");
   const named = type.trim().toLowerCase();
-  // `curl -d` says the form of a page's fields, and sends JSON.
+  // `curl -d` declares an HTML form but sends JSON.
   if (named !== "" && named !== "application/x-www-form-urlencoded" && !types.includes(named)) {
     const shown = named.slice(0, 100);
     const message = `Expected the content type ${types.join(" or ")}, got ${shown}`;
@@ -273,7 +279,9 @@ function checkHeaders({ header }: HttpRequest, bytesMax: number): void {
   if (bytes > bytesMax) throw new RequestTooLargeError("bytes", bytesMax, bytes);
 }
 
-/** The whole body. H1, H4 @throws RequestTooLargeError, RequestUnusableError, ServerFullError */
+/**
+ * Reads the whole body. H1, H4 @throws RequestTooLargeError, RequestUnusableError, ServerFullError
+ */
 function bodyOf(incoming: IncomingMessage, { spec, reading }: Handling): Promise<Uint8Array> {
   const { requestBytes: bytesMax, readingBytes } = spec;
   return new Promise((resolve, reject) => {
@@ -302,7 +310,7 @@ function bodyOf(incoming: IncomingMessage, { spec, reading }: Handling): Promise
       resolve(only !== undefined && chunks.length === 1 ? only : Buffer.concat(chunks));
     });
     const broken = () => {
-      // The end of a request that came in whole changes nothing.
+      // The end of a complete request changes nothing.
       if (isEnded) return;
       refuse(new RequestUnusableError("The request ended within its body"));
     };
@@ -319,7 +327,7 @@ function write(
 ): void {
   if (response.destroyed) return;
   const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
-  // What is left of a refused body is not read: the connection ends. H1
+  // The rest of a refused body is not read: the connection ends. H1
   const isLast = front.isLeaving || !incoming.complete;
   response.writeHead(status, {
     "content-type": type,
@@ -331,7 +339,7 @@ function write(
   if (response.socket !== null) slow.watch(response.socket);
 }
 
-/** What is no HTTP, or comes too slowly. */
+/** Refuses a connection that does not speak HTTP, or is too slow. */
 function refuseConnection(error: { readonly code?: string }, socket: Socket): void {
   if (!socket.writable) return;
   const [status, reason] = faults[error.code ?? ""] ?? ["400 Bad Request", "no request of HTTP"];

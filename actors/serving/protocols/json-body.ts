@@ -1,19 +1,18 @@
-// Bodies of JSON: bounded in their nesting, as an object, their integers with all digits.
+// Parses JSON bodies: an object of bounded nesting, with integers at full precision.
 
 import { isAscii } from "node:buffer";
 import { RequestTooLargeError, RequestUnusableError } from "../../../src/errors/errors.ts";
 import { namesMax, parseExactly } from "../../../src/ports/json/exact-json.ts";
 
-/** Deepest nesting of a body: ours have five levels. */
+/** Deepest nesting of a body; valid requests have five levels. */
 const depthMax = 16;
 
-/** Objects of a body beside its samples: tensors, their parameters, and what is around them. */
+/** Most objects of a body besides its samples: tensors, their parameters, and enclosing objects. */
 const objectsBeside = 50_000;
 
 /**
- * The object in a body, an integer beyond 2^53 as a bigint. The objects of a request and its names
- * are counted before it is parsed: parsing millions of either would keep all others waiting for
- * seconds.
+ * Parses the object in a body, with integers beyond 2^53 as bigints. Counts objects and names
+ * before parsing, because parsing millions of either would delay all other requests for seconds.
  * @throws RequestUnusableError, RequestTooLargeError
  */
 export function jsonOf(body: Uint8Array, samplesMax: number): Readonly<Record<string, unknown>> {
@@ -39,7 +38,7 @@ export function jsonOf(body: Uint8Array, samplesMax: number): Readonly<Record<st
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-/** The text of a body. Throws where it is no UTF-8. */
+/** The text of a body. Throws if it is not UTF-8. */
 function textOf(body: Uint8Array): string {
   if (!isAscii(body)) return decoder.decode(body);
   return Buffer.from(body.buffer, body.byteOffset, body.length).toString("latin1");

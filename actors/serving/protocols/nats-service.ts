@@ -1,15 +1,17 @@
-// Served models over NATS: request and reply, in JSON or msgpack, whichever the request is in.
+// Serves models over NATS request-reply, in JSON or msgpack; the answer has the encoding of the
+// request.
 //
 //   osiris.serve.<model>.predict   { instances: [record, …] }                → { predictions, … }
 //   osiris.serve.<model>.rank      { user, candidates, top, by }             → { ranked, … }
 //
-// Bodies are those of plain JSON over HTTP (plain-json.ts). A refusal is an object `error` of code
-// and message, with the headers that services on NATS have for it. Clients that look for services
-// find `osiris-serve` (actors/jobs/service-discovery.ts). Of several servers one gets a request.
+// Bodies are as in plain JSON over HTTP (plain-json.ts). A refusal is an object `error` with code
+// and message, plus the error headers of NATS services. Service discovery finds `osiris-serve`
+// (actors/jobs/service-discovery.ts). Several servers form a queue group: one of them gets a
+// request.
 //
 // Invariants
-//   N1. Every request with a subject to answer on is answered.
-//   N2. A broker that is gone stops nothing else: the client dials it again for ever.
+//   N1. Every request with a reply subject is answered.
+//   N2. A lost broker affects nothing else: the client reconnects for ever.
 
 import { hostname } from "node:os";
 import {
@@ -39,19 +41,19 @@ export interface NatsServiceInput {
   readonly clock: Clock;
 }
 
-/** A service that listens. */
+/** A listening service. */
 export interface NatsService {
-  /** Takes no more requests. */
+  /** Stops accepting requests. */
   stop(): void;
-  /** And ends the connection, once what was answered has left. */
+  /** Stops, and closes the connection once all answers are sent. */
   close(): Promise<void>;
 }
 
 const queue = "osiris-serve";
-/** Longest wait for the broker to be there at the start. */
+/** Longest wait for the connection to the broker at the start. */
 const connectMs = 5000;
 
-/** Listens, where the options name a broker. @throws TransportLostError */
+/** Starts to listen if the options name a broker. @throws TransportLostError */
 export async function listenNats(input: NatsServiceInput): Promise<NatsService | undefined> {
   const { spec, front, figures, log, clock } = input;
   if (spec.nats === undefined) return undefined;
@@ -116,7 +118,7 @@ function identity(models: readonly string[]) {
   };
 }
 
-/** N1 */
+/** Answers a request, or refuses it. N1 */
 async function answerOf(
   front: Front,
   model: string,
@@ -136,7 +138,7 @@ async function answerOf(
   }
 }
 
-/** @throws FrameCorruptError where there is nobody to answer */
+/** Publishes an answer. @throws FrameCorruptError if the request has no usable reply subject */
 function reply(transport: Transport, frame: Frame, answer: Answer): void {
   const { reply: subject } = frame;
   if (subject === undefined || !isInbox(subject)) {

@@ -1,5 +1,5 @@
-// The Open Inference Protocol (KServe v2) over HTTP: metadata, and requests for inference, in JSON
-// alone or with binary tensors behind it.
+// The Open Inference Protocol (KServe v2) over HTTP: metadata and inference requests, in JSON, with
+// optional binary tensors after it.
 //
 // Source: kserve/open-inference-protocol, its REST specification; Triton, binary tensor data.
 
@@ -14,7 +14,7 @@ import { jsonOf } from "./json-body.ts";
 import { askedOf, encodedInputs } from "./tensor-inputs.ts";
 import { tensorsOf } from "./tensors.ts";
 
-/** Where the JSON ends and binary tensors begin. */
+/** Header with the length of the JSON, after which binary tensors begin. */
 export const jsonLengthHeader = "inference-header-content-length";
 
 const outputName = "predictions";
@@ -24,7 +24,7 @@ export function serverMetadata() {
   return { name: "osiris", version: packageVersion(), extensions: ["binary_tensor_data"] };
 }
 
-/** Model metadata: a tensor a column, and what is loaded. */
+/** Model metadata: an input tensor per column, and the loaded versions. */
 export function modelMetadata(model: ModelVersions, engine: ScoringEngine) {
   const { job, tasks, version } = engine;
   const datatypes = { number: "FP32", id: "BYTES", ids: "BYTES" } as const;
@@ -44,7 +44,7 @@ export function modelMetadata(model: ModelVersions, engine: ScoringEngine) {
       step: version.step,
       calibrated: version.calibrated === true,
       tasks: tasks.join(","),
-      // Text, a number or a boolean, as the protocol has parameters: no list.
+      // The protocol allows text, numbers and booleans as parameters, but no lists.
       encoded_inputs: encodedInputs(job.model)
         .flatMap((name) => [name, name.replace(/\.(rows|ids)$/, ".lengths")])
         .join(","),
@@ -53,7 +53,7 @@ export function modelMetadata(model: ModelVersions, engine: ScoringEngine) {
   };
 }
 
-/** A request for inference. */
+/** An inference request. */
 export interface InferRequest {
   readonly asked: Asked;
   readonly id: string | undefined;
@@ -63,7 +63,8 @@ export interface InferRequest {
 }
 
 /**
- * Reads a request. `jsonBytes`: the header that says how long its JSON is; undefined: all of it.
+ * Parses a request. `jsonBytes`: the header with the length of its JSON; undefined: all of the
+ * body.
  * @throws RequestUnusableError, RequestTooLargeError
  */
 export function readInfer(
@@ -92,7 +93,7 @@ export function readInfer(
   return {
     asked: askedOf(tensorsOf(inputs, body.subarray(length)), job, samplesMax),
     id,
-    // As Triton has it: 0 is no timeout of the request's own.
+    // As in Triton, in µs; 0 means no timeout of its own.
     deadlineMs: typeof timeout === "number" && timeout > 0 ? timeout / 1000 : undefined,
     key: key === undefined ? undefined : String(key),
     isBinary: isBinaryOutput(outputs, all === true),
@@ -105,7 +106,7 @@ interface Parameters {
   readonly binary_data_output?: unknown;
 }
 
-/** Whether the predictions are wanted in binary. @throws RequestUnusableError */
+/** Whether the client requests binary predictions. @throws RequestUnusableError */
 function isBinaryOutput(outputs: unknown, all: boolean): boolean {
   if (outputs === undefined) return all;
   if (!Array.isArray(outputs)) throw new RequestUnusableError("Expected `outputs` to be a list");
@@ -122,7 +123,7 @@ function isBinaryOutput(outputs: unknown, all: boolean): boolean {
   return isBinary;
 }
 
-/** The body of an answer, and where its JSON ends where binary follows. (B,T) */
+/** The body of an answer with scores (B,T), and the length of its JSON if binary data follows. */
 export function inferAnswer(
   { model, tasks, scores, version }: Response,
   { id, isBinary }: Pick<InferRequest, "id" | "isBinary">,

@@ -1,5 +1,5 @@
-// Requests in plain JSON: records with the job's columns. Paths and names are those of TensorFlow
-// Serving's REST API (`:predict`, `instances`, `predictions`), with `:rank` beside them.
+// Requests in plain JSON: records with the job's columns. Paths and names follow TensorFlow
+// Serving's REST API (`:predict`, `instances`, `predictions`), extended by `:rank`.
 //
 //   predict   { instances: [record, …] }, or `records`
 //   rank      { user: record, candidates: [record, …], top, by }
@@ -9,18 +9,18 @@ import { RequestUnusableError } from "../../../src/errors/errors.ts";
 import type { Asked } from "../models/engine.ts";
 import type { Response } from "../models/front.ts";
 
-/** What can be asked so. */
+/** The methods of plain JSON requests. */
 export const methods = ["predict", "rank"] as const;
 export type Method = (typeof methods)[number];
 
-/** A request, as it came. */
+/** A parsed request. */
 export interface PlainRequest {
   readonly asked: Asked;
   readonly deadlineMs: number | undefined;
   readonly key: string | undefined;
 }
 
-/** Reads the object of a request. @throws RequestUnusableError */
+/** Parses the object of a request. @throws RequestUnusableError */
 export function readPlain(method: Method, given: Readonly<Record<string, unknown>>): PlainRequest {
   const { key, timeout_ms: deadlineMs } = given;
   if (key !== undefined && !["string", "number", "bigint"].includes(typeof key)) {
@@ -73,7 +73,9 @@ function isRecord(value: unknown): boolean {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The answer: a number a record, or of several tasks an object; the best first of a ranking. */
+/**
+ * The answer: a number per record, or an object per record for several tasks; rankings best first.
+ */
 export function plainAnswer({
   model,
   tasks,

@@ -1,15 +1,15 @@
-// Connections whose requests are in the most usual form, read and answered without the objects that
-// node's HTTP server makes for each request: that is a third of the time of a small prediction. A
-// request in any other form, or a large one, has its connection handed to that server, for good.
+// The fast path for connections with requests in the most common form: it avoids the objects that
+// node's HTTP server makes for each request, a third of the time of a small prediction. On any
+// other or large request, the connection is handed over to node's server for good.
 //
 //   socket ──▶ request-heads.ts ──known form──▶ answer ──▶ the next request
-//                     └──any other──▶ node's HTTP server, with all bytes that are not answered
+//                     └──any other──▶ node's HTTP server, with all bytes of unanswered requests
 //
 // Invariants
-//   C1. Requests of a connection are answered one by one, in their order, each in full.
-//   C2. A connection that waits for the rest of a request, or for its first one, is refused after
-//       `requestMs`; one that waits for its next ends after `keepAliveMs`.
-//   C3. No more bytes wait than `bytesMax` and what one read brings.
+//   C1. Requests of a connection are answered one at a time, in order, each in full.
+//   C2. A connection that does not complete a request within `requestMs` is refused; an idle
+//       connection ends after `keepAliveMs`.
+//   C3. At most `bytesMax` bytes plus one read are buffered per connection.
 
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
@@ -21,26 +21,26 @@ import { headBytesMax, RequestHeads } from "./request-heads.ts";
 export interface QuickInput {
   readonly requestMs: number;
   readonly keepAliveMs: number;
-  /** How often connections are looked at. */
+  /** How often connections are checked against the time limits. */
   readonly checkMs: number;
   readonly clock: Clock;
-  /** Answers a request that came in whole; never rejects. */
+  /** Answers a complete request; never rejects. */
   readonly answer: (request: HttpRequest, body: Uint8Array) => Promise<HttpAnswer>;
-  /** Whether each answer is the last of its connection. */
+  /** Whether each answer must close its connection. */
   readonly isLeaving: () => boolean;
-  /** An answer was written, of which bytes may wait for a caller that does not read. */
+  /** Called after an answer was written; part of it may wait for a caller that does not read. */
   readonly onWritten: (socket: Socket) => void;
-  /** Goes on with a connection. */
+  /** Takes over a connection. */
   readonly handOver: (socket: Socket) => void;
-  /** Refuses what is too slow, or breaks off. */
+  /** Refuses a connection that is too slow, or ends within a request. */
   readonly refuse: (error: { readonly code?: string }, socket: Socket) => void;
 }
 
-/** Bodies beyond this are not small: how they are read hardly counts. */
+/** Most bytes of a body on the fast path: for larger ones, the gain hardly counts. */
 const bytesMax = 64 * 1024;
 const headEnd = Buffer.from("\r\n\r\n");
 
-/** As described above. */
+/** The fast-path connections of a server. */
 export class QuickConnections {
   readonly #input: QuickInput;
   readonly #heads = new RequestHeads();
@@ -64,7 +64,7 @@ export class QuickConnections {
     this.#cancel ??= clock.after(this.#input.checkMs, () => this.#check());
   }
 
-  /** Ends those that wait for their next request. */
+  /** Ends idle connections. */
   endIdle(): void {
     for (const one of this.#all) one.endIdle();
   }
@@ -73,7 +73,7 @@ export class QuickConnections {
     for (const one of this.#all) one.destroy();
   }
 
-  /** C2 */
+  /** Ends the connections that have exceeded their time limits. C2 */
   #check(): void {
     const nowMs = this.#input.clock.now();
     for (const one of this.#all) one.check(nowMs);
@@ -81,7 +81,7 @@ export class QuickConnections {
     this.#cancel = this.#all.size === 0 ? undefined : clock.after(checkMs, () => this.#check());
   }
 
-  /** The date of answers, made anew each second. */
+  /** The date header of answers, cached for a second. */
   #dateNow(): string {
     const nowMs = this.#input.clock.now();
     if (nowMs - this.#dateMs >= 1000) {
@@ -102,16 +102,16 @@ class QuickConnection {
   readonly #socket: Socket;
   readonly #input: QuickInput;
   readonly #shared: Shared;
-  /** What was read and is not answered. */
+  /** Bytes read, but not answered yet. */
   #unread: Buffer[] = [];
   #unreadBytes = 0;
-  /** Bytes that the next request has; 0: its head was not read. */
+  /** Bytes of the next request; 0: its head is not parsed yet. */
   #wanted = 0;
-  /** Since when it waits, and for how long it may. */
+  /** Start of the current wait, and its limit. */
   #sinceMs: number;
   #waitMs: number;
   #isAnswering = false;
-  /** Whether the other side sends nothing more. */
+  /** Whether the other side has closed its sending direction. */
   #isHalfClosed = false;
 
   constructor(socket: Socket, input: QuickInput, shared: Shared) {
@@ -123,12 +123,12 @@ class QuickConnection {
     socket.on("data", this.#onData);
     socket.on("end", this.#onEnd);
     socket.on("close", this.#onClose);
-    socket.on("error", ignore); // It closes, too.
+    socket.on("error", ignore); // "close" follows.
   }
 
   endIdle(): void {
     if (this.#isAnswering || this.#unreadBytes > 0) return;
-    // Not at once: a request that is on its way would be answered by a reset.
+    // Not destroyed at once: a request that is on its way would be answered by a reset.
     this.#isAnswering = true;
     this.#socket.end();
   }
@@ -143,7 +143,7 @@ class QuickConnection {
     else this.#socket.destroy();
   }
 
-  /** What the connection's own bytes make the code throw ends the connection alone. */
+  /** An exception caused by the connection's own bytes ends only this connection. */
   readonly #guard = <Given extends readonly unknown[]>(listen: (...given: Given) => unknown) =>
     guarded(listen, () => this.#socket.destroy());
 
@@ -161,7 +161,7 @@ class QuickConnection {
 
   readonly #onClose = (): void => this.#shared.onEnd();
 
-  /** Answers the next request, if it is there in full. */
+  /** Answers the next request if it has arrived completely. */
   #next(): void {
     if (this.#unreadBytes < this.#wanted) return;
     const [first] = this.#unread;
@@ -225,10 +225,10 @@ class QuickConnection {
     if (!isFlushed) this.#input.onWritten(socket);
     if (isLast) socket.destroySoon();
     else if (isFlushed) this.#goOn();
-    else socket.once("drain", this.#guard(this.#goOn)); // C3: who does not read is not read from.
+    else socket.once("drain", this.#guard(this.#goOn)); // C3: pauses for slow callers.
   };
 
-  /** After an answer. */
+  /** Continues after an answer. */
   readonly #goOn = (): void => {
     this.#isAnswering = false;
     this.#wait(this.#input.keepAliveMs);
@@ -247,13 +247,13 @@ class QuickConnection {
     this.#unreadBytes = bytes.length;
   }
 
-  /** The other side has ended: between two requests, or within one. */
+  /** Handles the end of the other side: between two requests, or within one. */
   #end(): void {
     if (this.#unreadBytes === 0) this.#socket.end();
     else this.#refuse();
   }
 
-  /** C2: the connection ends with the refusal, whatever the other side does. */
+  /** Refuses the request and ends the connection, whatever the other side does. C2 */
   #refuse(code?: string): void {
     this.#isAnswering = true;
     this.#input.refuse(code === undefined ? {} : { code }, this.#socket);
@@ -263,7 +263,7 @@ class QuickConnection {
   #handOver(bytes: Buffer): void {
     const socket = this.#socket;
     if (this.#isHalfClosed) {
-      this.#refuse(); // Nobody can read on from a stream that has ended.
+      this.#refuse(); // Node cannot read on from an ended stream.
       return;
     }
     socket.off("data", this.#onData);

@@ -1,5 +1,5 @@
-// How an error is told to a client: a status of HTTP, and a body of JSON with its sentence, as the
-// Open Inference Protocol has it, and its code beside.
+// Maps an error to an HTTP status and a JSON body with its message, as in the Open Inference
+// Protocol, plus its code.
 
 import {
   InvalidOptionError,
@@ -9,9 +9,11 @@ import {
 } from "../../../src/errors/errors.ts";
 import { shownName } from "../../../src/errors/visible.ts";
 
-/** Problems that a refusal names; there may be one for every record of a hostile request. */
+/** Most problems in a refusal: a hostile request may have one for every record. */
 const problemsMax = 100;
-/** Characters of a sentence, and of each problem: no answer is longer than what was asked. */
+/**
+ * Most characters of a message, and of each problem, so that no answer is longer than its request.
+ */
 const [messageMax, problemMax] = [2000, 500];
 
 const statuses: Readonly<Record<string, number>> = {
@@ -30,7 +32,7 @@ const statuses: Readonly<Record<string, number>> = {
   REQUEST_EXPIRED: 504,
 };
 
-/** An error for a client. */
+/** An error in the form for clients. */
 export interface Refusal {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -41,7 +43,7 @@ export interface Refusal {
   };
 }
 
-/** The refusal that tells of `error`. */
+/** The refusal for `error`. */
 export function refusalOf(error: unknown): Refusal {
   const { code, message: whole } = recordError(error);
   const message = whole.length > messageMax ? `${whole.slice(0, messageMax - 3)}...` : whole;
@@ -54,7 +56,7 @@ export function refusalOf(error: unknown): Refusal {
   };
 }
 
-/** The problems, some of them, and each in few words. */
+/** The first problems, shortened. */
 function problemsOf({ problems }: InvalidOptionError): InvalidOptionError["problems"] {
   return problems.slice(0, problemsMax).map(({ option, message }) => {
     return { option: shownName(option), message: message.slice(0, problemMax) };

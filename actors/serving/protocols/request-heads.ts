@@ -1,30 +1,31 @@
-// Heads of the most usual requests: a POST with a length, in plain form. What is in any other form
-// is not read here, and not refused either: the whole parser of HTTP reads it. So this one may be
+// Parser for heads of the most common requests: a plain POST with a content length. Any other form
+// is neither parsed nor refused here, but left to the full HTTP parser. So this parser may be
 // strict, and need not know what other forms mean.
 //
 // Invariant
-//   A1. A head that is read here has the same method, path, headers and body for the whole parser.
+//   A1. A head that is accepted here has the same method, path, headers and body for the full
+//       parser.
 
 /** The head of a request. */
 export interface RequestHead {
   /** Path and query. */
   readonly url: string;
-  /** By name in lower case. */
+  /** Headers by name in lower case. */
   readonly headers: ReadonlyMap<string, string>;
   readonly bodyBytes: number;
 }
 
-/** Heads beyond this are not usual. */
+/** Longer heads are left to the full parser. */
 export const headBytesMax = 4096;
 const headersMax = 64;
-/** Heads that are kept: clients repeat theirs, with a few lengths of bodies. */
+/** Cached heads: clients repeat theirs, with a few different body lengths. */
 const knownMax = 1024;
 const knownBytesMax = 1024;
 
 const startLine = /^POST (\/[\w./:~%?=&+,@-]*) HTTP\/1\.1$/;
 const headerName = /^[A-Za-z0-9-]+$/;
 const headerValue = /^[\t\x20-\x7e]*$/;
-/** The length with what stands before it: node takes nothing behind it. */
+/** A content length with at most one blank before it: node allows nothing after it. */
 const bodyLength = /^ ?\d{1,9}$/;
 /** Headers that change how a body or a connection is read. */
 const special: ReadonlySet<string> = new Set([
@@ -32,7 +33,7 @@ const special: ReadonlySet<string> = new Set([
   ...["transfer-encoding", "upgrade"],
 ]);
 
-/** The head in a text, without the empty line at its end. Undefined: it is in another form. */
+/** Parses a head, given without the empty line at its end. Undefined: it has another form. */
 export function headOf(text: string): RequestHead | undefined {
   const [first = "", ...lines] = text.split("\r\n");
   const url = startLine.exec(first)?.[1];
@@ -54,11 +55,11 @@ export function headOf(text: string): RequestHead | undefined {
   return { url, headers, bodyBytes: Number(length) };
 }
 
-/** Reads heads, and knows those again that it has read. */
+/** Parses heads, with a cache. */
 export class RequestHeads {
   readonly #known = new Map<string, RequestHead>();
 
-  /** As `headOf`. */
+  /** As `headOf`, from the cache if possible. */
   read(text: string): RequestHead | undefined {
     const known = this.#known.get(text);
     if (known !== undefined) return known;

@@ -1,17 +1,17 @@
-// Answers that nobody takes: a caller that sends requests and reads no answer would hold its
-// connection, and the answer's memory, for ever. Node has no limit for writing.
+// Cuts connections with unread answers: a caller that sends requests but reads no answer would hold
+// its connection and the answer's memory for ever. Node has no time limit for writing.
 //
 // Invariants
-//   W1. A connection whose waiting bytes have not become fewer for `stalledMs` is cut.
+//   W1. A connection is cut if its waiting bytes have not decreased for `stalledMs`.
 
 import type { Socket } from "node:net";
 import type { Cancel, Clock } from "../../../src/ports/clock.ts";
 
-/** What of a socket is looked at. */
+/** The part of a socket that is checked. */
 export type Written = Pick<Socket, "writableLength" | "destroyed" | "destroy">;
 
 interface Watched {
-  /** Bytes that waited when they became fewer last, and when that was. */
+  /** Waiting bytes at their last decrease, and its time. */
   bytes: number;
   sinceMs: number;
 }
@@ -33,12 +33,12 @@ export class SlowReaders {
     this.#clock = input.clock;
   }
 
-  /** Connections that have not taken their answer. */
+  /** Connections with unread answers. */
   get count(): number {
     return this.#watched.size;
   }
 
-  /** An answer was written: where bytes of it wait, they have to leave. */
+  /** Watches a connection after an answer was written, if bytes of it are waiting. */
   watch(socket: Written): void {
     if (socket.writableLength === 0 || socket.destroyed || this.#watched.has(socket)) return;
     this.#watched.set(socket, { bytes: socket.writableLength, sinceMs: this.#clock.now() });
@@ -50,7 +50,7 @@ export class SlowReaders {
     this.#watched.clear();
   }
 
-  /** W1 */
+  /** Cuts the connections that have stalled. W1 */
   #check(): void {
     const nowMs = this.#clock.now();
     for (const [socket, watched] of this.#watched) {

@@ -1,13 +1,13 @@
-// What the tensors of a request ask of a model: records, one tensor a column of the job; or an
+// Converts the tensors of a request: to records, with a tensor per column of the job; or to an
 // encoded batch, with the names of the ONNX export (docs/serving/export.md).
 //
-//   column             shape (B) or (B,1): a value of each record; (B,L): a list of L each
-//   column.lengths     (B): of a column with the shape (N), how long the list of each record is
-//   FEATURE.rows       (N), with FEATURE.lengths (B), and FEATURE.weights (N) where it has weights
-//   FEATURE.ids        (N): in place of rows, of a table whose ids have 64 bits
+//   column             shape (B) or (B,1): a value per record; (B,L): a list of L values per record
+//   column.lengths     (B): for a column of shape (N), the length of each record's list
+//   FEATURE.rows       (N), with FEATURE.lengths (B), and FEATURE.weights (N) if it has weights
+//   FEATURE.ids        (N): instead of rows, for a table with 64-bit ids
 //   dense              (B,D)
 //
-// B records, N ids of all of them behind each other. A NaN is a missing value.
+// B records, N = ids of all records, concatenated. A NaN is a missing value.
 
 import type { RecordValue, SampleRecord } from "../../../src/data/records.ts";
 import { RequestTooLargeError, RequestUnusableError } from "../../../src/errors/errors.ts";
@@ -19,9 +19,9 @@ import { type Element, type InputTensor, refuse } from "./tensors.ts";
 const lengthsSuffix = ".lengths";
 
 /**
- * What is asked. A shape with a zero says any number of records for no bytes: the number is held to
- * `samplesMax` before anything is made for each of them.
- * @throws RequestUnusableError where shapes do not fit together, or a name is unknown
+ * Converts tensors to a request. A shape with a zero dimension can claim any number of records in
+ * no bytes: the number is checked against `samplesMax` before anything is allocated per record.
+ * @throws RequestUnusableError if shapes do not fit together, or a name is unknown
  * @throws RequestTooLargeError
  */
 export function askedOf(
@@ -38,7 +38,7 @@ function checkSamples(samples: number, samplesMax: number): void {
   if (samples > samplesMax) throw new RequestTooLargeError("samples", samplesMax, samples);
 }
 
-/** The names of the ids of all features: of ids with 64 bits, or of rows. */
+/** The names of the id tensors of all features: 64-bit ids, or rows. */
 export function encodedInputs(model: JobSpec["model"]): string[] {
   return featuresOf(model).map(({ name, table }) => {
     return `${name}.${model.tables[table]?.idBits === 64 ? "ids" : "rows"}`;
@@ -54,7 +54,7 @@ function recordsOf(tensors: readonly InputTensor[], samplesMax: number): Asked {
   const [first] = columns;
   const count = first === undefined ? 0 : ((lengthsOf(first) ?? first).shape[0] ?? 0);
   checkSamples(count, samplesMax);
-  // Own properties alone, whatever a tensor is named.
+  // Without a prototype, so that a tensor may have any name.
   const records: Record<string, RecordValue | RecordValue[]>[] = Array.from({ length: count }, () =>
     Object.create(null),
   );
@@ -65,7 +65,7 @@ function recordsOf(tensors: readonly InputTensor[], samplesMax: number): Asked {
   return { kind: "records", records: records as SampleRecord[] };
 }
 
-/** One value, or list, for each record. */
+/** A value or a list for each record. */
 function valuesOf(
   column: InputTensor,
   lengths: InputTensor | undefined,
@@ -144,7 +144,7 @@ function encodedOf(
   if (isWeighted && weights.length !== total) {
     throw new RequestUnusableError("Expected weights of all features, or of none");
   }
-  // Rows alone need no upper halves: their requests are spared the big integers.
+  // Rows need no upper halves, so requests with rows only avoid bigints.
   const ids = parts.map(({ rows }, i) => (isWide[i] === true ? idsIn(rows) : rowsIn(rows)));
   const isAnyWide = isWide.includes(true);
   return {
@@ -162,7 +162,7 @@ function encodedOf(
   };
 }
 
-/** The halves of an id as a batch has them: 32 bits each. A row is its own lower half. */
+/** The 32-bit halves of an id in a batch. A row is its own lower half. */
 function lowOf(id: bigint | number): number {
   return typeof id === "number" ? id : Number(BigInt.asIntN(32, id));
 }
@@ -188,7 +188,7 @@ function numbersIn(tensor: InputTensor | undefined): number[] {
   return numbers;
 }
 
-/** Ids of 64 bits: integers in binary or in JSON, or as text. */
+/** Reads 64-bit ids: integers in binary or JSON, or text. */
 function idsIn({ name, datatype, elements }: InputTensor): bigint[] {
   return elements.map((element) => {
     const isInteger =
@@ -201,7 +201,7 @@ function idsIn({ name, datatype, elements }: InputTensor): bigint[] {
   });
 }
 
-/** Rows of a table: 31 bits. Whether the table has them is the engine's to say. */
+/** Reads rows of a table: 31 bits. The engine checks whether the table has them. */
 function rowsIn(tensor: InputTensor): number[] {
   const rows = numbersIn(tensor);
   for (const row of rows) {

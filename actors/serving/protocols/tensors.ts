@@ -1,20 +1,20 @@
-// Tensors of a request of the Open Inference Protocol (KServe v2): in the JSON, or in binary behind
-// it (the binary tensor data extension). Sizes are checked before anything is made of them.
+// Parses the tensors of an Open Inference Protocol (KServe v2) request: in JSON, or in binary after
+// the JSON (the binary tensor data extension). Sizes are checked before anything is allocated.
 //
 // Sources: kserve/open-inference-protocol, the REST specification, "Tensor Data"; Triton, "Binary
 // Tensor Data Extension".
 
 import { RequestUnusableError } from "../../../src/errors/errors.ts";
 
-/** One element. A bigint is an integer of 64 bits; in JSON it is one where it lies beyond 2^53. */
+/** An element of a tensor. Integers of 64 bits are bigints; in JSON, only those beyond 2^53 are. */
 export type Element = string | number | bigint | boolean;
 
-/** A tensor of a request, whose shape and elements fit together. */
+/** A tensor of a request, with a shape that fits its elements. */
 export interface InputTensor {
   readonly name: string;
   readonly datatype: string;
   readonly shape: readonly number[];
-  /** Row by row; as many as the shape says. */
+  /** Elements in row-major order, as many as the shape says. */
   readonly elements: readonly Element[];
 }
 
@@ -22,13 +22,13 @@ export interface InputTensor {
 interface FixedType {
   readonly bytes: number;
   readonly read: (view: DataView, at: number) => Element;
-  /** Least and greatest integer; undefined: it is no integer. */
+  /** Least and greatest integer; undefined: not an integer type. */
   readonly range?: readonly [min: number, max: number];
-  /** Whether it comes in binary alone, as the protocol has it. */
+  /** Whether the protocol allows it in binary only. */
   readonly isBinary?: boolean;
 }
 
-/** The number that 16 bits of IEEE 754 (binary16) are. */
+/** Decodes a 16-bit float (IEEE 754 binary16). */
 function halfOf(bits: number): number {
   const [exponent, fraction] = [(bits >> 10) & 0x1f, bits & 0x3ff];
   const sign = bits >> 15 === 0 ? 1 : -1;
@@ -39,7 +39,7 @@ function halfOf(bits: number): number {
 
 const word = new DataView(new ArrayBuffer(4));
 
-/** The number that a bfloat16 is: the upper half of a float32. */
+/** Decodes a bfloat16: the upper half of a float32. */
 function upperHalfOf(bits: number): number {
   word.setUint32(0, bits << 16);
   return word.getFloat32(0);
@@ -74,7 +74,7 @@ const dimensionsMax = 4;
 const inputsMax = 20_000;
 
 /**
- * The tensors of a request. `inputs`: those of its JSON; `binary`: the bytes behind the JSON.
+ * Parses the tensors of a request. `inputs`: from its JSON; `binary`: the bytes after the JSON.
  * @throws RequestUnusableError
  */
 export function tensorsOf(inputs: unknown, binary: Uint8Array): InputTensor[] {
@@ -143,7 +143,7 @@ function binarySizeOf(input: unknown, name: string): number | undefined {
   return refuse(name, "to have a `binary_data_size` that is an integer >= 0");
 }
 
-/** Elements in the JSON, nested as the shape or flat. */
+/** Reads elements from JSON, nested like the shape or flat. */
 function listed({ name, datatype, shape, count }: About, input: unknown): Element[] {
   const { data } = input as { data?: unknown };
   if (fixedTypes[datatype]?.isBinary) refuse(name, `to be in binary, as ${datatype} is in no JSON`);
@@ -163,7 +163,7 @@ function listed({ name, datatype, shape, count }: About, input: unknown): Elemen
   return flat as Element[];
 }
 
-/** The element that a value of JSON is; undefined: it is none of this type. */
+/** Converts a JSON value to an element; undefined: it does not have this type. */
 function elementOf(
   one: unknown,
   datatype: string,
@@ -183,7 +183,10 @@ function elementOf(
     : undefined;
 }
 
-/** The number of a float: JSON has no NaN, so that null is one. Undefined: it has no such value. */
+/**
+ * Converts a JSON value to a float; null is NaN, which JSON lacks. Undefined: not a value of the
+ * type.
+ */
 function floatOf(one: unknown, bytes: number): number | undefined {
   if (one === null) return Number.NaN;
   if (typeof one !== "number" && typeof one !== "bigint") return undefined;
@@ -199,7 +202,7 @@ function wantedOf(datatype: string, fixed: FixedType | undefined): string {
     : `integers of ${datatype}`;
 }
 
-/** Elements in binary: little-endian, without padding; BYTES have their length before them. */
+/** Reads binary elements: little-endian, without padding; BYTES are prefixed by their length. */
 function unpacked({ name, datatype, count }: About, bytes: Uint8Array): Element[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const fixed = fixedTypes[datatype];
@@ -225,7 +228,7 @@ function unpacked({ name, datatype, count }: About, bytes: Uint8Array): Element[
   return elements;
 }
 
-/** Refuses an input by its name. */
+/** Throws a refusal that names the input. */
 export function refuse(name: string, wanted: string): never {
   const shown = name.length > 100 ? `${name.slice(0, 97)}...` : name;
   throw new RequestUnusableError(`Expected the input \`${shown}\` ${wanted}`);

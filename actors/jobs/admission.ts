@@ -1,4 +1,4 @@
-// Admission: how much a tenant may ask of the job service. Whoever runs the cluster is not counted.
+// Admission: rate limits of tenants at the job service. The cluster's operator is not limited.
 
 import { LRUCache } from "lru-cache";
 import {
@@ -19,13 +19,14 @@ import {
 
 /**
  * Header in which a nats-server names the account of a request from another account. The server
- * writes it behind all headers of the client, in these letters.
+ * appends it to the client's headers, in exactly this spelling.
  */
 const askedBy = "Nats-Request-Info";
 
 /**
- * The tenant that asks, by the subject; undefined: the cluster's operator. Where there is a list of
- * tenants, it is one of them, and the server says no other.
+ * The tenant that makes the request, according to the subject; undefined: the cluster's operator.
+ * If the cluster has a list of tenants, the tenant must be in it, and the server's header must
+ * agree.
  * @throws InvalidOptionError, TenantRefusedError
  */
 export function tenantAsking(
@@ -45,7 +46,10 @@ export function tenantAsking(
   return tenant;
 }
 
-/** A client writes that name in other letters, or leaves a line open that swallows the server's. */
+/**
+ * Whether a client forged the header: spelled it differently, or left a line open that would
+ * swallow the server's header.
+ */
 function isForged(headers: Frame["headers"]): boolean {
   const others = Object.entries(headers).filter(([name]) => name !== askedBy);
   return others.some((header) => header.join().toLowerCase().includes(askedBy.toLowerCase()));
@@ -56,7 +60,7 @@ function accountIn(info: string | undefined): string | undefined {
     const { acc } = JSON.parse(info ?? "{}") as { readonly acc?: unknown };
     return typeof acc === "string" ? acc : undefined;
   } catch {
-    return undefined; // No server wrote that.
+    return undefined; // Not written by a server.
   }
 }
 
@@ -65,19 +69,19 @@ export interface Admission {
   admit(tenant: string | undefined, bytes: number): void;
 }
 
-/** Requests that a tenant has left, and when that was so. */
+/** The tenant's token bucket: the remaining requests at a time. */
 interface Bucket {
   left: number;
   atMs: number;
 }
 
-/** Tenants that are counted at once; beyond it, the count of the least recent tenant restarts. */
+/** Most tenants that are tracked; beyond it, the bucket of the least recent tenant is dropped. */
 const tenantsMax = 10_000;
 
-/** How many seconds of requests may come at once. */
+/** Size of a burst, in seconds of the permitted rate. */
 const burstSeconds = 2;
 
-/** The limits of the tenants of a file; a tenant that is not in it has the usual ones. */
+/** Opens the rate limits of the listed tenants; other tenants have the defaults. */
 export function openAdmission(clock: Clock, tenants: Tenants): Admission {
   const usual = requestLimits.parse({});
   const buckets = new LRUCache<string, Bucket>({ max: tenantsMax });

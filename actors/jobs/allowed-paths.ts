@@ -1,6 +1,6 @@
-// Job paths: where a job that comes over the wire may read and write. A cluster may give its jobs
-// roots, and each tenant its own: then no path of theirs leads out of them, whatever links lie on
-// the way.
+// Allowed paths: where a job that comes over the network may read and write. A cluster may restrict
+// its jobs, and each tenant, to root directories: no path may then lead out of them, whatever
+// symbolic links lie on the way.
 
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { z } from "zod";
@@ -13,17 +13,20 @@ import { withPaths } from "../../src/ports/option-schemas.ts";
 import type { Tenants } from "../../src/wire/tenancy/tenants.ts";
 
 /**
- * Directories that jobs may use. Left out: any that the cluster's processes may; for its tenants,
- * where it has a list of them, `data/{tenant}` and `checkpoints/{tenant}`. `{tenant}` is the name
- * of the tenant; the cluster's operator has the directory above.
+ * Directories that jobs may use. Left out: any that the cluster's processes may access; for tenants
+ * of a list, `data/{tenant}` and `checkpoints/{tenant}`. `{tenant}` is replaced by the tenant's
+ * name; the cluster's operator has the directory above.
  */
 export const rootOptions = z.strictObject({
-  /** Where data is read, and its caches lie; shared by all where there is no `{tenant}` in it. */
+  /** Root of data and its caches; shared by all tenants if it has no `{tenant}`. */
   data: z.string().min(1).optional(),
-  /** Where checkpoints and tiers lie; without `{tenant}`, a tenant's in a directory of its name. */
+  /**
+   * Root of checkpoints and tiers; without `{tenant}`, each tenant has a subdirectory with its
+   * name.
+   */
   checkpoints: z.string().min(1).optional(),
   /**
-   * Modules of models (`model.path`) that jobs may name, which the cluster then runs: files, and
+   * Model modules (`model.path`) that jobs may name and the cluster then runs: files and
    * directories. @default none but those of jobs that this very process submits
    */
   models: z.array(z.string().min(1)).optional(),
@@ -31,23 +34,24 @@ export const rootOptions = z.strictObject({
 
 export type JobRoots = z.output<typeof rootOptions>;
 
-/** What jobs and tenants may use. */
+/** The paths that jobs and tenants may use. */
 export interface Access {
   readonly roots: JobRoots;
   readonly tenants: Tenants;
-  /** Modules that this process submitted itself, as they are on the disk. @default none */
+  /** Modules that this process submitted itself, as real paths. @default none */
   readonly ownModels?: ReadonlySet<string>;
 }
 
-/** The module of the job's model, if it has one: for `ownModels` of a process that submits it. */
+/** The module of the job's model, if it has one, as an entry for `ownModels`. */
 export function modulesOf({ model }: Pick<JobSpec, "model">): string[] {
   return model.kind === "custom" ? [withoutLinks(resolve(model.path))] : [];
 }
 
 /**
- * The job with paths that lie within the roots of who asks: relative ones are relative to their
- * root, and symbolic links in them are resolved. Its paths are the options that the job's schema
- * marks as such (src/ports/option-schemas.ts). @throws PathForbiddenError
+ * Checks that the job's paths lie within the roots of the tenant, and returns the job with real
+ * paths: relative paths are relative to their root, and symbolic links are resolved. Its paths are
+ * the options that the job's schema marks as such (src/ports/option-schemas.ts). @throws
+ * PathForbiddenError
  */
 export function withinRoots(job: JobSpec, access: Access, tenant: string | undefined): JobSpec {
   const { data: dataRoot, checkpoints: checkpointRoot } = rootsOf(access, tenant);
@@ -67,7 +71,7 @@ export function withinRoots(job: JobSpec, access: Access, tenant: string | undef
   return own;
 }
 
-/** Paths that a refusal names: a job may have thousands. */
+/** Most paths in a refusal: a job may have thousands. */
 const toldMax = 100;
 
 const named = "{tenant}";
@@ -90,7 +94,7 @@ function above(root: string | undefined): string | undefined {
   return root === undefined || at < 0 ? root : dirname(`${root.slice(0, at)}${named}`);
 }
 
-/** The module as it is on the disk. @throws PathForbiddenError: the cluster does not allow it */
+/** The real path of a module. @throws PathForbiddenError if the cluster does not allow it */
 function allowedModel(path: string, { roots, ownModels }: Access): string {
   const { models = [] } = roots;
   try {
@@ -109,7 +113,7 @@ function allowedModel(path: string, { roots, ownModels }: Access): string {
   throw PathForbiddenError.ofModel(path, models);
 }
 
-/** @throws PathForbiddenError */
+/** The real path of a path within a root. @throws PathForbiddenError */
 function pathWithin(root: string | undefined, path: string, option: string): string {
   if (root === undefined) return path;
   if (isAddress(path)) throw new PathForbiddenError(option, shownAddress(path), root);
@@ -119,7 +123,7 @@ function pathWithin(root: string | undefined, path: string, option: string): str
     const [first] = relative(realRoot, real).split(sep);
     if (first !== ".." && visible(real) === real) return real;
   } catch (cause) {
-    // Where it leads cannot be told here, and may be told elsewhere.
+    // The path cannot be resolved on this machine, but might resolve on another: it is forbidden.
     throw new PathForbiddenError(option, path, root, { cause });
   }
   throw new PathForbiddenError(option, path, root);

@@ -1,5 +1,5 @@
-// Asks one actor of a run's newest generation over NATS, for somebody who names it: a shard or a
-// tier by its number. What it answers is its own.
+// Sends a request to one actor of a run's newest generation over NATS: a shard or a tier, by its
+// number. The actor itself answers.
 
 import { RunStateError, StepTimeoutError } from "../../src/errors/errors.ts";
 import { expected } from "../../src/ports/check-options.ts";
@@ -8,23 +8,26 @@ import type { Registry } from "../run/state/registry.ts";
 import type { RunRecord } from "../run/state/run-record.ts";
 import { type ActorMessage, ask, type Network, openMailbox } from "../runtime/mailbox.ts";
 
-/** Longest that an actor may take to answer, unless it has to work for it. */
+/** Longest wait for an answer that takes no work. */
 const actorMs = 1000;
 
-/** Numbers the questions of this process. */
+/** Number of the last request of this process. */
 let asked = 0;
 
-/** An actor, and what it is asked. */
+/** A request to an actor. */
 export interface ActorQuestion<Answer> {
   readonly record: RunRecord;
   readonly type: "shard.inspect" | "tier.inspect" | "tier.flush";
   readonly index: number;
-  /** The answer in a message, if it is that. */
+  /** Extracts the answer from a message; undefined: the message is not the answer. */
   readonly answerIn: (message: ActorMessage, command: number) => Answer | undefined;
   readonly deadlineMs?: number;
 }
 
-/** The answer of an actor. @throws StepTimeoutError where it does not answer, RunStateError */
+/**
+ * Sends the request, and resolves to the answer. @throws StepTimeoutError if the actor does not
+ * answer, RunStateError
+ */
 export async function askActor<Answer>(
   network: Network,
   { record, type, index, answerIn, deadlineMs = actorMs }: ActorQuestion<Answer>,
@@ -54,7 +57,7 @@ export async function askActor<Answer>(
   return answer;
 }
 
-/** Aborts once the actors of the run's generation are gone: nobody is left to answer. */
+/** A signal that aborts once the actors of the run's generation are gone and cannot answer. */
 function endOf(record: RunRecord): Disposable & { readonly signal: AbortSignal } {
   const ended = new AbortController();
   const forget = record.onEvent((event) => {
@@ -67,14 +70,14 @@ function endOf(record: RunRecord): Disposable & { readonly signal: AbortSignal }
   return { signal: ended.signal, [Symbol.dispose]: forget };
 }
 
-/** A run of this cluster. @throws InvalidOptionError */
+/** Looks up a run of this cluster. @throws InvalidOptionError */
 export function runNamed(registry: Registry, run: string): RunRecord {
   const record = registry.get(run);
   if (record === undefined) throw expected("run", "the name of a run of this cluster", run);
   return record;
 }
 
-/** @throws InvalidOptionError where a run has no tier there */
+/** Checks that a device has a tier. @throws InvalidOptionError */
 export function checkTier({ shards }: RunRecord, device: number): void {
   const devices = devicesOf(shards?.hosts ?? []);
   const isThere = shards?.shards.some((one) => one.device === device && one.isCached) === true;

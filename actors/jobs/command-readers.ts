@@ -1,6 +1,6 @@
-// What the job service does for `rate` and `drain`: checks the request against the run's
-// job and the hosts of its newest generation, and asks its readers by way of its record. How they
-// are told is in ../run-control/reader-commands.ts.
+// The job service's methods `rate` and `drain`: check the request against the run's job and the
+// hosts of its newest generation, and pass it to the readers through the run's record.
+// ../run-control/reader-commands.ts delivers it.
 
 import { RunStateError, StepTimeoutError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
@@ -11,10 +11,14 @@ import type { ReaderAnswer } from "../run/state/reader-wishes.ts";
 import type { RunRecord } from "../run/state/run-record.ts";
 import type { DrainedReader } from "./job-api.ts";
 
-/** Share of the step deadline that a limit may use up between two batches: work needs the rest. */
+/**
+ * Share of the step deadline that a rate limit may use between two batches; the rest is for work.
+ */
 const limitedShare = 0.5;
 
-/** The lowest limit of a job: a lower one would keep devices waiting for a batch for too long. */
+/**
+ * The lowest permitted rate of a job: with a lower one, devices would wait too long for a batch.
+ */
 export function lowestRate({ data, readers, stepDeadlineMs }: LimitedJob): number {
   return Math.ceil((1000 * readers * data.batchSize) / (limitedShare * stepDeadlineMs));
 }
@@ -23,7 +27,9 @@ type LimitedJob = Pick<JobSpec, "readers" | "stepDeadlineMs"> & {
   readonly data: Pick<JobSpec["data"], "batchSize">;
 };
 
-/** Has the readers keep to a limit; 0: to none. @throws InvalidOptionError: it is too low */
+/**
+ * Sets the rate limit of a run's readers; 0: no limit. @throws InvalidOptionError if it is too low
+ */
 export function limitReaders({ readers, job }: RunRecord, samplesPerSecond: number): void {
   const lowest = lowestRate(job);
   if (samplesPerSecond > 0 && samplesPerSecond < lowest) {
@@ -34,15 +40,17 @@ export function limitReaders({ readers, job }: RunRecord, samplesPerSecond: numb
   readers.limit = samplesPerSecond;
 }
 
-/** How long a reader may take to answer: the time in which a generation is made, if none is. */
+/**
+ * How long a reader may take to answer: the time to make a generation if none exists, plus a step.
+ */
 export function readerPatienceMs(job: Pick<JobSpec, "stepDeadlineMs">): number {
   const { assembly, step } = deadlinesOf(job);
   return assembly + step;
 }
 
 /**
- * Has the thread of a reader replaced.
- * @throws InvalidOptionError, RunStateError, StepTimeoutError: why it was not
+ * Replaces the thread of a reader.
+ * @throws InvalidOptionError, RunStateError, StepTimeoutError if it was not replaced
  */
 export async function drainReader(
   record: RunRecord,
@@ -82,7 +90,7 @@ function answerOf(record: RunRecord, reader: number, clock: Clock): Promise<Read
   });
 }
 
-/** The readers of its newest generation; of a run without one, those of one host. */
+/** The number of readers of the newest generation; for a run without one, of one host. */
 function readersOf({ shards, job }: RunRecord): number {
   return job.readers * (shards?.hosts.length ?? 1);
 }

@@ -1,7 +1,6 @@
-// The flood guard: a circuit for each tenant, through which its requests come in. Refusing a
-// request costs as much as answering it. A tenant that floods therefore trips its circuit: the
-// service stops listening to that tenant, the broker answers "no responders", and no other tenant
-// waits behind it.
+// The flood guard: a circuit breaker for each tenant's requests. Refusing a request costs as much
+// as answering it. A tenant that floods therefore trips its circuit: the service unsubscribes from
+// the tenant's requests, the broker answers "no responders", and no other tenant is delayed.
 //
 //   listening ──more than `floodFactor` times its rate, within a second──▶ tripped
 //   tripped ──a second; twice as long each time it floods again at once──▶ listening
@@ -12,17 +11,17 @@ import type { Subscription } from "../../src/wire/messages/transport.ts";
 import type { Tenants } from "../../src/wire/tenancy/tenants.ts";
 
 const floodFactor = 10;
-/** This many requests a second trip no circuit. */
+/** Least requests per second that can trip a circuit. */
 const arrivalsMin = 100;
 const secondMs = 1000;
 const shutMsMax = 16_000;
 /** A flood this long after the circuit listens again counts as a new flood. */
 const calmMs = 5000;
 
-/** Hears a tenant; calls `arrived` for every frame, before the frame is read. */
+/** Subscribes to a tenant's requests; calls `arrived` for every frame before it is decoded. */
 export type Hear = (tenant: string, arrived: () => void) => readonly Subscription[];
 
-/** The circuits of all tenants, all listening. */
+/** Opens the circuits of all tenants. */
 export function openFloodGuard(
   { clock, log }: { readonly clock: Clock; readonly log: Log },
   tenants: Tenants,
@@ -49,7 +48,7 @@ export function openFloodGuard(
 interface TenantCircuitOptions {
   readonly clock: Clock;
   readonly hear: (arrived: () => void) => readonly Subscription[];
-  /** Arrivals within a second that leave it open. */
+  /** Most arrivals within a second before the circuit trips. */
   readonly most: number;
   readonly tell: (forMs: number) => void;
 }
@@ -60,7 +59,7 @@ class TenantCircuit {
   #arrived = 0;
   #sinceMs: number;
   #shutMs = secondMs;
-  /** Until then another flood is the same one. */
+  /** Until then, another flood counts as the same flood. */
   #calmAtMs = 0;
   #cancel = () => {};
 

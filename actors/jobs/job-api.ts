@@ -1,20 +1,20 @@
-// The methods of the job service: what each takes and what it answers, defined once: they are
-// checked by it, their types follow from it, and it is published as JSON Schema.
+// The methods of the job service: requests and replies, defined once as schemas. They check
+// requests, give the types, and are published as JSON Schema.
 //
-//   submit      { job, key? }          → { run, status, events }     kept before it is answered
+//   submit      { job, key? }          → { run, status, events }     persisted before the reply
 //   list        { after?, most? }      → { runs: [ … ], next? }
 //   status      { run }                → { run, name, status, … }
 //   logs        { run, after?, most? } → { lines: [ … ], next }
 //   events      { run, since?, most? } → { events: [ … ] }
-//   pause       { run }                → { run, status }     a checkpoint, and its devices are free
+//   pause       { run }                → { run, status }     after a checkpoint; frees its devices
 //   resume      { run }                → { run, status }
 //   scale       { run, devices }       → { run, status, devices }
-//   move        { run, shard, device } → { run, status, shard }      and pins it there
-//   freeze      { run, shard }         → { run, status, shard }      pins it where it is
-//   thaw        { run, shard }         → { run, status, shard }      it is pinned no more
+//   move        { run, shard, device } → { run, status, shard }      and pins it to the device
+//   freeze      { run, shard }         → { run, status, shard }      pins it to its current device
+//   thaw        { run, shard }         → { run, status, shard }      removes its pin
 //   flush       { run, device }        → { run, device, rows }       from host memory to its disk
 //   rate        { run, samplesPerSecond } → { run, status, samplesPerSecond }    0: no limit
-//   drain       { run, reader }        → { run, reader, isForced, position }     once it is done
+//   drain       { run, reader }        → { run, reader, isForced, position }     on completion
 //   checkpoint  { run }                → { run, step, digest }       once it is committed
 //   cancel      { run }                → { run, status }
 //   schema      { }                    → { version, job, requests, replies, event }
@@ -26,28 +26,28 @@ import { incidentRecord } from "../run/state/incident-record.ts";
 import { runEventSchema, runStatusSchema } from "../run/state/run-events.ts";
 import { runResultSchema } from "../run/state/run-result.ts";
 
-/** Of all that is published here. Grows when something is changed that was there. */
+/** Version of the published schemas. Grows when an existing part changes. */
 export const schemaVersion = 1;
 
 const run = z.string().min(1).max(128);
 const ofRun = z.strictObject({ run });
 const count = z.int().min(0);
 
-/** More than any machine reads, and a word of shared memory. */
+/** Above the rate of any machine, and within a word of shared memory. */
 const samplesPerSecondMax = 2 ** 31 - 1;
 
-/** What each method takes. */
+/** The schemas of requests, by method. */
 export const requests = {
   submit: z.strictObject({ job: z.unknown(), key: z.string().min(1).max(256).optional() }),
   list: z.strictObject({
-    /** `next` of the answer before; left out, or forgotten meanwhile: from the first run. */
+    /** `next` of the previous reply; left out, or no longer known: starts at the first run. */
     after: run.optional(),
     most: z.int().min(1).max(1000).default(1000),
   }),
   status: ofRun,
   logs: z.strictObject({
     run,
-    /** `next` of the answer before; left out: from the first line that is kept. */
+    /** `next` of the previous reply; left out: starts at the first stored line. */
     after: z.string().max(4096).default(""),
     most: z.int().min(1).max(500).default(100),
   }),
@@ -81,7 +81,7 @@ const runLine = z.object({
   tenant: z.string().optional(),
   status: runStatusSchema,
   priority: z.int(),
-  /** Steps done and to be done, as far as it has told. */
+  /** Completed and total steps, as far as the run has reported them. */
   step: count.optional(),
   steps: count.optional(),
 });
@@ -89,33 +89,33 @@ const runLine = z.object({
 const runSummary = runLine.extend({
   result: runResultSchema.optional(),
   error: errorRecord.optional(),
-  /** Where its checkpoints lie. */
+  /** The run's checkpoint directory. */
   directory: z.string(),
-  /** What failed, oldest first: the newest of them. */
+  /** The newest incidents, oldest first. */
   incidents: z.array(incidentRecord).readonly(),
-  /** The job's own: what may be waited for follows from it. */
+  /** The job's step deadline, from which clients derive how long to wait. */
   stepDeadlineMs: count,
-  /** The job, option by option, without what may be secret in addresses of its data. */
+  /** The job, option by option, without secrets in addresses of its data. */
   options: z
     .array(z.object({ option: z.string(), value: z.string() }))
     .readonly()
     .optional(),
 });
 
-/** Whether nothing more will happen to a run of this status. */
+/** Whether a run of this status is over for good. */
 export function isOverAt(status: RunLine["status"]): boolean {
   return status === "finished" || status === "failed" || status === "cancelled";
 }
 
-/** One run, as `list` tells of it. */
+/** One run in the reply of `list`. */
 export type RunLine = Readonly<z.output<typeof runLine>>;
 
-/** One run, as `status` tells of it. */
+/** One run in the reply of `status`. */
 export type RunSummary = Readonly<z.output<typeof runSummary>>;
 
 const runStatus = z.object({ run, status: runStatusSchema });
 
-/** A shard that was named by its number: what it is, and where it lies now. */
+/** A shard: its number, its part of a table, and its device. */
 const namedShard = z.object({
   shard: count,
   table: z.string(),
@@ -124,30 +124,33 @@ const namedShard = z.object({
   firstColumn: count,
   columns: count,
   device: count,
-  /** Where it is pinned to from now on; left out: nowhere. */
+  /** The shard's pin after the request; left out: none. */
   pin: z.object({ device: count, isFrozen: z.boolean() }).optional(),
 });
 
 const ofShard = runStatus.extend({ shard: namedShard });
 
-/** A shard that was moved, frozen or thawed. */
+/** A shard after it was moved, frozen or thawed. */
 export type NamedShard = Readonly<z.output<typeof namedShard>>;
 
 const drainedReader = z.object({
   run,
   reader: count,
-  /** Its thread did not come to the end of its batch in time, and was ended. */
+  /** Whether the thread did not finish its batch in time, and was terminated. */
   isForced: z.boolean(),
-  /** What another thread goes on with: a step, its pass over the data, its first sample there. */
+  /**
+   * Position at which the new thread continues: step, epoch (`pass`), and first sample in the
+   * epoch.
+   */
   position: z.object({ step: count, pass: count, sample: count }),
 });
 
-/** A reader whose thread was replaced. */
+/** A reader after its thread was replaced. */
 export type DrainedReader = Readonly<z.output<typeof drainedReader>>;
 
 const jsonSchema = z.record(z.string(), z.unknown());
 
-/** What each method answers. */
+/** The schemas of replies, by method. */
 export const replies = {
   submit: runStatus.extend({
     /** The subject on which its events are published. */
@@ -156,14 +159,14 @@ export const replies = {
   list: z.object({
     /** In the order of submission. */
     runs: z.array(runLine),
-    /** For `after` of the next request; left out: there are no more. */
+    /** `after` of the next request; left out: this was the last page. */
     next: run.optional(),
   }),
   status: runSummary,
   logs: z.object({
-    /** `time`, `level`, `message`, and what they are about. */
+    /** `time`, `level`, `message`, and context fields. */
     lines: z.array(z.record(z.string(), z.unknown())),
-    /** For `after` of the next request. */
+    /** `after` of the next request. */
     next: z.string(),
   }),
   events: z.object({ events: z.array(runEventSchema) }),
@@ -193,8 +196,8 @@ export type ReplyOf<Method extends JobMethod> = Readonly<z.output<(typeof replie
 let published: ReplyOf<"schema"> | undefined;
 
 /**
- * JSON Schema of a job and of requests, as their senders write them; of replies and events. Made
- * once: it takes some 20 ms.
+ * JSON Schema of jobs and requests, as clients send them, and of replies and events. Cached,
+ * because making it takes some 20 ms.
  */
 export function publishedSchemas(): ReplyOf<"schema"> {
   published ??= schemasNow();

@@ -1,5 +1,5 @@
-// What the job service does for each method (job-api.ts), on the runs of the registry. What changes
-// a run is kept where another leader finds it before it is answered.
+// The handlers of the job service's methods (job-api.ts), on the runs of the registry. A change of
+// a run is persisted, so that another leader would find it, before it is answered.
 
 import { QuotaExceededError, RunStateError, StepTimeoutError } from "../../src/errors/errors.ts";
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";
@@ -38,10 +38,13 @@ export interface JobServiceInput {
   readonly access: Access;
 }
 
-/** Runs of all together that may wait or be paused: no queue is unbounded. */
+/** Most runs of all tenants together that may wait or be paused. */
 const queuedMax = 10_000;
 
-/** Step deadlines until a checkpoint must be there: to evaluate, and to write the one before it. */
+/**
+ * Time limit for a requested checkpoint, in step deadlines: it covers an evaluation, and writing
+ * the checkpoint before it.
+ */
 export const checkpointDeadlines = 200;
 
 /** One request, from a tenant or (undefined) from the cluster's operator. */
@@ -152,7 +155,7 @@ const handlers: Handlers = {
   schema: () => publishedSchemas(),
 };
 
-/** Does what is asked. @throws TrainingError: why it is refused */
+/** Validates and executes a request. @throws TrainingError with the reason of a refusal */
 export async function handle<Method extends JobMethod>(
   input: JobServiceInput,
   method: Method,
@@ -196,7 +199,7 @@ async function change(
   return { run: record.run, status: record.status };
 }
 
-/** Has other pins from now on; says of which shard. @throws InvalidOptionError, RunStateError */
+/** Replaces the pins of a run; returns the shard. @throws InvalidOptionError, RunStateError */
 async function pinned(
   asked: Asked,
   run: string,
@@ -211,7 +214,7 @@ async function pinned(
   return { ...changed, shard };
 }
 
-/** A job of which no data have a higher `cacheBytesMax`. */
+/** The job with each `cacheBytesMax` limited to `bytesMax`. */
 function withCachesOf(job: JobSpec, bytesMax: number | undefined): JobSpec {
   if (bytesMax === undefined) return job;
   const bounded = <Data extends { readonly cacheBytesMax?: number | undefined }>(data: Data) => {
@@ -228,7 +231,10 @@ function withCachesOf(job: JobSpec, bytesMax: number | undefined): JobSpec {
   return { ...job, data: bounded(job.data), evaluation: held };
 }
 
-/** @throws InvalidOptionError where the cluster has not the devices, or the job not the slices */
+/**
+ * Checks the number of devices. @throws InvalidOptionError if the cluster has too few devices, or
+ * the job too few slices
+ */
 function checkDevices({ membership }: JobServiceInput, job: JobSpec): void {
   const there = devicesThere(membership, job.devices);
   const used = job.devices === 0 ? there : job.devices;
@@ -237,14 +243,19 @@ function checkDevices({ membership }: JobServiceInput, job: JobSpec): void {
   }
 }
 
-/** Devices that the cluster has or waits for. @throws InvalidOptionError: `devices` are more */
+/**
+ * Devices that the cluster has or waits for. @throws InvalidOptionError if `devices` exceeds them
+ */
 function devicesThere(membership: Membership, devices: number): number {
   const there = Math.max(membership.devices, membership.minDevices);
   if (devices > there) throw expected("devices", `at most the cluster's, ${there}`, devices);
   return there;
 }
 
-/** @throws QuotaExceededError, InvalidOptionError where the job has too high a priority */
+/**
+ * Checks the tenant's quota. @throws QuotaExceededError, InvalidOptionError if the job's priority
+ * is too high
+ */
 function checkQuota({ input, tenant }: Asked, job: JobSpec): void {
   const { registry, membership, access } = input;
   const quota = quotaOf(access.tenants, tenant);
@@ -262,7 +273,7 @@ function checkQuota({ input, tenant }: Asked, job: JobSpec): void {
 
 const waitingRuns = "runs that wait for their allocation";
 
-/** The checkpoint that it makes after the step that it is at. */
+/** Requests a checkpoint, and resolves when it is committed. */
 function nextCheckpoint(
   record: RunRecord,
   clock: Clock,
@@ -290,7 +301,10 @@ function nextCheckpoint(
   });
 }
 
-/** What is another's is answered as what is not there. @throws InvalidOptionError */
+/**
+ * Looks up a run of the tenant. A run of another tenant is reported as unknown, so that its
+ * existence is not revealed. @throws InvalidOptionError
+ */
 function recordOf({ input, tenant }: Asked, run: string): RunRecord {
   const record = input.registry.get(run);
   if (record === undefined || !isSeenBy(record, tenant)) {
@@ -299,17 +313,17 @@ function recordOf({ input, tenant }: Asked, run: string): RunRecord {
   return record;
 }
 
-/** One that is not over. @throws InvalidOptionError, RunStateError */
+/** Looks up a run that is not over. @throws InvalidOptionError, RunStateError */
 function openRecord(asked: Asked, run: string, request: string): RunRecord {
   const record = recordOf(asked, run);
   if (record.isOver) throw new RunStateError(run, request, "one that is not over", record.status);
   return record;
 }
 
-/** Incidents that a status has: the newest. */
+/** Most incidents in a status: the newest. */
 const incidentsMax = 20;
 
-/** Whoever runs the cluster sees all runs, a tenant its own. */
+/** Whether the tenant may see the run. The operator sees all runs. */
 function isSeenBy(record: RunRecord, tenant: string | undefined): boolean {
   return tenant === undefined || record.tenant === tenant;
 }

@@ -1,23 +1,23 @@
-// Job service: what the world may ask of a cluster, over NATS, in JSON or msgpack: whatever a
-// request is written in, its answer is too.
+// Job service: the API of a cluster over NATS, in JSON or msgpack; a reply has the encoding of its
+// request.
 //
-//   osiris.<cluster>.jobs.<method>      what each takes and answers is in job-api.ts
+//   osiris.<cluster>.jobs.<method>      requests and replies are in job-api.ts
 //
-// A request that cannot be served is answered { error: { code, message } }; where options are
-// wrong, it has `problems` too: { option, message } of each. Events of a run are published on
-// osiris.<cluster>.runs.<run>.events, as JSON, numbered by `seq` without gaps.
+// A refusal is { error: { code, message } }; for wrong options it also has `problems`: { option,
+// message } of each. Events of a run are published on osiris.<cluster>.runs.<run>.events, as JSON,
+// numbered by `seq` without gaps.
 //
-// A tenant asks on osiris.<cluster>.jobs.<tenant>.<method>: it knows its own runs and no others,
-// and their events are told on osiris.<cluster>.runs.<tenant>.<run>.events. Who may use which
-// subject is the broker's to say.
+// A tenant sends requests on osiris.<cluster>.jobs.<tenant>.<method>: it sees only its own runs,
+// and their events are published on osiris.<cluster>.runs.<tenant>.<run>.events. The broker
+// enforces who may use which subject.
 //
-// Whoever looks for services finds it, as `osiris-<cluster>` (service-discovery.ts).
+// Service discovery finds it as `osiris-<cluster>` (service-discovery.ts).
 //
 // Invariants
-//   S1. Every request is answered, also a malformed one. The broker answers the requests of a
-//       tenant that floods, with "no responders" (flood-guard.ts).
-//   S2. It holds nothing: runs are in the registry. It may die at any time.
-//   S3. What is asked for is kept (registry.kept) before it is answered.
+//   S1. Every request is answered, also a malformed one. For a tenant that floods, the broker
+//       answers "no responders" (flood-guard.ts).
+//   S2. The service holds no state: runs are in the registry. It may die at any time.
+//   S3. A change is persisted (registry.kept) before it is answered.
 
 import { hostname } from "node:os";
 import { fromCallback, setup } from "xstate";
@@ -111,10 +111,10 @@ const machine = setup({
   states: { serving: {} },
 });
 
-/** As drawn above. */
+/** The actor of the job service. */
 export const jobServiceMachine = defineActor(machine);
 
-/** S1 */
+/** Answers a request, or refuses it. S1 */
 async function answerOf(
   input: JobServiceInput,
   admission: Admission,

@@ -1,6 +1,6 @@
-// What the job service does for `move`, `freeze` and `thaw`: checks the request against the shards
-// of the run's newest generation, and says which parts of tables are pinned from then on. How a run
-// then goes on with other places is in ../run-control/scaling.ts.
+// The job service's methods `move`, `freeze` and `thaw`: check the request against the shards of
+// the run's newest generation, and compute the new pins. ../run-control/scaling.ts applies them to
+// the run.
 
 import { RunStateError } from "../../src/errors/errors.ts";
 import { pinOf, pinsMax, type ShardPin, withoutPin, withPin } from "../../src/planner/pins.ts";
@@ -11,20 +11,20 @@ import type { ShardPlace, ShardPlaces } from "../run/state/shard-places.ts";
 import { hostPlaces } from "../threads/generation-spec.ts";
 import type { NamedShard } from "./job-api.ts";
 
-/** All pins of a run from now on, and the shard that was named. */
+/** All pins of a run after the request, and the named shard. */
 export interface PinChange {
   readonly pins: readonly ShardPin[];
   readonly shard: NamedShard;
 }
 
-/** A shard that one device holds. */
+/** A shard on one device, as opposed to a copy on every device. */
 interface OwnedShard extends ShardPlace {
   readonly device: number;
 }
 
 /**
  * Pins a shard to another device.
- * @throws InvalidOptionError, RunStateError: why it may not lie there
+ * @throws InvalidOptionError, RunStateError if it may not be placed there
  */
 export function moveShard(record: RunRecord, shard: number, device: number): PinChange {
   const places = placesOf(record, "move a shard of");
@@ -40,14 +40,14 @@ export function moveShard(record: RunRecord, shard: number, device: number): Pin
   return pinTo(record, own, { device, isFrozen: false });
 }
 
-/** Pins a shard where it is, and lets nobody move it. @throws as `moveShard` */
+/** Pins a shard to its device and forbids to move it. @throws as `moveShard` */
 export function freezeShard(record: RunRecord, shard: number): PinChange {
   const own = shardOf(placesOf(record, "freeze a shard of"), shard);
   const { device } = pinOf(record.pins, own) ?? own;
   return pinTo(record, own, { device, isFrozen: true });
 }
 
-/** Lifts what pins a shard: the next plan may place it anywhere. @throws as `moveShard` */
+/** Removes a shard's pin: the next plan may place it anywhere. @throws as `moveShard` */
 export function thawShard(record: RunRecord, shard: number): PinChange {
   const own = shardOf(placesOf(record, "thaw a shard of"), shard);
   return { pins: withoutPin(record.pins, own), shard: named(own) };
@@ -66,13 +66,16 @@ function pinTo(
   return { pins: all, shard: { ...named(own), pin } };
 }
 
-/** Where its shards lie. @throws RunStateError where no generation was assembled yet */
+/** The placement of the run's shards. @throws RunStateError if no generation was assembled yet */
 function placesOf({ shards, run, status }: RunRecord, request: string): ShardPlaces {
   if (shards !== undefined) return shards;
   throw new RunStateError(run, request, "one that has placed its shards", `${status}, without any`);
 }
 
-/** @throws InvalidOptionError where there is no such shard, or each device has a copy of it */
+/**
+ * Looks up a shard. @throws InvalidOptionError if it does not exist, or each device has a copy of
+ * it
+ */
 function shardOf({ shards }: ShardPlaces, shard: number): OwnedShard {
   const found = shards.find((one) => one.shard === shard);
   if (found === undefined) {
@@ -83,13 +86,13 @@ function shardOf({ shards }: ShardPlaces, shard: number): OwnedShard {
   throw expected("shard", `of a table without a copy on every device, as ${table} has`, shard);
 }
 
-/** @throws InvalidOptionError where the rows of its host would need more than all memory */
+/** Checks the memory of the target host. @throws InvalidOptionError if its rows would not fit */
 function checkRoom({ hosts, shards, memoryBytes }: ShardPlaces, own: OwnedShard, to: number): void {
   const places = hostPlaces({ hosts: [...hosts] });
   const isIn = ({ first, count }: (typeof places)[number], device: number) =>
     first <= device && device < first + count;
   const host = places.find((one) => isIn(one, to));
-  if (host === undefined || isIn(host, own.device)) return; // Its host has it in memory already.
+  if (host === undefined || isIn(host, own.device)) return; // The host already has it in memory.
   const there = shards.reduce((sum, { device, bytes }) => {
     if (device === "all") return sum + host.count * bytes;
     return isIn(host, device) ? sum + bytes : sum;

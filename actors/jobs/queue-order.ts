@@ -1,14 +1,14 @@
-// The order of the queue: which waiting runs get devices now, and which running ones make room. A
-// pure function of the records and of who has which devices.
+// The scheduling policy of the queue: which waiting runs get devices now, and which running ones
+// make room. A pure function of the records and of the allocation of devices.
 //
-//   interrupted ones first · then by priority · then by submission
+//   interrupted runs first · then by priority · then by submission
 //
 // Invariants
-//   W1. A run starts when all its devices are free (a gang), or when nothing else runs: then it
-//       waits for hosts.
-//   W2. What waits for devices is not passed by what comes after it, so that nothing large starves;
-//       what waits for its tenant's quota, or for another run's directory, is.
-//   W3. A run makes room only for one of a higher priority, and only if that can start then.
+//   W1. A run starts when all its devices are free (gang scheduling), or when nothing else runs: it
+//       then waits for hosts.
+//   W2. A run that waits for devices is not overtaken by later runs, so that large runs do not
+//       starve; a run that waits for its tenant's quota, or for another run's directory, is.
+//   W3. A run is preempted only by a run of higher priority, and only if that run can then start.
 
 import { resolve } from "node:path";
 import { quotaOf, type Tenants } from "../../src/wire/tenancy/tenants.ts";
@@ -17,7 +17,7 @@ import { devicesMax } from "../run/control/scaling.ts";
 import type { RunRecord } from "../run/state/run-record.ts";
 
 export interface QueueState {
-  /** Those that may want devices, in the order in which they get them (active-runs.ts). */
+  /** Runs that may want devices, in queue order (active-runs.ts). */
   readonly waiting: Iterable<RunRecord>;
   /** Runs with an allocation, in the order in which they got it. */
   readonly running: readonly RunRecord[];
@@ -26,13 +26,13 @@ export interface QueueState {
 }
 
 export interface QueueMove {
-  /** Gets its allocation, and these devices at first. */
+  /** The run to start. */
   readonly start?: RunRecord;
-  /** Make room for `for`. */
+  /** The runs to preempt, and the run that they make room for. */
   readonly preempt?: { readonly victims: readonly RunRecord[]; readonly for: RunRecord };
 }
 
-/** The next thing to do; nothing to be done: empty. Called again until it is. */
+/** The next scheduling action; empty: none. The caller repeats the call until it is empty. */
 export function nextMove({ waiting, running, membership, tenants }: QueueState): QueueMove {
   const isKeptBack = hindrances(running, membership, tenants);
   const first = firstOf(waiting, (one) => {
@@ -57,7 +57,7 @@ export function devicesWanted(
   return Math.min(wanted, devicesMax(record));
 }
 
-/** Devices that a run may have at most: what its tenant's other runs leave of its quota. */
+/** Most devices that a run may have: the rest of its tenant's quota after its other runs. */
 export function quotaLeft(
   run: string,
   tenantOf: (run: string) => string | undefined,
@@ -70,7 +70,7 @@ export function quotaLeft(
   return most - others.reduce((sum, one) => sum + membership.takenBy(one), 0);
 }
 
-/** Looks no further than it must. */
+/** The first record that fits; stops iterating there. */
 function firstOf(
   records: Iterable<RunRecord>,
   isWanted: (record: RunRecord) => boolean,
@@ -79,7 +79,10 @@ function firstOf(
   return undefined;
 }
 
-/** What keeps a run back besides devices: its directory's run, and its tenant's quota. */
+/**
+ * Whether a run must wait for a reason besides devices: its directory is in use, or its tenant's
+ * quota.
+ */
 function hindrances(
   running: readonly RunRecord[],
   membership: Membership,
@@ -102,12 +105,15 @@ function hindrances(
 
 const nothing = { runs: 0, devices: 0 } as const;
 
-/** One directory holds one run, and the later generation would fence the other. */
+/** Key of a run's directory: two runs in one directory would fence each other. */
 function directoryOf({ job }: RunRecord): string {
   return resolve(job.checkpoint.directory);
 }
 
-/** The least important and the last submitted first; none where it is not enough. W3 */
+/**
+ * The runs to preempt, lowest priority and latest submission first; empty if they are not enough.
+ * W3
+ */
 function victimsFor(
   record: RunRecord,
   wanted: number,

@@ -1,11 +1,13 @@
-// Turn: the time for which a run has devices, from its start until it is over or lets go of them.
+// Run allocation: the period in which a run has devices, from its start until it is over or
+// releases them.
 //
-//   working ──the run is over, or has let go──▶ done
+//   working ──the run is over, or has released its devices──▶ done
 //    ▲   │
-//    └───┘ its supervisor itself failed: another, after a backoff
+//    └───┘ its supervisor failed: restarted after a backoff
 //
 // Invariants
-//   U1. However a run ends, its record says so, once; and where it only let go, why.
+//   U1. However a run ends, its record says so, once; if it only released its devices, the record
+//       says why.
 
 import { assign, type ErrorActorEvent, fromCallback, sendTo, setup } from "xstate";
 import { RemoteError, recordError } from "../../src/errors/errors.ts";
@@ -27,7 +29,7 @@ export interface RunAllocationInput {
   readonly membership: Membership;
   readonly record: RunRecord;
   readonly createdBy: string;
-  /** When it was seen that the run was interrupted, if it was. */
+  /** When the interruption of the run was noticed; undefined: it was not interrupted. */
   readonly failedAtMs: number | undefined;
 }
 
@@ -35,11 +37,11 @@ export interface RunAllocationContext extends RunAllocationInput {
   /** Failures of the supervisor of this run. */
   readonly history: RestartHistory;
   readonly delayMs: number;
-  /** Why the run cannot be gone on with. */
+  /** Why the run cannot continue. */
   readonly failure?: unknown;
 }
 
-/** Tells queue.changed whenever something is asked of a run. */
+/** Emits queue.changed whenever a request for a run arrives. */
 export const watchingRegistry = fromCallback<{ type: string }, { registry: Registry }>(
   ({ input, sendBack }) => input.registry.onChange(() => sendBack({ type: "queue.changed" })),
 );
@@ -123,14 +125,14 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The state machine of an allocation. */
 export const runAllocationMachine = defineActor(machine, { hears: "nothing" });
 
-/** U1 */
+/** Records that the run released its devices, and why. U1 */
 function noteYielded(record: RunRecord): void {
   const { savedStep: step, preemptedBy: by } = record;
   record.preemptedBy = undefined;
   if (record.isPauseAsked) record.append(0, { type: "run.paused", step });
   else if (by !== undefined) record.append(0, { type: "run.preempted", step, by });
-  else record.append(0, { type: "run.resumed" }); // Resumed before it had let go.
+  else record.append(0, { type: "run.resumed" }); // Resumed before the release.
 }

@@ -1,15 +1,15 @@
-// Run queue: gives the cluster's devices to runs, each for its allocation (run-allocation.ts), as
-// many at once as have room, in the order of queue-order.ts.
+// Run queue: allocates the cluster's devices to runs (run-allocation.ts), as many at once as fit,
+// in the order of queue-order.ts.
 //
 //   serving ──a run waits, or devices are free──▶ serving     allocations start; others make room
 //
 // Invariants
-//   Q1. A run that was interrupted (this actor, or one above it, was restarted) comes before
-//       others.
-//   Q2. What waits and is cancelled or paused never starts, and says so.
-//   Q3. The runs of a tenant never have more devices than its quota, also where they grow.
-//   Q4. A run starts only where its paths still lead to where they may: a link may have come since.
-//   Q5. A run that has ended its leader's process twice before its first step is not begun again.
+//   Q1. An interrupted run (this actor, or one above it, was restarted) comes before others.
+//   Q2. A waiting run that is cancelled or paused never starts, and its record says so.
+//   Q3. The runs of a tenant never have more devices than its quota, also when they grow.
+//   Q4. A run starts only if its paths are still allowed: links may have changed since submission.
+//   Q5. A run that has twice crashed its leader's process before its first step is not started
+//       again.
 
 import { type DoneActorEvent, enqueueActions, fromCallback, setup } from "xstate";
 import { RunCancelledError, RunSetAsideError, recordError } from "../../src/errors/errors.ts";
@@ -34,7 +34,7 @@ export interface RunQueueInput {
 
 export interface RunQueueContext extends RunQueueInput {
   readonly mailbox: Mailbox;
-  /** Runs that have their allocation. */
+  /** Runs with an allocation. */
   readonly allocations: ReadonlySet<string>;
 }
 
@@ -48,7 +48,7 @@ const machine = setup({
   types: {} as { context: RunQueueContext; input: RunQueueInput; events: RunQueueEvent },
   actors: { watchingRegistry, watchingFree, allocation: runAllocationMachine },
   actions: {
-    // All of it in one piece: what a plain action does is done after `enqueueActions` at the start.
+    // One `enqueueActions` for everything: the effects of plain actions would only run after it.
     move: enqueueActions(({ context, enqueue }) => {
       const { network, registry, membership, createdBy, access } = context;
       const allocations = new Set(context.allocations);
@@ -122,19 +122,19 @@ const machine = setup({
   },
 });
 
-/** As drawn above. */
+/** The actor of the run queue. */
 export const runQueueMachine = defineActor(machine);
 
 function allocationOf({ run }: RunRecord): string {
   return `allocation:${run}`;
 }
 
-/** Why a run is begun no more; undefined: it may begin. Q5 */
+/** Why a run is not started again; undefined: it may start. Q5 */
 function setAside({ run }: RunRecord, { lives }: Registry): RunSetAsideError | undefined {
   return lives.isSetAside(run) ? new RunSetAsideError(run, lives.of(run)) : undefined;
 }
 
-/** Why a run may not use its paths, as they lead now. Q4 */
+/** Why a run may not use its paths, given the current links; undefined: it may. Q4 */
 function forbiddenPath({ job, tenant }: RunRecord, access: Access): unknown {
   try {
     withinRoots(job, access, tenant);
@@ -144,7 +144,7 @@ function forbiddenPath({ job, tenant }: RunRecord, access: Access): unknown {
   }
 }
 
-/** Q2 */
+/** Records the end or pause of a waiting run. Q2 */
 function settle(record: RunRecord): void {
   const { status, isCancelAsked, isPauseAsked, savedStep: step, run } = record;
   if (isCancelAsked && (status === "queued" || status === "paused")) {

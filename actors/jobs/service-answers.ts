@@ -1,5 +1,5 @@
-// Answers of a service: whatever is asked, something is said. A refusal says why, in the body and
-// in the headers that services on NATS have for it; an answer that no frame carries becomes one.
+// Replies of a service: every request gets one. A refusal gives its reason in the body and in the
+// error headers of NATS services; a reply that is too large for a frame becomes a refusal.
 
 import {
   type ErrorRecord,
@@ -12,11 +12,11 @@ import type { Frame, Transport } from "../../src/wire/messages/transport.ts";
 
 export interface Answer {
   readonly body: unknown;
-  /** Why it was refused. */
+  /** Why the request was refused; left out: it was not. */
   readonly refusal?: ErrorRecord;
 }
 
-/** Problems that a refusal names; there may be one for every byte of a hostile request. */
+/** Most problems in a refusal: a hostile request may have one for every byte. */
 const problemsMax = 100;
 
 /** The answer to a request that cannot be served. */
@@ -34,7 +34,7 @@ export function refusalAnswer(error: unknown): Answer {
   return { body: { error: { code, message, ...wrong } }, refusal };
 }
 
-/** Answers a request in its own form, on its reply subject. */
+/** Publishes a reply on the request's reply subject, in the encoding of the request. */
 export function publishAnswer(
   transport: Transport,
   asked: Frame & { readonly reply: string },
@@ -50,7 +50,7 @@ export function publishAnswer(
   }
 }
 
-/** As services on NATS say that a request was refused: on one line, with a code of HTTP. */
+/** The error headers of NATS services: a single-line message, and an HTTP code. */
 function errorHeaders({ refusal }: Answer): Record<string, string> {
   if (refusal === undefined) return {};
   return {

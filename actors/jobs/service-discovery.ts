@@ -1,9 +1,9 @@
-// Service discovery: what a service on NATS answers clients that look for services (ADR-32 of NATS:
-// `nats micro ls`, `info`, `stats`, and the clients of every language).
+// Service discovery of NATS services (ADR-32 of NATS: `nats micro ls`, `info`, `stats`, and the
+// clients of every language).
 //
-//   $SRV.PING | INFO | STATS [ .<name> [ .<id> ] ]   → one answer of each instance, as JSON
+//   $SRV.PING | INFO | STATS [ .<name> [ .<id> ] ]   → a JSON answer of each instance
 //
-// Every instance answers, so that the subjects have no queue group.
+// Every instance must answer, so the subjects have no queue group.
 
 import { FrameCorruptError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -11,30 +11,33 @@ import { encodeBody } from "../../src/wire/messages/body.ts";
 import { isInbox } from "../../src/wire/messages/subjects.ts";
 import type { Frame, Subscription, Transport } from "../../src/wire/messages/transport.ts";
 
-/** What a service says of itself. */
+/** The identity of a service instance. */
 export interface ServiceIdentity {
   /** Letters, digits, `-` and `_`. */
   readonly name: string;
-  /** Of this instance; unlike that of every other. */
+  /** Unique id of this instance. */
   readonly id: string;
   /** Semantic version. */
   readonly version: string;
   readonly description: string;
-  /** For people and programs, as text. */
+  /** Additional properties, as text. */
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** Where a service takes requests of one kind. */
+/** An endpoint of a service. */
 export interface ServiceEndpoint {
   readonly name: string;
   readonly subject: string;
-  /** Of the instances in a group, one gets a request. */
+  /** Queue group: one of its instances gets a request. */
   readonly queue: string;
 }
 
-/** A service that can be found, and the requests that it has counted. */
+/** A discoverable service with counters of its requests. */
 export interface DiscoverableService {
-  /** Runs `body` as a request to the endpoint; what it returns says whether it was refused. */
+  /**
+   * Runs `body` as a request to the endpoint, and counts it; `errorOf` says whether the answer is a
+   * refusal.
+   */
   count<Answer>(
     endpoint: string,
     body: () => Promise<Answer>,
@@ -53,7 +56,7 @@ interface Counts {
 const verbs = ["PING", "INFO", "STATS"] as const;
 type Verb = (typeof verbs)[number];
 
-/** Answers for a service until it is closed. */
+/** Answers discovery requests for a service until it is closed. */
 export function openDiscovery(
   { transport, clock }: { readonly transport: Transport; readonly clock: Clock },
   identity: ServiceIdentity,
@@ -121,7 +124,7 @@ function describe({ name, subject, queue }: ServiceEndpoint) {
   return { name, subject, queue_group: queue, metadata: {} };
 }
 
-/** Times are nanoseconds. */
+/** Statistics of an endpoint, with times in nanoseconds. */
 function statsOf(counts: ReadonlyMap<string, Counts>, { name }: ServiceEndpoint) {
   const { requests = 0, errors = 0, lastError = "", ms = 0 } = counts.get(name) ?? {};
   const whole = Math.round(1e6 * ms);

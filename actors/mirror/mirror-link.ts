@@ -1,4 +1,4 @@
-// Whether and how a leader copies its runs into JetStream: its options, and its connection there.
+// The mirror's options, and the leader's connection to JetStream.
 
 import { z } from "zod";
 import type { NatsMirror } from "../../src/wire/jetstream/nats-mirror.ts";
@@ -7,36 +7,41 @@ import { eventsMax } from "../run/state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";
 
 export const jetstreamOptions = z.strictObject({
-  /** Days for which a stream keeps events; 0: there are no streams. @default 30 */
+  /** Days for which a stream keeps events; 0: no streams. @default 30 */
   eventsDays: z.number().min(0).max(3650).default(30),
-  /** Bytes of each stream: the operator's and each tenant's. @default 256 MiB */
+  /** Most bytes of each stream: the operator's and each tenant's. @default 256 MiB */
   eventsBytes: z
     .int()
     .min(2 ** 20)
     .default(2 ** 28),
   /**
-   * The copy of the queue. A leader that finds its own empty takes up the jobs that are there
-   * (`restore`), or only tells of them (`tell`); `off`: there is none. @default "restore"
+   * The copy of the queue. A leader with an empty queue restores the jobs from it (`restore`), or
+   * only logs them (`tell`); `off`: no copy. @default "restore"
    */
   queue: z.enum(["restore", "tell", "off"]).default("restore"),
-  /** Servers of a clustered JetStream that have each copy; of what is made anew. @default 1 */
+  /**
+   * Replicas of each copy in a clustered JetStream; applies to newly created streams. @default 1
+   */
   replicas: z.int().min(1).max(5).default(1),
 });
 
-/** The other end, and what goes there. */
+/** The connection to JetStream, and which copies are kept there. */
 export interface MirrorLink {
   readonly nats: NatsMirror;
   readonly hasStreams: boolean;
   readonly queue: "restore" | "tell" | "off";
-  /** Their users have consumers of their own. */
+  /** The tenants: each of their users gets a consumer. */
   readonly tenants: Tenants;
 }
 
-/** Longest waits: for the server to be there, and for one answer. */
+/** Longest waits: for the connection, and for one answer. */
 const connectMs = 10_000;
 const answerMs = 2000;
 
-/** Undefined: nothing is wanted, the server has no JetStream, or it does not let us in. */
+/**
+ * Connects to JetStream. Undefined: no copies are configured, the server has no JetStream, or it
+ * refuses access.
+ */
 export async function openMirrorLink(
   { connection, cluster, clock, log }: Network,
   options: z.output<typeof jetstreamOptions>,
@@ -46,7 +51,7 @@ export async function openMirrorLink(
   const hasStreams = days > 0;
   if (!hasStreams && queue === "off") return undefined;
   try {
-    // A cluster with its own broker needs no client of JetStream.
+    // Lazy: a cluster with the embedded broker does not need JetStream's client.
     const { openNatsMirror } = await import("../../src/wire/jetstream/nats-mirror.ts");
     const nats = await openNatsMirror({
       ...connection,

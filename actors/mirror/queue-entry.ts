@@ -1,4 +1,4 @@
-// What the mirror of the queue has of a run: enough to submit it again, and to tell how it is.
+// An entry of the mirrored queue: enough of a run to submit it again, and to show its state.
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -15,19 +15,19 @@ const queueEntry = z.object({
   priority: z.int(),
   /** The tenant that owns the run; left out: the cluster's operator. */
   tenant: z.string().optional(),
-  /** The key that it was submitted under. */
+  /** Idempotency key of the submission. */
   key: z.string().optional(),
   /** SHA-256 of the job, as JSON. */
   digest: z.string(),
-  /** Generations that have begun. */
+  /** Number of the run's generations so far. */
   attempts: count,
-  /** Step of its last checkpoint; 0: there is none. */
+  /** Step of the last checkpoint; 0: none. */
   step: count,
-  /** Its place among the submissions. */
+  /** Position in the order of submission. */
   order: count,
-  /** Term of the leader that wrote it. */
+  /** Term of the leader that wrote the entry. */
   term: count,
-  /** What was asked for since, and holds. */
+  /** Requests since the submission that still apply. */
   wishes: z.array(
     z.object({
       devices: z.int().optional(),
@@ -42,7 +42,7 @@ const queueEntry = z.object({
 
 export type QueueEntry = Readonly<z.output<typeof queueEntry>>;
 
-/** The entry of a run as it is now. */
+/** The current entry of a run. */
 export function entryOf(
   record: RunRecord,
   at: { readonly order: number; readonly term: number },
@@ -50,7 +50,7 @@ export function entryOf(
   const { run, job, status, tenant, key, generation: attempts, savedStep: step } = record;
   const wishes: QueueEntry["wishes"] = [];
   for (const entry of record.entries()) {
-    if (entry.kind !== "wish") break; // The wishes come first.
+    if (entry.kind !== "wish") break; // Entries of the kind `wish` come first.
     const { kind: _kind, run: _run, ...wish } = entry;
     wishes.push(wish);
   }
@@ -60,7 +60,7 @@ export function entryOf(
   return { ...told, ...at, wishes, job };
 }
 
-/** Undefined: it is none, or of another version. */
+/** Decodes an entry. Undefined: malformed, or of another version. */
 export function decodeEntry(bytes: Uint8Array): QueueEntry | undefined {
   try {
     return queueEntry.safeParse(JSON.parse(new TextDecoder().decode(bytes))).data;

@@ -1,21 +1,21 @@
-// The mirror of runs: copies what the leader knows of them into JetStream, where it is there: their
+// The mirror of runs: copies the leader's knowledge of them to JetStream, if available: their
 // events into streams, the queue into a bucket (src/wire/jetstream/nats-mirror.ts).
 //
-//   a run changed ─▶ due ──every turn, so many runs──▶ its events after the last that is there,
-//                     ▲                                then its entry in the queue
-//                     └── refused: all of this again, after a while
+//   a run changed ─▶ due ──each round, a batch of runs──▶ its new events into the stream, then
+//                     ▲                                    its entry into the queue
+//                     └── refused: retried as a whole, after a while
 //
-// What to copy is read off the run when its turn comes, so that there is no queue of messages to
-// grow, and the changes of a turn are one. Nobody waits for it.
+// The content is read from the run when it is copied: no queue of messages can grow, and all
+// changes of a round become one copy. Nothing waits for the mirror.
 //
 // Invariants
-//   A1. Events of a run are in its stream in order, each once: an event is added only behind the
-//       event that the stream was read to end with. Events that are missing at a start, or after
-//       the server came back, are added then.
-//   A2. Only who leads writes. What an earlier root wrote late is not the last any more, once its
-//       successor has written all entries anew.
-//   A3. An event is copied once it was told, and so after the journal has it.
-//   A4. What JetStream refuses costs a line of the log and a count, and is tried again.
+//   A1. Events of a run are in its stream in order, each once: an event is appended only after the
+//       event that the stream was last seen to end with. Events that are missing at the start, or
+//       after the server came back, are appended then.
+//   A2. Only the leader writes. A late write of a former leader is superseded, because its
+//       successor rewrites all entries.
+//   A3. An event is copied after it was published, and thus after it is in the journal.
+//   A4. A refusal of JetStream is logged and counted, and the copy is retried.
 
 import type { Cancel } from "../../src/ports/clock.ts";
 import { streamSubject } from "../../src/wire/messages/subjects.ts";
@@ -27,62 +27,65 @@ import type { Network } from "../runtime/mailbox.ts";
 import type { MirrorLink } from "./mirror-link.ts";
 import { decodeEntry, entryOf } from "./queue-entry.ts";
 
-/** Whose runs they are. */
+/** The owner of the mirrored runs. */
 export interface RunMirrorOptions {
   readonly network: Pick<Network, "cluster" | "clock" | "log">;
   readonly registry: Registry;
-  /** Of a leader that keeps its queue; undefined: there is none to copy. */
+  /** The leader's term, if its queue is persisted; undefined: there is no queue to copy. */
   readonly term?: number;
   readonly isLeading: () => boolean;
 }
 
-/** What became of the copies so far. */
+/** Counters of the copies so far. */
 export interface MirrorReport {
   readonly events: number;
   readonly entries: number;
-  /** What JetStream did not take; it was tried again, but for events larger than a message. */
+  /** Refused copies; all were retried, except for events larger than a message. */
   readonly refused: number;
-  /** Runs that have changed since they were copied. */
+  /** Runs that have changed since their last copy. */
   readonly due: number;
 }
 
-/** What is known of the copy of a run. */
+/** The known state of a run's copy. */
 interface Copy {
-  /** Its place among the submissions. */
+  /** Position in the order of submission. */
   readonly order: number;
-  /** The number of the first event that is not there; undefined: not known. */
+  /** Number of the first event that is missing in the stream; undefined: unknown. */
   next?: number | undefined;
-  /** Of the last event of the run, in its stream. */
+  /** Sequence of the run's last event in its stream. */
   place: number;
-  /** The number of the last event that was told. A3 */
+  /** Number of the last published event. A3 */
   told: number;
-  /** Of its entry in the queue; undefined: not known. */
+  /** Revision of the run's entry in the queue; undefined: unknown. */
   revision?: number | undefined;
-  /** The entry, as it was written last. */
+  /** The last written entry. */
   text?: string | undefined;
-  /** It was over when the mirror was opened: a stream may have let go of all of it. */
+  /**
+   * Whether the run was over when the mirror was opened: its stream may have dropped all of its
+   * events.
+   */
   isOld: boolean;
 }
 
-/** Time between two turns, and the runs and the events of each that are copied in one. */
+/** Time between two rounds, and the most runs, and events of each run, that a round copies. */
 const roundMs = 50;
 const roundRuns = 64;
 const roundEvents = 100;
-/** Waits after a refusal: the first, and the longest. */
+/** First and longest pause after a refusal. */
 const retryMs = 1000;
 const retryMsMax = 60_000;
-/** Longest that an end waits for what is due. */
+/** Longest time for which `close` still copies due runs. */
 const closeMs = 2000;
 
 export class RunMirror {
   readonly #link: MirrorLink;
   readonly #options: RunMirrorOptions;
-  /** The leader's term, where the queue is copied. */
+  /** The leader's term; undefined: the queue is not copied. */
   readonly #term: number | undefined;
   readonly #copies = new Map<string, Copy>();
   readonly #due = new Set<string>();
   readonly #refused = new Set<string>();
-  /** By tenant: whether the stream is whole. */
+  /** By tenant: whether the stream is complete. */
   readonly #streams = new Map<string | undefined, Promise<boolean>>();
   readonly #done = { events: 0, entries: 0, refused: 0 };
   #orders = 0;
@@ -107,13 +110,13 @@ export class RunMirror {
     return { ...this.#done, due: this.#due.size + this.#copying + this.#refused.size };
   }
 
-  /** The event may be copied, and all before it. A3 */
+  /** Permits to copy the event and all before it. A3 */
   told({ run, seq }: RunEvent): void {
     this.#copyOf(run).told = seq;
     this.changed(run);
   }
 
-  /** To be copied when its turn comes. */
+  /** Marks a run as due. */
   changed(run: string): void {
     if (this.#refused.has(run) || this.#isClosed) return;
     const copy = this.#copies.get(run);
@@ -122,7 +125,7 @@ export class RunMirror {
     this.#wake();
   }
 
-  /** Copies what is due, for a short while, and then nothing more. */
+  /** Copies due runs for a short time, then stops. */
   async close(): Promise<void> {
     const { network, isLeading } = this.#options;
     const { clock } = network;
@@ -139,7 +142,7 @@ export class RunMirror {
     this.#cancelRetry?.();
   }
 
-  /** Nothing is known of what is there: at the start, and when the server has come back. A1 */
+  /** Resets the known state of all copies, at the start and when the server has come back. A1 */
   #begin(): void {
     this.#link.nats.forget();
     this.#streams.clear();
@@ -157,7 +160,7 @@ export class RunMirror {
     this.#again();
   }
 
-  /** What was refused is due again. */
+  /** Marks all refused runs as due. */
   #again(): void {
     this.#cancelRetry?.();
     this.#cancelRetry = undefined;
@@ -207,7 +210,7 @@ export class RunMirror {
     if (term !== undefined) await this.#copyEntry(record, copy, term);
   }
 
-  /** A1 */
+  /** Appends a run's missing events to its stream. A1 */
   async #copyEvents(record: RunRecord, copy: Copy): Promise<void> {
     const { nats } = this.#link;
     const { run, tenant } = record;
@@ -230,7 +233,7 @@ export class RunMirror {
       const id = `${run}/${event.generation}/${event.seq}`;
       const place = await nats.append(subject, payload, { id, after: copy.place });
       if (place === undefined) {
-        copy.next = undefined; // Another one is the last: it is looked for in the next turn.
+        copy.next = undefined; // The stream ends otherwise: read again next round.
         break;
       }
       copy.place = place;
@@ -241,7 +244,7 @@ export class RunMirror {
     if (more !== undefined && more.seq <= copy.told) this.#due.add(run);
   }
 
-  /** A2 */
+  /** Writes a run's entry in the queue. A2 */
   async #copyEntry(record: RunRecord, copy: Copy, term: number): Promise<void> {
     const { nats } = this.#link;
     const { run } = record;
@@ -256,14 +259,14 @@ export class RunMirror {
     copy.revision ??= (await nats.queuedAs(run))?.revision ?? 0;
     copy.revision = await nats.compareAndSet(run, value, copy.revision);
     if (copy.revision === undefined) {
-      this.#due.add(run); // An earlier root wrote it: it is read, and written over.
+      this.#due.add(run); // A former leader wrote it: read, then overwritten.
       return;
     }
     copy.text = text;
     this.#done.entries++;
   }
 
-  /** Entries of runs that are not known: what is over goes, of the rest it is told. */
+  /** Handles entries of unknown runs: removes those of finished runs, and logs the rest. */
   async #sweep(): Promise<void> {
     const { registry, network } = this.#options;
     const { nats } = this.#link;
@@ -301,14 +304,14 @@ export class RunMirror {
   #copyOf(run: string): Copy {
     const known = this.#copies.get(run);
     if (known !== undefined) return known;
-    // One that was submitted since then: nothing of it is there, or it is seen to be (M1).
+    // A run submitted since then: it has no copy yet, or a conflict will show it (M1).
     const revision = this.#isSwept ? 0 : undefined;
     const copy = { order: this.#orders++, next: 0, place: 0, told: -1, revision, isOld: false };
     this.#copies.set(run, copy);
     return copy;
   }
 
-  /** A4 */
+  /** Logs and counts a refusal, and schedules a retry. A4 */
   #refuse(error: unknown): void {
     const { network } = this.#options;
     this.#done.refused++;
@@ -320,7 +323,7 @@ export class RunMirror {
     this.#isInTrouble = true;
     if (this.#cancelRetry !== undefined || this.#isClosed) return;
     this.#cancelRetry = network.clock.after(this.#waitMs, () => {
-      // Streams and bucket may be gone: they are made again, and what was there is read again.
+      // Streams and bucket may be gone: they are created again, and their contents read again.
       this.#link.nats.forget();
       this.#streams.clear();
       for (const run of this.#refused) this.#forgetCopy(run);
@@ -347,7 +350,10 @@ export class RunMirror {
   }
 }
 
-/** A keeper that tells a mirror of new runs, of wishes and of what is forgotten. */
+/**
+ * Wraps a keeper so that it also notifies the mirror of new runs, of requests (`wish`), and of
+ * forgotten runs.
+ */
 export function mirroring(keeper: RunKeeper, changed: (run: string) => void): RunKeeper {
   return {
     keep(entry) {

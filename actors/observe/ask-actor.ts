@@ -1,5 +1,5 @@
-// Inspection of one actor of a run: a shard by its number, the tier of a device. The answer is the
-// actor's own, over NATS; what the run's owner wants of a shard is added here.
+// Inspection of one actor of a run: a shard, or the tier of a device. The actor itself answers over
+// NATS; the pins of a shard are added from the run's record.
 
 import { z } from "zod";
 import { pinOf } from "../../src/planner/pins.ts";
@@ -21,7 +21,7 @@ const number = z.int().min(0);
 const ofShard = z.strictObject({ run, shard: number });
 const ofTier = z.strictObject({ run, device: number });
 
-/** What may be asked, and of whom. @throws InvalidOptionError, RunStateError, StepTimeoutError */
+/** The inspections of single actors. @throws InvalidOptionError, RunStateError, StepTimeoutError */
 export const actorQuestions: Readonly<
   Record<"shard" | "tier", (asked: Asked, body: unknown) => Promise<unknown>>
 > = {
@@ -52,7 +52,7 @@ export const actorQuestions: Readonly<
   },
 };
 
-/** The report of a shard with what its owner wants of it. */
+/** Adds the shard's pin to its report. */
 export function withPin(report: ShardReport, record: RunRecord | undefined): ShardReport {
   const { shards: places, pins = [] } = record ?? {};
   if (places?.generation !== report.generation) return { ...report, pin: null };
@@ -63,7 +63,7 @@ export function withPin(report: ShardReport, record: RunRecord | undefined): Sha
 }
 
 function checkShard({ shards }: RunRecord, shard: number): void {
-  if (shards === undefined) return; // It is told below that the run has no devices.
+  if (shards === undefined) return; // A later check reports that the run has no devices.
   const place = shards.shards.find((one) => one.shard === shard);
   if (place === undefined) {
     throw expected("shard", `one of the run's shards, 0 to ${shards.shards.length - 1}`, shard);

@@ -1,4 +1,4 @@
-// The report of a cluster, as inspection answers it whole (inspection.ts).
+// The complete report of a cluster (inspection.ts).
 
 import type { StepTimes } from "../../src/training/meters/step-meter.ts";
 import type { PlanReport } from "../../src/training/planning/run-plan.ts";
@@ -8,7 +8,7 @@ import type { RunStatus } from "../run/state/run-events.ts";
 import type { WaitsFor } from "../runtime/wait-graph.ts";
 import type { ProcessReport } from "./process-report.ts";
 
-/** A run that is not over, as its last events have it. */
+/** A run that is not over, according to its last events. */
 export interface RunReport {
   readonly run: string;
   readonly name: string;
@@ -19,22 +19,22 @@ export interface RunReport {
   /** 0: its data is not prepared yet. */
   readonly steps: number;
   readonly devices: number;
-  /** How the tables of its last generation are placed, and what is predicted of it. */
+  /** Placement of the tables in the last generation, and the predictions for it. */
   readonly plan?: PlanReport | undefined;
   readonly loss: number | null;
   /** 0 while it makes no steps. */
   readonly samplesPerSecond: number;
-  /** Why it runs and makes no steps now; left out: it makes some, or does not run. */
+  /** Why a running run makes no steps now; left out: it makes steps, or is not running. */
   readonly standstill?: string | undefined;
-  /** Where the time of its last steps went; left out while it makes none. */
+  /** Time breakdown of the last steps; left out while it makes none. */
   readonly times?: StepTimes | undefined;
-  /** What it was warned of, last things last. */
+  /** Warnings, newest last. */
   readonly alerts: readonly string[];
-  /** Who waits for whom in it, and who does not answer. */
+  /** Which actors wait for which, and which do not respond. */
   readonly waitsFor: WaitsFor;
 }
 
-/** An incident of a run, and its end, unless it lasts. */
+/** An incident of a run, with its end unless it lasts. */
 export interface IncidentReport extends IncidentRecord {
   readonly run: string;
 }
@@ -45,8 +45,8 @@ export interface ClusterReport {
   readonly incidents: readonly IncidentReport[];
   /** The leader's report first, then the reports of the hosts that answered. */
   readonly processes: readonly ProcessReport[];
-  /** Hosts that did not. */
+  /** Hosts that did not answer. */
   readonly silent: readonly number[];
-  /** What became of the copies in JetStream; null: there are none. */
+  /** Counters of the copies in JetStream; null: there are none. */
   readonly mirror: MirrorReport | null;
 }

@@ -1,10 +1,10 @@
-// What happens, as lines of a log: the events of a run, and what the supervisors of a process mend.
+// Log lines of a run's events, and of failures that a process's supervisors repaired.
 
 import type { Log, LogLevel } from "../../src/ports/log.ts";
 import type { RunEvent } from "../run/state/run-events.ts";
 import type { Incident } from "../runtime/incident.ts";
 
-/** Frequent events are `debug`; every event that is not listed is `info`. */
+/** Levels of events; events that are not listed are `info`. Frequent events are `debug`. */
 const levels: Readonly<Partial<Record<RunEvent["type"], LogLevel>>> = {
   "run.preparing": "debug",
   "run.replanned": "debug",
@@ -18,7 +18,9 @@ const levels: Readonly<Partial<Record<RunEvent["type"], LogLevel>>> = {
   "run.failed": "error",
 };
 
-/** The level of an event's line; of what may tell of trouble or of none, the usual one. */
+/**
+ * The usual level of an event type; for some types, the level of a line also depends on the event.
+ */
 export function levelOf(type: RunEvent["type"]): LogLevel {
   return levels[type] ?? "info";
 }
@@ -32,12 +34,12 @@ export function logEvent(log: Log, event: RunEvent): void {
 
 function pressing(event: RunEvent): LogLevel {
   if (event.type === "run.tier" && event.state !== "serving") return "warn";
-  // Somebody asked for it.
+  // The user requested it.
   if (event.type === "run.failed" && event.error.code === "RUN_CANCELLED") return "info";
   return levelOf(event.type);
 }
 
-/** Writes the line of a failure beside the runs. */
+/** Logs a failure that belongs to no run. */
 export function logIncident(log: Log, incident: Incident): void {
   const { offender, supervisor, context, reason } = incident;
   const { code, cause } = reason;
@@ -70,17 +72,19 @@ function messageOf(event: RunEvent): string {
   }
 }
 
-/** A damaged checkpoint, and what became of it. */
+/** The message about a damaged checkpoint that was skipped. */
 export function damagedLine({ path, kept, reason }: RunEvent & { type: "run.damaged" }): string {
   const aside = kept === null ? "" : `; it is kept as ${kept}`;
   return `the checkpoint at ${path} is damaged (${reason}) and was passed over${aside}`;
 }
 
-/** The fields of an event that fit on a line: not the curves, and not what the message says. */
+/**
+ * The fields of an event for its log line, without curves and without the content of the message.
+ */
 function detailsOf(event: RunEvent): Readonly<Record<string, unknown>> {
   const { type: _type, run: _run, generation: _generation, seq: _seq, ...body } = event;
   if (event.type === "run.finished") {
-    // The times are what a report of the directory has of them, once the run is forgotten.
+    // The times are logged for reports of the directory after the cluster has forgotten the run.
     const { status, step, digest, auc, samplesPerSecond, times } = event.result;
     return { status, step, digest, auc, samplesPerSecond, times };
   }

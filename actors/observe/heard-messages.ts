@@ -1,41 +1,44 @@
-// The last messages of one actor, as inspection tells them: type, sender, age, size, and short
-// contents without secrets and without anything of tensors.
+// The last messages of one actor for inspection: type, sender, age, size, and abbreviated content
+// without secrets or tensor data.
 
 import { z } from "zod";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import type { Mailbox } from "../runtime/mailbox.ts";
 import { redaction } from "./process-log.ts";
 
-/** A message that an actor heard. */
+/** A message that an actor received. */
 export interface HeardMessage {
   readonly type: string;
   /** `coordinator:0` */
   readonly from: string;
-  /** How long ago it came. */
+  /** Age of the message. */
   readonly agoMs: number;
-  /** Of its frame. */
+  /** Size of the frame. */
   readonly bytes: number;
-  /** Short contents, as JSON with numbers of a list counted; undefined: its frame was larger. */
+  /**
+   * Abbreviated content, as JSON with long lists replaced by their length; undefined: the frame was
+   * too large.
+   */
   readonly text?: string;
 }
 
 const question = z.strictObject({
-  /** The process: index of its host; null: the leader's, where it has no devices. */
+  /** Index of the process's host; null: the leader, if it has no devices. */
   host: z.int().min(0).nullable().default(null),
   /** `device:1` */
   actor: z.string().min(1).max(64),
   run: z.string().min(1).max(128).optional(),
 });
 
-/** Whose messages are asked for. @throws InvalidOptionError */
+/** Validates the request for an actor's messages. @throws InvalidOptionError */
 export const askedOf = (body: unknown): z.output<typeof question> => checkOptions(question, body);
 
 /** Longest text of a message. */
 const textMax = 160;
-/** Longer lists are counted. */
+/** Longest list that is shown; of longer ones, only the length. */
 const itemsMax = 4;
 
-/** The newest first. `secrets` stand in none of them. */
+/** The last messages of a mailbox, newest first, with `secrets` redacted. */
 export function heardBy(
   { heard }: Mailbox,
   nowMs: number,
@@ -50,7 +53,7 @@ export function heardBy(
   });
 }
 
-/** Lists and bytes become how many there are. */
+/** Replaces long lists and byte arrays by their sizes. */
 function shortened(_name: string, value: unknown): unknown {
   if (ArrayBuffer.isView(value)) return `(${value.byteLength} bytes)`;
   if (typeof value === "bigint") return String(value);

@@ -1,13 +1,13 @@
-// Inspection: what a cluster is doing, as an answer over NATS, in JSON or msgpack.
+// Inspection: reports of a cluster's state over NATS, in JSON or msgpack.
 //
 //   osiris.<cluster>.inspect.<part>   { }              → that part of a ClusterReport
-//   osiris.<cluster>.inspect.shards   { first?, most? }  → so many ShardReports, and how many are
-//   osiris.<cluster>.inspect.shard    { run, shard }   → a ShardReport, as the shard tells it
-//   osiris.<cluster>.inspect.tier     { run, device }  → a TierReport, as the tier tells it
+//   osiris.<cluster>.inspect.shards   { first?, most? }  → a page of ShardReports, and their total
+//   osiris.<cluster>.inspect.shard    { run, shard }   → the ShardReport of the shard itself
+//   osiris.<cluster>.inspect.tier     { run, device }  → the TierReport of the tier itself
 //
-// The leader asks its hosts, and says who did not answer. It stands beside the tree of actors and
-// not in it: a tree that is in trouble is what people ask about. It answers about every run, so
-// that inspection is for the cluster's operator; tenants have `status` and `events`.
+// The leader queries its hosts, and lists those that did not answer. Inspection runs outside the
+// tree of actors, because it is needed most when the tree is in trouble. It reports all runs, so it
+// is for the cluster's operator only; tenants have `status` and `events`.
 
 import type { AnyActorRef } from "xstate";
 import { z } from "zod";
@@ -38,16 +38,16 @@ import {
   reportProcess,
 } from "./process-report.ts";
 
-/** A part of one process's report, with the host that it came from. */
+/** A part of one process's report, with the index of its host. */
 type Of<Part> = Part & { readonly host: number | null };
 
-/** A frame holds about 2,000 shards: whoever asks for more asks again for the next. */
+/** A page of shards: a frame holds about 2,000. */
 const someOf = z.strictObject({
   first: z.int().min(0).default(0),
   most: z.int().min(1).default(Number.MAX_SAFE_INTEGER),
 });
 
-/** What can be asked for by itself. */
+/** The parts of a report that can be requested separately. */
 const parts = {
   all: (report: ClusterReport) => report,
   overview: (report: ClusterReport) => overviewOf(report),
@@ -82,13 +82,16 @@ const parts = {
 export type InspectPart = keyof typeof parts;
 export const inspectParts = Object.keys(parts) as InspectPart[];
 
-/** Longest that a host may take to answer. */
+/** Longest wait for the answer of a host. */
 const hostMs = 1000;
-/** Alerts of a run, and incidents of all, that are told; older ones are among its events. */
+/**
+ * Most alerts of a run, and incidents of all runs, in a report; older ones are among the run's
+ * events.
+ */
 const alertsMax = 5;
 const incidentsMax = 50;
 
-/** Answers as the leader of a cluster. */
+/** Serves inspection as the leader of a cluster. */
 export function openInspection(root: {
   readonly network: Network;
   readonly registry: Registry;
@@ -144,7 +147,7 @@ export function openInspection(root: {
   };
 }
 
-/** Answers the leader, as a host of its cluster. */
+/** Answers the leader's inspection requests, as a host of its cluster. */
 export function openHostInspection(
   network: Network,
   host: number,
@@ -164,7 +167,7 @@ export function openHostInspection(
   });
 }
 
-/** Null: there is no such actor. */
+/** The last messages of an actor; null: there is no such actor. */
 function lastMessagesOf(
   { clock, connection }: Network,
   tree: AnyActorRef,
@@ -179,7 +182,7 @@ function inspectorOf(network: Network, host: number): Mailbox {
   return openMailbox(network, clusterScope, { role: "inspector", index: host });
 }
 
-/** Whatever becomes of the question, it is answered. */
+/** Subscribes to requests for a part; every request is answered, with the report or an error. */
 function answer(
   network: Network,
   part: string,
@@ -211,7 +214,7 @@ function bodyOf(frame: Frame): unknown {
   return frame.payload.length === 0 ? {} : decodeBody(frame);
 }
 
-/** Undefined: it does not answer, and is named among the silent. */
+/** Requests a host's report. Undefined: the host does not answer, and is listed as `silent`. */
 async function askHost<Report = ProcessReport>(
   network: Network,
   host: number,
@@ -264,7 +267,10 @@ function runOf(network: Network, record: RunRecord): RunReport {
   };
 }
 
-/** Why a run that has its turn makes no steps: by the last event that tells whether it does. */
+/**
+ * Why a run with devices makes no steps, according to its last relevant event; undefined: it makes
+ * steps.
+ */
 function stallOf(all: readonly RunEvent[]): string | undefined {
   for (const event of all.toReversed()) {
     switch (event.type) {
@@ -286,7 +292,7 @@ function stallOf(all: readonly RunEvent[]): string | undefined {
   return "begins";
 }
 
-/** What a run was warned of. Of tiers, as they are now. */
+/** The warnings of a run; for tiers, only if their state still lasts. */
 function alertsIn(all: readonly RunEvent[]): string[] {
   return all.flatMap((event, at) => {
     if (event.type === "run.alert") return event.message;
@@ -312,7 +318,7 @@ function ofAll<Part>(
   return processes.flatMap((one) => partsOf(one).map((part) => ({ host: one.host, ...part })));
 }
 
-/** The mailboxes of a tree, each with its actor. */
+/** All mailboxes of a tree, with their actors. */
 export function mailboxesIn({
   children,
   mailbox,

@@ -1,5 +1,4 @@
-// The observer of a process: its log, and the traces of steps. What its actors and its threads tell
-// goes there, and nothing comes back.
+// The observer of a process: its log, and the traces of steps. Actors and threads only write to it.
 
 import { z } from "zod";
 import { RemoteError } from "../../src/errors/errors.ts";
@@ -11,13 +10,13 @@ import type { Network } from "../runtime/mailbox.ts";
 import { logIncident } from "./event-lines.ts";
 import { type LogOptions, openProcessLog } from "./process-log.ts";
 
-/** Where traces of steps go. */
+/** Options of the export of step traces. */
 export const tracingOptions = z.strictObject({
-  /** Of a collector that takes OTLP over HTTP: `http://127.0.0.1:4318`. */
+  /** URL of a collector for OTLP over HTTP: `http://127.0.0.1:4318`. */
   endpoint: z.url({ protocol: /^https?$/ }),
   /**
-   * Every so many-th step of the runs that this process supervises is traced, on all their hosts:
-   * the one before a multiple of it. @default 100
+   * Traces every n-th step of the runs that this process supervises, on all their hosts: the step
+   * before each multiple of n. @default 100
    */
   everySteps: z.int().min(1).default(100),
 });
@@ -25,15 +24,18 @@ export const tracingOptions = z.strictObject({
 export interface Observer {
   readonly log: Log;
   readonly tracedEvery: number | undefined;
-  /** Takes what a thread tells besides; not of frames that were refused: `observing`. */
+  /** Takes an observation of a thread, except reports of refused frames: see `observing`. */
   observe(observation: Observation): void;
-  /** Tells of a failure beside the runs, and writes its line. */
+  /** Reports a failure that belongs to no run, and logs it. */
   incident(incident: Incident): void;
-  /** Hands over what is left. */
+  /** Exports the remaining traces. */
   close(): Promise<void>;
 }
 
-/** What becomes of the observations of a process's threads: a frame that was none is counted. */
+/**
+ * The handler of observations of a process's threads: counts refused frames, and passes the rest
+ * on.
+ */
 export function observing(
   observer: Observer,
   network: Pick<Network, "onCorrupt">,
@@ -44,7 +46,7 @@ export function observing(
   };
 }
 
-/** Opens it. `secrets`: credentials of this process, which nothing shows. */
+/** Opens the observer. `secrets`: credentials of this process, which are redacted. */
 export async function openObserver(
   options: {
     readonly log: LogOptions | undefined;
@@ -75,10 +77,12 @@ export async function openObserver(
   };
 }
 
-/** Log lines a second about refused frames: a hostile sender must not fill the disk. */
+/** Most log lines per second about refused frames: a hostile sender must not fill the disk. */
 const refusedLinesMax = 10;
 
-/** Writes so many lines a second, and then how many it has left out. */
+/**
+ * Writes at most `refusedLinesMax` lines per second, then a line with the number of omitted ones.
+ */
 function refusedLines(log: Log, clock: Clock): (incident: Incident) => void {
   let untilMs = Number.NEGATIVE_INFINITY;
   let lines = 0;

@@ -1,5 +1,5 @@
-// The overview of a cluster: what a page or a screen shows again and again, without what grows with
-// the tables. Shards are counted at their device instead of told one by one.
+// The overview of a cluster, for repeated display: without the parts that grow with the tables.
+// Shards are counted per device instead of listed.
 
 import type { ClusterReport, RunReport } from "./cluster-report.ts";
 import type { ActorReport, ProcessReport } from "./process-report.ts";
@@ -10,10 +10,10 @@ export interface ActorOverview {
   readonly run?: string;
   readonly generation?: number;
   readonly state: string;
-  /** Work that has come and is not done. */
+  /** Pending work. */
   readonly depth: number;
   readonly children: readonly ActorOverview[];
-  /** Of its shards: how many are in each state; left out: it has none. */
+  /** Number of its shards by state; left out: it has none. */
   readonly shards?: Readonly<Record<string, number>>;
 }
 
@@ -22,7 +22,7 @@ export interface ProcessOverview
   readonly actors: ActorOverview;
 }
 
-/** What `inspect.overview` answers. */
+/** The reply of `inspect.overview`. */
 export interface OverviewReport {
   readonly cluster: string;
   readonly runs: readonly RunReport[];
@@ -30,7 +30,7 @@ export interface OverviewReport {
   readonly silent: readonly number[];
 }
 
-/** Its overview, of a whole report. */
+/** Extracts the overview from a complete report. */
 export function overviewOf({ cluster, runs, processes, silent }: ClusterReport): OverviewReport {
   return { cluster, runs, processes: processes.map(processOverview), silent };
 }

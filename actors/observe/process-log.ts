@@ -1,38 +1,38 @@
-// The log of a process: one place through which the lines of its actors and of its threads go, in
-// the order in which each of them wrote, as lines of JSON. From there they go out, and, where they
-// are about a run, also beside its checkpoints (storage/cluster/run-log.ts).
+// The log of a process: all lines of its actors and threads pass through it, as JSON, in the order
+// of each writer. Lines go to the process's output and, if they belong to a run, also to files next
+// to its checkpoints (storage/cluster/run-log.ts).
 //
 // Invariants
-//   P1. No secret leaves it: no secret of the process, and no value under a secret's name.
+//   P1. No secret is written: neither the process's credentials, nor a value under a secret's name.
 
 import { hostname } from "node:os";
 import type { LevelWithSilent } from "pino";
 import { type Log, type LogLevel, logLevels } from "../../src/ports/log.ts";
 import { RunLog } from "../../storage/cluster/run-log.ts";
 
-/** What becomes of a process's lines. */
+/** The output of a process's log. */
 export interface LogOptions {
-  /** Lines below it are not written; `silent`: none is. */
+  /** Least level that is written; `silent`: none is. */
   readonly level: LogLevel | "silent";
-  /** Takes a line of JSON, without its end. */
+  /** Writes a line of JSON, given without line break. */
   readonly write: (line: string) => void;
 }
 
-/** The least level that a run's own files keep, whatever the process writes. */
+/** Least level in a run's own files, whatever the process writes. */
 const keptLevel: LogLevel = "info";
-/** Runs with known log files, at a time. */
+/** Most runs with open log files. */
 const runsMax = 64;
-/** Lines of a run that wait until it is known where they are kept. */
+/** Most lines of a run that are buffered until its directory is known. */
 const waitingMax = 100;
-/** Where pino tells its streams what a line is about. */
+/** The symbol under which pino passes a line's fields to its streams. */
 const metadata = Symbol.for("pino.metadata");
 
-/** Opens the log of this process. `secrets`: its credentials, which no line shows. */
+/** Opens the log of this process. `secrets`: its credentials, which are redacted. */
 export async function openProcessLog(
   options: LogOptions = { level: "silent", write: () => {} },
   secrets: readonly (string | undefined)[] = [],
 ): Promise<Log> {
-  const { pino } = await import("pino"); // Nothing that only parses a command line needs it.
+  const { pino } = await import("pino"); // Lazy: parsing a command line does not need it.
   const kept = new KeptLines();
   const { levels } = pino;
   const rankOf = (level: LevelWithSilent) => levels.values[level] ?? Number.POSITIVE_INFINITY;
@@ -67,12 +67,12 @@ export async function openProcessLog(
   };
 }
 
-/** The files of the runs. */
+/** The log files of the runs. */
 class KeptLines {
   readonly #files = new Map<string, RunLog>();
   readonly #waiting = new Map<string, string[]>();
 
-  /** The first who says where a run's lines are kept is obeyed. */
+  /** Sets a run's directory; only the first call for a run counts. */
   open(run: string, directory: string, source: string): void {
     if (this.#files.has(run)) return;
     const file = new RunLog(directory, source);
@@ -100,15 +100,15 @@ function remember<Value>(map: Map<string, Value>, run: string, value: Value): vo
   if (map.size > runsMax && oldest !== undefined) map.delete(oldest);
 }
 
-/** Names under which secrets stand. */
+/** JSON fields whose values are secrets. */
 const secretNames = /"(token|pass|password|nkey|creds|secret|authorization)":"(?:[^"\\]|\\.)*"/gi;
-/** Who asks, in an address: `nats://user:password@host`. */
+/** Credentials in an address: `nats://user:password@host`. */
 const inAddress = /(\w:\/\/)[^/\s"@]+@/g;
 
-/** What is shorter stands in every other word. */
+/** Shortest secret that is redacted: a shorter one would match ordinary words. */
 const secretCharactersMin = 4;
 
-/** Takes secrets out of a line of JSON. P1 */
+/** Makes a function that redacts secrets in a line of JSON. P1 */
 export function redaction(secrets: readonly (string | undefined)[]): (line: string) => string {
   const known = secrets
     .filter((secret) => secret !== undefined && secret.length >= secretCharactersMin)

@@ -1,6 +1,6 @@
-// Process report: what a process is doing. It shows the tree of actors, the messages that wait in
-// mailboxes, the use of each bounded buffer, the tiers, the shards and the readers. A report is
-// read off the running actors and little is kept for it: without a request there is no report.
+// Process report: the tree of actors, the messages that wait in mailboxes, the use of each bounded
+// buffer, the tiers, the shards and the readers. A report is read from the running actors on
+// request, so that hardly any state is kept for it.
 
 import { hostname } from "node:os";
 import { type EventLoopUtilization, performance } from "node:perf_hooks";
@@ -31,12 +31,12 @@ export interface ActorReport {
 }
 
 export interface MailboxReport {
-  /** Messages that have come so far, and how long ago the last of them did. */
+  /** Messages received so far, and the time since the last. */
   readonly messages: number;
   readonly lastMs: number;
-  /** Work that has come and is not done: a device's command, the requests to a tier. */
+  /** Pending work: a device's command, or the requests to a tier. */
   readonly depth: number;
-  /** How long the oldest of it has waited, if that is known; 0: there is none. */
+  /** Wait of the oldest pending work, if known; 0: there is none. */
   readonly oldestMs?: number;
 }
 
@@ -50,15 +50,15 @@ export interface CreditReport {
 }
 
 export interface ProcessReport {
-  /** Its index among the hosts; null: it has no devices. */
+  /** Index among the hosts; null: the process has no devices. */
   readonly host: number | null;
   readonly machine: string;
   readonly pid: number;
-  /** Memory that it holds, all threads together. */
+  /** Resident memory of the process, over all threads. */
   readonly residentBytes: number;
-  /** Share of the time since it was last asked in which its main thread was busy. */
+  /** Share of the time since the last report in which the main thread was busy. */
   readonly mainThreadBusy: number;
-  /** Frames that came and were no messages. */
+  /** Received frames that could not be decoded. */
   readonly refusedFrames: number;
   readonly actors: ActorReport;
   readonly credits: readonly CreditReport[];
@@ -132,7 +132,7 @@ function actorOf(ref: AnyActorRef, nowMs: number): ActorReport {
   };
 }
 
-/** The mailbox of an actor of a tree; undefined: it is not there. */
+/** The mailbox of an actor in a tree; undefined: there is no such actor. */
 export function mailboxOf(
   ref: AnyActorRef,
   asked: { readonly actor: string; readonly run?: string | undefined },
@@ -156,7 +156,7 @@ function isAsked(
   return `${self.role}:${self.index}` === actor && (run === undefined || run === own);
 }
 
-/** Work that has come to an actor's thread and is not done. */
+/** Pending work of an actor's thread. */
 function waitingIn(snapshot: AnyMachineSnapshot, nowMs: number) {
   if (snapshot.machine.id === "device") {
     const { asked, askedAtMs } = snapshot.context as DeviceContext;
@@ -171,7 +171,10 @@ function waitingIn(snapshot: AnyMachineSnapshot, nowMs: number) {
   return { depth: 0, oldestMs: 0 };
 }
 
-/** `"a"`, `{ a: "b" }` as `a.b`, of parallel states each. */
+/**
+ * A machine's state as text: `"a"` as `a`, `{ a: "b" }` as `a.b`; parallel states separated by
+ * blanks.
+ */
 function stateOf(value: unknown): string {
   if (typeof value === "string") return value;
   const entries = Object.entries(value as Record<string, unknown>);

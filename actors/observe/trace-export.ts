@@ -1,13 +1,14 @@
-// Traces of steps, as OpenTelemetry has them: one trace a step, over all devices and hosts. Ids are
-// hashes of run, step and device, so that every process knows the parents of its spans by itself.
+// Traces of steps in OpenTelemetry: one trace per step, over all devices and hosts. Ids are hashes
+// of run, step and device, so that each process knows the parents of its spans without
+// communication.
 //
 //   step ─┬─ device ─┬─ ids · tiers · lookup · exchange · compute · update · allReduce · …
 //         │          └─ checkpoint                  after the last step before a cut
 //         ├─ device ── …                            of every rank
 //         └─ read                                   of every reader that read for it
 //
-// The first device stands for the whole: its time is the step's. What is read ahead begins before.
-// This module is loaded where traces are exported, and nowhere else.
+// The step's span has the times of the first device. Work that is done ahead begins before it. This
+// module is loaded only if traces are exported.
 
 import { createHash } from "node:crypto";
 import { hostname } from "node:os";
@@ -18,17 +19,17 @@ import { BatchSpanProcessor, type ReadableSpan } from "@opentelemetry/sdk-trace"
 import type { TracedActor } from "../../src/ports/launcher.ts";
 import { packageVersion } from "../runtime/version.ts";
 
-/** Longest that a collector may take for spans, also when the process ends. */
+/** Longest wait for a collector, also when the process ends. */
 const exportMs = 2000;
 
-/** Where what was traced goes. */
+/** The destination of traces. */
 export interface TraceExport {
   take(traced: TracedActor): void;
-  /** Sends what is left, for a bounded time. */
+  /** Sends the remaining spans, for a bounded time. */
   close(): Promise<void>;
 }
 
-/** Sends to a collector over OTLP/HTTP. Spans that it does not take are lost. */
+/** Opens an exporter to a collector over OTLP/HTTP. Spans that it does not accept are lost. */
 export function openTraceExport(endpoint: string): TraceExport {
   const url = `${endpoint.replace(/\/+$/, "")}/v1/traces`;
   const exporter = new OTLPTraceExporter({ url, timeoutMillis: exportMs });
@@ -49,7 +50,7 @@ const resource = resourceFromAttributes({
 });
 const instrumentationScope = { name: "osiris", version: packageVersion() };
 
-/** The spans of what one thread did for a step; of the first device, also the step's own. */
+/** The spans of one thread's work for a step; for the first device, also the span of the step. */
 export function spansOf({ run, generation, step, actor, intervals }: TracedActor): ReadableSpan[] {
   const idOf = (what: string, bytes: number) => {
     const text = JSON.stringify([run, generation, step, what]);
@@ -104,7 +105,7 @@ export function spansOf({ run, generation, step, actor, intervals }: TracedActor
 
 const root = "step";
 
-/** Seconds and nanoseconds. */
+/** A time in milliseconds as seconds and nanoseconds. */
 function timeOf(ms: number): HrTime {
   const seconds = Math.floor(ms / 1000);
   return [seconds, Math.round((ms - 1000 * seconds) * 1e6)];

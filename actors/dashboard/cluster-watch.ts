@@ -1,20 +1,20 @@
-// Looks at the cluster for all pages together: asks the leader for its overview, again and again
-// while anybody looks, and tells what has changed since. Nothing is asked while nobody looks.
+// Polls the cluster for all pages together: requests the leader's overview repeatedly while a page
+// is open, and reports changes. No request is made while no page is open.
 //
 // Invariants
-//   W1. Looking takes at most one part in `restFactor` of the time, as long as an overview comes
-//       within 25 ms: one that took 20 ms is asked for again after 4 s, and none later than after
-//       5 s, as time that a busy leader keeps it waiting is no cost.
-//   W2. A tenant is told of its own runs, their actors and their devices alone.
+//   W1. Polling takes at most one part in `restFactor` of the time, as long as an overview takes at
+//       most 25 ms: after one that took 20 ms, the next request follows after 4 s. The pause is at
+//       most 5 s, because time spent waiting for a busy leader is no load.
+//   W2. A tenant sees only its own runs, their actors and their devices.
 
 import type { Cancel, Clock } from "../../src/ports/clock.ts";
 import type { Client } from "../client/client.ts";
 import type { ActorOverview, OverviewReport } from "../observe/overview.ts";
 import type { ReportChanges } from "./page-api.ts";
 
-/** How often it looks at a small cluster. */
+/** Shortest polling interval, for small clusters. */
 const everyMs = 1000;
-/** W1. */
+/** Ratio of the pause to the time of a request. W1 */
 const restFactor = 200;
 
 export class ClusterWatch {
@@ -32,12 +32,12 @@ export class ClusterWatch {
     this.#tell = tell;
   }
 
-  /** The newest overview; undefined: there was none yet. */
+  /** The newest overview; undefined: none so far. */
   get report(): OverviewReport | undefined {
     return this.#report;
   }
 
-  /** One more page looks, until the returned function is called. */
+  /** Registers an open page, until the returned function is called. */
   look(): () => void {
     this.#lookers++;
     if (this.#cancel === undefined && !this.#isAsking) void this.#ask();
@@ -61,7 +61,7 @@ export class ClusterWatch {
       this.#report = await this.#client.inspectActor<OverviewReport>("overview", {});
       this.#tell();
     } catch {
-      // There is no leader now, or it is busy: what was told last stays, and is asked for again.
+      // No leader, or a busy one: the last overview stays, and the request is repeated.
     }
     this.#isAsking = false;
     if (this.#lookers === 0) return;
@@ -73,10 +73,10 @@ export class ClusterWatch {
   }
 }
 
-/** W1: a page that is older than this tells of what was. */
+/** Longest pause: an older page would be out of date. W1 */
 const restMsMax = 5000;
 
-/** What a tenant may see of a report. W2 */
+/** The part of a report that a tenant may see. W2 */
 export function reportFor(report: OverviewReport, tenant: string | undefined): OverviewReport {
   if (tenant === undefined) return report;
   const runs = report.runs.filter((one) => one.tenant === tenant);
@@ -88,7 +88,7 @@ export function reportFor(report: OverviewReport, tenant: string | undefined): O
   return { cluster: report.cluster, runs, processes, silent: [] };
 }
 
-/** The branches of a tree that lead to actors of these runs; undefined: there are none. */
+/** The branches of a tree that lead to actors of these runs; undefined: none do. */
 function ownActors(actor: ActorOverview, runs: ReadonlySet<string>): ActorOverview | undefined {
   const children = actor.children.flatMap((child) => ownActors(child, runs) ?? []);
   const isOther = actor.run !== undefined && !runs.has(actor.run);
@@ -97,7 +97,7 @@ function ownActors(actor: ActorOverview, runs: ReadonlySet<string>): ActorOvervi
   return { ...actor, children };
 }
 
-/** The parts of a report that differ from what was told; notes them as told. */
+/** The parts of a report that differ from those already sent (`told`); marks them as sent. */
 export function changesOf(report: OverviewReport, told: Map<string, string>): ReportChanges {
   const changed = Object.entries(report).filter(([part, value]) => {
     const text = JSON.stringify(value);

@@ -1,4 +1,5 @@
-// The options of the dashboard: where its page is served, to whom, and what the page may do.
+// The options of the dashboard: where its page is served, who may open it, and which actions are
+// allowed.
 
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
@@ -7,21 +8,21 @@ import { isLoopback, tokenFor } from "../../src/wire/http/access.ts";
 import { type PageAction, pageActions } from "./page-api.ts";
 
 const settings = z.strictObject({
-  /** Port of the page; 0: any that is free. @default 0 */
+  /** Port of the page; 0: any free port. @default 0 */
   port: z.int().min(0).max(65_535).default(0),
-  /** Address that it is served on. @default "127.0.0.1" */
+  /** Address to serve the page on. @default "127.0.0.1" */
   host: z.string().min(1).max(253).default("127.0.0.1"),
   /**
-   * What the operator's browser has to know. Left out: nothing, where only this machine reaches the
-   * page, it may do nothing, and the cluster has no tenants; else a random one.
+   * The operator's token. Left out: none is needed if only this machine can reach the page, no
+   * actions are allowed, and the cluster has no tenants; otherwise a random token.
    */
   token: z
     .string()
     .regex(/^[\x21-\x7e]{16,256}$/, "16 to 256 characters, without blanks")
     .optional(),
   /**
-   * What it may do besides looking: `control` submits, pauses, resumes, scales and cancels runs;
-   * `faults` makes actors throw, where the cluster allows faults. @default []
+   * Allowed actions: `control` submits, pauses, resumes, scales and cancels runs; `faults` makes
+   * actors throw, if the cluster allows faults. @default []
    */
   allow: z.array(z.enum(pageActions)).max(pageActions.length).default([]),
 });
@@ -33,23 +34,26 @@ export type DashboardOptions = z.input<typeof settings>;
 
 export type DashboardSettings = z.output<typeof settings>;
 
-/** Who opened a page. */
+/** The viewer of a page. */
 export interface Visitor {
-  /** Undefined: the operator. */
+  /** The viewer's tenant; undefined: the operator. */
   readonly tenant: string | undefined;
   readonly allow: readonly PageAction[];
 }
 
-/** Tokens, and who has them. */
+/** The tokens that give access, and the allowed actions. */
 export interface Access {
-  /** Undefined: nobody needs one. */
+  /** The operator's token; undefined: no token is needed. */
   readonly token: string | undefined;
-  /** By tenant: a token each, made of the operator's. */
+  /** By tenant: a token derived from the operator's. */
   readonly tenantTokens: ReadonlyMap<string, string>;
   readonly allow: readonly PageAction[];
 }
 
-/** @throws InvalidOptionError where faults are to be thrown in a cluster that allows none */
+/**
+ * Resolves the access to a dashboard. @throws InvalidOptionError if `faults` is allowed in a
+ * cluster that does not allow faults
+ */
 export function accessOf(
   { host, token: given, allow }: DashboardSettings,
   cluster: { readonly tenants: readonly string[]; readonly faultsAllowed: boolean },

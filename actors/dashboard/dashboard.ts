@@ -1,12 +1,13 @@
-// The dashboard: a page that shows what a cluster does, served by a process of the cluster. It is a
-// client as any other: it hears the events that runs publish, asks the job service, and inspects.
+// The dashboard: a page that shows the state of a cluster, served by a process of the cluster. It
+// uses the same interfaces as any client: events of runs, the job service, and inspection.
 //
 //   browser ──GET /, page.js, page.css──▶ page-files
 //           ──GET /api/stream──▶ page-stream ◀── event-ring ◀── events of all runs
 //                                            ◀── cluster-watch ◀── inspect.overview
 //           ──GET, POST /api/…──▶ page-answers ──▶ job service, inspection
 //
-// Every request passes the door first (door.ts). Nothing that a run computes depends on it.
+// Every request passes authorisation first (door.ts). No computation of a run depends on the
+// dashboard.
 
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -38,9 +39,9 @@ import type { PageAction } from "./page-api.ts";
 import { pageFileNames, readPageFile } from "./page-files.ts";
 import { PageStreams, streamsMax } from "./page-stream.ts";
 
-/** The largest request: a job. */
+/** Largest request body: a job. */
 const bodyBytesMax = 2 ** 20;
-/** Answers under way may end. */
+/** Time for running answers to end when the dashboard closes. */
 const drainMs = 500;
 
 const headers: Readonly<Record<string, string>> = {
@@ -65,7 +66,7 @@ export function dashboard(options: DashboardOptions = {}): DashboardSource {
 
 /**
  * Serves the dashboard of a cluster.
- * @throws InvalidOptionError, InputUnusableError where the address cannot be had, or the page was
+ * @throws InvalidOptionError, InputUnusableError if the address is not available, or the page was
  * not built
  */
 export async function openDashboard(
@@ -136,7 +137,7 @@ async function answer(asked: Asked): Promise<void> {
   const { request, response, url, access, port } = asked;
   const given = url.searchParams.get("token") ?? undefined;
   if (url.pathname === "/" && visitorWith(given, access) !== undefined) {
-    // The token leaves the address bar, and stays where no script reads it.
+    // Moves the token from the address bar to a cookie that scripts cannot read.
     const kept = `${cookieName(port)}=${encodeURIComponent(given ?? "")}`;
     response.setHeader("set-cookie", `${kept}; HttpOnly; SameSite=Lax; Path=/`);
     response.writeHead(303, { location: "/" }).end();
@@ -165,7 +166,7 @@ function stream({ request, response, streams }: Asked, visitor: Visitor): void {
   streams.open(response, visitor, typeof lastId === "string" ? lastId : undefined);
 }
 
-/** What is only looked at. */
+/** Answers requests that only read. */
 async function look({ url, answers }: Asked, visitor: Visitor): Promise<unknown> {
   const [, , what, run, part] = partsOf(url);
   if (what === "runs" && run === undefined) return await answers.runs(visitor);
@@ -181,7 +182,7 @@ async function look({ url, answers }: Asked, visitor: Visitor): Promise<unknown>
   throw new RequestUnusableError("Expected an address of docs/watching/dashboard.md", 404);
 }
 
-/** The parts of a path, without what stands for a character by its number. */
+/** The segments of a path, percent-decoded. */
 function partsOf({ pathname }: URL): string[] {
   try {
     return pathname.split("/").map(decodeURIComponent);
@@ -190,7 +191,7 @@ function partsOf({ pathname }: URL): string[] {
   }
 }
 
-/** What changes something: only where it is allowed. */
+/** Executes a request that changes something, if the action is allowed. */
 async function change({ request, url, answers }: Asked, visitor: Visitor): Promise<unknown> {
   const refusal = refusalOfChange(request);
   if (refusal !== undefined) throw new RequestUnusableError(refusal.message, refusal.status);

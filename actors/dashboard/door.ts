@@ -1,29 +1,32 @@
-// The door of the dashboard: says of each request whether it is let in, and who asks.
+// Authorisation of the dashboard: decides for each request whether it is allowed, and for which
+// viewer.
 //
 // Invariants
-//   D1. Without a token, only requests that name this machine are answered: a page of another site
-//       whose name leads here reads nothing.
-//   D2. What changes something is asked with a header that a form of another site cannot send, and
-//       from this site's own page, if a browser sends it.
-//   D3. A tenant's token opens nothing of the operator's, and nothing of another tenant's.
+//   D1. Without a token, only requests that name this machine as host are answered: a page of
+//       another site that reaches this server by DNS rebinding reads nothing.
+//   D2. A request that changes something needs a header that a form of another site cannot send,
+//       and the dashboard's own origin, if the browser sends an origin.
+//   D3. A tenant's token gives no access to the operator's or another tenant's data.
 
 import type { IncomingMessage } from "node:http";
 import { bearerOf, cookieOf, isForLoopback, isSameToken } from "../../src/wire/http/access.ts";
 import type { Access, Visitor } from "./dashboard-options.ts";
 
-/** A request that is not let in. */
+/** The refusal of a request. */
 export interface Refusal {
   readonly status: 400 | 401 | 403;
   readonly message: string;
 }
 
-/** The header of requests that change something. */
+/** The header that requests with changes must have. */
 const changeHeader = "x-osiris-page";
 
-/** The cookie's name; a machine's servers share their cookies, whatever their ports. */
+/**
+ * The cookie's name, with the port, because servers on different ports of a machine share cookies.
+ */
 export const cookieName = (port: number) => `osiris-${port}`;
 
-/** Who asks; or why nobody is answered. */
+/** The viewer that a request belongs to, or its refusal. */
 export function visitorOf(
   request: IncomingMessage,
   access: Access,
@@ -38,13 +41,13 @@ export function visitorOf(
   return visitorWith(given, access) ?? { status: 401, message: needsToken };
 }
 
-/** Who has the token; undefined: nobody. */
+/** The viewer with this token; undefined: it is not valid. */
 export function visitorWith(given: string | undefined, access: Access): Visitor | undefined {
   const { token, tenantTokens, allow } = access;
   if (given === undefined || token === undefined) return undefined;
   if (isSameToken(given, token)) return { tenant: undefined, allow };
   for (const [tenant, own] of tenantTokens) {
-    // D3: faults are the operator's.
+    // D3: faults are for the operator only.
     if (isSameToken(given, own)) return { tenant, allow: allow.filter((one) => one === "control") };
   }
   return undefined;
@@ -53,7 +56,7 @@ export function visitorWith(given: string | undefined, access: Access): Visitor 
 const needsToken =
   "Expected a token: open the link that `osiris up` has printed, with ?token=… at its end";
 
-/** Why a request may change nothing; undefined: it may. D2 */
+/** Why a request may not change anything; undefined: it may. D2 */
 export function refusalOfChange(request: IncomingMessage): Refusal | undefined {
   const { origin, host, [changeHeader]: header } = request.headers;
   if (header !== "1") return { status: 403, message: `Expected the header ${changeHeader}: 1` };

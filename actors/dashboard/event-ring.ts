@@ -1,12 +1,14 @@
-// The newest events of all runs, numbered, so that a page that lost its connection gets what it
-// missed. Bounded in events and in bytes: the oldest are forgotten first.
+// Ring buffer of the newest events of all runs, numbered so that a page that lost its connection
+// receives the events it missed. Bounded in events and in bytes: the oldest are dropped first.
 
 import type { RunEvent } from "../run/state/run-events.ts";
 
-/** Some minutes of a busy cluster; a page that was away for longer asks for histories again. */
+/**
+ * Some minutes of a busy cluster; a page that was disconnected for longer requests histories again.
+ */
 const usualLimits = { events: 20_000, bytes: 16 * 2 ** 20 };
 
-/** An event as it came: whose it is, when, and how it is written. */
+/** A stored event: its run and tenant, time of receipt, and JSON. */
 export interface KeptEvent {
   readonly number: number;
   readonly run: string;
@@ -14,13 +16,13 @@ export interface KeptEvent {
   readonly seq: number;
   readonly isProgress: boolean;
   readonly atMs: number;
-  /** A ToldEvent in JSON. */
+  /** The event as a ToldEvent in JSON. */
   readonly text: string;
 }
 
 /**
- * Of events that are told together, all but progress that nobody could see: of each run as many as
- * `most`, the newest among them.
+ * Thins events that are sent together: keeps all events except progress too dense to be seen, of
+ * which it keeps at most `most` per run, including the newest.
  */
 export function seenTogether(events: readonly KeptEvent[], most: number): readonly KeptEvent[] {
   const counts = new Map<string, number>();
@@ -47,7 +49,7 @@ export class EventRing {
     this.#limits = limits;
   }
 
-  /** The number of the newest event; 0: there was none. */
+  /** The number of the newest event; 0: none so far. */
   get last(): number {
     return this.#last;
   }
@@ -68,14 +70,17 @@ export class EventRing {
     }
   }
 
-  /** All that came after `number`; undefined: some of it is forgotten, or `number` is not ours. */
+  /**
+   * All events after `number`; undefined: some of them were dropped, or `number` is not of this
+   * ring.
+   */
   after(number: number): readonly KeptEvent[] | undefined {
     if (number > this.#last) return undefined;
     const first = this.#events[0]?.number ?? this.#last + 1;
     return number + 1 < first ? undefined : this.#events.slice(number + 1 - first);
   }
 
-  /** When the events of a run were heard of, by their sequence numbers. */
+  /** When the events of a run were received, by their sequence numbers. */
   timesOf(run: string): ReadonlyMap<number, number> {
     const own = this.#events.filter((one) => one.run === run);
     return new Map(own.map(({ seq, atMs }) => [seq, atMs]));

@@ -1,5 +1,6 @@
-// What the page asks besides its stream: runs and their events, shards, tiers, one actor; and what
-// it may change. Each answer is that of the job service or of inspection, for the visitor's tenant.
+// Answers the page's requests besides its stream: runs and their events, shards, tiers, single
+// actors, and changes. Each answer is that of the job service or of inspection, for the viewer's
+// tenant.
 
 import { z } from "zod";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
@@ -22,11 +23,11 @@ import {
   type ToldEvent,
 } from "./page-api.ts";
 
-/** Events of progress in a history: more than a chart is wide. */
+/** Most progress events in a history: more than the pixels of a chart. */
 const progressMax = 1500;
-/** So many shards fit into a frame of inspection. */
+/** Shards per inspection request, so that the reply fits into a frame. */
 const shardsAtOnce = 1500;
-/** What several pages ask at the same time is asked once. */
+/** How long an answer is shared between pages that make the same request. */
 const freshMs = 2000;
 
 export interface AnswersOf {
@@ -51,12 +52,12 @@ export class PageAnswers {
     return this.#clientOf(tenant).list();
   }
 
-  /** @throws RemoteError where the visitor has no such run */
+  /** The status of a run. @throws RemoteError if the visitor has no such run */
   summary({ tenant }: Visitor, run: string): Promise<RunSummary> {
     return this.#clientOf(tenant).run(run).status();
   }
 
-  /** @throws RemoteError where the visitor has no such run */
+  /** The thinned events of a run. @throws RemoteError if the visitor has no such run */
   async history({ tenant }: Visitor, run: string): Promise<RunHistory> {
     const events: RunEvent[] = [];
     for await (const event of this.#clientOf(tenant).run(run).past()) events.push(event);
@@ -65,7 +66,7 @@ export class PageAnswers {
     return thinned(told);
   }
 
-  /** The shards of the visitor's runs, or of one of them; in pieces, where they are many. */
+  /** The shards of the visitor's runs, or of one run; paged, if there are many. */
   async shards(visitor: Visitor, query: URLSearchParams): Promise<readonly ShardReport[]> {
     const { run, first, most } = checkOptions(shardsQuery, Object.fromEntries(query));
     const all = await this.#own(visitor, "shards", async (client) => {
@@ -85,14 +86,14 @@ export class PageAnswers {
     return wanted.slice(first, most === undefined ? undefined : first + most);
   }
 
-  /** The tiers below the devices of the visitor's runs. */
+  /** The tiers of the devices of the visitor's runs. */
   tiers(visitor: Visitor): Promise<readonly TierReport[]> {
     return this.#own(visitor, "tiers", async (client) => {
       return (await client.inspectActor<{ tiers: TierReport[] }>("tiers", {})).tiers;
     });
   }
 
-  /** @throws InvalidOptionError where the visitor sees no such actor */
+  /** The details of an actor. @throws InvalidOptionError if the visitor sees no such actor */
   async actor(visitor: Visitor, query: URLSearchParams): Promise<ActorDetail> {
     const { host, actor, run } = checkOptions(actorQuery, Object.fromEntries(query));
     const runs = await this.#own(visitor, "runs", async (client) => {
@@ -125,14 +126,14 @@ export class PageAnswers {
     throw expected("actor", "an actor of this cluster", actor);
   }
 
-  /** Passes a request on to the job service. @throws RemoteError where it is refused */
+  /** Forwards a request to the job service. @throws RemoteError if it is refused */
   change({ tenant }: Visitor, method: string, body: unknown): Promise<unknown> {
     const known = pageMethods.find((one) => one === method);
     if (known === undefined) throw expected("method", `one of ${pageMethods.join(", ")}`, method);
     return this.#clientOf(tenant).request(known, body);
   }
 
-  /** Makes an actor throw. @throws InvalidOptionError where it is not there */
+  /** Makes an actor throw. @throws InvalidOptionError if there is no such actor */
   async fault(visitor: Visitor, body: unknown): Promise<object> {
     const order = checkOptions(faultOrder, body);
     const { actor, generation } = await this.actor(visitor, new URLSearchParams(order));
@@ -144,7 +145,7 @@ export class PageAnswers {
     return { actor, ...scope };
   }
 
-  /** What belongs to the visitor's own runs, of what the operator is told. */
+  /** The reports of the visitor's own runs, filtered from those for the operator. */
   async #own<Report extends { readonly run: string }>(
     { tenant }: Visitor,
     what: string,
@@ -198,7 +199,7 @@ function actorIn(
   return undefined;
 }
 
-/** All that happened, and of the progress between what a chart can show. */
+/** A history with all events except progress beyond the resolution of a chart. */
 export function thinned(all: readonly ToldEvent[]): RunHistory {
   const progress = all.filter(({ event }) => event.type === "run.progress").length;
   const every = Math.ceil(progress / progressMax);
@@ -208,7 +209,7 @@ export function thinned(all: readonly ToldEvent[]): RunHistory {
   const events = all.flatMap((told, at): ToldEvent[] => {
     const { event } = told;
     if (event.type !== "run.progress") return [told];
-    // The last before anything else is what the run had reached then.
+    // The last progress event before another event shows the step that the run had reached.
     const isLast = all[at + 1]?.event.type !== "run.progress";
     if (seen++ % every !== 0 && !isLast) {
       const { step, loss, losses = [] } = event;
@@ -226,7 +227,10 @@ export function thinned(all: readonly ToldEvent[]): RunHistory {
 
 type Losses = NonNullable<Extract<RunEvent, { type: "run.progress" }>["losses"]>;
 
-/** Steps above the first and up to the second, which were done twice: their losses are compared. */
+/**
+ * Ranges of steps (after the first, up to the second) that were repeated after a restore: their
+ * losses are kept, to be compared.
+ */
 function repeatedSteps(all: readonly ToldEvent[]): (readonly [number, number])[] {
   let furthest = 0;
   return all.flatMap(({ event }) => {

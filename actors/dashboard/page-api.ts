@@ -1,15 +1,15 @@
-// What the dashboard's server tells its page: types that both are compiled against. All figures in
-// them are those of events, requests and inspection; nothing here counts by itself.
+// The API between the dashboard's server and its page: types that both are compiled against. All
+// figures come from events, requests and inspection; the dashboard computes none.
 //
 //   GET  /api/stream                  server-sent events: hello · told · report
-//   GET  /api/runs                    RunLine[], also those that are over
+//   GET  /api/runs                    RunLine[], including finished runs
 //   GET  /api/runs/RUN/events         RunHistory
 //   GET  /api/runs/RUN                RunSummary
 //   GET  /api/shards                  ShardReport[]
 //   GET  /api/tiers                   TierReport[]
 //   GET  /api/actor?host=H&actor=A&run=R    ActorDetail
-//   POST /api/jobs/METHOD             a request to the job service, where `control` is allowed
-//   POST /api/faults                  an actor is told to throw, where `faults` are allowed
+//   POST /api/jobs/METHOD             a request to the job service, if `control` is allowed
+//   POST /api/faults                  makes an actor throw, if `faults` are allowed
 
 import type { StepTimes } from "../../src/training/meters/step-meter.ts";
 import type { HistoryPoint } from "../../storage/checkpoints/run-history.ts";
@@ -23,7 +23,7 @@ import type { Wait } from "../runtime/wait-graph.ts";
 
 export type { ActorOverview, OverviewReport, ProcessOverview, RunEvent, RunLine, RunSummary };
 
-/** What a page may do besides looking. */
+/** The actions that a page may be allowed to do. */
 export const pageActions = ["control", "faults"] as const;
 export type PageAction = (typeof pageActions)[number];
 
@@ -31,7 +31,9 @@ export type PageAction = (typeof pageActions)[number];
 export const pageMethods = ["submit", "pause", "resume", "cancel", "scale", "checkpoint"] as const;
 export type PageMethod = (typeof pageMethods)[number];
 
-/** An event, and when the dashboard heard of it: milliseconds since 1970; undefined: it did not. */
+/**
+ * An event with its time of receipt in milliseconds since 1970; undefined: the dashboard missed it.
+ */
 export interface ToldEvent {
   readonly event: RunEvent;
   readonly atMs?: number | undefined;
@@ -39,74 +41,77 @@ export interface ToldEvent {
 
 /** The first message of a stream: `hello`. */
 export interface Hello {
-  /** Of this server's life: another one means that numbers of events begin anew. */
+  /** Id of this server process: another value means that event numbers have restarted. */
   readonly epoch: string;
   readonly cluster: string;
   readonly version: string;
-  /** Whose page it is; null: the operator's. */
+  /** The tenant of the page; null: the operator. */
   readonly tenant: string | null;
   readonly allow: readonly PageAction[];
-  /** Events may be missing since the last connection: histories have to be asked for again. */
+  /**
+   * Whether events may be missing since the last connection: histories must then be requested
+   * again.
+   */
   readonly isGap: boolean;
 }
 
-/** A message `report`: the parts of the cluster that have changed since the message before. */
+/** The message `report`: the parts of the overview that have changed since the previous message. */
 export type ReportChanges = Partial<OverviewReport>;
 
-/** What is kept of a run's events. */
+/** The stored events of a run. */
 export interface RunHistory {
   readonly events: readonly ToldEvent[];
-  /** Events of progress that were left out between others, so that the page gets few. */
+  /** Number of progress events that were omitted, to keep the history small. */
   readonly thinned: number;
 }
 
-/** One actor, looked at. */
+/** Details of one actor. */
 export interface ActorDetail extends Omit<ActorReport, "children"> {
   readonly host: number | null;
   readonly children: number;
-  /** Waits in which it is one of the two. */
+  /** Waits in which the actor waits or is waited for. */
   readonly waits: readonly Wait[];
-  /** That it heard last, the newest first; of an actor without a mailbox none. */
+  /** Its last received messages, newest first; empty for an actor without a mailbox. */
   readonly messages: readonly HeardMessage[];
 }
 
-/** Of `POST /api/faults`. */
+/** The body of `POST /api/faults`. */
 export interface FaultOrder {
   readonly run: string;
   /** `device:1`, `coordinator:0` */
   readonly actor: string;
 }
 
-/** What a report file has inside it. */
+/** The data inside a report file. */
 export interface ReportData {
   readonly run: string;
-  /** Of its job. */
+  /** Name of the job. */
   readonly name: string;
-  /** ISO 8601. */
+  /** Time of the report, as ISO 8601. */
   readonly madeAt: string;
-  /** Of a run that a cluster remembers; else none. */
+  /** Events of a run that a cluster remembers; otherwise empty. */
   readonly events: readonly ToldEvent[];
-  /** Of a run of which there are only its checkpoints. */
+  /** The run's remains on disk, if no cluster remembers it. */
   readonly kept?: KeptRun | undefined;
   /** The job, option by option. */
   readonly options?: RunSummary["options"];
-  /** Metrics of the model by the values of columns, where they were asked for. */
+  /** Metrics of the model by the values of columns, if requested. */
   readonly slices?: readonly ColumnSlices[] | undefined;
-  /** Name and value of what trained it, and on what. */
+  /** Names and values that describe software and hardware. */
   readonly environment: readonly (readonly [name: string, value: string])[];
 }
 
-/** What a checkpoint directory has of a run. */
+/** A run according to its checkpoint directory. */
 export interface KeptRun {
   readonly directory: string;
   readonly step: number;
-  /** Of the newest checkpoint. */
+  /** Digest of the newest checkpoint. */
   readonly digest: string;
   readonly arithmetic: string;
   readonly generation: number;
   readonly history: readonly HistoryPoint[];
-  /** Where the time of its steps went, of all of them; undefined: its log does not tell. */
+  /** Time breakdown of all its steps; undefined: its log does not contain it. */
   readonly times?: StepTimes | undefined;
-  /** Of its log: what was more than usual. */
+  /** The warnings and errors of its log. */
   readonly lines: readonly { readonly at: string; readonly level: string; readonly text: string }[];
 }

@@ -1,5 +1,5 @@
-// The page's files, as the build rolled them up beside the programs: read once,
-// each as it is and packed with gzip.
+// The page's files, as the build bundled them next to the programs: read once, and held plain and
+// gzipped.
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -20,11 +20,11 @@ export interface PageFile {
   readonly type: string;
   readonly text: string;
   readonly packed: Buffer;
-  /** For `If-None-Match`. */
+  /** Entity tag, for `If-None-Match`. */
   readonly etag: string;
 }
 
-/** A file of the page. @throws InputUnusableError where the page was not built */
+/** Reads a file of the page. @throws InputUnusableError if the page was not built */
 export function readPageFile(name: string): PageFile {
   const path = new URL(name, folder);
   try {

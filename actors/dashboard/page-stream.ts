@@ -1,12 +1,13 @@
-// The streams of pages: one response a tab that does not end, of server-sent events. It begins with
-// `hello`, goes on with what a reconnected page missed, and then tells events as they come, some
-// times a second together, and what has changed of the cluster.
+// The streams of pages: one never-ending response of server-sent events per tab. It begins with
+// `hello`, continues with the events that a reconnected page missed, and then sends new events,
+// batched some times a second, and changes of the cluster's overview.
 //
 // Invariants
-//   S1. The number of a message `told` is that of its last event: a page that comes back with it
-//       misses none and hears none twice; or it is told of the gap.
-//   S2. A page that does not read is cut off when its buffer is full: it costs no more memory.
-//   S3. A page hears events of its own tenant only; the operator's page hears all.
+//   S1. The number of a message `told` is that of its last event: a page that reconnects with it
+//       misses no event and receives none twice; or it is informed of the gap.
+//   S2. A page that does not read is cut off when its buffer is full, so that its memory is
+//       bounded.
+//   S3. A page receives events of its own tenant only; the operator's page receives all.
 
 import type { ServerResponse } from "node:http";
 import type { Cancel, Clock } from "../../src/ports/clock.ts";
@@ -15,23 +16,23 @@ import type { Visitor } from "./dashboard-options.ts";
 import { type EventRing, type KeptEvent, seenTogether } from "./event-ring.ts";
 import type { Hello } from "./page-api.ts";
 
-/** Events are told together, this often. */
+/** Interval at which new events are sent, batched. */
 const togetherMs = 200;
-/** Events of progress of one run that are told together: a run tells four a second. */
+/** Most progress events of one run in a batch: a run emits four per second. */
 const progressMax = 50;
-/** A line without meaning, so that a proxy between does not think that nobody is there. */
+/** Interval of comment lines, which keep a proxy from closing an idle stream. */
 const heartbeatMs = 15_000;
-/** S2. */
+/** Most buffered bytes of a page. S2 */
 const bufferedBytesMax = 8 * 2 ** 20;
-/** Tabs of all browsers together. */
+/** Most open tabs, over all browsers. */
 export const streamsMax = 100;
 
 interface Stream {
   readonly response: ServerResponse;
   readonly visitor: Visitor;
-  /** The last event that it was told. */
+  /** Number of the last event that was sent. */
   last: number;
-  /** What it was told of each part of the cluster. */
+  /** The last sent JSON of each part of the overview. */
   readonly told: Map<string, string>;
 }
 
@@ -60,7 +61,9 @@ export class PageStreams {
     return this.#open.size;
   }
 
-  /** Tells a page all that comes, until it leaves. `lastId`: what it says that it heard last. */
+  /**
+   * Opens a page's stream, until the page closes it. `lastId`: the last id that the page received.
+   */
   open(response: ServerResponse, visitor: Visitor, lastId: string | undefined): void {
     const { epoch } = this.#hello;
     const [from, number] = (lastId ?? "").split(":");
@@ -89,7 +92,7 @@ export class PageStreams {
     this.#beat();
   }
 
-  /** Events have come: they are told soon. */
+  /** Schedules the sending of new events. */
   tellEvents(): void {
     if (this.#open.size === 0 || this.#telling !== undefined) return;
     this.#telling = this.#clock.after(togetherMs, () => {
@@ -98,7 +101,7 @@ export class PageStreams {
     });
   }
 
-  /** The cluster was looked at. */
+  /** Sends the changes of a new overview. */
   tellReport(): void {
     const { report } = this.#watch;
     if (report === undefined) return;
@@ -116,7 +119,7 @@ export class PageStreams {
   #tellStream(stream: Stream): void {
     const missed = this.#ring.after(stream.last);
     if (missed === undefined) {
-      stream.response.destroy(); // It comes back, and is told of the gap.
+      stream.response.destroy(); // The page reconnects, and learns of the gap.
       return;
     }
     stream.last = this.#ring.last;
@@ -143,12 +146,12 @@ export class PageStreams {
   }
 }
 
-/** S3 */
+/** Whether a viewer may see an event. S3 */
 function isSeenBy({ tenant: own }: KeptEvent, { tenant }: Visitor): boolean {
   return tenant === undefined || tenant === own;
 }
 
-/** JSON has no line breaks of its own: a message is one line of data. */
+/** Writes a message; JSON contains no line breaks, so that one line of data holds it. */
 function write({ response }: Stream, name: string, data: string, id?: string): void {
   const numbered = id === undefined ? "" : `id: ${id}\n`;
   response.write(`${numbered}event: ${name}\ndata: ${data}\n\n`);

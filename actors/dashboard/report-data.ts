@@ -1,5 +1,5 @@
-// What a report tells: of a run that a cluster remembers, all its events; of one that is only on
-// disk, what its checkpoints and its log have.
+// The data of a report: for a run that a cluster remembers, all its events; for a run that is only
+// on disk, its checkpoints and log.
 
 import { arch, cpus, release, type as systemType } from "node:os";
 import { jobOfCheckpoint } from "../../packages/formats/tables/table-ids.ts";
@@ -21,8 +21,8 @@ import { reportText } from "./report-file.ts";
 const urgent: ReadonlySet<unknown> = new Set(["warn", "error", "fatal"]);
 
 /**
- * The report of a run of a cluster, live or over, as one file of HTML.
- * @throws RemoteError where the cluster does not know the run, InputUnusableError
+ * Makes the report of a cluster's run, running or over, as one HTML file.
+ * @throws RemoteError if the cluster does not know the run, InputUnusableError
  */
 export async function reportOfRun(run: Run): Promise<string> {
   const { name, directory, options } = await run.status();
@@ -39,8 +39,8 @@ export async function reportOfRun(run: Run): Promise<string> {
 }
 
 /**
- * The report of the run in a checkpoint directory, as one file of HTML. `slices`: metrics of its
- * model by the values of columns (`sliceMetrics`), which it then shows, too.
+ * Makes the report of the run in a checkpoint directory, as one HTML file. `slices`: metrics of its
+ * model by the values of columns (`sliceMetrics`), to be included.
  * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError
  */
 export function reportOfDirectory(
@@ -68,13 +68,18 @@ export function reportOfDirectory(
   return reportText(data);
 }
 
-/** Of the run's end, the last one; undefined: it has not ended, or did before lines told them. */
+/**
+ * The time breakdown at the run's last end; undefined: it has not ended, or its log does not
+ * contain one.
+ */
 function timesIn(log: readonly Readonly<Record<string, unknown>>[]): StepTimes | undefined {
   const ended = log.findLast(({ event, times }) => event === "run.finished" && times !== undefined);
   return stepTimes.safeParse(ended?.times).data;
 }
 
-/** The machine is that of the report: hosts of the run may be others. */
+/**
+ * The environment; the machine is the one that makes the report, as hosts of the run may differ.
+ */
 function environmentOf(arithmetic: string | undefined, directory: string): [string, string][] {
   return [
     ["Osiris", packageVersion()],

@@ -1,13 +1,13 @@
-// A report of one run: one file of HTML with the page, its styles and the run's events inside it.
-// It asks nobody anything, and its own policy forbids every script but the one in it.
+// A report of one run as one HTML file that contains the page, its styles and the run's events. It
+// makes no requests, and its content security policy forbids every script except its own.
 
 import { createHash } from "node:crypto";
 import type { ReportData } from "./page-api.ts";
 import { readPageFile } from "./page-files.ts";
 
-/** The file's text. @throws InputUnusableError where the page was not built */
+/** The text of the file. @throws InputUnusableError if the page was not built */
 export function reportText(data: ReportData): string {
-  // What would end the element it stands in is written otherwise; both mean the same.
+  // Escapes text that would end the enclosing element; the meaning stays the same.
   const script = readPageFile("page.js").text.replace(/<\/(script)/gi, "<\\/$1");
   const style = readPageFile("page.css").text;
   const json = JSON.stringify(data).replaceAll("<", "\\u003c");

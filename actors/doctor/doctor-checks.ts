@@ -1,41 +1,40 @@
-// What the doctor finds: one line for each thing that was looked at, and the judgements about a
-// broker, which are pure.
+// The doctor's findings: one line per check, and the pure evaluation of a broker's probe.
 
 import { beatMs } from "../../src/ports/deadlines.ts";
 import type { ServerProbe } from "../../src/wire/transports/probe.ts";
 
-/** One thing that was looked at. */
+/** The result of one check. */
 export interface Check {
   readonly name: string;
-  /** `warn`: it runs, and may not run well. `fail`: a run would fail. */
+  /** `warn`: a run would work, but perhaps not well. `fail`: a run would fail. */
   readonly state: "ok" | "warn" | "fail";
-  /** What was found. */
+  /** The finding, as text. */
   readonly found: string;
-  /** What to do about it, unless it is well. */
+  /** Advice, unless the state is `ok`. */
   readonly advice?: string | undefined;
 }
 
-/** `advice` is told where the state is not `ok`. */
+/** Makes a check; `advice` is dropped if the state is `ok`. */
 export function check(name: string, state: Check["state"], found: string, advice?: string): Check {
   return { name, state, found, ...(state === "ok" || advice === undefined ? {} : { advice }) };
 }
 
-/** `fail` or `warn` where a figure is beyond what is named, else `ok`. */
+/** Compares a value with its thresholds: `fail` or `warn` if it reaches one, else `ok`. */
 export function judged(value: number, { warn, fail }: { warn: number; fail: number }) {
   if (value >= fail) return "fail" as const;
   return value >= warn ? ("warn" as const) : ("ok" as const);
 }
 
-/** The largest message of a run that is not an exchange's frame: a generation spec, a result. */
+/** Largest message of a run except frames of the exchange: a generation spec, a result. */
 const payloadBytesMin = 256 * 1024;
 const usualPayloadBytes = 2 ** 20;
-/** A server holds a whole payload in memory for each connection. */
+/** Above this, memory is at risk: a server holds a whole payload in memory for each connection. */
 const largePayloadBytes = 8 * 2 ** 20;
-/** A round trip that a heartbeat does not notice. */
+/** A round trip that is negligible for heartbeats. */
 const roundTripMsUsual = 25;
 const aheadMsMax = 1000;
 
-/** What there is to say about a broker. */
+/** Evaluates the probe of a broker. */
 export function brokerChecks(probe: ServerProbe): Check[] {
   const { address, version, roundTripMs, payloadBytesMax, hasJetStream, isLocal } = probe;
   const { mustLogin, isEncrypted, aheadMs, connectMs } = probe;

@@ -1,5 +1,5 @@
-// What the doctor looks at for one job: its memory, its directories, and its data. All problems are
-// found in one go, before anything is started. Nothing is made but a file to try a disk with.
+// The doctor's checks of a job: its memory, its directories, and its data. All problems are found
+// at once, before anything is started. Creates nothing but a temporary file to test a disk.
 
 import {
   isShared,
@@ -22,19 +22,19 @@ import { openExistingStore } from "../../storage/checkpoints/store/directory-che
 import { type Check, check } from "./doctor-checks.ts";
 import { diskChecks, memoryCheck, writableCheck } from "./doctor-machine.ts";
 
-/** What a look at a job finds. */
+/** The result of checking a job. */
 export interface JobDiagnosis {
   readonly checks: readonly Check[];
-  /** Whether nothing fails. */
+  /** Whether no check fails. */
   readonly isFit: boolean;
 }
 
-/** Tables of whose ids it tells. */
+/** Most tables with statistics in the result. */
 const tablesMax = 32;
-/** Lines of the data that are looked at. */
+/** Most lines of the data that are read. */
 const linesMax = 10_000;
 
-/** Looks at a job on this machine. @throws InvalidOptionError where its options are wrong */
+/** Checks a job on this machine. @throws InvalidOptionError if its options are wrong */
 export async function checkJob(given: JobOptions, devices?: number): Promise<JobDiagnosis> {
   const job = resolveJob(given);
   const checks = await jobChecks(job, devices ?? (job.devices || 2));
@@ -99,19 +99,21 @@ async function dataChecks(
   });
   const files = problems.length > 0 ? problems : [check(`${name}: files`, "ok", size)];
   const isSeen = look.samples + look.rejected.count > 0;
-  const values = name === "data" ? valuesChecks(look, job) : []; // Held-out data have these tables.
+  const values = name === "data" ? valuesChecks(look, job) : []; // Held-out data share these tables.
   return isSeen ? [...files, linesCheck(name, data, look), ...values] : files;
 }
 
-/** Nothing that reads text needs its packages. */
+/** Lazy: reading text files does not need it. */
 function tableReader() {
   return import("../../src/data/tables/table-samples.ts");
 }
 
-/** Codes of what columns tell of the label. */
+/** Codes of warnings that a column leaks the label. */
 const leakCodes = ["FEATURE_PREDICTS_LABEL", "VALUE_PREDICTS_LABEL"];
 
-/** How many values of columns share rows of their tables, and what values tell of the label. */
+/**
+ * Checks how many values of columns share rows of their tables, and whether values leak the label.
+ */
 function valuesChecks({ values = [], warnings = [] }: TextLook, job: JobSpec): Check[] {
   const counted = countedStatistics(job)?.features;
   const all = values.map((own) => ofAllSamples(own, counted));
@@ -126,13 +128,13 @@ function valuesChecks({ values = [], warnings = [] }: TextLook, job: JobSpec): C
   ];
 }
 
-/** The order of the samples, as far as the job alone decides it. */
+/** The order of the samples, as far as the job alone determines it. */
 function orderCheck({ shuffle, order }: JobSpec["data"]): Check {
   const bySize = "global; split where the samples come to more than 256 MiB in the cache";
   return check("data: order", "ok", shuffle ? (order ?? bySize) : "that of the files");
 }
 
-/** What is known of each table's ids, where the data's cache has been made. */
+/** Statistics of each table's ids, if the data's cache exists. */
 function statisticsChecks(job: JobSpec): Check[] {
   const counted = countedStatistics(job);
   if (counted === undefined) {
@@ -149,7 +151,7 @@ function statisticsChecks(job: JobSpec): Check[] {
   return rest === 0 ? told : [...told, check("data: ids", "ok", `and of ${rest} more tables`)];
 }
 
-/** Of a message about columns: whose they are. */
+/** Adapts a message about columns of the training data to the named data set. */
 function sentenceOf(name: string, problem: string): string {
   if (name === "data") return problem;
   const option = name === "test" ? "evaluation.test.data" : "evaluation.data";
@@ -157,7 +159,7 @@ function sentenceOf(name: string, problem: string): string {
   return options.replace(", which ", `, which the ${name}'s file `);
 }
 
-/** What labels the good lines have. */
+/** Describes the labels of the good lines. */
 function labelsIn(data: ResolvedFileOptions, { samples, labels }: TextLook): string {
   const { positives, range, labelled } = labels;
   const [first = 0] = labelled;
@@ -172,7 +174,7 @@ function labelsIn(data: ResolvedFileOptions, { samples, labels }: TextLook): str
   return `${first} have labels from ${range[0]} to ${range[1]}${gaps.join("")}`;
 }
 
-/** What the lines come to that were looked at. */
+/** Summarises the lines that were read. */
 function linesCheck(name: string, data: ResolvedFileOptions, look: TextLook): Check {
   const { rejectedMax } = data;
   const { samples, rejected } = look;

@@ -1,5 +1,5 @@
-// What the doctor looks at on this machine: Node, kernels, cores, memory, limits, clock, and the
-// disks under the directories of a job.
+// The doctor's checks of this machine: Node, kernels, cores, memory, limits, clock, and the disks
+// of a job's directories.
 
 import {
   accessSync,
@@ -32,11 +32,11 @@ import { packageVersion } from "../runtime/version.ts";
 import { tierHome } from "../threads/tier-program.ts";
 import { type Check, check, judged, ms } from "./doctor-checks.ts";
 
-/** The oldest Node that there is a test for. */
+/** The oldest Node version that is tested. */
 const nodeMin = [20, 19] as const;
 const filesMin = 256;
 const filesUsual = 1024;
-/** Drift between the machine's clock and a monotonic clock, within one look. */
+/** Most drift between the machine's clock and a monotonic clock during the check. */
 const driftMsMax = 20;
 const lookMs = 100;
 
@@ -59,9 +59,7 @@ function nodeCheck(): Check {
   return check("Node", isOld ? "fail" : "ok", found, `install Node ${nodeMin.join(".")} or newer`);
 }
 
-/**
- * The arithmetic of the kernels, and of native ones the instruction set, the compiler, the file.
- */
+/** Checks the kernels: their arithmetic, and for native ones instruction set, compiler and file. */
 function kernelCheck(): Check {
   const { arithmetic } = openKernels("auto");
   const notice = kernelNotice();
@@ -74,7 +72,7 @@ function kernelCheck(): Check {
   return check("kernels", notice === undefined ? "ok" : "warn", found.join(", "), notice);
 }
 
-/** The store that rows below memory get unasked. */
+/** Checks the default store for rows on disk. */
 async function storeCheck(): Promise<Check> {
   const [usual] = await storesOn(realDisk);
   const why = `RocksDB has no binary for ${process.platform}-${process.arch}, or was not installed`;
@@ -132,7 +130,7 @@ export function modelBytes({ model, optimizer }: JobSpec): { whole: number; cach
   return { whole, cached };
 }
 
-/** The memory that a job's tables and caches may need here, against what there is. */
+/** Checks the memory that a job's tables and caches may need against the memory of this machine. */
 export function memoryCheck(job: JobSpec, devices: number): Check {
   const { whole, cached } = modelBytes(job);
   const { hbmBytes, ddrBytes } = job.tiers;
@@ -149,11 +147,11 @@ export function memoryCheck(job: JobSpec, devices: number): Check {
   return check("memory", state, found, advice);
 }
 
-/** The directories that a job writes to, and the store of its rows below memory. */
+/** Checks the directories that a job writes to, and the store for its rows on disk. */
 export async function diskChecks(job: JobSpec, clock: Clock): Promise<Check[]> {
   const { whole, cached } = modelBytes(job);
   const { directory, keep } = job.checkpoint;
-  // The kept checkpoints, the baselines that they rest on, and the one being written.
+  // The kept checkpoints, their baselines, and the one being written.
   const forCheckpoints = (keep + 2) * whole;
   const checks = directoryChecks("checkpoints", directory, forCheckpoints, job, clock);
   if (cached === 0) return checks;
@@ -162,7 +160,7 @@ export async function diskChecks(job: JobSpec, clock: Clock): Promise<Check[]> {
   return [...checks, ...ofTiers, await tierStoreCheck(job)];
 }
 
-/** The store for the rows of a job's cached tables: the one that has them, or the usual one. */
+/** Checks the store for the rows of a job's cached tables: the existing one, or the default. */
 async function tierStoreCheck(job: JobSpec): Promise<Check> {
   const name = "tiers: store";
   const { ssd } = job.tiers;
@@ -197,7 +195,7 @@ function directoryChecks(
   return [space, ...syncChecks(name, directory, place, job, clock)];
 }
 
-/** A directory that is there or can be made, and written to. */
+/** Checks that a directory exists or can be created, and is writable. */
 export function writableCheck(name: string, directory: string): Check {
   const place = existing(resolve(directory));
   try {
@@ -249,7 +247,7 @@ function syncChecks(
   }
 }
 
-/** A rename is atomic within one file system only. */
+/** Checks that a checkpoint directory lies on one file system: only there is a rename atomic. */
 function oneFileSystem(name: string, directory: string): Check {
   const parts = ["", "checkpoints", "generations"].map((part) => join(directory, part));
   const there = parts.filter((path) => existsSync(path));
@@ -259,7 +257,7 @@ function oneFileSystem(name: string, directory: string): Check {
   return check(`${name}: rename`, systems.size > 1 ? "fail" : "ok", found, advice);
 }
 
-/** The directory itself, or the nearest above it that is there. */
+/** The directory itself, or its nearest existing ancestor. */
 function existing(path: string): string {
   return existsSync(path) || path === dirname(path) ? path : existing(dirname(path));
 }

@@ -1,5 +1,5 @@
-// The doctor: looks at a machine, a broker and a job with its data before a run does, and says
-// what to do about what is not well. It changes nothing, and leaves nothing behind.
+// The doctor: checks a machine, a broker and a job with its data before a run, and gives advice on
+// problems. It changes nothing, and leaves nothing behind.
 
 import { TransportLostError } from "../../src/errors/errors.ts";
 import { type JobOptions, jobSchema, resolveJob } from "../../src/job/job.ts";
@@ -12,28 +12,28 @@ import { brokerChecks, type Check, check } from "./doctor-checks.ts";
 import { jobChecks } from "./doctor-job.ts";
 import { machineChecks } from "./doctor-machine.ts";
 
-/** What `diagnose` may be told. */
+/** Options of `diagnose`. */
 export interface DoctorOptions extends Credentials {
-  /** The job that is to run here; left out, its directories and its memory are not looked at. */
+  /** The job to check; left out: no memory, directories or data are checked. */
   readonly job?: JobOptions | undefined;
   /** A broker, `nats://host:4222`. @default an embedded broker, started for the check */
   readonly nats?: string | undefined;
-  /** Devices that are to run here. @default the job's, else 2 */
+  /** Number of devices of the run on this machine. @default the job's, else 2 */
   readonly devices?: number | undefined;
 }
 
-/** What was found. */
+/** The result of a diagnosis. */
 export interface Diagnosis {
   readonly checks: readonly Check[];
-  /** Every deadline of the job, without a job the defaults; then those of a cluster. */
+  /** All deadlines of the job (without a job: the defaults), then those of a cluster. */
   readonly deadlines: readonly DeadlineLine[];
-  /** Whether nothing fails. */
+  /** Whether no check fails. */
   readonly isHealthy: boolean;
-  /** Whether nothing of the job fails: its data, its memory, its directories. */
+  /** Whether no check of the job fails: its data, its memory, its directories. */
   readonly isJobFit: boolean;
 }
 
-/** Looks. @throws InvalidOptionError where the job or the credentials are wrong */
+/** Runs all checks. @throws InvalidOptionError if the job or the credentials are wrong */
 export async function diagnose(options: DoctorOptions = {}): Promise<Diagnosis> {
   const { job: given, nats, devices: wanted, ...credentials } = options;
   const job = given === undefined ? undefined : resolveJob(given);

@@ -1,6 +1,6 @@
-// A replay: the steps of a run once more, from a checkpoint to a later one, with the cuts that the
-// run had. A tree of actors of its own in this process, without a broker; nothing of it lasts but
-// what it writes to its job's checkpoint directory.
+// A replay: repeats the steps of a run from a checkpoint to a later one, with the run's cuts. It
+// has its own tree of actors in this process, without a broker; its only lasting effect is its
+// job's checkpoint directory.
 
 import { hostname } from "node:os";
 import { RemoteError } from "../../src/errors/errors.ts";
@@ -23,24 +23,29 @@ import { connectedFor } from "../runtime/network.ts";
 import { packageVersion } from "../runtime/version.ts";
 import { WaitBook } from "../runtime/wait-graph.ts";
 
-/** What a replay is made of. */
+/** The input of a replay. */
 export interface Replay {
-  /** Its checkpoint directory has the checkpoint to begin from, or none: then from step 0. */
+  /**
+   * The job; its checkpoint directory contains the checkpoint to start from; if it is empty, the
+   * replay starts at step 0.
+   */
   readonly job: JobSpec;
-  /** In order; it ends at the last. */
+  /** The cuts, in order; the replay ends at the last. */
   readonly cuts: readonly PlannedCut[];
-  /** The run that it replays. */
+  /** The run that is replayed. */
   readonly replayed: NonNullable<RunRecord["replayed"]>;
   readonly devices: number;
-  /** Told the steps that are done. */
+  /** Called with the number of completed steps. */
   readonly onStep: (step: number) => void;
   readonly signal: AbortSignal | undefined;
 }
 
-/** Frames go nowhere: a heartbeat may be as large as it is. */
+/** Frames stay in this process, so their size need not be limited. */
 const frameBytesMax = 2 ** 30;
 
-/** Resolves when its last cut is committed. @throws RemoteError, the signal's reason */
+/**
+ * Runs a replay; resolves when its last cut is committed. @throws RemoteError, the signal's reason
+ */
 export async function replay(options: Replay): Promise<void> {
   const { job, cuts, replayed, devices, onStep, signal } = options;
   signal?.throwIfAborted();

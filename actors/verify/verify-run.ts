@@ -1,9 +1,9 @@
-// The proof for a run without a reference run: its training from one checkpoint to a later one,
-// done again, must come to the same bits. The run's directory is only read, and others may write to
-// it.
+// Verifies a run without a reference run: repeating its training from one checkpoint to a later one
+// must give the same bits. The run's directory is only read; other processes may write to it
+// meanwhile.
 //
-//   checkpoint A ─▶ held fast ─▶ replay, with the cuts that the run had ─▶ its checkpoint at B
-//   checkpoint B ─▶ held fast ─▶ what its files are                    ─▶ compared, name by name
+//   checkpoint A ─▶ pinned ─▶ replay, with the run's cuts ─▶ its checkpoint at B
+//   checkpoint B ─▶ pinned ─▶ its files                   ─▶ compared, name by name
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -36,42 +36,42 @@ import { type ProgressOptions, progressOf } from "../../storage/disk/progress.ts
 import { type RunMetrics, restoredMetrics } from "../run/state/run-metrics.ts";
 import { replay } from "./replay.ts";
 
-/** What `verifyRun` may be told. */
+/** Options of `verifyRun`. */
 export interface VerifyRunOptions extends Omit<ProgressOptions, "disk"> {
   /**
-   * Where the interval begins: hash of a manifest, or how it begins, or `start`: step 0.
+   * Start of the interval: the hash of a manifest, a prefix of it, or `start` for step 0.
    * @default the checkpoint before `to`; `start` where there is none
    */
   readonly from?: string | undefined;
-  /** Where it ends. @default the newest checkpoint */
+  /** End of the interval. @default the newest checkpoint */
   readonly to?: string | undefined;
-  /** Threads that train; the bits are the same with any number. @default 1 */
+  /** Number of training threads; it does not affect the bits. @default 1 */
   readonly devices?: number | undefined;
-  /** Told the steps that were replayed, of how many. */
+  /** Called with the replayed steps and their total. */
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
 }
 
-/** One thing that was compared. */
+/** The comparison of one part of the state. */
 export interface ProofLeaf {
   /** `dense network`, `table user`, `ids of table user`, `metrics.history`. */
   readonly name: string;
   readonly isEqual: boolean;
-  /** What differs, as a sentence, where something does. */
+  /** The difference, as a sentence, if there is one. */
   readonly difference?: string | undefined;
 }
 
-/** What was found. */
+/** The result of a verification. */
 export interface RunProof {
-  /** Undefined: step 0. */
+  /** The start of the interval; undefined: step 0. */
   readonly from: CheckpointRecord | undefined;
   readonly to: CheckpointRecord;
   /** The generations that trained the interval in the run. */
   readonly lineage: readonly Descent[];
-  /** Steps that were replayed, and how long that took. */
+  /** Replayed steps, and the time in seconds. */
   readonly steps: number;
   readonly seconds: number;
   readonly devices: number;
-  /** What the replay came to: `sha256:…`. */
+  /** Digest of the replayed model: `sha256:…`. */
   readonly digest: string;
   readonly leaves: readonly ProofLeaf[];
   readonly isEqual: boolean;
@@ -79,15 +79,17 @@ export interface RunProof {
 
 /** The keyword for step 0. */
 const start = "start";
-/** A replay may have fewer devices than the run had: a step's deadline is not what it proves. */
+/**
+ * Least step deadline of a replay: it may have fewer devices than the run had, and deadlines are
+ * not what it verifies.
+ */
 const deadlineMsMin = 600_000;
 const passesMax = 1_000_000;
 
 /**
- * Trains a run of a checkpoint directory again from one checkpoint to another, and compares.
+ * Repeats the training of a run from one checkpoint to another, and compares the results.
  * @throws NotReplayableError, ArithmeticMismatchError, CheckpointMissingError,
- * CheckpointCorruptError, InvalidOptionError, and what ends a run (data that is not there, or has
- * changed)
+ * CheckpointCorruptError, InvalidOptionError, and errors that end a run (missing or changed data)
  */
 export async function verifyRun(
   directory: string,
@@ -95,7 +97,7 @@ export async function verifyRun(
 ): Promise<RunProof> {
   const { devices = 1, onProgress = () => {}, signal } = options;
   const store = openExistingStore(directory);
-  // The replay would run its module.
+  // The replay runs the job's module, so it must be allowed.
   const job = withAllowedModule(directory, jobOf(store));
   const { manifests } = store.list();
   const [newest] = manifests;
@@ -146,7 +148,10 @@ function beginOf(
   return from;
 }
 
-/** The generations of the interval. @throws where something in it cannot be replayed exactly */
+/**
+ * The generations of the interval. @throws NotReplayableError, ArithmeticMismatchError if the
+ * interval cannot be replayed exactly
+ */
 function refuse(job: JobSpec, from: Manifest | undefined, to: Manifest): Descent[] {
   const interval = `Training from step ${from?.cut ?? 0} to ${to.cut}`;
   const { bits } = job.checkpoint;
@@ -167,7 +172,10 @@ function refuse(job: JobSpec, from: Manifest | undefined, to: Manifest): Descent
   return lineage;
 }
 
-/** Kernels with the bits of a checkpoint. @throws ArithmeticMismatchError: there are none here */
+/**
+ * The kernels with the arithmetic of a checkpoint. @throws ArithmeticMismatchError if this machine
+ * has none
+ */
 function arithmeticOf({ arithmetic }: Manifest): "auto" | "reference" {
   const fastest = openKernels("auto").arithmetic;
   if (fastest === arithmetic) return "auto";
@@ -175,7 +183,10 @@ function arithmeticOf({ arithmetic }: Manifest): "auto" | "reference" {
   throw new ArithmeticMismatchError(arithmetic, fastest);
 }
 
-/** The same bits, here: on these devices, with nothing that lies in another directory. */
+/**
+ * The job, adapted to this machine without changing its bits: other devices, and all state in
+ * `directory`.
+ */
 function jobFor(job: JobSpec, to: Manifest, directory: string, devices: number): JobSpec {
   const { plan: _plan, ...rest } = job;
   return resolveJob({
@@ -190,7 +201,7 @@ function jobFor(job: JobSpec, to: Manifest, directory: string, devices: number):
   });
 }
 
-/** The cuts that the run's history has in the interval; the last one is `to`. */
+/** The cuts of the run's history in the interval; the last is `to`. */
 function cutsBetween(first: number, to: Manifest): PlannedCut[] {
   const { history } = restoredMetrics(to);
   const cuts = history
@@ -202,7 +213,7 @@ function cutsBetween(first: number, to: Manifest): PlannedCut[] {
   return [...cuts, { step: to.cut, evaluate, checkpoint: true }];
 }
 
-/** Compares the files themselves, not what their manifests promise. */
+/** Compares the contents of files, not the digests in their manifests. */
 async function modelLeaves(
   is: OpenCheckpoint,
   was: OpenCheckpoint,
@@ -243,7 +254,7 @@ async function detailsOf(
   return details.set("dense network", what);
 }
 
-/** What of the metrics is a function of the steps; not how often the run was interrupted. */
+/** The metrics that depend on the steps only, not on interruptions of the run. */
 const series = [
   "history",
   "earlyStopping",
@@ -283,7 +294,10 @@ function differenceOf(key: (typeof series)[number], ours: RunMetrics, theirs: Ru
   return `other figures from step ${theirs.history[at]?.step ?? ours.history.at(-1)?.step} on`;
 }
 
-/** A checkpoint that was made for new devices alone is no point of a history; a replay has one. */
+/**
+ * Removes the replay's point of the history for a checkpoint that the run made only because its
+ * devices changed: such a checkpoint has no point there.
+ */
 function withoutOwnPoint(ours: RunMetrics, theirs: RunMetrics): RunMetrics {
   const last = ours.history.at(-1);
   if (last === undefined || theirs.history.at(-1)?.step === last.step) return ours;

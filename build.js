@@ -15,10 +15,10 @@ import { build } from "rolldown";
 import { writeEsModule } from "./es-module.js";
 import { writeOptionComments } from "./option-comments.js";
 
-const product = ["src", "storage", "actors", "chaos", "cli"];
+const product = ["src", "storage", "actors", "chaos", "cli", "packages"];
 const beside = ["examples", "bench", "docs", "test"];
 const configuration = ["index.ts", "internal.ts", "package.json", "tsconfig.json", "tsconfig.product.json"];
-const programs = ["build.js", "rolldown.config.js", "es-module.js", "option-comments.js", "web"];
+const programs = ["build.js", "rolldown.config.js", "es-module.js", "option-comments.js"];
 /** What was built, and when. */
 const stamp = "dist/.built";
 

@@ -9,8 +9,8 @@ export { Host, type HostOptions } from "./actors/cluster/host-process.ts";
 export { Client } from "./actors/client/client.ts";
 export { Run, type LogRecord } from "./actors/client/run.ts";
 export { connect, type ConnectionOptions } from "./actors/client/connect.ts";
-export { dashboard } from "./actors/dashboard/dashboard.ts";
-export { reportOfDirectory, reportOfRun } from "./actors/dashboard/report-data.ts";
+export { dashboard } from "./packages/dashboard/server/dashboard.ts";
+export { reportOfDirectory, reportOfRun } from "./packages/dashboard/server/report-data.ts";
 export type { RunEvent, RunStatus } from "./actors/run/state/run-events.ts";
 export type {
   RunResult,
@@ -19,7 +19,7 @@ export type {
   Staleness,
 } from "./actors/run/state/run-result.ts";
 export { readRunLog, type RunLogPage } from "./storage/cluster/run-log.ts";
-export { openExporter, type Exporter } from "./actors/client/exporter.ts";
+export { openExporter, type Exporter } from "./packages/dashboard/server/exporter.ts";
 export type { HostRecord } from "./actors/host/membership.ts";
 export type { DrainedReader, NamedShard, RunLine, RunSummary } from "./actors/jobs/job-api.ts";
 export type { IncidentRecord } from "./actors/run/state/incident-record.ts";
@@ -102,7 +102,7 @@ export {
   type CalibrateOptions,
   type CalibrateReport,
 } from "./storage/model/calibrate-model.ts";
-export { predictFile } from "./storage/model/predict-file.ts";
+export { predictFile } from "./packages/serve/predict/predict-file.ts";
 export {
   exportModel,
   type ModelExportOptions,
@@ -116,7 +116,7 @@ export {
   exportDelta,
   type DeltaOptions,
   type DeltaReport,
-} from "./storage/serving/export-delta.ts";
+} from "./packages/serve/model/export-delta.ts";
 export {
   ServedModel,
   type Ranked,
@@ -125,8 +125,8 @@ export {
   type ServedVersion,
   type ServeOptions,
   type TableOnDisk,
-} from "./storage/serving/served-model.ts";
-export { type ModelServer, serve } from "./actors/serving/serve.ts";
+} from "./packages/serve/model/served-model.ts";
+export { type ModelServer, serve } from "./packages/serve/server/serve.ts";
 export {
   importModel,
   type ModelImportOptions,
@@ -134,11 +134,14 @@ export {
 } from "./packages/formats/imports/import-model.ts";
 export type { Calibration, StoredCalibration } from "./storage/model/calibration.ts";
 export type { CalibrationChoice } from "./storage/model/find-calibration.ts";
-export type { PredictFileOptions, PredictReport } from "./storage/model/predict-report.ts";
-export type { DeltaVersion } from "./storage/serving/delta-file.ts";
-export type { RowCounts } from "./storage/serving/tiered-table.ts";
-export { serverJsonSchema, type ServerOptions } from "./actors/serving/models/server-options.ts";
-export type { Response as ModelResponse } from "./actors/serving/models/front.ts";
+export type { PredictFileOptions, PredictReport } from "./packages/serve/predict/predict-report.ts";
+export type { DeltaVersion } from "./packages/serve/model/delta-file.ts";
+export type { RowCounts } from "./packages/serve/model/tiered-table.ts";
+export {
+  serverJsonSchema,
+  type ServerOptions,
+} from "./packages/serve/server/models/server-options.ts";
+export type { Response as ModelResponse } from "./packages/serve/server/models/front.ts";
 export type { EncodedBatch } from "./src/data/batch-rows.ts";
 export type { RecordColumn, RecordValue, SampleRecord } from "./src/data/records.ts";
 

@@ -110,16 +110,16 @@ const pagePlugin = {
     return null;
   },
   generateBundle() {
-    const styles = ["node_modules/uplot/dist/uPlot.min.css", "web/page.css"];
+    const styles = ["node_modules/uplot/dist/uPlot.min.css", "packages/dashboard/page/page.css"];
     const css = styles.map((path) => readFileSync(path, "utf8")).join("\n");
     this.emitFile({ type: "asset", fileName: "page.css", source: css });
-    const index = readFileSync("web/index.html", "utf8");
+    const index = readFileSync("packages/dashboard/page/index.html", "utf8");
     this.emitFile({ type: "asset", fileName: "index.html", source: index });
   },
 };
 
 const page = {
-  input: { page: "web/main.ts" },
+  input: { page: "packages/dashboard/page/main.ts" },
   platform: "browser",
   plugins: [pagePlugin],
   output: {

@@ -1,6 +1,8 @@
 // All benches, by the name that the command line has for each.
 
+import { pageBench } from "../packages/dashboard/bench/page.bench.ts";
 import { ladderBench } from "../packages/ingest/bench/ladder.bench.ts";
+import { serveBench } from "../packages/serve/bench/serve.bench.ts";
 import { shardingBench } from "../packages/sharding/bench/sharding.bench.ts";
 import type { Bench } from "./bench.ts";
 import { dedupBench } from "./dedup/dedup.bench.ts";
@@ -12,11 +14,9 @@ import { transformsBench } from "./ingest/transforms.bench.ts";
 import { kernelsBench } from "./kernels/kernels.bench.ts";
 import { exportBench } from "./memory/export.bench.ts";
 import { tiersBench } from "./memory/tiers.bench.ts";
-import { pageBench } from "./page/page.bench.ts";
 import { plannerBench } from "./planner/planner.bench.ts";
 import { plansBench } from "./planner/plans.bench.ts";
 import { predictionsBench } from "./planner/predictions.bench.ts";
-import { serveBench } from "./serve/serve.bench.ts";
 import { jobsBench } from "./service/jobs.bench.ts";
 import { observabilityBench } from "./service/observability.bench.ts";
 import { recoveryBench } from "./service/recovery.bench.ts";

@@ -89,7 +89,7 @@ export const layers: readonly Rooms[] = [
     "packages/ingest/first-job": 1_420,
     "packages/formats/imports": 1_700,
     "packages/ingest/streams": 2200,
-    "storage/serving": 2_560,
+    "packages/serve/model": 2_560,
     "packages/ingest/sessions": 1_700,
   },
   {
@@ -100,10 +100,10 @@ export const layers: readonly Rooms[] = [
   },
   { "actors/run/control": 3200 },
   { "actors/jobs": 2150 },
-  { "actors/mirror": 600 },
+  { "actors/jobs/mirror": 600 },
   { "actors/observe": 1220 },
-  { "actors/client": 1100, "actors/serving": 3_850 },
-  { "actors/dashboard": 1280 },
+  { "actors/client": 1100, "packages/serve/server": 3_850 },
+  { "packages/dashboard/server": 1280 },
   { "actors/cluster": 1450 },
   {
     "packages/sharding/training": 1190,

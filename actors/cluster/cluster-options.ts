@@ -7,7 +7,7 @@ import { tenantsOptions } from "../../src/wire/tenancy/tenants.ts";
 import { credentialOptions } from "../../src/wire/transports/credentials.ts";
 import type { HostRecord } from "../host/membership.ts";
 import { rootOptions } from "../jobs/allowed-paths.ts";
-import { jetstreamOptions } from "../mirror/mirror-link.ts";
+import { jetstreamOptions } from "../jobs/mirror/mirror-link.ts";
 import { tracingOptions } from "../observe/observer.ts";
 import type { LogOptions } from "../observe/process-log.ts";
 import { usualFinishedMax } from "../run/state/registry.ts";

@@ -2,7 +2,7 @@
 
 import type { StepTimes } from "../../src/training/meters/step-meter.ts";
 import type { PlanReport } from "../../src/training/planning/run-plan.ts";
-import type { MirrorReport } from "../mirror/run-mirror.ts";
+import type { MirrorReport } from "../jobs/mirror/run-mirror.ts";
 import type { IncidentRecord } from "../run/state/incident-record.ts";
 import type { RunStatus } from "../run/state/run-events.ts";
 import type { WaitsFor } from "../runtime/wait-graph.ts";

@@ -20,7 +20,7 @@ import type { Membership } from "../host/membership.ts";
 import type { ReaderReport } from "../host/reader-report.ts";
 import type { ShardReport } from "../host/shard.ts";
 import type { TierReport } from "../host/tier-report.ts";
-import type { RunMirror } from "../mirror/run-mirror.ts";
+import type { RunMirror } from "../jobs/mirror/run-mirror.ts";
 import type { Registry } from "../run/state/registry.ts";
 import type { RunEvent } from "../run/state/run-events.ts";
 import type { RunRecord } from "../run/state/run-record.ts";

@@ -1,5 +1,12 @@
 // Scores decoded samples of text and columnar files batch by batch, and accumulates the report.
 
+import {
+  noNumberBecause,
+  type PredictFileOptions,
+  type PredictReport,
+  predictedValues,
+  TaskMeans,
+} from "../../packages/serve/predict/predict-report.ts";
 import { BatchRows } from "../../src/data/batch-rows.ts";
 import { Sample } from "../../src/data/sample.ts";
 import { denseOf, wideOf } from "../../src/data/text/columns.ts";
@@ -7,13 +14,6 @@ import { type Fault, sentenceOf } from "../../src/data/text/faults.ts";
 import { weightedOf } from "../../src/data/text/match-features.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import type { Model } from "./model.ts";
-import {
-  noNumberBecause,
-  type PredictFileOptions,
-  type PredictReport,
-  predictedValues,
-  TaskMeans,
-} from "./predict-report.ts";
 
 /** A batch of samples to decode. */
 export interface DecodedSamples {

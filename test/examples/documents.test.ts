@@ -10,7 +10,7 @@ import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import test from "ava";
 import { parse } from "yaml";
-import { resolveServer } from "../../actors/serving/models/server-options.ts";
+import { resolveServer } from "../../packages/serve/server/models/server-options.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { packageTypes, testIf } from "../helpers/needs.ts";
 import { listTree, textOf } from "../helpers/tree.ts";

@@ -8,6 +8,8 @@ import { verifyModelFile } from "../../packages/formats/exports/verify-model-fil
 import { readModel } from "../../packages/formats/imports/named-model.ts";
 import { openSource } from "../../packages/formats/imports/open-source.ts";
 import { readZip } from "../../packages/formats/torch/read-zip.ts";
+import { exportDelta } from "../../packages/serve/model/export-delta.ts";
+import { ServedModel } from "../../packages/serve/model/served-model.ts";
 import { readFloats } from "../../packages/sharding/files/float-tensors.ts";
 import { TrainingError } from "../../src/errors/errors.ts";
 import type { JobOptions } from "../../src/job/job.ts";
@@ -22,8 +24,6 @@ import {
 } from "../../storage/checkpoints/store/model-file.ts";
 import { seal } from "../../storage/disk/sealed-json.ts";
 import { loadModel } from "../../storage/model/load-model.ts";
-import { exportDelta } from "../../storage/serving/export-delta.ts";
-import { ServedModel } from "../../storage/serving/served-model.ts";
 import { startCutModel } from "../helpers/stores/cut-model.ts";
 import { drawModel } from "../helpers/stores/drawn-model.ts";
 import { diskOf, zipOf } from "../helpers/stores/torch-bytes.ts";

@@ -11,7 +11,15 @@ import { readdirSync } from "node:fs";
  * for seconds.
  */
 const rooms = [
-  ...["actors/dashboard", "chaos/simulation", "chaos/processes", "actors", "bench", "chaos", "cli"],
+  ...[
+    "packages/dashboard/server",
+    "chaos/simulation",
+    "chaos/processes",
+    "actors",
+    "bench",
+    "chaos",
+    "cli",
+  ],
   ...["data", "examples", "exchange", "storage", "training", "wire"],
 ];
 /** The room of all other files, which compute. */

@@ -2,6 +2,12 @@
 
 import { type Command, Option } from "commander";
 import { Cluster, type HostRecord, InvalidOptionError, type RunLine } from "../../../internal.ts";
+import {
+  type DashboardArguments,
+  dashboardLines,
+  dashboardOf,
+  withDashboard,
+} from "../../../packages/dashboard/commands/dashboard-options.ts";
 import { addressOf } from "../../../src/wire/transports/server-address.ts";
 import {
   bytesFrom,
@@ -17,12 +23,6 @@ import {
   withCredentials,
 } from "../../support/arguments.ts";
 import { keepBroker } from "../../support/broker.ts";
-import {
-  type DashboardArguments,
-  dashboardLines,
-  dashboardOf,
-  withDashboard,
-} from "../../support/dashboard.ts";
 import { plural } from "../../support/format.ts";
 import { interruption } from "../../support/interrupt.ts";
 import {

@@ -11,6 +11,7 @@ import {
   type RunResult,
   resolveJob,
 } from "../../../internal.ts";
+import { dashboardLines } from "../../../packages/dashboard/commands/dashboard-options.ts";
 import { holdDirectory } from "../../../storage/checkpoints/store/hold-directory.ts";
 import {
   type ChangeArguments,
@@ -23,7 +24,6 @@ import {
   withCredentials,
 } from "../../support/arguments.ts";
 import { jobWithBaseline, type TaskBaselines, trainBaselines } from "../../support/baseline.ts";
-import { dashboardLines } from "../../support/dashboard.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count } from "../../support/format.ts";
 import { checkCurve, writeCurve } from "../../support/history-file.ts";

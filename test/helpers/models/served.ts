@@ -2,8 +2,8 @@
 
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
-import type { ServerOptions } from "../../../actors/serving/models/server-options.ts";
-import { type ServeWorld, serve } from "../../../actors/serving/serve.ts";
+import type { ServerOptions } from "../../../packages/serve/server/models/server-options.ts";
+import { type ServeWorld, serve } from "../../../packages/serve/server/serve.ts";
 import type { SampleRecord } from "../../../src/data/records.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { startTrained, type Trained } from "../devices/trained.ts";

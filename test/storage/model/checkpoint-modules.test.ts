@@ -8,14 +8,14 @@ import { Command } from "commander";
 import { verifyRun } from "../../../actors/verify/verify-run.ts";
 import { withModelRoots } from "../../../cli/support/arguments.ts";
 import { exportModel } from "../../../packages/formats/exports/export-model.ts";
+import { exportDelta } from "../../../packages/serve/model/export-delta.ts";
+import { ServedModel } from "../../../packages/serve/model/served-model.ts";
 import { PathForbiddenError } from "../../../src/errors/errors.ts";
 import { allowedModule } from "../../../src/model/custom/allowed-modules.ts";
 import { diffCheckpoints } from "../../../storage/checkpoints/diff-checkpoints.ts";
 import { decodeJob, encodeRecord } from "../../../storage/checkpoints/store/manifest.ts";
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
-import { exportDelta } from "../../../storage/serving/export-delta.ts";
-import { ServedModel } from "../../../storage/serving/served-model.ts";
 import { trainedTables } from "../../helpers/stores/tables.ts";
 
 test("a module that a checkpoint names does not run, until the caller allows it", async (t) => {

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { exportModel } from "../../../packages/formats/exports/export-model.ts";
 import { verifyModelFile } from "../../../packages/formats/exports/verify-model-file.ts";
+import { ServedModel } from "../../../packages/serve/model/served-model.ts";
 import {
   CalibrationMissingError,
   CheckpointCorruptError,
@@ -19,7 +20,6 @@ import { seal } from "../../../storage/disk/sealed-json.ts";
 import { calibrateModel, removeCalibration } from "../../../storage/model/calibrate-model.ts";
 import { calibrated } from "../../../storage/model/calibration.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
-import { ServedModel } from "../../../storage/serving/served-model.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import {
   clicks,

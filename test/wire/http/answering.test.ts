@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 import test, { type ExecutionContext } from "ava";
-import { metricsServer } from "../../../cli/commands/cluster/metrics.ts";
+import { metricsServer } from "../../../packages/dashboard/commands/metrics.ts";
 import { RequestUnusableError } from "../../../src/errors/errors.ts";
 import { realClock } from "../../../src/ports/clock.ts";
 import { addressOf, guarded, serverOfFew } from "../../../src/wire/http/answering.ts";

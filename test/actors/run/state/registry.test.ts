@@ -1,7 +1,7 @@
 // The registry: what it counts and finds as runs change, and what it drops.
 
 import test from "ava";
-import { decodeEntry, entryOf } from "../../../../actors/mirror/queue-entry.ts";
+import { decodeEntry, entryOf } from "../../../../actors/jobs/mirror/queue-entry.ts";
 import { Registry } from "../../../../actors/run/state/registry.ts";
 import type { RunRecord } from "../../../../actors/run/state/run-record.ts";
 import { resolveJob } from "../../../../src/job/job.ts";

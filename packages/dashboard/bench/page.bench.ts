@@ -1,0 +1,222 @@
+// Question: does the dashboard's page stay fluid, and what does it cost a cluster?
+//
+// `packed`: the page's files, as they are sent. A real browser looks at a cluster of 128 devices
+// and 5,000 tables whose run tells 100,000 events in some 20 s. `task`: the most processor time
+// that the page's main thread takes at once, view by view: so long no frame can come. `frame`: the
+// longest time between two frames, other programs on the cores included; `idle`: of an empty page.
+// `heap`: the page's memory after all events. `tabs`: processor time of the main thread of a
+// cluster in which a run tells four events a second, with ten tabs beside none, over that of
+// training with a core for each device. The run is held back, so that its own work on the main
+// thread, which changes with every other program, is little. The tabs read in another process.
+
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Option } from "commander";
+import { chromium, type Page } from "playwright-core";
+import { type Bench, positive } from "../../../bench/bench.ts";
+import { configuration } from "../../../bench/configurations.ts";
+import { type BenchRow, quantileOf, quantiles } from "../../../bench/row.ts";
+import { browserFlags, browserPath } from "../../../cli/support/browser.ts";
+import { Cluster, dashboard, InputUnusableError } from "../../../internal.ts";
+import { processorMs } from "../../../src/ports/processor-time.ts";
+import { pageFileNames, readPageFile } from "../server/page-files.ts";
+import { type LargeCluster, openLargeCluster } from "./large-cluster.ts";
+
+interface PageBenchOptions {
+  /** Events that the large cluster tells. */
+  readonly events: number;
+  /** Rounds of windows without tabs, twice with, and without again. */
+  readonly rounds: number;
+}
+
+/** The run comes last: then all that it told is asked for. */
+const views = ["tree", "plan", "runs", "run"];
+const tabs = 10;
+const windowMs = 3000;
+/** More than events: those are told four times a second. */
+const stepsASecond = 8;
+/** Opened tabs have been told of everything after this. */
+const settleMs = 500;
+const idleMs = 5000;
+/** How often the large cluster tells some events. */
+const tellEveryMs = 50;
+const eventsASecond = 5000;
+
+export const pageBench: Bench<PageBenchOptions> = {
+  question: "frames of the dashboard's page, and what ten tabs cost a cluster",
+  options: [
+    new Option("--events <count>", "events of the large cluster").argParser(positive).default(1e5),
+    new Option("--rounds <count>", "windows with tabs and without").argParser(positive).default(20),
+  ],
+  measurements({ events, rounds }) {
+    const frames = ["idle", ...views].flatMap((view) => {
+      return [`dashboard.task.${view}`, `dashboard.frame.${view}`].slice(view === "idle" ? 1 : 0);
+    });
+    const seconds = ((4 * windowMs + settleMs) * rounds) / 1000 + 20;
+    return [
+      { names: ["dashboard.packed"], seconds: 1, measure: packedRow },
+      {
+        names: [...frames, "dashboard.heap"],
+        seconds: 10 + events / eventsASecond,
+        measure: () => frameRows(events),
+      },
+      { names: ["dashboard.tabs"], seconds, measure: () => tabsRow(rounds) },
+    ];
+  },
+};
+
+async function* packedRow() {
+  const bytes = pageFileNames.reduce((sum, name) => sum + readPageFile(name).packed.length, 0);
+  yield limited("packed", "kB", [bytes / 1000], 200);
+}
+
+function limited(name: string, unit: string, values: readonly number[], limit: number): BenchRow {
+  const { median, spread } = quantiles(values);
+  const bound = { limit, limitIs: "allowed", ratio: median / limit };
+  return { name: `dashboard.${name}`, figure: median, unit, spread, ...bound };
+}
+
+async function* frameRows(events: number) {
+  const executablePath = browserPath();
+  if (executablePath === undefined) {
+    throw new InputUnusableError("chromium", "There is no Chromium on the PATH: install it");
+  }
+  const browser = await chromium.launch({ executablePath, args: [...browserFlags] });
+  const large = await openLargeCluster();
+  try {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+    await page.evaluate(watchFrames); // Of a page without anything: what the machine does itself.
+    await pause(idleMs);
+    yield frameRow("idle", await page.evaluate<number[]>("globalThis.frameGaps"));
+    await page.goto(large.dashboard.url);
+    await page.waitForSelector("tbody th a");
+    for (const view of views) {
+      await browser.startTracing(page, { categories: ["toplevel"] });
+      const gaps = await framesOf(page, view, large, events / views.length);
+      yield limited(`task.${view}`, "ms", [longestTaskMs(await browser.stopTracing())], 50);
+      yield frameRow(view, gaps);
+    }
+    const session = await page.context().newCDPSession(page);
+    await session.send("HeapProfiler.collectGarbage");
+    const heap = await session.send("Runtime.getHeapUsage");
+    const figure = heap.usedSize / 1e6;
+    yield { name: "dashboard.heap", figure, unit: "MB", spread: [figure, figure] as const };
+  } finally {
+    await browser.close();
+    await large.dashboard.close();
+  }
+}
+
+/** The most processor time of one task of the page's main thread, by a trace. */
+function longestTaskMs(trace: Buffer): number {
+  const { traceEvents } = JSON.parse(trace.toString("utf8")) as { traceEvents: TraceEvent[] };
+  const main = new Set(
+    traceEvents
+      .filter(({ args }) => args?.name === "CrRendererMain")
+      .map(({ pid, tid }) => `${pid} ${tid}`),
+  );
+  const own = traceEvents.filter(({ pid, tid }) => main.has(`${pid} ${tid}`));
+  return own.reduce((most, { tdur = 0 }) => Math.max(most, tdur / 1000), 0);
+}
+
+interface TraceEvent {
+  readonly pid: number;
+  readonly tid: number;
+  /** Processor time in microseconds. */
+  readonly tdur?: number;
+  readonly args?: { readonly name?: string };
+}
+
+/** The longest time between two frames; the spread: the median, and 99 of 100. */
+function frameRow(view: string, gaps: readonly number[]): BenchRow {
+  const at = quantileOf(gaps);
+  const row = { name: `dashboard.frame.${view}`, figure: at(1), unit: "ms at most" };
+  return { ...row, spread: [at(0.5), at(0.99)], limit: 50, limitIs: "allowed", ratio: at(1) / 50 };
+}
+
+/** Milliseconds between frames of a view, while events come. */
+async function framesOf(page: Page, view: string, large: LargeCluster, events: number) {
+  await page.click(`nav a[href^="#/${view}/"], nav a[href="#/${view}"]`);
+  await page.waitForSelector("main h2");
+  await page.evaluate(watchFrames);
+  const some = (eventsASecond * tellEveryMs) / 1000;
+  for (let told = 0; told < events; told += some) {
+    large.tell(some);
+    await pause(tellEveryMs);
+  }
+  return await page.evaluate<number[]>("globalThis.frameGaps");
+}
+
+/** Runs in the page. */
+const watchFrames = `(() => {
+  const gaps = [];
+  globalThis.frameGaps = gaps;
+  let last = performance.now();
+  const tick = (now) => {
+    if (globalThis.frameGaps !== gaps) return;
+    gaps.push(now - last);
+    last = now;
+    requestAnimationFrame(tick);
+  };
+  requestAnimationFrame(tick);
+})()`;
+
+async function* tabsRow(rounds: number) {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-page-bench-"));
+  const devices = 2;
+  const cluster = await Cluster.start({ devices, dashboard: dashboard() });
+  try {
+    const run = await cluster.submit({
+      model: configuration("a").model,
+      data: {
+        ...{ kind: "synthetic", samples: 51_200, dense: 13, batchSize: 256, epochs: 10_000 },
+        cache: join(directory, "cache"),
+      },
+      checkpoint: { directory: join(directory, "checkpoints") },
+    });
+    for await (const event of run.events()) if (event.type === "run.progress") break;
+    await run.limitReaders({ samplesPerSecond: 256 * stepsASecond });
+    await pause(idleMs); // Batches that were read before are trained on.
+    const shares: number[] = [];
+    for (let round = 0; round < rounds; round++) {
+      // Without, with, with, without: what drifts is in both.
+      const before = await busyIn(windowMs);
+      const child = openTabs(cluster.dashboard?.url ?? "");
+      while ((cluster.dashboard?.tabs ?? 0) < tabs) await pause(50);
+      await pause(settleMs);
+      const watched = await busyIn(2 * windowMs);
+      child.kill();
+      while ((cluster.dashboard?.tabs ?? 0) > 0) await pause(50);
+      const after = await busyIn(windowMs);
+      shares.push((100 * (watched - (before + after) / 2)) / devices);
+    }
+    yield limited("tabs", "% of training", shares, 0.5);
+  } finally {
+    await cluster.close();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** The share of a window of time in which the main thread had a processor. */
+async function busyIn(ms: number): Promise<number> {
+  const [main, beganMs] = [processorMs(), performance.now()];
+  await pause(ms);
+  return (processorMs() - main) / (performance.now() - beganMs);
+}
+
+/** Streams that are read elsewhere, as browsers would. */
+function openTabs(url: string) {
+  const code = `
+    for (let tab = 0; tab < ${tabs}; tab++) {
+      fetch("${url}api/stream").then(async ({ body }) => {
+        for await (const chunk of body) void chunk;
+      });
+    }`;
+  return spawn(process.execPath, ["-e", code], { stdio: "ignore" });
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resume) => setTimeout(resume, ms));
+}

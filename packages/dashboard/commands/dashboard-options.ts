@@ -1,0 +1,82 @@
+// The options of the dashboard's page, and what is told of it.
+
+import { createServer } from "node:http";
+import { type Command, Option } from "commander";
+import { portFrom0 } from "../../../cli/support/arguments.ts";
+import { type Cluster, type ClusterOptions, dashboard } from "../../../internal.ts";
+import { realClock } from "../../../src/ports/clock.ts";
+import { tokenFor } from "../../../src/wire/http/access.ts";
+import { closeServer, listenAt } from "../../../src/wire/http/listen.ts";
+
+/** Where the page is, unless another program has the port. */
+export const usualDashboardPort = 4280;
+
+const actions = ["control", "faults"] as const;
+
+export interface DashboardArguments {
+  /** False: `--no-dashboard`. */
+  readonly dashboard: boolean;
+  readonly dashboardPort?: number;
+  readonly dashboardHost: string;
+  readonly dashboardAllow?: (typeof actions)[number][];
+}
+
+/** Adds `--no-dashboard`, `--dashboard-port`, `--dashboard-host` and `--dashboard-allow`. */
+export function withDashboard(command: Command): Command {
+  const port = `port of its page; 0: any (default: ${usualDashboardPort}, else any)`;
+  const allow = "what the page may do besides looking: its link gets a token";
+  return command
+    .option("--no-dashboard", "serve no page that shows what it does")
+    .addOption(new Option("--dashboard-port <P>", port).argParser(portFrom0))
+    .option("--dashboard-host <ADDRESS>", "address of its page; for others: a token", "127.0.0.1")
+    .addOption(new Option("--dashboard-allow <WHAT...>", allow).choices(actions));
+}
+
+/** The dashboard that the options ask for, and whether faults are allowed for it. */
+export async function dashboardOf(
+  options: DashboardArguments,
+  token: string | undefined,
+  hasTenants: boolean,
+): Promise<Pick<ClusterOptions, "dashboard" | "faultsAllowed">> {
+  if (!options.dashboard) return {};
+  const settings = await dashboardSettings(options, token, hasTenants);
+  const faults = settings.allow.includes("faults") ? { faultsAllowed: true } : {};
+  return { dashboard: dashboard(settings), ...faults };
+}
+
+/**
+ * The settings of the page. Its token is derived from `token`, the cluster's own, so that links stay
+ * valid when the cluster is started again.
+ */
+export async function dashboardSettings(
+  { dashboardPort, dashboardHost: host, dashboardAllow: allow = [] }: DashboardArguments,
+  token: string | undefined,
+  hasTenants: boolean,
+) {
+  const port = dashboardPort ?? (await freePort(usualDashboardPort, host));
+  const needsToken = host !== "127.0.0.1" || allow.length > 0 || hasTenants;
+  // The link is printed, and logs keep it: its token opens the page, and not the broker.
+  const isOwn = needsToken && token !== undefined && token.length >= 16;
+  return { port, host, allow, ...(isOwn && { token: tokenFor(token, "dashboard") }) };
+}
+
+/** The usual port, or 0 where another program has it. */
+async function freePort(port: number, host: string): Promise<number> {
+  const server = createServer();
+  try {
+    await listenAt(server, { host, port });
+    await closeServer(server, 0, realClock);
+    return port;
+  } catch {
+    return 0;
+  }
+}
+
+/** Where a page is, for people: the operator's link, and one for each tenant. */
+export function dashboardLines(page: Cluster["dashboard"]): string[] {
+  if (page === undefined) return [];
+  const tenants = Object.entries(page.tenantUrls).map(([tenant, url]) => {
+    return `  for ${tenant}: ${url}`;
+  });
+  return [`Watch:   ${page.url}`, ...tenants];
+}

@@ -1,0 +1,40 @@
+// The phases of an incident, in milliseconds since it was noticed: what its record and the events
+// after it say, and nothing else.
+//
+//   detect ──▶ decide ──▶ restore ──▶ replay ──▶ caught up
+//
+// detect   the longest wait for the offender that ended with the noticing: known of actors that
+//          fell silent; what throws is noticed at once
+// decide   until the first thing that a supervisor did
+// restore  until the first step of the new generation
+// replay   until the run has come as far again as it was: known of events that were heard live
+
+import type { IncidentRecord } from "../../../../actors/run/state/incident-record.ts";
+
+/** One phase: its beginning and its end. */
+export interface Phase {
+  readonly name: "detect" | "decide" | "restore" | "replay";
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+/** An incident, and when the run had caught up: milliseconds since 1970. */
+export interface ShownIncident {
+  readonly record: IncidentRecord;
+  readonly caughtUpAtMs?: number | undefined;
+}
+
+/** The phases that are known. */
+export function phasesOf({ record, caughtUpAtMs }: ShownIncident): Phase[] {
+  const { actions, end, waits = [] } = record;
+  const waited = Math.max(0, ...waits.map(({ forMs }) => forMs));
+  const decided = actions[0]?.afterMs ?? end?.afterMs;
+  const phases: Phase[] = waited > 0 ? [{ name: "detect", fromMs: -waited, toMs: 0 }] : [];
+  if (decided === undefined) return phases;
+  phases.push({ name: "decide", fromMs: 0, toMs: decided });
+  if (end === undefined || end.how !== "restored") return phases;
+  phases.push({ name: "restore", fromMs: decided, toMs: end.afterMs });
+  if (caughtUpAtMs === undefined) return phases;
+  const caughtUp = Math.max(end.afterMs, caughtUpAtMs - Date.parse(record.at));
+  return [...phases, { name: "replay", fromMs: end.afterMs, toMs: caughtUp }];
+}

@@ -1,0 +1,68 @@
+// What a person asks first about a run: its model, its data and its rates, in a few lines; and
+// where the jobs of two runs differ.
+
+import { count, percent, plural } from "../../../../cli/support/format.ts";
+import type { RunStory } from "./run-story.ts";
+
+export type Options = NonNullable<RunStory["options"]>;
+
+/** What a person asks first about a job, of its options. */
+export function jobLines(options: Options): [string, string][] {
+  const values = new Map(options.map(({ option, value }) => [option, value]));
+  const of = (option: string) => values.get(option);
+  const figure = (option: string) => count(Number(of(option)));
+  const rate = (part: string) => {
+    const schedule = of(`optimizer.${part}.schedule.kind`);
+    const rest = schedule === undefined || schedule === "constant" ? "" : `, ${schedule} schedule`;
+    return `${of(`optimizer.${part}.kind`)}, rate ${of(`optimizer.${part}.learningRate`)}${rest}`;
+  };
+  const lines: [string, string | undefined][] = [
+    ["Model", of("model.kind")],
+    ["Tables", of("model.tables")],
+    ["Data", of("data.paths") ? `${of("data.kind")}: ${of("data.paths")}` : of("data.kind")],
+    [
+      "Batch",
+      of("data.batchSize") &&
+        `${figure("data.batchSize")} samples, ${plural(Number(of("data.passes")), "epoch")}`,
+    ],
+    ["Dense layers", of("optimizer.dense.kind") && rate("dense")],
+    ["Embeddings", of("optimizer.sparse.kind") && rate("sparse")],
+    ["Seed", of("seed")],
+  ];
+  return lines.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]));
+}
+
+/** How many samples there are, and for what. */
+export function dataLines({ prepared }: Pick<RunStory, "prepared">): [string, string][] {
+  if (prepared === undefined) return [];
+  const { samples, heldOut, test, quarantined } = prepared;
+  const parts = [
+    `${count(samples)} for training`,
+    heldOut > 0 ? `${count(heldOut)} for evaluation` : "",
+    test === undefined ? "" : `${count(test)} for the test`,
+  ];
+  const all = samples + heldOut + (test ?? 0) + quarantined;
+  const bad = `${count(quarantined)} left out as unreadable, ${percent(quarantined / all)}`;
+  return [
+    ["Samples", parts.filter((part) => part !== "").join(", ")],
+    ...(quarantined > 0 ? [["Bad lines", bad] as [string, string]] : []),
+  ];
+}
+
+/** An option that two jobs do not have alike; "": one of them has it not. */
+export interface DifferingOption {
+  readonly option: string;
+  readonly values: readonly [string, string];
+}
+
+/** Where two jobs differ, in the order of the first. */
+export function differingOptions(one: Options, other: Options): DifferingOption[] {
+  const [first, second] = [one, other].map(
+    (options) => new Map(options.map(({ option, value }) => [option, value])),
+  );
+  const all = new Set([...(first?.keys() ?? []), ...(second?.keys() ?? [])]);
+  return [...all].flatMap((option) => {
+    const values = [first?.get(option) ?? "", second?.get(option) ?? ""] as const;
+    return values[0] === values[1] ? [] : [{ option, values }];
+  });
+}

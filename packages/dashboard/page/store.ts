@@ -1,0 +1,253 @@
+// What the page knows: the cluster's overview, its runs, and the stories of those that are looked
+// at. Views draw it; a change is drawn some times a second at most, however much has come.
+//
+// Invariants
+//   P1. The page draws at most once in `drawEveryMs`, and not at all while nobody sees it.
+//   P2. Stories are kept of at most `storiesMax` runs: the one that was looked at longest ago goes.
+
+import type {
+  Hello,
+  OverviewReport,
+  ReportChanges,
+  RunHistory,
+  RunLine,
+  RunSummary,
+  ToldEvent,
+} from "../server/page-api.ts";
+import { get, openFeed } from "./feed.ts";
+import { RunStory } from "./model/run-story.ts";
+import { eachInSlices } from "./turns.ts";
+
+/** P1 */
+const drawEveryMs = 250;
+/** P2 */
+const storiesMax = 8;
+/** Runs whose jobs are kept. */
+const optionsMax = 50;
+/** The list of runs is asked for again after an event that changes it, this often at most. */
+const listEveryMs = 1000;
+
+/** What the list shows of a run beside its line. */
+export interface RunFigures {
+  step?: number;
+  steps?: number;
+  samplesPerSecond?: number;
+  stepMs?: number | undefined;
+  auc?: number | undefined;
+  state?: string;
+}
+
+const listChanges: ReadonlySet<string> = new Set([
+  ...["run.queued", "run.started", "run.finished", "run.failed", "run.paused", "run.resumed"],
+  "run.preempted",
+]);
+
+export class Store {
+  hello: Hello | undefined;
+  isConnected = false;
+  report: OverviewReport | undefined;
+  /** What a report file has inside it; undefined: this page is live. */
+  readonly isFile: boolean;
+  runs: readonly RunLine[] = [];
+  readonly figures = new Map<string, RunFigures>();
+  /** The last thing that went wrong, for people. */
+  notice = "";
+  readonly #stories = new Map<string, RunStory>();
+  readonly #waiting = new Map<string, ToldEvent[]>();
+  readonly #summaries = new Map<string, RunSummary | "asked">();
+  readonly #options = new Map<string, NonNullable<RunSummary["options"]> | "asked">();
+  #draw: () => void = () => {};
+  #isDue = false;
+  #drawnAtMs = 0;
+  #isListing = false;
+  #isListOld = false;
+
+  constructor(isFile = false) {
+    this.isFile = isFile;
+  }
+
+  /** Begins to listen; `draw` is called when there is something new to see. */
+  open(draw: () => void): void {
+    this.#draw = draw;
+    if (this.isFile) return;
+    openFeed({
+      hello: (hello) => {
+        const isAnother = this.hello !== undefined && this.hello.epoch !== hello.epoch;
+        this.hello = hello;
+        if (hello.isGap || isAnother) this.#begin();
+        this.changed();
+      },
+      told: (events) => this.tell(events),
+      report: (changes) => this.#take(changes),
+      connected: (isConnected) => {
+        this.isConnected = isConnected;
+        this.changed();
+      },
+    });
+    document.addEventListener("visibilitychange", () => this.changed());
+  }
+
+  /** Something is to be drawn. P1 */
+  changed(): void {
+    if (this.#isDue || (!this.isFile && document.hidden)) return;
+    this.#isDue = true;
+    const waitMs = Math.max(0, this.#drawnAtMs + drawEveryMs - performance.now());
+    setTimeout(() => {
+      requestAnimationFrame(() => {
+        this.#isDue = false;
+        this.#drawnAtMs = performance.now();
+        this.#draw();
+      });
+    }, waitMs);
+  }
+
+  /** Draws soon: a person did something. */
+  drawNow(): void {
+    this.#drawnAtMs = 0;
+    this.changed();
+  }
+
+  /** The story of a run: asked for when it is looked at first. P2 */
+  story(run: string): RunStory {
+    const known = this.#stories.get(run);
+    if (known !== undefined) {
+      this.#stories.delete(run);
+      this.#stories.set(run, known); // It was looked at last.
+      return known;
+    }
+    const story = new RunStory(run);
+    this.#stories.set(run, story);
+    const [oldest] = this.#stories.keys();
+    if (this.#stories.size > storiesMax && oldest !== undefined) this.#stories.delete(oldest);
+    if (!this.isFile) void this.#load(story);
+    return story;
+  }
+
+  /** How a run that is over ended; undefined: it is being asked for. */
+  summary(run: string): RunSummary | undefined {
+    const known = this.#summaries.get(run);
+    if (known !== undefined || this.isFile) return known === "asked" ? undefined : known;
+    this.#summaries.set(run, "asked");
+    get<RunSummary>(`/api/runs/${encodeURIComponent(run)}`).then(
+      (summary) => {
+        this.#summaries.set(run, summary);
+        this.changed();
+      },
+      () => this.#summaries.delete(run),
+    );
+    return undefined;
+  }
+
+  /** The options of a run's job; undefined: they are being asked for, or nobody knows them. */
+  optionsOf({ run, options }: RunStory): RunSummary["options"] {
+    if (options !== undefined || this.isFile || run === "") return options;
+    const known = this.#options.get(run);
+    if (known !== undefined) return known === "asked" ? undefined : known;
+    this.#options.set(run, "asked");
+    if (this.#options.size > optionsMax) {
+      const [oldest] = this.#options.keys();
+      if (oldest !== undefined) this.#options.delete(oldest);
+    }
+    get<RunSummary>(`/api/runs/${encodeURIComponent(run)}`).then(
+      ({ options: own = [] }) => {
+        this.#options.set(run, own);
+        this.changed();
+      },
+      () => this.#options.delete(run),
+    );
+    return undefined;
+  }
+
+  /** Takes events as they come. */
+  tell(events: readonly ToldEvent[]): void {
+    for (const told of events) {
+      const { event } = told;
+      this.#noteFigures(told);
+      this.#waiting.get(event.run)?.push(told);
+      this.#stories.get(event.run)?.take(told);
+      if (listChanges.has(event.type)) this.#list();
+    }
+    this.changed();
+  }
+
+  /** Does something that may fail, and says so. */
+  attempt(what: Promise<unknown>): void {
+    what.then(
+      () => this.drawNow(),
+      (error: unknown) => {
+        this.notice = error instanceof Error ? error.message : String(error);
+        this.drawNow();
+      },
+    );
+  }
+
+  /** A stream began, and events may be missing: all is asked for again. */
+  #begin(): void {
+    this.#list();
+    for (const [run] of this.#stories) {
+      const story = new RunStory(run);
+      this.#stories.set(run, story);
+      void this.#load(story);
+    }
+  }
+
+  async #load(story: RunStory): Promise<void> {
+    const { run } = story;
+    const waiting: ToldEvent[] = [];
+    this.#waiting.set(run, waiting);
+    try {
+      const path = `/api/runs/${encodeURIComponent(run)}/events`;
+      const { events } = await get<RunHistory>(path);
+      const whole = new RunStory(run);
+      await eachInSlices(events, (told) => whole.take(told));
+      await eachInSlices(waiting, (told) => whole.take(told)); // What was told meanwhile.
+      if (this.#stories.get(run) === story) this.#stories.set(run, whole);
+    } catch (error) {
+      this.notice = error instanceof Error ? error.message : String(error);
+    }
+    if (this.#waiting.get(run) === waiting) this.#waiting.delete(run);
+    this.changed();
+  }
+
+  #take(changes: ReportChanges): void {
+    const before = this.report ?? { cluster: "", runs: [], processes: [], silent: [] };
+    this.report = { ...before, ...changes };
+    this.changed();
+  }
+
+  #list(): void {
+    if (this.#isListing) {
+      this.#isListOld = true;
+      return;
+    }
+    this.#isListing = true;
+    get<RunLine[]>("/api/runs")
+      .then((runs) => {
+        this.runs = runs;
+        this.changed();
+      })
+      .catch(() => {})
+      .finally(() => {
+        setTimeout(() => {
+          this.#isListing = false;
+          if (this.#isListOld) this.#list();
+          this.#isListOld = false;
+        }, listEveryMs);
+      });
+  }
+
+  #noteFigures({ event }: ToldEvent): void {
+    const { run, type } = event;
+    const own = this.figures.get(run) ?? {};
+    if (type === "run.progress") {
+      const { step, steps, samplesPerSecond, times } = event;
+      this.figures.set(run, { ...own, step, steps, samplesPerSecond, stepMs: times?.stepMs });
+    } else if (type === "run.evaluated") {
+      this.figures.set(run, { ...own, auc: event.metrics.auc });
+    } else if (type === "run.incident" && event.end === undefined) {
+      this.figures.set(run, { ...own, samplesPerSecond: 0, state: "recovering" });
+    } else if (type === "run.started" || type === "run.recovered") {
+      this.figures.set(run, { ...own, state: "running" });
+    }
+  }
+}

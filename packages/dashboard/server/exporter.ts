@@ -1,0 +1,300 @@
+// Exports metrics of a cluster in Prometheus's text format, derived from the events that its runs
+// publish. The exporter only listens, so it adds no load to the cluster. Counters miss events that
+// are lost on the way.
+//
+// docs/operations.md lists the metrics.
+
+import type { Registry } from "prom-client";
+import { type ConnectionOptions, transportTo } from "../../../actors/client/connect.ts";
+import type { RunEvent } from "../../../actors/run/state/run-events.ts";
+import { realClock } from "../../../src/ports/clock.ts";
+import { decodeBody } from "../../../src/wire/messages/body.ts";
+import { eventsPatterns } from "../../../src/wire/messages/subjects.ts";
+
+/** A cluster's metrics. Close it, or declare it with `await using`. */
+export interface Exporter extends AsyncDisposable {
+  /** All metrics, in Prometheus's text format. */
+  text(): Promise<string>;
+  readonly contentType: string;
+}
+
+/** The final statuses of a run. */
+const ended = ["finished", "stopped-early", "cancelled", "failed"];
+
+/** Finished runs that keep their metrics. */
+const finishedMax = 100;
+
+/** Opens an exporter, which listens to all runs of a cluster from now on. @throws as `connect` */
+export async function openExporter(given: ConnectionOptions): Promise<Exporter> {
+  const library = await import("prom-client"); // Loaded lazily: no other client of a cluster needs it.
+  const { transport, cluster } = await transportTo(given, "osiris-metrics");
+  const registry = new library.Registry();
+  library.collectDefaultMetrics({ register: registry });
+  const figures = createFigures(library, registry);
+  for (const status of ended) figures.ended.inc({ status }, 0);
+  figures.broker.set(1);
+  transport.onStatus((status) => figures.broker.set(status === "connected" ? 1 : 0));
+  const known = new Set<string>();
+  const over: string[] = [];
+  for (const pattern of eventsPatterns(cluster)) {
+    transport.subscribe(pattern, (frame) => {
+      const event = decodeBody(frame) as RunEvent;
+      if (!known.has(event.run)) begin(figures, event.run);
+      known.add(event.run);
+      note(figures, event);
+      figures.heard.set({ run: event.run }, realClock.date().getTime() / 1000);
+      if (event.type !== "run.finished" && event.type !== "run.failed") return;
+      over.push(event.run);
+      const old = over.splice(0, Math.max(0, over.length - finishedMax));
+      for (const run of old) {
+        known.delete(run);
+        void forget(figures, run);
+      }
+    });
+  }
+  await transport.flush();
+  return {
+    text: () => registry.metrics(),
+    contentType: registry.contentType,
+    [Symbol.asyncDispose]: () => transport.close(),
+  };
+}
+
+/** Registers the metrics. */
+function createFigures(
+  { Counter, Gauge, Histogram }: typeof import("prom-client"),
+  registry: Registry,
+) {
+  const registers = [registry];
+  const gauge = (name: string, help: string, ...labels: string[]) =>
+    new Gauge({ name: `osiris_${name}`, help, registers, labelNames: ["run", ...labels] });
+  const counter = (name: string, help: string, ...labels: string[]) =>
+    new Counter({ name: `osiris_${name}_total`, help, registers, labelNames: ["run", ...labels] });
+  return {
+    up: gauge("run_up", "1 while the run has its turn, 0 while it is paused and once it is over"),
+    step: gauge("run_step", "Steps done"),
+    steps: gauge("run_steps", "Steps of the whole run"),
+    loss: gauge("run_loss", "Mean loss of the last step that was told"),
+    speed: gauge("run_samples_per_second", "Samples a second, of the last ten seconds"),
+    generation: gauge("run_generation", "The generation: 1 until something failed or scaled"),
+    devices: gauge("run_devices", "Devices that train it"),
+    stepSeconds: gauge("step_seconds", "Mean time of a step"),
+    batches: gauge("batches_ready", "Batches that were there when a step began"),
+    reading: gauge("read_seconds", "Mean time in which a reader reads a batch"),
+    dedupeFactor: gauge("dedupe_factor", "Ids of deduplicated lists for each id that is sent"),
+    overRead: gauge("over_read", "Bytes read of the file for a byte of the samples trained"),
+    diskWait: gauge(
+      "disk_wait_seconds",
+      "Mean time of a batch in which its reader waits for the disk",
+    ),
+    share: gauge("step_share", "Share of a step spent on its part", "part"),
+    tier: gauge("tier_share", "Share of cached rows that came from a tier", "tier"),
+    metric: gauge("evaluation", "The last evaluation on held-out samples", "metric"),
+    repaired: gauge("repaired_ids", "Ids that were clamped or hashed", "table"),
+    stale: gauge("stale_rows", "Rows that steps read with an update pending", "table"),
+    rowsUsed: gauge("dynamic_rows", "Rows of a table that dynamic ids have", "table"),
+    tierState: gauge(
+      "tier_ok",
+      "1 while what lies below a device serves it as it should",
+      "device",
+    ),
+    straggler: gauge("straggler_factor", "How much longer a device computes", "device"),
+    workers: gauge("workers", "Preprocessing workers that live"),
+    workersWanted: gauge("workers_wanted", "How many preprocessing workers there should be"),
+    workersStalled: gauge("workers_stalled", "Share of the time that readers waited for workers"),
+    readerLimit: gauge(
+      "reader_limit_samples_per_second",
+      "Most samples a second that its readers may serve; 0: there is no limit",
+    ),
+    drains: counter("reader_drains", "Threads of readers that were replaced as asked", "reader"),
+    incidents: counter("incidents", "Failures that were recovered from", "role", "code"),
+    alerts: counter("alerts", "What a run was warned of", "code"),
+    scalings: counter(
+      "scalings",
+      "Changes of its devices, or of its shards' places, that were asked for",
+    ),
+    checkpoints: counter("checkpoints", "Checkpoints committed"),
+    bytes: counter("checkpoint_bytes", "Bytes of the parts of checkpoints"),
+    buddies: gauge("buddy_bytes", "Bytes of the newest checkpoint's copies in hosts' memory"),
+    recovery: new Histogram({
+      name: "osiris_recovery_seconds",
+      help: "From an incident to the first step after the restore",
+      registers,
+      labelNames: ["run"],
+      buckets: [0.25, 0.5, 1, 2, 5, 10, 30, 60],
+    }),
+    heard: gauge("run_event_timestamp_seconds", "When it was last heard of, since 1970"),
+    /** Metrics over all runs. */
+    broker: new Gauge({
+      name: "osiris_broker_up",
+      help: "1 while this exporter hears the broker: without it, all figures are old",
+      registers,
+    }),
+    ended: new Counter({
+      name: "osiris_runs_ended_total",
+      help: "Runs that ended, by how",
+      registers,
+      labelNames: ["status"],
+    }),
+  };
+}
+
+type Figures = ReturnType<typeof createFigures>;
+
+/**
+ * Starts the counters of a new run at 0: Prometheus's `increase` misses the first event of a
+ * counter that starts at 1.
+ */
+function begin({ scalings, checkpoints, bytes, recovery }: Figures, run: string): void {
+  for (const counter of [scalings, checkpoints, bytes]) counter.inc({ run }, 0);
+  recovery.zero({ run });
+}
+
+/** Updates the metrics from an event. */
+function note(figures: Figures, event: RunEvent): void {
+  const { run } = event;
+  if (event.generation > 0) figures.generation.set({ run }, event.generation);
+  switch (event.type) {
+    case "run.started":
+      figures.up.set({ run }, 1);
+      figures.step.set({ run }, event.fromStep);
+      figures.steps.set({ run }, event.steps);
+      figures.devices.set({ run }, event.devices);
+      return;
+    case "run.progress":
+      noteProgress(figures, event);
+      return;
+    case "run.evaluated":
+      for (const [metric, value] of Object.entries(event.metrics)) {
+        if (typeof value === "number") figures.metric.set({ run, metric }, value);
+      }
+      return;
+    case "run.checkpointed":
+      figures.checkpoints.inc({ run });
+      figures.bytes.inc({ run }, event.bytes);
+      return;
+    case "run.buddies":
+      figures.buddies.set({ run }, event.bytes);
+      return;
+    case "run.waiting":
+      figures.up.set({ run }, 1);
+      figures.speed.set({ run }, 0);
+      return;
+    case "run.incident": {
+      const [role = ""] = event.offender.split(":");
+      if (event.end === undefined) figures.speed.set({ run }, 0);
+      figures.incidents.inc({ run, role, code: event.error.code });
+      return;
+    }
+    case "run.recovered":
+      figures.recovery.observe({ run }, event.seconds);
+      return;
+    case "run.alert":
+      figures.alerts.inc({ run, code: event.code });
+      return;
+    case "run.paused":
+    case "run.preempted":
+      stop(figures, run);
+      return;
+    case "run.tier":
+      figures.tierState.set({ run, device: `${event.device}` }, event.state === "serving" ? 1 : 0);
+      return;
+    case "run.scaled":
+    case "run.moved":
+    case "run.adapted":
+      figures.scalings.inc({ run });
+      return;
+    case "run.limited":
+    case "run.drained":
+    case "run.workers":
+      noteInput(figures, event);
+      return;
+    case "run.straggler":
+      figures.straggler.set({ run, device: `${event.device}` }, event.factor);
+      return;
+    case "run.finished":
+      stop(figures, run);
+      figures.step.set({ run }, event.result.step);
+      figures.ended.inc({ status: event.result.status });
+      return;
+    case "run.failed":
+      stop(figures, run);
+      figures.ended.inc({
+        status: event.error.code === "RUN_CANCELLED" ? "cancelled" : "failed",
+      });
+      return;
+    default:
+  }
+}
+
+/** Updates the metrics of readers and preprocessing workers. */
+function noteInput(
+  figures: Figures,
+  event: Extract<RunEvent, { type: "run.limited" | "run.drained" | "run.workers" }>,
+): void {
+  const { run } = event;
+  if (event.type === "run.limited") figures.readerLimit.set({ run }, event.samplesPerSecond);
+  else if (event.type === "run.drained") figures.drains.inc({ run, reader: `${event.reader}` });
+  else {
+    figures.workers.set({ run }, event.workers);
+    figures.workersWanted.set({ run }, event.wanted);
+    figures.workersStalled.set({ run }, event.stalled);
+  }
+}
+
+/** The run has released its devices. */
+function stop({ up, speed }: Figures, run: string): void {
+  up.set({ run }, 0);
+  speed.set({ run }, 0);
+}
+
+function noteProgress(
+  figures: Figures,
+  {
+    run,
+    step,
+    steps,
+    loss,
+    samplesPerSecond,
+    repairedIds,
+    times,
+    ...rest
+  }: Extract<RunEvent, { readonly type: "run.progress" }>,
+): void {
+  const { staleness, dynamicIds = [] } = rest;
+  figures.up.set({ run }, 1); // An exporter may start in the middle of a run.
+  figures.step.set({ run }, step);
+  figures.steps.set({ run }, steps);
+  figures.loss.set({ run }, loss);
+  figures.speed.set({ run }, samplesPerSecond);
+  for (const { table, ids } of repairedIds) figures.repaired.set({ run, table }, ids);
+  for (const { table, rows } of staleness?.tables ?? []) figures.stale.set({ run, table }, rows);
+  for (const { table, rowsUsed } of dynamicIds) figures.rowsUsed.set({ run, table }, rowsUsed);
+  if (times === undefined) return;
+  figures.batches.set({ run }, times.batchesThere);
+  figures.reading.set({ run }, times.readMs / 1000);
+  if (times.splits !== undefined) {
+    figures.overRead.set({ run }, times.splits.overRead);
+    figures.diskWait.set({ run }, times.splits.waitMs / 1000);
+  }
+  if (times.dedupeFactor !== undefined) figures.dedupeFactor.set({ run }, times.dedupeFactor);
+  figures.stepSeconds.set({ run }, times.stepMs / 1000);
+  for (const [part, share] of Object.entries(times.shares)) figures.share.set({ run, part }, share);
+  if (times.tiers === undefined) return;
+  const { hbm, ddr, ssd } = times.tiers;
+  for (const [tier, share] of Object.entries({ hbm, ddr, ssd })) {
+    figures.tier.set({ run, tier }, share);
+  }
+}
+
+/** Removes the metrics of a run that ended long ago; its end stays counted. */
+async function forget(
+  { ended: _ended, broker: _broker, recovery, ...figures }: Figures,
+  run: string,
+): Promise<void> {
+  for (const figure of Object.values(figures)) {
+    const { values } = await figure.get();
+    for (const { labels } of values) if (labels.run === run) figure.remove(labels);
+  }
+  recovery.remove({ run });
+}

@@ -1,0 +1,66 @@
+// What the browser tests of this room share: one browser, and one cluster with a run that goes on
+// for as long as tests look at it.
+
+import type { Browser } from "playwright-core";
+import type { Run } from "../../../../index.ts";
+import { realBrowser, startBrowser } from "../../../../test/helpers/browsers.ts";
+import { startTestCluster, type TestCluster } from "../../../../test/helpers/clusters/clusters.ts";
+import { shared } from "../../../../test/helpers/clusters/one-for-many.ts";
+import { dashboard } from "../../server/dashboard.ts";
+
+export interface Scene {
+  readonly place: TestCluster;
+  readonly run: Run;
+  readonly url: string;
+}
+
+export interface Desk extends AsyncDisposable {
+  readonly browser: Browser;
+  /** The cluster: it starts when the first test asks for it. */
+  scene(): Promise<Scene>;
+}
+
+export const withBrowser = shared(openDesk, realBrowser);
+
+/** A name that would be markup, if a page took it for that. */
+export const hostile = "<img src=x onerror=alert(1)>";
+
+async function openDesk(): Promise<Desk> {
+  const browser = await startBrowser();
+  let started: Promise<Scene> | undefined;
+  return {
+    browser,
+    scene() {
+      started ??= startScene();
+      return started;
+    },
+    async [Symbol.asyncDispose]() {
+      await browser.close();
+      await (await started)?.place[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** Four devices: the run that is watched has two, another run may have the others. */
+async function startScene(): Promise<Scene> {
+  const place = await startTestCluster(4, {
+    dashboard: dashboard({ port: 0, allow: ["control", "faults"] }),
+  });
+  const job = place.job({
+    ...{ name: "watched", devices: 2, stepDeadlineMs: 60_000 },
+    data: { kind: "synthetic", samples: 20_000, dense: 4, batchSize: 64, epochs: 1000 },
+    model: {
+      kind: "dlrm",
+      dense: 4,
+      tables: [hostile, "b"].map((name) => ({ name, rows: 200, dim: 8 })),
+      bottom: [8, 8],
+      top: [8, 1],
+    },
+    // None by itself: a test that wants one says when.
+    checkpoint: { everySteps: 100_000 },
+    evaluation: { everySteps: 10 },
+  });
+  const run = await place.cluster.submit(job);
+  await run.limitReaders({ samplesPerSecond: 2000 }); // The browser needs a core too.
+  return { place, run, url: place.cluster.dashboard?.url ?? "" };
+}

@@ -1,0 +1,190 @@
+// The exporter: what Prometheus reads about a run that failed once and recovered.
+
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "ava";
+import { levelOf } from "../../../../actors/observe/event-lines.ts";
+import { type EventBody, eventTypes } from "../../../../actors/run/state/run-events.ts";
+import { breakableLauncher, Cluster, openExporter } from "../../../../index.ts";
+import { startBroker } from "../../../../src/wire/broker/broker.ts";
+import { encodeBody } from "../../../../src/wire/messages/body.ts";
+import { eventsSubject } from "../../../../src/wire/messages/subjects.ts";
+import { connectNats } from "../../../../src/wire/transports/nats-transport.ts";
+
+/** Values of the series, by name and labels as they appear in the text. */
+function seriesOf(text: string): Map<string, number> {
+  const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  return new Map(
+    lines.map((line) => [line.slice(0, line.lastIndexOf(" ")), Number(line.split(" ").at(-1))]),
+  );
+}
+
+test.serial("a run's steps, speed, incidents and end are figures", async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const threads = breakableLauncher();
+  await using cluster = await Cluster.start({ devices: 2, launcher: threads.launcher });
+  const { url: nats, token } = cluster;
+  await using exporter = await openExporter({ nats, ...(token === undefined ? {} : { token }) });
+  const effect = { effect: "exit" } as const;
+  threads.plan([{ actor: "device:1", generation: 1, step: 60, point: 0, ...effect }]);
+  const run = await cluster.submit({
+    model: {
+      kind: "dlrm",
+      dense: 2,
+      tables: [{ name: "A", rows: 50, dim: 4, ids: "hash" }],
+      bottom: [4],
+      top: [4, 1],
+    },
+    data: {
+      kind: "synthetic",
+      samples: 4000,
+      epochs: 2,
+      dense: 2,
+      batchSize: 64,
+      cache: directory,
+    },
+    evaluation: { fraction: 0.2 },
+    checkpoint: { directory: join(directory, "checkpoints"), everySteps: 25 },
+  });
+  const result = await run.result();
+  await cluster.network.transport.flush();
+  let series = new Map<string, number>();
+  const ended = 'osiris_runs_ended_total{status="finished"}';
+  while (series.get(ended) !== 1) {
+    await new Promise((resume) => setImmediate(resume)); // The text alone lets no frame in.
+    series = seriesOf(await exporter.text());
+  }
+
+  const of = (name: string, labels = "") => series.get(`osiris_${name}{run="${run.run}"${labels}}`);
+  t.is(series.get(ended), 1);
+  t.is(of("run_up"), 0);
+  t.is(of("run_step"), result.step);
+  t.is(of("run_steps"), result.step);
+  t.is(of("run_devices"), 2);
+  t.is(of("run_generation"), 2);
+  t.is(of("incidents_total", ',role="device",code="PEER_LOST"'), 1);
+  t.is(of("recovery_seconds_count"), 1);
+  t.is(of("evaluation", ',metric="auc"'), result.auc);
+  t.true((of("checkpoints_total") ?? 0) >= 3);
+  t.true((of("checkpoint_bytes_total") ?? 0) > 1000);
+  const shares = [...series].filter(([name]) => name.startsWith("osiris_step_share"));
+  t.true(Math.abs(shares.reduce((sum, [, share]) => sum + share, 0) - 1) < 1e-6);
+  t.true(series.has("process_cpu_seconds_total"), "and those of the process");
+});
+
+test.serial(
+  "one that comes late knows what trains, and what stands still has no speed",
+  async (t) => {
+    const broker = await startBroker({ auth: { token: "secret" } });
+    const place = { token: "secret" };
+    const root = await connectNats({
+      ...{ servers: broker.url, ...place, name: "root", deadlineMs: 5000 },
+      onError: () => {},
+    });
+    t.teardown(() => root.close());
+    await using exporter = await openExporter({ nats: broker.url, ...place });
+    let series = new Map<string, number>();
+    const until = async (name: string, value: number) => {
+      while (series.get(`osiris_${name}`) !== value) {
+        await new Promise((resume) => setImmediate(resume)); // The text alone lets no frame in.
+        series = seriesOf(await exporter.text());
+      }
+    };
+    /** Publishes an event of the run, and waits until a figure shows it. */
+    const tell = async (body: EventBody, name: string, value: number) => {
+      const event = encodeBody({ ...body, seq: 0, run: "r1", generation: 3 }, "application/json");
+      root.publish(eventsSubject("c1", "r1", undefined), event.payload, { headers: event.headers });
+      await until(name, value);
+    };
+    const progress = { step: 40, steps: 100, loss: 0.5, samplesPerSecond: 900, repairedIds: [] };
+    await tell({ type: "run.progress", ...progress }, 'run_step{run="r1"}', 40);
+    const of = (name: string, labels = "") => series.get(`osiris_${name}{run="r1"${labels}}`);
+    t.deepEqual([of("run_up"), of("run_step"), of("run_steps")], [1, 40, 100]);
+    t.is(of("run_samples_per_second"), 900);
+    // `increase` sees the first increment of counters that start at 0.
+    for (const name of ["checkpoints_total", "scalings_total", "recovery_seconds_count"]) {
+      t.is(of(name), 0, name);
+    }
+    t.is(series.get('osiris_runs_ended_total{status="failed"}'), 0);
+    const error = { name: "E", code: "PEER_LOST", message: "gone", recovery: "restore" as const };
+    const where = { offender: "host:2", supervisor: "job:r1", context: "x" };
+    const incident = { incident: 1, at: "2026-01-02T03:04:05Z", ...where, error };
+    const counted = 'incidents_total{run="r1",role="host",code="PEER_LOST"}';
+    await tell({ type: "run.incident", ...incident }, counted, 1);
+    t.deepEqual([of("run_up"), of("run_samples_per_second")], [1, 0]);
+    await tell({ type: "run.progress", ...progress }, 'run_samples_per_second{run="r1"}', 900);
+    await tell({ type: "run.paused", step: 40 }, 'run_up{run="r1"}', 0);
+    t.deepEqual([of("run_up"), of("run_samples_per_second")], [0, 0]);
+    const cancelled = { ...error, code: "RUN_CANCELLED" };
+    await tell({ type: "run.failed", error: cancelled }, 'runs_ended_total{status="cancelled"}', 1);
+    t.is(series.get('osiris_runs_ended_total{status="failed"}'), 0);
+
+    t.is(series.get("osiris_broker_up"), 1);
+    await broker.close();
+    await until("broker_up", 0);
+  },
+);
+
+interface Target {
+  readonly expr: string;
+  readonly legendFormat: string;
+}
+
+interface Panel {
+  readonly id: number;
+  readonly title: string;
+  readonly gridPos: Readonly<Record<"x" | "y" | "w" | "h", number>>;
+  readonly targets: readonly Target[];
+}
+
+test("each line of the dashboard says of which run it is, and rates are of counters", (t) => {
+  const text = readFileSync("deploy/grafana-dashboard.json", "utf8");
+  const { panels } = JSON.parse(text) as { readonly panels: readonly Panel[] };
+  t.is(new Set(panels.map(({ id }) => id)).size, panels.length);
+  t.is(new Set(panels.map(({ gridPos }) => `${gridPos.x} ${gridPos.y}`)).size, panels.length);
+  for (const { title, targets } of panels) {
+    const legends = targets.map(({ legendFormat }) => legendFormat);
+    t.is(new Set(legends).size, legends.length, title);
+    for (const { expr, legendFormat } of targets) {
+      const isOfRuns = expr.includes("$run") && !/sum by \((?!run)/.test(expr);
+      t.is(legendFormat.includes("{{run}}"), isOfRuns, `${title}: ${expr}`);
+      for (const [, name = ""] of expr.matchAll(/(?:rate|increase)\((\w+)/g)) {
+        t.regex(name, /_(total|bucket)$/, title);
+        t.not(name, "osiris_incidents_total", "it has no 0 before the first");
+      }
+    }
+  }
+  const evaluation = panels.find(({ title }) => title === "Evaluation");
+  t.regex(evaluation?.targets[0]?.expr ?? "", /metric!~"samples\|positives"/, "beside an AUC");
+});
+
+test.serial(
+  "docs/operations.md lists every metric, and the dashboard shows all of them and no other",
+  async (t) => {
+    const broker = await startBroker({ auth: { token: "secret" } });
+    t.teardown(() => broker.close());
+    await using exporter = await openExporter({ nats: broker.url, token: "secret" });
+    const text = await exporter.text();
+    const known = [...text.matchAll(/^# TYPE (osiris_\w+)/gm)].map(([, name]) => name ?? "");
+    const page = readFileSync("docs/operations.md", "utf8");
+    // A server of models has figures of its own, at its own address.
+    const listed = [...page.matchAll(/^\| `(osiris_(?!serve_)\w+)`/gm)].map(
+      ([, name]) => name ?? "",
+    );
+    t.deepEqual(listed.sort(), known.sort());
+    const dashboard = readFileSync("deploy/grafana-dashboard.json", "utf8");
+    const shown = new Set([...dashboard.matchAll(/osiris_\w+/g)].map(([name]) => name));
+    const bare = [...shown].map((name) => name.replace(/_(bucket|sum|count)$/, ""));
+    t.deepEqual([...new Set(bare)].sort(), known.sort());
+  },
+);
+
+test("docs/operations.md lists every event, and the level of its line", (t) => {
+  const page = readFileSync("docs/operations.md", "utf8");
+  const rows = [...page.matchAll(/^\| `(run\.\w+)` \| (\w+) \|/gm)];
+  const listed = rows.map(([, type, level]) => [type, type === "run.tier" ? "info" : level]);
+  const known = eventTypes.map((type) => [type, levelOf(type)]);
+  t.deepEqual(listed.sort(), known.sort());
+});

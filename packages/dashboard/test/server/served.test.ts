@@ -1,0 +1,212 @@
+// The dashboard's server on a live cluster, asked as a browser asks it.
+
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import test from "ava";
+import { type Cluster, connect, type JobOptions, type RunLine } from "../../../../internal.ts";
+import { startTestCluster } from "../../../../test/helpers/clusters/clusters.ts";
+import { shared } from "../../../../test/helpers/clusters/one-for-many.ts";
+import { dashboard } from "../../server/dashboard.ts";
+import type { Hello, RunHistory, ToldEvent } from "../../server/page-api.ts";
+
+/** A cluster whose page may only look. */
+const onCluster = shared(() => startTestCluster(1, { dashboard: dashboard() }));
+
+interface Message {
+  readonly id: string;
+  readonly name: string;
+  readonly data: unknown;
+}
+
+/** The messages of a stream, until `isEnough`; `onHello` is called once it is there. */
+async function messagesOf(
+  url: string,
+  headers: Readonly<Record<string, string>>,
+  isEnough: (all: readonly Message[]) => boolean,
+  onHello: () => Promise<unknown> = async () => {},
+): Promise<Message[]> {
+  const abort = new AbortController();
+  const response = await fetch(`${url}api/stream`, { headers, signal: abort.signal });
+  const all: Message[] = [];
+  let text = "";
+  const decoder = new TextDecoder();
+  for await (const chunk of response.body ?? []) {
+    text += decoder.decode(chunk, { stream: true });
+    const parts = text.split("\n\n");
+    text = parts.pop() ?? "";
+    for (const part of parts) {
+      const field = (name: string) => new RegExp(`^${name}: (.*)$`, "m").exec(part)?.[1];
+      const [name, data] = [field("event"), field("data")];
+      if (name === undefined || data === undefined) continue;
+      all.push({ id: field("id") ?? "", name, data: JSON.parse(data) });
+      if (name === "hello") await onHello();
+    }
+    if (isEnough(all)) break;
+  }
+  abort.abort();
+  return all;
+}
+
+const hasEnded = (all: readonly Message[]) => JSON.stringify(all).includes('"run.finished"');
+const toldIn = (all: readonly Message[]) =>
+  all.filter(({ name }) => name === "told").flatMap(({ data }) => data as ToldEvent[]);
+
+function dashboardOf(cluster: Cluster) {
+  const { dashboard } = cluster;
+  if (dashboard === undefined) throw new TypeError("there is no dashboard");
+  return dashboard;
+}
+
+onCluster.test(
+  "a stream tells every event once, in order, and a reconnected one what it missed",
+  async (t, place) => {
+    const { url } = dashboardOf(place.cluster);
+    let run = "";
+    const all = await messagesOf(url, {}, hasEnded, async () => {
+      run = (await place.cluster.submit(place.job())).run;
+    });
+    const [{ data } = { data: undefined }] = all;
+    const hello = data as Hello;
+    t.like(hello, { cluster: "c1", tenant: null, allow: [], isGap: true });
+    const told = toldIn(all);
+    t.deepEqual(
+      told.map(({ event }) => event.seq),
+      told.map((_, at) => at),
+    );
+    t.true(told.every(({ atMs = 0 }) => atMs > 1.7e12));
+    t.true(all.some(({ name }) => name === "report"));
+    // The connection was lost after the first message of events.
+    const [early] = all.filter(({ name }) => name === "told");
+    if (early === undefined) return t.fail("no events");
+    const again = await messagesOf(url, { "last-event-id": early.id }, hasEnded);
+    t.like(again[0]?.data, { isGap: false, epoch: hello.epoch });
+    const before = toldIn([early]).length;
+    t.deepEqual(toldIn(again), told.slice(before));
+    // Of another life of the server: everything is to be asked for again.
+    const isHello = (messages: readonly Message[]) => messages.length > 0;
+    t.like((await messagesOf(url, { "last-event-id": "abc:3" }, isHello))[0]?.data, {
+      isGap: true,
+    });
+    const path = `${url}api/runs/${run}/events`;
+    const history = (await (await fetch(path)).json()) as RunHistory;
+    t.deepEqual(history.events, told);
+  },
+);
+
+onCluster.test(
+  "the page is three files of this package, under 200 kB, and no other place is in them",
+  async (t, place) => {
+    const { url } = dashboardOf(place.cluster);
+    let packed = 0;
+    for (const [path, type] of [
+      ["", "text/html"],
+      ["page.css", "text/css"],
+      ["page.js", "text/javascript"],
+    ] as const) {
+      const response = await fetch(`${url}${path}`);
+      t.is(response.status, 200);
+      t.true(response.headers.get("content-type")?.startsWith(type));
+      t.is(response.headers.get("content-encoding"), "gzip");
+      const policy = response.headers.get("content-security-policy") ?? "";
+      t.regex(policy, /default-src 'none'/);
+      t.notRegex(policy, /unsafe|https?:/);
+      const text = await response.text();
+      packed += gzipSync(text).length;
+      if (path === "page.js") t.regex(text, /--dashboard-allow faults/, "the flag, by its name");
+      t.notRegex(text, /<script>|src="http|@import|url\(http/);
+      const etag = response.headers.get("etag") ?? "";
+      t.is((await fetch(`${url}${path}`, { headers: { "if-none-match": etag } })).status, 304);
+    }
+    t.log(`${packed} bytes packed`);
+    t.true(packed < 200_000, `${packed} bytes`);
+    t.is((await fetch(`${url}../package.json`)).status, 404);
+    t.is((await fetch(`${url}api/nothing`)).status, 404);
+    t.is((await fetch(url, { method: "DELETE" })).status, 405);
+    t.regex(readFileSync("package.json", "utf8"), /"dist"/); // It lies in the package.
+  },
+);
+
+onCluster.test(
+  "a page that may only look changes nothing; one that may, changes runs",
+  async (t, other) => {
+    const token = "operator-of-the-page";
+    const headers = { "content-type": "application/json", "x-osiris-page": "1" };
+    const post = (url: string, path: string, body: object, more: Record<string, string> = {}) =>
+      fetch(new URL(path, url), {
+        method: "POST",
+        headers: { ...headers, ...more },
+        body: JSON.stringify(body),
+      });
+    await using place = await startTestCluster(1, {
+      dashboard: dashboard({ allow: ["control", "faults"], token }),
+    });
+    const { url } = dashboardOf(place.cluster);
+    t.is((await fetch(new URL("/api/runs", url))).status, 401);
+    const opened = await fetch(url, { redirect: "manual" });
+    t.is(opened.status, 303);
+    t.is(opened.headers.get("location"), "/");
+    const [cookie = ""] = (opened.headers.get("set-cookie") ?? "").split(";");
+    t.regex(opened.headers.get("set-cookie") ?? "", /HttpOnly; SameSite=Lax/);
+    const job = place.job({
+      data: { kind: "synthetic", samples: 400_000, dense: 4, batchSize: 64 },
+    });
+    const submitted = await post(url, "/api/jobs/submit", { job }, { cookie });
+    t.is(submitted.status, 200, await submitted.clone().text());
+    const { run } = (await submitted.json()) as { run: string };
+    for await (const event of place.cluster.client.run(run).events()) {
+      if (event.type === "run.progress") break;
+    }
+    t.is((await post(url, "/api/faults", { run, actor: "device:9" }, { cookie })).status, 404);
+    t.is((await post(url, "/api/faults", { run, actor: "device:0" }, { cookie })).status, 200);
+    for await (const event of place.cluster.client.run(run).events()) {
+      if (event.type === "run.recovered") break;
+    }
+    t.is((await post(url, "/api/jobs/pause", { run }, { cookie })).status, 200);
+    t.is((await post(url, "/api/jobs/drain", { run, reader: 0 }, { cookie })).status, 404);
+    t.is((await post(url, "/api/jobs/cancel", { run }, { cookie })).status, 200);
+    const looking = await post(dashboardOf(other.cluster).url, "/api/jobs/cancel", { run });
+    t.is(looking.status, 403);
+    t.regex(await looking.text(), /may only look: .* without `--dashboard-allow control`/);
+  },
+);
+
+test.serial("a tenant's link shows the tenant's own runs, and no other run answers", async (t) => {
+  const users = { ada: { pass: "a-long-password" } };
+  const tenants = { acme: { users }, other: { users } };
+  const home = mkdtempSync(join(tmpdir(), "osiris-tenants-"));
+  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  const roots = { data: home, checkpoints: home };
+  await using place = await startTestCluster(1, { dashboard: dashboard(), tenants, roots });
+  const { url, token } = place.cluster;
+  const { tenantUrls } = dashboardOf(place.cluster);
+  const link = new URL(tenantUrls.acme ?? "");
+  const headers = { authorization: `Bearer ${link.searchParams.get("token")}` };
+  const get = (path: string) => fetch(new URL(path, link), { headers });
+  await using acme = await connect({ nats: url, ...(token ? { token } : {}), tenant: "acme" });
+  const job = place.job();
+  const jobIn = (directory: string) => ({
+    ...job,
+    data: { ...job.data, cache: join(home, "cache") } as JobOptions["data"],
+    checkpoint: { everySteps: 10, directory: join(home, directory) },
+  });
+  const operators = await place.cluster.submit(jobIn("own"));
+  const submit = async () => await acme.submit(jobIn("acme/own"));
+  let own = "";
+  const messages = await messagesOf(`${link.origin}/`, headers, hasEnded, async () => {
+    own = (await submit()).run;
+  });
+  await operators.result();
+  const runs = (await (await get("/api/runs")).json()) as RunLine[];
+  t.deepEqual(
+    runs.map(({ run }) => run),
+    [own],
+  );
+  t.is((await get(`/api/runs/${operators.run}/events`)).status, 404);
+  t.is((await get(`/api/runs/${own}/events`)).status, 200);
+  t.like(messages[0]?.data, { tenant: "acme" });
+  t.false(JSON.stringify(messages).includes(operators.run));
+  const shards = (await (await get("/api/shards")).json()) as { run: string }[];
+  t.true(shards.every(({ run }) => run === own));
+});

@@ -1,0 +1,53 @@
+// ONNX Runtime as the engine of our server: the exported model, as WebAssembly on one thread,
+// behind the same HTTP, the same encoder and the same queue.
+
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
+import { createRecordEncoder } from "../../../src/data/records.ts";
+import { labelsOf } from "../../../src/data/targets.ts";
+import { featuresOf, shapesOf } from "../../../src/model/features.ts";
+import { openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
+import { exportModel } from "../../formats/exports/export-model.ts";
+import type { ScoringEngine } from "../server/models/engine.ts";
+
+/** Opens the model of a checkpoint directory so. It ranks nothing and takes no deltas. */
+export async function openOnnxEngine(directory: string): Promise<ScoringEngine> {
+  const { env, InferenceSession, Tensor } = await import("onnxruntime-web");
+  env.wasm.numThreads = 1;
+  const { job, manifest } = openCheckpoint(directory);
+  const place = mkdtempSync(join(tmpdir(), "osiris-onnx-"));
+  const path = join(place, "model.onnx");
+  await exportModel(directory, path);
+  const session = await InferenceSession.create(readFileSync(path), {
+    executionProviders: ["wasm"],
+  });
+  rmSync(place, { recursive: true });
+  const features = featuresOf(job.model);
+  const version = { digest: `sha256:${manifest.modelDigest}`, step: manifest.cut };
+  const encoder = createRecordEncoder(job.data, shapesOf(job.model), manifest.means);
+  const predictBatch = async ({ samples, dense, lengths, ids }: EncodedBatch) => {
+    const fed: Record<string, InstanceType<typeof Tensor>> = {};
+    fed.dense = new Tensor("float32", dense, [samples, job.model.dense]);
+    let first = 0;
+    for (const [i, { name }] of features.entries()) {
+      const own = lengths.subarray(i * samples, (i + 1) * samples);
+      const end = first + own.reduce((sum, length) => sum + length, 0);
+      const rows = BigInt64Array.from(ids.subarray(first, end), BigInt);
+      fed[`${name}.rows`] = new Tensor("int64", rows, [rows.length]);
+      fed[`${name}.lengths`] = new Tensor("int64", BigInt64Array.from(own, BigInt), [samples]);
+      first = end;
+    }
+    const outputs = await session.run(fed);
+    return { scores: outputs.predictions?.data as Float32Array, version };
+  };
+  const unsupported = () => Promise.reject(new Error("ONNX Runtime only predicts here"));
+  return {
+    ...{ job, tasks: labelsOf(job.data), version, predictBatch },
+    predict: (records) => predictBatch(encoder.encode(records)),
+    rank: unsupported,
+    applyDelta: unsupported,
+    close: () => session.release(),
+  };
+}

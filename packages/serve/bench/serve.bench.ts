@@ -1,0 +1,27 @@
+// Serving: predictions inside a program and over HTTP, rankings, and pauses under deltas.
+
+import { Option } from "commander";
+import { type Bench, positive } from "../../../bench/bench.ts";
+import { type EngineOptions, engineMeasurements } from "./engine.bench.ts";
+import { httpMeasurements } from "./http.bench.ts";
+import { pauseMeasurement } from "./pauses.bench.ts";
+import { tierMeasurement } from "./tiers.bench.ts";
+
+export const serveBench: Bench<EngineOptions> = {
+  question:
+    "what an answer costs in a program, beside ONNX Runtime and PyTorch, under a delta and from disk",
+  options: [
+    new Option("--rows <count>", "rows of each table").argParser(positive).default(20_000),
+    new Option("--rounds <count>", "turns of each side").argParser(positive).default(2),
+    new Option("--seconds <seconds>", "of each side in a round").argParser(positive).default(1),
+  ],
+  full: { rounds: 5, seconds: 3 },
+  measurements(options) {
+    return [
+      ...engineMeasurements(options),
+      pauseMeasurement(options.rounds),
+      tierMeasurement(options),
+      ...httpMeasurements(options),
+    ];
+  },
+};

@@ -1,0 +1,285 @@
+// osiris serve MODEL: trained models behind HTTP, and NATS, until Ctrl-C.
+
+import { readFileSync, statSync } from "node:fs";
+import { basename, extname, resolve } from "node:path";
+import { type Command, Option } from "commander";
+import { openProcessLog } from "../../../actors/observe/process-log.ts";
+import {
+  type ArithmeticChoice,
+  bytesFrom,
+  type CommonOptions,
+  type CredentialArguments,
+  credentialsOf,
+  integerFrom,
+  numberFrom0,
+  portFrom0,
+  withArithmetic,
+  withCommon,
+  withModelRoots,
+} from "../../../cli/support/arguments.ts";
+import { interruption } from "../../../cli/support/interrupt.ts";
+import {
+  InputUnusableError,
+  InvalidOptionError,
+  type ModelServer,
+  type RecordColumn,
+  type ServerOptions,
+  serve,
+  serverJsonSchema,
+} from "../../../internal.ts";
+import type { Log } from "../../../src/ports/log.ts";
+import { collectAlone } from "../../../src/ports/own-scavenges.ts";
+
+interface ServeArguments extends CommonOptions, CredentialArguments {
+  readonly port?: number;
+  readonly host?: string;
+  readonly manifest?: string;
+  readonly watch: boolean;
+  readonly keep?: number;
+  readonly memory?: number;
+  readonly tierDirectory?: string;
+  readonly calibration?: "stored" | "required" | "none";
+  readonly arithmetic?: ArithmeticChoice;
+  readonly batch?: number;
+  readonly latencyBudget?: number;
+  readonly deadline?: number;
+  readonly queue?: number;
+  readonly maxRequest?: number;
+  readonly drain?: number;
+  readonly tokenFile?: string;
+  readonly insecure?: true;
+  readonly nats?: string;
+  readonly natsCreds?: string;
+  readonly natsToken?: string;
+  readonly schema?: true;
+}
+
+/** Adds the command. */
+export function addServe(program: Command): void {
+  const command = program
+    .command("serve")
+    .argument("[models...]", "checkpoint directories, NAME=DIRECTORY each, or one file of options")
+    .description("answer predictions of trained models over HTTP, until Ctrl-C")
+    .option("--port <P>", "port to serve on; 0: any (default: 8080)", portFrom0)
+    .option("--host <ADDRESS>", "address to serve on (default: 127.0.0.1)")
+    .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`")
+    .option("--no-watch", "stay with this checkpoint, whatever comes into the directory")
+    .option("--keep <N>", "versions that stay loaded (default: 2)", integerFrom(1, 16))
+    .option("--memory <SIZE>", "for the rows of each version; larger tables lie on disk", bytesFrom)
+    .option("--tier-directory <DIRECTORY>", "where they lie (default: the system's temporary one)")
+    .addOption(
+      new Option(
+        "--calibration <WHICH>",
+        "of probabilities: as stored with a model, required of it, or none (default: stored)",
+      ).choices(["stored", "required", "none"]),
+    )
+    .option("--batch <N>", "most samples scored together (default: 256)", integerFrom(1, 65_536))
+    .option("--latency-budget <MS>", "longest time of a batch (default: 5)", numberFrom0)
+    .option("--deadline <MS>", "for how long a request waits (default: 1000)", numberFrom0)
+    .option("--queue <N>", "most samples that wait for a model (default: 16384)", integerFrom(1))
+    .option("--max-request <BYTES>", "largest request (default: 16MiB)", bytesFrom)
+    .option(
+      "--drain <MS>",
+      "for how long the end waits for answers (default: 10000)",
+      integerFrom(0),
+    )
+    .option("--token-file <FILE>", "tokens that requests must bring, one a line")
+    .option("--insecure", "let other machines ask without a token")
+    .option("--tls-cert <FILE>", "PEM file: the certificate, for HTTPS")
+    .option("--tls-key <FILE>", "PEM file: and its key")
+    .option("--nats <URL>", "a broker over which requests come too")
+    .option("--nats-token <TOKEN>", "its token")
+    .option("--nats-creds <FILE>", "or a credentials file, as `nsc` writes it")
+    .option("--schema", "print the JSON Schema of a file of options, and end");
+  withCommon(withArithmetic(withModelRoots(command)), [
+    "serve checkpoints",
+    "serve ctr=runs/ctr/checkpoints cvr=runs/cvr/checkpoints --port 9000",
+    "serve checkpoints --memory 8GiB --tier-directory /mnt/nvme",
+    "serve serving.yaml --token-file tokens --host 0.0.0.0",
+  ]).action(run);
+}
+
+async function run(models: readonly string[], args: ServeArguments): Promise<void> {
+  if (args.schema === true) {
+    console.log(JSON.stringify(serverJsonSchema(), undefined, 2));
+    return;
+  }
+  collectAlone();
+  const interrupted = interruption();
+  const options = await optionsOf(models, args);
+  const json = args.json === true;
+  const log = json
+    ? await openProcessLog({ level: "info", write: (line) => console.log(line) }, options.tokens)
+    : linesForPeople;
+  await using server = await serve(options, { log });
+  tell(server, options, json);
+  await interrupted;
+  if (!json) console.log("Answers what it took, and ends ...");
+}
+
+/** Lines that matter, for a terminal. */
+const linesForPeople: Log = {
+  write(level, message, { model, digest, step, error } = {}) {
+    if (level === "debug" || level === "trace") return;
+    const about = model === undefined ? "" : `${model}: `;
+    const version = digest === undefined ? "" : `, ${digest} (step ${step})`;
+    const why = error === undefined ? "" : `: ${error}`;
+    console.error(`${about}${message}${version}${why}`);
+  },
+  keep() {},
+};
+
+function tell(server: ModelServer, options: ServerOptions, json: boolean): void {
+  const { url, versions } = server;
+  if (json) {
+    console.log(JSON.stringify({ report: "serve", url, models: versions }));
+    return;
+  }
+  for (const [name, version] of Object.entries(versions)) {
+    const how = version?.calibrated ? ", calibrated" : "";
+    console.log(`${name.padEnd(20)} ${version?.digest} (step ${version?.step})${how}`);
+  }
+  console.log(`Serving ${url}; Ctrl-C ends it.`);
+  const [first] = Object.keys(versions);
+  if (first !== undefined) console.log(curlLine(url, first, server.columns(first), options));
+}
+
+/** A request that works as it stands, for a shell. */
+function curlLine(
+  url: string,
+  model: string,
+  columns: readonly RecordColumn[],
+  { tokens = [] }: ServerOptions,
+): string {
+  const shown = columns.slice(0, 3).map(({ name }) => [name, 1] as const);
+  const body = JSON.stringify({ instances: [Object.fromEntries(shown)] }).replaceAll("'", "'\\''");
+  const token = tokens.length === 0 ? "" : ' -H "Authorization: Bearer $TOKEN"';
+  const check = url.startsWith("https:") ? " -k" : "";
+  return `  curl -s${check}${token} ${url}/v1/models/${model}:predict -d '${body}'`;
+}
+
+async function optionsOf(models: readonly string[], args: ServeArguments): Promise<ServerOptions> {
+  const { tlsCert, tlsKey, tokenFile, nats, natsToken, natsCreds } = args;
+  const file = models.length === 1 ? configIn(models[0] ?? "") : undefined;
+  if (file !== undefined) refuseOfModels(file, args);
+  const config = file === undefined ? undefined : await readConfig(file);
+  const given = {
+    port: args.port,
+    host: args.host,
+    batch: args.batch,
+    latencyBudgetMs: args.latencyBudget,
+    deadlineMs: args.deadline,
+    queueSamples: args.queue,
+    requestBytes: args.maxRequest,
+    drainMs: args.drain,
+    insecure: args.insecure,
+    tokens: tokenFile === undefined ? undefined : tokensIn(tokenFile),
+    tls: tlsOf(tlsCert, tlsKey),
+    nats:
+      nats === undefined
+        ? undefined
+        : {
+            url: nats,
+            ...credentialsOf({ token: natsToken, ...(natsCreds ? { creds: natsCreds } : {}) }),
+          },
+  };
+  const set = Object.entries(given).filter(([, value]) => value !== undefined);
+  const base = config ?? { models: namedModels(models, args) };
+  return { ...base, ...Object.fromEntries(set) } as ServerOptions;
+}
+
+/** What a file says of each of its models is not said beside it. @throws InvalidOptionError */
+function refuseOfModels(file: string, args: ServeArguments): void {
+  const { manifest, watch, keep, memory, tierDirectory, calibration, arithmetic } = args;
+  const ofModels: [option: string, name: string, isGiven: boolean][] = [
+    ["--manifest", "manifest", manifest !== undefined],
+    ["--no-watch", "watch: false", !watch],
+    ["--keep", "keep", keep !== undefined],
+    ["--memory", "memoryBytes", memory !== undefined],
+    ["--tier-directory", "tierDirectory", tierDirectory !== undefined],
+    ["--calibration", "calibration", calibration !== undefined],
+    ["--arithmetic", "arithmetic", arithmetic !== undefined],
+  ];
+  const [option, name] = ofModels.find(([, , isGiven]) => isGiven) ?? [];
+  if (option === undefined) return;
+  const message = `Expected no \`${option}\` beside ${file}: say \`${name}\` of a model there`;
+  throw new InvalidOptionError(option, message);
+}
+
+function tlsOf(cert: string | undefined, key: string | undefined) {
+  if (cert === undefined && key === undefined) return undefined;
+  if (cert !== undefined && key !== undefined) return { cert, key };
+  const message = "Expected `--tls-cert` and `--tls-key` together, got one of them";
+  throw new InvalidOptionError("--tls-cert", message);
+}
+
+/** The models of the command line, by name. @throws InvalidOptionError */
+function namedModels(
+  models: readonly string[],
+  { manifest, watch, keep, memory, tierDirectory, calibration, arithmetic }: ServeArguments,
+): ServerOptions["models"] {
+  if (models.length === 0) {
+    const message = "Expected a model to serve: a checkpoint directory, or NAME=DIRECTORY";
+    throw new InvalidOptionError("models", message);
+  }
+  const more = {
+    watch,
+    ...(manifest === undefined ? {} : { manifest }),
+    ...(keep ? { keep } : {}),
+    ...(memory ? { memoryBytes: memory } : {}),
+    ...(tierDirectory ? { tierDirectory } : {}),
+    ...(calibration ? { calibration } : {}),
+    ...(arithmetic ? { arithmetic } : {}),
+  };
+  const named = models.map((given) => {
+    const [, name = nameOf(given), path = given] = /^([^=/]+)=(.+)$/.exec(given) ?? [];
+    return [name, { path, ...more }] as const;
+  });
+  for (const [name] of named) {
+    if (named.filter(([other]) => other === name).length === 1) continue;
+    const message = `Expected models of different names, got two of \`${name}\`: say NAME=DIRECTORY`;
+    throw new InvalidOptionError("models", message);
+  }
+  return Object.fromEntries(named);
+}
+
+/** A directory's own name, as a model's. */
+function nameOf(path: string): string {
+  const name = basename(resolve(path)).replace(/[^A-Za-z0-9_-]/g, "-");
+  return name.replace(/^[^A-Za-z0-9]+/, "").slice(0, 64) || "model";
+}
+
+/** The path, where it is a file of options. */
+function configIn(path: string): string | undefined {
+  const isConfig = [".yaml", ".yml", ".json"].includes(extname(path));
+  return isConfig && statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true
+    ? path
+    : undefined;
+}
+
+async function readConfig(path: string): Promise<ServerOptions> {
+  try {
+    const text = readFileSync(path, "utf8");
+    if (extname(path) === ".json") return JSON.parse(text) as ServerOptions;
+    const { parse } = await import("yaml");
+    return parse(text) as ServerOptions;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message.split("\n")[0] : String(cause);
+    throw new InputUnusableError(path, `Cannot read the options ${path}: ${reason}`, { cause });
+  }
+}
+
+/** The tokens of a file, one a line. @throws InputUnusableError */
+function tokensIn(path: string): string[] {
+  try {
+    const tokens = readFileSync(path, "utf8")
+      .split("\n")
+      .map((line) => line.trim());
+    const some = tokens.filter((token) => token !== "");
+    if (some.length > 0) return some;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new InputUnusableError(path, `Cannot read the tokens: ${reason}`, { cause });
+  }
+  throw new InputUnusableError(path, `Expected ${path} to have a token a line, got none`);
+}

@@ -1,0 +1,143 @@
+// Polls the directory of a served model for updates: a newer checkpoint, a delta file, or a changed
+// calibration. A model in one file is newer if the file was replaced.
+//
+// Invariants
+//   W1. A file or checkpoint that was refused is not retried until it, or the served version,
+//       changes.
+//   W2. The checkpoint that applied deltas started from is not loaded again.
+//   W3. If no name and no time in the directory has changed, no file is read.
+
+import { join } from "node:path";
+import type { Disk } from "../../../../src/ports/disk.ts";
+import { openCheckpoint } from "../../../../storage/checkpoints/open-checkpoint.ts";
+import { isModelFile } from "../../../../storage/checkpoints/store/file-checkpoint-store.ts";
+import { manifestName, pathsOf } from "../../../../storage/checkpoints/store/store-paths.ts";
+import { calibrationPath } from "../../../../storage/checkpoints/store/stored-calibration.ts";
+import type { ServedVersion } from "./engine.ts";
+
+/** File name suffix of deltas. */
+export const deltaSuffix = ".delta";
+
+/** An update to load. `sign` identifies its state. */
+export type Newer =
+  | { readonly kind: "checkpoint"; readonly manifest: string; readonly sign: string }
+  | { readonly kind: "delta"; readonly path: string; readonly sign: string }
+  | { readonly kind: "calibration"; readonly sign: string };
+
+/** Polls after which an update that failed because of the machine is retried. */
+const retryLooks = 10;
+
+/** The watch of one directory. */
+export class ModelWatch {
+  readonly #directory: string;
+  readonly #manifest: string | undefined;
+  readonly #disk: Disk;
+  #seen = "";
+  #looks = 0;
+  #version = "";
+  /** Manifest of the checkpoint that was loaded last. W2 */
+  #base = "";
+  /** Tried updates by sign: the poll from which on each may be retried. W1 */
+  readonly #tried = new Map<string, number>();
+  /** The version and file time of the last calibration that was checked. */
+  #calibration: { readonly digest: string; readonly at: number } | undefined;
+
+  constructor(directory: string, manifest: string | undefined, disk: Disk) {
+    this.#directory = directory;
+    this.#manifest = manifest;
+    this.#disk = disk;
+  }
+
+  /**
+   * The next update to load, each returned once; undefined: none. Throws errors of reading the
+   * directory, also once for each state of the directory.
+   */
+  look(version: ServedVersion): Newer | undefined {
+    this.#looks++;
+    if (this.#version !== version.digest) this.#tried.clear();
+    this.#version = version.digest;
+    const newer =
+      this.#newerCheckpoint(version) ??
+      this.#deltas().find((one) => this.#isDue(one)) ??
+      this.#newerCalibration(version);
+    if (newer !== undefined) this.#tried.set(newer.sign, Number.POSITIVE_INFINITY);
+    return newer;
+  }
+
+  /** Schedules a retry although nothing changed: the machine may have been at fault. */
+  retry({ sign }: Newer): void {
+    this.#tried.set(sign, this.#looks + retryLooks);
+    this.#seen = "";
+  }
+
+  #isDue({ sign }: Newer): boolean {
+    return (this.#tried.get(sign) ?? 0) <= this.#looks;
+  }
+
+  #newerCheckpoint(version: ServedVersion): Newer | undefined {
+    const sign = this.#checkpoints();
+    if (sign === this.#seen) return undefined; // W3
+    this.#seen = sign;
+    const { manifest } = openCheckpoint(this.#directory, this.#manifest, this.#disk);
+    const { sha256, modelDigest } = manifest;
+    if (`sha256:${modelDigest}` === version.digest) this.#base = sha256;
+    if (sha256 === this.#base) return undefined;
+    // W1: a replaced file may have the same manifest, without the damage of the former file.
+    const own = this.#isFile() ? `${sha256} ${sign}` : sha256;
+    const newer: Newer = { kind: "checkpoint", manifest: sha256, sign: own };
+    if (this.#isDue(newer)) return newer;
+    if (Number.isFinite(this.#tried.get(own))) this.#seen = ""; // Its retry is still due.
+    return undefined;
+  }
+
+  /** A calibration that was stored or removed since the version was loaded. */
+  #newerCalibration({ digest, calibrated }: ServedVersion): Newer | undefined {
+    const isFile = this.#isFile();
+    const hex = digest.replace(/^sha256:/, "");
+    const at = this.#timeOf(isFile ? this.#directory : calibrationPath(this.#directory, hex));
+    const before = this.#calibration;
+    this.#calibration = { digest, at };
+    const isFirst = before?.digest !== digest;
+    const isOther = isFirst ? !isFile && at > 0 !== (calibrated === true) : before.at !== at;
+    if (!isOther || (isFile && this.#digestInFile() !== digest)) return undefined;
+    return { kind: "calibration", sign: `calibration ${digest} ${at}` };
+  }
+
+  /** Digest of the model in the file, which may have been replaced or damaged. */
+  #digestInFile(): string {
+    const { manifest } = openCheckpoint(this.#directory, this.#manifest, this.#disk);
+    return `sha256:${manifest.modelDigest}`;
+  }
+
+  /** Names of checkpoints with the times of their manifests; 0: not committed yet. */
+  #checkpoints(): string {
+    if (this.#isFile()) return `${this.#timeOf(this.#directory)}`;
+    const { checkpoints } = pathsOf(this.#directory);
+    const told = this.#disk.list(checkpoints).map((name) => {
+      return `${name} ${this.#timeOf(join(checkpoints, name, manifestName))}`;
+    });
+    return told.join("\n");
+  }
+
+  /** Delta files, in the order of their names. */
+  #deltas(): Newer[] {
+    if (this.#isFile()) return [];
+    const names = this.#disk.list(this.#directory).filter((name) => name.endsWith(deltaSuffix));
+    return names.map((name) => {
+      const path = join(this.#directory, name);
+      return { kind: "delta", path, sign: `${path} ${this.#timeOf(path)}` };
+    });
+  }
+
+  #isFile(): boolean {
+    return isModelFile(this.#directory, this.#disk);
+  }
+
+  #timeOf(path: string): number {
+    try {
+      return this.#disk.modifiedMs(path);
+    } catch {
+      return 0; // Deleted meanwhile: the next poll sees it.
+    }
+  }
+}

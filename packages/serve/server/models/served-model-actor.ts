@@ -1,0 +1,255 @@
+// Served model: an actor that loads a model, keeps it up to date, and drains it at the end.
+//
+//   loading ──▶ serving: idle ⇄ reloading ──drain──▶ draining ──▶ drained
+//     │ ▲           │
+//     ▼ └───────────┘ the engine hung
+//   unavailable (for `retryMs`)
+//
+// Requests bypass the state machine, through ModelVersions: a request causes no transition.
+//
+// Takes   model.drain      from the server when it ends
+//         model.newer      from the watch of its directory
+//         engine.hung      from the queue of a version
+//
+// Invariants
+//   A1. A failed reload changes nothing: the former version continues to answer.
+//   A2. While no version is loaded, requests are refused by name, and loading is retried.
+
+import { assign, fromCallback, fromPromise, setup } from "xstate";
+import { defineActor } from "../../../../actors/runtime/define-actor.ts";
+import { recordError } from "../../../../src/errors/errors.ts";
+import type { Clock } from "../../../../src/ports/clock.ts";
+import type { Disk } from "../../../../src/ports/disk.ts";
+import type { Log } from "../../../../src/ports/log.ts";
+import type { OpenEngine, ScoringEngine, ServedVersion } from "./engine.ts";
+import type { ModelVersions } from "./model-versions.ts";
+import { ModelWatch, type Newer } from "./model-watch.ts";
+import type { ServedModelSpec } from "./server-options.ts";
+import type { ServingFigures } from "./serving-figures.ts";
+
+/** The input of the actor. */
+export interface ServedModelInput {
+  readonly versions: ModelVersions;
+  readonly spec: ServedModelSpec;
+  readonly open: OpenEngine;
+  readonly watchMs: number;
+  readonly clock: Clock;
+  readonly disk: Disk;
+  readonly log: Log;
+  readonly figures: ServingFigures;
+  /** Called after each attempt to load, with the error; undefined: it has loaded. */
+  readonly onLoaded: (error: unknown) => void;
+  /** Called once it has answered all accepted requests, and closed its engines. */
+  readonly onDrained: () => void;
+}
+
+interface ServedModelContext extends ServedModelInput {
+  readonly watch: ModelWatch;
+  readonly newer: Newer | undefined;
+}
+
+type ServedModelEvent =
+  | { readonly type: "model.drain" }
+  | { readonly type: "model.newer"; readonly newer: Newer }
+  | { readonly type: "engine.hung" };
+
+/** Codes of errors that a retry would meet again. */
+const lasting = new Set(["CHECKPOINT_CORRUPT", "DELTA_REFUSED", "INVALID_OPTION"]);
+
+/** Pause before loading is retried. */
+const retryMs = 1000;
+
+const loading = fromPromise<ScoringEngine, ServedModelInput>(async ({ input, signal }) => {
+  const engine = await openWith(input, input.spec.manifest);
+  if (signal.aborted) await engine.close();
+  return engine;
+});
+
+async function openWith(
+  { spec, open, versions, log }: ServedModelInput,
+  manifest: string | undefined,
+): Promise<ScoringEngine> {
+  const { path, memoryBytes, tierDirectory, calibration, arithmetic } = spec;
+  const choice = { manifest, calibration, arithmetic };
+  const engine = await open(path, { ...choice, memoryBytes, tierDirectory });
+  const { digest, step, calibrated } = engine.version;
+  const { trained, own } = engine.arithmetic ?? {};
+  if (own !== trained) {
+    const told = `Trained with ${trained} and computed with ${own}: last bits may differ`;
+    log.write("warn", told, { model: versions.name, digest, step });
+  }
+  if (calibrated) {
+    const told = "Probabilities are calibrated, as is stored with the version";
+    log.write("info", told, { model: versions.name, digest, step });
+  }
+  for (const { table, rows, cachedRows } of engine.onDisk ?? []) {
+    const told = `Table ${table} lies on disk: ${cachedRows} of its ${rows} rows fit into memory`;
+    log.write("info", told, { model: versions.name });
+  }
+  return engine;
+}
+
+/** Polls the directory until there is an update. */
+const watching = fromCallback<{ type: string }, ServedModelContext>(({ input, sendBack }) => {
+  const { versions, watch, clock, watchMs, spec } = input;
+  if (!spec.watch) return undefined;
+  let cancel = () => {};
+  const look = () => {
+    const version = versions.engine?.version;
+    let newer: Newer | undefined;
+    try {
+      if (version !== undefined) newer = watch.look(version);
+    } catch (error) {
+      noteFailure(input, error);
+    }
+    if (newer === undefined) cancel = clock.after(watchMs, look);
+    else sendBack({ type: "model.newer", newer });
+  };
+  cancel = clock.after(watchMs, look);
+  return () => cancel();
+});
+
+/** Loads an update. The engine itself switches to a delta. */
+const reloading = fromPromise<ScoringEngine | ServedVersion, ServedModelContext>(
+  async ({ input, signal }) => {
+    const { newer, versions } = input;
+    if (newer?.kind === "calibration") {
+      const engine = versions.engineOf();
+      return engine.recalibrate?.() ?? engine.version;
+    }
+    if (newer?.kind === "delta") return versions.engineOf().applyDelta(newer.path, { signal });
+    const engine = await openWith(input, newer?.manifest);
+    if (signal.aborted) await engine.close();
+    return engine;
+  },
+);
+
+const draining = fromPromise<void, ServedModelInput>(({ input }) => input.versions.drain());
+
+const machine = setup({
+  types: {} as {
+    context: ServedModelContext;
+    input: ServedModelInput;
+    events: ServedModelEvent;
+  },
+  actors: { loading, watching, reloading, draining },
+  actions: {
+    noteFailure: ({ context }, { error }: { error: unknown }) => {
+      noteFailure(context, error);
+      if (context.versions.engine === undefined) context.onLoaded(error);
+    },
+    abandon: ({ context }) => {
+      context.versions.abandon("its engine hung");
+      context.log.write("error", "The engine of a served model hung", {
+        model: context.versions.name,
+      });
+    },
+  },
+}).createMachine({
+  id: "servedModel",
+  context: ({ input }) => ({
+    ...input,
+    watch: new ModelWatch(input.spec.path, input.spec.manifest, input.disk),
+    newer: undefined,
+  }),
+  initial: "loading",
+  on: { "model.drain": { target: ".draining" } },
+  states: {
+    loading: {
+      invoke: {
+        src: "loading",
+        input: ({ context }) => context,
+        onDone: {
+          target: "serving",
+          actions: ({ context, event, self }) => {
+            context.versions.add(event.output, () => self.send({ type: "engine.hung" }));
+            context.onLoaded(undefined);
+          },
+        },
+        onError: {
+          target: "unavailable",
+          actions: { type: "noteFailure", params: ({ event }) => ({ error: event.error }) },
+        },
+      },
+    },
+    unavailable: { after: { [retryMs]: "loading" } },
+    serving: {
+      initial: "idle",
+      on: { "engine.hung": { target: "loading", actions: "abandon" } },
+      states: {
+        idle: {
+          invoke: { src: "watching", input: ({ context }) => context },
+          on: {
+            "model.newer": {
+              target: "reloading",
+              actions: assign({ newer: ({ event }) => event.newer }),
+            },
+          },
+        },
+        reloading: {
+          invoke: {
+            src: "reloading",
+            input: ({ context }) => context,
+            onDone: {
+              target: "idle",
+              actions: ({ context, event, self }) =>
+                switchTo(context, event.output, () => self.send({ type: "engine.hung" })),
+            },
+            onError: {
+              target: "idle",
+              actions: { type: "noteFailure", params: ({ event }) => ({ error: event.error }) },
+            },
+          },
+        },
+      },
+    },
+    draining: {
+      on: { "model.drain": {} },
+      invoke: {
+        src: "draining",
+        input: ({ context }) => context,
+        onDone: "drained",
+        onError: "drained",
+      },
+    },
+    drained: { type: "final", entry: ({ context }) => context.onDrained() },
+  },
+});
+
+/** The state machine of a served model. */
+export const servedModelMachine = defineActor(machine, { hears: "nothing" });
+
+function switchTo(
+  { versions, figures, log }: ServedModelContext,
+  loaded: ScoringEngine | ServedVersion,
+  onHang: () => void,
+): void {
+  if ("predict" in loaded) versions.add(loaded, onHang);
+  else versions.switched();
+  figures.reloaded(versions.name, "switched");
+  const { digest, step, calibrated } = versions.engineOf().version;
+  const how = calibrated ? "calibrated as is stored with it" : "not calibrated";
+  log.write("info", `A newer version answers, ${how}`, { model: versions.name, digest, step });
+}
+
+/** Records a failed update; the former version stays. A1 */
+function noteFailure(
+  { versions, figures, log, clock, watch, newer }: ServedModelContext,
+  error: unknown,
+): void {
+  const { code, message } = recordError(error);
+  if (newer !== undefined && !lasting.has(code)) watch.retry(newer);
+  if (code === "DELTA_REFUSED") {
+    // An old delta file of another version may still be there: this is no error.
+    figures.reloaded(versions.name, "refused");
+    log.write("info", "A delta is not this version's", { model: versions.name, error: message });
+    return;
+  }
+  versions.failure = { code, message, at: clock.date().toISOString() };
+  figures.reloaded(versions.name, "failed");
+  log.write("warn", "A version could not be loaded", {
+    model: versions.name,
+    code,
+    error: message,
+  });
+}

@@ -1,0 +1,365 @@
+// The HTTP server: reads requests within limits, calls http-routes.ts, and writes answers.
+//
+// Invariants
+//   H1. No request is read beyond its limit of bytes or of time.
+//   H2. Every complete request is answered, with a status that says what was wrong with it.
+//   H3. Shutdown has two phases. Leaving: the server is not ready, still answers, and closes each
+//       connection with its answer. Draining: it accepts no connection, and answers the rest.
+//   H4. Incomplete bodies share a limit of bytes, and an answer that is not read is cut off.
+
+import { readFileSync } from "node:fs";
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import { Socket } from "node:net";
+import {
+  AccessRefusedError,
+  InputUnusableError,
+  RequestTooLargeError,
+  RequestUnusableError,
+  recordError,
+  ServerFullError,
+} from "../../../../src/errors/errors.ts";
+import type { Clock } from "../../../../src/ports/clock.ts";
+import type { Log } from "../../../../src/ports/log.ts";
+import {
+  bearerOf,
+  isForLoopback,
+  isLoopback,
+  isSameToken,
+} from "../../../../src/wire/http/access.ts";
+import { answering, guarded } from "../../../../src/wire/http/answering.ts";
+import { closeServer, listenAt } from "../../../../src/wire/http/listen.ts";
+import { connectionsWithin } from "../../../../src/wire/http/open-files.ts";
+import type { Front } from "../models/front.ts";
+import type { ServerSpec } from "../models/server-options.ts";
+import type { ServingFigures } from "../models/serving-figures.ts";
+import { type HttpAnswer, type HttpRequest, type Route, routeOf } from "./http-routes.ts";
+import { QuickConnections } from "./quick-connections.ts";
+import { refusalOf } from "./refusals.ts";
+import { SlowReaders } from "./slow-readers.ts";
+
+export interface HttpServerInput {
+  readonly spec: ServerSpec;
+  readonly front: Front;
+  readonly figures: ServingFigures;
+  readonly log: Log;
+  readonly clock: Clock;
+}
+
+/** A server that listens. */
+export interface HttpServer {
+  /** `http://127.0.0.1:8080` */
+  readonly url: string;
+  /** Leaves; resolves after `leaveMs`, or once no connection is open. H3 */
+  leave(): Promise<void>;
+  /** Drains; resolves once all connections have ended, or were cut after `drainMs`. H3 */
+  drain(): Promise<void>;
+}
+
+/** Largest headers of a request. */
+const headerBytesMax = 16 * 1024;
+const headersMax = 100;
+/** How often connections are checked against the time limits. */
+const slowCheckMs = 500;
+/** Longest idle time of a connection between requests. */
+const keepAliveMs = 60_000;
+
+/** Starts to listen. @throws InputUnusableError if the address or the certificate cannot be used */
+export async function listenHttp(input: HttpServerInput): Promise<HttpServer> {
+  const { spec, log, clock } = input;
+  const fail = (error: unknown) =>
+    log.write("error", "A request could not be answered", { error: recordError(error).message });
+  const { connections: most, requestMs: stalledMs } = spec;
+  const slow = new SlowReaders({ stalledMs, checkMs: slowCheckMs, clock });
+  const handling: Handling = { ...input, slow, reading: { bytes: 0 } };
+  const handler = answering(
+    (request, response) => handle(handling, request, response),
+    (error, response) => {
+      response.destroy();
+      fail(error);
+    },
+  );
+  const server = serverFor(spec, handler);
+  const quick = spec.tls === undefined ? takeQuick(handling, server) : undefined;
+  server.requestTimeout = spec.requestMs;
+  server.headersTimeout = spec.requestMs;
+  server.keepAliveTimeout = keepAliveMs;
+  server.maxHeadersCount = headersMax;
+  server.maxConnections = connectionsWithin(most);
+  server.on("clientError", guarded(refuseConnection, cutOff));
+  // H2: a caller may half-close its connection after sending its request.
+  Object.assign(server, { httpAllowHalfOpen: true });
+  const url = await listenAt(server, spec);
+  return {
+    url: spec.tls === undefined ? url : url.replace(/^http:/, "https:"),
+    leave: () => left(server, spec.leaveMs, clock),
+    async drain() {
+      const closed = closeServer(server, spec.drainMs, clock);
+      quick?.endIdle();
+      const cancel = clock.after(spec.drainMs, () => quick?.endAll());
+      await closed;
+      cancel();
+      slow.close();
+    },
+  };
+}
+
+/** How often the number of open connections is checked. */
+const leaveCheckMs = 50;
+
+/** Resolves once no connection is open, or after `ms`. */
+async function left(server: Server, ms: number, clock: Clock): Promise<void> {
+  const untilMs = clock.now() + ms;
+  const open = () => {
+    return new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count)));
+  };
+  while (clock.now() < untilMs && (await open()) > 0) {
+    await new Promise<void>((resolve) => clock.after(leaveCheckMs, resolve));
+  }
+}
+
+/** The context of request handling. */
+interface Handling extends HttpServerInput {
+  readonly slow: SlowReaders;
+  /** Bytes of incomplete bodies. H4 */
+  readonly reading: { bytes: number };
+}
+
+/** Serves connections by the fast path first (quick-connections.ts). */
+function takeQuick(input: Handling, server: Server): QuickConnections {
+  const { spec, front, clock } = input;
+  // Node's own connection listeners, to which a connection can be handed over later, with bytes in
+  // it.
+  const listeners = server.listeners("connection") as ((socket: Socket) => void)[];
+  const quick = new QuickConnections({
+    ...{ requestMs: spec.requestMs, keepAliveMs, checkMs: slowCheckMs, clock },
+    answer: (request, body) => answerOrRefuse(input, request, () => body),
+    isLeaving: () => front.isLeaving,
+    onWritten: (socket) => input.slow.watch(socket),
+    handOver: (socket) => {
+      for (const listener of listeners) listener.call(server, socket);
+    },
+    refuse: refuseConnection,
+  });
+  server.removeAllListeners("connection");
+  server.on(
+    "connection",
+    guarded((socket: Socket) => quick.take(socket), cutOff),
+  );
+  return quick;
+}
+
+function serverFor({ tls }: ServerSpec, handler: RequestListener): Server {
+  const options = {
+    maxHeaderSize: headerBytesMax,
+    connectionsCheckingInterval: slowCheckMs,
+    keepAlive: true,
+  };
+  if (tls === undefined) return createServer(options, handler);
+  const [cert, key] = [readPem(tls.cert), readPem(tls.key)];
+  try {
+    return createTlsServer({ ...options, cert, key }, handler);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    const message = `Cannot use the certificate ${tls.cert} with the key ${tls.key}: ${reason}`;
+    throw new InputUnusableError(tls.cert, message, { cause });
+  }
+}
+
+function readPem(path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new InputUnusableError(path, `Cannot read ${path}: ${reason}`, { cause });
+  }
+}
+
+async function handle(
+  handling: Handling,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { headers, method = "", url = "" } = incoming;
+  const request: HttpRequest = {
+    method,
+    url,
+    header: (name) => {
+      const value = headers[name];
+      return Array.isArray(value) ? value[0] : value;
+    },
+    isGone: () => response.destroyed,
+  };
+  const answer = await answerOrRefuse(handling, request, () => bodyOf(incoming, handling));
+  write(handling, incoming, response, answer);
+}
+
+/** Answers a request, or refuses it. Never rejects. H2 */
+async function answerOrRefuse(
+  handling: HttpServerInput,
+  request: HttpRequest,
+  body: () => Uint8Array | Promise<Uint8Array>,
+): Promise<HttpAnswer> {
+  try {
+    return await answerTo(handling, request, body);
+  } catch (error) {
+    const { status, headers, body } = refusalOf(error);
+    if (status === 500) {
+      handling.log.write("error", "A request failed", { error: recordError(error).message });
+    }
+    if (!reachedModel(error)) handling.figures.refused(body.code);
+    return { status, type: "application/json", headers, body: JSON.stringify(body) };
+  }
+}
+
+/** Codes of refusals before a request reaches the front, which counts its own refusals. */
+const refusedBefore = new Set([
+  "SERVER_FULL",
+  "REQUEST_UNUSABLE",
+  "ACCESS_REFUSED",
+  "REQUEST_TOO_LARGE",
+]);
+
+function reachedModel(error: unknown): boolean {
+  return !refusedBefore.has(recordError(error).code);
+}
+
+async function answerTo(
+  { spec, front, figures }: HttpServerInput,
+  request: HttpRequest,
+  body: () => Uint8Array | Promise<Uint8Array>,
+): Promise<HttpAnswer> {
+  const route: Route = routeOf({ front, figures }, request);
+  if (!route.isOpen) checkCaller(request, spec);
+  if (!route.takesBody) return route.answer(new Uint8Array());
+  checkHeaders(request, spec.requestBytes);
+  const read = body();
+  return route.answer(read instanceof Uint8Array ? read : await read);
+}
+
+/**
+ * Checks the token, or without tokens the host. @throws AccessRefusedError, RequestUnusableError
+ */
+function checkCaller({ header }: HttpRequest, { host, tokens }: ServerSpec): void {
+  const headers = { host: header("host"), authorization: header("authorization") };
+  if (tokens.length > 0) {
+    const given = bearerOf({ headers }) ?? "";
+    // Compares with all tokens, so that the time does not leak which one matches.
+    const same = tokens.map((one) => isSameToken(given, one));
+    if (!same.includes(true)) throw new AccessRefusedError();
+    return;
+  }
+  if (!isLoopback(host) || isForLoopback({ headers })) return;
+  const message = "Expected the header `Host` to name this machine: a page of another site may ask";
+  throw new RequestUnusableError(message, 403);
+}
+
+const types = ["application/json", "application/octet-stream"];
+
+/**
+ * Checks the type, encoding and length of a body. @throws RequestUnusableError,
+ * RequestTooLargeError
+ */
+function checkHeaders({ header }: HttpRequest, bytesMax: number): void {
+  const [type = ""] = (header("content-type") ?? "").split(";");
+  const named = type.trim().toLowerCase();
+  // `curl -d` declares an HTML form but sends JSON.
+  if (named !== "" && named !== "application/x-www-form-urlencoded" && !types.includes(named)) {
+    const shown = named.slice(0, 100);
+    const message = `Expected the content type ${types.join(" or ")}, got ${shown}`;
+    throw new RequestUnusableError(message, 415);
+  }
+  const encoding = header("content-encoding") ?? "identity";
+  if (encoding.toLowerCase() !== "identity") {
+    const shown = encoding.slice(0, 100);
+    throw new RequestUnusableError(`Expected a body as it is, got one packed as ${shown}`, 415);
+  }
+  const bytes = Number(header("content-length") ?? 0);
+  if (bytes > bytesMax) throw new RequestTooLargeError("bytes", bytesMax, bytes);
+}
+
+/**
+ * Reads the whole body. H1, H4 @throws RequestTooLargeError, RequestUnusableError, ServerFullError
+ */
+function bodyOf(incoming: IncomingMessage, { spec, reading }: Handling): Promise<Uint8Array> {
+  const { requestBytes: bytesMax, readingBytes } = spec;
+  return new Promise((resolve, reject) => {
+    let chunks: Buffer[] = [];
+    let bytes = 0;
+    let isEnded = false;
+    const refuse = (error: Error) => {
+      incoming.pause();
+      reading.bytes -= bytes;
+      [chunks, bytes, isEnded] = [[], 0, true];
+      reject(error);
+    };
+    incoming.on("data", (chunk: Buffer) => {
+      if (isEnded) return;
+      bytes += chunk.length;
+      reading.bytes += chunk.length;
+      if (bytes > bytesMax) refuse(new RequestTooLargeError("bytes", bytesMax));
+      else if (reading.bytes > readingBytes) refuse(new ServerFullError(readingBytes));
+      else chunks.push(chunk);
+    });
+    incoming.on("end", () => {
+      if (isEnded) return;
+      isEnded = true;
+      reading.bytes -= bytes;
+      const [only] = chunks;
+      resolve(only !== undefined && chunks.length === 1 ? only : Buffer.concat(chunks));
+    });
+    const broken = () => {
+      // The end of a complete request changes nothing.
+      if (isEnded) return;
+      refuse(new RequestUnusableError("The request ended within its body"));
+    };
+    incoming.on("error", broken);
+    incoming.on("close", broken);
+  });
+}
+
+function write(
+  { front, slow }: Handling,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+  { status, type, headers, body }: HttpAnswer,
+): void {
+  if (response.destroyed) return;
+  const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
+  // The rest of a refused body is not read: the connection ends. H1
+  const isLast = front.isLeaving || !incoming.complete;
+  response.writeHead(status, {
+    "content-type": type,
+    "content-length": bytes,
+    ...headers,
+    ...(isLast ? { connection: "close" } : {}),
+  });
+  response.end(body);
+  if (response.socket !== null) slow.watch(response.socket);
+}
+
+/** Refuses a connection that does not speak HTTP, or is too slow. */
+function refuseConnection(error: { readonly code?: string }, socket: Socket): void {
+  if (!socket.writable) return;
+  const [status, reason] = faults[error.code ?? ""] ?? ["400 Bad Request", "no request of HTTP"];
+  const message = `Expected a request of HTTP: this is ${reason}`;
+  const body = JSON.stringify({ error: message, code: "REQUEST_UNUSABLE" });
+  const head = `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\nconnection: close`;
+  socket.end(`${head}\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+}
+
+function cutOff(_error: unknown, ...given: readonly unknown[]): void {
+  const socket = given.at(-1);
+  if (socket instanceof Socket) socket.destroy();
+}
+
+const faults: Readonly<Record<string, readonly [status: string, reason: string]>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "too slow"],
+  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "one of too large headers"],
+};

@@ -1,0 +1,193 @@
+// Hostile input: whatever comes, the answer is a sentence with a status of 4xx, and the server goes
+// on to score as before.
+
+import { once } from "node:events";
+import { connect } from "node:net";
+import test from "ava";
+import { purposes, RandomStream } from "../../../../src/ports/random.ts";
+import { recordsOf, startModel, startServer } from "../../../../test/helpers/models/served.ts";
+
+const predict = "/v1/models/m:predict";
+const infer = "/v2/models/m/infer";
+const json = "application/json";
+
+/** A request that somebody made up. */
+interface Hostile {
+  readonly path: string;
+  readonly body: string | Buffer;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** It may come to be a valid one. */
+  readonly mayPass?: boolean;
+}
+
+const instances = recordsOf(2);
+const tensor = { name: "A", datatype: "BYTES", shape: [2], data: ["1", "2"] };
+const deep = (levels: number) => `{"instances":${"[".repeat(levels)}${"]".repeat(levels)}}`;
+const tensors = (...inputs: object[]): Hostile => ({
+  path: infer,
+  body: JSON.stringify({ inputs }),
+});
+
+/** Cases with a thought behind each. */
+const known: readonly Hostile[] = [
+  { path: predict, body: "" },
+  { path: predict, body: "null" },
+  { path: predict, body: "[1]" },
+  { path: predict, body: '"text"' },
+  { path: predict, body: '{"instances":NaN}' },
+  { path: predict, body: '{"instances":[{"I1":1e999,"A":1}]}' },
+  { path: predict, body: '{"instances":[{"A":-1}]}' },
+  { path: predict, body: '{"instances":[{"A":50}]}' },
+  { path: predict, body: '{"instances":[{"A":1.5}]}' },
+  { path: predict, body: '{"instances":[{"A":1e300}]}' },
+  { path: predict, body: '{"instances":[{"A":{"toString":1}}]}' },
+  { path: predict, body: '{"instances":[{"A":[[1]]}]}' },
+  { path: predict, body: '{"instances":[null]}' },
+  { path: predict, body: '{"instances":[[1,2]]}' },
+  { path: predict, body: '{"instances":{"length":3}}' },
+  { path: predict, body: '{"instances":[{"__proto__":{"A":1}}]}' },
+  { path: predict, body: '{"instances":[{"constructor":1,"prototype":2}]}' },
+  { path: predict, body: '{"__proto__":{"instances":[{"A":1}]}}' },
+  { path: predict, body: '{"instances":[],"timeout_ms":-1}' },
+  { path: predict, body: '{"instances":[],"key":{}}' },
+  { path: predict, body: deep(17) },
+  { path: predict, body: deep(100_000) },
+  { path: predict, body: Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d]) },
+  { path: "/v1/models/m:rank", body: '{"user":[],"candidates":[]}' },
+  { path: "/v1/models/m:rank", body: '{"user":{},"candidates":[1]}' },
+  { path: "/v1/models/m:rank", body: '{"user":{},"candidates":[{"A":1}],"top":1.5}' },
+  { path: "/v1/models/m:rank", body: '{"user":{},"candidates":[{"A":1}],"by":"nothing"}' },
+  { path: "/v1/models/__proto__:predict", body: '{"instances":[]}' },
+  { path: "/v1/models/m/versions/%00:predict", body: '{"instances":[]}' },
+  { path: "/v1/models/%ff:predict", body: '{"instances":[]}' },
+  { path: "/v2/models/m/versions/../../infer", body: "{}" },
+  { path: `/${"x".repeat(8000)}`, body: "{}" },
+  { path: infer, body: '{"inputs":[]}' },
+  { path: infer, body: '{"inputs":[null]}' },
+  tensors(tensor, tensor),
+  tensors({ ...tensor, shape: [2 ** 31, 2 ** 31] }),
+  tensors({ ...tensor, shape: [-1] }),
+  tensors({ ...tensor, shape: [1.5] }),
+  tensors({ ...tensor, shape: [1e308] }),
+  tensors({ ...tensor, shape: [] }),
+  tensors({ ...tensor, shape: [2, 1, 1, 1, 1] }),
+  tensors({ ...tensor, shape: [3] }),
+  tensors({ ...tensor, shape: [0, 2 ** 40] }),
+  tensors({ ...tensor, datatype: "FP16" }),
+  tensors({ ...tensor, datatype: "constructor" }),
+  tensors({ ...tensor, datatype: "INT64" }),
+  tensors({ ...tensor, datatype: "INT8", data: [1, 300] }),
+  tensors({ ...tensor, data: ["1", { a: 1 }] }),
+  tensors({ ...tensor, data: [["1"], [["2"]]] }),
+  tensors({ ...tensor, name: "__proto__" }),
+  tensors({ ...tensor, name: "" }),
+  tensors({ ...tensor, parameters: { binary_data_size: 2 ** 50 } }),
+  tensors({ ...tensor, parameters: { binary_data_size: -4 } }),
+  tensors(tensor, { name: "A.lengths", datatype: "INT64", shape: [1], data: [3] }),
+  tensors(tensor, { name: "A.lengths", datatype: "INT64", shape: [1], data: [2 ** 52] }),
+  tensors({ name: "A.rows", datatype: "INT64", shape: [1], data: [1] }),
+  ...["-1", "0", "1e9", "NaN", "", "0x10", "99999999999999999999"].map((length) => ({
+    path: infer,
+    body: JSON.stringify({ inputs: [tensor] }),
+    headers: { "inference-header-content-length": length },
+  })),
+  { path: predict, body: "{}", headers: { "content-type": "multipart/form-data; boundary=x" } },
+  { path: predict, body: "{}", headers: { "content-encoding": "br" } },
+];
+
+/** A valid request with some bytes changed, left out, or put in. */
+function mutated(random: RandomStream): Hostile {
+  const isTensor = random.below(2) === 0;
+  const whole = isTensor ? { inputs: [tensor] } : { instances };
+  let body = Buffer.from(JSON.stringify(whole));
+  for (let times = 1 + random.below(4); times > 0; times--) {
+    const at = random.below(body.length);
+    const [head, tail] = [body.subarray(0, at), body.subarray(at)];
+    const kind = random.below(4);
+    if (kind === 0) body = head.length === 0 ? tail : Buffer.from(head);
+    else if (kind === 1) body = Buffer.concat([head, tail.subarray(1 + random.below(5))]);
+    else if (kind === 2) body = Buffer.concat([head, Buffer.from([random.below(256)]), tail]);
+    else body = Buffer.concat([head, Buffer.from('{"a":[1e99,'), tail]);
+  }
+  return { path: isTensor ? infer : predict, body, mayPass: true };
+}
+
+const seed = 24;
+
+test("every hostile body is refused in a sentence, and scores stay right", async (t) => {
+  const model = await startModel(t);
+  const { server, post } = await startServer(t, { models: { m: { path: model.directory } } });
+  const expected = [...(await server.predict("m", instances)).scores];
+  const random = new RandomStream(seed, purposes.faults);
+  const drawn = Array.from({ length: 150 }, () => mutated(random));
+  for (const [i, { path, body, headers = {}, mayPass }] of [...known, ...drawn].entries()) {
+    const sent = { "content-type": json, ...headers };
+    const response = await fetch(`${server.url}${path}`, { method: "POST", body, headers: sent });
+    const text = await response.text();
+    const about = `seed ${seed}, case ${i}: ${path.slice(0, 40)} ${body.slice(0, 60)} → ${text}`;
+    if (mayPass === true && response.status === 200) continue;
+    t.true(response.status >= 400 && response.status < 500, about);
+    t.regex(JSON.parse(text).error, /^[A-Z].{15}/, about);
+    if (i % 20 > 0) continue;
+    t.deepEqual((await post(predict, { instances })).body.predictions, expected);
+  }
+  t.deepEqual((await post(predict, { instances })).body.predictions, expected);
+  t.is(({} as { A?: unknown }).A, undefined);
+});
+
+/** What a server says to these bytes until it ends the connection, or falls silent. */
+async function told(port: number, ...pieces: readonly string[]): Promise<string> {
+  const socket = connect(port, "127.0.0.1");
+  let text = "";
+  socket.on("data", (data) => {
+    text += data;
+  });
+  socket.on("error", () => {});
+  const closed = once(socket, "close");
+  for (const piece of pieces) socket.write(piece);
+  socket.end();
+  await closed;
+  return text;
+}
+
+test("hostile bytes on the connection end that connection alone", async (t) => {
+  const model = await startModel(t);
+  const options = { models: { m: { path: model.directory } }, requestBytes: 4096 };
+  const { server, post } = await startServer(t, options);
+  const port = Number(new URL(server.url).port);
+  const head = (more: string) => `POST ${predict} HTTP/1.1\r\nHost: localhost\r\n${more}\r\n`;
+  const body = JSON.stringify({ instances });
+  const wrong: [string, string[], RegExp][] = [
+    ["no HTTP", ["\0\x01\x02 nothing\r\n\r\n"], /^HTTP\/1\.1 400 /],
+    ["no host", [`GET /v2 HTTP/1.1\r\n\r\n`], /^HTTP\/1\.1 400 /],
+    ["two lengths", [head("Content-Length: 2\r\nContent-Length: 9\r\n"), "{}"], / 400 /],
+    ["a length and chunks", [head("Content-Length: 2\r\nTransfer-Encoding: chunked\r\n")], / 400 /],
+    ["a length below 0", [head("Content-Length: -5\r\n")], /^HTTP\/1\.1 400 /],
+    ["a chunk of no size", [head("Transfer-Encoding: chunked\r\n"), "zz\r\nab\r\n"], / 400 /],
+    ["headers without end", [head(`X: ${"y".repeat(20_000)}\r\n`)], /^HTTP\/1\.1 431 /],
+    [
+      "chunks beyond the limit",
+      [head("Transfer-Encoding: chunked\r\n"), `2000\r\n${"x".repeat(8192)}\r\n`],
+      /^HTTP\/1\.1 413 /,
+    ],
+    ["a body that breaks off", [head("Content-Length: 99\r\n"), "{"], /^(HTTP\/1\.1 4|$)/],
+    ["CONNECT", ["CONNECT evil.example:1 HTTP/1.1\r\nHost: localhost\r\n\r\n"], /^(HTTP|$)/],
+    [
+      "pipelined requests",
+      Array.from({ length: 3 }, () => `${head(`Content-Length: ${body.length}\r\n`)}${body}`),
+      /(HTTP\/1\.1 200 OK[\s\S]*predictions[\s\S]*){3}/,
+    ],
+    [
+      "chunks of a byte each",
+      [
+        head("Transfer-Encoding: chunked\r\nConnection: close\r\n"),
+        ...[...body].map((one) => `1\r\n${one}\r\n`),
+        "0\r\n\r\n",
+      ],
+      /^HTTP\/1\.1 200 /,
+    ],
+  ];
+  const answers = await Promise.all(wrong.map(([, pieces]) => told(port, ...pieces)));
+  for (const [i, [name, , expected]] of wrong.entries()) t.regex(answers[i] ?? "", expected, name);
+  t.is((await post(predict, { instances })).status, 200);
+});

@@ -1,0 +1,104 @@
+// What a server of models does about callers that read nothing, that send much at once, and that
+// are still there when it ends.
+
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import test from "ava";
+import { SimulatedClock } from "../../../../src/ports/clock.ts";
+import { recordsOf, startModel, startServer } from "../../../../test/helpers/models/served.ts";
+import { SlowReaders, type Written } from "../../server/protocols/slow-readers.ts";
+
+/** A socket whose bytes leave as the test says. */
+function socketOf(writableLength: number) {
+  const socket = {
+    writableLength,
+    destroyed: false,
+    destroy() {
+      socket.destroyed = true;
+      return socket as never;
+    },
+  };
+  return socket satisfies Written;
+}
+
+test("an answer that nobody takes ends its connection, and one that is taken slowly does not", (t) => {
+  const clock = new SimulatedClock();
+  const slow = new SlowReaders({ stalledMs: 10_000, checkMs: 500, clock });
+  const [stalled, sipping, quick] = [socketOf(1_000_000), socketOf(1_000_000), socketOf(0)];
+  for (const socket of [stalled, sipping, quick]) slow.watch(socket);
+  t.is(slow.count, 2, "what has left is not looked at");
+  for (let second = 0; second < 100; second++) {
+    clock.advance(1000);
+    sipping.writableLength -= 1000;
+  }
+  t.deepEqual(
+    [stalled, sipping, quick].map(({ destroyed }) => destroyed),
+    [true, false, false],
+  );
+  sipping.writableLength = 0;
+  clock.advance(1000);
+  t.is(slow.count, 0);
+});
+
+/** What a connection was told, until it is closed. */
+async function told(socket: Socket): Promise<string> {
+  let text = "";
+  socket.setEncoding("latin1").on("data", (chunk: string) => {
+    text += chunk;
+  });
+  await once(socket, "close");
+  return text;
+}
+
+const headOf = (bytes: number) =>
+  "POST /v1/models/m:predict HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n" +
+  `content-length: ${bytes}\r\n\r\n`;
+
+test.serial(
+  "bodies that are coming in have a common limit, and leave it when they are read or refused",
+  async (t) => {
+    const { directory } = await startModel(t);
+    const models = { m: { path: directory } };
+    const { server, post } = await startServer(t, { models, readingBytes: 300_000 });
+    const port = Number(new URL(server.url).port);
+    const first = connect(port, "127.0.0.1");
+    first.write(headOf(400_000) + "[".repeat(200_000)); // Of more than the quick way takes.
+    const other = connect(port, "127.0.0.1");
+    other.write(headOf(400_000));
+    // The request that exceeds the common limit is refused, and its bytes no longer count.
+    other.write("[".repeat(200_000));
+    const answer = await Promise.race([told(first), told(other)]);
+    t.regex(answer, /^HTTP\/1\.1 503 [\s\S]*SERVER_FULL/);
+    first.destroy();
+    other.destroy();
+    const body = { instances: recordsOf(2) };
+    const padded = JSON.stringify(body) + " ".repeat(200_000);
+    for (let i = 0; i < 3; i++) t.is((await post("/v1/models/m:predict", padded)).status, 200);
+  },
+);
+
+test.serial(
+  "a server that ends is not ready first, answers whoever is there, and ends each connection with its answer",
+  async (t) => {
+    const { directory } = await startModel(t);
+    const models = { m: { path: directory } };
+    const { server } = await startServer(t, { models, leaveMs: 600_000 });
+    const port = Number(new URL(server.url).port);
+    const kept = connect(port, "127.0.0.1");
+    await once(kept, "connect");
+    const closing = server.close();
+    // It listens all the while: a probe sees that it is not ready.
+    const probe = connect(port, "127.0.0.1");
+    probe.write("GET /v2/health/ready HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
+    const [head = "", text = ""] = (await told(probe)).split("\r\n\r\n");
+    t.regex(head, /^HTTP\/1\.1 503 [\s\S]*connection: close/i);
+    t.deepEqual(JSON.parse(text), { ready: false });
+    const body = JSON.stringify({ instances: recordsOf(1) });
+    kept.write(headOf(body.length) + body);
+    t.regex(await told(kept), /^HTTP\/1\.1 200 [\s\S]*connection: close[\s\S]*predictions/i);
+    await closing; // At once: no connection is open.
+    const late = connect(port, "127.0.0.1");
+    const [error] = await once(late, "error");
+    t.is(error.code, "ECONNREFUSED");
+  },
+);

@@ -1,0 +1,313 @@
+// The mirror of runs in JetStream, with a real nats-server: it holds what the leader knows, each
+// event once and in order, even if the server forgets or refuses some.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { jetstream } from "@nats-io/jetstream";
+import { Kvm } from "@nats-io/kv";
+import type { ExecutionContext } from "ava";
+import { lostQueue } from "../../../../actors/cluster/queue-recovery.ts";
+import { jetstreamOptions, openMirrorLink } from "../../../../actors/jobs/mirror/mirror-link.ts";
+import type { QueueEntry } from "../../../../actors/jobs/mirror/queue-entry.ts";
+import { mirroring, RunMirror } from "../../../../actors/jobs/mirror/run-mirror.ts";
+import { keptNowhere, Registry } from "../../../../actors/run/state/registry.ts";
+import type { RunEvent } from "../../../../actors/run/state/run-events.ts";
+import type { RunRecord } from "../../../../actors/run/state/run-record.ts";
+import { openNetwork } from "../../../../actors/runtime/network.ts";
+import { connect } from "../../../../index.ts";
+import { type JobOptions, resolveJob } from "../../../../src/job/job.ts";
+import type { Log } from "../../../../src/ports/log.ts";
+import { dialNats } from "../../../../src/wire/transports/nats-transport.ts";
+import type { JournalEntry } from "../../../../storage/cluster/run-journal.ts";
+import { smallData, smallModel } from "../../../helpers/clusters/clusters.ts";
+import { startNatsServer } from "../../../helpers/nats/nats.ts";
+import { natsServer, testIf } from "../../../helpers/needs.ts";
+
+function directoryOf(t: ExecutionContext): string {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-mirror-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+async function startServer(t: ExecutionContext, flags: readonly string[] = []) {
+  const server = await startNatsServer(["-js", "-sd", directoryOf(t), ...flags]);
+  t.teardown(() => server.kill());
+  return server;
+}
+
+/** A leader's registry, and its mirror; `former`: the journal's entries before. */
+async function startLeader(
+  t: ExecutionContext,
+  url: string,
+  {
+    former = [],
+    term = 1,
+    isWhole = true,
+  }: { former?: Iterable<JournalEntry<RunEvent>>; term?: number; isWhole?: boolean } = {},
+) {
+  const told: string[] = [];
+  const log: Log = {
+    write(_level, message, fields) {
+      if (fields?.actor === "mirror:0") told.push(message);
+    },
+    keep() {},
+  };
+  const network = await openNetwork({
+    connection: { servers: url },
+    cluster: "c1",
+    faultsAllowed: false,
+    log,
+    onError: () => {},
+  });
+  t.teardown(() => network.transport.close());
+  const link = await openMirrorLink(network, jetstreamOptions.parse({}), {});
+  if (link === undefined) throw new Error("the server has no JetStream");
+  t.teardown(() => link.nats.close());
+  const keeper = mirroring(keptNowhere, (run) => mirror?.changed(run));
+  const state = { isLeading: true, isTelling: true };
+  const publish = (event: RunEvent) => {
+    if (state.isTelling) mirror?.told(event);
+  };
+  const registry = new Registry(`r${term}-`, publish, keeper);
+  registry.restore([...former], (run) => t.fail(run), isWhole);
+  const isLeading = () => state.isLeading;
+  const mirror: RunMirror | undefined = new RunMirror(link, { network, registry, term, isLeading });
+  t.teardown(() => mirror?.close());
+  const copied = () => until(t, () => mirror?.report.due === 0);
+  return { network, link, registry, mirror, told, state, copied };
+}
+
+async function until(t: ExecutionContext, isSo: () => boolean | Promise<boolean>): Promise<void> {
+  for (let tries = 0; tries < 1500; tries++) {
+    if (await isSo()) return;
+    await sleep(20);
+  }
+  t.fail("waited for 30 s");
+}
+
+function jobIn(directory: string, name: string): JobOptions {
+  return { name, model: smallModel, data: smallData, checkpoint: { directory } };
+}
+
+/** Some of the life of a run. */
+function live(record: RunRecord, steps: number): void {
+  record.status = "running";
+  for (let step = 1; step <= steps; step++) {
+    const progress = { step, steps, loss: 0.5, samplesPerSecond: 1, repairedIds: [] };
+    record.append(1, { type: "run.progress", ...progress });
+  }
+}
+
+function end(record: RunRecord): void {
+  const error = { name: "Error", code: "X", recovery: "stop" as const, message: "over" };
+  record.append(1, { type: "run.failed", error });
+}
+
+/** What any client reads: an ordered consumer of JetStream, from a sequence on. */
+async function readAll(url: string, subject: string, from = 1): Promise<RunEvent[]> {
+  const connection = await dialNats({ servers: url, name: "reader", deadlineMs: 2000 });
+  try {
+    const options = {
+      filter_subjects: subject,
+      opt_start_seq: from,
+      deliver_policy: "by_start_sequence",
+    } as const;
+    const consumer = await jetstream(connection).consumers.get("osiris-events-c1", options);
+    const events: RunEvent[] = [];
+    const messages = await consumer.fetch({ max_messages: 1000, expires: 1000 });
+    for await (const message of messages) {
+      events.push(message.json());
+      if (message.info.pending === 0) break;
+    }
+    return events;
+  } finally {
+    await connection.close();
+  }
+}
+
+testIf(natsServer).serial(
+  "a server that comes back empty has all events again, each once and in order",
+  async (t) => {
+    const server = await startServer(t);
+    const { url } = server;
+    const directory = directoryOf(t);
+    const leader = await startLeader(t, url);
+    const over = leader.registry.add(resolveJob(jobIn(directory, "over")));
+    live(over, 30);
+    end(over);
+    const runs = leader.registry.add(resolveJob(jobIn(directory, "runs")));
+    live(runs, 150); // More than one round of the mirror copies.
+    await leader.copied();
+    const [first, second] = [`osiris.c1.stream.${over.run}`, `osiris.c1.stream.${runs.run}`];
+    t.deepEqual(await readAll(url, first), over.since(0));
+    t.deepEqual(await readAll(url, second), runs.since(0));
+    const late = await readAll(url, second, 100);
+    t.true(late.length > 50 && late.length < 151);
+    t.deepEqual(late, runs.since(0).slice(-late.length));
+
+    // Events that are not in the journal yet exist nowhere else.
+    const before = runs.since(0);
+    leader.state.isTelling = false;
+    live(runs, 2);
+    runs.scale(1);
+    await leader.copied();
+    t.deepEqual(await readAll(url, second), before);
+    leader.state.isTelling = true;
+    live(runs, 1);
+    await leader.copied();
+    t.deepEqual(await readAll(url, second), runs.since(0));
+
+    // Another leader with the same journal adds only the missing events.
+    leader.state.isLeading = false;
+    live(runs, 3);
+    const next = await startLeader(t, url, { former: leader.registry.entries(), term: 2 });
+    await next.copied();
+    t.deepEqual(await readAll(url, second), runs.since(0));
+    t.is(next.mirror?.report.events, 3);
+
+    await server.kill();
+    const again = await startServer(t, ["-p", new URL(url).port]);
+    live(next.registry.get(runs.run) ?? runs, 2);
+    await until(t, async () => (await readAll(again.url, second).catch(() => [])).length === 159);
+    await next.copied();
+    t.deepEqual(await readAll(url, first), over.since(0));
+    t.deepEqual(await readAll(url, second), next.registry.get(runs.run)?.since(0));
+    t.deepEqual(leader.told, []);
+
+    // Without a leader, our client reads them too.
+    await using client = await connect({ nats: url });
+    const past: RunEvent[] = [];
+    for await (const event of client.run(over.run).events()) past.push(event);
+    t.deepEqual(past, over.since(0));
+  },
+);
+
+testIf(natsServer).serial(
+  "two roots that both write leave nothing twice, and the one that leads has the queue",
+  async (t) => {
+    const { url } = await startServer(t);
+    const directory = directoryOf(t);
+    const zombie = await startLeader(t, url);
+    const record = zombie.registry.add(resolveJob(jobIn(directory, "job")), { key: "k" });
+    await zombie.copied();
+    const leader = await startLeader(t, url, { former: zombie.registry.entries(), term: 2 });
+    const own = leader.registry.get(record.run);
+    if (own === undefined) return t.fail();
+    for (let round = 0; round < 20; round++) {
+      live(record, 2);
+      live(own, 2);
+      await sleep(10);
+    }
+    await zombie.copied();
+    zombie.state.isLeading = false;
+    record.cancel();
+    live(own, 1);
+    own.scale(1);
+    await leader.copied();
+    const seqs = (await readAll(url, `osiris.c1.stream.${record.run}`)).map(({ seq }) => seq);
+    t.deepEqual(
+      seqs,
+      [...new Set(seqs)].sort((a, b) => a - b),
+    );
+
+    const connection = await dialNats({ servers: url, name: "reader", deadlineMs: 2000 });
+    t.teardown(() => connection.close());
+    const bucket = await new Kvm(connection).open("osiris-queue-c1");
+    const entry = (await bucket.get(record.run))?.json<QueueEntry>();
+    t.like(entry, {
+      run: record.run,
+      status: "running",
+      priority: 0,
+      key: "k",
+      attempts: 1,
+      term: 2,
+    });
+    t.deepEqual(entry?.wishes, [{ devices: 1 }]);
+    t.is(entry?.digest.length, 64);
+  },
+);
+
+testIf(natsServer).serial(
+  "a queue that only JetStream has is taken up once, and only what may go on",
+  async (t) => {
+    const { url } = await startServer(t);
+    const directory = directoryOf(t);
+    const lost = await startLeader(t, url);
+    const add = (name: string) => lost.registry.add(resolveJob(jobIn(join(directory, name), name)));
+    const names = ["over", "waits", "cut", "paused"] as const;
+    const [over, waits, cut, paused] = names.map(add);
+    if (!over || !waits || !cut || !paused) return t.fail();
+    end(over);
+    paused.pause();
+    const saved = { step: 10, digest: "d", best: false, bytes: 1, stallMs: 0, waitedMs: 0 };
+    cut.append(1, { type: "run.checkpointed", ...saved });
+    await lost.copied();
+    lost.state.isLeading = false;
+
+    const { network, link, told } = await startLeader(t, url, { term: 2 });
+    const service = network.transport.subscribe("osiris.c1.jobs.list", ({ reply = "" }) => {
+      network.transport.publish(reply, new Uint8Array());
+    });
+    t.deepEqual(await lostQueue(link, network), []);
+    t.regex(told.join("\n"), /jobs of another leader, which answers/);
+    service.unsubscribe();
+    await network.transport.flush();
+    t.deepEqual(await lostQueue({ ...link, queue: "tell" }, network), []);
+    t.deepEqual(await lostQueue({ ...link, queue: "off" }, network), []);
+    const entries = await lostQueue(link, network);
+    t.regex(told.join("\n"), /whose checkpoints are gone; submit again: .*\(cut, step 10\)/);
+
+    const taken = await startLeader(t, url, { former: entries, term: 3, isWhole: false });
+    t.deepEqual(
+      taken.registry
+        .all()
+        .map(({ run, job, status, isPauseAsked }) => [run, job.name, status, isPauseAsked]),
+      [
+        [waits.run, "waits", "queued", false],
+        [paused.run, "paused", "queued", true],
+      ],
+    );
+    await taken.copied();
+    const events = await readAll(url, `osiris.c1.stream.${waits.run}`);
+    t.deepEqual(
+      events.map(({ seq, type }) => [seq, type]),
+      [
+        [0, "run.queued"],
+        [1, "run.queued"],
+        [1002, "run.renumbered"],
+      ],
+    );
+    t.regex(taken.told.join("\n"), new RegExp(`does not know: ${cut.run}$`, "m"));
+  },
+);
+
+testIf(natsServer).serial(
+  "a server that refuses costs a line and a count, and is asked again",
+  async (t) => {
+    const directory = directoryOf(t);
+    const config = join(directory, "refusing.conf");
+    const user = (deny: string) => `no_auth_user: u
+authorization { users: [ { user: u, password: p, permissions: { publish: { deny: [${deny}] } } } ] }
+jetstream { store_dir: "${directory}" }
+`;
+    writeFileSync(config, user('"$JS.API.STREAM.CREATE.>"'));
+    const server = await startNatsServer(["-c", config]);
+    t.teardown(() => server.kill());
+    const leader = await startLeader(t, server.url);
+    const record = leader.registry.add(resolveJob(jobIn(directory, "job")));
+    live(record, 5);
+    await until(t, () => (leader.mirror?.report.refused ?? 0) > 2);
+    t.is(leader.told.length, 1, leader.told.join("\n"));
+    t.regex(leader.told[0] ?? "", /does not take copies of runs, which is tried again: /);
+    t.is(record.since(0).length, 6);
+
+    writeFileSync(config, user('"nothing"'));
+    await server.kill();
+    const again = await startNatsServer(["-c", config, "-p", new URL(server.url).port]);
+    t.teardown(() => again.kill());
+    await until(t, () => leader.mirror?.report.events === 6);
+    await until(t, () => leader.told.at(-1) === "JetStream takes copies of runs again");
+  },
+);

@@ -14,15 +14,17 @@ export {
   Client,
   Run,
   connect,
-  dashboard,
-  reportOfDirectory,
-  reportOfRun,
   type RunEvent,
   type RunStatus,
   type RunResult,
   readRunLog,
-  openExporter,
 } from "./internal.ts";
+export {
+  dashboard,
+  reportOfDirectory,
+  reportOfRun,
+  openExporter,
+} from "./packages/dashboard/index.ts";
 
 // A job, as plain data ----
 export {
@@ -90,24 +92,35 @@ export {
   sliceMetrics,
   calibrateModel,
   removeCalibration,
+} from "./internal.ts";
+export {
   predictFile,
-  exportModel,
-  verifyModelFile,
   exportDelta,
   ServedModel,
   type ModelServer,
   serve,
-  importModel,
-} from "./internal.ts";
+} from "./packages/serve/index.ts";
+export { exportModel, verifyModelFile, importModel } from "./packages/formats/index.ts";
 
 // Tables of a checkpoint, as files and from files ----
-export { exportTable, importTable, inspectTables, jobOfCheckpoint, tableIds } from "./internal.ts";
+export {
+  exportTable,
+  importTable,
+  inspectTables,
+  jobOfCheckpoint,
+  tableIds,
+} from "./packages/formats/index.ts";
 
 // Tables of Parquet files ----
-export { compactWarehouse, clusterSessions, writeWarehouse, inspectWarehouse } from "./internal.ts";
+export {
+  compactWarehouse,
+  clusterSessions,
+  writeWarehouse,
+  inspectWarehouse,
+} from "./packages/ingest/index.ts";
 
 // Streams of messages, joined into such tables ----
-export { ingest, logShard, logShardOf } from "./internal.ts";
+export { ingest, logShard, logShardOf } from "./packages/ingest/index.ts";
 
 // The checkpoints of a directory ----
 export {
@@ -124,14 +137,8 @@ export {
 export { evaluate, type Metrics } from "./internal.ts";
 
 // A plan: which shard goes where, and why ----
-export {
-  calibrate,
-  countedStatistics,
-  trainCostNetworks,
-  type JobPlan,
-  planJob,
-  schemes,
-} from "./internal.ts";
+export { calibrate, countedStatistics, type JobPlan, planJob, schemes } from "./internal.ts";
+export { trainCostNetworks } from "./packages/sharding/index.ts";
 
 // Errors: compare `code`, never the message ----
 export { RemoteError, TrainingError } from "./internal.ts";

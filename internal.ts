@@ -9,8 +9,7 @@ export { Host, type HostOptions } from "./actors/cluster/host-process.ts";
 export { Client } from "./actors/client/client.ts";
 export { Run, type LogRecord } from "./actors/client/run.ts";
 export { connect, type ConnectionOptions } from "./actors/client/connect.ts";
-export { dashboard } from "./packages/dashboard/server/dashboard.ts";
-export { reportOfDirectory, reportOfRun } from "./packages/dashboard/server/report-data.ts";
+
 export type { RunEvent, RunStatus } from "./actors/run/state/run-events.ts";
 export type {
   RunResult,
@@ -19,7 +18,7 @@ export type {
   Staleness,
 } from "./actors/run/state/run-result.ts";
 export { readRunLog, type RunLogPage } from "./storage/cluster/run-log.ts";
-export { openExporter, type Exporter } from "./packages/dashboard/server/exporter.ts";
+
 export type { HostRecord } from "./actors/host/membership.ts";
 export type { DrainedReader, NamedShard, RunLine, RunSummary } from "./actors/jobs/job-api.ts";
 export type { IncidentRecord } from "./actors/run/state/incident-record.ts";
@@ -102,122 +101,20 @@ export {
   type CalibrateOptions,
   type CalibrateReport,
 } from "./storage/model/calibrate-model.ts";
-export { predictFile } from "./packages/serve/predict/predict-file.ts";
-export {
-  exportModel,
-  type ModelExportOptions,
-  type ModelExportReport,
-} from "./packages/formats/exports/export-model.ts";
-export {
-  verifyModelFile,
-  type ModelFileProof,
-} from "./packages/formats/exports/verify-model-file.ts";
-export {
-  exportDelta,
-  type DeltaOptions,
-  type DeltaReport,
-} from "./packages/serve/model/export-delta.ts";
-export {
-  ServedModel,
-  type Ranked,
-  type RankOptions,
-  type Scored,
-  type ServedVersion,
-  type ServeOptions,
-  type TableOnDisk,
-} from "./packages/serve/model/served-model.ts";
-export { type ModelServer, serve } from "./packages/serve/server/serve.ts";
-export {
-  importModel,
-  type ModelImportOptions,
-  type ModelImportReport,
-} from "./packages/formats/imports/import-model.ts";
+
 export type { Calibration, StoredCalibration } from "./storage/model/calibration.ts";
 export type { CalibrationChoice } from "./storage/model/find-calibration.ts";
-export type { PredictFileOptions, PredictReport } from "./packages/serve/predict/predict-report.ts";
-export type { DeltaVersion } from "./packages/serve/model/delta-file.ts";
-export type { RowCounts } from "./packages/serve/model/tiered-table.ts";
-export {
-  serverJsonSchema,
-  type ServerOptions,
-} from "./packages/serve/server/models/server-options.ts";
-export type { Response as ModelResponse } from "./packages/serve/server/models/front.ts";
+
 export type { EncodedBatch } from "./src/data/batch-rows.ts";
 export type { RecordColumn, RecordValue, SampleRecord } from "./src/data/records.ts";
 
 // Tables of a checkpoint, as files and from files ----
-export {
-  exportTable,
-  type ExportOptions,
-  type ExportReport,
-} from "./packages/formats/tables/export-table.ts";
-export {
-  importTable,
-  type ImportOptions,
-  type ImportReport,
-} from "./packages/formats/tables/import-table.ts";
-export {
-  inspectTables,
-  type InspectOptions,
-  type TableReport,
-  type TablesReport,
-} from "./packages/formats/tables/inspect-tables.ts";
-export {
-  jobOfCheckpoint,
-  tableIds,
-  type TableIdsOptions,
-  type TableIdsReport,
-} from "./packages/formats/tables/table-ids.ts";
+
 export type { ProgressOptions } from "./storage/disk/progress.ts";
 
 // Tables of Parquet files ----
-export {
-  compactWarehouse,
-  type CompactedPartition,
-  type CompactOptions,
-  type CompactReport,
-} from "./packages/ingest/warehouse/compact-warehouse.ts";
-export {
-  clusterSessions,
-  type SessionOptions,
-  type SessionReport,
-} from "./packages/ingest/sessions/cluster-sessions.ts";
-export {
-  writeWarehouse,
-  type WriteOptions,
-  type WriteReport,
-} from "./packages/ingest/warehouse/write-warehouse.ts";
-export {
-  inspectWarehouse,
-  type ColumnReport,
-  type PartitionReport,
-  type ReadPlanReport,
-  type WarehouseReport,
-} from "./packages/ingest/warehouse/inspect-warehouse.ts";
 
 // Streams of messages, joined into such tables ----
-export { ingest, type IngestOptions } from "./packages/ingest/streams/ingest-nats.ts";
-export { logShard, logShardOf } from "./packages/ingest/streams/log-shards.ts";
-export {
-  assignRoles,
-  type AssignedColumn,
-  type ColumnRole,
-  type RoleOptions,
-} from "./packages/ingest/first-job/column-roles.ts";
-export {
-  profileColumns,
-  type DataProfile,
-  type ProfileOptions,
-} from "./packages/ingest/first-job/profile-columns.ts";
-export type { ColumnProfile } from "./packages/ingest/first-job/column-tally.ts";
-export {
-  firstJobOf,
-  type FirstJob,
-  type FirstJobOptions,
-} from "./packages/ingest/first-job/write-first-job.ts";
-export type { IngestProgress, IngestReport } from "./packages/ingest/streams/ingest.ts";
-export type { IngestCounts } from "./packages/ingest/streams/position.ts";
-export type { BadMessage } from "./packages/ingest/streams/quarantine.ts";
 
 // The checkpoints of a directory ----
 export {
@@ -265,11 +162,7 @@ export {
   countedStatistics,
   type CountedStatistics,
 } from "./src/training/planning/counted-statistics.ts";
-export {
-  trainCostNetworks,
-  type CostTrainingOptions,
-  type TrainedNetworks,
-} from "./packages/sharding/training/train-cost-networks.ts";
+
 export {
   type JobPlan,
   planJob,
@@ -277,7 +170,7 @@ export {
   type PlanSource,
   planningJob,
 } from "./src/training/planning/plan-job.ts";
-export { learnedPlans } from "./packages/sharding/plans/learned-plan.ts";
+
 export { type Paused, untilDone } from "./src/planner/paused.ts";
 export { schemes, type Plan, type PlacedShard, type Scheme } from "./src/planner/shards.ts";
 export {
@@ -288,28 +181,9 @@ export {
 } from "./actors/calibration/machine-constants.ts";
 export { type TrialOptions, tryJob } from "./actors/calibration/try-job.ts";
 export { chooseDevices, type DeviceChoice } from "./src/training/planning/choose-devices.ts";
-export {
-  type Measured,
-  type MeasureOptions,
-  measureCosts,
-} from "./packages/sharding/training/measure-costs.ts";
+
 export type { TableReasons } from "./src/training/planning/explain-plan.ts";
-export type { CostNetworks } from "./packages/sharding/search/cost-networks.ts";
-export type {
-  PlacementPolicy,
-  PolicyMethod,
-} from "./packages/sharding/policies/placement-policy.ts";
-export {
-  type PolicyTrainingOptions,
-  trainPolicy,
-} from "./packages/sharding/training/train-policy.ts";
-export { type ReadPolicy, readPolicy, writePolicy } from "./packages/sharding/files/policy-file.ts";
-export type { LearnedPlan, LearnedSearch } from "./packages/sharding/search/beam-search.ts";
-export {
-  type ReadCostNetworks,
-  readCostNetworks,
-  writeCostNetworks,
-} from "./packages/sharding/files/cost-networks-file.ts";
+
 export type { PlanReport } from "./src/training/planning/run-plan.ts";
 export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";
 export type { MachineConstants } from "./src/planner/cost/constants.ts";
@@ -388,3 +262,313 @@ export { type ClickLinesOptions, writeClickLines } from "./src/data/synthetic/cl
 export { type SessionLinesOptions, writeSessionLines } from "./src/data/synthetic/session-lines.ts";
 export { type SyntheticTsvOptions, writeSyntheticTsv } from "./src/data/synthetic/synthetic-tsv.ts";
 export type { GeneratedReport } from "./src/data/synthetic/synthetic.ts";
+
+export { type ArrowIndex, openIndex } from "./src/data/arrow/messages.ts";
+export type { ArrowField } from "./src/data/arrow/metadata.ts";
+export { readArrow } from "./src/data/arrow/read-arrow.ts";
+export { type ArrowLeaf, type ArrowShape, shapeOf } from "./src/data/arrow/shapes.ts";
+export type { Column, NumberColumn } from "./src/data/columnar/column.ts";
+export { dataColumnsOf } from "./src/data/data-columns.ts";
+export { formatsByEnding, type TableKind } from "./src/data/data-kinds.ts";
+export { murmurHash3, mix32 } from "./src/data/murmur-hash.ts";
+export { leafKey, readFooter, type Footer, type Group } from "./src/data/parquet/footer.ts";
+export { openParquet } from "./src/data/parquet/open-columns.ts";
+export { mayHaveWanted } from "./src/data/parquet/prune.ts";
+export { StoredLeaves, type StoredLeaf } from "./src/data/parquet/stored-leaf.ts";
+export { shownPath } from "./src/data/remote/addresses.ts";
+export { factsOfAll } from "./src/data/remote/file-facts.ts";
+export { isPattern } from "./src/data/remote/name-pattern.ts";
+export { s3FilesOf } from "./src/data/remote/s3-list.ts";
+export { keyColumnOf } from "./src/data/split-keys.ts";
+export { batchName } from "./src/data/tables/asked-columns.ts";
+export { openRanges, type RangeReader, plannedReads } from "./src/data/tables/byte-ranges.ts";
+export { unusableAt } from "./src/data/tables/damage.ts";
+export { tableFilesOf, partitionsOf } from "./src/data/tables/table-files.ts";
+export { isInWanted } from "./src/data/tables/wanted-rows.ts";
+export { decodeText, show, sentenceOf } from "./src/data/text/faults.ts";
+export { filesOf } from "./src/data/text/files.ts";
+export { headerNames } from "./src/data/text/header.ts";
+export { objectIn } from "./src/data/text/json-lines.ts";
+export { splitLine } from "./src/data/text/line-decoder.ts";
+export { isNumber, momentOf } from "./src/data/text/split-keys.ts";
+export { readLines, unreadable } from "./src/data/text/text-lines.ts";
+export { shapesOf } from "./src/model/features.ts";
+export { expected, checkAll, checkOptions } from "./src/ports/check-options.ts";
+export { type Cancel, type Clock, realClock } from "./src/ports/clock.ts";
+export { diskCode } from "./src/ports/disk-refusals.ts";
+export { type Disk, realDisk, type DiskFile } from "./src/ports/disk.ts";
+export { shownJson, membersOf } from "./src/ports/json/exact-json.ts";
+export type { Written } from "./src/ports/written.ts";
+export {
+  openStreamSource,
+  type StreamSource,
+  type StoredMessage,
+  type StreamFacts,
+} from "./src/wire/jetstream/stream-reader.ts";
+export type { Credentials } from "./src/wire/transports/credentials.ts";
+export {
+  onDisk,
+  readWhole,
+  replaceDurably,
+  makeDurableDirectory,
+  temporarySuffix,
+} from "./storage/disk/durable-files.ts";
+export { isPathBelow, noFileName, isFileName } from "./storage/disk/names.ts";
+export { loadZstd, type Pack } from "./storage/disk/packing.ts";
+export { progressOf } from "./storage/disk/progress.ts";
+export { seal, unseal } from "./storage/disk/sealed-json.ts";
+
+export type { Means } from "./src/data/cache/cache-format.ts";
+export type { CategoricalField } from "./src/data/columnar/named-columns.ts";
+export { transformsOf, isTable, namesColumns } from "./src/data/data-kinds.ts";
+export { mix64Low } from "./src/data/murmur-hash.ts";
+export type { ResolvedFileOptions, ResolvedTextOptions, TableShape } from "./src/data/options.ts";
+export type { LeafPlace } from "./src/data/parquet/stored-leaf.ts";
+export { columnsOf, createRecordEncoder, type RecordEncoder } from "./src/data/records.ts";
+export { Sample } from "./src/data/sample.ts";
+export { slackBytes } from "./src/data/tables/byte-ranges.ts";
+export type { ColumnTexts } from "./src/data/tables/column-texts.ts";
+export { areNumeric, labelsOf } from "./src/data/targets.ts";
+export { decimal, decodeEntry, fieldsOf } from "./src/data/text/line-decoder.ts";
+export { weightedOf, categoricalOf, feeds } from "./src/data/text/match-features.ts";
+export { textLines } from "./src/data/text/text-fields.ts";
+export type { TransformOf } from "./src/data/transforms/op.ts";
+export { outputsOf } from "./src/data/transforms/order.ts";
+export { planOf, type Source } from "./src/data/transforms/plan.ts";
+export type { Transform, TransformInput } from "./src/data/transforms/transform-options.ts";
+export { readVocabulary } from "./src/data/transforms/vocabulary.ts";
+export {
+  dynamicDigest,
+  idLeavesOfPart,
+  joinIds,
+  encodeNewIds,
+} from "./src/embedding/checkpoint/ids-part.ts";
+export { encodeRows } from "./src/embedding/checkpoint/rows-part.ts";
+export { blockOf } from "./src/embedding/dynamic-ids/shard-ids.ts";
+export { LocalRows, wholeId } from "./src/embedding/lookup/ids-to-rows.ts";
+export {
+  addSum,
+  leavesOfSums,
+  modelDigest,
+  rowHashing,
+  tableDigest,
+  leavesOf,
+} from "./src/embedding/rows/digest.ts";
+export type { RowRecords } from "./src/embedding/rows/row-records.ts";
+export { createRowSet, type RowSet } from "./src/embedding/rows/row-set.ts";
+export { quantaOf, rowBirthOf } from "./src/embedding/rows/slab.ts";
+export type { TableSpec, SparseOptimizerSpec } from "./src/embedding/tables/options.ts";
+export { rowDecayOf } from "./src/embedding/tables/row-decay.ts";
+export { initialRowState } from "./src/embedding/tables/row-state.ts";
+export { blockRowsOf } from "./src/embedding/tables/shards.ts";
+export { jobIdentity } from "./src/job/job.ts";
+export type { StateShape, Kernels } from "./src/kernels/contract/kernels.ts";
+export {
+  decode,
+  createCodes,
+  createExponents,
+  decodeRow,
+  encodeRow,
+  type Precision,
+} from "./src/kernels/contract/precision.ts";
+export { openKernels } from "./src/kernels/index.ts";
+export { createDenseState } from "./src/model/dense-optimizer.ts";
+export { featuresOf, type Feature } from "./src/model/features.ts";
+export { type Graph, type Node, sizeOf } from "./src/model/graph/graph.ts";
+export type { ParameterLayout } from "./src/model/graph/parameters.ts";
+export {
+  type Name,
+  withAxis,
+  type Attribute,
+  type Translation,
+} from "./src/model/graph/translation.ts";
+export { graphOf } from "./src/model/model.ts";
+export type { ModelSpec } from "./src/model/options.ts";
+export { RandomStream, keyOf } from "./src/ports/random.ts";
+export { type Fields, isSection } from "./src/ports/written.ts";
+export { Scorer, type ServedTable } from "./src/serving/scorer.ts";
+export {
+  densePart,
+  idsOfPart,
+  idsPartNameOf,
+  partNameOf,
+  tableOfPart,
+} from "./src/training/checkpoint/part-names.ts";
+export { decodeDense, denseHeaderBytes, encodeDense } from "./src/training/checkpoint/parts.ts";
+export { averagesOf, rowAverageIn } from "./storage/checkpoints/averaged-rows.ts";
+export { cursorOf, mergeUntil, type RowCursor } from "./storage/checkpoints/merged-rows.ts";
+export { checkEmpty, newCheckpoint } from "./storage/checkpoints/new-checkpoint.ts";
+export {
+  type OpenCheckpoint,
+  openModel,
+  openCheckpoint,
+} from "./storage/checkpoints/open-checkpoint.ts";
+export { idsOfTable, type TableIds } from "./storage/checkpoints/part-ids.ts";
+export { type Manifest, bytesToRead } from "./storage/checkpoints/store/checkpoint-store.ts";
+export { needState, footerOf } from "./storage/checkpoints/store/file-checkpoint-store.ts";
+export {
+  chunkBytes,
+  endOf,
+  firstPage,
+  hashOf,
+  paddedBytes,
+  pageBytes,
+  type Section,
+  sectionSchema,
+  type TableProof,
+  tableSchema,
+} from "./storage/checkpoints/store/model-file.ts";
+export {
+  type StoredTable,
+  storedTables,
+  rowsOfTable,
+  storedTable,
+  type RowRun,
+} from "./storage/checkpoints/table-rows.ts";
+export type { Progress } from "./storage/disk/progress.ts";
+export {
+  type Making,
+  unfinishedBytes,
+  unfinishedSuffix,
+  writeResumable,
+  type Unfinished,
+} from "./storage/disk/resumable-file.ts";
+export { writeWhole } from "./storage/disk/whole-file.ts";
+
+export {
+  type CostProbeReport,
+  type CostProbeTask,
+  costProbeShape,
+  type SetTask,
+} from "./actors/threads/costs/cost-probe-program.ts";
+export {
+  costTableOf,
+  exchangeProbe,
+  type ProbeLimits,
+  setProbe,
+} from "./actors/threads/costs/cost-probes.ts";
+export { type MachineKey, machineKeyOf } from "./actors/threads/kept-constants.ts";
+export { threadFile } from "./actors/threads/thread-file.ts";
+export { createAtomicCells, sleepTurning } from "./src/exchange/atomic-cells.ts";
+export { createBridge } from "./src/exchange/bridge.ts";
+export { cellWords, abortCells } from "./src/exchange/cells.ts";
+export { layoutOf } from "./src/exchange/layout.ts";
+export type { Tensor } from "./src/kernels/contract/kernels.ts";
+export { type CostTable, reuseBins, weightBytesOf, isHalvable } from "./src/planner/cost-table.ts";
+export { costOf, type Setting } from "./src/planner/cost/cost.ts";
+export { rowShare } from "./src/planner/cost/row-shares.ts";
+export { reuseOf, sharesOf, windowSamples } from "./src/planner/reuse.ts";
+export { roomOf } from "./src/planner/search.ts";
+export {
+  type PlannedTable,
+  quantumColumns,
+  tableQuanta,
+  tileColumns,
+  tileRows,
+  type Tier,
+  type Tile,
+  deviceCount,
+} from "./src/planner/shards.ts";
+export { fillCaches, lacksOf, withLeastCaches } from "./src/planner/size-caches.ts";
+export { type Launcher, workerLauncher } from "./src/ports/launcher.ts";
+export { hasProcessorTime } from "./src/ports/processor-time.ts";
+export { purposes } from "./src/ports/random.ts";
+export type { PlannableJob } from "./src/training/planning/workload.ts";
+export { startBrokerThread } from "./src/wire/broker/broker-thread.ts";
+export { connectNats, type ConnectOptions } from "./src/wire/transports/nats-transport.ts";
+
+export { type Answer, publishAnswer, refusalAnswer } from "./actors/jobs/service-answers.ts";
+export { openDiscovery, type ServiceEndpoint } from "./actors/jobs/service-discovery.ts";
+export { openProcessLog } from "./actors/observe/process-log.ts";
+export { actorClock } from "./actors/runtime/actor-clock.ts";
+export { defineActor } from "./actors/runtime/define-actor.ts";
+export { clusterScope, type Mailbox } from "./actors/runtime/mailbox.ts";
+export { supervisorMachine } from "./actors/runtime/supervisor.ts";
+export { packageVersion } from "./actors/runtime/version.ts";
+export type { RowBatch } from "./src/data/columnar/column.ts";
+export { createRowEncoder, type RowEncoder } from "./src/data/columnar/row-encoder.ts";
+export { textsAt } from "./src/data/columnar/row-text.ts";
+export type { ResolvedColumnOptions, ResolvedTableOptions } from "./src/data/options.ts";
+export { recordColumnsOf } from "./src/data/records.ts";
+export { openTable } from "./src/data/tables/open-table.ts";
+export { wantedRows } from "./src/data/tables/wanted-rows.ts";
+export { targetColumnsOf } from "./src/data/targets.ts";
+export { type Columns, criteoColumns, csvColumns, wideOf } from "./src/data/text/columns.ts";
+export { jsonColumns } from "./src/data/text/json-columns.ts";
+export { hasKey, withMembers } from "./src/data/text/json-lines.ts";
+export { decodeFeatures } from "./src/data/text/line-decoder.ts";
+export { lineTransforms, MadeLines } from "./src/data/text/made-lines.ts";
+export { type LineChunk, lineBytesMax } from "./src/data/text/text-lines.ts";
+export type { CompiledTransforms } from "./src/data/transforms/compile.ts";
+export { mergeFiles, withRows } from "./src/embedding/checkpoint/incremental-files.ts";
+export { decodeRows } from "./src/embedding/checkpoint/rows-part.ts";
+export { cacheShapesOf, indexBytes } from "./src/embedding/rows/cache-sizes.ts";
+export { filesNamed } from "./src/job/job-files.ts";
+export type { Rows } from "./src/kernels/contract/kernels.ts";
+export { recordBytesOf } from "./src/kernels/contract/records.ts";
+export {
+  cacheWays,
+  createPlacedMemory,
+  findPlace,
+  type Placed,
+  type RowCache,
+} from "./src/kernels/contract/row-cache.ts";
+export { namesMax, parseExactly } from "./src/ports/json/exact-json.ts";
+export { type Log, silentLog } from "./src/ports/log.ts";
+export { type NextTurn, nextTurn } from "./src/ports/next-turn.ts";
+export { collectAlone } from "./src/ports/own-scavenges.ts";
+export type { Key } from "./src/ports/random.ts";
+export { type ServedLookups, type LookupSet, lookupSet } from "./src/serving/lookups.ts";
+export { batchSamplesMax } from "./src/serving/scorer.ts";
+export { BagMaker, type RowPlaces } from "./src/serving/served-bags.ts";
+export { type IdRow, ServedIds } from "./src/serving/served-ids.ts";
+export {
+  type TableMemory,
+  servedStateWidth,
+  createServedMemory,
+} from "./src/serving/served-memory.ts";
+export { isLoopback, bearerOf, isForLoopback, isSameToken } from "./src/wire/http/access.ts";
+export { answering, guarded } from "./src/wire/http/answering.ts";
+export { closeServer, listenAt } from "./src/wire/http/listen.ts";
+export { connectionsWithin } from "./src/wire/http/open-files.ts";
+export { decodeBody } from "./src/wire/messages/body.ts";
+export { isInbox, servingSubject } from "./src/wire/messages/subjects.ts";
+export type { Frame, Transport } from "./src/wire/messages/transport.ts";
+export { credentialOptions } from "./src/wire/transports/credentials.ts";
+export { isModelFile } from "./storage/checkpoints/store/file-checkpoint-store.ts";
+export { manifestName, pathsOf } from "./storage/checkpoints/store/store-paths.ts";
+export { calibrationPath } from "./storage/checkpoints/store/stored-calibration.ts";
+export { packOf, type PackedEnding, packedEndingOf } from "./storage/disk/packing.ts";
+export { piecesOf, checkBatch } from "./storage/model/encoded-batch.ts";
+export { calibrationsOf } from "./storage/model/find-calibration.ts";
+export { kernelsOf } from "./storage/model/load-model.ts";
+export {
+  type Calibrations,
+  type Piece,
+  Predictor,
+  scorerOf,
+  type PredictingVersion,
+  probabilityOf,
+} from "./storage/model/predictor.ts";
+export { sealOf } from "./storage/tiers/records/record-file.ts";
+export { refusal } from "./storage/tiers/records/refusals.ts";
+
+export { transportTo } from "./actors/client/connect.ts";
+export type { Dashboard, DashboardSource } from "./actors/cluster/cluster-options.ts";
+export type { HeardMessage } from "./actors/observe/heard-messages.ts";
+export type { ActorOverview, OverviewReport, ProcessOverview } from "./actors/observe/overview.ts";
+export { stepTimes } from "./actors/run/state/run-result.ts";
+export type { Network, Role } from "./actors/runtime/mailbox.ts";
+export { orderFault } from "./actors/runtime/order-fault.ts";
+export { sharingOf } from "./src/data/columnar/value-watch.ts";
+export { shownOptions } from "./src/job/shown-job.ts";
+export { longAsText } from "./src/ports/json/exact-json.ts";
+export { tokenFor, cookieOf } from "./src/wire/http/access.ts";
+export { addressOf, serverOfFew } from "./src/wire/http/answering.ts";
+export { eventsPatterns } from "./src/wire/messages/subjects.ts";
+export { shownName } from "./src/errors/visible.ts";
+export { CorruptFile } from "./src/data/tables/damage.ts";
+export type { LineFault } from "./src/data/text/faults.ts";
+
+export { BatchRows } from "./src/data/batch-rows.ts";
+export { denseOf } from "./src/data/text/columns.ts";

@@ -15,13 +15,8 @@ import { Worker } from "node:worker_threads";
 import { Option } from "commander";
 import { logEvent } from "../../actors/observe/event-lines.ts";
 import { openObserver } from "../../actors/observe/observer.ts";
-import {
-  Cluster,
-  type JobOptions,
-  openExporter,
-  type RunEvent,
-  type StepTimes,
-} from "../../internal.ts";
+import { Cluster, type JobOptions, type RunEvent, type StepTimes } from "../../internal.ts";
+import { openExporter } from "../../packages/dashboard/index.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import {

@@ -3,11 +3,11 @@
 import {
   type DeviceChoice,
   type JobPlan,
-  type LearnedSearch,
   type MachineConstants,
   type Stage,
   stages,
 } from "../../internal.ts";
+import type { LearnedSearch } from "../../packages/sharding/index.ts";
 import { bytes, count, percent, plural, shortTime } from "../support/format.ts";
 import { choiceLine } from "../support/machine.ts";
 

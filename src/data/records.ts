@@ -22,7 +22,7 @@ import type {
 import { Sample } from "./sample.ts";
 import { targetColumnsOf } from "./targets.ts";
 import { type Columns, criteoColumns, csvColumns, denseOf, wideOf } from "./text/columns.ts";
-import { type Fault, sentenceOf } from "./text/faults.ts";
+import { type LineFault, sentenceOf } from "./text/faults.ts";
 import { memberAt } from "./text/json-lines.ts";
 import { labelReader } from "./text/labels.ts";
 import { type BagReaders, MadeFeatures } from "./text/made-features.ts";
@@ -99,7 +99,7 @@ export function createRecordEncoder(
     record: SampleRecord,
     made: MadeFeatures | undefined,
     only: ReadonlySet<string> | undefined,
-  ): Fault | undefined => {
+  ): LineFault | undefined => {
     const fault = made?.fault();
     if (fault !== undefined) return fault;
     sample.clear();
@@ -255,9 +255,9 @@ function madeOfRecords(
     return source.list === "weighted" ? { ...source, weightSeparator: ":" } : source;
   });
   const columns = new SourceColumns(sources, records.length);
-  const faults = new Map<number, Fault>();
+  const faults = new Map<number, LineFault>();
   for (const [index, record] of records.entries()) {
-    let unfit: Fault | undefined;
+    let unfit: LineFault | undefined;
     const fieldOf = (source: number): string | readonly string[] => {
       const { column: name = "", form } = transforms.sources[source] ?? {};
       const value = record[name];
@@ -289,7 +289,7 @@ function checkNames(
   record: SampleRecord,
   names: readonly string[],
   targets: readonly string[],
-): Fault | undefined {
+): LineFault | undefined {
   if (typeof record !== "object" || record === null || Array.isArray(record)) {
     return {
       kind: "expected an object",

@@ -7,7 +7,13 @@ import { InvalidOptionError } from "../errors/errors.ts";
 import type { ModelSpec } from "../model/options.ts";
 import { checkCover } from "../planner/assess.ts";
 import { type planFileSchema, writePlan } from "../planner/plan-file.ts";
-import { deviceCount, isRowScheme, planOfFile, quantaOf, rowSchemes } from "../planner/shards.ts";
+import {
+  deviceCount,
+  isRowScheme,
+  planOfFile,
+  rowSchemes,
+  tableQuanta,
+} from "../planner/shards.ts";
 import { expected } from "../ports/check-options.ts";
 import type { CheckpointSpec } from "../training/checkpoint/checkpoint-options.ts";
 import type { plannerOptions } from "./planner-options.ts";
@@ -85,7 +91,7 @@ export function checkPlan({ model, devices, plan: file }: PlannedJob): void {
     const { l2Scope, staleness } = table ?? {};
     if (
       table?.dynamic !== undefined &&
-      (shard.device === "all" || shard.quanta < quantaOf(table))
+      (shard.device === "all" || shard.quanta < tableQuanta(table))
     ) {
       throw refuse(`it does not keep whole rows of ${shard.table} on one device: ids are dynamic`);
     }

@@ -10,7 +10,7 @@ import type { ResolvedTableOptions } from "../data/options.ts";
 import { Sample } from "../data/sample.ts";
 import { targetsOf } from "../data/targets.ts";
 import { denseOf } from "../data/text/columns.ts";
-import { decodeText, type Fault, sentenceOf } from "../data/text/faults.ts";
+import { decodeText, type LineFault, sentenceOf } from "../data/text/faults.ts";
 import { beforeWeight, betweenIds } from "../data/text/json-lines.ts";
 import { decodeFeatures, fieldsOf } from "../data/text/line-decoder.ts";
 import { lineTransforms, MadeLines } from "../data/text/made-lines.ts";
@@ -190,7 +190,7 @@ function shownValue(column: TransformColumn, row: number): string {
 function resultOf(
   { model }: JobSpec,
   sample: Sample,
-  fault: Fault | undefined,
+  fault: LineFault | undefined,
 ): Pick<TransformedRow, "dense" | "bags" | "fault"> {
   if (fault !== undefined) return { fault: sentenceOf(fault) };
   let at = 0;

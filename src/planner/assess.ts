@@ -14,7 +14,13 @@ import {
   stepCostsIn,
 } from "./cost/cost.ts";
 import { denseTraffic, sharersOf, type Traffic, trafficOf } from "./cost/traffic.ts";
-import { deviceCount, type PlacedShard, type Plan, type PlannedTable, quantaOf } from "./shards.ts";
+import {
+  deviceCount,
+  type PlacedShard,
+  type Plan,
+  type PlannedTable,
+  tableQuanta,
+} from "./shards.ts";
 
 export interface DeviceAssessment {
   /** Seconds that count in the score. */
@@ -187,7 +193,7 @@ export function checkCover(
   }
   for (const table of tables) {
     const held = new Set<string>();
-    const quanta = quantaOf(table);
+    const quanta = tableQuanta(table);
     const whole = table.rowBlocks * quanta;
     for (const shard of byTable.get(table.name) ?? []) {
       for (let block = shard.firstBlock; block < shard.firstBlock + shard.blocks; block++) {

@@ -5,15 +5,15 @@ import { costOf, type Setting } from "./cost/cost.ts";
 import type { Load, LoadGroup } from "./partition.ts";
 import { cutAtPins } from "./pins.ts";
 import {
-  columnsOf,
   type Devices,
   deviceCount,
   type PlannedTable,
-  quantaOf,
-  rowsOf,
   type Scheme,
   type Tier,
   type Tile,
+  tableQuanta,
+  tileColumns,
+  tileRows,
 } from "./shards.ts";
 
 /** A shard that is not placed yet. */
@@ -134,7 +134,7 @@ export function tileGroupsOf(devices: Devices, table: Cuttable, scheme: Scheme):
 
 /** The numbers of column runs to try: 2, 4, 8, … and single quanta; never more than `most`. */
 function columnCounts(table: Cuttable, most: number): number[] {
-  const quanta = Math.min(quantaOf(table), most);
+  const quanta = Math.min(tableQuanta(table), most);
   const counts: number[] = [];
   for (let count = 2; count < quanta; count *= 2) counts.push(count);
   return quanta > 1 ? [...counts, quanta] : [];
@@ -143,7 +143,7 @@ function columnCounts(table: Cuttable, most: number): number[] {
 /** Cuts the table into even runs of quanta, column after column. */
 function tilesOf(table: Cuttable, rowParts: number, columnParts: number): Tile[] {
   const rows = evenRuns(table.rowBlocks, rowParts);
-  return evenRuns(quantaOf(table), columnParts).flatMap(([firstQuantum, quanta]) =>
+  return evenRuns(tableQuanta(table), columnParts).flatMap(([firstQuantum, quanta]) =>
     rows.map(([firstBlock, blocks]) => ({ firstBlock, blocks, firstQuantum, quanta })),
   );
 }
@@ -185,7 +185,7 @@ function loadsOf(setting: Setting, table: PlannedTable, scheme: Scheme, tier: Ti
   let load: Load = { cost: 0, bytes: 0 };
   return (tile: Tile): Load => {
     const first = table.idShares === undefined ? 0 : tile.firstBlock;
-    const own = `${first},${tile.blocks},${rowsOf(table, tile)},${columnsOf(table, tile)}`;
+    const own = `${first},${tile.blocks},${tileRows(table, tile)},${tileColumns(table, tile)}`;
     if (own !== shape) {
       const { cost, bytes } = costOf(setting, table, scheme, tier, tile);
       shape = own;

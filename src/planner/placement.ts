@@ -5,12 +5,12 @@
 import { tileGroupsOf } from "./enumerate.ts";
 import { partitionGreedily } from "./partition.ts";
 import {
-  columnsOf,
   type Devices,
   type Plan,
   type PlannedTable,
   type Scheme,
   type Tier,
+  tileColumns,
 } from "./shards.ts";
 
 /** The fields of a table that a placement needs. */
@@ -38,7 +38,7 @@ export function place(tables: readonly PlaceableTable[], devices: Devices): Plan
     way.map(({ level, tiles }) => ({
       level,
       parts: tiles.map((tile) => {
-        const share = (tile.blocks / table.rowBlocks) * (columnsOf(table, tile) / table.dim);
+        const share = (tile.blocks / table.rowBlocks) * (tileColumns(table, tile) / table.dim);
         return { cost: table.cost * share, bytes: 0 };
       }),
     })),

@@ -165,18 +165,18 @@ export function deviceCount({ hosts, perHost }: Devices): number {
 }
 
 /** Number of column quanta of a table; the last may be narrower. */
-export function quantaOf({ dim }: Pick<PlannedTable, "dim">): number {
+export function tableQuanta({ dim }: Pick<PlannedTable, "dim">): number {
   return Math.ceil(dim / quantumColumns);
 }
 
 /** Number of columns of a tile. */
-export function columnsOf(table: Pick<PlannedTable, "dim">, tile: Tile): number {
+export function tileColumns(table: Pick<PlannedTable, "dim">, tile: Tile): number {
   const end = Math.min(table.dim, (tile.firstQuantum + tile.quanta) * quantumColumns);
   return end - tile.firstQuantum * quantumColumns;
 }
 
 /** Number of rows of a tile: block i begins at row ceil(rows / rowBlocks) * i. */
-export function rowsOf(table: Pick<PlannedTable, "rows" | "rowBlocks">, tile: Tile): number {
+export function tileRows(table: Pick<PlannedTable, "rows" | "rowBlocks">, tile: Tile): number {
   const block = Math.ceil(table.rows / table.rowBlocks);
   const end = Math.min(table.rows, (tile.firstBlock + tile.blocks) * block);
   return Math.max(0, end - tile.firstBlock * block);

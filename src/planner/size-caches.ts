@@ -16,13 +16,13 @@ import {
 import { costOf, placeBytesOf, reserveOf, type Setting } from "./cost/cost.ts";
 import { roomOf, type SearchResult, searchPlan } from "./search.ts";
 import {
-  columnsOf,
   deviceCount,
   type PlacedShard,
   type Plan,
   type PlannedTable,
-  rowsOf,
   type Tile,
+  tileColumns,
+  tileRows,
 } from "./shards.ts";
 
 /** Number of amounts of memory that are tried, both ends included. */
@@ -127,8 +127,8 @@ export function amountsOf(setting: Setting): { low: number; high: number } {
 
 /** The claim of a table on the caches of all devices, or of a shard on its device's caches. */
 function claimOf(setting: Setting, table: CacheableTable, tile: Tile = wholeOf(table)): Claim {
-  const columns = columnsOf(table, tile);
-  const rows = rowsOf(table, tile);
+  const columns = tileColumns(table, tile);
+  const rows = tileRows(table, tile);
   const placeBytes = placeBytesOf(setting, table, columns);
   const share = (rows / table.rows) * (columns / table.dim);
   return {

@@ -5,12 +5,12 @@ import { withCurve } from "./cache-share.ts";
 import { distinctRows, loadOf, type Setting } from "./cost/cost.ts";
 import { missRatioAt } from "./cost/miss-curve.ts";
 import {
-  columnsOf,
   type PlacedShard,
   type Plan,
   type PlannedTable,
-  rowsOf,
   type Tier,
+  tileColumns,
+  tileRows,
 } from "./shards.ts";
 import { fillCaches } from "./size-caches.ts";
 
@@ -101,7 +101,7 @@ function rowSharesOf(
   const { missCurve } = withCurve(setting, table);
   let [hbm, ssd] = [0, 0];
   for (const shard of shards) {
-    const share = (rowsOf(table, shard) * columnsOf(table, shard)) / (table.rows * table.dim);
+    const share = (tileRows(table, shard) * tileColumns(table, shard)) / (table.rows * table.dim);
     const load = loadOf(setting, table, shard);
     const { hbmBytes = 0, ddrBytes = 0 } = shard.cache ?? {};
     const below = hbmBytes === 0 ? load : Math.min(1, (load * ddrBytes) / hbmBytes);

@@ -8,7 +8,7 @@ import { Unpacker } from "../../src/data/parquet/decode/codecs.ts";
 import { HybridReader } from "../../src/data/parquet/decode/hybrid.ts";
 import { pageDecoders, plainDecoders } from "../../src/data/parquet/decode/page-decoders.ts";
 import { slackBytes } from "../../src/data/tables/byte-ranges.ts";
-import { Damage } from "../../src/data/tables/damage.ts";
+import { CorruptFile } from "../../src/data/tables/damage.ts";
 import { MemoryBudget } from "../../src/data/tables/memory-budget.ts";
 import { PieceMemory } from "../../src/data/tables/piece-memory.ts";
 import {
@@ -57,7 +57,7 @@ const snappy: Target = {
       return out;
     });
   },
-  refusals: [Damage],
+  refusals: [CorruptFile],
 };
 
 const hybrid: Target = {
@@ -83,7 +83,7 @@ const hybrid: Target = {
       return { out, most };
     });
   },
-  refusals: [Damage],
+  refusals: [CorruptFile],
 };
 
 const lz4: Target = {
@@ -103,7 +103,7 @@ const lz4: Target = {
     unpackLz4(bytes.subarray(2), out);
     return out;
   },
-  refusals: [Damage],
+  refusals: [CorruptFile],
 };
 
 /** Both forms of LZ4 that pages have, behind two bytes with what they unpack to. */

@@ -13,7 +13,7 @@ import { readFooter } from "../../src/data/parquet/footer.ts";
 import { readParquet } from "../../src/data/parquet/read-parquet.ts";
 import * as parquetShapes from "../../src/data/parquet/shapes.ts";
 import { csv, jsonl } from "../../src/data/sources.ts";
-import { Damage } from "../../src/data/tables/damage.ts";
+import { CorruptFile } from "../../src/data/tables/damage.ts";
 import { TrainingError } from "../../src/errors/errors.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
@@ -27,7 +27,7 @@ function shapesIn<Shape>(names: readonly string[], shapeOf: (name: string) => Sh
       return shapeOf(name) ?? [];
     } catch (error: unknown) {
       // A sentence about the column, which the caller tells.
-      if (error instanceof TrainingError || error instanceof Damage) return [];
+      if (error instanceof TrainingError || error instanceof CorruptFile) return [];
       throw error;
     }
   });

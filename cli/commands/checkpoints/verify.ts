@@ -1,13 +1,8 @@
 // osiris verify RUN --from A --to B: trains an interval of a run again, and compares bit by bit.
 
 import type { Command } from "commander";
-import {
-  InvalidOptionError,
-  type ModelFileProof,
-  type RunProof,
-  verifyModelFile,
-  verifyRun,
-} from "../../../internal.ts";
+import { InvalidOptionError, type RunProof, verifyRun } from "../../../internal.ts";
+import { type ModelFileProof, verifyModelFile } from "../../../packages/formats/index.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { isModelFile } from "../../../storage/checkpoints/store/file-checkpoint-store.ts";
 import {

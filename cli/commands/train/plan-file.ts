@@ -9,7 +9,6 @@ import { constantsOfDevice } from "../../../actors/calibration/machine-constants
 import { measuredGroups } from "../../../actors/threads/data/prepare-data.ts";
 import { constantsOfRun, machineKeyOf } from "../../../actors/threads/kept-constants.ts";
 import {
-  type CostNetworks,
   chooseDevices,
   countedStatistics,
   type DeviceChoice,
@@ -17,19 +16,22 @@ import {
   InvalidOptionError,
   type JobPlan,
   type JobSpec,
-  type LearnedSearch,
-  learnedPlans,
   type MachineConstants,
   type MissPoint,
   type Paused,
-  type PlacementPolicy,
   planningJob,
-  readCostNetworks,
-  readPolicy,
   resolveJob,
   type Scheme,
   untilDone,
 } from "../../../internal.ts";
+import {
+  type CostNetworks,
+  type LearnedSearch,
+  learnedPlans,
+  type PlacementPolicy,
+  readCostNetworks,
+  readPolicy,
+} from "../../../packages/sharding/index.ts";
 import type { ChangeArguments } from "../../support/arguments.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
 import { loadJob } from "../../support/job-file.ts";

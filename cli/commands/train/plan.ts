@@ -13,7 +13,7 @@ import {
   schemes,
 } from "../../../internal.ts";
 import { type LearningArguments, learn } from "../../../packages/sharding/commands/learn-costs.ts";
-import { policyMethods } from "../../../packages/sharding/policies/placement-policy.ts";
+import { policyMethods } from "../../../packages/sharding/index.ts";
 import {
   bytesFrom,
   type CommonOptions,

@@ -5,13 +5,13 @@ import type { Command } from "commander";
 import {
   Cluster,
   checkJob,
-  dashboard,
   type Incident,
   type JobOptions,
   type RunResult,
   resolveJob,
 } from "../../../internal.ts";
 import { dashboardLines } from "../../../packages/dashboard/commands/dashboard-options.ts";
+import { dashboard } from "../../../packages/dashboard/index.ts";
 import { holdDirectory } from "../../../storage/checkpoints/store/hold-directory.ts";
 import {
   type ChangeArguments,

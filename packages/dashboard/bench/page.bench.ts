@@ -19,8 +19,9 @@ import { type Bench, positive } from "../../../bench/bench.ts";
 import { configuration } from "../../../bench/configurations.ts";
 import { type BenchRow, quantileOf, quantiles } from "../../../bench/row.ts";
 import { browserFlags, browserPath } from "../../../cli/support/browser.ts";
-import { Cluster, dashboard, InputUnusableError } from "../../../internal.ts";
+import { Cluster, InputUnusableError } from "../../../internal.ts";
 import { processorMs } from "../../../src/ports/processor-time.ts";
+import { dashboard } from "../index.ts";
 import { pageFileNames, readPageFile } from "../server/page-files.ts";
 import { type LargeCluster, openLargeCluster } from "./large-cluster.ts";
 

@@ -3,10 +3,15 @@
 import { createServer } from "node:http";
 import { type Command, Option } from "commander";
 import { portFrom0 } from "../../../cli/support/arguments.ts";
-import { type Cluster, type ClusterOptions, dashboard } from "../../../internal.ts";
-import { realClock } from "../../../src/ports/clock.ts";
-import { tokenFor } from "../../../src/wire/http/access.ts";
-import { closeServer, listenAt } from "../../../src/wire/http/listen.ts";
+import {
+  type Cluster,
+  type ClusterOptions,
+  closeServer,
+  listenAt,
+  realClock,
+  tokenFor,
+} from "../../../internal.ts";
+import { dashboard } from "../index.ts";
 
 /** Where the page is, unless another program has the port. */
 export const usualDashboardPort = 4280;

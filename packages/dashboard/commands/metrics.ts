@@ -11,12 +11,18 @@ import {
   withConnection,
 } from "../../../cli/support/arguments.ts";
 import { interruption } from "../../../cli/support/interrupt.ts";
-import { type Exporter, openExporter } from "../../../internal.ts";
-import { RequestUnusableError, recordError } from "../../../src/errors/errors.ts";
-import { realClock } from "../../../src/ports/clock.ts";
-import { isForLoopback, isLoopback } from "../../../src/wire/http/access.ts";
-import { addressOf, serverOfFew } from "../../../src/wire/http/answering.ts";
-import { closeServer, listenAt } from "../../../src/wire/http/listen.ts";
+import {
+  addressOf,
+  closeServer,
+  isForLoopback,
+  isLoopback,
+  listenAt,
+  RequestUnusableError,
+  realClock,
+  recordError,
+  serverOfFew,
+} from "../../../internal.ts";
+import { type Exporter, openExporter } from "../index.ts";
 
 /** The port that Prometheus's list of exporters has for OpenTelemetry and the like. */
 const usualMetricsPort = 9464;

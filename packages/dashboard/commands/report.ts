@@ -27,12 +27,11 @@ import {
   InputUnusableError,
   InvalidOptionError,
   loadModel,
-  reportOfDirectory,
-  reportOfRun,
+  realDisk,
   sliceMetrics,
+  writeWhole,
 } from "../../../internal.ts";
-import { realDisk } from "../../../src/ports/disk.ts";
-import { writeWhole } from "../../../storage/disk/whole-file.ts";
+import { reportOfDirectory, reportOfRun } from "../index.ts";
 
 const charts = [
   ...(["loss", "auc", "gauc", "logloss", "entropy", "calibration", "rmse", "mse", "mae"] as const),

@@ -7,9 +7,7 @@
 //       most 5 s, because time spent waiting for a busy leader is no load.
 //   W2. A tenant sees only its own runs, their actors and their devices.
 
-import type { Client } from "../../../actors/client/client.ts";
-import type { ActorOverview, OverviewReport } from "../../../actors/observe/overview.ts";
-import type { Cancel, Clock } from "../../../src/ports/clock.ts";
+import type { ActorOverview, Cancel, Client, Clock, OverviewReport } from "../../../internal.ts";
 import type { ReportChanges } from "./page-api.ts";
 
 /** Shortest polling interval, for small clusters. */

@@ -3,8 +3,7 @@
 
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
-import { expected } from "../../../src/ports/check-options.ts";
-import { isLoopback, tokenFor } from "../../../src/wire/http/access.ts";
+import { expected, isLoopback, tokenFor } from "../../../internal.ts";
 import { type PageAction, pageActions } from "./page-api.ts";
 
 const settings = z.strictObject({

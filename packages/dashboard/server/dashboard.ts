@@ -11,18 +11,25 @@
 
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { Client } from "../../../actors/client/client.ts";
-import type { Dashboard, DashboardSource } from "../../../actors/cluster/cluster-options.ts";
-import type { RunEvent } from "../../../actors/run/state/run-events.ts";
-import type { Network } from "../../../actors/runtime/mailbox.ts";
-import { packageVersion } from "../../../actors/runtime/version.ts";
-import { RequestUnusableError, recordError } from "../../../src/errors/errors.ts";
-import { checkOptions } from "../../../src/ports/check-options.ts";
-import { longAsText, parseExactly } from "../../../src/ports/json/exact-json.ts";
-import { addressOf, serverOfFew } from "../../../src/wire/http/answering.ts";
-import { closeServer, listenAt } from "../../../src/wire/http/listen.ts";
-import { decodeBody } from "../../../src/wire/messages/body.ts";
-import { eventsPatterns } from "../../../src/wire/messages/subjects.ts";
+import {
+  addressOf,
+  Client,
+  checkOptions,
+  closeServer,
+  type Dashboard,
+  type DashboardSource,
+  decodeBody,
+  eventsPatterns,
+  listenAt,
+  longAsText,
+  type Network,
+  packageVersion,
+  parseExactly,
+  RequestUnusableError,
+  type RunEvent,
+  recordError,
+  serverOfFew,
+} from "../../../internal.ts";
 import { ClusterWatch } from "./cluster-watch.ts";
 import {
   type Access,

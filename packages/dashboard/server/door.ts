@@ -9,7 +9,7 @@
 //   D3. A tenant's token gives no access to the operator's or another tenant's data.
 
 import type { IncomingMessage } from "node:http";
-import { bearerOf, cookieOf, isForLoopback, isSameToken } from "../../../src/wire/http/access.ts";
+import { bearerOf, cookieOf, isForLoopback, isSameToken } from "../../../internal.ts";
 import type { Access, Visitor } from "./dashboard-options.ts";
 
 /** The refusal of a request. */

@@ -1,7 +1,7 @@
 // Ring buffer of the newest events of all runs, numbered so that a page that lost its connection
 // receives the events it missed. Bounded in events and in bytes: the oldest are dropped first.
 
-import type { RunEvent } from "../../../actors/run/state/run-events.ts";
+import type { RunEvent } from "../../../internal.ts";
 
 /**
  * Some minutes of a busy cluster; a page that was disconnected for longer requests histories again.

@@ -5,11 +5,14 @@
 // docs/operations.md lists the metrics.
 
 import type { Registry } from "prom-client";
-import { type ConnectionOptions, transportTo } from "../../../actors/client/connect.ts";
-import type { RunEvent } from "../../../actors/run/state/run-events.ts";
-import { realClock } from "../../../src/ports/clock.ts";
-import { decodeBody } from "../../../src/wire/messages/body.ts";
-import { eventsPatterns } from "../../../src/wire/messages/subjects.ts";
+import {
+  type ConnectionOptions,
+  decodeBody,
+  eventsPatterns,
+  type RunEvent,
+  realClock,
+  transportTo,
+} from "../../../internal.ts";
 
 /** A cluster's metrics. Close it, or declare it with `await using`. */
 export interface Exporter extends AsyncDisposable {

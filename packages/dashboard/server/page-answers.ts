@@ -3,15 +3,19 @@
 // tenant.
 
 import { z } from "zod";
-import type { Client } from "../../../actors/client/client.ts";
-import type { ShardReport } from "../../../actors/host/shard.ts";
-import type { TierReport } from "../../../actors/host/tier-report.ts";
-import type { ClusterReport } from "../../../actors/observe/cluster-report.ts";
-import type { ActorReport } from "../../../actors/observe/process-report.ts";
-import type { RunEvent } from "../../../actors/run/state/run-events.ts";
-import type { Network, Role } from "../../../actors/runtime/mailbox.ts";
-import { orderFault } from "../../../actors/runtime/order-fault.ts";
-import { checkOptions, expected } from "../../../src/ports/check-options.ts";
+import {
+  type ActorReport,
+  type Client,
+  type ClusterReport,
+  checkOptions,
+  expected,
+  type Network,
+  orderFault,
+  type Role,
+  type RunEvent,
+  type ShardReport,
+  type TierReport,
+} from "../../../internal.ts";
 import type { Visitor } from "./dashboard-options.ts";
 import type { EventRing } from "./event-ring.ts";
 import {

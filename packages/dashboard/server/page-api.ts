@@ -11,19 +11,20 @@
 //   POST /api/jobs/METHOD             a request to the job service, if `control` is allowed
 //   POST /api/faults                  makes an actor throw, if `faults` are allowed
 
-import type { RunLine, RunSummary } from "../../../actors/jobs/job-api.ts";
-import type { HeardMessage } from "../../../actors/observe/heard-messages.ts";
 import type {
   ActorOverview,
+  ActorReport,
+  ColumnSlices,
+  HeardMessage,
+  HistoryPoint,
   OverviewReport,
   ProcessOverview,
-} from "../../../actors/observe/overview.ts";
-import type { ActorReport } from "../../../actors/observe/process-report.ts";
-import type { RunEvent } from "../../../actors/run/state/run-events.ts";
-import type { Wait } from "../../../actors/runtime/wait-graph.ts";
-import type { StepTimes } from "../../../src/training/meters/step-meter.ts";
-import type { HistoryPoint } from "../../../storage/checkpoints/run-history.ts";
-import type { ColumnSlices } from "../../../storage/model/evaluation/slice-metrics.ts";
+  RunEvent,
+  RunLine,
+  RunSummary,
+  StepTimes,
+  Wait,
+} from "../../../internal.ts";
 
 export type { ActorOverview, OverviewReport, ProcessOverview, RunEvent, RunLine, RunSummary };
 

@@ -4,7 +4,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
+import { InputUnusableError } from "../../../internal.ts";
 
 const folder = new URL("../../page/", import.meta.url);
 

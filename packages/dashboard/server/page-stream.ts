@@ -10,7 +10,7 @@
 //   S3. A page receives events of its own tenant only; the operator's page receives all.
 
 import type { ServerResponse } from "node:http";
-import type { Cancel, Clock } from "../../../src/ports/clock.ts";
+import type { Cancel, Clock } from "../../../internal.ts";
 import { type ClusterWatch, changesOf, reportFor } from "./cluster-watch.ts";
 import type { Visitor } from "./dashboard-options.ts";
 import { type EventRing, type KeptEvent, seenTogether } from "./event-ring.ts";

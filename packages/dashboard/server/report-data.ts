@@ -2,18 +2,20 @@
 // on disk, its checkpoints and log.
 
 import { arch, cpus, release, type as systemType } from "node:os";
-import type { Run } from "../../../actors/client/run.ts";
-import { stepTimes } from "../../../actors/run/state/run-result.ts";
-import { packageVersion } from "../../../actors/runtime/version.ts";
-import { CheckpointMissingError } from "../../../src/errors/errors.ts";
-import { shownOptions } from "../../../src/job/shown-job.ts";
-import { realClock } from "../../../src/ports/clock.ts";
-import type { StepTimes } from "../../../src/training/meters/step-meter.ts";
-import { listCheckpoints } from "../../../storage/checkpoints/list-checkpoints.ts";
-import { runHistory } from "../../../storage/checkpoints/run-history.ts";
-import { readRunLog } from "../../../storage/cluster/run-log.ts";
-import type { ColumnSlices } from "../../../storage/model/evaluation/slice-metrics.ts";
-import { jobOfCheckpoint } from "../../formats/tables/table-ids.ts";
+import {
+  CheckpointMissingError,
+  type ColumnSlices,
+  listCheckpoints,
+  packageVersion,
+  type Run,
+  readRunLog,
+  realClock,
+  runHistory,
+  type StepTimes,
+  shownOptions,
+  stepTimes,
+} from "../../../internal.ts";
+import { jobOfCheckpoint } from "../../formats/index.ts";
 import { thinned } from "./page-answers.ts";
 import type { ReportData } from "./page-api.ts";
 import { reportText } from "./report-file.ts";

@@ -12,17 +12,10 @@ import { exitCodes } from "../../../cli/support/failure.ts";
 import { bytes, count, plural } from "../../../cli/support/format.ts";
 import { runDirectory } from "../../../cli/support/run-directory.ts";
 import { runTask } from "../../../cli/views/task-view.ts";
-import {
-  type DeltaReport,
-  exportDelta,
-  exportModel,
-  InvalidOptionError,
-  type ModelExportOptions,
-  type ModelExportReport,
-  type ProgressOptions,
-  ServedModel,
-} from "../../../internal.ts";
+import { InvalidOptionError, type ProgressOptions } from "../../../internal.ts";
+import { type DeltaReport, exportDelta, ServedModel } from "../../serve/index.ts";
 import { unfinishedExport } from "../exports/export-model.ts";
+import { exportModel, type ModelExportOptions, type ModelExportReport } from "../index.ts";
 
 interface ExportOptions extends CommonOptions, ConnectionArguments {
   readonly to: string;

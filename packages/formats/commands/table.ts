@@ -8,16 +8,16 @@ import { exitCodes } from "../../../cli/support/failure.ts";
 import { aligned, bytes, count, plural } from "../../../cli/support/format.ts";
 import { loadJob } from "../../../cli/support/job-file.ts";
 import { runTask } from "../../../cli/views/task-view.ts";
+import { resolveJob } from "../../../internal.ts";
 import {
   exportTable,
   importTable,
   inspectTables,
   jobOfCheckpoint,
-  resolveJob,
   type TableReport,
   type TablesReport,
   tableIds,
-} from "../../../internal.ts";
+} from "../index.ts";
 
 interface TableOptions extends CommonOptions {
   readonly manifest?: string;

@@ -9,9 +9,7 @@
 //
 // D = columns of a vector, F = embeddings.
 
-import { InvalidOptionError } from "../../../src/errors/errors.ts";
-import { featuresOf } from "../../../src/model/features.ts";
-import type { ModelSpec } from "../../../src/model/options.ts";
+import { featuresOf, InvalidOptionError, type ModelSpec } from "../../../internal.ts";
 
 /** Other programs whose tensor names are known. */
 export const foreignKinds = ["dlrm", "torchrec"] as const;

@@ -2,16 +2,18 @@
 // Tables are read as streams; the file is renamed to its final name once it is complete, verified
 // and on disk.
 
-import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
-import { expected } from "../../../src/ports/check-options.ts";
-import { type Disk, realDisk } from "../../../src/ports/disk.ts";
-import { progressOf } from "../../../storage/disk/progress.ts";
 import {
+  type Disk,
+  expected,
+  InputUnusableError,
+  InvalidOptionError,
   type Making,
+  progressOf,
+  realDisk,
   unfinishedBytes,
   unfinishedSuffix,
   writeResumable,
-} from "../../../storage/disk/resumable-file.ts";
+} from "../../../internal.ts";
 import type { ForeignKind } from "../dlrm-names/counterpart.ts";
 import { type ExportedModel, type ExportedOptions, openExported } from "./exported-model.ts";
 import { type PieceMark, pieceMark } from "./file-pieces.ts";

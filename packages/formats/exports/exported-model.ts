@@ -2,17 +2,23 @@
 // file's provenance. If the job keeps moving averages of weights, the averages are exported, as
 // predictions use them. Rows of tables are streamed, not held in memory.
 
-import { CheckpointCorruptError } from "../../../src/errors/errors.ts";
-import type { Graph } from "../../../src/model/graph/graph.ts";
-import { graphOf } from "../../../src/model/model.ts";
-import { densePart } from "../../../src/training/checkpoint/part-names.ts";
-import { decodeDense } from "../../../src/training/checkpoint/parts.ts";
-import { type OpenCheckpoint, openModel } from "../../../storage/checkpoints/open-checkpoint.ts";
-import { idsOfTable, type TableIds } from "../../../storage/checkpoints/part-ids.ts";
-import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
-import type { StoredCalibration } from "../../../storage/checkpoints/store/stored-calibration.ts";
-import { type StoredTable, storedTables } from "../../../storage/checkpoints/table-rows.ts";
-import type { Progress, ProgressOptions } from "../../../storage/disk/progress.ts";
+import {
+  CheckpointCorruptError,
+  decodeDense,
+  densePart,
+  type Graph,
+  graphOf,
+  idsOfTable,
+  type Manifest,
+  type OpenCheckpoint,
+  openModel,
+  type Progress,
+  type ProgressOptions,
+  type StoredCalibration,
+  type StoredTable,
+  storedTables,
+  type TableIds,
+} from "../../../internal.ts";
 import { type WholeRows, wholeRows } from "./whole-rows.ts";
 
 /** A dense parameter, or a running statistic. */

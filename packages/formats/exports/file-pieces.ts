@@ -2,8 +2,7 @@
 // mark at intervals, from which writing can resume. A mark may lie between two rows of a table.
 
 import { z } from "zod";
-import type { Progress } from "../../../storage/disk/progress.ts";
-import type { Unfinished } from "../../../storage/disk/resumable-file.ts";
+import type { Progress, Unfinished } from "../../../internal.ts";
 import type { ExportedTable } from "./exported-model.ts";
 
 /** Approximate bytes between two marks: about a second of writing. */

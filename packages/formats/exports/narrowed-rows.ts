@@ -1,8 +1,7 @@
 // Prepares rows of a checkpoint for a model file: regroups them into chunks that do not depend on
 // how the checkpoint was sharded, and drops the state that predictions do not need.
 
-import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
-import type { StateShape } from "../../../src/kernels/contract/kernels.ts";
+import type { RowRecords, StateShape } from "../../../internal.ts";
 
 /** Rows of a chunk. */
 const chunkRows = 4096;

@@ -6,47 +6,42 @@
 
 import { z } from "zod";
 import {
-  dynamicDigest,
-  idLeavesOfPart,
-  joinIds,
-} from "../../../src/embedding/checkpoint/ids-part.ts";
-import { encodeRows } from "../../../src/embedding/checkpoint/rows-part.ts";
-import {
   addSum,
-  leavesOfSums,
-  modelDigest,
-  rowHashing,
-  tableDigest,
-} from "../../../src/embedding/rows/digest.ts";
-import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
-import { quantaOf } from "../../../src/embedding/rows/slab.ts";
-import type { TableSpec } from "../../../src/embedding/tables/options.ts";
-import { CheckpointCorruptError } from "../../../src/errors/errors.ts";
-import type { DiskFile } from "../../../src/ports/disk.ts";
-import {
-  densePart,
-  idsOfPart,
-  idsPartNameOf,
-  partNameOf,
-} from "../../../src/training/checkpoint/part-names.ts";
-import { denseHeaderBytes } from "../../../src/training/checkpoint/parts.ts";
-import type { OpenCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
-import { needState } from "../../../storage/checkpoints/store/file-checkpoint-store.ts";
-import {
+  CheckpointCorruptError,
   chunkBytes,
+  type DiskFile,
+  denseHeaderBytes,
+  densePart,
+  dynamicDigest,
+  encodeRows,
   endOf,
   firstPage,
   hashOf,
+  idLeavesOfPart,
+  idsOfPart,
+  idsPartNameOf,
+  joinIds,
+  leavesOfSums,
+  modelDigest,
+  needState,
+  type OpenCheckpoint,
+  type Progress,
   paddedBytes,
   pageBytes,
+  partNameOf,
+  quantaOf,
+  type RowRecords,
+  rowHashing,
+  rowsOfTable,
   type Section,
+  type StoredTable,
   sectionSchema,
   type TableProof,
+  type TableSpec,
+  tableDigest,
   tableSchema,
-} from "../../../storage/checkpoints/store/model-file.ts";
-import { rowsOfTable, type StoredTable } from "../../../storage/checkpoints/table-rows.ts";
-import type { Progress } from "../../../storage/disk/progress.ts";
-import type { Unfinished } from "../../../storage/disk/resumable-file.ts";
+  type Unfinished,
+} from "../../../internal.ts";
 import type { ExportedModel } from "./exported-model.ts";
 import { markBytes } from "./file-pieces.ts";
 import { narrowed, regrouped } from "./narrowed-rows.ts";

@@ -5,8 +5,7 @@
 
 import { crc32 } from "node:zlib";
 import { z } from "zod";
-import type { Progress } from "../../../storage/disk/progress.ts";
-import type { Unfinished } from "../../../storage/disk/resumable-file.ts";
+import type { Progress, Unfinished } from "../../../internal.ts";
 import { counterpartOf, type ForeignKind, type ForeignTensor } from "../dlrm-names/counterpart.ts";
 import {
   type EntryToWrite,

@@ -4,15 +4,19 @@
 //
 // n = rows of a chunk, D = columns of a row, W = floats of a row's state.
 
-import { initialRowState } from "../../../src/embedding/tables/row-state.ts";
-import { CheckpointCorruptError, InvalidOptionError } from "../../../src/errors/errors.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
-import { densePart } from "../../../src/training/checkpoint/part-names.ts";
-import { decodeDense } from "../../../src/training/checkpoint/parts.ts";
-import type { OpenCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
-import { needState } from "../../../storage/checkpoints/store/file-checkpoint-store.ts";
-import { rowsOfTable, type StoredTable } from "../../../storage/checkpoints/table-rows.ts";
-import type { Progress } from "../../../storage/disk/progress.ts";
+import {
+  CheckpointCorruptError,
+  decodeDense,
+  densePart,
+  InvalidOptionError,
+  initialRowState,
+  type JobSpec,
+  needState,
+  type OpenCheckpoint,
+  type Progress,
+  rowsOfTable,
+  type StoredTable,
+} from "../../../internal.ts";
 import type { ForeignKind, ForeignTensor } from "../dlrm-names/counterpart.ts";
 import { denseStateNames, rowStateNames } from "../dlrm-names/state-names.ts";
 import { TensorToWrite, type ValueToWrite } from "../torch/lay-torch-file.ts";

@@ -7,8 +7,7 @@
 // Memory holds one chunk of rows at a time, and all ids of dynamic tables, which reading a
 // checkpoint needs in memory anyway.
 
-import type { Progress } from "../../../storage/disk/progress.ts";
-import type { Unfinished } from "../../../storage/disk/resumable-file.ts";
+import type { Progress, Unfinished } from "../../../internal.ts";
 import { layTensorsOut, type TensorSpec } from "../safetensors/header.ts";
 import { type ExportedModel, rowsNameOf } from "./exported-model.ts";
 import { type FilePiece, type PieceMark, writePieces } from "./file-pieces.ts";

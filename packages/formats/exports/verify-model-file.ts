@@ -8,26 +8,31 @@
 // If a table lacks the optimizer's state per element, its rows are checked against a separate hash,
 // which the export computed in the same pass in which it checked the whole rows against the digest.
 
-import { dynamicDigest, idLeavesOfPart } from "../../../src/embedding/checkpoint/ids-part.ts";
-import { leavesOf, modelDigest, tableDigest } from "../../../src/embedding/rows/digest.ts";
-import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
-import { quantaOf } from "../../../src/embedding/rows/slab.ts";
-import { CheckpointCorruptError } from "../../../src/errors/errors.ts";
-import { realDisk } from "../../../src/ports/disk.ts";
-import { densePart, idsOfPart } from "../../../src/training/checkpoint/part-names.ts";
-import { denseHeaderBytes } from "../../../src/training/checkpoint/parts.ts";
 import {
+  CheckpointCorruptError,
+  denseHeaderBytes,
+  densePart,
+  dynamicDigest,
+  footerOf,
+  hashOf,
+  idLeavesOfPart,
+  idsOfPart,
+  leavesOf,
+  modelDigest,
   type OpenCheckpoint,
   openCheckpoint,
-} from "../../../storage/checkpoints/open-checkpoint.ts";
-import { footerOf } from "../../../storage/checkpoints/store/file-checkpoint-store.ts";
-import { hashOf, type TableProof } from "../../../storage/checkpoints/store/model-file.ts";
-import {
+  type Progress,
+  type ProgressOptions,
+  progressOf,
+  quantaOf,
+  type RowRecords,
+  realDisk,
   rowsOfTable,
   type StoredTable,
   storedTables,
-} from "../../../storage/checkpoints/table-rows.ts";
-import { type Progress, type ProgressOptions, progressOf } from "../../../storage/disk/progress.ts";
+  type TableProof,
+  tableDigest,
+} from "../../../internal.ts";
 import { narrowed } from "./narrowed-rows.ts";
 
 /** The result of `verifyModelFile`. */

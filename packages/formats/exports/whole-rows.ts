@@ -4,15 +4,19 @@
 //
 // n = rows of a chunk, D = columns.
 
-import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
-import { rowBirthOf } from "../../../src/embedding/rows/slab.ts";
-import { rowDecayOf } from "../../../src/embedding/tables/row-decay.ts";
-import { openKernels } from "../../../src/kernels/index.ts";
-import { keyOf } from "../../../src/ports/random.ts";
-import { averagesOf, rowAverageIn } from "../../../storage/checkpoints/averaged-rows.ts";
-import type { OpenCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
-import { rowsOfTable, type StoredTable } from "../../../storage/checkpoints/table-rows.ts";
-import type { Progress } from "../../../storage/disk/progress.ts";
+import {
+  averagesOf,
+  keyOf,
+  type OpenCheckpoint,
+  openKernels,
+  type Progress,
+  type RowRecords,
+  rowAverageIn,
+  rowBirthOf,
+  rowDecayOf,
+  rowsOfTable,
+  type StoredTable,
+} from "../../../internal.ts";
 
 /** Consecutive rows of a table, without a gap. */
 export interface WholeRows {

@@ -2,8 +2,7 @@
 // the tensors, optimizers from their state. The paths and columns of the data cannot be derived, so
 // the job contains a placeholder: a CSV file with columns named after the tables.
 
-import { InvalidOptionError } from "../../../src/errors/errors.ts";
-import type { JobOptions } from "../../../src/job/job.ts";
+import { InvalidOptionError, type JobOptions } from "../../../internal.ts";
 import type { ForeignKind } from "../dlrm-names/counterpart.ts";
 
 /** Tensor shapes by the names that the other program uses. */

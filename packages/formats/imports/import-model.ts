@@ -6,13 +6,20 @@
 //   I1. Names, shapes and types of all tensors are checked before the first byte is written.
 //   I2. If the import fails or is aborted, the directory is restored (new-checkpoint.ts).
 
-import { InvalidOptionError } from "../../../src/errors/errors.ts";
-import { type JobOptions, type JobSpec, jobIdentity } from "../../../src/job/job.ts";
-import { openKernels } from "../../../src/kernels/index.ts";
-import { type Disk, realDisk } from "../../../src/ports/disk.ts";
-import { densePart } from "../../../src/training/checkpoint/part-names.ts";
-import { checkEmpty, newCheckpoint } from "../../../storage/checkpoints/new-checkpoint.ts";
-import { type ProgressOptions, progressOf } from "../../../storage/disk/progress.ts";
+import {
+  checkEmpty,
+  type Disk,
+  densePart,
+  InvalidOptionError,
+  type JobOptions,
+  type JobSpec,
+  jobIdentity,
+  newCheckpoint,
+  openKernels,
+  type ProgressOptions,
+  progressOf,
+  realDisk,
+} from "../../../internal.ts";
 import type { NamesKind } from "../dlrm-names/recognise.ts";
 import { type ReadModel, readModel } from "./named-model.ts";
 import { openSource } from "./open-source.ts";

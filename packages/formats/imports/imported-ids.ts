@@ -2,12 +2,15 @@
 // `embedding_bags.TABLE.ids` and `.id_rows`. Rows without an id are not imported; an id that gets
 // such a row later begins with its own initial values.
 
-import { mix64Low } from "../../../src/data/murmur-hash.ts";
-import { blockOf } from "../../../src/embedding/dynamic-ids/shard-ids.ts";
-import type { TableSpec } from "../../../src/embedding/tables/options.ts";
-import { blockRowsOf } from "../../../src/embedding/tables/shards.ts";
-import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
+import {
+  blockOf,
+  blockRowsOf,
+  InputUnusableError,
+  InvalidOptionError,
+  type JobSpec,
+  mix64Low,
+  type TableSpec,
+} from "../../../internal.ts";
 import type { SourceTensor, TensorSource } from "./tensor-source.ts";
 
 /** The ids of a table, in ascending order of their rows. */

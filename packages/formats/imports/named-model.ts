@@ -1,12 +1,18 @@
 // Matches the tensors of a file to a job's model: every tensor of the model must be in the file
 // with its shape, and the file must have no others.
 
-import type { Means } from "../../../src/data/cache/cache-format.ts";
-import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
-import { type JobOptions, type JobSpec, resolveJob } from "../../../src/job/job.ts";
-import type { ParameterLayout } from "../../../src/model/graph/parameters.ts";
-import { graphOf } from "../../../src/model/model.ts";
-import { type Fields, isSection } from "../../../src/ports/written.ts";
+import {
+  type Fields,
+  graphOf,
+  InputUnusableError,
+  InvalidOptionError,
+  isSection,
+  type JobOptions,
+  type JobSpec,
+  type Means,
+  type ParameterLayout,
+  resolveJob,
+} from "../../../internal.ts";
 import { counterpartOf, type ForeignTensor } from "../dlrm-names/counterpart.ts";
 import { type NamesKind, namesKinds, recognise, unwrapped } from "../dlrm-names/recognise.ts";
 import { deriveJob, tableNames } from "./derive-job.ts";

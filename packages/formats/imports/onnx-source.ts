@@ -3,9 +3,7 @@
 // they are read. Field numbers are those of onnx.proto, as in packages/formats/exports/onnx/messages.ts.
 
 import { dirname, join } from "node:path";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import type { Disk, DiskFile } from "../../../src/ports/disk.ts";
-import { onDisk } from "../../../storage/disk/durable-files.ts";
+import { type Disk, type DiskFile, InputUnusableError, onDisk } from "../../../internal.ts";
 import type { SourceTensor, TensorSource } from "./tensor-source.ts";
 
 /** Element type and its bytes, by the type's number in `TensorProto.DataType`. */

@@ -1,8 +1,6 @@
 // Opens a file of tensors; the format is recognised by the first bytes, not by the name.
 
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import type { Disk } from "../../../src/ports/disk.ts";
-import { firstPage } from "../../../storage/checkpoints/store/model-file.ts";
+import { type Disk, firstPage, InputUnusableError } from "../../../internal.ts";
 import { legacyMagic, zipMagic } from "../torch/read-torch-file.ts";
 import { openOnnx } from "./onnx-source.ts";
 import { openPyTorch } from "./pytorch-source.ts";

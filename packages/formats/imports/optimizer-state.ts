@@ -4,8 +4,7 @@
 //
 // R = rows, D = columns of a row.
 
-import type { SparseOptimizerSpec } from "../../../src/embedding/tables/options.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
+import type { JobSpec, SparseOptimizerSpec } from "../../../internal.ts";
 import type { ForeignTensor } from "../dlrm-names/counterpart.ts";
 import {
   isFloat,

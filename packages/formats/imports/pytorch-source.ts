@@ -1,8 +1,7 @@
 // Reads a state dict from a torch.save file: the saved value itself, or an entry of a saved
 // checkpoint dict, which may have the optimizer's state too.
 
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import type { DiskFile } from "../../../src/ports/disk.ts";
+import { type DiskFile, InputUnusableError } from "../../../internal.ts";
 import { kindOf, type Pickled, type PickledDict, PickledTensor } from "../torch/pickled-values.ts";
 import { notesEntry, openTorchFile, type TorchFile } from "../torch/read-torch-file.ts";
 import { optimizerRecordOf } from "./optimizer-record.ts";

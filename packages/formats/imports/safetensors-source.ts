@@ -1,8 +1,6 @@
 // Reads tensors from a safetensors file as a `TensorSource`.
 
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import type { DiskFile } from "../../../src/ports/disk.ts";
-import { onDisk } from "../../../storage/disk/durable-files.ts";
+import { type DiskFile, InputUnusableError, onDisk } from "../../../internal.ts";
 import { readTensorHeader, type TensorRecord } from "../safetensors/header.ts";
 import type { SourceTensor, TensorSource } from "./tensor-source.ts";
 

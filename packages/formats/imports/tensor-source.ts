@@ -1,8 +1,6 @@
 // The interface to tensor files of any format for imports: names, shapes, and rows in pieces.
 
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import { decode } from "../../../src/kernels/contract/precision.ts";
-import type { Progress } from "../../../storage/disk/progress.ts";
+import { decode, InputUnusableError, type Progress } from "../../../internal.ts";
 
 /** Bytes per element of the types that weights may have. */
 const floatBytes = { float32: 4, float64: 8, float16: 2, bfloat16: 2 } as const;

@@ -2,10 +2,7 @@
 // job needs the user's data paths first.
 
 import { Document, isMap, isSeq } from "yaml";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import type { JobOptions } from "../../../src/job/job.ts";
-import type { Disk } from "../../../src/ports/disk.ts";
-import { writeWhole } from "../../../storage/disk/whole-file.ts";
+import { type Disk, InputUnusableError, type JobOptions, writeWhole } from "../../../internal.ts";
 
 /** The facts in the comment at the head of the file. */
 interface About {

@@ -2,19 +2,22 @@
 //
 // n = rows of a piece, D = columns, W = floats of a row's state.
 
-import { encodeNewIds } from "../../../src/embedding/checkpoint/ids-part.ts";
-import { encodeRows } from "../../../src/embedding/checkpoint/rows-part.ts";
-import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
-import { quantaOf } from "../../../src/embedding/rows/slab.ts";
-import { initialRowState } from "../../../src/embedding/tables/row-state.ts";
-import { blockRowsOf } from "../../../src/embedding/tables/shards.ts";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
-import { openKernels } from "../../../src/kernels/index.ts";
-import { createDenseState } from "../../../src/model/dense-optimizer.ts";
-import { idsPartNameOf, partNameOf } from "../../../src/training/checkpoint/part-names.ts";
-import { encodeDense } from "../../../src/training/checkpoint/parts.ts";
-import type { Progress } from "../../../storage/disk/progress.ts";
+import {
+  blockRowsOf,
+  createDenseState,
+  encodeDense,
+  encodeNewIds,
+  encodeRows,
+  InputUnusableError,
+  idsPartNameOf,
+  initialRowState,
+  type JobSpec,
+  openKernels,
+  type Progress,
+  partNameOf,
+  quantaOf,
+  type RowRecords,
+} from "../../../internal.ts";
 import { storedAs } from "../tables/checked-rows.ts";
 import type { ReadModel } from "./named-model.ts";
 import { type Counts, floatsOf, type SourceTensor } from "./tensor-source.ts";

@@ -3,8 +3,7 @@
 // as is every machine that Osiris supports.
 
 import { z } from "zod";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import type { DiskFile } from "../../../src/ports/disk.ts";
+import { type DiskFile, InputUnusableError } from "../../../internal.ts";
 
 /** The limit of the format's own readers. */
 const headerBytesMax = 100_000_000;

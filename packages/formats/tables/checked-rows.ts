@@ -1,19 +1,20 @@
 // Checks the rows of a file against a table before anything is written, and yields them in
 // ascending order; a file in another order is sorted through a sparse file on disk.
 
-import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
-import { createRowSet, type RowSet } from "../../../src/embedding/rows/row-set.ts";
 import {
   createCodes,
   createExponents,
+  createRowSet,
+  type Disk,
   decodeRow,
   encodeRow,
+  onDisk,
   type Precision,
-} from "../../../src/kernels/contract/precision.ts";
-import type { Disk } from "../../../src/ports/disk.ts";
-import type { StoredTable } from "../../../storage/checkpoints/table-rows.ts";
-import { onDisk } from "../../../storage/disk/durable-files.ts";
-import type { Progress } from "../../../storage/disk/progress.ts";
+  type Progress,
+  type RowRecords,
+  type RowSet,
+  type StoredTable,
+} from "../../../internal.ts";
 import { fileRowsMax, type RowFile, unusable } from "./row-file.ts";
 
 /** A checked file, with rows that fit a table. */

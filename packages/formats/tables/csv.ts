@@ -3,9 +3,7 @@
 //
 //   id,v0,v1,…,s0,s1,…        s: optimizer state, if the file has it
 
-import { decimal, splitLine } from "../../../src/data/text/line-decoder.ts";
-import { readLines } from "../../../src/data/text/text-lines.ts";
-import type { DiskFile } from "../../../src/ports/disk.ts";
+import { type DiskFile, decimal, readLines, splitLine } from "../../../internal.ts";
 import {
   type FileRows,
   type FileShape,

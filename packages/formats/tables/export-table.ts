@@ -1,21 +1,22 @@
 // Exports a table of a checkpoint to a file. The table is read as a stream, and the file is renamed
 // to its name once it is complete and on disk.
 
-import { realDisk } from "../../../src/ports/disk.ts";
-import { averagesOf, rowAverageIn } from "../../../storage/checkpoints/averaged-rows.ts";
 import {
+  averagesOf,
+  idsOfTable,
+  needState,
   type OpenCheckpoint,
   openCheckpoint,
-} from "../../../storage/checkpoints/open-checkpoint.ts";
-import { idsOfTable } from "../../../storage/checkpoints/part-ids.ts";
-import { needState } from "../../../storage/checkpoints/store/file-checkpoint-store.ts";
-import {
+  type Progress,
+  type ProgressOptions,
+  progressOf,
+  realDisk,
+  rowAverageIn,
   rowsOfTable,
   type StoredTable,
   storedTable,
-} from "../../../storage/checkpoints/table-rows.ts";
-import { type Progress, type ProgressOptions, progressOf } from "../../../storage/disk/progress.ts";
-import { writeWhole } from "../../../storage/disk/whole-file.ts";
+  writeWhole,
+} from "../../../internal.ts";
 import { formatOf } from "./formats.ts";
 import type { FileNotes } from "./row-file.ts";
 import { rowNotes } from "./table-ids.ts";

@@ -1,7 +1,7 @@
 // Chooses the format of a file of rows by its name. Parquet is loaded only when needed, as its
 // libraries are many modules.
 
-import { InputUnusableError } from "../../../src/errors/errors.ts";
+import { InputUnusableError } from "../../../internal.ts";
 import { csvTable } from "./csv.ts";
 import type { RowFormat } from "./row-file.ts";
 import { safetensors } from "./safetensors.ts";

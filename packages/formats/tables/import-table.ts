@@ -6,31 +6,37 @@
 //   I2. If the import fails or is aborted, the new directory is restored (new-checkpoint.ts).
 
 import { join } from "node:path";
-import { encodeRows } from "../../../src/embedding/checkpoint/rows-part.ts";
-import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
-import { quantaOf } from "../../../src/embedding/rows/slab.ts";
-import type { TableSpec } from "../../../src/embedding/tables/options.ts";
-import { initialRowState } from "../../../src/embedding/tables/row-state.ts";
-import { InvalidOptionError } from "../../../src/errors/errors.ts";
-import { type Disk, realDisk } from "../../../src/ports/disk.ts";
-import { partNameOf, tableOfPart } from "../../../src/training/checkpoint/part-names.ts";
-import { cursorOf, mergeUntil, type RowCursor } from "../../../storage/checkpoints/merged-rows.ts";
-import { checkEmpty, newCheckpoint } from "../../../storage/checkpoints/new-checkpoint.ts";
 import {
+  bytesToRead,
+  checkEmpty,
+  cursorOf,
+  type Disk,
+  encodeRows,
+  InvalidOptionError,
+  initialRowState,
+  type Manifest,
+  mergeUntil,
+  needState,
+  newCheckpoint,
   type OpenCheckpoint,
   openCheckpoint,
-} from "../../../storage/checkpoints/open-checkpoint.ts";
-import { bytesToRead, type Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
-import { needState } from "../../../storage/checkpoints/store/file-checkpoint-store.ts";
-import {
+  type Progress,
+  type ProgressOptions,
+  partNameOf,
+  progressOf,
+  quantaOf,
+  type RowCursor,
+  type RowRecords,
   type RowRun,
+  realDisk,
   rowsOfTable,
   type StoredTable,
   storedTable,
   storedTables,
-} from "../../../storage/checkpoints/table-rows.ts";
-import { temporarySuffix } from "../../../storage/disk/durable-files.ts";
-import { type Progress, type ProgressOptions, progressOf } from "../../../storage/disk/progress.ts";
+  type TableSpec,
+  tableOfPart,
+  temporarySuffix,
+} from "../../../internal.ts";
 import { ascendingRows, checkRows } from "./checked-rows.ts";
 import { formatOf } from "./formats.ts";
 

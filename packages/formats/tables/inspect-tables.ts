@@ -1,14 +1,15 @@
 // Reports on the tables of a checkpoint: the number of initialised rows, and the rows' norms.
 
-import type { Precision } from "../../../src/kernels/contract/precision.ts";
-import { openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
 import {
+  openCheckpoint,
+  type Precision,
+  type ProgressOptions,
+  progressOf,
   rowsOfTable,
   type StoredTable,
   storedTable,
   storedTables,
-} from "../../../storage/checkpoints/table-rows.ts";
-import { type ProgressOptions, progressOf } from "../../../storage/disk/progress.ts";
+} from "../../../internal.ts";
 
 /** Options of `inspectTables`. */
 export interface InspectOptions extends ProgressOptions {

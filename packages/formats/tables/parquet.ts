@@ -3,15 +3,17 @@
 
 import type { SchemaElement, SchemaTree } from "hyparquet";
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";
-import { readFooter } from "../../../src/data/parquet/footer.ts";
 import {
+  type Disk,
+  type DiskFile,
   type LeafPlace,
+  onDisk,
+  type RangeReader,
+  readFooter,
   type StoredLeaf,
   StoredLeaves,
-} from "../../../src/data/parquet/stored-leaf.ts";
-import { type RangeReader, slackBytes } from "../../../src/data/tables/byte-ranges.ts";
-import type { Disk, DiskFile } from "../../../src/ports/disk.ts";
-import { onDisk } from "../../../storage/disk/durable-files.ts";
+  slackBytes,
+} from "../../../internal.ts";
 import {
   type FileNotes,
   type FileRows,

@@ -2,8 +2,7 @@
 //
 // n = rows of a chunk, D = columns of a vector, W = floats of a row's optimizer state.
 
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import type { Disk, DiskFile } from "../../../src/ports/disk.ts";
+import { type Disk, type DiskFile, InputUnusableError } from "../../../internal.ts";
 
 /** Some rows of a file, in the file's order. */
 export interface FileRows {

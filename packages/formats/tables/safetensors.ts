@@ -2,8 +2,7 @@
 //
 //   ids I64 (n) | vectors F32 (n, D) | state F32 (n, W), if the file has state
 
-import type { Disk, DiskFile } from "../../../src/ports/disk.ts";
-import { onDisk } from "../../../storage/disk/durable-files.ts";
+import { type Disk, type DiskFile, onDisk } from "../../../internal.ts";
 import {
   dtypeBytes,
   layTensorsOut,

@@ -1,30 +1,36 @@
 // Lists the row of each id (text) that occurs in a table's columns. Hashes cannot be inverted, so
 // the job's data is read again and every text is hashed as in training.
 
-import type { CategoricalField } from "../../../src/data/columnar/named-columns.ts";
-import { isTable, namesColumns, transformsOf } from "../../../src/data/data-kinds.ts";
-import type {
-  ResolvedFileOptions,
-  ResolvedTextOptions,
-  TableShape,
-} from "../../../src/data/options.ts";
-import { factsOfAll } from "../../../src/data/remote/file-facts.ts";
-import { Sample } from "../../../src/data/sample.ts";
-import type { ColumnTexts } from "../../../src/data/tables/column-texts.ts";
-import { decodeText } from "../../../src/data/text/faults.ts";
-import { decodeEntry, fieldsOf } from "../../../src/data/text/line-decoder.ts";
-import { categoricalOf, feeds } from "../../../src/data/text/match-features.ts";
-import { textLines } from "../../../src/data/text/text-fields.ts";
-import { planOf } from "../../../src/data/transforms/plan.ts";
-import { LocalRows } from "../../../src/embedding/lookup/ids-to-rows.ts";
-import type { TableSpec } from "../../../src/embedding/tables/options.ts";
-import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
-import { featuresOf, shapesOf } from "../../../src/model/features.ts";
-import { realDisk } from "../../../src/ports/disk.ts";
-import { openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
-import type { ProgressOptions } from "../../../storage/disk/progress.ts";
-import { writeWhole } from "../../../storage/disk/whole-file.ts";
+import {
+  type CategoricalField,
+  type ColumnTexts,
+  categoricalOf,
+  decodeEntry,
+  decodeText,
+  factsOfAll,
+  featuresOf,
+  feeds,
+  fieldsOf,
+  InputUnusableError,
+  InvalidOptionError,
+  isTable,
+  type JobSpec,
+  LocalRows,
+  namesColumns,
+  openCheckpoint,
+  type ProgressOptions,
+  planOf,
+  type ResolvedFileOptions,
+  type ResolvedTextOptions,
+  realDisk,
+  Sample,
+  shapesOf,
+  type TableShape,
+  type TableSpec,
+  textLines,
+  transformsOf,
+  writeWhole,
+} from "../../../internal.ts";
 import type { FileNotes } from "./row-file.ts";
 
 /** Options of `tableIds`. */

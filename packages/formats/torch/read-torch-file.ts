@@ -2,10 +2,13 @@
 // strides. Tensors are never loaded whole.
 
 import { crc32 } from "node:zlib";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import type { Disk, DiskFile } from "../../../src/ports/disk.ts";
-import { onDisk } from "../../../storage/disk/durable-files.ts";
-import type { Progress } from "../../../storage/disk/progress.ts";
+import {
+  type Disk,
+  type DiskFile,
+  InputUnusableError,
+  onDisk,
+  type Progress,
+} from "../../../internal.ts";
 import { type Pickled, type PickledTensor, torchBytes } from "./pickled-values.ts";
 import { readZip, type ZipEntry } from "./read-zip.ts";
 import { unpickle } from "./unpickle.ts";

@@ -5,7 +5,7 @@
 // Declared lengths are compared with the bytes present before memory is allocated, so a small file
 // cannot use much memory, and the program ends with the file.
 
-import { InputUnusableError } from "../../../src/errors/errors.ts";
+import { InputUnusableError } from "../../../internal.ts";
 import { CallRefused, called, globalOf, storageOf } from "./known-globals.ts";
 import {
   Global,

@@ -11,7 +11,7 @@ import {
 import { exitCodes } from "../../../cli/support/failure.ts";
 import { aligned, bytes, count, plural } from "../../../cli/support/format.ts";
 import { runTask } from "../../../cli/views/task-view.ts";
-import { clusterSessions, type SessionReport } from "../../../internal.ts";
+import { clusterSessions, type SessionReport } from "../index.ts";
 import { clusteringHomeOf } from "../sessions/cluster-sessions.ts";
 import type { codecs as warehouseCodecs } from "../warehouse/codecs.ts";
 import { codecOption } from "./write.ts";

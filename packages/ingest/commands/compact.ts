@@ -5,7 +5,7 @@ import { type CommonOptions, integerFrom, withCommon } from "../../../cli/suppor
 import { exitCodes } from "../../../cli/support/failure.ts";
 import { bytes, plural } from "../../../cli/support/format.ts";
 import { runTask } from "../../../cli/views/task-view.ts";
-import { compactWarehouse } from "../../../internal.ts";
+import { compactWarehouse } from "../index.ts";
 import type { codecs as warehouseCodecs } from "../warehouse/codecs.ts";
 import { codecOption } from "./write.ts";
 

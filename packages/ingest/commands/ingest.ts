@@ -17,7 +17,8 @@ import {
 import { exitCodes } from "../../../cli/support/failure.ts";
 import { count, plural } from "../../../cli/support/format.ts";
 import { runTask } from "../../../cli/views/task-view.ts";
-import { type IngestReport, InvalidOptionError, ingest } from "../../../internal.ts";
+import { InvalidOptionError } from "../../../internal.ts";
+import { type IngestReport, ingest } from "../index.ts";
 import { columnTypes as ingestColumnTypes } from "../warehouse/inferred-type.ts";
 import { codecOption } from "./write.ts";
 

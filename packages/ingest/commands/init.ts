@@ -15,19 +15,17 @@ import { exitCodes } from "../../../cli/support/failure.ts";
 import { count, plural } from "../../../cli/support/format.ts";
 import { checkLines } from "../../../cli/views/check-lines.ts";
 import { runTask } from "../../../cli/views/task-view.ts";
-import {
-  assignRoles,
-  type Check,
-  checkJob,
-  type DataProfile,
-  type FirstJob,
-  firstJobOf,
-  type JobOptions,
-  profileColumns,
-} from "../../../internal.ts";
+import { type Check, checkJob, type JobOptions } from "../../../internal.ts";
 import { knownLabel, labelCandidates } from "../first-job/column-roles.ts";
 import { firstJobText } from "../first-job/write-first-job.ts";
 import { firstProgramText } from "../first-job/write-first-program.ts";
+import {
+  assignRoles,
+  type DataProfile,
+  type FirstJob,
+  firstJobOf,
+  profileColumns,
+} from "../index.ts";
 
 interface InitOptions extends CommonOptions {
   readonly out: string;

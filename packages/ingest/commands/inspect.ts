@@ -4,12 +4,8 @@ import type { Command } from "commander";
 import { type CommonOptions, withCommon } from "../../../cli/support/arguments.ts";
 import { aligned, bytes, count, percent, plural } from "../../../cli/support/format.ts";
 import { loadJob } from "../../../cli/support/job-file.ts";
-import {
-  type ColumnReport,
-  inspectWarehouse,
-  resolveJob,
-  type WarehouseReport,
-} from "../../../internal.ts";
+import { resolveJob } from "../../../internal.ts";
+import { type ColumnReport, inspectWarehouse, type WarehouseReport } from "../index.ts";
 
 interface InspectOptions extends CommonOptions {
   readonly job?: string;

@@ -11,7 +11,8 @@ import { exitCodes } from "../../../cli/support/failure.ts";
 import { bytes, count, plural } from "../../../cli/support/format.ts";
 import { loadJob } from "../../../cli/support/job-file.ts";
 import { runTask } from "../../../cli/views/task-view.ts";
-import { resolveJob, writeWarehouse } from "../../../internal.ts";
+import { resolveJob } from "../../../internal.ts";
+import { writeWarehouse } from "../index.ts";
 import { codecs as warehouseCodecs } from "../warehouse/codecs.ts";
 
 interface WriteOptions extends CommonOptions {

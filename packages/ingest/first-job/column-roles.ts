@@ -2,8 +2,7 @@
 // categorical feature, the time by which the data are split, or ignored. Every decision comes with
 // a readable reason.
 
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import { expected } from "../../../src/ports/check-options.ts";
+import { expected, InputUnusableError } from "../../../internal.ts";
 import type { ColumnProfile } from "./column-tally.ts";
 import type { DataProfile } from "./profile-columns.ts";
 

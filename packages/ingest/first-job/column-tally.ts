@@ -2,8 +2,7 @@
 // the frequency of each. A value is kept as its bytes in latin1, one character per byte, as readers
 // hash it and as vocabularies store it.
 
-import { decodeText } from "../../../src/data/text/faults.ts";
-import { isNumber } from "../../../src/data/text/split-keys.ts";
+import { decodeText, isNumber } from "../../../internal.ts";
 import type { Loose } from "../warehouse/inferred-type.ts";
 
 /** Most distinct values of a column that are counted individually. */

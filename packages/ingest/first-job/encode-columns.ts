@@ -11,7 +11,7 @@
 // items beside the item, shares the table of that column.
 
 import { join } from "node:path";
-import { murmurHash3 } from "../../../src/data/murmur-hash.ts";
+import { murmurHash3 } from "../../../internal.ts";
 import type { AssignedColumn } from "./column-roles.ts";
 import type { ColumnProfile } from "./column-tally.ts";
 

@@ -3,11 +3,13 @@
 // `osiris init` proposes is derived from it (column-roles.ts, write-first-job.ts).
 
 import type { SchemaElement } from "hyparquet";
-import { shownPath } from "../../../src/data/remote/addresses.ts";
-import { splitLine } from "../../../src/data/text/line-decoder.ts";
-import { isNumber } from "../../../src/data/text/split-keys.ts";
-import { readLines } from "../../../src/data/text/text-lines.ts";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
+import {
+  InputUnusableError,
+  isNumber,
+  readLines,
+  shownPath,
+  splitLine,
+} from "../../../internal.ts";
 import type { Loose } from "../warehouse/inferred-type.ts";
 import { filesFor, kindOf, openSource } from "../warehouse/open-source.ts";
 import { textRows } from "../warehouse/text-table.ts";

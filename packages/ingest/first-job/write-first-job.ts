@@ -6,11 +6,13 @@
 
 import { basename, extname } from "node:path";
 import { Document, isMap, isScalar, isSeq } from "yaml";
-import { shownPath } from "../../../src/data/remote/addresses.ts";
-import { isPattern } from "../../../src/data/remote/name-pattern.ts";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import { resolveJob } from "../../../src/job/job.ts";
-import { expected } from "../../../src/ports/check-options.ts";
+import {
+  expected,
+  InputUnusableError,
+  isPattern,
+  resolveJob,
+  shownPath,
+} from "../../../internal.ts";
 import { type AssignedColumn, positiveOf } from "./column-roles.ts";
 import type { ColumnProfile } from "./column-tally.ts";
 import { dim, type EncodedColumn, encodeDense, encodeIds } from "./encode-columns.ts";

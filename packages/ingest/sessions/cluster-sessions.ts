@@ -6,12 +6,19 @@
 // same call resumes from there and produces the same bytes.
 
 import { dirname, join } from "node:path";
-import { shownPath } from "../../../src/data/remote/addresses.ts";
-import { factsOfAll } from "../../../src/data/remote/file-facts.ts";
-import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
-import { type Disk, realDisk } from "../../../src/ports/disk.ts";
-import { onDisk, readWhole, replaceDurably } from "../../../storage/disk/durable-files.ts";
-import { type ProgressOptions, progressOf } from "../../../storage/disk/progress.ts";
+import {
+  type Disk,
+  factsOfAll,
+  InputUnusableError,
+  InvalidOptionError,
+  onDisk,
+  type ProgressOptions,
+  progressOf,
+  readWhole,
+  realDisk,
+  replaceDurably,
+  shownPath,
+} from "../../../internal.ts";
 import { type Codec, readyCodec } from "../warehouse/codecs.ts";
 import { filesFor, openSource } from "../warehouse/open-source.ts";
 import type { TableSource } from "../warehouse/table-columns.ts";

@@ -1,7 +1,7 @@
 // A k-way merge of sorted runs. Of equal keys the record of the earlier run comes first, so that
 // the merge is stable.
 
-import type { Disk } from "../../../src/ports/disk.ts";
+import type { Disk } from "../../../internal.ts";
 import { type KeyedRow, RunReader } from "./run-files.ts";
 
 /** Bounds of a run's read buffer, which grows for longer rows. */

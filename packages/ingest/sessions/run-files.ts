@@ -1,8 +1,7 @@
 // Reads and writes runs, which are files of records in the order of their keys. A record is the
 // lengths of its key and its row, 32 bits each, then the key and the row.
 
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import type { Disk, DiskFile } from "../../../src/ports/disk.ts";
+import { type Disk, type DiskFile, InputUnusableError } from "../../../internal.ts";
 
 /** A row with its sort key. */
 export interface KeyedRow {

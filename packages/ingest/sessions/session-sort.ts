@@ -11,8 +11,7 @@
 // divided.
 
 import { join } from "node:path";
-import type { Disk } from "../../../src/ports/disk.ts";
-import { onDisk } from "../../../storage/disk/durable-files.ts";
+import { type Disk, onDisk } from "../../../internal.ts";
 import type { TableSource } from "../warehouse/table-columns.ts";
 import { Arena } from "./arena.ts";
 import { Merge } from "./merge.ts";

@@ -4,7 +4,7 @@
 
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
-import type { Disk, DiskFile } from "../../../src/ports/disk.ts";
+import type { Disk, DiskFile } from "../../../internal.ts";
 import type { Codec } from "../warehouse/codecs.ts";
 import { type GroupWriter, openGroupWriter } from "../warehouse/parquet-writer.ts";
 import type { TableColumn } from "../warehouse/table-columns.ts";

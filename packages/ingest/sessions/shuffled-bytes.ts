@@ -2,8 +2,7 @@
 // in the order of a hash of their row number, and the files are removed again.
 
 import { join } from "node:path";
-import { mix32 } from "../../../src/data/murmur-hash.ts";
-import { onDisk } from "../../../storage/disk/durable-files.ts";
+import { mix32, onDisk } from "../../../internal.ts";
 import type { KeyedRow } from "./run-files.ts";
 import { SessionSort, type SortPlace } from "./session-sort.ts";
 import type { SessionTable, WrittenSessions } from "./session-table.ts";

@@ -2,8 +2,7 @@
 // and floats by value, and text by its bytes.
 
 import type { SchemaElement } from "hyparquet";
-import { momentOf } from "../../../src/data/text/split-keys.ts";
-import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
+import { InputUnusableError, InvalidOptionError, momentOf } from "../../../internal.ts";
 import { typeOf } from "../warehouse/column-types.ts";
 import type { TableColumn, TableRows } from "../warehouse/table-columns.ts";
 

@@ -10,13 +10,13 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { z } from "zod";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import type { Disk } from "../../../src/ports/disk.ts";
 import {
+  type Disk,
+  InputUnusableError,
   makeDurableDirectory,
   readWhole,
   replaceDurably,
-} from "../../../storage/disk/durable-files.ts";
+} from "../../../internal.ts";
 
 /** A run. Its name is checked, as it becomes a path in the directory. */
 const run = z.object({ name: z.string().regex(/^\d+\.run$/), bytes: z.int(), rows: z.int() });

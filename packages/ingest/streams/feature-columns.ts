@@ -2,7 +2,7 @@
 // never change afterwards: a message with a value of another type is rejected, and a member without
 // a column is dropped and reported.
 
-import type { Fault } from "../../../src/data/text/faults.ts";
+import type { LineFault } from "../../../internal.ts";
 import {
   type ColumnType,
   columnTypes,
@@ -47,7 +47,7 @@ export class FeatureColumns {
   }
 
   /** The first value of a message that does not fit its column; undefined: all fit. */
-  faultOf(features: Features): Fault | undefined {
+  faultOf(features: Features): LineFault | undefined {
     for (const [name, value] of features) {
       const type = this.#fixed === undefined ? this.#given(name) : this.#own(name);
       if (type !== undefined && !fits(type, value)) {

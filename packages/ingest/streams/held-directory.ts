@@ -3,10 +3,14 @@
 // dead, no longer commits positions.
 
 import { join } from "node:path";
-import { IngestForeignError, InputUnusableError } from "../../../src/errors/errors.ts";
-import type { Cancel, Clock } from "../../../src/ports/clock.ts";
-import type { Disk } from "../../../src/ports/disk.ts";
-import { onDisk } from "../../../storage/disk/durable-files.ts";
+import {
+  type Cancel,
+  type Clock,
+  type Disk,
+  IngestForeignError,
+  InputUnusableError,
+  onDisk,
+} from "../../../internal.ts";
 
 const lockPrefix = ".ingesting-";
 

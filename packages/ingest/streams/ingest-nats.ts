@@ -1,7 +1,6 @@
 // Ingests JetStream streams, or sharded logs, from a NATS server.
 
-import { openStreamSource } from "../../../src/wire/jetstream/stream-reader.ts";
-import type { Credentials } from "../../../src/wire/transports/credentials.ts";
+import { type Credentials, openStreamSource } from "../../../internal.ts";
 import { type IngestReport, type IngestRunOptions, ingestStreams } from "./ingest.ts";
 import { type IngestJoinOptions, resolveIngest } from "./ingest-options.ts";
 import { ingestShards } from "./ingest-shards.ts";

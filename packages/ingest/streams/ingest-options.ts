@@ -1,8 +1,7 @@
 // Options of an ingestion: its streams, the join, and the layout of its files.
 
 import { z } from "zod";
-import { checkAll, checkOptions, expected } from "../../../src/ports/check-options.ts";
-import type { Written } from "../../../src/ports/written.ts";
+import { checkAll, checkOptions, expected, type Written } from "../../../internal.ts";
 import { codecs } from "../warehouse/codecs.ts";
 import { type ColumnType, columnTypes } from "../warehouse/inferred-type.ts";
 

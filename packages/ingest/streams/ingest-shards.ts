@@ -7,8 +7,7 @@
 //   impressions-1, clicks-1  ──▶  clicks/shard=1/
 
 import { join } from "node:path";
-import { expected } from "../../../src/ports/check-options.ts";
-import type { StreamSource } from "../../../src/wire/jetstream/stream-reader.ts";
+import { expected, type StreamSource } from "../../../internal.ts";
 import {
   type IngestProgress,
   type IngestReport,

@@ -13,14 +13,17 @@
 //       finished file are the open end: the next ingestion reads and writes them again.
 //   I3. A message is identified by its stream and sequence; a redelivered message is skipped.
 
-import { type Clock, realClock } from "../../../src/ports/clock.ts";
-import { type Disk, realDisk } from "../../../src/ports/disk.ts";
-import type {
-  StoredMessage,
-  StreamFacts,
-  StreamSource,
-} from "../../../src/wire/jetstream/stream-reader.ts";
-import { makeDurableDirectory, onDisk } from "../../../storage/disk/durable-files.ts";
+import {
+  type Clock,
+  type Disk,
+  makeDurableDirectory,
+  onDisk,
+  realClock,
+  realDisk,
+  type StoredMessage,
+  type StreamFacts,
+  type StreamSource,
+} from "../../../internal.ts";
 import { readyCodec } from "../warehouse/codecs.ts";
 import { holdDirectory } from "./held-directory.ts";
 import { type IngestJoinOptions, resolveIngest } from "./ingest-options.ts";

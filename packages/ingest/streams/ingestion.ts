@@ -1,8 +1,12 @@
 // The state of one ingestion: the join, the columns, the open files, and their common position.
 
-import { IngestForeignError, StreamTrimmedError } from "../../../src/errors/errors.ts";
-import type { Disk } from "../../../src/ports/disk.ts";
-import type { StoredMessage, StreamFacts } from "../../../src/wire/jetstream/stream-reader.ts";
+import {
+  type Disk,
+  IngestForeignError,
+  type StoredMessage,
+  type StreamFacts,
+  StreamTrimmedError,
+} from "../../../internal.ts";
 import { FeatureColumns, inferredRows } from "./feature-columns.ts";
 import type { HeldDirectory } from "./held-directory.ts";
 import { type IngestSpec, settingsOf } from "./ingest-options.ts";

@@ -19,7 +19,7 @@
 //   O3. The held state is a function of the messages from `resume()` on and the streams' times
 //       there: a join that replays these messages reaches the same state.
 
-import { WindowFullError } from "../../../src/errors/errors.ts";
+import { WindowFullError } from "../../../internal.ts";
 import { type HeldEvent, HeldEvents, HeldRequests, type Place } from "./held.ts";
 import type { IngestSpec } from "./ingest-options.ts";
 import type { EventMessage, FeaturesMessage, Said } from "./messages.ts";

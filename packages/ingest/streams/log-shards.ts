@@ -5,8 +5,7 @@
 //
 //   stream <log>-<shard>     subject osiris.log.<log>.<shard>
 
-import { murmurHash3 } from "../../../src/data/murmur-hash.ts";
-import { expected } from "../../../src/ports/check-options.ts";
+import { expected, murmurHash3 } from "../../../internal.ts";
 
 /** Most shards of a log. */
 export const logShardsMax = 4096;

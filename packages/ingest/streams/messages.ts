@@ -2,11 +2,14 @@
 // MessagePack object. Faults are worded like those of bad lines in data files.
 
 import { decode } from "@msgpack/msgpack";
-import { type Fault, show } from "../../../src/data/text/faults.ts";
-import { objectIn } from "../../../src/data/text/json-lines.ts";
-import { momentOf } from "../../../src/data/text/split-keys.ts";
-import { shownJson } from "../../../src/ports/json/exact-json.ts";
-import type { StoredMessage } from "../../../src/wire/jetstream/stream-reader.ts";
+import {
+  type LineFault,
+  momentOf,
+  objectIn,
+  type StoredMessage,
+  show,
+  shownJson,
+} from "../../../internal.ts";
 import type { Loose } from "../warehouse/inferred-type.ts";
 import { looseOf } from "../warehouse/loose-values.ts";
 import type { IngestSpec } from "./ingest-options.ts";
@@ -33,7 +36,7 @@ export interface EventMessage {
 export type Said<Message> =
   | { readonly kind: "message"; readonly message: Message }
   | { readonly kind: "tick"; readonly timeMs: number }
-  | { readonly kind: "bad"; readonly fault: Fault };
+  | { readonly kind: "bad"; readonly fault: LineFault };
 
 /** Most milliseconds by which a message's time may exceed the time when the stream stored it. */
 const aheadMsMax = 60 * 60 * 1000;
@@ -117,7 +120,7 @@ function headIn(
   return { kind: "head", object, id: String(id), timeMs };
 }
 
-function bad(kind: string, value: unknown): { kind: "bad"; fault: Fault } {
+function bad(kind: string, value: unknown): { kind: "bad"; fault: LineFault } {
   const text = value === undefined ? undefined : shownJson(value);
   const bytes = text === undefined ? undefined : Buffer.from(text, "utf8").toString("latin1");
   return { kind: "bad", fault: { kind, got: show(bytes) } };

@@ -2,8 +2,7 @@
 // the stream. The caller decides where the stretch ends.
 
 import { dirname, join } from "node:path";
-import type { Disk, DiskFile } from "../../../src/ports/disk.ts";
-import { makeDurableDirectory, onDisk } from "../../../storage/disk/durable-files.ts";
+import { type Disk, type DiskFile, makeDurableDirectory, onDisk } from "../../../internal.ts";
 import { type GroupWriter, openGroupWriter, openSuffix } from "../warehouse/parquet-writer.ts";
 import type { FeatureColumns } from "./feature-columns.ts";
 import type { IngestSpec } from "./ingest-options.ts";

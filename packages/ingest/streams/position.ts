@@ -11,16 +11,19 @@
 
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
-import { IngestForeignError, InputUnusableError } from "../../../src/errors/errors.ts";
-import type { Disk } from "../../../src/ports/disk.ts";
 import {
+  type Disk,
+  IngestForeignError,
+  InputUnusableError,
+  isPathBelow,
+  noFileName,
   onDisk,
   readWhole,
   replaceDurably,
+  seal,
   temporarySuffix,
-} from "../../../storage/disk/durable-files.ts";
-import { isPathBelow, noFileName } from "../../../storage/disk/names.ts";
-import { seal, unseal } from "../../../storage/disk/sealed-json.ts";
+  unseal,
+} from "../../../internal.ts";
 import { openSuffix } from "../warehouse/parquet-writer.ts";
 import type { Types } from "./feature-columns.ts";
 import type { Place } from "./held.ts";

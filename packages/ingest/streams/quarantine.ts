@@ -1,8 +1,7 @@
 // The quarantine of bad messages: all are counted by reason; the first ones are kept with their
 // stream and sequence.
 
-import { type Fault, sentenceOf } from "../../../src/data/text/faults.ts";
-import { DataRejectedError } from "../../../src/errors/errors.ts";
+import { DataRejectedError, type LineFault, sentenceOf } from "../../../internal.ts";
 
 /** A bad message. */
 export interface BadMessage {
@@ -38,7 +37,7 @@ export class BadMessages {
   }
 
   /** Counts a message, and its fault if it has one. */
-  add(stream: string, sequence: number, fault?: Fault): void {
+  add(stream: string, sequence: number, fault?: LineFault): void {
     this.#messages++;
     if (fault === undefined) return;
     const bad = { stream, sequence, reason: sentenceOf(fault) };

@@ -5,15 +5,23 @@
 
 import { Type } from "apache-arrow/fb/type";
 import type { SchemaElement } from "hyparquet";
-import { type ArrowIndex, openIndex } from "../../../src/data/arrow/messages.ts";
-import type { ArrowField } from "../../../src/data/arrow/metadata.ts";
-import { readArrow } from "../../../src/data/arrow/read-arrow.ts";
-import { type ArrowLeaf, type ArrowShape, shapeOf } from "../../../src/data/arrow/shapes.ts";
-import type { Column, NumberColumn } from "../../../src/data/columnar/column.ts";
-import { batchName } from "../../../src/data/tables/asked-columns.ts";
-import { openRanges, type RangeReader } from "../../../src/data/tables/byte-ranges.ts";
-import { Damage, unusableAt } from "../../../src/data/tables/damage.ts";
-import { unreadable } from "../../../src/data/text/text-lines.ts";
+import {
+  type ArrowField,
+  type ArrowIndex,
+  type ArrowLeaf,
+  type ArrowShape,
+  batchName,
+  type Column,
+  CorruptFile,
+  type NumberColumn,
+  openIndex,
+  openRanges,
+  type RangeReader,
+  readArrow,
+  shapeOf,
+  unreadable,
+  unusableAt,
+} from "../../../internal.ts";
 import { elementsOf } from "./inferred-type.ts";
 import {
   refuseOtherColumns,
@@ -184,7 +192,7 @@ function decimalBytes({ size: precision }: ArrowField): number {
   return Math.ceil((precision * Math.log2(10) + 1) / 8);
 }
 
-/** Converts a big-endian decimal to `decimalBytes` bytes. @throws Damage */
+/** Converts a big-endian decimal to `decimalBytes` bytes. @throws CorruptFile */
 function decimalStore(field: ArrowField): (bytes: Buffer) => Buffer {
   const length = decimalBytes(field);
   return (bytes) => {
@@ -193,7 +201,7 @@ function decimalStore(field: ArrowField): (bytes: Buffer) => Buffer {
     const own = bytes.subarray(Math.max(0, bytes.length - length));
     const isKept = bytes.subarray(0, bytes.length - own.length).every((one) => one === sign);
     if (!isKept || (((own[0] ?? 0) & 0x80) !== 0) !== isNegative) {
-      throw new Damage(`a decimal of ${field.size} digits has more of them`);
+      throw new CorruptFile(`a decimal of ${field.size} digits has more of them`);
     }
     return Buffer.concat([Buffer.alloc(length - own.length, sign), own]);
   };
@@ -240,7 +248,7 @@ function momentStore({ field: { type, bits, divisor } }: ArrowLeaf) {
     return (units: bigint) => {
       const stored = units * factor;
       if (BigInt.asIntN(64, stored) === stored) return stored;
-      throw new Damage("a moment is no number of microseconds in 64 bits");
+      throw new CorruptFile("a moment is no number of microseconds in 64 bits");
     };
   }
   const day = bits === 32 ? 1 : 86_400 * divisor;

@@ -2,7 +2,7 @@
 
 import * as zlib from "node:zlib";
 import type { CompressionCodec } from "hyparquet";
-import { loadZstd, type Pack } from "../../../storage/disk/packing.ts";
+import { loadZstd, type Pack } from "../../../internal.ts";
 
 /** The codecs that Osiris can write, by their names on the command line. */
 export const codecs = ["snappy", "zstd", "gzip", "brotli", "none"] as const;

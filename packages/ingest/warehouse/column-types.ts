@@ -1,7 +1,7 @@
 // Names of column types for people: `INT64`, `list<INT64>`, `map<INT32, FLOAT>`.
 
 import type { SchemaElement, SchemaTree } from "hyparquet";
-import { leafKey } from "../../../src/data/parquet/footer.ts";
+import { leafKey } from "../../../internal.ts";
 
 /** The name of a column's type. */
 export function typeOf(node: SchemaTree): string {

@@ -12,19 +12,22 @@
 import { statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
-import { readFooter } from "../../../src/data/parquet/footer.ts";
-import { openRanges } from "../../../src/data/tables/byte-ranges.ts";
-import { tableFilesOf } from "../../../src/data/tables/table-files.ts";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import {
+  type Disk,
+  InputUnusableError,
+  isFileName,
+  noFileName,
   onDisk,
+  openRanges,
+  type ProgressOptions,
+  progressOf,
+  readFooter,
   readWhole,
+  realDisk,
   replaceDurably,
+  tableFilesOf,
   temporarySuffix,
-} from "../../../storage/disk/durable-files.ts";
-import { isFileName, noFileName } from "../../../storage/disk/names.ts";
-import { type ProgressOptions, progressOf } from "../../../storage/disk/progress.ts";
+} from "../../../internal.ts";
 import { type Codec, readyCodec } from "./codecs.ts";
 import { ContentsDigest } from "./contents-digest.ts";
 import { openParquetTable } from "./parquet-table.ts";

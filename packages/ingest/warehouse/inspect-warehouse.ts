@@ -2,18 +2,22 @@
 // bytes by column; and the part of the table that a job would read.
 
 import type { SchemaTree } from "hyparquet";
-import { type Footer, readFooter } from "../../../src/data/parquet/footer.ts";
-import { openParquet } from "../../../src/data/parquet/open-columns.ts";
-import { mayHaveWanted } from "../../../src/data/parquet/prune.ts";
-import { s3FilesOf } from "../../../src/data/remote/s3-list.ts";
-import { keyColumnOf } from "../../../src/data/split-keys.ts";
-import { openRanges, plannedReads } from "../../../src/data/tables/byte-ranges.ts";
-import { tableFilesOf } from "../../../src/data/tables/table-files.ts";
-import { isInWanted } from "../../../src/data/tables/wanted-rows.ts";
-import { unreadable } from "../../../src/data/text/text-lines.ts";
-import { InvalidOptionError } from "../../../src/errors/errors.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
-import { shapesOf } from "../../../src/model/features.ts";
+import {
+  type Footer,
+  InvalidOptionError,
+  isInWanted,
+  type JobSpec,
+  keyColumnOf,
+  mayHaveWanted,
+  openParquet,
+  openRanges,
+  plannedReads,
+  readFooter,
+  s3FilesOf,
+  shapesOf,
+  tableFilesOf,
+  unreadable,
+} from "../../../internal.ts";
 import { leavesOf, typeOf } from "./column-types.ts";
 
 /** The result of `inspectWarehouse`. Bytes are bytes in the files, except raw bytes. */

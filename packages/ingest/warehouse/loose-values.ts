@@ -1,6 +1,6 @@
 // Converts JSON values to column values: a single value, a list of values, or weights by id.
 
-import { membersOf } from "../../../src/ports/json/exact-json.ts";
+import { membersOf } from "../../../internal.ts";
 import type { Loose } from "./inferred-type.ts";
 
 type Scalar = string | number | bigint | boolean;

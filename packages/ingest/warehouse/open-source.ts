@@ -1,11 +1,14 @@
 // Opens files of any supported format, chosen by their endings, as rows of stored values.
 
-import { formatsByEnding, type TableKind } from "../../../src/data/data-kinds.ts";
-import { shownPath } from "../../../src/data/remote/addresses.ts";
-import { s3FilesOf } from "../../../src/data/remote/s3-list.ts";
-import { tableFilesOf } from "../../../src/data/tables/table-files.ts";
-import { filesOf } from "../../../src/data/text/files.ts";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
+import {
+  filesOf,
+  formatsByEnding,
+  InputUnusableError,
+  s3FilesOf,
+  shownPath,
+  type TableKind,
+  tableFilesOf,
+} from "../../../internal.ts";
 import { openParquetTable } from "./parquet-table.ts";
 import { withPartitionKeys } from "./partition-keys.ts";
 import type { TableSource } from "./table-columns.ts";

@@ -4,11 +4,14 @@
 // Columns may be values, structs, lists of values or structs, and maps; others are refused by name.
 
 import type { SchemaElement, SchemaTree } from "hyparquet";
-import { readFooter } from "../../../src/data/parquet/footer.ts";
-import { StoredLeaves } from "../../../src/data/parquet/stored-leaf.ts";
-import { openRanges, type RangeReader } from "../../../src/data/tables/byte-ranges.ts";
-import { unreadable } from "../../../src/data/text/text-lines.ts";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
+import {
+  InputUnusableError,
+  openRanges,
+  type RangeReader,
+  readFooter,
+  StoredLeaves,
+  unreadable,
+} from "../../../internal.ts";
 import { typeOf } from "./column-types.ts";
 import { storedColumn } from "./stored-columns.ts";
 import {

@@ -2,7 +2,7 @@
 
 import type { SchemaElement } from "hyparquet";
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";
-import type { DiskFile } from "../../../src/ports/disk.ts";
+import type { DiskFile } from "../../../internal.ts";
 import { type Codec, codecOf, compressors } from "./codecs.ts";
 import type { TableColumn } from "./table-columns.ts";
 

@@ -1,8 +1,7 @@
 // Adds the keys of partitions (`day=2026-11-01/`) as columns of the rows in them, unless the files
 // have a column of that name.
 
-import { partitionsOf } from "../../../src/data/tables/table-files.ts";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
+import { InputUnusableError, partitionsOf } from "../../../internal.ts";
 import { InferredType, type Loose } from "./inferred-type.ts";
 import type { TableRows, TableSource } from "./table-columns.ts";
 

@@ -1,7 +1,7 @@
 // Buffers rows by partition until a row group is full, and names partitions.
 
 import type { SchemaElement } from "hyparquet";
-import { InvalidOptionError } from "../../../src/errors/errors.ts";
+import { InvalidOptionError } from "../../../internal.ts";
 import type { TableColumn, TableRows } from "./table-columns.ts";
 
 /** The rows of a partition that are not written yet. */

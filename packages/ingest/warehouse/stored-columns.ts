@@ -3,9 +3,12 @@
 // them).
 
 import type { SchemaTree } from "hyparquet";
-import type { Group } from "../../../src/data/parquet/footer.ts";
-import type { StoredLeaf, StoredLeaves } from "../../../src/data/parquet/stored-leaf.ts";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
+import {
+  type Group,
+  InputUnusableError,
+  type StoredLeaf,
+  type StoredLeaves,
+} from "../../../internal.ts";
 
 /** A row group of an open file. */
 export interface GroupPlace {

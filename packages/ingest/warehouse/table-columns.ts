@@ -1,11 +1,13 @@
 // The common representation of columns and rows that every reader of tables passes to every writer.
 
 import type { SchemaElement } from "hyparquet";
-import { dataColumnsOf } from "../../../src/data/data-columns.ts";
-import { shownPath } from "../../../src/data/remote/addresses.ts";
-import { keyColumnOf } from "../../../src/data/split-keys.ts";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
+import {
+  dataColumnsOf,
+  InputUnusableError,
+  type JobSpec,
+  keyColumnOf,
+  shownPath,
+} from "../../../internal.ts";
 
 /** A column, described as in a Parquet schema. */
 export interface TableColumn {

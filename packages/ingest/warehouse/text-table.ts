@@ -1,12 +1,14 @@
 // Reads CSV and JSON Lines as rows of stored values. All lines are read twice: first to infer the
 // types of columns, then for the rows. A malformed line is an error with its line number.
 
-import { shownPath } from "../../../src/data/remote/addresses.ts";
-import { headerNames } from "../../../src/data/text/header.ts";
-import { objectIn } from "../../../src/data/text/json-lines.ts";
-import { splitLine } from "../../../src/data/text/line-decoder.ts";
-import { readLines } from "../../../src/data/text/text-lines.ts";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
+import {
+  headerNames,
+  InputUnusableError,
+  objectIn,
+  readLines,
+  shownPath,
+  splitLine,
+} from "../../../internal.ts";
 import { InferredType, type Loose } from "./inferred-type.ts";
 import { looseOf } from "./loose-values.ts";
 import type { TableRows, TableSource } from "./table-columns.ts";

@@ -3,12 +3,19 @@
 // into place in one step.
 
 import { basename, dirname, join } from "node:path";
-import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
-import { type Disk, type DiskFile, realDisk } from "../../../src/ports/disk.ts";
-import { diskCode } from "../../../src/ports/disk-refusals.ts";
-import { makeDurableDirectory, temporarySuffix } from "../../../storage/disk/durable-files.ts";
-import { type ProgressOptions, progressOf } from "../../../storage/disk/progress.ts";
+import {
+  type Disk,
+  type DiskFile,
+  diskCode,
+  InputUnusableError,
+  InvalidOptionError,
+  type JobSpec,
+  makeDurableDirectory,
+  type ProgressOptions,
+  progressOf,
+  realDisk,
+  temporarySuffix,
+} from "../../../internal.ts";
 import { type Codec, readyCodec } from "./codecs.ts";
 import { filesFor, openSource } from "./open-source.ts";
 import { type GroupWriter, openGroupWriter } from "./parquet-writer.ts";

@@ -12,13 +12,8 @@ import {
 import { exitCodes } from "../../../cli/support/failure.ts";
 import { count, metric } from "../../../cli/support/format.ts";
 import { runTask } from "../../../cli/views/task-view.ts";
-import {
-  InvalidOptionError,
-  loadModel,
-  type Model,
-  type PredictReport,
-  predictFile,
-} from "../../../internal.ts";
+import { InvalidOptionError, loadModel, type Model } from "../../../internal.ts";
+import { type PredictReport, predictFile } from "../index.ts";
 
 interface PredictOptions extends CommonOptions {
   readonly data?: readonly string[];

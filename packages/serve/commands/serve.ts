@@ -3,7 +3,6 @@
 import { readFileSync, statSync } from "node:fs";
 import { basename, extname, resolve } from "node:path";
 import { type Command, Option } from "commander";
-import { openProcessLog } from "../../../actors/observe/process-log.ts";
 import {
   type ArithmeticChoice,
   bytesFrom,
@@ -19,16 +18,14 @@ import {
 } from "../../../cli/support/arguments.ts";
 import { interruption } from "../../../cli/support/interrupt.ts";
 import {
+  collectAlone,
   InputUnusableError,
   InvalidOptionError,
-  type ModelServer,
+  type Log,
+  openProcessLog,
   type RecordColumn,
-  type ServerOptions,
-  serve,
-  serverJsonSchema,
 } from "../../../internal.ts";
-import type { Log } from "../../../src/ports/log.ts";
-import { collectAlone } from "../../../src/ports/own-scavenges.ts";
+import { type ModelServer, type ServerOptions, serve, serverJsonSchema } from "../index.ts";
 
 interface ServeArguments extends CommonOptions, CredentialArguments {
   readonly port?: number;

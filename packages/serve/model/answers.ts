@@ -1,6 +1,6 @@
 // The answers of a served model: scores, and the version that computed them.
 
-import type { Calibrations } from "../../../storage/model/predictor.ts";
+import type { Calibrations } from "../../../internal.ts";
 
 /** The version of a model that computed an answer. */
 export interface ServedVersion {

@@ -8,11 +8,14 @@
 
 import assert from "node:assert/strict";
 import { setImmediate } from "node:timers/promises";
-import { CheckpointCorruptError, DeltaRefusedError } from "../../../src/errors/errors.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
-import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
-import type { IdRow } from "../../../src/serving/served-ids.ts";
-import type { TableMemory } from "../../../src/serving/served-memory.ts";
+import {
+  CheckpointCorruptError,
+  DeltaRefusedError,
+  type IdRow,
+  type JobSpec,
+  type Kernels,
+  type TableMemory,
+} from "../../../internal.ts";
 import { chunksOf, type DeltaData, type DeltaIndex, type DeltaTable } from "./delta-file.ts";
 import { type LoadedTable, type OwnTier, servedIds, tieredTable } from "./load-tables.ts";
 

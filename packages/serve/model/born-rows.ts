@@ -1,9 +1,12 @@
 // Initial values of rows that no step has trained.
 
-import { rowBirthOf } from "../../../src/embedding/rows/slab.ts";
-import type { TableSpec } from "../../../src/embedding/tables/options.ts";
-import type { Kernels, Rows } from "../../../src/kernels/contract/kernels.ts";
-import type { Key } from "../../../src/ports/random.ts";
+import {
+  type Kernels,
+  type Key,
+  type Rows,
+  rowBirthOf,
+  type TableSpec,
+} from "../../../internal.ts";
 
 /** The inputs that determine the initial values of a table's rows. */
 export interface RowBirth {

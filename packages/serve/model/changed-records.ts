@@ -2,16 +2,21 @@
 // checkpoint consists of the earlier one and increments, or both have the same baseline, only the
 // increments are read; else both tables are read in step.
 
-import { mergeFiles, withRows } from "../../../src/embedding/checkpoint/incremental-files.ts";
-import { decodeRows } from "../../../src/embedding/checkpoint/rows-part.ts";
-import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
-import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
-import { keyOf } from "../../../src/ports/random.ts";
-import { servedStateWidth } from "../../../src/serving/served-memory.ts";
-import type { OpenCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
-import { idsOfTable, type TableIds } from "../../../storage/checkpoints/part-ids.ts";
-import { rowsOfTable, type StoredTable } from "../../../storage/checkpoints/table-rows.ts";
-import type { Progress } from "../../../storage/disk/progress.ts";
+import {
+  decodeRows,
+  idsOfTable,
+  type Kernels,
+  keyOf,
+  mergeFiles,
+  type OpenCheckpoint,
+  type Progress,
+  type RowRecords,
+  rowsOfTable,
+  type StoredTable,
+  servedStateWidth,
+  type TableIds,
+  withRows,
+} from "../../../internal.ts";
 import { RecordMaker, slicedRecords, sliceRows } from "./load-tables.ts";
 
 /** Ascending rows and their concatenated records; valid until the next chunk. */

@@ -6,16 +6,20 @@
 // divided among the caches, by the number of lookups of a sample in each table.
 
 import { tmpdir } from "node:os";
-import { cacheShapesOf, indexBytes } from "../../../src/embedding/rows/cache-sizes.ts";
-import type { SparseOptimizerSpec, TableSpec } from "../../../src/embedding/tables/options.ts";
-import { blockRowsOf } from "../../../src/embedding/tables/shards.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
-import { recordBytesOf } from "../../../src/kernels/contract/records.ts";
-import { cacheWays } from "../../../src/kernels/contract/row-cache.ts";
-import { expected } from "../../../src/ports/check-options.ts";
-import type { Disk } from "../../../src/ports/disk.ts";
-import type { ServedLookups } from "../../../src/serving/lookups.ts";
-import { servedStateWidth } from "../../../src/serving/served-memory.ts";
+import {
+  blockRowsOf,
+  cacheShapesOf,
+  cacheWays,
+  type Disk,
+  expected,
+  indexBytes,
+  type JobSpec,
+  recordBytesOf,
+  type ServedLookups,
+  type SparseOptimizerSpec,
+  servedStateWidth,
+  type TableSpec,
+} from "../../../internal.ts";
 import { readRowsMax } from "./row-file.ts";
 
 /** The shape of the cache of each row block of a table on disk. */

@@ -13,10 +13,15 @@
 
 import { createHash, type Hash } from "node:crypto";
 import { z } from "zod";
-import { CheckpointCorruptError, InputUnusableError } from "../../../src/errors/errors.ts";
-import type { Disk, DiskFile } from "../../../src/ports/disk.ts";
-import { diskCode } from "../../../src/ports/disk-refusals.ts";
-import { seal, unseal } from "../../../storage/disk/sealed-json.ts";
+import {
+  CheckpointCorruptError,
+  type Disk,
+  type DiskFile,
+  diskCode,
+  InputUnusableError,
+  seal,
+  unseal,
+} from "../../../internal.ts";
 
 const magic = new TextEncoder().encode("OSIRIS-D");
 const formatVersion = 1;

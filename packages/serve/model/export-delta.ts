@@ -1,22 +1,27 @@
 // Writes the delta between two checkpoints of a run, which updates a served model from the earlier
 // one to the later one.
 
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import { openKernels } from "../../../src/kernels/index.ts";
-import { graphOf } from "../../../src/model/model.ts";
-import { type Disk, realDisk } from "../../../src/ports/disk.ts";
-import { servedStateWidth } from "../../../src/serving/served-memory.ts";
 import {
+  type Disk,
+  graphOf,
+  InputUnusableError,
+  idsOfTable,
+  type Manifest,
   type OpenCheckpoint,
   openCheckpoint,
+  openKernels,
   openModel,
-} from "../../../storage/checkpoints/open-checkpoint.ts";
-import { idsOfTable, type TableIds } from "../../../storage/checkpoints/part-ids.ts";
-import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
-import { type StoredTable, storedTables } from "../../../storage/checkpoints/table-rows.ts";
-import { type Progress, type ProgressOptions, progressOf } from "../../../storage/disk/progress.ts";
-import { writeWhole } from "../../../storage/disk/whole-file.ts";
-import { servedDense } from "../../formats/exports/exported-model.ts";
+  type Progress,
+  type ProgressOptions,
+  progressOf,
+  realDisk,
+  type StoredTable,
+  servedStateWidth,
+  storedTables,
+  type TableIds,
+  writeWhole,
+} from "../../../internal.ts";
+import { servedDense } from "../../formats/index.ts";
 import { changedRecords } from "./changed-records.ts";
 import { type DeltaTable, type DeltaVersion, DeltaWriter } from "./delta-file.ts";
 import { RecordMaker, sliceRows } from "./load-tables.ts";

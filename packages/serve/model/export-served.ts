@@ -1,16 +1,18 @@
 // Writes the serving version of a model as safetensors, byte for byte as `exportModel` writes the
 // same version from a checkpoint.
 
-import type { JobSpec } from "../../../src/job/job.ts";
-import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
-import type { Disk } from "../../../src/ports/disk.ts";
-import type { Scorer } from "../../../src/serving/scorer.ts";
-import { openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
-import { storedTables } from "../../../storage/checkpoints/table-rows.ts";
-import { type ProgressOptions, progressOf } from "../../../storage/disk/progress.ts";
-import { writeWhole } from "../../../storage/disk/whole-file.ts";
-import { denseTensors, notesOf } from "../../formats/exports/exported-model.ts";
-import { writeSafetensors } from "../../formats/exports/safetensors-model.ts";
+import {
+  type Disk,
+  type JobSpec,
+  type Kernels,
+  openCheckpoint,
+  type ProgressOptions,
+  progressOf,
+  type Scorer,
+  storedTables,
+  writeWhole,
+} from "../../../internal.ts";
+import { denseTensors, notesOf, writeSafetensors } from "../../formats/index.ts";
 import type { DeltaIndex } from "./delta-file.ts";
 import type { LoadedTable } from "./load-tables.ts";
 import { servedRows } from "./served-rows.ts";

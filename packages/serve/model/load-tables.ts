@@ -1,26 +1,26 @@
 // Loads the tables of a checkpoint for a served model, in bounded slices of the thread, so that
 // another model can serve meanwhile.
 
-import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
-import type { TableSpec } from "../../../src/embedding/tables/options.ts";
-import type { Kernels, Rows } from "../../../src/kernels/contract/kernels.ts";
-import { recordBytesOf } from "../../../src/kernels/contract/records.ts";
-import { keyOf } from "../../../src/ports/random.ts";
-import type { ServedTable } from "../../../src/serving/scorer.ts";
-import { type IdRow, ServedIds } from "../../../src/serving/served-ids.ts";
 import {
   createServedMemory,
-  servedStateWidth,
-  type TableMemory,
-} from "../../../src/serving/served-memory.ts";
-import type { OpenCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
-import { idsOfTable } from "../../../storage/checkpoints/part-ids.ts";
-import {
+  type IdRow,
+  idsOfTable,
+  type Kernels,
+  keyOf,
+  type OpenCheckpoint,
+  type Progress,
+  type RowRecords,
+  type Rows,
+  recordBytesOf,
   rowsOfTable,
+  ServedIds,
+  type ServedTable,
   type StoredTable,
+  servedStateWidth,
   storedTables,
-} from "../../../storage/checkpoints/table-rows.ts";
-import type { Progress } from "../../../storage/disk/progress.ts";
+  type TableMemory,
+  type TableSpec,
+} from "../../../internal.ts";
 import { bear, type RowBirth } from "./born-rows.ts";
 import type { TierPlaces } from "./choose-tiers.ts";
 import { RowCopies, RowFile } from "./row-file.ts";

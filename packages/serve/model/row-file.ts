@@ -9,12 +9,16 @@
 //   D2. The file is unlinked once it is open, so a killed process leaves nothing behind.
 
 import { join } from "node:path";
-import { createRowSet, type RowSet } from "../../../src/embedding/rows/row-set.ts";
-import { RecordCorruptError } from "../../../src/errors/errors.ts";
-import type { Disk, DiskFile } from "../../../src/ports/disk.ts";
-import { diskCode } from "../../../src/ports/disk-refusals.ts";
-import { sealOf } from "../../../storage/tiers/records/record-file.ts";
-import { refusal } from "../../../storage/tiers/records/refusals.ts";
+import {
+  createRowSet,
+  type Disk,
+  type DiskFile,
+  diskCode,
+  RecordCorruptError,
+  type RowSet,
+  refusal,
+  sealOf,
+} from "../../../internal.ts";
 
 /** The copy of each row that one version uses. A row without a copy has its initial value. */
 export class RowCopies {

@@ -9,25 +9,31 @@
 // label. Calls may be concurrent; they are answered in order.
 
 import { setImmediate } from "node:timers/promises";
-import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
-import type { SampleRecord } from "../../../src/data/records.ts";
-import { DeltaRefusedError, ModelClosedError } from "../../../src/errors/errors.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
-import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
-import { expected } from "../../../src/ports/check-options.ts";
-import { type Disk, realDisk } from "../../../src/ports/disk.ts";
-import type { Scorer } from "../../../src/serving/scorer.ts";
-import { type OpenCheckpoint, openModel } from "../../../storage/checkpoints/open-checkpoint.ts";
-import { type ProgressOptions, progressOf } from "../../../storage/disk/progress.ts";
-import { type CalibrationChoice, calibrationsOf } from "../../../storage/model/find-calibration.ts";
-import { kernelsOf, type LoadOptions } from "../../../storage/model/load-model.ts";
 import {
+  type CalibrationChoice,
   type Calibrations,
+  calibrationsOf,
+  DeltaRefusedError,
+  type Disk,
+  type EncodedBatch,
+  expected,
+  type JobSpec,
+  type Kernels,
+  kernelsOf,
+  type LoadOptions,
+  ModelClosedError,
+  type OpenCheckpoint,
+  openModel,
   type Piece,
   Predictor,
+  type ProgressOptions,
+  progressOf,
+  realDisk,
+  type SampleRecord,
+  type Scorer,
   scorerOf,
-} from "../../../storage/model/predictor.ts";
-import { servedDense } from "../../formats/exports/exported-model.ts";
+} from "../../../internal.ts";
+import { servedDense } from "../../formats/index.ts";
 import {
   bestOf,
   type Ranked,

@@ -1,11 +1,14 @@
 // All rows of a served table in order, as float32, with the values that a lookup gives. Exports
 // write them, so that other programs predict alike.
 
-import { rowDecayOf } from "../../../src/embedding/tables/row-decay.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
-import type { Kernels, Rows } from "../../../src/kernels/contract/kernels.ts";
-import type { Progress } from "../../../storage/disk/progress.ts";
-import type { WholeRows } from "../../formats/exports/whole-rows.ts";
+import {
+  type JobSpec,
+  type Kernels,
+  type Progress,
+  type Rows,
+  rowDecayOf,
+} from "../../../internal.ts";
+import type { WholeRows } from "../../formats/index.ts";
 import { bear } from "./born-rows.ts";
 import { type LoadedTable, type OwnTier, sliceRows } from "./load-tables.ts";
 import { readRowsMax } from "./row-file.ts";

@@ -9,12 +9,19 @@
 //   S1. One call at a time fetches and scores, and versions change between two calls: rows fetched
 //       for a call stay until it is scored, and no answer mixes two versions.
 
-import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
-import { expected } from "../../../src/ports/check-options.ts";
-import { type LookupSet, lookupSet, type ServedLookups } from "../../../src/serving/lookups.ts";
-import { BagMaker, type RowPlaces } from "../../../src/serving/served-bags.ts";
-import { piecesOf } from "../../../storage/model/encoded-batch.ts";
-import type { Piece, PredictingVersion, Predictor } from "../../../storage/model/predictor.ts";
+import {
+  BagMaker,
+  type EncodedBatch,
+  expected,
+  type LookupSet,
+  lookupSet,
+  type Piece,
+  type PredictingVersion,
+  type Predictor,
+  piecesOf,
+  type RowPlaces,
+  type ServedLookups,
+} from "../../../internal.ts";
 import type { LoadedTable } from "./load-tables.ts";
 import type { RowCounts, TieredTable } from "./tiered-table.ts";
 

@@ -7,15 +7,16 @@
 //   T2. If rows cannot be read, their slots are unassigned again.
 //   T3. All slots of a row are in the row's block, as a pooled vector is a sum tree over blocks.
 
-import { blockRowsOf } from "../../../src/embedding/tables/shards.ts";
-import type { Kernels, Rows } from "../../../src/kernels/contract/kernels.ts";
 import {
+  blockRowsOf,
   cacheWays,
   createPlacedMemory,
   findPlace,
+  type Kernels,
   type Placed,
   type RowCache,
-} from "../../../src/kernels/contract/row-cache.ts";
+  type Rows,
+} from "../../../internal.ts";
 import { bear, type RowBirth } from "./born-rows.ts";
 import type { TierShape } from "./choose-tiers.ts";
 import { type RowCopies, type RowFile, readRowsMax } from "./row-file.ts";

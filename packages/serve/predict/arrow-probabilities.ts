@@ -9,7 +9,7 @@ import {
   Utf8,
   vectorFromArray,
 } from "apache-arrow";
-import type { DiskFile } from "../../../src/ports/disk.ts";
+import type { DiskFile } from "../../../internal.ts";
 import type { ProbabilityWriter, WrittenColumns } from "./predict-report.ts";
 
 /** Writes a column `row`, kept columns and predictions; each batch becomes a record batch. */

@@ -1,7 +1,7 @@
 // Writes predictions as Parquet.
 
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";
-import type { DiskFile } from "../../../src/ports/disk.ts";
+import type { DiskFile } from "../../../internal.ts";
 import type { ProbabilityWriter, WrittenColumns } from "./predict-report.ts";
 
 /** Writes a column `row`, kept columns and predictions; each batch becomes a row group. */

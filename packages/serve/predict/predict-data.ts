@@ -2,12 +2,16 @@
 // files of another format, the same columns translated to that format. A data set gives the same
 // samples in every format (docs/data.md), and so the same predictions.
 
-import { formatsByEnding, namesColumns } from "../../../src/data/data-kinds.ts";
-import type { ResolvedColumnOptions, ResolvedTextOptions } from "../../../src/data/options.ts";
-import { shownPath } from "../../../src/data/remote/addresses.ts";
-import { objectIn } from "../../../src/data/text/json-lines.ts";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
+import {
+  formatsByEnding,
+  InputUnusableError,
+  type JobSpec,
+  namesColumns,
+  objectIn,
+  type ResolvedColumnOptions,
+  type ResolvedTextOptions,
+  shownPath,
+} from "../../../internal.ts";
 
 type Kind = ResolvedColumnOptions["kind"];
 

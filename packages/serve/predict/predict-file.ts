@@ -1,31 +1,44 @@
 // Predicts every line of text files, and writes the lines with their predictions appended. Lines
 // are decoded as in training; one chunk of lines is in memory at a time.
 
-import { isTable } from "../../../src/data/data-kinds.ts";
-import { shownPath } from "../../../src/data/remote/addresses.ts";
-import { factsOfAll } from "../../../src/data/remote/file-facts.ts";
-import type { Sample } from "../../../src/data/sample.ts";
-import { labelsOf, targetColumnsOf } from "../../../src/data/targets.ts";
-import { type Columns, criteoColumns, csvColumns } from "../../../src/data/text/columns.ts";
-import type { Fault } from "../../../src/data/text/faults.ts";
-import { headerNames } from "../../../src/data/text/header.ts";
-import { jsonColumns } from "../../../src/data/text/json-columns.ts";
-import { hasKey, objectIn, withMembers } from "../../../src/data/text/json-lines.ts";
-import { decodeFeatures, fieldsOf } from "../../../src/data/text/line-decoder.ts";
-import { lineTransforms, MadeLines } from "../../../src/data/text/made-lines.ts";
-import { type LineChunk, lineBytesMax, readLines } from "../../../src/data/text/text-lines.ts";
-import type { CompiledTransforms } from "../../../src/data/transforms/compile.ts";
-import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
-import { filesNamed } from "../../../src/job/job-files.ts";
-import { shapesOf } from "../../../src/model/features.ts";
-import { type DiskFile, realDisk } from "../../../src/ports/disk.ts";
-import { shownJson } from "../../../src/ports/json/exact-json.ts";
-import { batchSamplesMax } from "../../../src/serving/scorer.ts";
-import { type Pack, packOf } from "../../../storage/disk/packing.ts";
-import { writeWhole } from "../../../storage/disk/whole-file.ts";
-import type { Model } from "../../../storage/model/model.ts";
-import { SampleScorer } from "../../../storage/model/sample-scorer.ts";
+import {
+  batchSamplesMax,
+  type Columns,
+  type CompiledTransforms,
+  criteoColumns,
+  csvColumns,
+  type DiskFile,
+  decodeFeatures,
+  factsOfAll,
+  fieldsOf,
+  filesNamed,
+  hasKey,
+  headerNames,
+  InputUnusableError,
+  InvalidOptionError,
+  isTable,
+  type JobSpec,
+  jsonColumns,
+  type LineChunk,
+  type LineFault,
+  labelsOf,
+  lineBytesMax,
+  lineTransforms,
+  MadeLines,
+  type Model,
+  objectIn,
+  type Pack,
+  packOf,
+  readLines,
+  realDisk,
+  type Sample,
+  shapesOf,
+  shownJson,
+  shownPath,
+  targetColumnsOf,
+  withMembers,
+  writeWhole,
+} from "../../../internal.ts";
 import { asInLine, dataOf } from "./predict-data.ts";
 import {
   addedColumns,
@@ -36,6 +49,7 @@ import {
   usualColumn,
 } from "./predict-report.ts";
 import { openOutput, outputFormatOf } from "./prediction-output.ts";
+import { SampleScorer } from "./sample-scorer.ts";
 import { textOut } from "./text-probabilities.ts";
 
 /**
@@ -311,7 +325,7 @@ interface NumberedLine {
 }
 
 /** Fills `sample` from a line, with or without a label. Returns the line's fault, if any. */
-function decode(sample: Sample, line: string, columns: Columns): Fault | undefined {
+function decode(sample: Sample, line: string, columns: Columns): LineFault | undefined {
   const fields = fieldsOf(line, columns);
   return Array.isArray(fields) ? decodeFeatures(sample, fields, columns) : fields;
 }

@@ -1,9 +1,12 @@
 // Options and report of file predictions, shared by all formats.
 
-import { areNumeric } from "../../../src/data/targets.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
-import type { ProgressOptions } from "../../../storage/disk/progress.ts";
-import { type Calibrations, probabilityOf } from "../../../storage/model/predictor.ts";
+import {
+  areNumeric,
+  type Calibrations,
+  type JobSpec,
+  type ProgressOptions,
+  probabilityOf,
+} from "../../../internal.ts";
 
 /** Options of `predictFile`. */
 export interface PredictFileOptions extends ProgressOptions {

@@ -2,21 +2,23 @@
 // predictions in the same order. The format is that of the output's ending, or else that of the
 // input. Rows are decoded as in training; some thousand are in memory at a time.
 
-import type { RowBatch } from "../../../src/data/columnar/column.ts";
-import { createRowEncoder, type RowEncoder } from "../../../src/data/columnar/row-encoder.ts";
-import { textsAt } from "../../../src/data/columnar/row-text.ts";
-import type { ResolvedTableOptions } from "../../../src/data/options.ts";
-import { factsOfAll } from "../../../src/data/remote/file-facts.ts";
-import { openTable } from "../../../src/data/tables/open-table.ts";
-import { wantedRows } from "../../../src/data/tables/wanted-rows.ts";
-import { lineTransforms } from "../../../src/data/text/made-lines.ts";
-import { InvalidOptionError } from "../../../src/errors/errors.ts";
-import { shapesOf } from "../../../src/model/features.ts";
-import { realDisk } from "../../../src/ports/disk.ts";
-import { batchSamplesMax } from "../../../src/serving/scorer.ts";
-import { writeWhole } from "../../../storage/disk/whole-file.ts";
-import type { Model } from "../../../storage/model/model.ts";
-import { SampleScorer } from "../../../storage/model/sample-scorer.ts";
+import {
+  batchSamplesMax,
+  createRowEncoder,
+  factsOfAll,
+  InvalidOptionError,
+  lineTransforms,
+  type Model,
+  openTable,
+  type ResolvedTableOptions,
+  type RowBatch,
+  type RowEncoder,
+  realDisk,
+  shapesOf,
+  textsAt,
+  wantedRows,
+  writeWhole,
+} from "../../../internal.ts";
 import { withLists } from "./predict-data.ts";
 import {
   type PredictFileOptions,
@@ -26,6 +28,7 @@ import {
   usualColumn,
 } from "./predict-report.ts";
 import { openOutput, outputFormatOf } from "./prediction-output.ts";
+import { SampleScorer } from "./sample-scorer.ts";
 
 /**
  * Writes the predictions of the rows of `files`, in order, to `out`; a row that training would

@@ -1,9 +1,13 @@
 // Chooses the format and writer of a predictions file by the ending of its name, and rejects
 // impossible combinations before any row is read.
 
-import { InvalidOptionError } from "../../../src/errors/errors.ts";
-import type { DiskFile } from "../../../src/ports/disk.ts";
-import { type PackedEnding, packedEndingOf, packOf } from "../../../storage/disk/packing.ts";
+import {
+  type DiskFile,
+  InvalidOptionError,
+  type PackedEnding,
+  packedEndingOf,
+  packOf,
+} from "../../../internal.ts";
 import type { ProbabilityWriter, WrittenColumns } from "./predict-report.ts";
 
 const formats = { csv: "csv", jsonl: "jsonl", ndjson: "jsonl", parquet: "parquet", arrow: "arrow" };

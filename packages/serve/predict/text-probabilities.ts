@@ -1,8 +1,7 @@
 // Writes predictions as CSV or JSON Lines, compressed batch by batch if the file's name ends in
 // `.gz` or `.zst`.
 
-import type { DiskFile } from "../../../src/ports/disk.ts";
-import type { Pack } from "../../../storage/disk/packing.ts";
+import type { DiskFile, Pack } from "../../../internal.ts";
 import { type ProbabilityWriter, shownNumber, type WrittenColumns } from "./predict-report.ts";
 
 /** Returns a function that compresses text and appends it to a file. */

@@ -7,19 +7,24 @@
 //          └─ predict, rank ┘
 
 import { type Actor, type AnyActorRef, createActor } from "xstate";
-import { actorClock } from "../../../actors/runtime/actor-clock.ts";
-import { clusterScope, type Mailbox } from "../../../actors/runtime/mailbox.ts";
-import { supervisorMachine } from "../../../actors/runtime/supervisor.ts";
 import {
+  actorClock,
+  type Clock,
+  clusterScope,
+  type Disk,
+  type Log,
+  type Mailbox,
+  type NextTurn,
+  nextTurn,
   type RecordColumn,
+  realClock,
+  realDisk,
   recordColumnsOf,
   type SampleRecord,
-} from "../../../src/data/records.ts";
-import { shapesOf } from "../../../src/model/features.ts";
-import { type Clock, realClock } from "../../../src/ports/clock.ts";
-import { type Disk, realDisk } from "../../../src/ports/disk.ts";
-import { type Log, silentLog } from "../../../src/ports/log.ts";
-import { type NextTurn, nextTurn } from "../../../src/ports/next-turn.ts";
+  shapesOf,
+  silentLog,
+  supervisorMachine,
+} from "../../../internal.ts";
 import {
   type Asked,
   type OpenEngine,

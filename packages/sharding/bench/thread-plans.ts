@@ -11,7 +11,7 @@ import { defaultConstants, type MachineConstants } from "../../../src/planner/co
 import type { Setting } from "../../../src/planner/cost/cost.ts";
 import type { CostTable } from "../../../src/planner/cost-table.ts";
 import { searchPlan } from "../../../src/planner/search.ts";
-import { columnsOf, type Plan, quantaOf } from "../../../src/planner/shards.ts";
+import { type Plan, tableQuanta, tileColumns } from "../../../src/planner/shards.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { workloadOf } from "../../../src/training/planning/workload.ts";
@@ -114,7 +114,7 @@ function wholeTables({ setting }: ThreadSet, placed: TablesOfDevices | undefined
   );
   const shards = tables.map((table, i) => ({
     ...{ table: table.name, scheme: "table-wise", tier: "memory", device: deviceOf.get(i) ?? 0 },
-    ...{ firstBlock: 0, blocks: table.rowBlocks, firstQuantum: 0, quanta: quantaOf(table) },
+    ...{ firstBlock: 0, blocks: table.rowBlocks, firstQuantum: 0, quanta: tableQuanta(table) },
   })) satisfies Plan["shards"];
   return { devices: setting.devices, shards };
 }
@@ -132,7 +132,7 @@ export function partsOf({ kinds, setting, tables }: ThreadSet, plan: Plan): Plac
     const at = setting.workload.tables.findIndex(({ name }) => name === shard.table);
     const [planned, kind, table] = [setting.workload.tables[at], kinds[at], tables[at]];
     if (planned === undefined || kind === undefined || table === undefined) continue;
-    const dim = columnsOf(planned, shard);
+    const dim = tileColumns(planned, shard);
     const { rows, idsMean: poolingFactor, zipf } = kind;
     const probed = { rows, dim, poolingFactor, zipf };
     if (shard.device !== "all") parts[shard.device]?.push({ probed, table: { ...table, dim } });

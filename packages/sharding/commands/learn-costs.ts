@@ -5,15 +5,15 @@
 import type { CommonOptions } from "../../../cli/support/arguments.ts";
 import { exitCodes } from "../../../cli/support/failure.ts";
 import { count, percent } from "../../../cli/support/format.ts";
+import { InvalidOptionError } from "../../../internal.ts";
 import {
-  InvalidOptionError,
   measureCosts,
   type PolicyMethod,
   trainCostNetworks,
   trainPolicy,
   writeCostNetworks,
   writePolicy,
-} from "../../../internal.ts";
+} from "../index.ts";
 
 /** Options of `--learn`. */
 export interface LearningArguments extends CommonOptions {

@@ -6,8 +6,7 @@
 //   table.mean (I) table.deviation (I) forward.… backward.…
 
 import { z } from "zod";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import { type Disk, realDisk } from "../../../src/ports/disk.ts";
+import { type Disk, InputUnusableError, realDisk } from "../../../internal.ts";
 import type { CostLayer, CostNetworks, StandardNetwork } from "../search/cost-networks.ts";
 import { featureCount, featureSets } from "../search/features.ts";
 import {

@@ -1,10 +1,14 @@
 // Small safetensors files of float32 tensors, read whole into memory: learned cost networks and
 // placement policies.
 
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import { type Disk, type DiskFile, realDisk } from "../../../src/ports/disk.ts";
-import { writeWhole } from "../../../storage/disk/whole-file.ts";
-import { layTensorsOut, readTensorHeader } from "../../formats/safetensors/header.ts";
+import {
+  type Disk,
+  type DiskFile,
+  InputUnusableError,
+  realDisk,
+  writeWhole,
+} from "../../../internal.ts";
+import { layTensorsOut, readTensorHeader } from "../../formats/index.ts";
 
 /** Metadata of a learned file: how it was trained, for people and programs that find the file. */
 export type Provenance = Readonly<Record<string, string>>;

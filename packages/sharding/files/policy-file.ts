@@ -3,8 +3,7 @@
 // in the metadata.
 
 import { z } from "zod";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
-import { type Disk, realDisk } from "../../../src/ports/disk.ts";
+import { type Disk, InputUnusableError, realDisk } from "../../../internal.ts";
 import { type PlacementPolicy, policyMethods, policyShapes } from "../policies/placement-policy.ts";
 import { policyFeatures } from "../policies/table-pool.ts";
 import { type FloatTensor, type Provenance, readFloats, writeFloats } from "./float-tensors.ts";

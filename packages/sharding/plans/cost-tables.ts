@@ -1,11 +1,15 @@
 // A job's table as input of the cost networks.
 
-import type { FeatureStatistics } from "../../../src/data/cache/feature-statistics.ts";
-import { featuresOf } from "../../../src/model/features.ts";
-import type { CostTable } from "../../../src/planner/cost-table.ts";
-import { reuseOf, sharesOf, windowSamples } from "../../../src/planner/reuse.ts";
-import type { PlannedTable } from "../../../src/planner/shards.ts";
-import type { PlannableJob } from "../../../src/training/planning/workload.ts";
+import {
+  type CostTable,
+  type FeatureStatistics,
+  featuresOf,
+  type PlannableJob,
+  type PlannedTable,
+  reuseOf,
+  sharesOf,
+  windowSamples,
+} from "../../../internal.ts";
 
 /**
  * Describes a table by rows, dimension, pooling factor and reuse bins. The reuse is counted where

@@ -9,21 +9,22 @@
 // different devices, cache misses, and the fixed cost of each shard in a step. Data-parallel copies
 // are costed by formulas alone.
 
-import type { FeatureStatistics } from "../../../src/data/cache/feature-statistics.ts";
-import { InvalidOptionError } from "../../../src/errors/errors.ts";
-import { costOf, type Setting } from "../../../src/planner/cost/cost.ts";
-import { rowShare } from "../../../src/planner/cost/row-shares.ts";
 import {
-  columnsOf,
+  costOf,
+  type FeatureStatistics,
+  InvalidOptionError,
+  type PlannableJob,
   type PlannedTable,
-  quantaOf,
   quantumColumns,
-  rowsOf,
+  rowShare,
   type Scheme,
+  type Setting,
   type Tier,
   type Tile,
-} from "../../../src/planner/shards.ts";
-import type { PlannableJob } from "../../../src/training/planning/workload.ts";
+  tableQuanta,
+  tileColumns,
+  tileRows,
+} from "../../../internal.ts";
 import { type MoveKind, once, type TablePart } from "../search/parts.ts";
 import { costTableOf } from "./cost-tables.ts";
 
@@ -62,8 +63,8 @@ export function jobParts(
       const beyond = Math.max(0, cost - known) + seconds.overhead;
       const share = rowShare(planned, tile, planned.idShares);
       const own = {
-        rows: rowsOf(planned, tile),
-        dim: columnsOf(planned, tile),
+        rows: tileRows(planned, tile),
+        dim: tileColumns(planned, tile),
         poolingFactor: table.poolingFactor * share,
         bins: table.bins,
       };
@@ -88,7 +89,7 @@ type MakePart = (tile: Tile, tier: Tier, isCopied: boolean) => Part;
 function firstParts(table: PlannedTable, make: MakePart): readonly Part[] {
   const { schemes, tiers, rowBlocks } = table;
   const may = (scheme: Scheme) => schemes.includes(scheme);
-  const tile = { firstBlock: 0, blocks: rowBlocks, firstQuantum: 0, quanta: quantaOf(table) };
+  const tile = { firstBlock: 0, blocks: rowBlocks, firstQuantum: 0, quanta: tableQuanta(table) };
   const tier = tiers.includes("memory") ? "memory" : "cached";
   if (table.pins === undefined) {
     if (may("table-wise") || may("column-wise")) return [make(tile, tier, false)];
@@ -115,14 +116,14 @@ function movesOf(
   const moves = new Map<MoveKind, () => readonly Part[]>();
   if (isCopied) return moves;
   const may = (scheme: Scheme) => table.schemes.includes(scheme);
-  const isWhole = tile.blocks === table.rowBlocks && tile.quanta === quantaOf(table);
+  const isWhole = tile.blocks === table.rowBlocks && tile.quanta === tableQuanta(table);
   const set = (kind: MoveKind, tiles: readonly Tile[], to: Tier, copied = false) => {
     moves.set(
       kind,
       once(() => tiles.map((own) => make(own, to, copied))),
     );
   };
-  if (may("column-wise") && columnsOf(table, tile) % (2 * quantumColumns) === 0) {
+  if (may("column-wise") && tileColumns(table, tile) % (2 * quantumColumns) === 0) {
     set("columns", halvesByColumns(tile), tier);
   }
   if (may("row-wise") && tile.blocks % 2 === 0) set("rows", halvesByRows(tile), tier);
@@ -147,7 +148,7 @@ function halvesByColumns(tile: Tile): Tile[] {
 
 /** Returns the scheme that cuts a table into tiles of this size. */
 export function schemeOfTile(table: PlannedTable, { blocks, quanta }: Tile): Scheme {
-  const byColumns = quanta < quantaOf(table);
+  const byColumns = quanta < tableQuanta(table);
   if (blocks < table.rowBlocks) return byColumns ? "grid" : "row-wise";
   return byColumns ? "column-wise" : "table-wise";
 }

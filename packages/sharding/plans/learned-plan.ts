@@ -1,21 +1,24 @@
 // Plans a job by learned costs: searches over the parts of its tables, and turns the result into
 // shards.
 
-import type { FeatureStatistics } from "../../../src/data/cache/feature-statistics.ts";
-import { InvalidOptionError } from "../../../src/errors/errors.ts";
-import { openKernels } from "../../../src/kernels/index.ts";
-import type { Setting } from "../../../src/planner/cost/cost.ts";
-import { type Paused, untilDone } from "../../../src/planner/paused.ts";
-import { roomOf } from "../../../src/planner/search.ts";
 import {
   deviceCount,
+  type FeatureStatistics,
+  fillCaches,
+  InvalidOptionError,
+  lacksOf,
+  openKernels,
+  type Paused,
   type PlacedShard,
   type Plan,
+  type PlannableJob,
   type PlannedTable,
-} from "../../../src/planner/shards.ts";
-import { fillCaches, lacksOf, withLeastCaches } from "../../../src/planner/size-caches.ts";
-import type { PlanSource } from "../../../src/training/planning/plan-job.ts";
-import type { PlannableJob } from "../../../src/training/planning/workload.ts";
+  type PlanSource,
+  roomOf,
+  type Setting,
+  untilDone,
+  withLeastCaches,
+} from "../../../internal.ts";
 import { networkCosts } from "../policies/network-costs.ts";
 import { type PlacementPolicy, placeByPolicy } from "../policies/placement-policy.ts";
 import { type LearnedSearch, searchingParts } from "../search/beam-search.ts";

@@ -1,7 +1,7 @@
 // Turns a policy's scores into a choice among the devices with room: a softmax, and a draw from it
 // or its most probable device.
 
-import type { RandomStream } from "../../../src/ports/random.ts";
+import type { RandomStream } from "../../../internal.ts";
 
 /**
  * The softmax of the scores over the devices with room, in a step whose rows begin at `first`; 0

@@ -7,7 +7,7 @@
 // N = tables of a pool, X = features of a table, E = columns of a vector (32), P = plans, D =
 // devices, R = P D.
 
-import type { Kernels, Tensor } from "../../../src/kernels/contract/kernels.ts";
+import type { Kernels, Tensor } from "../../../internal.ts";
 import type { DeviceCosts } from "../search/cost-networks.ts";
 import type { TablesOfDevices } from "../search/greedy.ts";
 import { LayersPass, type LayersSpec, layerShapes } from "./dense-layers.ts";

@@ -3,7 +3,7 @@
 //
 // R = rows (tables, devices or plans), I/O = inputs/outputs of a layer.
 
-import type { Kernels, Tensor } from "../../../src/kernels/contract/kernels.ts";
+import type { Kernels, Tensor } from "../../../internal.ts";
 import type { ParameterShape, Parameters } from "./parameters.ts";
 
 /** Name and widths of the layers; the first width is that of the input. */

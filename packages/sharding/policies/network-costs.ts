@@ -1,7 +1,7 @@
 // Costs of plans by cost networks, as measurements for the training of a policy: they stand in for
 // hardware. The training sees only the costs of its own plans.
 
-import type { CostTable } from "../../../src/planner/cost-table.ts";
+import type { CostTable } from "../../../internal.ts";
 import {
   type CostNetworks,
   computeCost,

@@ -1,8 +1,7 @@
 // The parameters of the networks of a placement policy: one flat tensor, its gradients, and Adam on
 // the engine's kernels. A policy is small, so that one call updates all parameters.
 
-import type { Kernels, Tensor } from "../../../src/kernels/contract/kernels.ts";
-import { keyOf, purposes } from "../../../src/ports/random.ts";
+import { type Kernels, keyOf, purposes, type Tensor } from "../../../internal.ts";
 import type { Standard } from "../search/features.ts";
 
 export interface ParameterShape {

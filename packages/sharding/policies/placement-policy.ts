@@ -1,7 +1,7 @@
 // A trained placement policy as data, and the placement of any tables on any devices by it, also of
 // tables and devices outside its training.
 
-import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
+import type { Kernels } from "../../../internal.ts";
 import type { DeviceRoom, TablesOfDevices } from "../search/greedy.ts";
 import { autoShardShapes, placeByAutoShard } from "./autoshard/place.ts";
 import { dreamShardShapes, placeByDreamShard } from "./dreamshard/place.ts";

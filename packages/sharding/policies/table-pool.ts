@@ -2,8 +2,7 @@
 //
 // N = tables of the pool, X = features of a table (21).
 
-import type { CostTable } from "../../../src/planner/cost-table.ts";
-import type { RandomStream } from "../../../src/ports/random.ts";
+import type { CostTable, RandomStream } from "../../../internal.ts";
 import type { DeviceCosts } from "../search/cost-networks.ts";
 import {
   rawFeaturesOf,

@@ -5,8 +5,7 @@
 // may be stopped at any moment. The search is deterministic: the plan is a function of the
 // arguments.
 
-import type { CostTable } from "../../../src/planner/cost-table.ts";
-import { type Paused, untilDone } from "../../../src/planner/paused.ts";
+import { type CostTable, type Paused, untilDone } from "../../../internal.ts";
 import type { CostNetworks } from "./cost-networks.ts";
 import { type CacheCounts, DeviceStates, type KnownPart } from "./device-states.ts";
 import type { DeviceRoom, TablesOfDevices } from "./greedy.ts";

@@ -5,7 +5,7 @@
 //
 // D = devices, I/O = inputs/outputs of a layer, E = columns of a table's own vector.
 
-import type { CostTable } from "../../../src/planner/cost-table.ts";
+import type { CostTable } from "../../../internal.ts";
 import { type FeatureSet, featuresOf, type Standard, standardised } from "./features.ts";
 
 /** y = x W^T + b; then ReLU if `relu` is set. */

@@ -3,7 +3,7 @@
 // code, so that its bins are in the order of text: 0, 1, 10, … 16, 2, … 9. Networks that Osiris
 // trains on a calibrated machine read other features (traffic-features.ts).
 
-import { type CostTable, reuseBins } from "../../../src/planner/cost-table.ts";
+import { type CostTable, reuseBins } from "../../../internal.ts";
 import { trafficFeatures, trafficFeaturesOf } from "./traffic-features.ts";
 
 /**

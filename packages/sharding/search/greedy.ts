@@ -2,8 +2,7 @@
 // device with the least cost so far, by one of the four costs that NeuroShard compares itself with
 // (Zha et al., MLSys 2023, section 4.1); or each to a random device.
 
-import { type CostTable, weightBytesOf } from "../../../src/planner/cost-table.ts";
-import { purposes, RandomStream } from "../../../src/ports/random.ts";
+import { type CostTable, purposes, RandomStream, weightBytesOf } from "../../../internal.ts";
 
 /** The tables on each device, by index, in the order in which they were placed. */
 export type TablesOfDevices = readonly (readonly number[])[];

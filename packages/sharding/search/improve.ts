@@ -1,7 +1,7 @@
 // Local search after the paper's search: improves the plan by moving a table of the slowest device
 // to another device, or swapping it with a table there, as long as that lowers the cost.
 
-import type { Paused } from "../../../src/planner/paused.ts";
+import type { Paused } from "../../../internal.ts";
 import { type CostNetworks, computeCost, planCost } from "./cost-networks.ts";
 import type { KnownPart } from "./device-states.ts";
 import type { DeviceRoom, TablesOfDevices } from "./greedy.ts";

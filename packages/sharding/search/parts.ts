@@ -3,7 +3,7 @@
 // keeping rows below memory, and copies on every device are further moves, if the caller allows
 // them.
 
-import { type CostTable, isHalvable, weightBytesOf } from "../../../src/planner/cost-table.ts";
+import { type CostTable, isHalvable, weightBytesOf } from "../../../internal.ts";
 
 /** The kinds of moves, in the order in which they are tried. */
 export const moveKinds = [

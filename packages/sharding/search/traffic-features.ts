@@ -3,8 +3,7 @@
 // determine these features, but by products, logarithms and a sort that a network does not learn
 // from some thousand samples.
 
-import { type CostTable, reuseBins } from "../../../src/planner/cost-table.ts";
-import { windowSamples } from "../../../src/planner/reuse.ts";
+import { type CostTable, reuseBins, windowSamples } from "../../../internal.ts";
 
 /** Bytes of the caches: from a core's private cache to a cache shared by many cores. */
 const cacheBytes = [14, 16, 18, 20, 22, 24, 26].map((bits) => 2 ** bits);

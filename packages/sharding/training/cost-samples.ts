@@ -1,8 +1,7 @@
 // Measured costs, and their conversion to samples for the training of cost networks: a random tenth
 // is for validation, and a random tenth for the test.
 
-import type { CostTable } from "../../../src/planner/cost-table.ts";
-import { purposes, RandomStream } from "../../../src/ports/random.ts";
+import { type CostTable, purposes, RandomStream } from "../../../internal.ts";
 import { type Standard, standardised } from "../search/features.ts";
 
 /** Measured cost of lookup and update of some tables on one device. */

@@ -5,25 +5,28 @@
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { z } from "zod";
 import {
+  type Clock,
   type CostProbeReport,
   type CostProbeTask,
+  cellWords,
   costProbeShape,
-  type SetTask,
-} from "../../../actors/threads/costs/cost-probe-program.ts";
-import {
   costTableOf,
   exchangeProbe,
+  hasProcessorTime,
+  InputUnusableError,
+  type Launcher,
+  layoutOf,
+  type MachineKey,
+  machineKeyOf,
+  PeerLostError,
   type ProbeLimits,
+  RemoteError,
+  realClock,
+  type SetTask,
   setProbe,
-} from "../../../actors/threads/costs/cost-probes.ts";
-import { type MachineKey, machineKeyOf } from "../../../actors/threads/kept-constants.ts";
-import { threadFile } from "../../../actors/threads/thread-file.ts";
-import { InputUnusableError, PeerLostError, RemoteError } from "../../../src/errors/errors.ts";
-import { cellWords } from "../../../src/exchange/cells.ts";
-import { layoutOf } from "../../../src/exchange/layout.ts";
-import { type Clock, realClock } from "../../../src/ports/clock.ts";
-import { type Launcher, workerLauncher } from "../../../src/ports/launcher.ts";
-import { hasProcessorTime } from "../../../src/ports/processor-time.ts";
+  threadFile,
+  workerLauncher,
+} from "../../../internal.ts";
 import type { ComputeCost, ExchangeCost, MeasuredCosts } from "./cost-samples.ts";
 import { probeOverHosts } from "./probe-hosts.ts";
 

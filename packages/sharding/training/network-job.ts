@@ -2,11 +2,8 @@
 
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { Cluster } from "../../../actors/cluster/cluster.ts";
-import { csv } from "../../../src/data/sources.ts";
-import type { JobOptions } from "../../../src/job/job.ts";
-import { adam } from "../../../src/model/options.ts";
-import { type DenseTensor, openExported } from "../../formats/exports/exported-model.ts";
+import { adam, type Cluster, csv, type JobOptions } from "../../../internal.ts";
+import { type DenseTensor, openExported } from "../../formats/index.ts";
 import type { CostLayer } from "../search/cost-networks.ts";
 import {
   columnNames,

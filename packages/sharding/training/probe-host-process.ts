@@ -4,18 +4,20 @@
 
 import { once } from "node:events";
 import {
+  abortCells,
   type CostProbeReport,
   type CostProbeTask,
+  cellWords,
+  connectNats,
   costProbeShape,
-} from "../../../actors/threads/costs/cost-probe-program.ts";
-import { threadFile } from "../../../actors/threads/thread-file.ts";
-import { createAtomicCells, sleepTurning } from "../../../src/exchange/atomic-cells.ts";
-import { createBridge } from "../../../src/exchange/bridge.ts";
-import { abortCells, cellWords } from "../../../src/exchange/cells.ts";
-import { layoutOf } from "../../../src/exchange/layout.ts";
-import { realClock } from "../../../src/ports/clock.ts";
-import { workerLauncher } from "../../../src/ports/launcher.ts";
-import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
+  createAtomicCells,
+  createBridge,
+  layoutOf,
+  realClock,
+  sleepTurning,
+  threadFile,
+  workerLauncher,
+} from "../../../internal.ts";
 import type { ProbeHost, ProbeHostNews } from "./probe-hosts.ts";
 
 const [given] = (await once(process, "message")) as [ProbeHost];

@@ -5,14 +5,15 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import type {
-  CostProbeReport,
-  CostProbeTask,
-} from "../../../actors/threads/costs/cost-probe-program.ts";
-import { PeerLostError } from "../../../src/errors/errors.ts";
-import { type Clock, realClock } from "../../../src/ports/clock.ts";
-import { startBrokerThread } from "../../../src/wire/broker/broker-thread.ts";
-import type { ConnectOptions } from "../../../src/wire/transports/nats-transport.ts";
+import {
+  type Clock,
+  type ConnectOptions,
+  type CostProbeReport,
+  type CostProbeTask,
+  PeerLostError,
+  realClock,
+  startBrokerThread,
+} from "../../../internal.ts";
 
 /** The task that a host process receives at its start. */
 export interface ProbeHost {

@@ -4,8 +4,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Cluster } from "../../../actors/cluster/cluster.ts";
-import type { CostTable } from "../../../src/planner/cost-table.ts";
+import { Cluster, type CostTable } from "../../../internal.ts";
 import {
   backwardCosts,
   type CostNetworks,

@@ -1,9 +1,13 @@
 // Trains a placement policy for a machine with cost networks: on tables of the measurements, with
 // the networks' predictions as costs of plans. No plan is measured.
 
-import { openKernels } from "../../../src/kernels/index.ts";
-import { type CostTable, weightBytesOf } from "../../../src/planner/cost-table.ts";
-import { purposes, RandomStream } from "../../../src/ports/random.ts";
+import {
+  type CostTable,
+  openKernels,
+  purposes,
+  RandomStream,
+  weightBytesOf,
+} from "../../../internal.ts";
 import { trainAutoShard } from "../policies/autoshard/train-autoshard.ts";
 import { trainDreamShard } from "../policies/dreamshard/train-dreamshard.ts";
 import { networkCosts } from "../policies/network-costs.ts";

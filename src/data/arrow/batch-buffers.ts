@@ -4,7 +4,7 @@
 
 import { Type } from "apache-arrow/fb/type";
 import { openStreams, type RangeReader, type ReadCounts } from "../tables/byte-ranges.ts";
-import { Damage } from "../tables/damage.ts";
+import { CorruptFile } from "../tables/damage.ts";
 import { checkUnpacked, MemoryBudget } from "../tables/memory-budget.ts";
 import { readyZstd, unpackZstd } from "../tables/zstd.ts";
 import { unpackLz4 } from "./lz4-frame.ts";
@@ -26,7 +26,7 @@ export interface FieldPlace {
 /** Largest decompressed size of a buffer; larger buffers are refused. */
 const bufferBytesMax = 2 ** 30;
 
-/** The places of all fields in a record batch. @throws Damage */
+/** The places of all fields in a record batch. @throws CorruptFile */
 export function placesOf(fields: readonly ArrowField[], layout: BatchLayout): FieldPlace[] {
   let [node, buffer, view] = [0, 0, 0];
   const place = (field: ArrowField): FieldPlace => {
@@ -82,7 +82,7 @@ export type ReadColumn = (take: (bytes: Uint8Array) => void) => Promise<ColumnBy
 
 /**
  * Returns a reader of the buffers of each column, given by its places. Buffers that lie close
- * together in the file are read with one request, also across columns. @throws Damage
+ * together in the file are read with one request, also across columns. @throws CorruptFile
  */
 export function columnReaders(
   file: RangeReader,
@@ -96,7 +96,9 @@ export function columnReaders(
         const { offset, length } = layout.buffer(buffer + i);
         const range = { start: start + offset, end: start + offset + length };
         if (range.end > end) {
-          throw new Damage(`buffer ${buffer + i} ends ${range.end - end} bytes behind the batch`);
+          throw new CorruptFile(
+            `buffer ${buffer + i} ends ${range.end - end} bytes behind the batch`,
+          );
         }
         return { place: buffer + i, range };
       });
@@ -137,13 +139,13 @@ function unpacked(
   budget: MemoryBudget,
 ): Uint8Array {
   if (codec === undefined || bytes.length === 0) return bytes;
-  if (bytes.length < 8) throw new Damage("a buffer ends before its length");
+  if (bytes.length < 8) throw new CorruptFile("a buffer ends before its length");
   const size = Number(new DataView(bytes.buffer, bytes.byteOffset, 8).getBigInt64(0, true));
   const packed = bytes.subarray(8);
   if (size === -1) return packed;
   if (size < 0 || size > bufferBytesMax) {
     const advice = `Osiris unpacks ${bufferBytesMax} at most: write smaller record batches`;
-    throw new Damage(`a buffer says that it unpacks to ${size} bytes, and ${advice}`);
+    throw new CorruptFile(`a buffer says that it unpacks to ${size} bytes, and ${advice}`);
   }
   checkUnpacked("a buffer", size, packed.length);
   budget.take(size);

@@ -5,12 +5,12 @@ import { Type } from "apache-arrow/fb/type";
 import type { Column } from "../columnar/column.ts";
 import type { TextPool } from "../parquet/decode/texts.ts";
 import { formOf, type WantedColumn } from "../tables/asked-columns.ts";
-import { Damage } from "../tables/damage.ts";
+import { CorruptFile } from "../tables/damage.ts";
 import type { FieldPlace } from "./batch-buffers.ts";
 import type { ArrowLeaf, ArrowShape } from "./shapes.ts";
 import { nodeOf, offsetsOf, type Source, type Values, valuesOf } from "./values.ts";
 
-/** Reads rows `from` until `end` (exclusive) of a record batch as a column. @throws Damage */
+/** Reads rows `from` until `end` (exclusive) of a record batch as a column. @throws CorruptFile */
 export type ReadRows = (from: number, end: number) => Column;
 
 /** A reader of a column in a record batch. */
@@ -22,7 +22,7 @@ export interface ColumnRows {
 
 /**
  * Opens the rows of a column. `places` holds the structs around its field, from the outermost on,
- * then the field. `pool` keeps the column's texts across batches. @throws Damage
+ * then the field. `pool` keeps the column's texts across batches. @throws CorruptFile
  */
 export function columnRows(
   wanted: WantedColumn<ArrowShape>,
@@ -64,7 +64,7 @@ function withIn(
 
 function ofLength<Node extends { readonly length: number }>(node: Node, rows: number): Node {
   if (node.length === rows) return node;
-  throw new Damage(`it has ${node.length} values for ${rows} rows`);
+  throw new CorruptFile(`it has ${node.length} values for ${rows} rows`);
 }
 
 /** One number per row; NaN where the row has no value. */
@@ -174,7 +174,7 @@ function rangesOf(
   const { type, size } = place.field;
   if (type === Type.FixedSizeList) {
     if (size < 1 || size * rows > entries) {
-      throw new Damage(`it has ${entries} entries for ${rows} lists of ${size}`);
+      throw new CorruptFile(`it has ${entries} entries for ${rows} lists of ${size}`);
     }
     return { startOf: (row) => row * size, endOf: (row) => (row + 1) * size };
   }
@@ -182,7 +182,9 @@ function rangesOf(
   const startOf = (row: number) => {
     const [start, end] = [offsetAt(row), offsetAt(row + 1)];
     if (start >= 0 && start <= end && end <= entries) return start;
-    throw new Damage(`the list of row ${row} has the entries ${start} to ${end} of ${entries}`);
+    throw new CorruptFile(
+      `the list of row ${row} has the entries ${start} to ${end} of ${entries}`,
+    );
   };
   return { startOf, endOf: (row) => offsetAt(row + 1) };
 }
@@ -220,7 +222,7 @@ function listColumn(
   for (let row = from; row < end; row++) {
     if (isThere(row)) most += -startOf(row) + endOf(row);
   }
-  if (most > ids.length) throw new Damage(`its lists have ${most} of ${ids.length} entries`);
+  if (most > ids.length) throw new CorruptFile(`its lists have ${most} of ${ids.length} entries`);
   const offsets = new Int32Array(end - from + 1);
   const present = new Uint8Array(end - from);
   const weightOf = new Float32Array(weights === undefined ? 0 : most);

@@ -2,7 +2,7 @@
 // batch needs it. In a stream, a dictionary may grow (a delta) or be replaced between two batches.
 
 import type { RangeReader, ReadCounts } from "../tables/byte-ranges.ts";
-import { Damage } from "../tables/damage.ts";
+import { CorruptFile } from "../tables/damage.ts";
 import { TextBudget } from "../tables/memory-budget.ts";
 import { columnReaders, placesOf } from "./batch-buffers.ts";
 import { type ArrowIndex, bodyAt, type DictionaryPlace } from "./messages.ts";
@@ -24,7 +24,7 @@ export class Dictionaries {
 
   /**
    * The dictionary of a leaf as it is at record batch `batch`; undefined, without a read, if the
-   * leaf has no dictionary. `take` receives the bytes that are read. @throws Damage
+   * leaf has no dictionary. `take` receives the bytes that are read. @throws CorruptFile
    */
   async of(
     leaf: ArrowLeaf,
@@ -65,7 +65,7 @@ export class Dictionaries {
     const [place] = places;
     if (read === undefined || place === undefined) throw new TypeError("a dictionary has a column");
     const dictionaryOf = () => {
-      throw new Damage("its dictionary has a dictionary");
+      throw new CorruptFile("its dictionary has a dictionary");
     };
     return valuesOf(place, leaf, { layout: body.layout, bytes: await read(take), dictionaryOf });
   }

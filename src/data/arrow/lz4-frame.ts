@@ -5,13 +5,13 @@
 //   frame   04 22 4d 18 | flags | block size | [bytes, 8] | [dictionary, 4] | check | block … | 0
 //   block   bytes (4; highest bit set: not compressed) | bytes | [checksum, 4]
 
-import { Damage } from "../tables/damage.ts";
+import { CorruptFile } from "../tables/damage.ts";
 import { unpackLz4Block } from "../tables/lz4-block.ts";
 
 const magic = 0x184d_2204;
 const frame = "a buffer's LZ4 frame";
 
-/** Decompresses the frame into `out`. @throws Damage if it does not fill `out` exactly */
+/** Decompresses the frame into `out`. @throws CorruptFile if it does not fill `out` exactly */
 export function unpackLz4(bytes: Uint8Array, out: Uint8Array): void {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < 7 || view.getUint32(0, true) !== magic) throw broken("has no head");
@@ -37,6 +37,6 @@ export function unpackLz4(bytes: Uint8Array, out: Uint8Array): void {
   if (done !== out.length) throw broken(`has ${done} bytes, and not ${out.length}`);
 }
 
-function broken(what: string): Damage {
-  return new Damage(`${frame} ${what}`);
+function broken(what: string): CorruptFile {
+  return new CorruptFile(`${frame} ${what}`);
 }

@@ -7,7 +7,7 @@
 //   message  ff ff ff ff | bytes of metadata (4) | metadata | body        without ff in older files
 
 import type { RangeReader } from "../tables/byte-ranges.ts";
-import { Damage, unusableAt } from "../tables/damage.ts";
+import { CorruptFile, unusableAt } from "../tables/damage.ts";
 import {
   type ArrowMessage,
   type ArrowSchema,
@@ -61,7 +61,7 @@ export async function openIndex(file: RangeReader): Promise<ArrowIndex> {
     const { size } = file;
     const head = latin1(await file.read(0, Math.min(8, size)), 0, Math.min(8, size));
     if (head.startsWith("FEA1")) {
-      throw new Damage("it is of Feather's version 1, and Osiris reads version 2");
+      throw new CorruptFile("it is of Feather's version 1, and Osiris reads version 2");
     }
     if (head.startsWith(magic)) return await indexOfFile(new Ahead(file));
     return await indexOfStream(new Ahead(file));
@@ -74,25 +74,25 @@ async function indexOfFile(file: Ahead): Promise<ArrowIndex> {
   const { size } = file;
   const tail = await file.read(Math.max(0, size - 10), size);
   if (size < 24 || latin1(tail, 4, 10) !== magic) {
-    throw new Damage(`it does not end in ${magic}: it was cut short`);
+    throw new CorruptFile(`it does not end in ${magic}: it was cut short`);
   }
   const footerBytes = viewOf(tail).getInt32(0, true);
   if (footerBytes < 8 || footerBytes > size - 18) {
-    throw new Damage(`it says that its footer has ${footerBytes} bytes, of ${size}`);
+    throw new CorruptFile(`it says that its footer has ${footerBytes} bytes, of ${size}`);
   }
   const schemaBytes = await file.read(size - 10 - footerBytes, size - 10);
   const { schema, ...blocks } = readFooter(schemaBytes);
   const dictionaries: DictionaryPlace[] = [];
   for (const block of blocks.dictionaries) {
     const message = await messageAt(file, block);
-    if (message.kind !== "dictionary") throw new Damage("a dictionary of its footer is none");
+    if (message.kind !== "dictionary") throw new CorruptFile("a dictionary of its footer is none");
     dictionaries.push({ ...message, block, batchesBefore: 0 });
   }
   const batches: BatchPlace[] = [];
   for (const [piece, block] of blocks.batches.entries()) {
     try {
       const message = await messageAt(file, block);
-      if (message.kind !== "batch") throw new Damage("its message has no record batch");
+      if (message.kind !== "batch") throw new CorruptFile("its message has no record batch");
       batches.push({ rows: message.layout.rows, block });
     } catch (cause) {
       throw unusableAt({ kind: "arrow", path: file.path, piece }, cause);
@@ -103,7 +103,7 @@ async function indexOfFile(file: Ahead): Promise<ArrowIndex> {
 
 async function indexOfStream(file: Ahead): Promise<ArrowIndex> {
   const { size } = file;
-  if (size < 8) throw new Damage(`it has ${size} bytes, fewer than any Arrow file`);
+  if (size < 8) throw new CorruptFile(`it has ${size} bytes, fewer than any Arrow file`);
   let schema: ArrowSchema | undefined;
   let schemaBytes = new Uint8Array(0);
   const batches: BatchPlace[] = [];
@@ -114,17 +114,17 @@ async function indexOfStream(file: Ahead): Promise<ArrowIndex> {
     const piece = schema === undefined ? undefined : batches.length;
     try {
       const end = start + metadataBytes;
-      if (end > size) throw new Damage(cutShort(size));
+      if (end > size) throw new CorruptFile(cutShort(size));
       const bytes = withoutHead(await file.read(start, end));
       const message = readMessage(bytes);
       const { bodyBytes } = message;
       const block = { start, metadataBytes, bodyBytes };
-      if (end + bodyBytes > size) throw new Damage(cutShort(size));
+      if (end + bodyBytes > size) throw new CorruptFile(cutShort(size));
       if (schema === undefined && message.kind !== "schema") {
-        throw new Damage("it does not begin with a schema");
+        throw new CorruptFile("it does not begin with a schema");
       }
       if (message.kind === "schema") {
-        if (schema !== undefined) throw new Damage("it has two schemas");
+        if (schema !== undefined) throw new CorruptFile("it has two schemas");
         schema = message.schema;
         schemaBytes = bytes.slice();
       } else if (message.kind === "batch") batches.push({ rows: message.layout.rows, block });
@@ -134,7 +134,7 @@ async function indexOfStream(file: Ahead): Promise<ArrowIndex> {
       throw unusableAt({ kind: "arrow", path: file.path, piece }, cause);
     }
   }
-  if (schema === undefined) throw new Damage("it has no schema");
+  if (schema === undefined) throw new CorruptFile("it has no schema");
   return { schema, batches, dictionaries, schemaBytes };
 }
 
@@ -145,14 +145,14 @@ function cutShort(size: number): string {
 /** Bytes from `start` to the body of the message at `start`; 0 at the end of the stream. */
 async function metadataBytesAt(file: Ahead, start: number): Promise<number> {
   const some = await file.read(start, Math.min(start + 8, file.size));
-  if (some.length < 4) throw new Damage(cutShort(file.size));
+  if (some.length < 4) throw new CorruptFile(cutShort(file.size));
   const view = viewOf(some);
   const first = view.getInt32(0, true);
-  if (first === -1 && some.length < 8) throw new Damage(cutShort(file.size));
+  if (first === -1 && some.length < 8) throw new CorruptFile(cutShort(file.size));
   const [head, bytes] = first === -1 ? [8, view.getInt32(4, true)] : [4, first];
   if (bytes === 0) return 0;
   if (bytes < 0 || bytes > metadataBytesMax) {
-    throw new Damage(
+    throw new CorruptFile(
       start === 0
         ? `it begins neither with ${magic} nor as a stream: it is another format`
         : `at byte ${start} it says that a message has ${bytes} bytes of metadata`,
@@ -173,17 +173,17 @@ async function messageAt(file: Ahead, block: Block): Promise<ArrowMessage> {
   const end = start + metadataBytes;
   const isWithin = metadataBytes >= 8 && end + bodyBytes <= file.size;
   if (!isWithin || metadataBytes > metadataBytesMax) {
-    throw new Damage(`it lies in the bytes ${start} to ${end + bodyBytes} of ${file.size}`);
+    throw new CorruptFile(`it lies in the bytes ${start} to ${end + bodyBytes} of ${file.size}`);
   }
   return readMessage(withoutHead(await file.read(start, end)));
 }
 
-/** Reads the metadata of a message of the index, and returns where its body lies. @throws Damage */
+/** Reads the metadata of a message of the index, and returns where its body lies. @throws CorruptFile */
 export async function bodyAt(file: RangeReader, block: Block): Promise<Body> {
   const start = block.start + block.metadataBytes;
   const bytes = await file.read(block.start, start);
   const message = readMessage(withoutHead(bytes.subarray(0, block.metadataBytes)));
-  if (message.kind === "schema") throw new Damage("its message has no record batch");
+  if (message.kind === "schema") throw new CorruptFile("its message has no record batch");
   return { layout: message.layout, start, end: start + block.bodyBytes };
 }
 

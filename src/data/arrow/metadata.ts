@@ -25,7 +25,7 @@ import { Type } from "apache-arrow/fb/type";
 import { Union } from "apache-arrow/fb/union";
 import { UnionMode } from "apache-arrow/fb/union-mode";
 import { ByteBuffer } from "flatbuffers";
-import { Damage } from "../tables/damage.ts";
+import { CorruptFile } from "../tables/damage.ts";
 
 /** Width and sign of the integers in a buffer. */
 export interface IntegerType {
@@ -120,22 +120,22 @@ class CheckedBytes extends ByteBuffer {
   override __vector_len(offset: number): number {
     const length = super.__vector_len(offset);
     if (length >= 0 && length <= this.capacity()) return length;
-    throw new Damage(`its metadata has a list of ${length} entries`);
+    throw new CorruptFile(`its metadata has a list of ${length} entries`);
   }
 
   #check(offset: number, width: number): void {
     const isThere = offset >= 0 && offset + width <= this.capacity();
     if (isThere && this.#readsLeft-- > 0) return;
-    throw new Damage("its metadata is damaged");
+    throw new CorruptFile("its metadata is damaged");
   }
 }
 
-/** Parses the metadata of a message. @throws Damage */
+/** Parses the metadata of a message. @throws CorruptFile */
 export function readMessage(bytes: Uint8Array): ArrowMessage {
   const message = Message.getRootAsMessage(new CheckedBytes(bytes));
   const version = message.version();
   if (version !== MetadataVersion.V4 && version !== MetadataVersion.V5) {
-    throw new Damage(`its metadata has the version ${version + 1}, and Osiris reads 4 and 5`);
+    throw new CorruptFile(`its metadata has the version ${version + 1}, and Osiris reads 4 and 5`);
   }
   const isOlder = version === MetadataVersion.V4;
   const bodyBytes = countOf(message.bodyLength(), "bytes");
@@ -155,11 +155,13 @@ export function readMessage(bytes: Uint8Array): ArrowMessage {
       return { kind: "dictionary", bodyBytes, id, isDelta: batch?.isDelta() === true, layout };
     }
     default:
-      throw new Damage(`it has a message of the type ${message.headerType()}, which is not read`);
+      throw new CorruptFile(
+        `it has a message of the type ${message.headerType()}, which is not read`,
+      );
   }
 }
 
-/** Parses the footer of a file: its schema and the blocks of its batches. @throws Damage */
+/** Parses the footer of a file: its schema and the blocks of its batches. @throws CorruptFile */
 export function readFooter(bytes: Uint8Array): {
   readonly schema: ArrowSchema;
   readonly dictionaries: readonly Block[];
@@ -187,7 +189,7 @@ function blocksOf(
 }
 
 function layoutOf(batch: RecordBatch | null, isOlder: boolean): BatchLayout {
-  if (batch === null) throw new Damage("a message has no record batch");
+  if (batch === null) throw new CorruptFile("a message has no record batch");
   const [nodes, buffers] = [batch.nodesLength(), batch.buffersLength()];
   const views = batch.variadicBufferCountsLength();
   const compression = batch.compression();
@@ -197,12 +199,12 @@ function layoutOf(batch: RecordBatch | null, isOlder: boolean): BatchLayout {
     isOlder,
     node(i) {
       const node = i < nodes ? batch.nodes(i) : null;
-      if (node === null) throw new Damage("the record batch lacks it");
+      if (node === null) throw new CorruptFile("the record batch lacks it");
       return { length: rowsOf(node.length()), nulls: rowsOf(node.nullCount()) };
     },
     buffer(i) {
       const buffer = i < buffers ? batch.buffers(i) : null;
-      if (buffer === null) throw new Damage("the record batch lacks it");
+      if (buffer === null) throw new CorruptFile("the record batch lacks it");
       const offset = countOf(buffer.offset(), "bytes before it");
       return { offset, length: countOf(buffer.length(), "bytes") };
     },
@@ -211,9 +213,11 @@ function layoutOf(batch: RecordBatch | null, isOlder: boolean): BatchLayout {
 }
 
 function schemaOf(schema: Schema | null): ArrowSchema {
-  if (schema === null) throw new Damage("it has no schema");
+  if (schema === null) throw new CorruptFile("it has no schema");
   if (schema.endianness() !== Endianness.Little) {
-    throw new Damage("its numbers have their highest byte first, and Osiris reads the other order");
+    throw new CorruptFile(
+      "its numbers have their highest byte first, and Osiris reads the other order",
+    );
   }
   const fields = Array.from({ length: schema.fieldsLength() }, (_, i) => {
     return fieldOf(schema.fields(i), 0);
@@ -222,8 +226,9 @@ function schemaOf(schema: Schema | null): ArrowSchema {
 }
 
 function fieldOf(field: Field | null, depth: number): ArrowField {
-  if (field === null) throw new Damage("its schema lacks a field");
-  if (depth > depthMax) throw new Damage(`its schema has more than ${depthMax} types in a type`);
+  if (field === null) throw new CorruptFile("its schema lacks a field");
+  if (depth > depthMax)
+    throw new CorruptFile(`its schema has more than ${depthMax} types in a type`);
   const dictionary = field.dictionary();
   const index = dictionary?.indexType();
   const children = Array.from({ length: field.childrenLength() }, (_, i) => {
@@ -302,10 +307,10 @@ const perSecond: Readonly<Record<TimeUnit, number>> = {
 /** A number of rows or values. It must fit into 31 bits, the range of the counters downstream. */
 function rowsOf(value: bigint): number {
   if (value >= 0n && value <= 0x7fff_ffffn) return Number(value);
-  throw new Damage(`it says that it has ${value} values`);
+  throw new CorruptFile(`it says that it has ${value} values`);
 }
 
 function countOf(value: bigint, what: string): number {
   if (value >= 0n && value <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(value);
-  throw new Damage(`it says that it has ${value} ${what}`);
+  throw new CorruptFile(`it says that it has ${value} ${what}`);
 }

@@ -13,7 +13,7 @@ import {
   integerOf,
 } from "../columnar/exact-values.ts";
 import type { AskedShape } from "../tables/asked-columns.ts";
-import { Damage } from "../tables/damage.ts";
+import { CorruptFile } from "../tables/damage.ts";
 import type { ArrowField, ArrowSchema } from "./metadata.ts";
 
 /** A field that holds values: numbers, times or texts. */
@@ -39,25 +39,25 @@ export function columnNames({ fields }: ArrowSchema): string[] {
   return fields.map(({ name }) => name);
 }
 
-/** The column of a name; undefined if there is none. @throws Damage if it is not readable */
+/** The column of a name; undefined if there is none. @throws CorruptFile if it is not readable */
 export function shapeOf({ fields }: ArrowSchema, name: string): ArrowShape | undefined {
   const found = find(fields, name, []);
   if (found === undefined) return undefined;
   const { field, path } = found;
   if (!isList(field)) return { name, path, list: "none", leaf: leafOf(field) };
   const [entry] = field.children;
-  if (entry === undefined) throw new Damage("it is a list of nothing");
+  if (entry === undefined) throw new CorruptFile("it is a list of nothing");
   const { children } = entry;
   if (entry.type !== Type.Struct_ || entry.dictionary !== undefined) {
     return { name, path, list: "plain", leaf: idLeaf(entry) };
   }
   const [id, weight, ...others] = children;
   if (id === undefined || weight === undefined || others.length > 0 || isNested(id)) {
-    throw new Damage("it is a list of what is neither a value nor a pair of id and weight");
+    throw new CorruptFile("it is a list of what is neither a value nor a pair of id and weight");
   }
   const weights = isNested(weight) ? undefined : leafOf(weight);
   if (weights === undefined || weights.kind === "text" || weights.kind === "moment") {
-    throw new Damage(`\`${weight.name}\`, the weight of its entries, is no number`);
+    throw new CorruptFile(`\`${weight.name}\`, the weight of its entries, is no number`);
   }
   return { name, path, list: "weighted", leaf: idLeaf(id), weights };
 }
@@ -93,34 +93,39 @@ function isNested({ children }: ArrowField): boolean {
   return children.length > 0;
 }
 
-/** The leaf of a list's ids. @throws Damage if its values cannot be ids */
+/** The leaf of a list's ids. @throws CorruptFile if its values cannot be ids */
 function idLeaf(field: ArrowField): ArrowLeaf {
   const leaf = leafOf(field);
   if (leaf.kind !== "fraction" && leaf.kind !== "moment") return leaf;
-  throw new Damage("it is a list of fractions or times, and lists are of ids: integers or text");
+  throw new CorruptFile(
+    "it is a list of fractions or times, and lists are of ids: integers or text",
+  );
 }
 
-/** The leaf of a field. @throws Damage if it holds neither numbers nor texts */
+/** The leaf of a field. @throws CorruptFile if it holds neither numbers nor texts */
 function leafOf(field: ArrowField): ArrowLeaf {
   const { type, children, name } = field;
   if (type === Type.Struct_ && field.dictionary === undefined) {
     const members = children.map((one) => `\`${name}.${one.name}\``).join(", ");
-    throw new Damage(`it is a struct; name one of its members, ${members}`);
+    throw new CorruptFile(`it is a struct; name one of its members, ${members}`);
   }
   const kind = kinds.get(type);
   if (kind === undefined) {
-    throw new Damage(`it has the type ${Type[type]?.replace("_", "") ?? type}, which is not read`);
+    throw new CorruptFile(
+      `it has the type ${Type[type]?.replace("_", "") ?? type}, which is not read`,
+    );
   }
-  if (Number.isNaN(field.divisor)) throw new Damage("it is a decimal of a scale beyond 0 to 22");
+  if (Number.isNaN(field.divisor))
+    throw new CorruptFile("it is a decimal of a scale beyond 0 to 22");
   const { bits, dictionary } = field;
   if (!widths.has(bits) || !(widths.has(dictionary?.bits ?? 8) && (dictionary?.bits ?? 8) <= 64)) {
-    throw new Damage(`its values have ${dictionary?.bits ?? bits} bits`);
+    throw new CorruptFile(`its values have ${dictionary?.bits ?? bits} bits`);
   }
   const isDecimal = type === Type.Decimal;
-  if (isDecimal && !decimalBits.has(bits)) throw new Damage(`it is a decimal of ${bits} bits`);
+  if (isDecimal && !decimalBits.has(bits)) throw new CorruptFile(`it is a decimal of ${bits} bits`);
   // Values of zero bytes would let a damaged file claim any number of values.
   if (type === Type.FixedSizeBinary && field.size < 1) {
-    throw new Damage(`its values have ${field.size} bytes`);
+    throw new CorruptFile(`its values have ${field.size} bytes`);
   }
   const isNull = type === Type.Null && dictionary === undefined;
   return { field, kind, compared: comparedAs(field, kind), ...(isNull && { isNull }) };

@@ -3,7 +3,7 @@
 
 import { Type } from "apache-arrow/fb/type";
 import { decimalOf, halfOf } from "../parquet/decode/numbers.ts";
-import { Damage } from "../tables/damage.ts";
+import { CorruptFile } from "../tables/damage.ts";
 import type { ColumnBytes, FieldPlace } from "./batch-buffers.ts";
 import type { BatchLayout, IntegerType } from "./metadata.ts";
 import type { ArrowLeaf } from "./shapes.ts";
@@ -38,7 +38,7 @@ export interface Source {
   readonly dictionaryOf: (id: number) => ArrowDictionary;
 }
 
-/** Opens the values of a leaf. @throws Damage */
+/** Opens the values of a leaf. @throws CorruptFile */
 export function valuesOf(place: FieldPlace, leaf: ArrowLeaf, source: Source): Values {
   const { field, kind } = leaf;
   if (field.type === Type.Null && field.dictionary === undefined) return nullsOf(place, source);
@@ -65,14 +65,14 @@ export function valuesOf(place: FieldPlace, leaf: ArrowLeaf, source: Source): Va
 /** Most nulls of a batch. Nulls take no bytes, so the size of the file does not limit them. */
 const nullsMax = 2 ** 31;
 
-/** The values of a column of the type Null, which has no buffers and no values. @throws Damage */
+/** The values of a column of the type Null, which has no buffers and no values. @throws CorruptFile */
 function nullsOf(place: FieldPlace, { layout }: Source): Values {
   const { length } = layout.node(place.node);
-  if (length > nullsMax) throw new Damage(`it has ${length} nulls, more than ${nullsMax}`);
+  if (length > nullsMax) throw new CorruptFile(`it has ${length} nulls, more than ${nullsMax}`);
   return { ...noValues, length, isThere: () => false };
 }
 
-/** The number of values of a field, and its validity bitmap as a function. @throws Damage */
+/** The number of values of a field, and its validity bitmap as a function. @throws CorruptFile */
 export function nodeOf(
   place: FieldPlace,
   source: Source,
@@ -80,7 +80,7 @@ export function nodeOf(
   const { length, nulls } = source.layout.node(place.node);
   const bits = bufferOf(place, 0, source);
   if (bits.length === 0) {
-    if (nulls > 0) throw new Damage(`${nulls} of its values are missing, and not told which`);
+    if (nulls > 0) throw new CorruptFile(`${nulls} of its values are missing, and not told which`);
     return { length, isThere: () => true };
   }
   checkLength(bits, Math.ceil(length / 8), `${length} marks of what is there`);
@@ -95,7 +95,7 @@ export function bufferOf({ buffer }: FieldPlace, i: number, { bytes }: Source): 
 
 /**
  * The offsets of lists or texts: entry `at` spans from offset `at` to offset `at + 1`.
- * @throws Damage
+ * @throws CorruptFile
  */
 export function offsetsOf(
   place: FieldPlace,
@@ -160,7 +160,7 @@ function halves(bytes: Uint8Array, bits: number, isUnsigned: boolean, length: nu
       return [(at: number) => pairs[2 * at] ?? 0, (at: number) => pairs[2 * at + 1] ?? 0] as const;
     }
     default:
-      throw new Damage(`its integers have ${bits} bits`);
+      throw new CorruptFile(`its integers have ${bits} bits`);
   }
 }
 
@@ -205,7 +205,7 @@ function fractions(
       return { numberAt: (at) => values[at] ?? 0 };
     }
     default:
-      throw new Damage(`its fractions have ${bits} bits`);
+      throw new CorruptFile(`its fractions have ${bits} bits`);
   }
 }
 
@@ -225,7 +225,7 @@ function textsOf(place: FieldPlace, source: Source, length: number): (at: number
     if (start >= 0 && start <= end && end <= texts.length) {
       return texts.toString("latin1", start, end);
     }
-    throw new Damage(`text ${at} lies at the bytes ${start} to ${end} of ${texts.length}`);
+    throw new CorruptFile(`text ${at} lies at the bytes ${start} to ${end} of ${texts.length}`);
   };
 }
 
@@ -250,7 +250,9 @@ function viewTexts(place: FieldPlace, source: Source, length: number): (at: numb
     }
     const end = start + bytes;
     const of = texts === undefined ? "which is not there" : `which has ${texts.length}`;
-    throw new Damage(`text ${at} lies at the bytes ${start} to ${end} of buffer ${which}, ${of}`);
+    throw new CorruptFile(
+      `text ${at} lies at the bytes ${start} to ${end} of buffer ${which}, ${of}`,
+    );
   };
 }
 
@@ -269,7 +271,7 @@ function inDictionary(
   const codeAt = (at: number) => {
     const code = codes(at);
     if (code >= 0 && code < values.length) return code;
-    throw new Damage(`value ${at} is entry ${code} of a dictionary of ${values.length}`);
+    throw new CorruptFile(`value ${at} is entry ${code} of a dictionary of ${values.length}`);
   };
   const texts = kind === "text" ? { texts: dictionary.texts(), codeAt } : {};
   return {
@@ -285,7 +287,7 @@ function inDictionary(
 
 function checkLength(bytes: Uint8Array, least: number, of: string): void {
   if (bytes.length >= least) return;
-  throw new Damage(`a buffer has ${bytes.length} bytes, fewer than ${of} take`);
+  throw new CorruptFile(`a buffer has ${bytes.length} bytes, fewer than ${of} take`);
 }
 
 /** The same bytes at a multiple of 8, as typed arrays of any width require. */

@@ -6,14 +6,14 @@ import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../ports/addon.ts";
 import { murmurHash3 } from "../murmur-hash.ts";
 import type { Sample } from "../sample.ts";
-import type { Fault } from "../text/faults.ts";
+import type { LineFault } from "../text/faults.ts";
 import { decodeId } from "../text/line-decoder.ts";
 import type { Column, IdColumn, TextColumn } from "./column.ts";
 import { type HashIds, idHasher, textOfId } from "./hashed-ids.ts";
 import type { CategoricalField } from "./named-columns.ts";
 
 /** Appends entry `at` of a column to a feature's bag. Returns the entry's fault, if any. */
-export type FillEntry = (sample: Sample, at: number, weight: number) => Fault | undefined;
+export type FillEntry = (sample: Sample, at: number, weight: number) => LineFault | undefined;
 
 /** A column of entries. */
 export type BagColumn = Exclude<Column, { form: "numbers" }>;

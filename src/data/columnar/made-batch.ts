@@ -1,7 +1,7 @@
 // A batch of columns together with the columns that transforms make of it. A column whose form a
 // transform does not read is converted by way of its text, as if it came from a text file.
 
-import type { Fault } from "../text/faults.ts";
+import type { LineFault } from "../text/faults.ts";
 import { SourceColumns } from "../text/source-columns.ts";
 import type { CompiledTransforms } from "../transforms/compile.ts";
 import type { Source } from "../transforms/plan.ts";
@@ -19,7 +19,7 @@ export interface MadeBatch {
    */
   runsOf(name: string): { readonly column: Column; readonly runs: Int32Array } | undefined;
   /** Faults of rows whose features could not be made, by row. */
-  readonly faults: ReadonlyMap<number, Fault>;
+  readonly faults: ReadonlyMap<number, LineFault>;
   /** (rows): 0 for rows that sampling drops; undefined if it drops none. */
   readonly kept: Uint8Array | undefined;
 }
@@ -32,7 +32,7 @@ export function madeBatch(
   batch: RowBatch,
   place: number,
 ): MadeBatch {
-  const faults = new Map<number, Fault>();
+  const faults = new Map<number, LineFault>();
   const sources = transforms.sources.map((source, i) => {
     const column = batch.columns.get(header[fields[i] ?? -1] ?? "");
     if (column === undefined) throw new TypeError(`a batch lacks the column ${source.column}`);
@@ -64,7 +64,7 @@ function sourceOf(
   source: Source,
   column: Column,
   rows: number,
-  faults: Map<number, Fault>,
+  faults: Map<number, LineFault>,
 ): TransformColumn {
   const isText = column.form === "texts" && source.separator !== undefined;
   const isUnsigned = column.form === "ids" && column.isUnsigned === true;

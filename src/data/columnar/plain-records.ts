@@ -4,7 +4,7 @@
 
 import { Sample } from "../sample.ts";
 import { groupWords } from "../targets.ts";
-import type { Fault } from "../text/faults.ts";
+import type { LineFault } from "../text/faults.ts";
 import type { BagColumn, BagReader } from "./bag-reader.ts";
 import type { Column } from "./column.ts";
 import type { CategoricalField, DenseField, FieldColumns } from "./named-columns.ts";
@@ -56,12 +56,12 @@ export interface BatchColumns {
 }
 
 /** Fills a part of a sample from a row. Returns the row's fault, if any. */
-export type Fill = (sample: Sample, row: number) => Fault | undefined;
+export type Fill = (sample: Sample, row: number) => LineFault | undefined;
 
 /** The readers and fillers that build the records of a batch. */
 export interface RecordSources {
   readonly bags: readonly BagReader[];
-  labelOf(place: number, column: Column): (row: number) => number | Fault;
+  labelOf(place: number, column: Column): (row: number) => number | LineFault;
   /** Fillers of a sample's weight and group, if samples have them. */
   fillsOf(columns: BatchColumns): { readonly weight?: Fill; readonly group?: Fill };
 }
@@ -239,7 +239,7 @@ function writeFilled(
 function writeLabels(
   { words, width, isPlain }: RecordMemory,
   place: number,
-  labelOf: (row: number) => number | Fault,
+  labelOf: (row: number) => number | LineFault,
   rows: number,
 ): void {
   const floats = new Float32Array(words.buffer);

@@ -2,7 +2,7 @@
 // Numbers, the most frequent values, skip the conversion to text if it cannot change the result.
 
 import type { Sample } from "../sample.ts";
-import type { Fault } from "../text/faults.ts";
+import type { LineFault } from "../text/faults.ts";
 import {
   decodeBag,
   decodeDense,
@@ -14,7 +14,7 @@ import {
 import type { CategoricalField, DenseField } from "./named-columns.ts";
 
 /** Reads one column of a record. Returns the value's fault, if any. */
-export type ReadValue = (sample: Sample, value: unknown) => Fault | undefined;
+export type ReadValue = (sample: Sample, value: unknown) => LineFault | undefined;
 
 /** Integers below this limit have at most 15 digits, are exact, and print without an exponent. */
 const shortEnd = 1e15;
@@ -51,7 +51,7 @@ export function bagReader(feature: number, column: CategoricalField, isBag: bool
     const isKnown = isWide ? Number.isSafeInteger(id) : id >= 0 && id < rows;
     return isKnown ? id : Number.NaN;
   };
-  const push = (sample: Sample, id: number): Fault | undefined => {
+  const push = (sample: Sample, id: number): LineFault | undefined => {
     const high = isWide ? Math.floor(id / 2 ** 32) : 0;
     return pushId(sample, feature, id | 0, 1, high, column);
   };
@@ -68,7 +68,7 @@ export function bagReader(feature: number, column: CategoricalField, isBag: bool
     }
     for (const entry of value) {
       const known = idOf(entry);
-      let fault: Fault | undefined;
+      let fault: LineFault | undefined;
       if (!Number.isNaN(known)) fault = push(sample, known);
       else {
         const text = idTextOf(entry, column);
@@ -116,12 +116,12 @@ export function idTextOf(
   return isWide || Number.isInteger(value) ? undefined : textOf(value);
 }
 
-function noId({ name, isWide }: CategoricalField, wanted: string, value: unknown): Fault {
+function noId({ name, isWide }: CategoricalField, wanted: string, value: unknown): LineFault {
   if (!isWide && typeof value !== "number") return noValue(name, wanted);
   return { kind: `expected \`${name}\` to be ${wanted}, as text, bigint or a safe integer` };
 }
 
 /** The fault of a value without a text form. */
-export function noValue(name: string, wanted: string): Fault {
+export function noValue(name: string, wanted: string): LineFault {
   return { kind: `expected \`${name}\` to be ${wanted}, as text or number` };
 }

@@ -7,7 +7,7 @@
 
 import type { Sample } from "../sample.ts";
 import { groupOf } from "../targets.ts";
-import { type Fault, show } from "../text/faults.ts";
+import { type LineFault, show } from "../text/faults.ts";
 import type { LabelReader } from "../text/labels.ts";
 import { decimal, decodeBag, decodeDense, decodeMissing } from "../text/line-decoder.ts";
 import type { KeyCollector } from "../text/split-keys.ts";
@@ -29,14 +29,14 @@ export interface RowEncoder {
   /** Whether sampling keeps a row. */
   isKept(row: number): boolean;
   /** Fills a sample from a row of the batch. Returns the row's fault, if any. */
-  encode(sample: Sample, row: number): Fault | undefined;
+  encode(sample: Sample, row: number): LineFault | undefined;
   /**
    * The finished records of the batch's plain rows; undefined if the fast path does not apply. A
    * row without a record must be passed to `encode`.
    */
   records(): PlainRecords | undefined;
   /** Fills the features only, for a prediction. */
-  encodeFeatures(sample: Sample, row: number): Fault | undefined;
+  encodeFeatures(sample: Sample, row: number): LineFault | undefined;
 }
 
 /** Most cached label values of a column. */
@@ -56,7 +56,7 @@ export function createRowEncoder(
   const bags = columns.categorical.map((column, feature) => bagReader(column, feature));
   /** Fillers for the current batch, created when the first row is encoded. */
   let fills: { readonly targets: Fill[]; readonly features: Fill[] } | undefined;
-  const labels = columns.labels.map(() => new Map<string | number, number | Fault>());
+  const labels = columns.labels.map(() => new Map<string | number, number | LineFault>());
   const labelOf = (place: number, column: Column) => {
     const readLabel = columns.readLabels[place];
     if (readLabel === undefined) throw new TypeError("a label has a reader");
@@ -71,7 +71,7 @@ export function createRowEncoder(
 
   let now: RowBatch | undefined;
   let made: MadeBatch | undefined;
-  let readKey: ((row: number) => Fault | undefined) | undefined;
+  let readKey: ((row: number) => LineFault | undefined) | undefined;
 
   const columnOf = (field: number): Column => {
     const column = (made ?? now)?.columns.get(header[field] ?? "");
@@ -104,7 +104,7 @@ export function createRowEncoder(
     return { targets, features };
   };
 
-  const run = (all: readonly Fill[], sample: Sample, row: number): Fault | undefined => {
+  const run = (all: readonly Fill[], sample: Sample, row: number): LineFault | undefined => {
     for (const fill of all) {
       const fault = fill(sample, row);
       if (fault !== undefined) return fault;
@@ -147,7 +147,7 @@ export function createRowEncoder(
 function keyReader(
   column: Column,
   keys: Pick<KeyCollector, "read" | "take">,
-): (row: number) => Fault | undefined {
+): (row: number) => LineFault | undefined {
   if (column.form !== "numbers" || column.isTime !== true) {
     return (row) => keys.read(textsAt(column, row).join("|")); // Slice columns may hold lists.
   }
@@ -158,7 +158,7 @@ function keyReader(
   };
 }
 
-function keyFill(readKey: (row: number) => Fault | undefined): Fill {
+function keyFill(readKey: (row: number) => LineFault | undefined): Fill {
   return (_, row) => readKey(row);
 }
 
@@ -166,8 +166,8 @@ function keyFill(readKey: (row: number) => Fault | undefined): Fill {
 function labelReaderOf(
   column: Column,
   readLabel: LabelReader,
-  known: Map<string | number, number | Fault>,
-): (row: number) => number | Fault {
+  known: Map<string | number, number | LineFault>,
+): (row: number) => number | LineFault {
   const labelOf = (row: number) => {
     const key = column.form === "numbers" ? (column.values[row] ?? 0) : textAt(column, row);
     const before = known.get(key);
@@ -179,7 +179,7 @@ function labelReaderOf(
   };
   if (column.form !== "numbers") return labelOf;
   // Most labels are 0 or 1, which need no map lookup.
-  const classes: (number | Fault | undefined)[] = [undefined, undefined];
+  const classes: (number | LineFault | undefined)[] = [undefined, undefined];
   return (row) => {
     const value = column.values[row] ?? 0;
     if (value !== 0 && value !== 1) return labelOf(row);
@@ -188,7 +188,7 @@ function labelReaderOf(
   };
 }
 
-function labelFill(place: number, labelOf: (row: number) => number | Fault): Fill {
+function labelFill(place: number, labelOf: (row: number) => number | LineFault): Fill {
   return (sample, row) => {
     const label = labelOf(row);
     if (typeof label === "object") return label;
@@ -272,7 +272,7 @@ export function bagFill(
   };
 }
 
-function noWeight({ name }: CategoricalField, weight: number): Fault {
+function noWeight({ name }: CategoricalField, weight: number): LineFault {
   const kind = `expected every id of \`${name}\` to have a number as its weight`;
   return { kind, got: Number.isNaN(weight) ? "nothing" : String(weight) };
 }

@@ -12,7 +12,7 @@ import {
   type Statistics,
 } from "hyparquet";
 import type { ByteRange, RangeReader } from "../tables/byte-ranges.ts";
-import { Damage, unusableAt } from "../tables/damage.ts";
+import { CorruptFile, unusableAt } from "../tables/damage.ts";
 import { readStruct } from "./decode/thrift.ts";
 
 /** A column chunk: a column of a row group. */
@@ -74,17 +74,17 @@ export async function readFooter(file: RangeReader): Promise<Footer> {
 
 async function footerBytes(file: RangeReader): Promise<Uint8Array> {
   const { size } = file;
-  if (size < 12) throw new Damage(`it has ${size} bytes, fewer than any Parquet file`);
+  if (size < 12) throw new CorruptFile(`it has ${size} bytes, fewer than any Parquet file`);
   const tailStart = Math.max(0, size - tailBytes);
   const tail = (await file.read(tailStart, size)).subarray(0, size - tailStart);
   const ending = Buffer.from(tail.subarray(-4)).toString("latin1");
-  if (ending === "PARE") throw new Damage("it is encrypted, which Osiris does not read");
+  if (ending === "PARE") throw new CorruptFile("it is encrypted, which Osiris does not read");
   if (ending !== magic) {
-    throw new Damage(`it does not end in ${magic}: it is another format, or was cut short`);
+    throw new CorruptFile(`it does not end in ${magic}: it is another format, or was cut short`);
   }
   const length = new DataView(tail.buffer, tail.byteOffset).getUint32(tail.length - 8, true);
-  if (length > size - 12) throw new Damage(`its footer has ${length} of ${size} bytes`);
-  if (length > footerBytesMax) throw new Damage(`its footer has ${length} bytes`);
+  if (length > size - 12) throw new CorruptFile(`its footer has ${length} of ${size} bytes`);
+  if (length > footerBytesMax) throw new CorruptFile(`its footer has ${length} bytes`);
   if (length + 8 <= tail.length) return tail.subarray(-(length + 8));
   return (await file.read(size - length - 8, size)).subarray(0, length + 8);
 }
@@ -105,7 +105,7 @@ function groupOf(
     }
     const leaves = schema.filter(({ type }) => type !== undefined).length;
     if (chunks.size !== leaves) {
-      throw new Damage(`it has ${chunks.size} columns, and the schema ${leaves}`);
+      throw new CorruptFile(`it has ${chunks.size} columns, and the schema ${leaves}`);
     }
     return { rows, chunks };
   } catch (cause) {
@@ -116,8 +116,8 @@ function groupOf(
 function chunkOf(file: RangeReader, column: ColumnChunk, name: string, piece: number): Chunk {
   try {
     const { meta_data: meta, file_path: elsewhere } = column;
-    if (meta === undefined) throw new Damage("the footer does not describe it");
-    if (elsewhere) throw new Damage(`its values lie in another file, ${elsewhere}`);
+    if (meta === undefined) throw new CorruptFile("the footer does not describe it");
+    if (elsewhere) throw new CorruptFile(`its values lie in another file, ${elsewhere}`);
     const values = countOf(meta.num_values, "values");
     const range = values === 0 ? noBytes : rangeOf(meta, file.size);
     const { codec, encodings, type: physical, statistics } = meta;
@@ -131,7 +131,7 @@ function chunkOf(file: RangeReader, column: ColumnChunk, name: string, piece: nu
 /** A column without values has no pages, whatever offsets the footer gives. */
 const noBytes: ByteRange = { start: magic.length, end: magic.length };
 
-/** Byte range of a column's pages. @throws Damage */
+/** Byte range of a column's pages. @throws CorruptFile */
 function rangeOf(meta: NonNullable<ColumnChunk["meta_data"]>, size: number): ByteRange {
   const data = countOf(meta.data_page_offset, "bytes before its first page");
   const dictionary = Number(meta.dictionary_page_offset ?? 0n);
@@ -139,7 +139,7 @@ function rangeOf(meta: NonNullable<ColumnChunk["meta_data"]>, size: number): Byt
   const start = dictionary > 0 && dictionary < data ? dictionary : data;
   const end = start + countOf(meta.total_compressed_size, "bytes");
   if (start >= magic.length && end <= size) return { start, end };
-  throw new Damage(`it lies in the bytes ${start} to ${end} of ${size}`);
+  throw new CorruptFile(`it lies in the bytes ${start} to ${end} of ${size}`);
 }
 
 /**
@@ -150,5 +150,5 @@ function countOf(value: bigint | number, what: string): number {
   const count = Number(value);
   const isBytes = what.startsWith("bytes");
   if (count >= 0 && count <= (isBytes ? Number.MAX_SAFE_INTEGER : 0x7fff_ffff)) return count;
-  throw new Damage(`it says that it has ${count} ${what}`);
+  throw new CorruptFile(`it says that it has ${count} ${what}`);
 }

@@ -5,7 +5,7 @@
 import type { Column, RowBatch } from "../columnar/column.ts";
 import { batchName, type WantedColumn } from "../tables/asked-columns.ts";
 import { openStreams, type RangeReader } from "../tables/byte-ranges.ts";
-import { Damage, isDamage, unusableAt } from "../tables/damage.ts";
+import { CorruptFile, isDamage, unusableAt } from "../tables/damage.ts";
 import { MemoryBudget } from "../tables/memory-budget.ts";
 import { PieceMemory } from "../tables/piece-memory.ts";
 import {
@@ -152,9 +152,9 @@ class GroupReader {
       if (leaf === undefined) return [];
       return this.#at(shape.name, () => {
         const chunk = chunks.get(leaf.path);
-        if (chunk === undefined) throw new Damage("the row group lacks it");
+        if (chunk === undefined) throw new CorruptFile("the row group lacks it");
         const isTooFew = shape.list === "none" ? chunk.values !== rows : chunk.values < rows;
-        if (isTooFew) throw new Damage(`it has ${chunk.values} values for ${rows} rows`);
+        if (isTooFew) throw new CorruptFile(`it has ${chunk.values} values for ${rows} rows`);
         return [chunk];
       });
     });

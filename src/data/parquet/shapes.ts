@@ -14,7 +14,7 @@ import {
   comparedUnits,
   integerOf,
 } from "../columnar/exact-values.ts";
-import { Damage } from "../tables/damage.ts";
+import { CorruptFile } from "../tables/damage.ts";
 import { leafKey } from "./footer.ts";
 
 /** How the values of a leaf are read. */
@@ -54,7 +54,7 @@ export function columnNames(schema: SchemaTree): string[] {
   return schema.children.flatMap(({ element }) => (element.name === undefined ? [] : element.name));
 }
 
-/** The column of a name; undefined if there is none. @throws Damage if it is not readable */
+/** The column of a name; undefined if there is none. @throws CorruptFile if it is not readable */
 export function shapeOf(schema: SchemaTree, name: string): ColumnShape | undefined {
   const found = find(schema, name);
   if (found === undefined) return undefined;
@@ -66,7 +66,7 @@ export function shapeOf(schema: SchemaTree, name: string): ColumnShape | undefin
   const [only, ...others] = node.children;
   if (only === undefined || others.length > 0 || !isRepeated(only)) {
     const members = node.children.map(({ element }) => `\`${name}.${element.name}\``).join(", ");
-    throw new Damage(`it is a struct; name one of its members, ${members}`);
+    throw new CorruptFile(`it is a struct; name one of its members, ${members}`);
   }
   return listShape(name, only, level + optional(node), node);
 }
@@ -115,20 +115,22 @@ function listShape(
   const [id, weight, ...others] = element.children;
   const isPair = id !== undefined && weight !== undefined && others.length === 0;
   if (!isPair || [id, weight].some((one) => one.children.length > 0 || isRepeated(one))) {
-    throw new Damage("it is a list of what is neither a value nor a pair of id and weight");
+    throw new CorruptFile("it is a list of what is neither a value nor a pair of id and weight");
   }
   const leaf = idLeaf(leafOf(id, at + optional(id)));
   const weights = leafOf(weight, at + optional(weight));
   if (weights.kind === "text" || weights.kind === "moment") {
-    throw new Damage(`\`${weight.element.name}\`, the weight of its entries, is no number`);
+    throw new CorruptFile(`\`${weight.element.name}\`, the weight of its entries, is no number`);
   }
   return { name, list: "weighted", leaf, weights, entryLevel };
 }
 
-/** Checks the leaf of a list's ids. @throws Damage if its values cannot be ids */
+/** Checks the leaf of a list's ids. @throws CorruptFile if its values cannot be ids */
 function idLeaf(leaf: Leaf): Leaf {
   if (leaf.kind !== "fraction" && leaf.kind !== "moment") return leaf;
-  throw new Damage("it is a list of fractions or times, and lists are of ids: integers or text");
+  throw new CorruptFile(
+    "it is a list of fractions or times, and lists are of ids: integers or text",
+  );
 }
 
 /** The node of an element: in maps and in older forms of lists, the repeated node itself. */
@@ -196,7 +198,7 @@ export function int96Of(bytes: string): bigint {
 
 type Kind = Pick<Leaf, "kind" | "isUnsigned" | "divisor" | "isDecimal">;
 
-/** The kind of a leaf's values. @throws Damage if it holds neither numbers nor texts */
+/** The kind of a leaf's values. @throws CorruptFile if it holds neither numbers nor texts */
 function kindOf(element: SchemaElement): Kind {
   const { type, converted_type: converted, logical_type: logical } = element;
   const kind = (name: Leaf["kind"], divisor = 1): Kind => {
@@ -205,10 +207,10 @@ function kindOf(element: SchemaElement): Kind {
   if (logical?.type === "DECIMAL" || converted === "DECIMAL") {
     const scale = element.scale ?? (logical?.type === "DECIMAL" ? logical.scale : 0);
     // Powers of ten up to 10^22 are exact, so that the quotient is the double nearest the decimal.
-    if (scale < 0 || scale > 22) throw new Damage(`it is a decimal of the scale ${scale}`);
+    if (scale < 0 || scale > 22) throw new CorruptFile(`it is a decimal of the scale ${scale}`);
     const { type_length: bytes = 0 } = element;
     if (type === "FIXED_LEN_BYTE_ARRAY" && bytes > decimalBytesMax) {
-      throw new Damage(
+      throw new CorruptFile(
         `it is a decimal of ${bytes} bytes, of which the longest has ${decimalBytesMax}`,
       );
     }
@@ -238,7 +240,9 @@ function kindOf(element: SchemaElement): Kind {
     case "FIXED_LEN_BYTE_ARRAY":
       return kind(logical?.type === "FLOAT16" ? "fraction" : "text");
     default:
-      throw new Damage(`it has the type ${logical?.type ?? converted ?? type}, which is not read`);
+      throw new CorruptFile(
+        `it has the type ${logical?.type ?? converted ?? type}, which is not read`,
+      );
   }
 }
 

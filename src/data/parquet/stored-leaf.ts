@@ -3,7 +3,7 @@
 
 import type { SchemaTree } from "hyparquet";
 import { openStreams, type RangeReader } from "../tables/byte-ranges.ts";
-import { Damage, unusableAt } from "../tables/damage.ts";
+import { CorruptFile, unusableAt } from "../tables/damage.ts";
 import { MemoryBudget } from "../tables/memory-budget.ts";
 import { PieceMemory } from "../tables/piece-memory.ts";
 import { newHash, newReport } from "../tables/table-file.ts";
@@ -65,7 +65,7 @@ export class StoredLeaves {
 
   async #read({ rows, chunks }: Group, { node, isRepeated, level }: LeafPlace) {
     const chunk = chunks.get(leafKey(node.path));
-    if (chunk === undefined) throw new Damage("the row group lacks it");
+    if (chunk === undefined) throw new CorruptFile("the row group lacks it");
     this.#values.take(valueBytes * chunk.values);
     const memory = this.#memory;
     memory.begin();
@@ -79,7 +79,7 @@ export class StoredLeaves {
     while (await cursor.fill()) taken.block();
     const { levels, values, starts } = taken;
     const found = isRepeated ? starts.length : levels.length;
-    if (found !== rows) throw new Damage(`it has ${found} of ${rows} rows`);
+    if (found !== rows) throw new CorruptFile(`it has ${found} of ${rows} rows`);
     starts.push(levels.length);
     return { levels, values, starts };
   }
@@ -131,7 +131,7 @@ class Taken {
       if (isInLists && repetition[i] === 0) this.starts.push(this.levels.length);
       this.levels.push(level);
     }
-    if (isInLists && this.starts.length === 0) throw new Damage("it begins within a row");
+    if (isInLists && this.starts.length === 0) throw new CorruptFile("it begins within a row");
     const { target } = leaf;
     if (target.form === "texts") target.pool.begin();
     leaf.values(0, there);

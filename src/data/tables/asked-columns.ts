@@ -33,7 +33,7 @@ export interface AskedShape {
 export interface FileColumns<Shape> {
   /** Names of the top-level columns, for error messages. */
   readonly names: readonly string[];
-  /** The column of a name; undefined if there is none. Throws Damage if it is not readable. */
+  /** The column of a name; undefined if there is none. Throws CorruptFile if it is not readable. */
   readonly shapeOf: (name: string) => Shape | undefined;
 }
 

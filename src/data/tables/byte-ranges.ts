@@ -10,7 +10,7 @@
 import { open } from "node:fs/promises";
 import { isAddress } from "../remote/addresses.ts";
 import { openWebFile } from "../remote/web-ranges.ts";
-import { Damage } from "./damage.ts";
+import { CorruptFile } from "./damage.ts";
 import type { PieceMemory } from "./piece-memory.ts";
 
 /** Padding after all bytes that are read, which decoders may load but never use. */
@@ -56,7 +56,7 @@ export async function openRanges(path: string): Promise<RangeReader> {
         const bytes = memory ?? new Uint8Array(end - start + slackBytes);
         for (let done = 0; done < end - start; ) {
           const { bytesRead } = await file.read(bytes, done, end - start - done, start + done);
-          if (bytesRead === 0) throw new Damage(`it ends at byte ${start + done} of ${end}`);
+          if (bytesRead === 0) throw new CorruptFile(`it ends at byte ${start + done} of ${end}`);
           done += bytesRead;
         }
         return bytes;

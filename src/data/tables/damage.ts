@@ -1,13 +1,13 @@
-// Damage: faults of a columnar file's bytes, and unsupported parts of its format. Decoders throw
-// `Damage` without a position; callers that know file, piece and column wrap it. A job may tolerate
+// CorruptFile: faults of a columnar file's bytes, and unsupported parts of its format. Decoders throw
+// `CorruptFile` without a position; callers that know file, piece and column wrap it. A job may tolerate
 // some damage: unreadable pieces are then left out and counted.
 
 import { InputUnusableError, TrainingError } from "../../errors/errors.ts";
 import { formatOf, pieceNameOf, pieceOf, type TableKind } from "../data-kinds.ts";
-import type { BadLines, Fault } from "../text/faults.ts";
+import type { BadLines, LineFault } from "../text/faults.ts";
 
 /** A fault of a file's bytes: a sentence without file, piece or column. */
-export class Damage extends Error {}
+export class CorruptFile extends Error {}
 
 /** A position in a file. */
 export interface Place {
@@ -24,7 +24,7 @@ export function unusableAt({ kind, path, piece, column }: Place, cause: unknown)
   const within = piece === undefined ? "" : `, ${pieceNameOf({ kind })} ${piece}`;
   const name = column === undefined ? "" : `, column \`${column}\``;
   const what = cause instanceof Error ? cause.message : String(cause);
-  const why = cause instanceof Damage ? what : `its bytes are damaged (${what})`;
+  const why = cause instanceof CorruptFile ? what : `its bytes are damaged (${what})`;
   const message =
     `Cannot read the ${formatOf({ kind })} file ${path}${within}${name}: ${why}; ` +
     "write the file again, or leave it out";
@@ -101,7 +101,7 @@ export class DamageCount {
  * The fault of an error: its message without position, which is recorded separately, and without
  * advice.
  */
-function faultOf(what: string, { message, path }: InputUnusableError): Fault {
+function faultOf(what: string, { message, path }: InputUnusableError): LineFault {
   const rest = message.slice(message.indexOf(path) + path.length).replace(/; [^;]*$/, "");
   const why = rest.replace(/^(, (row group|record batch) \d+)?[,:] /, "");
   return { kind: `expected a ${what} that can be read`, got: why };

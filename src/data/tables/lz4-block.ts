@@ -1,11 +1,11 @@
 // Decompresses LZ4 blocks. The input is untrusted: every length is checked against the input and
 // the output. https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
 
-import { Damage } from "./damage.ts";
+import { CorruptFile } from "./damage.ts";
 
 /**
  * Decompresses a block into `out`, after its `first` bytes, from which the block may copy. Returns
- * the number of bytes in `out`. `what` names the container, for messages. @throws Damage
+ * the number of bytes in `out`. `what` names the container, for messages. @throws CorruptFile
  */
 export function unpackLz4Block(
   bytes: Uint8Array,
@@ -13,7 +13,7 @@ export function unpackLz4Block(
   first: number,
   what: string,
 ): number {
-  const broken = (how: string) => new Damage(`${what} ${how}`);
+  const broken = (how: string) => new CorruptFile(`${what} ${how}`);
   const end = bytes.length;
   let [at, done] = [0, first];
   /** Reads the rest of a length: bytes of 255 continue it. */

@@ -5,7 +5,7 @@
 // A fixed amount is free, because a column of one repeated value compresses to almost nothing.
 // Beyond it, each byte of the file allows a fixed number of bytes of memory.
 
-import { Damage } from "./damage.ts";
+import { CorruptFile } from "./damage.ts";
 
 /** Free decompressed bytes: some million values of a column with a single value. */
 const unpackedFreeBytes = 2 ** 26;
@@ -24,13 +24,13 @@ const textBytes = 24;
 
 /**
  * Refuses a claimed decompressed size beyond the limit. `what`: for example "a page".
- * @throws Damage
+ * @throws CorruptFile
  */
 export function checkUnpacked(what: string, bytes: number, packedBytes: number): void {
   checkRatio(what, bytes, packedBytes, unpackedFreeBytes);
 }
 
-/** As `checkUnpacked`, for a dictionary. @throws Damage */
+/** As `checkUnpacked`, for a dictionary. @throws CorruptFile */
 export function checkDictionary(bytes: number, packedBytes: number): void {
   checkRatio("its dictionary", bytes, packedBytes, dictionaryFreeBytes);
 }
@@ -38,7 +38,7 @@ export function checkDictionary(bytes: number, packedBytes: number): void {
 function checkRatio(what: string, bytes: number, packedBytes: number, freeBytes: number): void {
   const max = Math.max(freeBytes, unpackedRatioMax * packedBytes);
   if (bytes <= max) return;
-  throw new Damage(
+  throw new CorruptFile(
     `${what} says that its ${packedBytes} bytes unpack to ${bytes}, and Osiris unpacks ${max} ` +
       "of so few at most",
   );
@@ -59,11 +59,11 @@ export class MemoryBudget {
     this.#taken = 0;
   }
 
-  /** Counts memory before it is allocated. @throws Damage */
+  /** Counts memory before it is allocated. @throws CorruptFile */
   take(bytes: number): void {
     this.#taken += bytes;
     if (this.#taken <= this.#max) return;
-    throw new Damage(
+    throw new CorruptFile(
       `its columns need more than ${this.#max} bytes of memory at once, more than a file of its ` +
         "size may have: write smaller row groups or record batches",
     );
@@ -85,11 +85,11 @@ export class TextBudget {
     this.#taken = 0;
   }
 
-  /** Counts a text before it is kept. @throws Damage */
+  /** Counts a text before it is kept. @throws CorruptFile */
   take(length: number): void {
     this.#taken += textBytes + length;
     if (this.#taken <= heldTextBytesMax) return;
-    throw new Damage(
+    throw new CorruptFile(
       `its texts need more than ${heldTextBytesMax} bytes at once: write shorter texts, or fewer ` +
         "in a row group or a record batch",
     );

@@ -5,7 +5,7 @@
 
 import assert from "node:assert/strict";
 import type { ZSTDDecoder as AnyDecoder } from "zstddec/stream";
-import { Damage } from "./damage.ts";
+import { CorruptFile } from "./damage.ts";
 import { checkUnpacked } from "./memory-budget.ts";
 
 /** Sizes of the decoder's input and output buffers. */
@@ -26,7 +26,7 @@ interface Zstd {
 
 /**
  * Decompresses the frames in `packed`. The decoder limits the window of a frame to 128 MiB; the
- * total output is limited as for a page (`checkUnpacked`). @throws Damage
+ * total output is limited as for a page (`checkUnpacked`). @throws CorruptFile
  */
 export async function* unpackedZstd(packed: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   const zstd = await loadZstd();
@@ -50,7 +50,7 @@ export async function* unpackedZstd(packed: AsyncIterable<Uint8Array>): AsyncGen
           const given = [target, targetBytes, 0, source, piece.length, used];
           for (const [i, value] of given.entries()) structs.setUint32(4 * i, value, true);
           wanted = zstd.ZSTD_decompressStream(context, output, input);
-          if (wanted < 0) throw new Damage(faultOf(-wanted));
+          if (wanted < 0) throw new CorruptFile(faultOf(-wanted));
           const after = new DataView(zstd.memory.buffer, output, 2 * structBytes); // May have grown.
           [filled, used] = [after.getUint32(8, true), after.getUint32(20, true)];
           bytesOut += filled;
@@ -59,7 +59,7 @@ export async function* unpackedZstd(packed: AsyncIterable<Uint8Array>): AsyncGen
         } while (used < piece.length || (filled === targetBytes && wanted !== 0));
       }
     }
-    if (wanted !== 0) throw new Damage("it ends within a frame of Zstandard");
+    if (wanted !== 0) throw new CorruptFile("it ends within a frame of Zstandard");
   } finally {
     zstd.free(output);
     zstd.ZSTD_freeDCtx(context);

@@ -8,7 +8,7 @@ import type { ResolvedFileOptions } from "../options.ts";
 import { shownPath } from "../remote/addresses.ts";
 
 /** The fault of a line. */
-export interface Fault {
+export interface LineFault {
   /** The reason, in the same words for every line with this fault in this column. */
   readonly kind: string;
   /** The faulty text, as shown in messages; undefined if the kind says everything. */
@@ -18,7 +18,7 @@ export interface Fault {
 }
 
 /** A fault in one sentence. */
-export function sentenceOf({ kind, got }: Fault): string {
+export function sentenceOf({ kind, got }: LineFault): string {
   return got === undefined ? kind : `${kind}, got ${got}`;
 }
 
@@ -62,7 +62,7 @@ export class BadLines {
   }
 
   /** Adds a bad line, or `within.lines` consecutive bad lines with the same fault. */
-  add(file: string, line: number, fault: Fault, within: BadPlace = {}): void {
+  add(file: string, line: number, fault: LineFault, within: BadPlace = {}): void {
     const { rowGroup, recordBatch, lines = 1 } = within;
     const piece = recordBatch === undefined ? {} : { recordBatch };
     const place = { file, line, ...(rowGroup === undefined ? piece : { rowGroup }) };

@@ -7,7 +7,7 @@
 // again when bags are built.
 
 import { membersOf, parseExactly, shownJson } from "../../ports/json/exact-json.ts";
-import { type Fault, show } from "./faults.ts";
+import { type LineFault, show } from "./faults.ts";
 
 /**
  * Separators between the ids of a list, and between an id and its weight: the ASCII record and unit
@@ -26,7 +26,7 @@ export interface JsonFields {
 }
 
 /** The fields of a line with one byte per character, or the line's fault. */
-export function jsonFields(line: string, { names, lists, made }: JsonFields): string[] | Fault {
+export function jsonFields(line: string, { names, lists, made }: JsonFields): string[] | LineFault {
   const value = objectIn(line);
   if (value === undefined) {
     return { kind: "expected a JSON object, each name in it once", got: show(line.slice(0, 100)) };

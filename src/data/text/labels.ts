@@ -12,10 +12,10 @@
 
 import type { MissingLabel } from "../column-options.ts";
 import { exactOf } from "../columnar/exact-values.ts";
-import { type Fault, show } from "./faults.ts";
+import { type LineFault, show } from "./faults.ts";
 
 /** Parses a label to its number or its fault. The text has one byte per character. */
-export type LabelReader = (text: string) => number | Fault;
+export type LabelReader = (text: string) => number | LineFault;
 
 /** The label or labels that a job names as positive. */
 export type PositiveLabels = string | number | boolean | readonly (string | number | boolean)[];
@@ -43,7 +43,7 @@ export function labelReader(positive: PositiveLabels | undefined): LabelReader {
 /** Texts that stand for a missing value, in lower case. */
 const missing = new Set(["", "na", "n/a", "nan", "null", "none", "\\n", "?"]);
 
-function usualLabel(text: string): 0 | 1 | Fault {
+function usualLabel(text: string): 0 | 1 | LineFault {
   if (text === "0") return 0;
   if (text === "1") return 1;
   const trimmed = text.trim();

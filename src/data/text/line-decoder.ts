@@ -21,7 +21,7 @@ import { mix64Low, murmurHash3 } from "../murmur-hash.ts";
 import { bagIdsMax, type Sample } from "../sample.ts";
 import { groupOf } from "../targets.ts";
 import type { Columns } from "./columns.ts";
-import { type Fault, show } from "./faults.ts";
+import { type LineFault, show } from "./faults.ts";
 import { jsonFields } from "./json-lines.ts";
 import type { KeyCollector } from "./split-keys.ts";
 
@@ -34,7 +34,7 @@ export function decodeLine(
   line: string,
   columns: Columns,
   keys?: Pick<KeyCollector, "read">,
-): Fault | undefined {
+): LineFault | undefined {
   const fields = fieldsOf(line, columns);
   return Array.isArray(fields) ? decodeFields(sample, fields, columns, keys) : fields;
 }
@@ -49,7 +49,7 @@ export function decodeFields(
   columns: Columns,
   keys?: Pick<KeyCollector, "read">,
   made?: MadeRow,
-): Fault | undefined {
+): LineFault | undefined {
   return (
     decodeTargets(sample, fields, columns, keys) ?? decodeFeatures(sample, fields, columns, made)
   );
@@ -58,11 +58,11 @@ export function decodeFields(
 /** The features of one row that transforms make (made-features.ts). */
 export interface MadeRow {
   /** The reason why the transforms failed on the row, if they did. */
-  fault(): Fault | undefined;
+  fault(): LineFault | undefined;
   /** As `decodeDense`. */
-  dense(sample: Sample, column: DenseField): Fault | undefined;
+  dense(sample: Sample, column: DenseField): LineFault | undefined;
   /** As `decodeBag`. */
-  bag(sample: Sample, feature: number, column: CategoricalField): Fault | undefined;
+  bag(sample: Sample, feature: number, column: CategoricalField): LineFault | undefined;
 }
 
 /**
@@ -74,7 +74,7 @@ export function decodeTargets(
   fields: readonly string[],
   { key, labels, readLabels, weight, group }: FieldColumns,
   keys?: Pick<KeyCollector, "read">,
-): Fault | undefined {
+): LineFault | undefined {
   const fault = key === undefined ? undefined : keys?.read(fields[key] ?? "");
   if (fault !== undefined) return fault;
   for (let i = 0; i < labels.length; i++) {
@@ -100,7 +100,7 @@ export function decodeTargets(
 }
 
 /** Splits a line into its fields; returns the line's fault if their number is wrong. */
-export function fieldsOf(line: string, columns: Columns): string[] | Fault {
+export function fieldsOf(line: string, columns: Columns): string[] | LineFault {
   if (columns.json !== undefined) return jsonFields(line, columns.json);
   const fields = splitLine(line, columns.delimiter, columns.hasQuotes);
   if (typeof fields === "string") return { kind: fields };
@@ -118,7 +118,7 @@ export function decodeFeatures(
   fields: readonly string[],
   columns: Columns,
   made?: MadeRow,
-): Fault | undefined {
+): LineFault | undefined {
   const unmade = made?.fault();
   if (unmade !== undefined) return unmade;
   sample.clear();
@@ -165,7 +165,11 @@ const wideInteger = /^[+-]?\d{1,20}(\.0*)?$/;
  * Sets a dense feature from the text of its field, one byte per character. A missing value that is
  * filled with the mean later is NaN. Returns the field's fault, if any.
  */
-export function decodeDense(sample: Sample, text: string, column: DenseField): Fault | undefined {
+export function decodeDense(
+  sample: Sample,
+  text: string,
+  column: DenseField,
+): LineFault | undefined {
   let value: number | undefined;
   if (text !== "") {
     const own = column.decimalComma === true ? text.replace(",", ".") : text;
@@ -183,7 +187,7 @@ export function setDense(
   sample: Sample,
   value: number | undefined,
   { at, log, missing, name }: DenseField,
-): Fault | undefined {
+): LineFault | undefined {
   sample.missing[at] = value === undefined ? 1 : 0;
   if (missing === "indicator") sample.dense[at + 1] = value === undefined ? 1 : 0;
   if (value !== undefined) sample.dense[at] = log ? Math.log1p(Math.max(value, 0)) : value;
@@ -192,7 +196,7 @@ export function setDense(
   return undefined;
 }
 
-function noNumber(text: string, { name, isInteger }: DenseField): Fault {
+function noNumber(text: string, { name, isInteger }: DenseField): LineFault {
   const kind = `expected \`${name}\` to be ${isInteger ? "an integer" : "a number"}`;
   const advice = `\`unreadable: missing\` of \`${name}\` takes such text for a missing value`;
   return { kind, got: show(text), ...(isInteger ? {} : { advice }) };
@@ -214,7 +218,7 @@ export function decodeBag(
   feature: number,
   text: string,
   column: CategoricalField,
-): Fault | undefined {
+): LineFault | undefined {
   if (column.separator === undefined) {
     return text === ""
       ? decodeMissing(sample, feature, column)
@@ -235,7 +239,7 @@ export function decodeMissing(
   sample: Sample,
   feature: number,
   { missing, name }: CategoricalField,
-): Fault | undefined {
+): LineFault | undefined {
   if (missing === "reject") return { kind: `\`${name}\` is missing` };
   if (missing === "own") sample.push(feature, 0);
   return undefined;
@@ -247,7 +251,7 @@ export function decodeEntry(
   feature: number,
   text: string,
   column: CategoricalField,
-): Fault | undefined {
+): LineFault | undefined {
   const { name, weightSeparator } = column;
   if (weightSeparator === undefined) return decodeId(sample, feature, text, 1, column);
   const at = text.lastIndexOf(weightSeparator);
@@ -264,7 +268,7 @@ export function decodeId(
   text: string,
   weight: number,
   column: CategoricalField,
-): Fault | undefined {
+): LineFault | undefined {
   if (column.isWide) return decodeWideId(sample, feature, text, weight, column);
   const { ids, offset, rows, seed, watch } = column;
   let id: number;
@@ -292,7 +296,7 @@ export function pushId(
   weight: number,
   high: number,
   column: CategoricalField,
-): Fault | undefined {
+): LineFault | undefined {
   return sample.push(feature, id, weight, high) ? undefined : tooManyIds(column);
 }
 
@@ -315,7 +319,7 @@ function decodeWideId(
   text: string,
   weight: number,
   column: CategoricalField,
-): Fault | undefined {
+): LineFault | undefined {
   if (!wideInteger.test(text)) return noInteger(text, column);
   const { name, offset } = column;
   const [whole = ""] = text.split(".");
@@ -329,17 +333,17 @@ function decodeWideId(
   return pushId(sample, feature, low, weight, high, column);
 }
 
-function noInteger(text: string, { name, isWide }: CategoricalField): Fault {
+function noInteger(text: string, { name, isWide }: CategoricalField): LineFault {
   const advice = isWide ? undefined : `\`ids: hash\` of the column \`${name}\` takes any text`;
   return { kind: `expected \`${name}\` to be an integer`, got: show(text), advice };
 }
 
-function outOfRows(text: string, { name, offset, rows }: CategoricalField): Fault {
+function outOfRows(text: string, { name, offset, rows }: CategoricalField): LineFault {
   const kind = `expected \`${name}\` to lie in ${offset}..${offset + rows - 1}`;
   const advice = `give the table of \`${name}\` more \`rows\`, or \`ids: clamp\`, or \`ids: hash\``;
   return { kind, got: show(text), advice };
 }
 
-function tooManyIds({ name }: CategoricalField): Fault {
+function tooManyIds({ name }: CategoricalField): LineFault {
   return { kind: `\`${name}\` has more than ${bagIdsMax} ids` };
 }

@@ -7,7 +7,7 @@ import type { Fill } from "../columnar/plain-records.ts";
 import { bagFill, denseFill } from "../columnar/row-encoder.ts";
 import type { Sample } from "../sample.ts";
 import type { MadeColumns } from "../transforms/compile.ts";
-import type { Fault } from "./faults.ts";
+import type { LineFault } from "./faults.ts";
 import type { MadeRow } from "./line-decoder.ts";
 
 /** Readers of bags, by feature. They cache hashes across batches. */
@@ -19,29 +19,29 @@ export class MadeFeatures implements MadeRow {
   row = 0;
   readonly #made: MadeColumns;
   /** Faults of rows whose input values could not be read, by row. */
-  readonly #faults: ReadonlyMap<number, Fault>;
+  readonly #faults: ReadonlyMap<number, LineFault>;
   readonly #readers: BagReaders;
   readonly #dense = new Map<number, Fill>();
   readonly #bags = new Map<number, Fill>();
 
-  constructor(made: MadeColumns, faults: ReadonlyMap<number, Fault>, readers: BagReaders) {
+  constructor(made: MadeColumns, faults: ReadonlyMap<number, LineFault>, readers: BagReaders) {
     this.#made = made;
     this.#faults = faults;
     this.#readers = readers;
   }
 
-  fault(): Fault | undefined {
+  fault(): LineFault | undefined {
     const kind = this.#made.faults.get(this.row);
     return this.#faults.get(this.row) ?? (kind === undefined ? undefined : { kind });
   }
 
-  dense(sample: Sample, field: DenseField): Fault | undefined {
+  dense(sample: Sample, field: DenseField): LineFault | undefined {
     const fill = this.#dense.get(field.at) ?? denseFill(this.#columnOf(field), field);
     this.#dense.set(field.at, fill);
     return fill(sample, this.row);
   }
 
-  bag(sample: Sample, feature: number, field: CategoricalField): Fault | undefined {
+  bag(sample: Sample, feature: number, field: CategoricalField): LineFault | undefined {
     const fill = this.#bags.get(feature) ?? this.#bagFill(feature, field);
     return fill(sample, this.row);
   }

@@ -11,7 +11,7 @@ import {
   type MadeColumns,
 } from "../transforms/compile.ts";
 import type { Columns } from "./columns.ts";
-import type { Fault } from "./faults.ts";
+import type { LineFault } from "./faults.ts";
 import { splitAsJson } from "./json-columns.ts";
 import { decodeFeatures, decodeFields, fieldsOf } from "./line-decoder.ts";
 import { type BagReaders, MadeFeatures } from "./made-features.ts";
@@ -41,7 +41,7 @@ export class MadeLines {
    * The fields or the fault of each line; undefined for a line that is empty or too long, or
    * belongs to the header.
    */
-  readonly #fields: readonly (readonly string[] | Fault | undefined)[];
+  readonly #fields: readonly (readonly string[] | LineFault | undefined)[];
   readonly #features: MadeFeatures;
   /** Outputs of the transforms, for display. */
   readonly made: MadeColumns;
@@ -59,7 +59,7 @@ export class MadeLines {
       i < header || line === undefined || line === "" ? undefined : fieldsOf(line, columns),
     );
     const { sources: places = [] } = columns;
-    const faults = new Map<number, Fault>();
+    const faults = new Map<number, LineFault>();
     const isJson = columns.json !== undefined;
     const read = isJson ? transforms.sources.map(splitAsJson) : transforms.sources;
     const sources = new SourceColumns(read, lines.length);
@@ -80,20 +80,20 @@ export class MadeLines {
   }
 
   /** As `decodeLine`, for the line with this index, which must not be empty. */
-  decode(sample: Sample, index: number, keys?: Pick<KeyCollector, "read">): Fault | undefined {
+  decode(sample: Sample, index: number, keys?: Pick<KeyCollector, "read">): LineFault | undefined {
     const fields = this.#fieldsOf(index);
     if (!isWhole(fields)) return fields;
     return decodeFields(sample, fields, this.#columns, keys, this.#features);
   }
 
   /** As `decodeFeatures`, for the line with this index, which must not be empty. */
-  decodeFeatures(sample: Sample, index: number): Fault | undefined {
+  decodeFeatures(sample: Sample, index: number): LineFault | undefined {
     const fields = this.#fieldsOf(index);
     if (!isWhole(fields)) return fields;
     return decodeFeatures(sample, fields, this.#columns, this.#features);
   }
 
-  #fieldsOf(index: number): readonly string[] | Fault {
+  #fieldsOf(index: number): readonly string[] | LineFault {
     const fields = this.#fields[index];
     assert(fields !== undefined, "a line that is not empty");
     this.#features.row = index;
@@ -101,6 +101,6 @@ export class MadeLines {
   }
 }
 
-function isWhole(fields: readonly string[] | Fault | undefined): fields is readonly string[] {
+function isWhole(fields: readonly string[] | LineFault | undefined): fields is readonly string[] {
   return Array.isArray(fields);
 }

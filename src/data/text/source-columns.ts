@@ -9,13 +9,13 @@
 
 import type { Source } from "../transforms/plan.ts";
 import { IdBuilder, type TransformColumn } from "../transforms/values.ts";
-import { type Fault, show } from "./faults.ts";
+import { type LineFault, show } from "./faults.ts";
 import { decimal } from "./line-decoder.ts";
 
 /** Builds one column, row by row. */
 interface SourceBuilder {
   /** Adds a row of these parts; undefined adds a row without a value. Returns its fault, if any. */
-  add(parts: readonly string[] | undefined): Fault | undefined;
+  add(parts: readonly string[] | undefined): LineFault | undefined;
   column(): TransformColumn;
 }
 
@@ -33,8 +33,10 @@ export class SourceColumns {
    * Adds a row. `fieldOf` returns the field of a source, or a list of its parts; left undefined,
    * the row has no values. Returns the first fault; faulty values are missing from their columns.
    */
-  add(fieldOf: ((source: number) => string | readonly string[]) | undefined): Fault | undefined {
-    let first: Fault | undefined;
+  add(
+    fieldOf: ((source: number) => string | readonly string[]) | undefined,
+  ): LineFault | undefined {
+    let first: LineFault | undefined;
     for (const [i, builder] of this.#builders.entries()) {
       const value = fieldOf?.(i);
       const separator = this.#sources[i]?.separator;
@@ -67,7 +69,7 @@ function builderOf(source: Source, rows: number): SourceBuilder {
   }
 }
 
-function noValue({ column }: Source, wanted: string, text: string): Fault {
+function noValue({ column }: Source, wanted: string, text: string): LineFault {
   return {
     kind: `expected \`${column}\`, which a transform reads, to be ${wanted}`,
     got: show(text),
@@ -95,7 +97,7 @@ function listsOf(source: Source, rows: number): SourceBuilder {
   let row = 0;
   return {
     add(parts = []) {
-      let fault: Fault | undefined;
+      let fault: LineFault | undefined;
       for (const text of parts) {
         const value = text === "" ? undefined : decimal(text);
         if (value !== undefined) values.push(value);
@@ -115,7 +117,7 @@ const wideInteger = /^([+-]?\d{1,20})(\.0*)?$/;
 function idsOf(source: Source, rows: number): SourceBuilder {
   const { weightSeparator } = source;
   const builder = new IdBuilder(rows, weightSeparator !== undefined);
-  const addOne = (entry: string): Fault | undefined => {
+  const addOne = (entry: string): LineFault | undefined => {
     const [text, weight] = weightSeparator === undefined ? [entry, 1] : cut(entry, weightSeparator);
     if (weight === undefined) {
       return noValue(source, `an id, \`${weightSeparator}\` and a number`, entry);
@@ -135,7 +137,7 @@ function idsOf(source: Source, rows: number): SourceBuilder {
   };
   return {
     add(parts = []) {
-      let fault: Fault | undefined;
+      let fault: LineFault | undefined;
       for (const text of parts) if (text !== "") fault ??= addOne(text);
       builder.endRow();
       return fault;
@@ -158,7 +160,7 @@ function textsOf(source: Source, rows: number): SourceBuilder {
   const dictionary: string[] = [];
   const known = new Map<string, number>();
   let row = 0;
-  const addOne = (entry: string): Fault | undefined => {
+  const addOne = (entry: string): LineFault | undefined => {
     const [text, weight] = weightSeparator === undefined ? [entry, 1] : cut(entry, weightSeparator);
     if (weight === undefined) {
       return noValue(source, `a text, \`${weightSeparator}\` and a number`, entry);
@@ -171,7 +173,7 @@ function textsOf(source: Source, rows: number): SourceBuilder {
   };
   return {
     add(parts = []) {
-      let fault: Fault | undefined;
+      let fault: LineFault | undefined;
       for (const text of parts) if (text !== "") fault ??= addOne(text);
       offsets[++row] = codes.length;
       return fault;

@@ -3,7 +3,7 @@
 
 import { murmurHash3 } from "../murmur-hash.ts";
 import { type KeyColumn, type KeyForm, type SplitKeys, sliceTextsMax } from "../split-keys.ts";
-import { type Fault, show } from "./faults.ts";
+import { type LineFault, show } from "./faults.ts";
 
 /** A number, or a date in milliseconds since 1970. */
 export interface Moment {
@@ -98,7 +98,7 @@ export class KeyCollector {
   }
 
   /** Reads the key of a line from its field, one byte per character. Returns its fault, if any. */
-  read(text: string): Fault | undefined {
+  read(text: string): LineFault | undefined {
     const { kind, column } = this.#key;
     if (kind === "slice") return this.#takeSlice(text, this.#keptBy?.read(text));
     if (text.trim() === "") return { kind: `\`${column}\`, which splits the data, is missing` };
@@ -114,7 +114,7 @@ export class KeyCollector {
   }
 
   /** Takes a parsed key, which messages show as `text`. Returns its fault, if any. */
-  take(moment: Moment, text: string): Fault | undefined {
+  take(moment: Moment, text: string): LineFault | undefined {
     const { kind, column } = this.#key;
     if (kind === "slice") return this.#takeSlice(text, this.#keptBy?.take(moment, text));
     this.#form ??= moment.form;
@@ -127,7 +127,7 @@ export class KeyCollector {
   }
 
   /** Takes a slice; any text is valid. `fault`: the fault of the line's split key. */
-  #takeSlice(text: string, fault: Fault | undefined): undefined {
+  #takeSlice(text: string, fault: LineFault | undefined): undefined {
     this.#form = "text";
     if (this.#keptBy !== undefined) this.#next = fault === undefined ? 1 : 0;
     else {

@@ -15,7 +15,7 @@ import { byteDecoder, type DecodeBytes } from "./bytes/byte-decoder.ts";
 import { ChunkFields } from "./bytes/field-values.ts";
 import { type LineRecords, lineRecords } from "./bytes/line-records.ts";
 import { type Columns, csvColumns } from "./columns.ts";
-import { BadLines, type Fault, named, sentenceOf } from "./faults.ts";
+import { BadLines, type LineFault, named, sentenceOf } from "./faults.ts";
 import { headerNames } from "./header.ts";
 import { decodeLine } from "./line-decoder.ts";
 import type { BagReaders } from "./made-features.ts";
@@ -135,7 +135,7 @@ function readerOf(columns: Columns, keys: KeyCollector | undefined): LineReader 
   return { decode: byteDecoder(columns, keys, chunks), records: lineRecords(columns, chunks) };
 }
 
-const tooLong: Fault = { kind: `longer than ${lineBytesMax} bytes` };
+const tooLong: LineFault = { kind: `longer than ${lineBytesMax} bytes` };
 
 /** Message parts for files without any row or line. */
 const emptyWords = {

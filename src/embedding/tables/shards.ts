@@ -9,9 +9,9 @@ import {
   type PlacedShard,
   type Plan,
   quantumColumns,
-  rowsOf,
   type Tier,
   type Tile,
+  tileRows,
 } from "../../planner/shards.ts";
 import type { TableSpec } from "./options.ts";
 
@@ -79,7 +79,7 @@ export function extentOf(spec: Pick<TableSpec, "name" | "rows" | "dim" | "rowBlo
   return {
     name: spec.name,
     firstRow: Math.min(spec.rows, tile.firstBlock * blockRowsOf(spec)),
-    rows: rowsOf(spec, tile),
+    rows: tileRows(spec, tile),
     firstColumn,
     columns: end - firstColumn,
   };

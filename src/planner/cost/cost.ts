@@ -5,15 +5,15 @@
 // device exchanges nothing.
 
 import {
-  columnsOf,
   type Devices,
   deviceCount,
   type PlacedShard,
   type PlannedTable,
-  rowsOf,
   type Scheme,
   type Tier,
   type Tile,
+  tileColumns,
+  tileRows,
   type Workload,
 } from "../shards.ts";
 import type { MachineConstants } from "./constants.ts";
@@ -247,7 +247,7 @@ function workOf(
   const share = rowShare(table, tile, table.idShares);
   const isReplicated = scheme === "data-parallel";
   const samples = workload.batchSize / (isReplicated ? deviceCount(devices) : 1);
-  const columns = columnsOf(table, tile);
+  const columns = tileColumns(table, tile);
   return {
     ids: samples * table.poolingFactor * share,
     vectors: samples * (table.lookups ?? 1),
@@ -363,8 +363,8 @@ function bytesOf(
   const { ids, vectors, columns } = workOf(setting, table, scheme, tile);
   const held =
     tier === "cached"
-      ? load * rowsOf(table, tile) * placeBytesOf(setting, table, columns)
-      : rowsOf(table, tile) * rowBytesOf(table, columns);
+      ? load * tileRows(table, tile) * placeBytesOf(setting, table, columns)
+      : tileRows(table, tile) * rowBytesOf(table, columns);
   const copies = tier === "cached" ? constants.prefetchInputCopies : constants.inputCopies;
   const input = copies * (ids * constants.idBytes + vectors * constants.lengthBytes);
   const pooled = vectors * columns * (constants.forwardBytes + constants.backwardBytes);
@@ -387,8 +387,8 @@ export function placeBytesOf({ workload }: Setting, table: PlannedTable, columns
 export function loadOf(setting: Setting, table: PlannedTable, shard: PlacedShard): number {
   const { cache } = shard;
   if (cache === undefined) return table.cacheLoad ?? setting.constants.cacheLoad;
-  const place = placeBytesOf(setting, table, columnsOf(table, shard));
-  return Math.min(1, cache.hbmBytes / Math.max(1, rowsOf(table, shard) * place));
+  const place = placeBytesOf(setting, table, tileColumns(table, shard));
+  return Math.min(1, cache.hbmBytes / Math.max(1, tileRows(table, shard) * place));
 }
 
 /** Bytes that every device holds back: dense layers with their gradients and state, and ids. */

@@ -3,12 +3,12 @@
 // not count. W = devices, L = devices of a host, N = hosts, b = samples of a device.
 
 import {
-  columnsOf,
   type Devices,
   deviceCount,
   type PlacedShard,
   type Plan,
   type PlannedTable,
+  tileColumns,
 } from "../shards.ts";
 import type { Setting } from "./cost.ts";
 import { rowShare } from "./row-shares.ts";
@@ -54,7 +54,7 @@ export function trafficOf(
   // sharers that is (L-1)/L W inside and N-1 across.
   const across = ((N - 1) * L) / sharers;
   const inside = L - 1 + (sharers - 1) * across;
-  const vector = b * lookups * columnsOf(table, shard);
+  const vector = b * lookups * tileColumns(table, shard);
   const vectors = (inside + across) * vector;
   return {
     input: (W - 1) * input,

@@ -3,9 +3,10 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import type { JobPlan, LearnedSearch, MachineConstants } from "../../../internal.ts";
+import type { JobPlan, MachineConstants } from "../../../internal.ts";
 import { writeCostNetworks } from "../../../packages/sharding/files/cost-networks-file.ts";
 import { readPolicy } from "../../../packages/sharding/files/policy-file.ts";
+import type { LearnedSearch } from "../../../packages/sharding/index.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
 import { leavesOut, testAll, testIf } from "../../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";

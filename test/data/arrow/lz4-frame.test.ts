@@ -2,7 +2,7 @@
 
 import test from "ava";
 import { unpackLz4 } from "../../../src/data/arrow/lz4-frame.ts";
-import { Damage } from "../../../src/data/tables/damage.ts";
+import { CorruptFile } from "../../../src/data/tables/damage.ts";
 
 const head = [0x04, 0x22, 0x4d, 0x18];
 /** Flags of version 1, blocks of up to 64 KiB, a check that nobody looks at. */
@@ -47,6 +47,6 @@ const broken: readonly [string, readonly number[], RegExp][] = [
 
 for (const [title, bytes, message] of broken) {
   test(`refused: ${title}`, (t) => {
-    t.throws(() => unpack(bytes, 10), { instanceOf: Damage, message });
+    t.throws(() => unpack(bytes, 10), { instanceOf: CorruptFile, message });
   });
 }

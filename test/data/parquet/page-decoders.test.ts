@@ -15,7 +15,7 @@ import { readFooter } from "../../../src/data/parquet/footer.ts";
 import { readParquet } from "../../../src/data/parquet/read-parquet.ts";
 import { columnNames, shapeOf } from "../../../src/data/parquet/shapes.ts";
 import { openRanges, slackBytes } from "../../../src/data/tables/byte-ranges.ts";
-import { Damage } from "../../../src/data/tables/damage.ts";
+import { CorruptFile } from "../../../src/data/tables/damage.ts";
 import { MemoryBudget } from "../../../src/data/tables/memory-budget.ts";
 import { PieceMemory } from "../../../src/data/tables/piece-memory.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
@@ -124,7 +124,9 @@ test("hybrids that end too early, or have bytes of any kind, are the same fault"
   t.true(faults > 100, `${faults} faults`);
   for (const { readHybrid } of both) {
     const tooLong = new HybridReader(new Uint8Array(16).fill(255), 0, 8, 3, readHybrid);
-    const error = t.throws(() => tooLong.read(new Int32Array(1), 0, 1), { instanceOf: Damage });
+    const error = t.throws(() => tooLong.read(new Int32Array(1), 0, 1), {
+      instanceOf: CorruptFile,
+    });
     t.regex(error.message, /a length of more than five bytes/);
   }
 });
@@ -214,7 +216,7 @@ test("a literal of snappy that says 4,294,967,291 bytes is refused, and not read
   // The length is of 32 bits without a sign; as one with a sign, it leads back to its own tag.
   for (const { unpackSnappy } of both) {
     const packed = Uint8Array.of(20, 0xfc, 0xfa, 0xff, 0xff, 0xff, 1, 2);
-    t.throws(() => unpackSnappy(new Uint8Array(20), packed), { instanceOf: Damage });
+    t.throws(() => unpackSnappy(new Uint8Array(20), packed), { instanceOf: CorruptFile });
   }
 });
 
@@ -241,13 +243,16 @@ test("pages of LZ4 are a block, or pieces of Hadoop; other lengths are refused",
     t.is(unpack(codec, copiesBlock, 9), "a".repeat(9));
     // A length of -8, as a number with a sign, led back to itself for ever.
     const back = [...size(0), 0xff, 0xff, 0xff, 0xf8, 0];
-    t.throws(() => unpack(codec, back, 5), { instanceOf: Damage });
+    t.throws(() => unpack(codec, back, 5), { instanceOf: CorruptFile });
     // Fewer bytes than the page says were filled up with zeros.
     t.throws(() => unpack(codec, helloBlock, 6), {
-      instanceOf: Damage,
+      instanceOf: CorruptFile,
       message: /5 bytes, and not 6/,
     });
-    t.throws(() => unpack(codec, copiesBlock, 7), { instanceOf: Damage, message: /more than 7/ });
+    t.throws(() => unpack(codec, copiesBlock, 7), {
+      instanceOf: CorruptFile,
+      message: /more than 7/,
+    });
   }
 });
 

@@ -9,7 +9,7 @@
 // restore  until the first step of the new generation
 // replay   until the run has come as far again as it was: known of events that were heard live
 
-import type { IncidentRecord } from "../../../../actors/run/state/incident-record.ts";
+import type { IncidentRecord } from "../../../../internal.ts";
 
 /** One phase: its beginning and its end. */
 export interface Phase {

@@ -1,7 +1,7 @@
 // The text of a job that a person pasted, as YAML or JSON: the same that a job file may have.
 
 import { parse } from "yaml";
-import { longAsText, parseExactly } from "../../../../src/ports/json/exact-json.ts";
+import { longAsText, parseExactly } from "../../../../internal.ts";
 
 /**
  * The job, unchecked: the cluster checks it. Integers beyond 2^53 stay exact, as text.

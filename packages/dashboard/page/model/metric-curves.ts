@@ -1,6 +1,6 @@
 // What evaluations found, metric by metric: a curve for each task, the last value and the best.
 
-import type { HistoryFigures } from "../../../../storage/checkpoints/run-history.ts";
+import type { HistoryFigures } from "../../../../internal.ts";
 
 type Name = Exclude<keyof HistoryFigures, "thresholds" | "tasks">;
 

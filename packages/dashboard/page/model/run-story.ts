@@ -5,8 +5,8 @@
 //   R1. An event counts once: events with a number that was seen are passed over.
 //   R2. Whatever a run tells, a story keeps at most `keptMax` of each kind of line.
 
-import type { IncidentRecord } from "../../../../actors/run/state/incident-record.ts";
 import { count } from "../../../../cli/support/format.ts";
+import type { IncidentRecord } from "../../../../internal.ts";
 import type { KeptRun, RunEvent, RunSummary, ToldEvent } from "../../server/page-api.ts";
 import type { ShownIncident } from "./incident-phases.ts";
 import type { Evaluated } from "./metric-curves.ts";

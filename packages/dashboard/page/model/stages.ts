@@ -1,7 +1,7 @@
 // The parts of a step's time in a few groups, so that a stacked chart can be read: what a device
 // computes, and what it waits for.
 
-import type { StepTimes } from "../../../../src/training/meters/step-meter.ts";
+import type { StepTimes } from "../../../../internal.ts";
 
 type Part = keyof StepTimes["shares"];
 

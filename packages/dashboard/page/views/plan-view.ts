@@ -1,7 +1,7 @@
 // The plan: which shard lies on which device, what was predicted of it, and what is measured.
 
-import type { ShardReport } from "../../../../actors/host/shard.ts";
 import { bytes, count } from "../../../../cli/support/format.ts";
+import type { ShardReport } from "../../../../internal.ts";
 import { html, useMemo, useState } from "../dom.ts";
 import { getAll } from "../feed.ts";
 import type { RunStory } from "../model/run-story.ts";

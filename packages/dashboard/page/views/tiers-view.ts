@@ -1,8 +1,8 @@
 // Tiers: of cached tables, where their rows were found, how the miss ratio falls with the cache,
 // and what one more GiB would buy.
 
-import type { TierReport } from "../../../../actors/host/tier-report.ts";
 import { bytes, count, percent, plural } from "../../../../cli/support/format.ts";
+import type { TierReport } from "../../../../internal.ts";
 import { Chart, joined } from "../charts.ts";
 import { html, useMemo, useState } from "../dom.ts";
 import type { RunStory } from "../model/run-story.ts";

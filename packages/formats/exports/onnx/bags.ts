@@ -14,8 +14,7 @@
 //
 // n = ids of all samples, B = samples, T = positions of an unpooled feature, D = columns.
 
-import type { Feature } from "../../../../src/model/features.ts";
-import { type Name, withAxis } from "../../../../src/model/graph/translation.ts";
+import { type Feature, type Name, withAxis } from "../../../../internal.ts";
 import { findRows, type IdsPlace } from "./dynamic-ids.ts";
 import { rowsOfRawIds } from "./hashed-ids.ts";
 import { types } from "./messages.ts";

@@ -4,7 +4,7 @@
 //
 // n = ids of the batch, m = ids that have a row.
 
-import type { Name } from "../../../../src/model/graph/translation.ts";
+import type { Name } from "../../../../internal.ts";
 import type { ExportedTable } from "../exported-model.ts";
 import type { Operators } from "./operators.ts";
 

@@ -5,7 +5,7 @@
 //
 // n = ids of all samples.
 
-import type { Name } from "../../../../src/model/graph/translation.ts";
+import type { Name } from "../../../../internal.ts";
 import { findRows, type IdsPlace } from "./dynamic-ids.ts";
 import { types } from "./messages.ts";
 import type { Operators } from "./operators.ts";

@@ -1,11 +1,15 @@
 // Describes, for authors of clients, how the columns of a record become the inputs of an exported
 // model: for each dense and each categorical feature, its column and every rule that applies.
 
-import { transformsOf } from "../../../../src/data/data-kinds.ts";
-import { columnsOf } from "../../../../src/data/records.ts";
-import { areNumeric, labelsOf } from "../../../../src/data/targets.ts";
-import { weightedOf } from "../../../../src/data/text/match-features.ts";
-import { featuresOf, shapesOf } from "../../../../src/model/features.ts";
+import {
+  areNumeric,
+  columnsOf,
+  featuresOf,
+  labelsOf,
+  shapesOf,
+  transformsOf,
+  weightedOf,
+} from "../../../../internal.ts";
 import type { ExportedModel } from "../exported-model.ts";
 import type { FeatureInput, RawIds } from "./raw-ids.ts";
 

@@ -2,9 +2,12 @@
 // the rules of every column, and test vectors with which to check the client.
 
 import { basename } from "node:path";
-import { InputUnusableError, InvalidOptionError } from "../../../../src/errors/errors.ts";
-import type { Disk } from "../../../../src/ports/disk.ts";
-import { writeWhole } from "../../../../storage/disk/whole-file.ts";
+import {
+  type Disk,
+  InputUnusableError,
+  InvalidOptionError,
+  writeWhole,
+} from "../../../../internal.ts";
 import type { ExportedModel, ExportedTable } from "../exported-model.ts";
 import { inputRulesOf } from "./input-rules.ts";
 import { opset } from "./messages.ts";

@@ -2,7 +2,7 @@
 // of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
-import type { Attribute } from "../../../../src/model/graph/translation.ts";
+import type { Attribute } from "../../../../internal.ts";
 
 /** Tensor element types, with their numbers in `TensorProto.DataType`. */
 export const types = { float32: 1, int64: 7, uint64: 13 } as const;

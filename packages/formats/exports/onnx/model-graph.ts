@@ -8,12 +8,18 @@
 //   predictions (B,L)                           probability of 1, or the value of a numeric label
 //   calibrated (B,L)                            calibrated predictions, if a calibration is stored
 
-import { areNumeric } from "../../../../src/data/targets.ts";
-import { weightedOf } from "../../../../src/data/text/match-features.ts";
-import { InvalidOptionError } from "../../../../src/errors/errors.ts";
-import { featuresOf, shapesOf } from "../../../../src/model/features.ts";
-import { type Graph, type Node, sizeOf } from "../../../../src/model/graph/graph.ts";
-import type { Name, Translation } from "../../../../src/model/graph/translation.ts";
+import {
+  areNumeric,
+  featuresOf,
+  type Graph,
+  InvalidOptionError,
+  type Name,
+  type Node,
+  shapesOf,
+  sizeOf,
+  type Translation,
+  weightedOf,
+} from "../../../../internal.ts";
 import { type ExportedModel, rowsNameOf } from "../exported-model.ts";
 import { type LookedUp, lookUp } from "./bags.ts";
 import { idsPlaceOf } from "./dynamic-ids.ts";

@@ -1,6 +1,6 @@
 // A builder of ONNX graphs: collects nodes, constants and inputs.
 
-import type { Attribute, Name } from "../../../../src/model/graph/translation.ts";
+import type { Attribute, Name } from "../../../../internal.ts";
 import { nodeBytes, type Port, type TensorType } from "./messages.ts";
 
 /** A constant tensor, stored in the graph. */

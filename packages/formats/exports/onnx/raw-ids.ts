@@ -3,17 +3,18 @@
 // rows as training, if ONNX can express the computation. Other features take rows, and the reason
 // is reported.
 
-import { transformsOf } from "../../../../src/data/data-kinds.ts";
-import { columnsOf } from "../../../../src/data/records.ts";
-import type { TransformOf } from "../../../../src/data/transforms/op.ts";
-import { outputsOf } from "../../../../src/data/transforms/order.ts";
-import type {
-  Transform,
-  TransformInput,
-} from "../../../../src/data/transforms/transform-options.ts";
-import { InvalidOptionError } from "../../../../src/errors/errors.ts";
-import type { JobSpec } from "../../../../src/job/job.ts";
-import { featuresOf, shapesOf } from "../../../../src/model/features.ts";
+import {
+  columnsOf,
+  featuresOf,
+  InvalidOptionError,
+  type JobSpec,
+  outputsOf,
+  shapesOf,
+  type Transform,
+  type TransformInput,
+  type TransformOf,
+  transformsOf,
+} from "../../../../internal.ts";
 
 export const inputIds = ["rows", "raw"] as const;
 export type InputIds = (typeof inputIds)[number];

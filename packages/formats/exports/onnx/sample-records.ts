@@ -2,14 +2,20 @@
 // data may be unavailable: numbers, ids, texts and lists that the columns' rules accept, with some
 // values missing.
 
-import { transformsOf } from "../../../../src/data/data-kinds.ts";
-import { columnsOf, type RecordValue, type SampleRecord } from "../../../../src/data/records.ts";
-import { planOf, type Source } from "../../../../src/data/transforms/plan.ts";
-import type { Transform } from "../../../../src/data/transforms/transform-options.ts";
-import { readVocabulary } from "../../../../src/data/transforms/vocabulary.ts";
-import type { JobSpec } from "../../../../src/job/job.ts";
-import { featuresOf, shapesOf } from "../../../../src/model/features.ts";
-import { RandomStream } from "../../../../src/ports/random.ts";
+import {
+  columnsOf,
+  featuresOf,
+  type JobSpec,
+  planOf,
+  RandomStream,
+  type RecordValue,
+  readVocabulary,
+  type SampleRecord,
+  type Source,
+  shapesOf,
+  type Transform,
+  transformsOf,
+} from "../../../../internal.ts";
 
 type Field = ReturnType<typeof columnsOf>["categorical"][number];
 

@@ -4,22 +4,26 @@
 //
 // B = records, L = labels.
 
-import type { EncodedBatch } from "../../../../src/data/batch-rows.ts";
 import {
+  areNumeric,
+  blockRowsOf,
+  type Calibration,
   createRecordEncoder,
+  type EncodedBatch,
+  featuresOf,
+  IdOutOfRangeError,
+  InvalidOptionError,
+  type Kernels,
+  LocalRows,
+  openKernels,
   type RecordEncoder,
   type SampleRecord,
-} from "../../../../src/data/records.ts";
-import { areNumeric } from "../../../../src/data/targets.ts";
-import { weightedOf } from "../../../../src/data/text/match-features.ts";
-import { LocalRows, wholeId } from "../../../../src/embedding/lookup/ids-to-rows.ts";
-import { blockRowsOf } from "../../../../src/embedding/tables/shards.ts";
-import { IdOutOfRangeError, InvalidOptionError } from "../../../../src/errors/errors.ts";
-import type { Kernels } from "../../../../src/kernels/contract/kernels.ts";
-import { openKernels } from "../../../../src/kernels/index.ts";
-import { featuresOf, shapesOf } from "../../../../src/model/features.ts";
-import { Scorer, type ServedTable } from "../../../../src/serving/scorer.ts";
-import type { Calibration } from "../../../../storage/checkpoints/store/stored-calibration.ts";
+  Scorer,
+  type ServedTable,
+  shapesOf,
+  weightedOf,
+  wholeId,
+} from "../../../../internal.ts";
 import type { ExportedModel, ExportedTable } from "../exported-model.ts";
 import type { FeatureInput, RawIds } from "./raw-ids.ts";
 import { drawnRecords } from "./sample-records.ts";

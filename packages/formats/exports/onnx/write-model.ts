@@ -3,9 +3,7 @@
 // would exceed protobuf's limit, into a file beside it.
 
 import { basename } from "node:path";
-import type { Disk } from "../../../../src/ports/disk.ts";
-import type { Progress } from "../../../../storage/disk/progress.ts";
-import { type Making, writeResumable } from "../../../../storage/disk/resumable-file.ts";
+import { type Disk, type Making, type Progress, writeResumable } from "../../../../internal.ts";
 import { type ExportedModel, rowsNameOf } from "../exported-model.ts";
 import {
   type FilePiece,

@@ -4,7 +4,6 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { assignRoles, firstJobOf, profileColumns } from "../../../../internal.ts";
 import { prepareCache } from "../../../../src/data/cache/prepare-cache.ts";
 import { murmurHash3 } from "../../../../src/data/murmur-hash.ts";
 import { resolveJob } from "../../../../src/job/job.ts";
@@ -12,6 +11,7 @@ import { shapesOf } from "../../../../src/model/features.ts";
 import { realDisk } from "../../../../src/ports/disk.ts";
 import { purposes, RandomStream } from "../../../../src/ports/random.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
+import { assignRoles, firstJobOf, profileColumns } from "../../index.ts";
 import { jobOf, rowsOf } from "./made-jobs.ts";
 
 test("of two numbers the larger is positive, and the reason says which is", async (t) => {

@@ -8,16 +8,7 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import { tableFromArrays, tableToIPC } from "apache-arrow";
 import test, { type ExecutionContext } from "ava";
 import { parse } from "yaml";
-import {
-  assignRoles,
-  type ColumnRole,
-  InputUnusableError,
-  InvalidOptionError,
-  type JobOptions,
-  profileColumns,
-  type RoleOptions,
-  writeWarehouse,
-} from "../../../../internal.ts";
+import { InputUnusableError, InvalidOptionError, type JobOptions } from "../../../../internal.ts";
 import { resolveJob } from "../../../../src/job/job.ts";
 import { purposes, RandomStream } from "../../../../src/ports/random.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
@@ -26,6 +17,13 @@ import { startCluster } from "../../../../test/helpers/clusters/either-clusters.
 import { dataFile, dataHome, testAll, testIf } from "../../../../test/helpers/needs.ts";
 import { thinned } from "../../../../test/helpers/thinned.ts";
 import { firstJob } from "../../first-job/write-first-job.ts";
+import {
+  assignRoles,
+  type ColumnRole,
+  profileColumns,
+  type RoleOptions,
+  writeWarehouse,
+} from "../../index.ts";
 import { jobOf, rowsOf } from "./made-jobs.ts";
 
 /** The lines of a packed file. */

@@ -5,19 +5,13 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { stringify } from "yaml";
-import {
-  assignRoles,
-  checkJob,
-  firstJobOf,
-  type JobOptions,
-  loadModel,
-  profileColumns,
-} from "../../../../internal.ts";
+import { checkJob, type JobOptions, loadModel } from "../../../../internal.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { runJob } from "../../../../test/helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../../../test/helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../../../test/helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
+import { assignRoles, firstJobOf, profileColumns } from "../../index.ts";
 import { drawLog, kinds, type Log } from "./logs.ts";
 import { aucOf, regressionAuc } from "./one-hot-regression.ts";
 

@@ -3,13 +3,9 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
-import {
-  assignRoles,
-  type JobOptions,
-  profileColumns,
-  type RoleOptions,
-} from "../../../../internal.ts";
+import type { JobOptions } from "../../../../internal.ts";
 import { firstJob } from "../../first-job/write-first-job.ts";
+import { assignRoles, profileColumns, type RoleOptions } from "../../index.ts";
 
 /** A file of text, and its first job. */
 export async function jobOf(

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { tableFromArrays, tableToIPC } from "apache-arrow";
 import test from "ava";
 import { parse } from "yaml";
-import { assignRoles, firstJobOf, profileColumns } from "../../../../internal.ts";
 import { resolveJob } from "../../../../src/job/job.ts";
 import { shapesOf } from "../../../../src/model/features.ts";
 import { purposes, RandomStream } from "../../../../src/ports/random.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { firstJob } from "../../first-job/write-first-job.ts";
+import { assignRoles, firstJobOf, profileColumns } from "../../index.ts";
 import { rowsOf } from "./made-jobs.ts";
 
 /** Rows of an item, and of the last items of the same user. */

@@ -4,11 +4,11 @@
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ExecutionContext } from "ava";
-import { type IngestReport, ingest } from "../../../../internal.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { natsServer, testAll, testIf } from "../../../../test/helpers/needs.ts";
 import { lastJson, runCli, startCli, startNode } from "../../../../test/helpers/processes/cli.ts";
 import { rounds } from "../../../../test/helpers/thinned.ts";
+import { type IngestReport, ingest } from "../../index.ts";
 import { hashesOf, rowsOf } from "./ingested.ts";
 import { clicks, requests, startStreams, type TestStreams, tick } from "./nats-streams.ts";
 

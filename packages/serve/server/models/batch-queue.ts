@@ -13,18 +13,18 @@
 //   Q3. A request whose deadline has passed, or whose caller is gone, is not scored.
 //   Q4. An error in one request fails no other request of its batch.
 
-import { wideOf } from "../../../../src/data/text/columns.ts";
-import { weightedOf } from "../../../../src/data/text/match-features.ts";
 import {
+  type Clock,
+  checkBatch,
   ModelUnavailableError,
+  type NextTurn,
   RequestExpiredError,
   ServerBusyError,
+  shapesOf,
   TrainingError,
-} from "../../../../src/errors/errors.ts";
-import { shapesOf } from "../../../../src/model/features.ts";
-import type { Clock } from "../../../../src/ports/clock.ts";
-import type { NextTurn } from "../../../../src/ports/next-turn.ts";
-import { checkBatch } from "../../../../storage/model/encoded-batch.ts";
+  weightedOf,
+  wideOf,
+} from "../../../../internal.ts";
 import { BatchTimes } from "./batch-times.ts";
 import { type Answered, type Asked, type ScoringEngine, samplesOf, scoreAlone } from "./engine.ts";
 import { mergeBatches } from "./merge-batches.ts";

@@ -1,10 +1,12 @@
 // The interface of the engine behind a served model. packages/serve/model implements it; a bench puts
 // another runtime behind the same server.
 
-import type { EncodedBatch } from "../../../../src/data/batch-rows.ts";
-import type { SampleRecord } from "../../../../src/data/records.ts";
-import type { CalibrationChoice } from "../../../../storage/model/find-calibration.ts";
-import type { LoadOptions } from "../../../../storage/model/load-model.ts";
+import type {
+  CalibrationChoice,
+  EncodedBatch,
+  LoadOptions,
+  SampleRecord,
+} from "../../../../internal.ts";
 import {
   type Ranked,
   type RankOptions,

@@ -6,15 +6,15 @@
 //       long as the percentage stands. Requests without a key are distributed in turn.
 //   F2. Scores of a shadow are never returned, and a shadow never delays a caller.
 
-import { murmurHash3 } from "../../../../src/data/murmur-hash.ts";
 import {
+  type Clock,
   InvalidOptionError,
   ModelUnknownError,
+  murmurHash3,
   RequestTooLargeError,
   ServerDrainingError,
   TrainingError,
-} from "../../../../src/errors/errors.ts";
-import type { Clock } from "../../../../src/ports/clock.ts";
+} from "../../../../internal.ts";
 import type { Work } from "./batch-queue.ts";
 import { type Answered, type Asked, type ScoringEngine, samplesOf } from "./engine.ts";
 import type { ModelVersions } from "./model-versions.ts";

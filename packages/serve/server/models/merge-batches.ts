@@ -2,7 +2,7 @@
 //
 // B = samples, T = features; (T,B) and ids are feature-major.
 
-import type { EncodedBatch } from "../../../../src/data/batch-rows.ts";
+import type { EncodedBatch } from "../../../../internal.ts";
 
 /** Merges batches into one. `features`: T. All batches must fit the model. */
 export function mergeBatches(batches: readonly EncodedBatch[], features: number): EncodedBatch {

@@ -6,9 +6,12 @@
 //   V2. An answer names the version that computed it. A request that names a version is answered
 //       by that version or not at all.
 
-import { ModelUnavailableError, ModelUnknownError } from "../../../../src/errors/errors.ts";
-import type { Clock } from "../../../../src/ports/clock.ts";
-import type { NextTurn } from "../../../../src/ports/next-turn.ts";
+import {
+  type Clock,
+  ModelUnavailableError,
+  ModelUnknownError,
+  type NextTurn,
+} from "../../../../internal.ts";
 import { Backlog, BatchQueue, type Work } from "./batch-queue.ts";
 import type { Answered, ScoringEngine, ServedVersion } from "./engine.ts";
 import type { ServedModelSpec, ServerSpec } from "./server-options.ts";

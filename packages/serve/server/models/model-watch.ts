@@ -8,11 +8,14 @@
 //   W3. If no name and no time in the directory has changed, no file is read.
 
 import { join } from "node:path";
-import type { Disk } from "../../../../src/ports/disk.ts";
-import { openCheckpoint } from "../../../../storage/checkpoints/open-checkpoint.ts";
-import { isModelFile } from "../../../../storage/checkpoints/store/file-checkpoint-store.ts";
-import { manifestName, pathsOf } from "../../../../storage/checkpoints/store/store-paths.ts";
-import { calibrationPath } from "../../../../storage/checkpoints/store/stored-calibration.ts";
+import {
+  calibrationPath,
+  type Disk,
+  isModelFile,
+  manifestName,
+  openCheckpoint,
+  pathsOf,
+} from "../../../../internal.ts";
 import type { ServedVersion } from "./engine.ts";
 
 /** File name suffix of deltas. */

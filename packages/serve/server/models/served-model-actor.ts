@@ -16,11 +16,7 @@
 //   A2. While no version is loaded, requests are refused by name, and loading is retried.
 
 import { assign, fromCallback, fromPromise, setup } from "xstate";
-import { defineActor } from "../../../../actors/runtime/define-actor.ts";
-import { recordError } from "../../../../src/errors/errors.ts";
-import type { Clock } from "../../../../src/ports/clock.ts";
-import type { Disk } from "../../../../src/ports/disk.ts";
-import type { Log } from "../../../../src/ports/log.ts";
+import { type Clock, type Disk, defineActor, type Log, recordError } from "../../../../internal.ts";
 import type { OpenEngine, ScoringEngine, ServedVersion } from "./engine.ts";
 import type { ModelVersions } from "./model-versions.ts";
 import { ModelWatch, type Newer } from "./model-watch.ts";

@@ -1,9 +1,13 @@
 // Options of a model server, for `serve` and its configuration file.
 
 import { z } from "zod";
-import { checkAll, checkOptions, expected } from "../../../../src/ports/check-options.ts";
-import { isLoopback } from "../../../../src/wire/http/access.ts";
-import { credentialOptions } from "../../../../src/wire/transports/credentials.ts";
+import {
+  checkAll,
+  checkOptions,
+  credentialOptions,
+  expected,
+  isLoopback,
+} from "../../../../internal.ts";
 
 /** A name that is valid in an HTTP path and in a token of a NATS subject. */
 const modelName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;

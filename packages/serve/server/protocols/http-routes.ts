@@ -7,7 +7,7 @@
 //   GET   /v1/models/N[/versions/V]
 //   GET   /metrics                                                       Prometheus
 
-import { RequestUnusableError } from "../../../../src/errors/errors.ts";
+import { RequestUnusableError } from "../../../../internal.ts";
 import type { Front, Request } from "../models/front.ts";
 import type { ServingFigures } from "../models/serving-figures.ts";
 import { jsonOf } from "./json-body.ts";

@@ -19,23 +19,23 @@ import { createServer as createTlsServer } from "node:https";
 import { Socket } from "node:net";
 import {
   AccessRefusedError,
+  answering,
+  bearerOf,
+  type Clock,
+  closeServer,
+  connectionsWithin,
+  guarded,
   InputUnusableError,
+  isForLoopback,
+  isLoopback,
+  isSameToken,
+  type Log,
+  listenAt,
   RequestTooLargeError,
   RequestUnusableError,
   recordError,
   ServerFullError,
-} from "../../../../src/errors/errors.ts";
-import type { Clock } from "../../../../src/ports/clock.ts";
-import type { Log } from "../../../../src/ports/log.ts";
-import {
-  bearerOf,
-  isForLoopback,
-  isLoopback,
-  isSameToken,
-} from "../../../../src/wire/http/access.ts";
-import { answering, guarded } from "../../../../src/wire/http/answering.ts";
-import { closeServer, listenAt } from "../../../../src/wire/http/listen.ts";
-import { connectionsWithin } from "../../../../src/wire/http/open-files.ts";
+} from "../../../../internal.ts";
 import type { Front } from "../models/front.ts";
 import type { ServerSpec } from "../models/server-options.ts";
 import type { ServingFigures } from "../models/serving-figures.ts";

@@ -1,8 +1,12 @@
 // Parses JSON bodies: an object of bounded nesting, with integers at full precision.
 
 import { isAscii } from "node:buffer";
-import { RequestTooLargeError, RequestUnusableError } from "../../../../src/errors/errors.ts";
-import { namesMax, parseExactly } from "../../../../src/ports/json/exact-json.ts";
+import {
+  namesMax,
+  parseExactly,
+  RequestTooLargeError,
+  RequestUnusableError,
+} from "../../../../internal.ts";
 
 /** Deepest nesting of a body; valid requests have five levels. */
 const depthMax = 16;

@@ -16,22 +16,23 @@
 import { hostname } from "node:os";
 import {
   type Answer,
-  publishAnswer,
-  refusalAnswer,
-} from "../../../../actors/jobs/service-answers.ts";
-import { openDiscovery, type ServiceEndpoint } from "../../../../actors/jobs/service-discovery.ts";
-import { packageVersion } from "../../../../actors/runtime/version.ts";
-import {
+  type Clock,
+  connectNats,
+  decodeBody,
+  type Frame,
   FrameCorruptError,
+  isInbox,
+  type Log,
+  openDiscovery,
+  packageVersion,
+  publishAnswer,
   RequestUnusableError,
   recordError,
-} from "../../../../src/errors/errors.ts";
-import type { Clock } from "../../../../src/ports/clock.ts";
-import type { Log } from "../../../../src/ports/log.ts";
-import { decodeBody } from "../../../../src/wire/messages/body.ts";
-import { isInbox, servingSubject } from "../../../../src/wire/messages/subjects.ts";
-import type { Frame, Transport } from "../../../../src/wire/messages/transport.ts";
-import { connectNats } from "../../../../src/wire/transports/nats-transport.ts";
+  refusalAnswer,
+  type ServiceEndpoint,
+  servingSubject,
+  type Transport,
+} from "../../../../internal.ts";
 import type { Front } from "../models/front.ts";
 import type { ServerSpec } from "../models/server-options.ts";
 import type { ServingFigures } from "../models/serving-figures.ts";

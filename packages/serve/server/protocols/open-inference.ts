@@ -3,10 +3,12 @@
 //
 // Source: kserve/open-inference-protocol, its REST specification; Triton, binary tensor data.
 
-import { packageVersion } from "../../../../actors/runtime/version.ts";
-import { recordColumnsOf } from "../../../../src/data/records.ts";
-import { RequestUnusableError } from "../../../../src/errors/errors.ts";
-import { shapesOf } from "../../../../src/model/features.ts";
+import {
+  packageVersion,
+  RequestUnusableError,
+  recordColumnsOf,
+  shapesOf,
+} from "../../../../internal.ts";
 import type { Asked, ScoringEngine } from "../models/engine.ts";
 import type { Response } from "../models/front.ts";
 import type { ModelVersions } from "../models/model-versions.ts";

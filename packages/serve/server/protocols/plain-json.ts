@@ -4,8 +4,7 @@
 //   predict   { instances: [record, …] }, or `records`
 //   rank      { user: record, candidates: [record, …], top, by }
 
-import type { SampleRecord } from "../../../../src/data/records.ts";
-import { RequestUnusableError } from "../../../../src/errors/errors.ts";
+import { RequestUnusableError, type SampleRecord } from "../../../../internal.ts";
 import type { Asked } from "../models/engine.ts";
 import type { Response } from "../models/front.ts";
 

@@ -13,8 +13,7 @@
 
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import type { Cancel, Clock } from "../../../../src/ports/clock.ts";
-import { guarded } from "../../../../src/wire/http/answering.ts";
+import { type Cancel, type Clock, guarded } from "../../../../internal.ts";
 import type { HttpAnswer, HttpRequest } from "./http-routes.ts";
 import { headBytesMax, RequestHeads } from "./request-heads.ts";
 

@@ -6,8 +6,8 @@ import {
   RequestUnusableError,
   recordError,
   ServerBusyError,
-} from "../../../../src/errors/errors.ts";
-import { shownName } from "../../../../src/errors/visible.ts";
+  shownName,
+} from "../../../../internal.ts";
 
 /** Most problems in a refusal: a hostile request may have one for every record. */
 const problemsMax = 100;

@@ -5,7 +5,7 @@
 //   W1. A connection is cut if its waiting bytes have not decreased for `stalledMs`.
 
 import type { Socket } from "node:net";
-import type { Cancel, Clock } from "../../../../src/ports/clock.ts";
+import type { Cancel, Clock } from "../../../../internal.ts";
 
 /** The part of a socket that is checked. */
 export type Written = Pick<Socket, "writableLength" | "destroyed" | "destroy">;

@@ -9,10 +9,14 @@
 //
 // B records, N = ids of all records, concatenated. A NaN is a missing value.
 
-import type { RecordValue, SampleRecord } from "../../../../src/data/records.ts";
-import { RequestTooLargeError, RequestUnusableError } from "../../../../src/errors/errors.ts";
-import type { JobSpec } from "../../../../src/job/job.ts";
-import { featuresOf } from "../../../../src/model/features.ts";
+import {
+  featuresOf,
+  type JobSpec,
+  type RecordValue,
+  RequestTooLargeError,
+  RequestUnusableError,
+  type SampleRecord,
+} from "../../../../internal.ts";
 import type { Asked } from "../models/engine.ts";
 import { type Element, type InputTensor, refuse } from "./tensors.ts";
 

@@ -4,7 +4,7 @@
 // Sources: kserve/open-inference-protocol, the REST specification, "Tensor Data"; Triton, "Binary
 // Tensor Data Extension".
 
-import { RequestUnusableError } from "../../../../src/errors/errors.ts";
+import { RequestUnusableError } from "../../../../internal.ts";
 
 /** An element of a tensor. Integers of 64 bits are bigints; in JSON, only those beyond 2^53 are. */
 export type Element = string | number | bigint | boolean;

@@ -5,7 +5,7 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tableFromIPC, tableToIPC } from "apache-arrow";
 import test, { type ExecutionContext } from "ava";
-import type { JobOptions, PredictReport } from "../../../../internal.ts";
+import type { JobOptions } from "../../../../internal.ts";
 import { arrow, csv, jsonl, parquet } from "../../../../src/data/sources.ts";
 import { InvalidOptionError } from "../../../../src/errors/errors.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";
@@ -16,6 +16,7 @@ import {
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { fixtures, readColumns } from "../../../../test/data/parquet/parquet-files.ts";
 import { startTrained } from "../../../../test/helpers/devices/trained.ts";
+import type { PredictReport } from "../../index.ts";
 import { predictFile } from "../../predict/predict-file.ts";
 
 const common = {

@@ -4,8 +4,7 @@
 //
 // T = tables of a task, E = columns of a vector, D = devices, B = episodes in parallel.
 
-import type { Kernels } from "../../../../src/kernels/contract/kernels.ts";
-import type { RandomStream } from "../../../../src/ports/random.ts";
+import type { Kernels, RandomStream } from "../../../../internal.ts";
 import type { TablesOfDevices } from "../../search/greedy.ts";
 import { chosenOf, emptiestOf, probabilities } from "../choices.ts";
 import { type CostModel, vectorColumns } from "../cost-model.ts";

@@ -6,7 +6,7 @@
 // T = steps, B = episodes in parallel, H = columns of input and of state. Rows are by step, then
 // episode.
 
-import type { Kernels, Tensor } from "../../../../src/kernels/contract/kernels.ts";
+import type { Kernels, Tensor } from "../../../../internal.ts";
 import type { ParameterShape, Parameters } from "../parameters.ts";
 
 export interface LstmSpec {

@@ -6,7 +6,7 @@
 //
 // T = steps, B = episodes in parallel, D = devices, H = columns of states and devices (64).
 
-import type { Kernels, Tensor } from "../../../../src/kernels/contract/kernels.ts";
+import type { Kernels, Tensor } from "../../../../internal.ts";
 import { vectorColumns } from "../cost-model.ts";
 import { LayersPass, type LayersSpec, layerShapes } from "../dense-layers.ts";
 import { Parameters } from "../parameters.ts";

@@ -1,7 +1,7 @@
 // Places tables by a trained AutoShard policy: each table, in descending order of cost, goes to its
 // most probable device with room.
 
-import type { Kernels } from "../../../../src/kernels/contract/kernels.ts";
+import type { Kernels } from "../../../../internal.ts";
 import type { DeviceRoom, TablesOfDevices } from "../../search/greedy.ts";
 import { CostModel, costModelShapes } from "../cost-model.ts";
 import type { TrainedNetworks } from "../parameters.ts";

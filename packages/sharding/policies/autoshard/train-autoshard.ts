@@ -3,8 +3,7 @@
 // (IMPALA). The cost network learns from the measured plans, too. The caller provides the function
 // that measures. The same tables, tasks, measurements, seed and arithmetic give the same bits.
 
-import type { Kernels } from "../../../../src/kernels/contract/kernels.ts";
-import { purposes, RandomStream } from "../../../../src/ports/random.ts";
+import { type Kernels, purposes, RandomStream } from "../../../../internal.ts";
 import type { DeviceCosts } from "../../search/cost-networks.ts";
 import type { TablesOfDevices } from "../../search/greedy.ts";
 import { entropyOf, probabilities } from "../choices.ts";

@@ -5,8 +5,7 @@
 //
 // N = tables of the task, E = columns of a vector, D = devices, K = episodes in parallel.
 
-import type { Kernels } from "../../../../src/kernels/contract/kernels.ts";
-import type { RandomStream } from "../../../../src/ports/random.ts";
+import type { Kernels, RandomStream } from "../../../../internal.ts";
 import type { TablesOfDevices } from "../../search/greedy.ts";
 import { chosenOf, emptiestOf } from "../choices.ts";
 import { type CostModel, deviceCostNames, vectorColumns } from "../cost-model.ts";

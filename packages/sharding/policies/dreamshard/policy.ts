@@ -6,7 +6,7 @@
 // N = tables of a task, X = features of a table, E = columns of a vector, D = devices, R = devices
 // of all steps of all episodes.
 
-import type { Kernels, Tensor } from "../../../../src/kernels/contract/kernels.ts";
+import type { Kernels, Tensor } from "../../../../internal.ts";
 import { entropyOf, probabilities } from "../choices.ts";
 import { deviceCostNames, multiply, multiplyTransposed, vectorColumns } from "../cost-model.ts";
 import { LayersPass, type LayersSpec, layerShapes } from "../dense-layers.ts";

@@ -3,8 +3,7 @@
 // the cost network alone. The caller provides the function that measures. The same tables, tasks,
 // measurements, seed and arithmetic give the same bits.
 
-import type { Kernels } from "../../../../src/kernels/contract/kernels.ts";
-import { purposes, RandomStream } from "../../../../src/ports/random.ts";
+import { type Kernels, purposes, RandomStream } from "../../../../internal.ts";
 import { slowestOf } from "../../search/cost-networks.ts";
 import type { Standard } from "../../search/features.ts";
 import { CostModel, CostTrainer, deviceCostNames, type MeasuredPlan } from "../cost-model.ts";

@@ -2,10 +2,11 @@
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { JobPlan, LearnedSearch } from "../../../../internal.ts";
+import type { JobPlan } from "../../../../internal.ts";
 import { directoryOf } from "../../../../test/cli/jobs.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
 import { lastJson, runCli } from "../../../../test/helpers/processes/cli.ts";
+import type { LearnedSearch } from "../../index.ts";
 
 type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
 

@@ -3,12 +3,13 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import type { JobPlan, LearnedSearch } from "../../../../internal.ts";
+import type { JobPlan } from "../../../../internal.ts";
 import { directoryOf } from "../../../../test/cli/jobs.ts";
 import { drawnNetworks } from "../../../../test/helpers/cost-networks.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../../../../test/helpers/processes/cli.ts";
 import { writeCostNetworks } from "../../files/cost-networks-file.ts";
+import type { LearnedSearch } from "../../index.ts";
 
 type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
 

@@ -3,7 +3,7 @@
 
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { slackBytes } from "../../tables/byte-ranges.ts";
-import { Damage } from "../../tables/damage.ts";
+import { CorruptFile } from "../../tables/damage.ts";
 import { checkUnpacked } from "../../tables/memory-budget.ts";
 import type { PieceMemory } from "../../tables/piece-memory.ts";
 import { readyZstd, unpackZstd } from "../../tables/zstd.ts";
@@ -26,11 +26,11 @@ export class Unpacker {
   readonly #memory: PieceMemory;
   #bytes = new Uint8Array(0);
 
-  /** @throws Damage if the codec is not supported */
+  /** @throws CorruptFile if the codec is not supported */
   constructor(codec: string, decoders: PageDecoders, memory: PieceMemory) {
     if (!codecs.has(codec)) {
       const names = [...codecs].join(", ");
-      throw new Damage(`its codec is ${codec}, of which Osiris reads ${names}`);
+      throw new CorruptFile(`its codec is ${codec}, of which Osiris reads ${names}`);
     }
     this.#codec = codec;
     this.#decoders = decoders;
@@ -44,10 +44,10 @@ export class Unpacker {
 
   /**
    * Decompresses `packed` into `size` bytes, followed by `slackBytes`; valid until the next call.
-   * The first `head` bytes are not compressed. @throws Damage
+   * The first `head` bytes are not compressed. @throws CorruptFile
    */
   unpack(packed: Uint8Array, size: number, head: number): Uint8Array {
-    if (size > pageBytesMax) throw new Damage(`a page says that it has ${size} bytes`);
+    if (size > pageBytesMax) throw new CorruptFile(`a page says that it has ${size} bytes`);
     checkUnpacked("a page", size, packed.length);
     if (this.#bytes.length < size + slackBytes) {
       this.#bytes = this.#memory.uint8(size + slackBytes + (size >> 2));
@@ -93,6 +93,6 @@ function put(body: Uint8Array, unpacked: Uint8Array): void {
   body.set(unpacked);
 }
 
-function wrongSize(said: number, is: number): Damage {
-  return new Damage(`a page says that it unpacks to ${said} bytes, and ${is} do not`);
+function wrongSize(said: number, is: number): CorruptFile {
+  return new CorruptFile(`a page says that it unpacks to ${said} bytes, and ${is} do not`);
 }

@@ -3,7 +3,7 @@
 
 import type { Column } from "../../columnar/column.ts";
 import { formOf, type WantedColumn } from "../../tables/asked-columns.ts";
-import { Damage } from "../../tables/damage.ts";
+import { CorruptFile } from "../../tables/damage.ts";
 import type { ByteHash } from "../../tables/table-file.ts";
 import type { ColumnShape } from "../shapes.ts";
 import { type ColumnCursor, columnOf, LeafCursor, type LeafSource } from "./leaf-cursor.ts";
@@ -13,7 +13,7 @@ import type { CodedTarget, Target } from "./values.ts";
 
 /**
  * Opens the cursor of a column. `weights`: source of the second leaf of a weighted list.
- * @throws Damage
+ * @throws CorruptFile
  */
 export function openCursor(
   column: WantedColumn<ColumnShape>,
@@ -80,7 +80,7 @@ class FlatCursor implements ColumnCursor {
     const isNumbers = target.form === "numbers";
     let count = 0;
     for (let row = 0; row < rows; ) {
-      if (!(await leaf.fill())) throw new Damage(`it ends after ${row} of ${rows} rows`);
+      if (!(await leaf.fill())) throw new CorruptFile(`it ends after ${row} of ${rows} rows`);
       const some = Math.min(leaf.end - leaf.at, rows - row);
       const there = this.#present(row, some, count, rows);
       leaf.values(isNumbers ? row : count, there);

@@ -6,7 +6,7 @@
 //   block    least difference, a width for each mini-block, the mini-blocks' differences above it
 
 import { slackBytes } from "../../tables/byte-ranges.ts";
-import { Damage } from "../../tables/damage.ts";
+import { CorruptFile } from "../../tables/damage.ts";
 import { bitsAt } from "./hybrid.ts";
 
 /** Most values per block; writers use some hundreds. */
@@ -37,7 +37,7 @@ export class DeltaReader {
   #byte = 0;
   #bit = 0;
 
-  /** `bytes` must extend `slackBytes` beyond `end`. @throws Damage */
+  /** `bytes` must extend `slackBytes` beyond `end`. @throws CorruptFile */
   constructor(bytes: Uint8Array, start: number, end: number, isWide: boolean) {
     this.#bytes = bytes;
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -51,7 +51,7 @@ export class DeltaReader {
     this.#mini = this.#miniBlocks;
     const isSound = block <= blockMax && this.#miniValues >= 8 && this.#miniValues % 8 === 0;
     if (!isSound) {
-      throw new Damage(`it has blocks of ${block} differences in ${this.#miniBlocks} parts`);
+      throw new CorruptFile(`it has blocks of ${block} differences in ${this.#miniBlocks} parts`);
     }
     [this.#low, this.#high] = this.#zigzag();
   }
@@ -68,10 +68,10 @@ export class DeltaReader {
 
   /**
    * Writes the next `count` values as pairs of halves, low half first, from pair `from` on.
-   * @throws Damage
+   * @throws CorruptFile
    */
   read(pairs: Int32Array, from: number, count: number): void {
-    if (count > this.#left) throw new Damage("a page has fewer values than it says");
+    if (count > this.#left) throw new CorruptFile("a page has fewer values than it says");
     for (let i = from; i < from + count; i++) {
       if (this.#isFirst) this.#isFirst = false;
       else this.#step();
@@ -133,7 +133,7 @@ export class DeltaReader {
         return [((low >>> 1) | (high << 31)) ^ sign, (high >>> 1) ^ sign];
       }
     }
-    throw new Damage("a difference has more than ten bytes");
+    throw new CorruptFile("a difference has more than ten bytes");
   }
 
   #number(): number {
@@ -143,7 +143,7 @@ export class DeltaReader {
       value += (one & 127) * 2 ** (7 * i);
       if (one < 128) return value;
     }
-    throw new Damage("a count of differences has more than five bytes");
+    throw new CorruptFile("a count of differences has more than five bytes");
   }
 
   #next(): number {
@@ -152,6 +152,6 @@ export class DeltaReader {
   }
 }
 
-function ended(): Damage {
-  return new Damage("a page has fewer differences than it says");
+function ended(): CorruptFile {
+  return new CorruptFile("a page has fewer differences than it says");
 }

@@ -5,7 +5,7 @@
 //   run      = header value            header = 2 x length, value in whole bytes
 //   packed   = header bits             header = 2 x groups + 1, groups of 8 values of `width` bits
 
-import { Damage } from "../../tables/damage.ts";
+import { CorruptFile } from "../../tables/damage.ts";
 
 /** An encoded hybrid and the position of its reader. */
 export interface HybridPlace {
@@ -23,7 +23,7 @@ export interface HybridPlace {
 
 /**
  * Writes the next `count` values of a hybrid from `out[from]` on. Returns the largest value,
- * unsigned. @throws Damage if there are fewer values
+ * unsigned. @throws CorruptFile if there are fewer values
  */
 export type ReadHybrid = (
   out: Int32Array,
@@ -37,22 +37,22 @@ export class HybridReader {
   readonly #place: HybridPlace;
   readonly #read: ReadHybrid;
 
-  /** `bytes` must extend `slackBytes` beyond `end`. @throws Damage */
+  /** `bytes` must extend `slackBytes` beyond `end`. @throws CorruptFile */
   constructor(bytes: Uint8Array, start: number, end: number, width: number, read: ReadHybrid) {
-    if (width > 32) throw new Damage(`it has values of ${width} bits, of at most 32`);
+    if (width > 32) throw new CorruptFile(`it has values of ${width} bits, of at most 32`);
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.#place = { bytes, view, end, width, state: Float64Array.of(start, 0, 0, 0) };
     this.#read = read;
   }
 
-  /** As `ReadHybrid`. @throws Damage */
+  /** As `ReadHybrid`. @throws CorruptFile */
   read(out: Int32Array, from: number, count: number): number {
     return this.#read(out, from, count, this.#place);
   }
 
   /**
    * Reads the next `count` values if they belong to one run, and returns its value; otherwise reads
-   * nothing and returns undefined. @throws Damage
+   * nothing and returns undefined. @throws CorruptFile
    */
   readRun(count: number): number | undefined {
     const place = this.#place;
@@ -150,8 +150,8 @@ export function bitsAt(view: DataView, at: number, bit: number): number {
 /** Fault codes of the addon's reader, equal to those in native/ingest/pages.h. */
 const [ends, runTooLong] = [-1, -2];
 
-export function hybridFault(fault: number): Damage {
-  return new Damage(
+export function hybridFault(fault: number): CorruptFile {
+  return new CorruptFile(
     fault === runTooLong
       ? "a run of levels or places has a length of more than five bytes"
       : "a page has fewer levels or places than it says",

@@ -3,7 +3,7 @@
 
 import type { Column, IdColumn } from "../../columnar/column.ts";
 import type { ByteStream } from "../../tables/byte-ranges.ts";
-import { Damage } from "../../tables/damage.ts";
+import { CorruptFile } from "../../tables/damage.ts";
 import type { PieceMemory } from "../../tables/piece-memory.ts";
 import type { ByteHash } from "../../tables/table-file.ts";
 import type { Chunk } from "../footer.ts";
@@ -26,7 +26,7 @@ const noLevels = new Int32Array(0);
 
 /** Reads the rows of one column in a row group. */
 export interface ColumnCursor {
-  /** Reads the next `rows` rows; the column is valid until the next call. @throws Damage */
+  /** Reads the next `rows` rows; the column is valid until the next call. @throws CorruptFile */
   read(rows: number): Promise<Column>;
 }
 
@@ -106,7 +106,7 @@ export class LeafCursor {
     hash: ByteHash,
   ) {
     if (chunk.physical !== leaf.element.type) {
-      throw new Damage(`it is of ${chunk.physical}, and the schema says ${leaf.element.type}`);
+      throw new CorruptFile(`it is of ${chunk.physical}, and the schema says ${leaf.element.type}`);
     }
     const levels = { repetitionMax, definitionMax: leaf.definitionMax };
     this.#pages = new PageReader(stream, chunk, levels, { hash, decoders, memory });
@@ -167,7 +167,8 @@ export class LeafCursor {
 
 /** A level beyond the schema's maximum would refer to entries that do not exist. */
 function checkLevel(level: number, max: number): void {
-  if (level >>> 0 > max) throw new Damage(`a level is ${level >>> 0}, and the schema has ${max}`);
+  if (level >>> 0 > max)
+    throw new CorruptFile(`a level is ${level >>> 0}, and the schema has ${max}`);
 }
 
 /** Builds a column from the values in a target. */

@@ -2,7 +2,7 @@
 // weighted lists, the leaves of ids and weights are read in parallel.
 
 import type { Column } from "../../columnar/column.ts";
-import { Damage } from "../../tables/damage.ts";
+import { CorruptFile } from "../../tables/damage.ts";
 import type { Leaf } from "../shapes.ts";
 import { type ColumnCursor, columnOf, grown, type LeafCursor, levelsMax } from "./leaf-cursor.ts";
 
@@ -44,7 +44,7 @@ export class ListReader {
       leaf.values(before, this.valueCount - before);
       if (leaf.at < leaf.end) break;
     }
-    if (row < rows) throw new Damage(`it ends after ${row} of ${rows} rows`);
+    if (row < rows) throw new CorruptFile(`it ends after ${row} of ${rows} rows`);
     this.offsets[rows] = isByEntry ? this.entryCount : this.valueCount;
   }
 
@@ -57,7 +57,7 @@ export class ListReader {
     const { repetition, definition, end } = leaf;
     const [entryLevel, max] = [this.#entryLevel, leaf.leaf.definitionMax];
     if (this.entryCount + levelsMax > entriesMax) {
-      throw new Damage(`it has more than ${entriesMax} entries in ${rows} rows`);
+      throw new CorruptFile(`it has more than ${entriesMax} entries in ${rows} rows`);
     }
     if (isByEntry && this.entries.length < this.entryCount + levelsMax) {
       this.entries = grown(this.entries, leaf.memory.uint8(2 * (this.entryCount + levelsMax)));
@@ -83,7 +83,7 @@ export class ListReader {
           this.hasAbsent = true;
         }
         row++;
-      } else if (row === 0) throw new Damage("it begins within a row");
+      } else if (row === 0) throw new CorruptFile("it begins within a row");
       if (level < entryLevel) continue;
       if (isByEntry) entries[entry] = level === max ? 1 : 0;
       entry++;
@@ -138,7 +138,8 @@ export class WeightedCursor implements ColumnCursor {
     await numbers.read(rows, true);
     const offsets = ids.offsets.subarray(0, rows + 1);
     for (let row = 0; row <= rows; row++) {
-      if (offsets[row] !== numbers.offsets[row]) throw new Damage("its ids and weights differ");
+      if (offsets[row] !== numbers.offsets[row])
+        throw new CorruptFile("its ids and weights differ");
     }
     if (this.#weights.length < ids.valueCount) this.#weights = new Float32Array(2 * ids.valueCount);
     this.#keep(offsets, rows);

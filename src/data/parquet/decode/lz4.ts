@@ -6,26 +6,27 @@
 //             unpacked bytes, u32 | packed bytes, u32 | block
 //             other writers store a plain block under this name
 
-import { Damage } from "../../tables/damage.ts";
+import { CorruptFile } from "../../tables/damage.ts";
 import { unpackLz4Block } from "../../tables/lz4-block.ts";
 
 const what = "a page's LZ4";
 
-/** Decompresses a block into `out`. @throws Damage if it does not fill `out` exactly */
+/** Decompresses a block into `out`. @throws CorruptFile if it does not fill `out` exactly */
 export function unpackLz4Raw(out: Uint8Array, packed: Uint8Array): void {
   const done = unpackLz4Block(packed, out, 0, what);
-  if (done !== out.length) throw new Damage(`${what} has ${done} bytes, and not ${out.length}`);
+  if (done !== out.length)
+    throw new CorruptFile(`${what} has ${done} bytes, and not ${out.length}`);
 }
 
 /**
- * Decompresses Hadoop's pieces or a plain block into `out`. @throws Damage if the bytes are
+ * Decompresses Hadoop's pieces or a plain block into `out`. @throws CorruptFile if the bytes are
  * neither, or do not fill `out` exactly
  */
 export function unpackLz4Hadoop(out: Uint8Array, packed: Uint8Array): void {
   try {
     if (unpackPieces(out, packed) === out.length) return;
   } catch (error) {
-    if (!(error instanceof Damage)) throw error;
+    if (!(error instanceof CorruptFile)) throw error;
   }
   unpackLz4Raw(out, packed);
 }

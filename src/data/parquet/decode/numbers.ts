@@ -1,7 +1,7 @@
 // Decodes values in the encodings PLAIN, BYTE_STREAM_SPLIT and DELTA_BINARY_PACKED: integers as
 // pairs of 32-bit halves, fractions as doubles. Readers keep their position between calls.
 
-import { Damage } from "../../tables/damage.ts";
+import { CorruptFile } from "../../tables/damage.ts";
 import type { Leaf } from "../shapes.ts";
 import { DeltaReader } from "./delta.ts";
 
@@ -147,7 +147,7 @@ export function plainBits({ bytes, start, end }: PageBytes): NumberReader {
 /** Reads numbers of fixed byte length: decimals as bytes, and INT96 times. */
 export function fixedNumbers({ bytes, start, end }: PageBytes, leaf: Leaf): NumberReader {
   const width = widthOf(leaf);
-  if (width < 1) throw new Damage(`its values have ${width} bytes`);
+  if (width < 1) throw new CorruptFile(`its values have ${width} bytes`);
   const numberOf = fixedNumberOf(leaf);
   let from = start;
   return (out, at, count) => {
@@ -172,12 +172,12 @@ export function fixedNumberOf({ kind, isDecimal, divisor }: Leaf): (bytes: Uint8
 const decimalBytesMax = 32;
 
 /**
- * The number of a decimal in big-endian bytes, divided by `divisor`. @throws Damage if it has more
+ * The number of a decimal in big-endian bytes, divided by `divisor`. @throws CorruptFile if it has more
  * bytes than any decimal, because the conversion takes time quadratic in their number
  */
 export function decimalOf(bytes: Uint8Array, divisor: number): number {
   if (bytes.length > decimalBytesMax) {
-    throw new Damage(
+    throw new CorruptFile(
       `a decimal has ${bytes.length} bytes, of which the longest has ${decimalBytesMax}`,
     );
   }
@@ -224,5 +224,5 @@ export function halfOf(bits: number): number {
 }
 
 function checkLeft(count: number, width: number, left: number): void {
-  if (count * width > left) throw new Damage("a page has fewer values than it says");
+  if (count * width > left) throw new CorruptFile("a page has fewer values than it says");
 }

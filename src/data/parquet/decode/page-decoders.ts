@@ -35,7 +35,7 @@ export interface PageDecoders {
     values: number,
     levels: { readonly repetition: Int32Array; readonly at: number; readonly end: number },
   ): { readonly row: number; readonly at: number };
-  /** Decompresses into `body`. @throws Damage if the bytes do not fill it exactly */
+  /** Decompresses into `body`. @throws CorruptFile if the bytes do not fill it exactly */
   unpackSnappy(body: Uint8Array, packed: Uint8Array): void;
 }
 

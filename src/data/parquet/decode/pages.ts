@@ -4,7 +4,7 @@
 
 import { crc32 } from "node:zlib";
 import { type ByteStream, slackBytes } from "../../tables/byte-ranges.ts";
-import { Damage } from "../../tables/damage.ts";
+import { CorruptFile } from "../../tables/damage.ts";
 import { checkDictionary } from "../../tables/memory-budget.ts";
 import type { PieceMemory } from "../../tables/piece-memory.ts";
 import type { ByteHash } from "../../tables/table-file.ts";
@@ -70,7 +70,7 @@ export class PageReader {
   #left: number;
   #dictionary: DictionaryPage | undefined;
 
-  /** @throws Damage if the codec is not supported */
+  /** @throws CorruptFile if the codec is not supported */
   constructor(
     stream: ByteStream,
     { codec, values }: Chunk,
@@ -92,7 +92,7 @@ export class PageReader {
     return this.#dictionary;
   }
 
-  /** Reads the next page with values; undefined after the last. @throws Damage */
+  /** Reads the next page with values; undefined after the last. @throws CorruptFile */
   async next(): Promise<DataPage | undefined> {
     await this.#unpacker.ready();
     while (this.#left > 0) {
@@ -105,11 +105,11 @@ export class PageReader {
             ? this.#pageV1(structOf(header.get(5)), packed, size)
             : this.#pageV2(structOf(header.get(8)), packed, size);
         if (page.count > this.#left) {
-          throw new Damage(`a page has ${page.count} values, where ${this.#left} are left`);
+          throw new CorruptFile(`a page has ${page.count} values, where ${this.#left} are left`);
         }
         this.#left -= page.count;
         if (page.count > 0) return page;
-      } else if (type !== index) throw new Damage(`it has a page of the unknown type ${type}`);
+      } else if (type !== index) throw new CorruptFile(`it has a page of the unknown type ${type}`);
     }
     return undefined;
   }
@@ -119,11 +119,13 @@ export class PageReader {
     const { fields: header, end } = await this.#header();
     const [size, packedSize] = [numberOf(header.get(2)), numberOf(header.get(3))];
     if (size < 0 || size > pageBytesMax || packedSize < 0) {
-      throw new Damage(`a page says that its ${packedSize} bytes unpack to ${size}`);
+      throw new CorruptFile(`a page says that its ${packedSize} bytes unpack to ${size}`);
     }
     if (end + packedSize > this.#stream.left) {
       const { left } = this.#stream;
-      throw new Damage(`a page says that it has ${packedSize} bytes, and ${left - end} are left`);
+      throw new CorruptFile(
+        `a page says that it has ${packedSize} bytes, and ${left - end} are left`,
+      );
     }
     const bytes = await this.#stream.peek(end + packedSize);
     const packed = bytes.subarray(end, end + packedSize);
@@ -131,7 +133,7 @@ export class PageReader {
     this.#stream.skip(end + packedSize);
     const checksum = header.get(4);
     if (checksum !== undefined && numberOf(checksum) >>> 0 !== crc32(packed)) {
-      throw new Damage("the checksum of a page differs");
+      throw new CorruptFile("the checksum of a page differs");
     }
     return { header, packed, size };
   }
@@ -150,9 +152,9 @@ export class PageReader {
   }
 
   #takeDictionary(header: ThriftStruct, packed: Uint8Array, size: number): void {
-    if (this.#dictionary !== undefined) throw new Damage("it has two dictionaries");
+    if (this.#dictionary !== undefined) throw new CorruptFile("it has two dictionaries");
     const count = numberOf(structOf(header.get(7)).get(1));
-    if (count < 0) throw new Damage(`its dictionary says that it has ${count} values`);
+    if (count < 0) throw new CorruptFile(`its dictionary says that it has ${count} values`);
     checkDictionary(size, packed.length);
     // A copy, because the next page is decompressed into the same memory.
     const bytes = this.#memory.uint8(size + slackBytes);
@@ -168,9 +170,9 @@ export class PageReader {
     const levels = (field: number, max: number): HybridReader | undefined => {
       if (max === 0) return undefined;
       const encoding = numberOf(header.get(field));
-      if (encoding !== rle) throw new Damage(`its levels have ${encodingName(encoding)}`);
+      if (encoding !== rle) throw new CorruptFile(`its levels have ${encodingName(encoding)}`);
       const length = view.getUint32(start, true);
-      if (start + 4 + length > size) throw new Damage(`a page has ${length} bytes of levels`);
+      if (start + 4 + length > size) throw new CorruptFile(`a page has ${length} bytes of levels`);
       start += 4 + length;
       return this.#levelReader(bytes, start - length, start, max);
     };
@@ -187,7 +189,7 @@ export class PageReader {
     const [definitionBytes, repetitionBytes] = [countOf(header.get(5)), countOf(header.get(6))];
     const start = repetitionBytes + definitionBytes;
     if (start > size || start > packed.length) {
-      throw new Damage(`a page of ${size} bytes has ${start} bytes of levels`);
+      throw new CorruptFile(`a page of ${size} bytes has ${start} bytes of levels`);
     }
     const bytes =
       header.get(7) === false ? this.#copy(packed, size) : this.#unpack(packed, size, start);
@@ -221,7 +223,7 @@ export class PageReader {
    */
   #copy(packed: Uint8Array, size: number): Uint8Array {
     if (packed.length !== size) {
-      throw new Damage(`a page says that it has ${size} bytes, and has ${packed.length}`);
+      throw new CorruptFile(`a page says that it has ${size} bytes, and has ${packed.length}`);
     }
     return new Uint8Array(packed.buffer, packed.byteOffset);
   }
@@ -244,16 +246,17 @@ function bitsOf(max: number): number {
 
 function numberOf(value: ThriftValue | undefined): number {
   if (typeof value === "number") return value;
-  throw new Damage("the header of a page lacks a number");
+  throw new CorruptFile("the header of a page lacks a number");
 }
 
 function countOf(value: ThriftValue | undefined): number {
   const count = numberOf(value);
-  if (count < 0 || count > 0x7fff_ffff) throw new Damage(`a page says that it has ${count} values`);
+  if (count < 0 || count > 0x7fff_ffff)
+    throw new CorruptFile(`a page says that it has ${count} values`);
   return count;
 }
 
 function structOf(value: ThriftValue | undefined): ThriftStruct {
   if (value instanceof Map) return value;
-  throw new Damage("the header of a page lacks its description");
+  throw new CorruptFile("the header of a page lacks its description");
 }

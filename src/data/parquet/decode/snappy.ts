@@ -2,9 +2,9 @@
 // is checked against the input and the output.
 // https://github.com/google/snappy/blob/main/format_description.txt
 
-import { Damage } from "../../tables/damage.ts";
+import { CorruptFile } from "../../tables/damage.ts";
 
-/** Decompresses `packed` into `out`. @throws Damage if it does not fill `out` exactly */
+/** Decompresses `packed` into `out`. @throws CorruptFile if it does not fill `out` exactly */
 export function unpackSnappy(out: Uint8Array, packed: Uint8Array): void {
   const { length } = packed;
   let [at, to] = [0, 0];
@@ -50,6 +50,6 @@ function littleNumber(bytes: Uint8Array, at: number, count: number): number {
 
 const tooMany = ({ length }: Uint8Array) => broken(`unpack to more than ${length} bytes`);
 
-function broken(how: string): Damage {
-  return new Damage(`its bytes are damaged: those of snappy ${how}`);
+function broken(how: string): CorruptFile {
+  return new CorruptFile(`its bytes are damaged: those of snappy ${how}`);
 }

@@ -1,7 +1,7 @@
 // The distinct texts of a column in a row group: the texts of its dictionary, then those of pages
 // without a dictionary.
 
-import { Damage } from "../../tables/damage.ts";
+import { CorruptFile } from "../../tables/damage.ts";
 import { TextBudget } from "../../tables/memory-budget.ts";
 
 /** Texts beyond the dictionary that are kept across batches. */
@@ -57,9 +57,9 @@ export class PlainTexts {
     this.#end = end;
   }
 
-  /** The next text, one character per byte. @throws Damage */
+  /** The next text, one character per byte. @throws CorruptFile */
   next(): string {
-    if (this.#at + 4 > this.#end) throw new Damage("a page has fewer texts than it says");
+    if (this.#at + 4 > this.#end) throw new CorruptFile("a page has fewer texts than it says");
     const start = this.#at + 4;
     return this.take(start, this.#bytes.readUInt32LE(this.#at));
   }
@@ -71,7 +71,8 @@ export class PlainTexts {
 
   take(start: number, length: number): string {
     const end = start + length;
-    if (end > this.#end) throw new Damage(`a page has a text of ${length} bytes, beyond its end`);
+    if (end > this.#end)
+      throw new CorruptFile(`a page has a text of ${length} bytes, beyond its end`);
     this.#at = end;
     return this.#bytes.toString("latin1", start, end);
   }

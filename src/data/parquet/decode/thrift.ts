@@ -3,7 +3,7 @@
 // structures is limited.
 // https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 
-import { Damage } from "../../tables/damage.ts";
+import { CorruptFile } from "../../tables/damage.ts";
 
 /** The fields of a structure, by field id. */
 export type ThriftStruct = ReadonlyMap<number, ThriftValue>;
@@ -17,7 +17,7 @@ const [stop, yes, no, byte, i16, i32, i64, double, binary, list, set, struct] = 
   0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12,
 ];
 
-/** Parses a structure; returns its fields and its end. @throws Damage */
+/** Parses a structure; returns its fields and its end. @throws CorruptFile */
 export function readStruct(
   bytes: Uint8Array,
   start: number,
@@ -29,7 +29,7 @@ export function readStruct(
 }
 
 /** The bytes end within the structure, so that more bytes may complete it. */
-export class ThriftEnded extends Damage {}
+export class ThriftEnded extends CorruptFile {}
 
 class Reader {
   readonly #bytes: Uint8Array;
@@ -43,7 +43,8 @@ class Reader {
   }
 
   fields(depth: number): ThriftStruct {
-    if (depth > depthMax) throw new Damage(`a header nests deeper than ${depthMax} structures`);
+    if (depth > depthMax)
+      throw new CorruptFile(`a header nests deeper than ${depthMax} structures`);
     const fields = new Map<number, ThriftValue>();
     let id = 0;
     for (;;) {
@@ -76,12 +77,13 @@ class Reader {
       case struct:
         return this.fields(depth + 1);
       default:
-        throw new Damage(`a header has a field of the unknown type ${type}`);
+        throw new CorruptFile(`a header has a field of the unknown type ${type}`);
     }
   }
 
   #list(depth: number): ThriftValue[] {
-    if (depth > depthMax) throw new Damage(`a header nests deeper than ${depthMax} structures`);
+    if (depth > depthMax)
+      throw new CorruptFile(`a header nests deeper than ${depthMax} structures`);
     const head = this.#byte();
     const size = head >> 4 === 15 ? this.#varint() : head >> 4;
     // Every element takes at least one byte.
@@ -103,7 +105,7 @@ class Reader {
       if (one < 128) return value;
       scale *= 128;
     }
-    throw new Damage("a header has a number of more than ten bytes");
+    throw new CorruptFile("a header has a number of more than ten bytes");
   }
 
   #take(length: number): Uint8Array {

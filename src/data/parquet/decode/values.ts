@@ -1,7 +1,7 @@
 // Reads the values of a column's pages in any encoding, in the form in which the column is
 // requested. A dictionary is decoded once, and its values are gathered by index.
 
-import { Damage } from "../../tables/damage.ts";
+import { CorruptFile } from "../../tables/damage.ts";
 import { checkUnpacked, TextBudget } from "../../tables/memory-budget.ts";
 import type { PieceMemory } from "../../tables/piece-memory.ts";
 import type { Leaf } from "../shapes.ts";
@@ -71,7 +71,7 @@ const placesMax = 4096;
 /** Scratch memory for these indices; its content is not used across calls. */
 const places = new Int32Array(placesMax);
 
-/** Decodes a dictionary page; texts go to the target's pool. @throws Damage */
+/** Decodes a dictionary page; texts go to the target's pool. @throws CorruptFile */
 export function readDictionary(
   page: DictionaryPage,
   leaf: Leaf,
@@ -81,7 +81,7 @@ export function readDictionary(
   const { count, bytes, end, decoders } = page;
   const whole = { bytes, start: 0, end, decoders };
   if (count > dictionaryMax(leaf, end)) {
-    throw new Damage(`its dictionary of ${end} bytes says that it has ${count} values`);
+    throw new CorruptFile(`its dictionary of ${end} bytes says that it has ${count} values`);
   }
   if (target.form === "texts") {
     const read = textReader({ ...whole, encoding: encodings.plain, count }, leaf);
@@ -118,7 +118,7 @@ const valueBytes: Readonly<Record<string, number>> = {
   ...{ INT32: 4, FLOAT: 4, INT64: 8, DOUBLE: 8, INT96: 12, BYTE_ARRAY: 4 },
 };
 
-/** Creates the reader of a page's values. @throws Damage */
+/** Creates the reader of a page's values. @throws CorruptFile */
 export function valueReader(
   page: DataPage,
   leaf: Leaf,
@@ -127,7 +127,8 @@ export function valueReader(
 ): ValueReader {
   const { encoding } = page;
   if (encoding === encodings.dictionary || encoding === encodings.plainDictionary) {
-    if (dictionary === undefined) throw new Damage("a page needs a dictionary, and there is none");
+    if (dictionary === undefined)
+      throw new CorruptFile("a page needs a dictionary, and there is none");
     return dictionaryReader(page, target, dictionary);
   }
   switch (target.form) {
@@ -200,7 +201,7 @@ export function idsOfCodes(
 }
 
 function checkPlace(most: number, size: number): void {
-  if (most >= size) throw new Damage(`a page names value ${most} of a dictionary of ${size}`);
+  if (most >= size) throw new CorruptFile(`a page names value ${most} of a dictionary of ${size}`);
 }
 
 type Encoded = PageBytes & {
@@ -219,7 +220,7 @@ function pairReader(page: Encoded, leaf: Leaf): PairReader {
     case encodings.delta:
       return deltaPairs(page, leaf);
     default:
-      throw new Damage(`a page has ${encodingName(page.encoding)}`);
+      throw new CorruptFile(`a page has ${encodingName(page.encoding)}`);
   }
 }
 
@@ -234,7 +235,7 @@ function numberReader(page: Encoded, leaf: Leaf): NumberReader {
   if (isPlain && isFraction) return plainFractions(page, leaf);
   if (page.encoding === encodings.split && isFraction) return splitFractions(page, leaf);
   if (type === "BYTE_ARRAY" || isFixedBytes(leaf)) return numbersOfTexts(page, leaf);
-  throw new Damage(`a page has ${encodingName(page.encoding)}`);
+  throw new CorruptFile(`a page has ${encodingName(page.encoding)}`);
 }
 
 /**
@@ -255,7 +256,7 @@ function numbersOfTexts(page: Encoded, leaf: Leaf): NumberReader {
 
 /** Reads booleans in the RLE hybrid: a length, then one bit per value. */
 function hybridBits({ bytes, start, end, encoding, decoders }: Encoded): NumberReader {
-  if (encoding !== encodings.rle) throw new Damage(`a page has ${encodingName(encoding)}`);
+  if (encoding !== encodings.rle) throw new CorruptFile(`a page has ${encodingName(encoding)}`);
   const reader = new HybridReader(bytes, Math.min(start + 4, end), end, 1, decoders.readHybrid);
   const bits = new Int32Array(placesMax);
   return (out, first, count) => {
@@ -287,7 +288,7 @@ function textReader(page: Encoded, leaf: Leaf): () => string {
     return isFixed ? ofLength(deltaTexts(page), length) : deltaTexts(page);
   }
   if (encoding === encodings.split && isFixed) return splitTexts(page, length);
-  throw new Damage(`a page has ${encodingName(encoding)}`);
+  throw new CorruptFile(`a page has ${encodingName(encoding)}`);
 }
 
 /** Checks that every text has `length` bytes. */
@@ -295,18 +296,18 @@ function ofLength(next: () => string, length: number): () => string {
   return () => {
     const text = next();
     if (text.length === length) return text;
-    throw new Damage(`a value has ${text.length} bytes, and the schema says ${length}`);
+    throw new CorruptFile(`a value has ${text.length} bytes, and the schema says ${length}`);
   };
 }
 
 /** Reads BYTE_STREAM_SPLIT: the first bytes of all values, then all second bytes, and so on. */
 function splitTexts({ bytes, start, end }: PageBytes, length: number): () => string {
-  if (length < 1) throw new Damage(`its values have ${length} bytes`);
+  if (length < 1) throw new CorruptFile(`its values have ${length} bytes`);
   const values = Math.floor((end - start) / length);
   const one = Buffer.alloc(length);
   let from = 0;
   return () => {
-    if (from >= values) throw new Damage("a page has fewer values than it says");
+    if (from >= values) throw new CorruptFile("a page has fewer values than it says");
     for (let i = 0; i < length; i++) one[i] = bytes[start + i * values + from] ?? 0;
     from++;
     return one.toString("latin1");
@@ -323,12 +324,12 @@ function readLengths({ bytes, start, end, count: countMax }: Lengths) {
   const reader = new DeltaReader(bytes, start, end, false);
   const count = reader.left;
   if (count > Math.min(textsMax, countMax))
-    throw new Damage(`a page says that it has ${count} texts`);
+    throw new CorruptFile(`a page says that it has ${count} texts`);
   const pairs = new Int32Array(2 * count);
   reader.read(pairs, 0, count);
   const lengthAt = (i: number): number => {
     const length = i < count ? (pairs[2 * i] ?? -1) : -1;
-    if (length < 0) throw new Damage("a page has fewer texts than it says");
+    if (length < 0) throw new CorruptFile("a page has fewer texts than it says");
     return length;
   };
   return { lengthAt, end: reader.end };
@@ -350,7 +351,8 @@ function deltaTexts(page: Lengths): () => string {
   let at = 0;
   return () => {
     const length = shared.lengthAt(at++);
-    if (length > before.length) throw new Damage("a text shares more than the one before it has");
+    if (length > before.length)
+      throw new CorruptFile("a text shares more than the one before it has");
     before = before.slice(0, length) + rest.next();
     made += before.length;
     checkUnpacked("a page of texts with common beginnings", made, page.end - page.start);

@@ -6,7 +6,7 @@
 import type { CategoricalField, DenseField } from "../../columnar/named-columns.ts";
 import type { Sample } from "../../sample.ts";
 import type { Columns } from "../columns.ts";
-import type { Fault } from "../faults.ts";
+import type { LineFault } from "../faults.ts";
 import type { LabelReader } from "../labels.ts";
 import {
   decodeBag,
@@ -21,7 +21,11 @@ import type { ByteLines } from "../text-lines.ts";
 import { ChunkFields, type FieldValues, hashedRow, integerRow } from "./field-values.ts";
 
 /** Fills `sample` from a line of a chunk. Returns the line's fault, if any. */
-export type DecodeBytes = (sample: Sample, lines: ByteLines, index: number) => Fault | undefined;
+export type DecodeBytes = (
+  sample: Sample,
+  lines: ByteLines,
+  index: number,
+) => LineFault | undefined;
 
 /**
  * Creates a decoder of lines with these columns, which also collects split keys if `keys` is given.
@@ -111,7 +115,7 @@ class Fields {
   }
 }
 
-type DecodeHead = (sample: Sample, fields: Fields) => Fault | undefined;
+type DecodeHead = (sample: Sample, fields: Fields) => LineFault | undefined;
 
 /** Creates a decoder of a line's label, weight, group and key. */
 function headDecoder(columns: Columns, keys?: Pick<KeyCollector, "read">): DecodeHead {
@@ -165,7 +169,7 @@ class DenseReader {
   }
 
   /** As `decodeDense`. */
-  read(sample: Sample, fields: Fields): Fault | undefined {
+  read(sample: Sample, fields: Fields): LineFault | undefined {
     const value = fields.number(this.#index);
     if (!Number.isFinite(value)) {
       return decodeDense(sample, fields.text(this.#column.field), this.#column);
@@ -197,7 +201,7 @@ class BagReader {
   }
 
   /** As `decodeBag`. */
-  read(sample: Sample, fields: Fields): Fault | undefined {
+  read(sample: Sample, fields: Fields): LineFault | undefined {
     const id = fields.id(this.#feature);
     if (id >= 0 && sample.push(this.#feature, id)) return undefined;
     const { field, separator, weightSeparator, isWide } = this.#column;
@@ -215,7 +219,7 @@ class BagReader {
     first: number,
     end: number,
     separator: number,
-  ): Fault | undefined {
+  ): LineFault | undefined {
     for (let begin = first, at = first; at <= end; at++) {
       if (at < end && fields.bytes[at] !== separator) continue;
       const fault = begin === at ? undefined : this.#readId(sample, fields, begin, at);
@@ -227,7 +231,7 @@ class BagReader {
       : undefined;
   }
 
-  #readId(sample: Sample, fields: Fields, begin: number, end: number): Fault | undefined {
+  #readId(sample: Sample, fields: Fields, begin: number, end: number): LineFault | undefined {
     const { ids, seed, rows, offset } = this.#column;
     const { bytes, view } = fields;
     const id =

@@ -7,11 +7,11 @@ import { join } from "node:path";
 import type { ExecutionContext } from "ava";
 import {
   CheckpointMissingError,
-  exportTable,
   type JobOptions,
   loadModel,
   runHistory,
 } from "../../../../internal.ts";
+import { exportTable } from "../../../../packages/formats/index.ts";
 import { clicksData, clicksModel, writeClicks } from "../../../helpers/clusters/clicks.ts";
 import { someOrAll } from "../../../helpers/thinned.ts";
 import { onCluster, trained } from "./place.ts";

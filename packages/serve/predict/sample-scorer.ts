@@ -1,25 +1,29 @@
 // Scores decoded samples of text and columnar files batch by batch, and accumulates the report.
 
 import {
+  BatchRows,
+  denseOf,
+  type LineFault,
+  type Model,
+  Sample,
+  sentenceOf,
+  shapesOf,
+  weightedOf,
+  wideOf,
+} from "../../../internal.ts";
+import {
   noNumberBecause,
   type PredictFileOptions,
   type PredictReport,
   predictedValues,
   TaskMeans,
-} from "../../packages/serve/predict/predict-report.ts";
-import { BatchRows } from "../../src/data/batch-rows.ts";
-import { Sample } from "../../src/data/sample.ts";
-import { denseOf, wideOf } from "../../src/data/text/columns.ts";
-import { type Fault, sentenceOf } from "../../src/data/text/faults.ts";
-import { weightedOf } from "../../src/data/text/match-features.ts";
-import { shapesOf } from "../../src/model/features.ts";
-import type { Model } from "./model.ts";
+} from "./predict-report.ts";
 
 /** A batch of samples to decode. */
 export interface DecodedSamples {
   readonly count: number;
   /** Decodes the features at `index` into `sample`. Returns the fault, if there is one. */
-  decode(sample: Sample, index: number): Fault | undefined;
+  decode(sample: Sample, index: number): LineFault | undefined;
   /** The line or row number in the file, from 1. */
   lineOf(index: number): number;
 }

@@ -1,0 +1,37 @@
+// The door of packages/formats: all that other code may import of it.
+
+export {
+  exportModel,
+  type ModelExportOptions,
+  type ModelExportReport,
+} from "./exports/export-model.ts";
+export {
+  type DenseTensor,
+  denseTensors,
+  notesOf,
+  openExported,
+  servedDense,
+} from "./exports/exported-model.ts";
+export { writeSafetensors } from "./exports/safetensors-model.ts";
+export { type ModelFileProof, verifyModelFile } from "./exports/verify-model-file.ts";
+export type { WholeRows } from "./exports/whole-rows.ts";
+export {
+  importModel,
+  type ModelImportOptions,
+  type ModelImportReport,
+} from "./imports/import-model.ts";
+export { layTensorsOut, readTensorHeader } from "./safetensors/header.ts";
+export { type ExportOptions, type ExportReport, exportTable } from "./tables/export-table.ts";
+export { type ImportOptions, type ImportReport, importTable } from "./tables/import-table.ts";
+export {
+  type InspectOptions,
+  inspectTables,
+  type TableReport,
+  type TablesReport,
+} from "./tables/inspect-tables.ts";
+export {
+  jobOfCheckpoint,
+  type TableIdsOptions,
+  type TableIdsReport,
+  tableIds,
+} from "./tables/table-ids.ts";

@@ -6,7 +6,7 @@
 import { availableParallelism } from "node:os";
 
 /** Beginnings of names, the longest rooms first; all others follow in order of their names. */
-const first = ["chaos-simulation", "chaos-", "actors-", "cli", "training-step", "storage-"];
+const first = ["chaos-simulation", "chaos-", "dashboard", "cli", "training", "storage"];
 
 const rankOf = (file) => {
   const rank = first.findIndex((start) => file.includes(`/dist/rooms/${start}`));
@@ -16,7 +16,7 @@ const rankOf = (file) => {
 const areRooms = process.env.OSIRIS_TEST_ROOMS !== undefined;
 
 export default {
-  files: areRooms ? ["dist/rooms/*.test.js"] : ["dist/test/**/*.test.js"],
+  files: areRooms ? ["dist/rooms/*.test.js"] : ["dist/test/**/*.test.js", "dist/packages/*/test/**/*.test.js"],
   timeout: "10m",
   // Linux counts processor time by process, so that a profile needs one for each file.
   workerThreads: process.env.OSIRIS_TEST_PROFILE === undefined,

@@ -1,5 +1,5 @@
-// The public names of Osiris, in sections; docs/api.md says what each is for. Nothing else is public:
-// internal.ts names the file of each, and has the names that only Osiris itself uses.
+// The public names of Osiris, in sections; docs/api.md says what each is for. Nothing else is
+// public: internal.ts names the file of each, and has the names that only Osiris itself uses.
 //
 // To read the code, follow one job from `Cluster.submit` to a kernel: docs/architecture.md, "The
 // walk", names twelve files and the message at each jump.

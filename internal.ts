@@ -572,3 +572,4 @@ export type { LineFault } from "./src/data/text/faults.ts";
 
 export { BatchRows } from "./src/data/batch-rows.ts";
 export { denseOf } from "./src/data/text/columns.ts";
+export { columnTexts } from "./src/data/tables/column-texts.ts";

@@ -100,7 +100,7 @@ const rolled = (dir, input) => ({
 const licenceOf = (name) =>
   `/*! ${name}:\n${readFileSync(join("node_modules", name, "LICENSE"), "utf8")}*/`;
 
-// The dashboard's page (web/) with the libraries that draw it: three files that no server but ours
+// The dashboard's page (packages/dashboard/page) with the libraries that draw it: three files that no server but ours
 // has to have (docs/decisions/0031-the-page.md). .ci/run checks its types.
 const pagePlugin = {
   name: "page",
@@ -129,8 +129,8 @@ const page = {
 };
 
 // The tests of each room as one file (test/runner/rooms.ts), where tests were compiled.
-const tests = "dist/test";
-const rooms = existsSync(tests) ? (await import("./dist/test/runner/rooms.js")).roomsOf(tests) : new Map();
+const tests = "dist";
+const rooms = existsSync("dist/test") ? (await import("./dist/test/runner/rooms.js")).roomsOf(tests) : new Map();
 const roomsPlugin = {
   name: "rooms",
   resolveId: (id) => (rooms.has(id.slice("room:".length)) ? id : null),

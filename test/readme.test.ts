@@ -1,5 +1,6 @@
-// The README and the page of the interface. The README: its picture is the command's output, made from the tree, and from the times and sizes
-// in documents and code; its job file is valid. test/package.sh runs its program.
+// The README and the page of the interface. The README: its picture is the command's output, made
+// from the tree, and from the times and sizes in documents and code; its job file is valid.
+// test/package.sh runs its program.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";

@@ -15,6 +15,11 @@ import { textOf } from "./helpers/tree.ts";
 
 const paths = committedFiles();
 
+/** Files of the product, without tests and benches. */
+function isProduct(path: string): boolean {
+  return /^(src|storage|actors|chaos|cli|packages\/\w+\/(?!test\/|bench\/)).*\.ts$/.test(path);
+}
+
 test("every binary file, and every file above 200 KB, is listed with its reason", (t) => {
   t.true(paths.length > 1000, `${paths.length} files`);
   t.deepEqual(unlistedOf(paths.map(seenFile)), []);
@@ -81,12 +86,12 @@ test("package.json answers for each install script that the lockfile has, and ru
 });
 
 test("each server that has a listener guards it, so that an exception ends one request alone", (t) => {
-  const product = paths.filter((path) => /^(src|storage|actors|chaos|cli)\/.*\.ts$/.test(path));
+  const product = paths.filter((path) => isProduct(path));
   // A server without a listener only tries whether a port is free: it answers no request.
   const servers = product.filter((path) => /createServer\((?!\))/.test(textOf(path)));
   t.true(servers.length >= 3, servers.join());
   const isGuarded = (path: string) =>
-    /\b(guarded|answering)\b.* from "[^"]*http\/answering\.ts"/.test(textOf(path));
+    /\b(guarded|answering)\b[^;]* from "[^"]*(http\/answering|internal)\.ts"/.test(textOf(path));
   t.deepEqual(
     servers.filter((path) => path !== "src/wire/http/answering.ts" && !isGuarded(path)),
     [],
@@ -94,7 +99,7 @@ test("each server that has a listener guards it, so that an exception ends one r
 });
 
 test("no regular expression is made of what a request or a job says", (t) => {
-  const product = paths.filter((path) => /^(src|storage|actors|chaos|cli)\/.*\.ts$/.test(path));
+  const product = paths.filter((path) => isProduct(path));
   // Both are made of constants of the code.
   const constant = ["chaos/faults/schedule.ts", "packages/ingest/first-job/column-roles.ts"];
   const made = product.filter((path) => /\bRegExp\(/.test(textOf(path)));
@@ -112,7 +117,10 @@ test("the image is built without running a script of any package", (t) => {
 // `npm test` rolls the tests of a room up into one module, which would wait between declarations.
 test("no test file waits before its tests are declared", (t) => {
   const waiting = paths.filter((path) => {
-    return /^test\/.*\.test\.ts$/.test(path) && /^[a-z(].*\bawait\b/m.test(textOf(path));
+    return (
+      /^(test|packages\/\w+\/test)\/.*\.test\.ts$/.test(path) &&
+      /^[a-z(].*\bawait\b/m.test(textOf(path))
+    );
   });
   t.deepEqual(waiting, []);
 });

@@ -45,7 +45,10 @@ export interface GenerationLayout {
   tierCellBase(rank: number): number;
   writerOf(rank: number): number;
   writerCellBase(rank: number): number;
-  /** First cell of the replicas received from other hosts (storage/checkpoints/replicas/restore-source.ts). */
+  /**
+   * First cell of the replicas received from other hosts
+   * (storage/checkpoints/replicas/restore-source.ts).
+   */
   readonly replicaCellBase: number;
 }
 

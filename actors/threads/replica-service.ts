@@ -1,8 +1,8 @@
 // Replica service: the work of a bridge's thread for checkpoints in memory
-// (storage/checkpoints/replicas/replica-cache.ts). It serves other hosts from the replicas of this host, and
-// fetches two kinds of replicas: before a restore, the files that the devices of this host read;
-// after each commit, the parts of this host and of the next host of the generation, whose buddy it
-// is.
+// (storage/checkpoints/replicas/replica-cache.ts). It serves other hosts from the replicas of this
+// host, and fetches two kinds of replicas: before a restore, the files that the devices of this
+// host read; after each commit, the parts of this host and of the next host of the generation,
+// whose buddy it is.
 //
 // Invariants
 //   P1. Devices learn the state of every file that they await, in any case: there, or nowhere.

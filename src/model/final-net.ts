@@ -59,8 +59,8 @@ function beside(graph: GraphBuilder, values: readonly (Value | undefined)[]): Va
 }
 
 /**
- * Concatenates the vectors and the gated vectors. The gate of a vector is a weighted sum of all
- * vectors, column by column, plus a learned number per vector; it starts at 1. Returns (2E).
+ * Concatenates the vectors and the vectors scaled by gates. The gate of a vector is a weighted sum
+ * of all vectors, column by column, plus a learned number per vector; it starts at 1. Returns (2E).
  */
 function withGate(graph: GraphBuilder, all: Value, dim: number): Value {
   const fields = sizeOf(all) / dim;

@@ -29,7 +29,9 @@ export const autoInt = kindOf("autoInt");
 export const xDeepFm = kindOf("xDeepFm");
 /** MaskNet: layers with multiplicative masks, which an MLP computes from all vectors. */
 export const maskNet = kindOf("maskNet");
-/** FinalMLP: two MLPs over differently gated vectors, and a bilinear fusion of their outputs. */
+/**
+ * FinalMLP: two MLPs over vectors with gates of their own, and a bilinear fusion of their outputs.
+ */
 export const finalMlp = kindOf("finalMlp");
 /** FinalNet: layers that multiply halves of their outputs, in one block or two. */
 export const finalNet = kindOf("finalNet");

@@ -1,5 +1,5 @@
-// Variables of the environment during one test. The tests of a room share a process: a variable that
-// stays behind changes the tests after it.
+// Variables of the environment during one test. The tests of a room share a process: a variable
+// that stays behind changes the tests after it.
 
 import type { ExecutionContext } from "ava";
 

@@ -17,12 +17,12 @@ export interface Listed {
 /** Files that are no text. */
 export const binaries: readonly Listed[] = [
   {
-    paths: /^bench\/sharding\/networks\/cpu-(4|8|16)\.safetensors$/,
+    paths: /^packages\/sharding\/bench\/networks\/cpu-(4|8|16)\.safetensors$/,
     reason: "cost networks trained with published costs: the bench's stand-in for hardware",
   },
   {
     paths:
-      /^bench\/sharding\/networks\/(dreamshard-(4|8|4-no-costs)|autoshard(-half)?)\.safetensors$/,
+      /^packages\/sharding\/bench\/networks\/(dreamshard-(4|8|4-no-costs)|autoshard(-half)?)\.safetensors$/,
     reason: "placement policies that the bench's figures and a test of their plans rest on",
   },
   { paths: /^docs\/pictures\/[\w-]+\.png$/, reason: "screenshots of documents" },
@@ -56,7 +56,7 @@ export const binaries: readonly Listed[] = [
 /** Files above `listedAboveBytes`, text or not. */
 export const largeFiles: readonly Listed[] = [
   {
-    paths: /^bench\/sharding\/networks\/autoshard(-half)?\.safetensors$/,
+    paths: /^packages\/sharding\/bench\/networks\/autoshard(-half)?\.safetensors$/,
     reason: "130,000 weights in float32, which hardly pack: the policy has an LSTM of two layers",
   },
   {

@@ -15,7 +15,7 @@ const rooms = [
   "test",
   "native",
   "docs",
-  "web",
+  "packages",
   "deploy",
   ".ci",
 ];

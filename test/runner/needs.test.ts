@@ -39,7 +39,10 @@ test("no test is skipped but by its needs", (t) => {
     /hasNatsServer\(|hasNamespaces\(|\btest(\.\w+)*\.skip\b|"\.\.\/shared|`\.\.\/shared/;
   const own = /^test\/(helpers\/(needs|nats\/.*)|runner\/.*)\.ts$/;
   const wrong = listTree().filter(
-    (path) => /^test\/.*\.ts$/.test(path) && !own.test(path) && probes.test(textOf(path)),
+    (path) =>
+      /^(test|packages\/\w+\/test)\/.*\.ts$/.test(path) &&
+      !own.test(path) &&
+      probes.test(textOf(path)),
   );
   t.deepEqual(wrong, []);
 });

@@ -4,6 +4,7 @@
 // room.
 
 import { readdirSync } from "node:fs";
+import { join } from "node:path";
 
 /**
  * Folders that are rooms; a file belongs to the first folder here that contains it. Tests of
@@ -11,29 +12,38 @@ import { readdirSync } from "node:fs";
  * for seconds.
  */
 const rooms = [
-  ...[
-    "packages/dashboard/server",
-    "chaos/simulation",
-    "chaos/processes",
-    "actors",
-    "bench",
-    "chaos",
-    "cli",
-  ],
+  ...["chaos/simulation", "chaos/processes", "actors", "bench", "chaos", "cli"],
   ...["data", "examples", "exchange", "storage", "training", "wire"],
 ];
 /** The room of all other files, which compute. */
 const rest = "others";
 
-/** The rooms and their compiled files of tests, by paths relative to `folder` (dist/test). */
+/** The rooms and their compiled files of tests, by paths relative to `folder` (dist). */
 export function roomsOf(folder: string): Map<string, string[]> {
   const found = new Map<string, string[]>();
-  const files = readdirSync(folder, { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(".test.js"))
-    .sort();
-  for (const file of files) {
-    const room = rooms.find((one) => file.startsWith(`${one}/`))?.replace("/", "-") ?? rest;
+  for (const file of testFilesIn(folder)) {
+    const room = roomOf(file);
     found.set(room, [...(found.get(room) ?? []), file]);
   }
   return found;
+}
+
+/** The compiled files of tests, of the core and of the packages, sorted. */
+export function testFilesIn(folder: string): string[] {
+  const isTest = /^(test|packages\/\w+\/test)\/.*\.test\.js$/;
+  return ["test", "packages"]
+    .flatMap((top) =>
+      readdirSync(join(folder, top), { recursive: true, encoding: "utf8" }).map((name) =>
+        join(top, name),
+      ),
+    )
+    .filter((path) => isTest.test(path))
+    .sort();
+}
+
+/** `packages/serve/test/…` lies in the room `serve`, `test/actors/…` in `actors`. */
+function roomOf(file: string): string {
+  const [, house] = file.match(/^packages\/(\w+)\//) ?? [];
+  if (house !== undefined) return house;
+  return rooms.find((one) => file.startsWith(`test/${one}/`))?.replace("/", "-") ?? rest;
 }

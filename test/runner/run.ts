@@ -19,6 +19,7 @@ import { parseArgs, stripVTControlCharacters } from "node:util";
 import { notesVariable, readNotes, testAllVariable } from "./notes.ts";
 import { profileOf, profileVariable } from "./profile.ts";
 import { type Counts, countsOf, isEndOf, progressOf, summaryOf } from "./report.ts";
+import { testFilesIn } from "./rooms.ts";
 
 const progressEveryMs = 10_000;
 /** Tests of one run write less than half of it. */
@@ -116,8 +117,8 @@ async function runAva(): Promise<number> {
 
 function countFiles(): number {
   if (areFilesNamed) return rest.filter((arg) => arg.endsWith(".js")).length;
-  const names = readdirSync(areRooms ? "dist/rooms" : "dist/test", { recursive: true });
-  return names.filter((name) => String(name).endsWith(".test.js")).length;
+  if (!areRooms) return testFilesIn("dist").length;
+  return readdirSync("dist/rooms").filter((name) => name.endsWith(".test.js")).length;
 }
 
 /** A process that keeps a core busy until it is killed, or its parent has gone. */

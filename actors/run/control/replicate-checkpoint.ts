@@ -1,7 +1,7 @@
 // Checkpoint replication: in a run with several hosts, each keeps a replica of another host's parts
-// of the newest checkpoint in memory (storage/checkpoints/replicas/replica-cache.ts), so that a restore need
-// not read the store. Replicas only save time: no commit waits for them, and the store is read
-// where one is missing.
+// of the newest checkpoint in memory (storage/checkpoints/replicas/replica-cache.ts), so that a
+// restore need not read the store. Replicas only save time: no commit waits for them, and the store
+// is read where one is missing.
 //
 // Sends   buddy.keep to the bridges of all hosts, answered by buddy.kept
 

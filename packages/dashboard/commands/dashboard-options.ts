@@ -50,8 +50,8 @@ export async function dashboardOf(
 }
 
 /**
- * The settings of the page. Its token is derived from `token`, the cluster's own, so that links stay
- * valid when the cluster is started again.
+ * The settings of the page. Its token is derived from `token`, the cluster's own, so that links
+ * stay valid when the cluster is started again.
  */
 export async function dashboardSettings(
   { dashboardPort, dashboardHost: host, dashboardAllow: allow = [] }: DashboardArguments,

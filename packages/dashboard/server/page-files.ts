@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 import { InputUnusableError } from "../../../internal.ts";
 
-const folder = new URL("../../page/", import.meta.url);
+const folder = new URL("../../../page/", import.meta.url);
 
 const types: Readonly<Record<string, string>> = {
   "index.html": "text/html; charset=utf-8",

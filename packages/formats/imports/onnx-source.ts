@@ -1,6 +1,7 @@
 // Reads the initializers of an ONNX model that Osiris exported. The file is parsed field by field
 // without loading the tensors, which stay in the model file or in the data file beside it until
-// they are read. Field numbers are those of onnx.proto, as in packages/formats/exports/onnx/messages.ts.
+// they are read. Field numbers are those of onnx.proto, as in
+// packages/formats/exports/onnx/messages.ts.
 
 import { dirname, join } from "node:path";
 import { type Disk, type DiskFile, InputUnusableError, onDisk } from "../../../internal.ts";

@@ -5,6 +5,7 @@ import {
   type CategoricalField,
   type ColumnTexts,
   categoricalOf,
+  columnTexts,
   decodeEntry,
   decodeText,
   factsOfAll,
@@ -84,12 +85,7 @@ export async function tableIds(
   for (const [place, path] of paths.entries()) {
     const size = facts[place]?.bytes ?? 0;
     const some = isTable(data)
-      ? (await import("../../../src/data/tables/column-texts.ts")).columnTexts(
-          path,
-          data,
-          shapes,
-          features,
-        )
+      ? columnTexts(path, data, shapes, features)
       : lineTexts(path, size, data, shapes, features);
     for await (const { columns: own, rows, texts, fraction } of some) {
       columns = own;

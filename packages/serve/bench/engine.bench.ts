@@ -131,7 +131,9 @@ async function openOnnx(directory: string, job: JobSpec) {
   };
 }
 
-const script = fileURLToPath(new URL("../../../bench/serve/pytorch.py", import.meta.url));
+const script = fileURLToPath(
+  new URL("../../../../packages/serve/bench/pytorch.py", import.meta.url),
+);
 
 /** Requests a second of PyTorch, in a process of its own; none where there is no PyTorch. */
 async function torchRate(rows: number, batch: number, seconds: number): Promise<number[]> {

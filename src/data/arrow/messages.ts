@@ -178,7 +178,10 @@ async function messageAt(file: Ahead, block: Block): Promise<ArrowMessage> {
   return readMessage(withoutHead(await file.read(start, end)));
 }
 
-/** Reads the metadata of a message of the index, and returns where its body lies. @throws CorruptFile */
+/**
+ * Reads the metadata of a message of the index, and returns where its body lies. @throws
+ * CorruptFile
+ */
 export async function bodyAt(file: RangeReader, block: Block): Promise<Body> {
   const start = block.start + block.metadataBytes;
   const bytes = await file.read(block.start, start);

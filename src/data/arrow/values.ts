@@ -65,7 +65,9 @@ export function valuesOf(place: FieldPlace, leaf: ArrowLeaf, source: Source): Va
 /** Most nulls of a batch. Nulls take no bytes, so the size of the file does not limit them. */
 const nullsMax = 2 ** 31;
 
-/** The values of a column of the type Null, which has no buffers and no values. @throws CorruptFile */
+/**
+ * The values of a column of the type Null, which has no buffers and no values. @throws CorruptFile
+ */
 function nullsOf(place: FieldPlace, { layout }: Source): Values {
   const { length } = layout.node(place.node);
   if (length > nullsMax) throw new CorruptFile(`it has ${length} nulls, more than ${nullsMax}`);

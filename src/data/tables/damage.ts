@@ -1,6 +1,6 @@
-// CorruptFile: faults of a columnar file's bytes, and unsupported parts of its format. Decoders throw
-// `CorruptFile` without a position; callers that know file, piece and column wrap it. A job may tolerate
-// some damage: unreadable pieces are then left out and counted.
+// Damage: faults of a columnar file's bytes, and unsupported parts of its format. Decoders throw
+// `CorruptFile` without a position; callers that know file, piece and column wrap it. A job may
+// tolerate some damage: unreadable pieces are then left out and counted.
 
 import { InputUnusableError, TrainingError } from "../../errors/errors.ts";
 import { formatOf, pieceNameOf, pieceOf, type TableKind } from "../data-kinds.ts";

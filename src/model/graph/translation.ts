@@ -1,6 +1,6 @@
 // Translation of blocks to ONNX (opset 18), whose operators many runtimes share: the forward pass
-// outside of training. A block defines its translation beside its own forward pass; packages/formats/exports
-// assembles the translations of all blocks into a file.
+// outside of training. A block defines its translation beside its own forward pass;
+// packages/formats/exports assembles the translations of all blocks into a file.
 //
 // B = samples.
 

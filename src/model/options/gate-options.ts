@@ -41,7 +41,9 @@ export const maskNetOptions = z.strictObject({
     ),
 });
 
-/** FinalMLP: two MLPs over differently gated vectors, and a bilinear fusion of their outputs. */
+/**
+ * FinalMLP: two MLPs over vectors with gates of their own, and a bilinear fusion of their outputs.
+ */
 export const finalMlpOptions = z.strictObject({
   kind: z.literal("finalMlp"),
   ...commonOptions,

@@ -18,9 +18,10 @@ import { explainPlan, type TableReasons } from "./explain-plan.ts";
 import { type PlannableJob, type WorkloadOptions, workloadOf } from "./workload.ts";
 
 /**
- * A search for the plan of a job, in place of the search by formulas. `setting` has the tables, their
- * miss curves and the devices; `statistics` are the counts of the job's data, where it has a cache.
- * `plan` is undefined where no plan that the search tried fits into memory; `search` is its report.
+ * A search for the plan of a job, in place of the search by formulas. `setting` has the tables,
+ * their miss curves and the devices; `statistics` are the counts of the job's data, where it has a
+ * cache. `plan` is undefined where no plan that the search tried fits into memory; `search` is its
+ * report.
  * @throws InvalidOptionError where the source was made for other devices or another batch size
  */
 export type PlanSource<Search> = (

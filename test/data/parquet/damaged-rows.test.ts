@@ -1,4 +1,4 @@
-// CorruptFile that a job allows: row groups and files that cannot be read are left out and counted, the
+// Damage that a job allows: row groups and files that cannot be read are left out and counted, the
 // same ones with a cache and without. Whatever else is wrong with a file ends the run.
 
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

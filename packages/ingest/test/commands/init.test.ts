@@ -10,7 +10,7 @@ import { leavesOut, packageTypes, testAll } from "../../../../test/helpers/needs
 import { lastJson, runCli } from "../../../../test/helpers/processes/cli.ts";
 
 const execFileAsync = promisify(execFile);
-const repository = join(import.meta.dirname, "..", "..", "..");
+const repository = join(import.meta.dirname, "../../../../..");
 
 const clicks = Array.from({ length: 600 }, (_, i) => {
   const [user, page] = [`u${(7 * i) % 90}`, ["home", "shoes", "hats"][i % 3]];

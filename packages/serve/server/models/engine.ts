@@ -1,5 +1,5 @@
-// The interface of the engine behind a served model. packages/serve/model implements it; a bench puts
-// another runtime behind the same server.
+// The interface of the engine behind a served model. packages/serve/model implements it; a bench
+// puts another runtime behind the same server.
 
 import type {
   CalibrationChoice,

@@ -92,7 +92,10 @@ const speedUpMin = 1.65;
 /** Seconds that 800 tables may take. */
 const secondsMax = 6;
 
-/** The seed of the policies in packages/sharding/bench/networks, and so of those trained beside them. */
+/**
+ * The seed of the policies in packages/sharding/bench/networks, and so of those trained beside
+ * them.
+ */
 const seedOfNetworks = 1;
 
 export interface AutoRowsOptions {

@@ -10,7 +10,8 @@ import type { LearnedSearch } from "../../index.ts";
 
 type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
 
-// On every change packages/sharding/test/training/probe-hosts.test.ts measures exchanges between hosts.
+// On every change packages/sharding/test/training/probe-hosts.test.ts measures exchanges between
+// hosts.
 testIf(testAll).serial(
   "exchanges between two host processes are learned, for plans over two hosts",
   async (t) => {

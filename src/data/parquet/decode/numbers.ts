@@ -172,8 +172,8 @@ export function fixedNumberOf({ kind, isDecimal, divisor }: Leaf): (bytes: Uint8
 const decimalBytesMax = 32;
 
 /**
- * The number of a decimal in big-endian bytes, divided by `divisor`. @throws CorruptFile if it has more
- * bytes than any decimal, because the conversion takes time quadratic in their number
+ * The number of a decimal in big-endian bytes, divided by `divisor`. @throws CorruptFile if it has
+ * more bytes than any decimal, because the conversion takes time quadratic in their number
  */
 export function decimalOf(bytes: Uint8Array, divisor: number): number {
   if (bytes.length > decimalBytesMax) {

@@ -8,8 +8,11 @@ import { gzipSync } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
 import { buildingNameOf } from "../../src/data/cache/cache-directory.ts";
 import { listCaches, removeCaches } from "../../src/data/cache/list-caches.ts";
+import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
+import { dataOptions } from "../../src/data/options.ts";
 import { csv, synthetic } from "../../src/data/sources.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
+import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { isWriterGone, thisWriter } from "../../src/ports/disk-writer.ts";
 import { prepare, startDirectory, writeText } from "./data-files.ts";
@@ -81,6 +84,18 @@ test("what a killed writer left goes with the next run, what another one writes 
   await generated(cache, 40);
   t.deepEqual(readdirSync(cache), [basename(path)]);
   t.truthy(killed);
+});
+
+test("a cache is touched while it is built, so that no other run takes it for abandoned", async (t) => {
+  const cache = join(startDirectory(t), "cache");
+  const touched = new Set<string>();
+  const touch = (path: string) => {
+    touched.add(path);
+    realDisk.touch(path);
+  };
+  const options = synthetic({ samples: 2000, batchSize: 8, dense: 3, cache });
+  await prepareCache(checkOptions(dataOptions, options), tables, { ...realDisk, touch });
+  t.true([...touched].some((path) => path.includes(".building-")));
 });
 
 test("a limit removes the caches that were not used for longest, and none in use", async (t) => {

@@ -36,6 +36,17 @@ test("directories and patterns stand for their files, sorted, in the order of th
   }
 });
 
+test("files of a directory are read in the order in which an object store lists them", (t) => {
+  const home = startDirectory(t);
+  // By UTF-16 units the second name would come first, by UTF-8 bytes the first one does.
+  const names = ["\uFF5E.csv", "\u{1F600}.csv"];
+  for (const name of names) writeFileSync(join(home, name), "");
+  t.deepEqual(
+    filesOf([home]),
+    names.map((name) => join(home, name)),
+  );
+});
+
 test("a pattern means the names that Python's `fnmatch` says it means", (t) => {
   // Python: [(p, n, fnmatch.fnmatchcase(n, p)) for p, n in …].
   const cases: readonly (readonly [pattern: string, name: string, isMeant: boolean])[] = [

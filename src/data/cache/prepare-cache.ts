@@ -29,7 +29,13 @@ import { checkRejected } from "../text/faults.ts";
 import { weightedOf } from "../text/match-features.ts";
 import { writeText } from "../text/text-samples.ts";
 import { identityOf as transformsIdentity, withVocabularies } from "../transforms/vocabulary.ts";
-import { buildingNameOf, cacheSuffix, setAsideNameOf, tidyBeside } from "./cache-directory.ts";
+import {
+  buildingNameOf,
+  cacheSuffix,
+  markUsed,
+  setAsideNameOf,
+  tidyBeside,
+} from "./cache-directory.ts";
 import { readCacheMeta } from "./cache-facts.ts";
 import { type CacheMeta, cacheVersion, onDisk } from "./cache-format.ts";
 import { type CacheProgress, type CacheShape, CacheWriter } from "./cache-writer.ts";
@@ -80,6 +86,10 @@ export async function prepareCache(
   let fraction = 0;
   try {
     const tell = (progress: CacheProgress) => {
+      // A file that nobody touches for an hour counts as abandoned, and an index is written at its end.
+      if (Math.floor(1000 * progress.fraction) > Math.floor(1000 * fraction)) {
+        markUsed(building, disk);
+      }
       fraction = progress.fraction;
       checkBytes(options, file.size());
       onProgress(progress);

@@ -9,6 +9,14 @@ export function isAddress(path: string): boolean {
   return /^https?:\/\//i.test(path) || isS3(path);
 }
 
+/**
+ * Compares names of files by their UTF-8 bytes, as object stores list them: the rows of a directory
+ * and of the same files in a store come in one order.
+ */
+export function byName(one: string, other: string): number {
+  return Buffer.compare(Buffer.from(one), Buffer.from(other));
+}
+
 /** An address without user, password and query, which may contain a signature. */
 export function shownAddress(address: string): string {
   if (isS3(address)) return address;

@@ -4,6 +4,7 @@
 
 import type { XmlElement } from "@rgrove/parse-xml";
 import { InputUnusableError } from "../../errors/errors.ts";
+import { byName } from "./addresses.ts";
 import { matchesName } from "./name-pattern.ts";
 import { isS3, s3Parts } from "./s3-address.ts";
 import { askServer, Passing, usualLimits, type WebLimits } from "./web-requests.ts";
@@ -42,7 +43,7 @@ async function objectsOf(address: string, limits: WebLimits): Promise<string[]> 
       throw none(address, `${address} has more than ${objectsMax} objects`);
   } while (next !== undefined);
   if (keys.length === 0) throw none(address, `no object matches ${address}`);
-  keys.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+  keys.sort(byName);
   return keys.map((one) => `s3://${bucket}/${one}`);
 }
 

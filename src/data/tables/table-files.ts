@@ -6,7 +6,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { InputUnusableError } from "../../errors/errors.ts";
-import { addressOfFile, isAddress, shownPath } from "../remote/addresses.ts";
+import { addressOfFile, byName, isAddress, shownPath } from "../remote/addresses.ts";
 import { isPattern, matchesName, NameCount } from "../remote/name-pattern.ts";
 import { statusOf } from "../text/files.ts";
 import { unreadable } from "../text/text-lines.ts";
@@ -67,9 +67,7 @@ function namesIn(directory: string, looked: NameCount): string[] {
   try {
     const names = readdirSync(directory);
     looked.add(names.length, directory);
-    return names
-      .filter((name) => !/^[._]/.test(name))
-      .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+    return names.filter((name) => !/^[._]/.test(name)).sort(byName);
   } catch (cause) {
     if (cause instanceof InputUnusableError) throw cause;
     throw unreadable(directory, cause);

@@ -3,7 +3,7 @@
 import { readdirSync, type Stats, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { InputUnusableError } from "../../errors/errors.ts";
-import { addressOfFile, isAddress } from "../remote/addresses.ts";
+import { addressOfFile, byName, isAddress } from "../remote/addresses.ts";
 import { isPattern, matchesName, NameCount } from "../remote/name-pattern.ts";
 import { unreadable } from "./text-lines.ts";
 
@@ -44,7 +44,7 @@ function filesIn(
     if (cause instanceof InputUnusableError) throw cause;
     throw unreadable(directory, cause);
   }
-  const meant = names.filter((name) => !name.startsWith(".") && isMeant(name)).sort();
+  const meant = names.filter((name) => !name.startsWith(".") && isMeant(name)).sort(byName);
   if (meant.length === 0) throw new InputUnusableError(directory, `Cannot read the data: ${none}`);
   return meant.map((name) => join(directory, name));
 }

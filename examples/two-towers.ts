@@ -12,7 +12,7 @@
 import { blocks, defineModel, type GraphValue } from "osiris-train";
 import { z } from "zod";
 
-const { bias, dotProducts, mlp, reshaped } = blocks;
+const { bias, dotProducts, mlp, reshape } = blocks;
 
 export default defineModel({
   options: z.strictObject({
@@ -28,9 +28,9 @@ export default defineModel({
     const tower = (name: string, of: readonly string[], first?: GraphValue) => {
       const rows = features.rows({ of, ...(first && { first }) });
       const top = mlp(graph, rows, { name, widths, dropout });
-      return reshaped(top, [1, ...top.shape]);
+      return reshape(top, [1, ...top.shape]);
     };
     const score = dotProducts(graph, tower("user", user, features.dense), tower("item", item));
-    return bias(graph, reshaped(score, [1]), "bias");
+    return bias(graph, reshape(score, [1]), "bias");
   },
 });

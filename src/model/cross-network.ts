@@ -2,10 +2,10 @@
 // GDCN (Wang et al., arXiv 2311.04635). Their input is the dense features, or the output of the
 // bottom MLP, followed by the vectors of all features.
 
+import { concat } from "./blocks/concat.ts";
 import { crossLayers } from "./blocks/cross.ts";
 import { linear } from "./blocks/linear.ts";
 import { mlp } from "./blocks/mlp.ts";
-import { behindEachOther } from "./blocks/side-by-side.ts";
 import type { GraphBuilder, Value } from "./graph/graph.ts";
 import type { CrossSpec } from "./options/cross-options.ts";
 import { vectors } from "./vectors.ts";
@@ -31,6 +31,6 @@ export function crossBlocks(graph: GraphBuilder, spec: CrossSpec): Value {
     dropout,
     hasBatchNorm: batchNorm,
   });
-  const both = behindEachOther(graph, [crossed, deep]);
+  const both = concat(graph, [crossed, deep]);
   return linear(graph, both, { name: `top.${hidden.length}`, outputs: 1 });
 }

@@ -7,12 +7,12 @@
 import { attention } from "./blocks/attention.ts";
 import { sumOfColumns } from "./blocks/columns.ts";
 import { compressedInteraction } from "./blocks/compressed-interaction.ts";
+import { concat } from "./blocks/concat.ts";
 import { relu, sum } from "./blocks/elements.ts";
 import { layerNorm } from "./blocks/layer-norm.ts";
 import { linear } from "./blocks/linear.ts";
 import { mlp } from "./blocks/mlp.ts";
-import { behindEachOther } from "./blocks/side-by-side.ts";
-import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.ts";
+import { type GraphBuilder, reshape, sizeOf, type Value } from "./graph/graph.ts";
 import type { FieldSpec } from "./options/field-options.ts";
 import { vectors } from "./vectors.ts";
 
@@ -23,7 +23,7 @@ export function fieldBlocks(graph: GraphBuilder, spec: FieldSpec): Value {
     graph.dense && mlp(graph, graph.dense, { name: "bottom", widths: bottom, reluLast: true });
   const dim = spec.dim ?? bottom.at(-1) ?? spec.tables[0]?.dim ?? 0;
   const all = vectors(graph, spec, { ...(first && { first }), dim });
-  const fields = reshaped(all, [sizeOf(all) / dim, dim]);
+  const fields = reshape(all, [sizeOf(all) / dim, dim]);
   const seen =
     spec.kind === "autoInt" ? attended(graph, fields, spec) : crossed(graph, fields, spec);
   const logit = linear(graph, seen, { name: "fields", outputs: 1 });
@@ -49,7 +49,7 @@ function attended(graph: GraphBuilder, x: Value, spec: FieldSpec & { kind: "auto
     const total = sum(graph, mixed, residual);
     own = relu(graph, layerNorm(graph, total, { name: `${name}.norm` }));
   }
-  return reshaped(own, [sizeOf(own)]);
+  return reshape(own, [sizeOf(own)]);
 }
 
 /**
@@ -63,5 +63,5 @@ function crossed(graph: GraphBuilder, x: Value, spec: FieldSpec & { kind: "xDeep
     own = compressedInteraction(graph, own, x, { name: `compressed.${layer}`, vectors: count });
     sums.push(sumOfColumns(graph, own));
   }
-  return behindEachOther(graph, sums);
+  return concat(graph, sums);
 }

@@ -8,13 +8,13 @@
 
 import { usualLossTerm } from "../kernels/contract/kernels.ts";
 import { batchNorm } from "./blocks/batch-norm.ts";
-import { columnsOf, repeatedColumns } from "./blocks/columns.ts";
-import { mean, product, relu, sum } from "./blocks/elements.ts";
-import { learnedVector } from "./blocks/learned-vector.ts";
+import { repeatColumns, slice } from "./blocks/columns.ts";
+import { concat } from "./blocks/concat.ts";
+import { mean, mul, relu, sum } from "./blocks/elements.ts";
+import { fieldLinear } from "./blocks/field-linear.ts";
 import { linear } from "./blocks/linear.ts";
-import { sharedProduct } from "./blocks/shared-product.ts";
-import { behindEachOther } from "./blocks/side-by-side.ts";
-import { type GraphBuilder, type Objective, reshaped, sizeOf, type Value } from "./graph/graph.ts";
+import { parameter } from "./blocks/parameter.ts";
+import { type GraphBuilder, type Objective, reshape, sizeOf, type Value } from "./graph/graph.ts";
 import type { FinalNetSpec } from "./options/final-net-options.ts";
 import { vectors } from "./vectors.ts";
 
@@ -46,13 +46,13 @@ export function finalNetBlocks(graph: GraphBuilder, spec: FinalNetSpec): Trained
     return { task, logit, target: { of: "prediction", column: 0 }, weight: 1 };
   };
   return {
-    output: behindEachOther(graph, [mean(graph, a, b), a, b]),
+    output: concat(graph, [mean(graph, a, b), a, b]),
     objectives: [ofLabel, taught("first", 1), taught("second", 2)],
   };
 }
 
 function beside(graph: GraphBuilder, values: readonly (Value | undefined)[]): Value {
-  return behindEachOther(
+  return concat(
     graph,
     values.filter((value) => value !== undefined),
   );
@@ -64,10 +64,10 @@ function beside(graph: GraphBuilder, values: readonly (Value | undefined)[]): Va
  */
 function withGate(graph: GraphBuilder, all: Value, dim: number): Value {
   const fields = sizeOf(all) / dim;
-  const x = reshaped(all, [fields, dim]);
-  const weighed = sharedProduct(graph, x, { name: "gate", vectors: fields, scale: 0 });
-  const bias = repeatedColumns(graph, learnedVector(graph, "gate.bias", fields, 1), dim);
-  return behindEachOther(graph, [x, product(graph, x, sum(graph, weighed, bias))]);
+  const x = reshape(all, [fields, dim]);
+  const weighed = fieldLinear(graph, x, { name: "gate", vectors: fields, scale: 0 });
+  const bias = repeatColumns(graph, parameter(graph, "gate.bias", fields, 1), dim);
+  return concat(graph, [x, mul(graph, x, sum(graph, weighed, bias))]);
 }
 
 interface BlockOptions extends Pick<FinalNetSpec, "dropout" | "batchNorm"> {
@@ -96,11 +96,11 @@ function multiplied(
   { name, layer, dropout, batchNorm: isNormalised }: BlockOptions & { readonly layer: number },
 ): Value {
   const own = `${name}.${layer}`;
-  const h = reshaped(linear(graph, x, { name: own, outputs }), [1, outputs]);
+  const h = reshape(linear(graph, x, { name: own, outputs }), [1, outputs]);
   const count = outputs / 2;
-  const kept = columnsOf(graph, h, { first: 0, count });
-  const times = product(graph, columnsOf(graph, h, { first: count, count }), kept);
-  const made = behindEachOther(graph, [kept, times]);
+  const kept = slice(graph, h, { first: 0, count });
+  const times = mul(graph, slice(graph, h, { first: count, count }), kept);
+  const made = concat(graph, [kept, times]);
   if (isNormalised !== true) return relu(graph, made, { dropout });
   return batchNorm(graph, made, { name: `${own}.norm`, relu: true, dropout });
 }

@@ -7,13 +7,13 @@
 // F = features, D = columns of a vector, W = dense features.
 
 import { bias } from "./blocks/bias.ts";
-import { columnsOf, sumOfVectors } from "./blocks/columns.ts";
+import { slice, sumOfVectors } from "./blocks/columns.ts";
+import { concat } from "./blocks/concat.ts";
 import { sum } from "./blocks/elements.ts";
 import { factorisationMachine } from "./blocks/factorisation-machine.ts";
 import { linear } from "./blocks/linear.ts";
 import { mlp } from "./blocks/mlp.ts";
-import { behindEachOther } from "./blocks/side-by-side.ts";
-import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.ts";
+import { type GraphBuilder, reshape, sizeOf, type Value } from "./graph/graph.ts";
 import type { FirstOrderSpec } from "./options/first-order-options.ts";
 import { vectors } from "./vectors.ts";
 
@@ -37,16 +37,16 @@ function rowsOf(graph: GraphBuilder, spec: FirstOrderSpec): Value | undefined {
   const dim = spec.tables[0]?.dim;
   if (dim === undefined) return undefined;
   const all = vectors(graph, spec, { dim });
-  return reshaped(all, [sizeOf(all) / dim, dim]);
+  return reshape(all, [sizeOf(all) / dim, dim]);
 }
 
 /** The terms without layers: first-order weights, and the dot products of all pairs of vectors. */
 function termsOf(graph: GraphBuilder, { kind }: FirstOrderSpec, rows: Value): Value[] {
   const [, dim = 1] = rows.shape;
   if (kind === "lr") return [sumOfVectors(graph, rows)];
-  const weights = sumOfVectors(graph, columnsOf(graph, rows, { first: dim - 1, count: 1 }));
+  const weights = sumOfVectors(graph, slice(graph, rows, { first: dim - 1, count: 1 }));
   if (kind === "wideAndDeep") return [weights];
-  const own = columnsOf(graph, rows, { first: 0, count: dim - 1 });
+  const own = slice(graph, rows, { first: 0, count: dim - 1 });
   return [weights, factorisationMachine(graph, own)];
 }
 
@@ -57,9 +57,9 @@ function deep(
   rows: Value | undefined,
 ): Value {
   const [, dim = 1] = rows?.shape ?? [];
-  const own = rows && columnsOf(graph, rows, { first: 0, count: dim - 1 });
+  const own = rows && slice(graph, rows, { first: 0, count: dim - 1 });
   const values = [graph.dense, own].filter((value) => value !== undefined);
-  return mlp(graph, behindEachOther(graph, values), {
+  return mlp(graph, concat(graph, values), {
     name: "top",
     widths: top,
     dropout,

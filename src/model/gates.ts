@@ -3,15 +3,15 @@
 //
 // I = columns of the dense features and all vectors, concatenated.
 
-import { columnsOf } from "./blocks/columns.ts";
+import { slice } from "./blocks/columns.ts";
+import { concat } from "./blocks/concat.ts";
 import { dotProducts } from "./blocks/dot-products.ts";
-import { product, relu, sigmoid, sum } from "./blocks/elements.ts";
+import { mul, relu, sigmoid, sum } from "./blocks/elements.ts";
 import { layerNorm } from "./blocks/layer-norm.ts";
-import { learnedVector } from "./blocks/learned-vector.ts";
 import { linear } from "./blocks/linear.ts";
 import { mlp } from "./blocks/mlp.ts";
-import { behindEachOther } from "./blocks/side-by-side.ts";
-import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.ts";
+import { parameter } from "./blocks/parameter.ts";
+import { type GraphBuilder, reshape, sizeOf, type Value } from "./graph/graph.ts";
 import { glorot } from "./graph/parameters.ts";
 import type { GateSpec } from "./options/gate-options.ts";
 import { vectors } from "./vectors.ts";
@@ -41,7 +41,7 @@ function maskNet(graph: GraphBuilder, spec: GateSpec & { kind: "maskNet" }): Val
     given.push(maskBlock(graph, x, own, { ...spec, name: `masks.${block}` }));
   }
   const last = given.at(-1) ?? x;
-  const taken = structure === "serial" ? last : behindEachOther(graph, given);
+  const taken = structure === "serial" ? last : concat(graph, given);
   return mlp(graph, taken, { name: "top", widths: top, dropout, hasBatchNorm: batchNorm });
 }
 
@@ -59,7 +59,7 @@ function maskBlock(
   const outputs = sizeOf(own);
   const hidden = Math.max(1, Math.round(reduction * outputs));
   const mask = mlp(graph, x, { name: `${name}.mask`, widths: [hidden, outputs] });
-  const masked = product(graph, mask, own);
+  const masked = mul(graph, mask, own);
   const made = linear(graph, masked, { name: `${name}.layer`, outputs: width, bias: false });
   return relu(graph, layerNorm(graph, made, { name: `${name}.norm` }));
 }
@@ -86,14 +86,14 @@ function finalMlp(graph: GraphBuilder, spec: GateSpec & { kind: "finalMlp" }): V
     const scale = glorot(heads * sizeOf(left) * sizeOf(right), 1);
     const options = { name, outputs: sizeOf(right), bias: false, scale };
     const turned = linear(graph, left, options);
-    return reshaped(dotProducts(graph, turned, right), [1]);
+    return reshape(dotProducts(graph, turned, right), [1]);
   }).reduce((total, term) => sum(graph, total, term), linears);
 }
 
 /** The columns of one head, as one vector (1, ·). */
 function headOf(graph: GraphBuilder, of: Value, head: number, heads: number): Value {
   const count = sizeOf(of) / heads;
-  return columnsOf(graph, reshaped(of, [1, sizeOf(of)]), { first: head * count, count });
+  return slice(graph, reshape(of, [1, sizeOf(of)]), { first: head * count, count });
 }
 
 /**
@@ -112,9 +112,9 @@ function withGates(
   const dim = spec.dim ?? spec.tables[0]?.dim ?? 1;
   const context =
     contexts === undefined
-      ? learnedVector(graph, `gates.${stream}.context`, dim)
+      ? parameter(graph, `gates.${stream}.context`, dim)
       : vectors(graph, spec, { dim, keepsWidths: true, has: (feature) => own.has(feature) });
   const widths = [...gates, sizeOf(x)];
   const gate = sigmoid(graph, mlp(graph, context, { name: `gates.${stream}`, widths }));
-  return product(graph, x, sum(graph, gate, gate));
+  return mul(graph, x, sum(graph, gate, gate));
 }

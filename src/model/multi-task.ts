@@ -10,14 +10,14 @@
 // T = tasks, E = experts that a gate mixes, H = columns of an expert's output.
 
 import { softmax, weightedSums } from "./blocks/attention.ts";
+import { concat } from "./blocks/concat.ts";
 import { jointLogit } from "./blocks/joint-logit.ts";
 import { mlp } from "./blocks/mlp.ts";
-import { behindEachOther } from "./blocks/side-by-side.ts";
 import {
   type Graph,
   type GraphBuilder,
   type Objective,
-  reshaped,
+  reshape,
   type Value,
 } from "./graph/graph.ts";
 import type { MultiTaskSpec } from "./options/task-options.ts";
@@ -41,7 +41,7 @@ export function multiTaskGraph(graph: GraphBuilder, spec: MultiTaskSpec): Graph 
     const first = logits[spec.tasks.findIndex(({ name }) => name === given)];
     logits.push(first === undefined ? own : jointLogit(graph, first, own));
   }
-  return graph.finish(behindEachOther(graph, logits), objectivesOf(spec.tasks));
+  return graph.finish(concat(graph, logits), objectivesOf(spec.tasks));
 }
 
 /** The objective of each task's logit: the label at the task's index. */
@@ -124,8 +124,8 @@ function mix(
   name: string,
 ): Value {
   const scores = mlp(graph, x, { name, widths: [...gate, experts.length] });
-  const weights = softmax(graph, reshaped(scores, [1, experts.length]));
+  const weights = softmax(graph, reshape(scores, [1, experts.length]));
   const [columns = 0] = experts[0]?.shape ?? [];
-  const all = reshaped(behindEachOther(graph, experts), [experts.length, columns]);
-  return reshaped(weightedSums(graph, weights, all), [columns]);
+  const all = reshape(concat(graph, experts), [experts.length, columns]);
+  return reshape(weightedSums(graph, weights, all), [columns]);
 }

@@ -2,11 +2,11 @@
 // target attention, and BST (Chen et al., arXiv 1905.06874), by transformer blocks over the ids and
 // a target. A top MLP takes the pooled sequences, the dense features and all other vectors.
 
+import { concat } from "./blocks/concat.ts";
 import { mlp } from "./blocks/mlp.ts";
 import { behaviorTransformer } from "./blocks/sequences/behavior-transformer.ts";
 import type { Sequence } from "./blocks/sequences/sequence-mask.ts";
 import { targetAttention } from "./blocks/sequences/target-attention.ts";
-import { behindEachOther } from "./blocks/side-by-side.ts";
 import { featuresOf } from "./features.ts";
 import type { GraphBuilder, Value } from "./graph/graph.ts";
 import type { SequenceSpec } from "./options/sequence-options.ts";
@@ -27,7 +27,7 @@ export function sequenceBlocks(graph: GraphBuilder, spec: SequenceSpec): Value {
   const has = (feature: string) => rest.has(feature);
   const beside =
     rest.size === 0 ? first : vectors(graph, spec, { ...(first && { first }), ...widths, has });
-  const all = behindEachOther(graph, [...(beside ? [beside] : []), ...targets.all(), ...pooled]);
+  const all = concat(graph, [...(beside ? [beside] : []), ...targets.all(), ...pooled]);
   const activation = spec.kind === "din" ? spec.activation : undefined;
   return mlp(graph, all, {
     name: "top",

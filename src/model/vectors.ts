@@ -7,12 +7,12 @@
 // unimportant features share some). A sequence with an encoder becomes one vector first
 // (sequence-encoder.ts), computed once for all samples that share the sequence.
 
+import { sideBySide, type ValueAt } from "./blocks/concat.ts";
 import { linear } from "./blocks/linear.ts";
 import { encodeSequence } from "./blocks/sequences/sequence-encoder.ts";
 import type { Sequence } from "./blocks/sequences/sequence-mask.ts";
-import { sideBySide, type ValueAt } from "./blocks/side-by-side.ts";
 import { type Feature, featuresOf } from "./features.ts";
-import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.ts";
+import { type GraphBuilder, reshape, sizeOf, type Value } from "./graph/graph.ts";
 import type { CheckedModel } from "./options/common-options.ts";
 
 /** A projection: its lookups, with their columns in the input row. */
@@ -138,7 +138,7 @@ export function sequenceOf(
       continue;
     }
     const all = vectors(graph, spec, { ...widths, has: (feature) => feature === name });
-    return { vectors: reshaped(all, [positions, sizeOf(all) / positions]), lookup };
+    return { vectors: reshape(all, [positions, sizeOf(all) / positions]), lookup };
   }
   throw new RangeError(`The model has no feature ${name}`);
 }
@@ -152,7 +152,7 @@ function project(graph: GraphBuilder, own: Projected): Value {
   const axis = lookups[0]?.axis ?? 0;
   const rows = lookups.every((one) => one.axis === axis)
     ? rowsOnAxis(graph, lookups, shape, axis)
-    : reshaped(rowsOf(graph, lookups, positions * inputs, []), shape);
+    : reshape(rowsOf(graph, lookups, positions * inputs, []), shape);
   if (own.encoder !== undefined) {
     const sequence = { vectors: rows, lookup: lookups[0]?.lookup ?? 0 };
     const encoded = encodeSequence(graph, sequence, `encoders.${name}`, own.encoder);

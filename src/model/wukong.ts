@@ -12,12 +12,12 @@
 //   R(X)   = X where N = F+L, else its linear compression to F+L vectors
 
 import { weightedSums } from "./blocks/attention.ts";
+import { concatAdd } from "./blocks/concat.ts";
 import { dotProducts, rankProducts } from "./blocks/dot-products.ts";
+import { fieldLinear } from "./blocks/field-linear.ts";
 import { layerNorm } from "./blocks/layer-norm.ts";
 import { mlp } from "./blocks/mlp.ts";
-import { sharedProduct } from "./blocks/shared-product.ts";
-import { sumBehindEachOther } from "./blocks/side-by-side.ts";
-import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.ts";
+import { type GraphBuilder, reshape, sizeOf, type Value } from "./graph/graph.ts";
 import type { WukongSpec } from "./options/wukong-options.ts";
 import { vectors } from "./vectors.ts";
 
@@ -32,11 +32,11 @@ export function wukongBlocks(graph: GraphBuilder, spec: WukongSpec): Value {
     graph.dense && mlp(graph, graph.dense, { name: "bottom", widths: bottom, reluLast: true });
   const dim = spec.dim ?? bottom.at(-1) ?? spec.tables[0]?.dim ?? 0;
   const all = vectors(graph, spec, { ...(first && { first }), dim });
-  let x = reshaped(all, [sizeOf(all) / dim, dim]);
+  let x = reshape(all, [sizeOf(all) / dim, dim]);
   for (const [index, layer] of layers.entries()) {
     x = wukongLayer(graph, x, { ...layer, name: `layers.${index}`, dropout, batchNorm });
   }
-  return mlp(graph, reshaped(x, [sizeOf(x)]), {
+  return mlp(graph, reshape(x, [sizeOf(x)]), {
     name: "top",
     widths: top,
     dropout,
@@ -51,13 +51,11 @@ function wukongLayer(graph: GraphBuilder, x: Value, layer: NamedLayer): Value {
   const outputs = interacted + compressed;
   const made = [
     factorisationMachine(graph, x, layer),
-    sharedProduct(graph, x, { name: `${name}.compress`, vectors: compressed }),
+    fieldLinear(graph, x, { name: `${name}.compress`, vectors: compressed }),
   ];
   const residual =
-    inputs === outputs
-      ? x
-      : sharedProduct(graph, x, { name: `${name}.residual`, vectors: outputs });
-  const total = sumBehindEachOther(graph, made, residual);
+    inputs === outputs ? x : fieldLinear(graph, x, { name: `${name}.residual`, vectors: outputs });
+  const total = concatAdd(graph, made, residual);
   return layerNorm(graph, total, { name: `${name}.norm` });
 }
 
@@ -66,7 +64,7 @@ function factorisationMachine(graph: GraphBuilder, x: Value, layer: NamedLayer):
   const { name, hidden, interacted, dropout, batchNorm } = layer;
   const [, dim = 0] = x.shape;
   const products = interactions(graph, x, layer);
-  const flat = layerNorm(graph, reshaped(products, [sizeOf(products)]), {
+  const flat = layerNorm(graph, reshape(products, [sizeOf(products)]), {
     name: `${name}.interact.norm`,
   });
   const widths = [...hidden, interacted * dim];
@@ -84,8 +82,8 @@ function interactions(graph: GraphBuilder, x: Value, layer: NamedLayer): Value {
   const [inputs = 0] = x.shape;
   const own = `${name}.attentive`;
   const { vectors: count, hidden } = attentive;
-  const sums = sharedProduct(graph, x, { name: `${own}.compress`, vectors: count });
+  const sums = fieldLinear(graph, x, { name: `${own}.compress`, vectors: count });
   const widths = [...hidden, rank * inputs];
-  const made = mlp(graph, reshaped(sums, [sizeOf(sums)]), { name: own, widths });
-  return dotProducts(graph, x, weightedSums(graph, reshaped(made, [rank, inputs]), x));
+  const made = mlp(graph, reshape(sums, [sizeOf(sums)]), { name: own, widths });
+  return dotProducts(graph, x, weightedSums(graph, reshape(made, [rank, inputs]), x));
 }

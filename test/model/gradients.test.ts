@@ -2,11 +2,11 @@
 
 import test from "ava";
 import { createReference } from "../../src/kernels/reference/reference.ts";
-import { product, sum } from "../../src/model/blocks/elements.ts";
+import { concatAdd } from "../../src/model/blocks/concat.ts";
+import { mul, sum } from "../../src/model/blocks/elements.ts";
 import { linear } from "../../src/model/blocks/linear.ts";
-import { sumBehindEachOther } from "../../src/model/blocks/side-by-side.ts";
 import { type GradientMemory, gradientMemory } from "../../src/model/graph/gradients.ts";
-import { GraphBuilder, reshaped, type Value } from "../../src/model/graph/graph.ts";
+import { GraphBuilder, reshape, type Value } from "../../src/model/graph/graph.ts";
 
 const kernels = createReference("float32");
 
@@ -27,7 +27,7 @@ const layer = (graph: GraphBuilder, x: Value, name: string, relu = false) =>
 
 test("the gradient of a sum is that of its terms, and is not copied", (t) => {
   const { total, left, right } = memoryOf((graph, x) => {
-    const [left, right] = [layer(graph, x, "l"), product(graph, x, x)];
+    const [left, right] = [layer(graph, x, "l"), mul(graph, x, x)];
     const total = sum(graph, left, right);
     return { left, right, total, logit: linear(graph, total, { name: "out", outputs: 1 }) };
   });
@@ -58,7 +58,7 @@ test("the only layer that reads a layer with ReLU zeroes its gradient, no other 
     const two = layer(graph, plain, "two", true);
     const [left, right] = [layer(graph, two, "left"), layer(graph, two, "right")];
     const multiplied = layer(graph, sum(graph, left, right), "multiplied", true);
-    const squares = product(graph, multiplied, multiplied);
+    const squares = mul(graph, multiplied, multiplied);
     const logit = linear(graph, squares, { name: "out", outputs: 1 });
     return { one, plain, two, multiplied, logit };
   });
@@ -70,7 +70,7 @@ test("the only layer that reads a layer with ReLU zeroes its gradient, no other 
 
 test("vectors of lookups do not share their gradient with a block", (t) => {
   const { x, total } = memoryOf((graph, x) => {
-    const total = sum(graph, layer(graph, reshaped(x, [3]), "l"), x);
+    const total = sum(graph, layer(graph, reshape(x, [3]), "l"), x);
     return { x, total, logit: linear(graph, total, { name: "out", outputs: 1 }) };
   });
   t.not(x.dOut, total.dOut);
@@ -78,8 +78,8 @@ test("vectors of lookups do not share their gradient with a block", (t) => {
 
 test("the first block that reads a value adds the gradients of the others, in their order", (t) => {
   const { x, total } = memoryOf((graph, x) => {
-    const [first, squares] = [layer(graph, x, "l"), product(graph, x, x)];
-    const total = sumBehindEachOther(graph, [product(graph, first, squares)], x);
+    const [first, squares] = [layer(graph, x, "l"), mul(graph, x, x)];
+    const total = concatAdd(graph, [mul(graph, first, squares)], x);
     return { x, total, logit: linear(graph, total, { name: "out", outputs: 1 }) };
   });
   const [first, left, right, passed] = x.readers;
@@ -93,7 +93,7 @@ test("the first block that reads a value adds the gradients of the others, in th
 
 test("the network adds gradients up where the first block cannot", (t) => {
   const { x } = memoryOf((graph, x) => {
-    const total = sum(graph, product(graph, x, x), layer(graph, x, "l"));
+    const total = sum(graph, mul(graph, x, x), layer(graph, x, "l"));
     return { x, logit: linear(graph, total, { name: "out", outputs: 1 }) };
   });
   t.is(x.dParts.length, 3);

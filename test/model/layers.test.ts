@@ -7,17 +7,17 @@ import { valuesOf } from "../../src/kernels/reference/memory.ts";
 import { createReference } from "../../src/kernels/reference/reference.ts";
 import { batchNorm } from "../../src/model/blocks/batch-norm.ts";
 import { bias } from "../../src/model/blocks/bias.ts";
-import { columnsOf, repeated, sumOfVectors } from "../../src/model/blocks/columns.ts";
+import { repeat, slice, sumOfVectors } from "../../src/model/blocks/columns.ts";
+import { sideBySide } from "../../src/model/blocks/concat.ts";
 import { crossLayers } from "../../src/model/blocks/cross.ts";
 import { dotProducts } from "../../src/model/blocks/dot-products.ts";
-import { difference, product, sigmoid, sum } from "../../src/model/blocks/elements.ts";
+import { mul, sigmoid, sub, sum } from "../../src/model/blocks/elements.ts";
 import { factorisationMachine } from "../../src/model/blocks/factorisation-machine.ts";
+import { fieldLinear } from "../../src/model/blocks/field-linear.ts";
 import { layerNorm } from "../../src/model/blocks/layer-norm.ts";
 import { linear } from "../../src/model/blocks/linear.ts";
 import { mlp } from "../../src/model/blocks/mlp.ts";
 import { targetAttention } from "../../src/model/blocks/sequences/target-attention.ts";
-import { sharedProduct } from "../../src/model/blocks/shared-product.ts";
-import { sideBySide } from "../../src/model/blocks/side-by-side.ts";
 import { keyOf, purposes, RandomStream } from "../../src/ports/random.ts";
 import { gradientError, randomTensor, weighted } from "../helpers/batches/central-differences.ts";
 import { blockHasGradients } from "../helpers/models/block-gradients.ts";
@@ -132,7 +132,7 @@ test("a linear layer without a bias, over the rows of a sample, has the gradient
 
 test("a shared product of vectors has the gradients of its output", (t) => {
   blockHasGradients(t, [[3, 4]], (graph, [x]) => {
-    return sharedProduct(graph, x, { name: "own", vectors: 5 });
+    return fieldLinear(graph, x, { name: "own", vectors: 5 });
   });
 });
 
@@ -154,17 +154,17 @@ test("layer normalisation has the gradients of its output", (t) => {
 
 test("products and logistic functions of elements have the gradients of their inputs", (t) => {
   blockHasGradients(t, [[3], [3]], (graph, [a, b]) => {
-    return product(graph, sigmoid(graph, product(graph, a, b)), a);
+    return mul(graph, sigmoid(graph, mul(graph, a, b)), a);
   });
 });
 
 test("columns of vectors, their sums and a bias have the gradients of their inputs", (t) => {
   blockHasGradients(t, [[3, 4]], (graph, [x]) => {
-    const some = columnsOf(graph, x, { first: 1, count: 2 });
+    const some = slice(graph, x, { first: 1, count: 2 });
     return sum(
       graph,
       sumOfVectors(graph, some),
-      sumOfVectors(graph, columnsOf(graph, x, { first: 0, count: 2 })),
+      sumOfVectors(graph, slice(graph, x, { first: 0, count: 2 })),
     );
   });
   blockHasGradients(t, [[3, 1]], (graph, [x]) => bias(graph, sumOfVectors(graph, x), "own"));
@@ -196,7 +196,7 @@ test("cross layers have the gradients of their input and of their weights", (t) 
 
 test("differences and repeated vectors have the gradients of their inputs", (t) => {
   blockHasGradients(t, [[3, 4], [4]], (graph, [x, y]) => {
-    return difference(graph, x, repeated(graph, y, 3));
+    return sub(graph, x, repeat(graph, y, 3));
   });
 });
 

@@ -249,11 +249,11 @@ test("blocks that are composed as a DLRM's make the graph of a DLRM", (t) => {
 const ofSequences = `export default defineModel({
   build(graph, features) {
     const [target, seen] = [features.vectors({ of: ["a"] }), features.sequence("seen")];
-    const vector = blocks.reshaped(target, [4]);
+    const vector = blocks.reshape(target, [4]);
     const own = { blocks: 1, heads: 2, hidden: 3, pooling: "mean", dropout: 0 };
     const mixed = blocks.behaviorTransformer(graph, vector, seen, { name: "t", ...own });
     const weighed = blocks.targetAttention(graph, vector, seen, { name: "w", hidden: [3] });
-    const x = blocks.behindEachOther(graph, [features.dense, features.rows({ of: ["b"] }), mixed, weighed]);
+    const x = blocks.concat(graph, [features.dense, features.rows({ of: ["b"] }), mixed, weighed]);
     return blocks.mlp(graph, x, { name: "top", widths: [5, Math.max(1, features.tasks.length)] });
   },
 });`;

@@ -9,7 +9,7 @@
 import { blocks, defineModel } from "osiris-train";
 import { z } from "zod";
 
-const { columnsOf, linear, mlp, product, repeatedColumns, reshaped, sumOfVectors } = blocks;
+const { slice, linear, mlp, mul, repeatColumns, reshape, sumOfVectors } = blocks;
 
 const widths = z.array(z.int().min(1)).min(1);
 
@@ -27,16 +27,16 @@ export default defineModel({
     const { tables, table, head } = options;
     const [all = 0] = dense.shape;
     const numbers = all - tables;
-    const row = reshaped(dense, [1, all]);
-    const given = columnsOf(graph, row, { first: 0, count: numbers });
-    const present = columnsOf(graph, row, { first: numbers, count: tables });
-    let vectors = reshaped(given, [tables, numbers / tables]);
+    const row = reshape(dense, [1, all]);
+    const given = slice(graph, row, { first: 0, count: numbers });
+    const present = slice(graph, row, { first: numbers, count: tables });
+    let vectors = reshape(given, [tables, numbers / tables]);
     for (const [i, outputs] of table.entries()) {
       vectors = linear(graph, vectors, { name: `table.${i}`, outputs, relu: true });
     }
     const columns = table.at(-1) ?? 0;
-    const mask = repeatedColumns(graph, reshaped(present, [tables]), columns);
-    const sum = sumOfVectors(graph, product(graph, vectors, mask));
-    return mlp(graph, reshaped(sum, [columns]), { name: "head", widths: head });
+    const mask = repeatColumns(graph, reshape(present, [tables]), columns);
+    const sum = sumOfVectors(graph, mul(graph, vectors, mask));
+    return mlp(graph, reshape(sum, [columns]), { name: "head", widths: head });
   },
 });

@@ -5,7 +5,7 @@
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { checkShapes, sizeOf } from "../graph/graph.ts";
-import { columnsOf, vectorsBeside } from "./columns.ts";
+import { concatColumns, slice } from "./columns.ts";
 import { dotProducts } from "./dot-products.ts";
 import { scaled, sum } from "./elements.ts";
 import { linear } from "./linear.ts";
@@ -37,13 +37,13 @@ export function attention(graph: GraphBuilder, x: Value, options: AttentionOptio
   ) as [Value, Value, Value];
   const count = columns / heads;
   const mixes = Array.from({ length: heads }, (_, head) => {
-    const of = (all: Value) => columnsOf(graph, all, { first: head * count, count });
+    const of = (all: Value) => slice(graph, all, { first: head * count, count });
     const query = isScaled ? scaled(graph, of(queries), count ** -0.5) : of(queries);
     const scores = dotProducts(graph, query, of(keys));
     const masked = mask === undefined ? scores : sum(graph, scores, mask);
     return weightedSums(graph, softmax(graph, masked), of(values));
   });
-  return vectorsBeside(graph, mixes);
+  return concatColumns(graph, mixes);
 }
 
 /** The softmax of each row of x (F,K). */

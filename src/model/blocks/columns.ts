@@ -7,7 +7,7 @@ import { checkShapes } from "../graph/graph.ts";
 import { slicedColumns, summed, withAxis } from "../graph/translation.ts";
 
 /** Slices columns first .. first+count-1 of each vector of x (F,D). Returns (F, count). */
-export function columnsOf(
+export function slice(
   graph: GraphBuilder,
   x: Value,
   { first, count }: { readonly first: number; readonly count: number },
@@ -49,7 +49,7 @@ function startColumns(
 }
 
 /** Concatenates values (F,·) along the columns; all have F vectors. Returns (F, sum of columns). */
-export function vectorsBeside(graph: GraphBuilder, values: readonly Value[]): Value {
+export function concatColumns(graph: GraphBuilder, values: readonly Value[]): Value {
   const widths = values.map(({ shape }) => shape[1] ?? 0);
   const vectors = values[0]?.shape[0] ?? 0;
   const fit = values.every(({ shape }) => shape.length === 2 && shape[0] === vectors);
@@ -128,7 +128,7 @@ function startSumOfColumns(memory: Memory, vectors: number, dim: number) {
 }
 
 /** Repeats each element of x (F) over `count` columns. Returns (F, count). */
-export function repeatedColumns(graph: GraphBuilder, x: Value, count: number): Value {
+export function repeatColumns(graph: GraphBuilder, x: Value, count: number): Value {
   const [vectors = 0] = x.shape;
   checkShapes(x.shape.length === 1, "there is one element for each vector", x);
   return graph.add({
@@ -195,7 +195,7 @@ function startSum(memory: Memory, vectors: number, dim: number) {
 }
 
 /** Repeats x (D) as `count` equal vectors. Returns (count, D). */
-export function repeated(graph: GraphBuilder, x: Value, count: number): Value {
+export function repeat(graph: GraphBuilder, x: Value, count: number): Value {
   const [dim = 0] = x.shape;
   checkShapes(x.shape.length === 1, "there is one vector to repeat", x);
   return graph.add({

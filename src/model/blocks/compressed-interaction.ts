@@ -4,9 +4,9 @@
 // B = samples, M and N = vectors, D = columns of each, H = new vectors.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
-import { checkShapes, reshaped } from "../graph/graph.ts";
+import { checkShapes, reshape } from "../graph/graph.ts";
 import { withAxis } from "../graph/translation.ts";
-import { sharedProduct } from "./shared-product.ts";
+import { fieldLinear } from "./field-linear.ts";
 
 /** Combines a (M,D) and b (N,D). The parameter is `name.weight` (H, M*N). Returns (H,D). */
 export function compressedInteraction(
@@ -27,7 +27,7 @@ export function compressedInteraction(
     translate: (to) => to.op("Mul", [withAxis(to, to.x(0), 2), withAxis(to, to.x(1), 1)]),
     start: startPairs,
   });
-  return sharedProduct(graph, reshaped(pairs, [rows * columns, dim]), { name, vectors });
+  return fieldLinear(graph, reshape(pairs, [rows * columns, dim]), { name, vectors });
 }
 
 function startPairs(memory: Memory) {

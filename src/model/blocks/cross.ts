@@ -5,7 +5,7 @@
 // I = columns, R = rank.
 
 import { checkShapes, type GraphBuilder, type Value } from "../graph/graph.ts";
-import { product, productPlus, sigmoid } from "./elements.ts";
+import { mul, mulAdd, sigmoid } from "./elements.ts";
 import { linear } from "./linear.ts";
 
 export interface CrossOptions {
@@ -38,8 +38,8 @@ export function crossLayers(graph: GraphBuilder, x0: Value, options: CrossOption
     const made = linear(graph, narrow, { name: `${name}.cross`, outputs });
     const gate = { name: `${name}.gate`, outputs, bias: false };
     x = hasGates
-      ? productPlus(graph, product(graph, x0, made), sigmoid(graph, linear(graph, x, gate)), x)
-      : productPlus(graph, x0, made, x);
+      ? mulAdd(graph, mul(graph, x0, made), sigmoid(graph, linear(graph, x, gate)), x)
+      : mulAdd(graph, x0, made, x);
   }
   return x;
 }

@@ -43,7 +43,7 @@ function startDotProducts(memory: Memory) {
 
 /**
  * Dot products of the vectors of x (N,D) with y = `weight` (K,N) x. Equals `dotProducts` of x and
- * its `sharedProduct`, but one kernel computes both, a sample at a time. Returns (N,K).
+ * its `fieldLinear`, but one kernel computes both, a sample at a time. Returns (N,K).
  */
 export function rankProducts(
   graph: GraphBuilder,

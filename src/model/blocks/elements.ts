@@ -74,7 +74,7 @@ function startMean(memory: Memory) {
 }
 
 /** a - b, elementwise. */
-export function difference(graph: GraphBuilder, a: Value, b: Value): Value {
+export function sub(graph: GraphBuilder, a: Value, b: Value): Value {
   checkShapes(`${a.shape}` === `${b.shape}`, "both terms of a difference have one shape", a, b);
   const start = (memory: Memory) => startDifference(memory, a.shape);
   return graph.add({
@@ -107,7 +107,7 @@ function startDifference(memory: Memory, shape: readonly number[]) {
 }
 
 /** a * b, elementwise. */
-export function product(graph: GraphBuilder, a: Value, b: Value): Value {
+export function mul(graph: GraphBuilder, a: Value, b: Value): Value {
   checkShapes(`${a.shape}` === `${b.shape}`, "both factors of a product have one shape", a, b);
   const elements = 3 * sizeOf(a);
   return graph.add({
@@ -142,7 +142,7 @@ function backwardFactors(memory: Memory, samples: number): void {
 }
 
 /** a * b + c, elementwise. Equals `sum` of `product` and c, without a buffer for the product. */
-export function productPlus(graph: GraphBuilder, a: Value, b: Value, c: Value): Value {
+export function mulAdd(graph: GraphBuilder, a: Value, b: Value, c: Value): Value {
   const isOneShape = `${a.shape}` === `${b.shape}` && `${a.shape}` === `${c.shape}`;
   checkShapes(isOneShape, "the factors and what is added have one shape", a, b, c);
   return graph.add({

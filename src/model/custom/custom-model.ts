@@ -4,7 +4,7 @@
 import { resolve } from "node:path";
 import { InvalidOptionError } from "../../errors/errors.ts";
 import { checkOptions, expected } from "../../ports/check-options.ts";
-import { type Graph, GraphBuilder, reshaped, sizeOf, type Value } from "../graph/graph.ts";
+import { type Graph, GraphBuilder, reshape, sizeOf, type Value } from "../graph/graph.ts";
 import { objectivesOf } from "../multi-task.ts";
 import type { CustomSpec } from "../options/custom-options.ts";
 import { allowModels } from "./allowed-modules.ts";
@@ -60,7 +60,7 @@ function graphFrom(
     made = graph.finish(logit, objectives);
     const wrong = wrongLogit(logit, made, spec.tasks?.length ?? 1);
     if (wrong !== undefined) throw refusal(spec, `${returnsLogit}; it returns ${wrong}`);
-    made = { ...made, output: reshaped(made.output, [objectives?.length ?? 1]) };
+    made = { ...made, output: reshape(made.output, [objectives?.length ?? 1]) };
   } catch (error) {
     if (error instanceof InvalidOptionError) throw error;
     throw refusal(spec, `${returnsLogit}; it throws: ${messageOf(error)}`);

@@ -1,7 +1,7 @@
 // The features of a custom model as inputs of its graph; each feature may be taken once.
 
 import { featuresOf } from "../features.ts";
-import { type GraphBuilder, reshaped, sizeOf, type Value } from "../graph/graph.ts";
+import { type GraphBuilder, reshape, sizeOf, type Value } from "../graph/graph.ts";
 import type { CustomSpec } from "../options/custom-options.ts";
 import { sequenceOf, vectors } from "../vectors.ts";
 import type { ModelFeatures } from "./define-model.ts";
@@ -46,7 +46,7 @@ export function ownFeatures(
         throw new RangeError(`\`first\` has ${sizeOf(first)} columns, no multiple of ${width}`);
       }
       const all = vectors(graph, spec, { ...before(first), dim: width, has: taken(of) });
-      return reshaped(all, [sizeOf(all) / width, width]);
+      return reshape(all, [sizeOf(all) / width, width]);
     },
     sequence(name, { dim: width = dim } = {}) {
       taken([name]);
@@ -72,5 +72,5 @@ export function ownFeatures(
 
 /** `first`, flattened to a row. */
 function before(first: Value | undefined): { readonly first?: Value } {
-  return first === undefined ? {} : { first: reshaped(first, [sizeOf(first)]) };
+  return first === undefined ? {} : { first: reshape(first, [sizeOf(first)]) };
 }

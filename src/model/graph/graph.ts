@@ -337,7 +337,7 @@ export class GraphBuilder {
 }
 
 /** The same value with another shape of equal size. Nothing is copied. */
-export function reshaped(value: Value, shape: readonly number[]): Value {
+export function reshape(value: Value, shape: readonly number[]): Value {
   checkShapes(
     sizeOf({ shape }) === sizeOf(value),
     `(${shape.join(", ")}) has as many numbers`,

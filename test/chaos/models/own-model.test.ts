@@ -48,10 +48,10 @@ function sequencesWithTwoTasks(t: ExecutionContext, plain: JobOptions["data"]) {
     directoryOf(t),
     `export default defineModel({
       build(graph, features) {
-        const vector = blocks.reshaped(features.vectors({ of: ["a"] }), [8]);
+        const vector = blocks.reshape(features.vectors({ of: ["a"] }), [8]);
         const options = { name: "pooled", hidden: [6] };
         const pooled = blocks.targetAttention(graph, vector, features.sequence("seen"), options);
-        const x = blocks.behindEachOther(graph, [vector, pooled, features.rows({ of: ["b"] })]);
+        const x = blocks.concat(graph, [vector, pooled, features.rows({ of: ["b"] })]);
         return blocks.mlp(graph, x, { name: "top", widths: [8, features.tasks.length] });
       },
     });`,

@@ -6,13 +6,13 @@
 //
 // T = positions, L = 1 + T, D = columns of a vector.
 
-import { checkShapes, type GraphBuilder, reshaped, type Value } from "../../graph/graph.ts";
+import { checkShapes, type GraphBuilder, reshape, type Value } from "../../graph/graph.ts";
 import { attention, softmax, weightedSums } from "../attention.ts";
-import { columnsOf, repeated, repeatedColumns } from "../columns.ts";
-import { leakyRelu, product, sum } from "../elements.ts";
+import { repeat, repeatColumns, slice } from "../columns.ts";
+import { concat } from "../concat.ts";
+import { leakyRelu, mul, sum } from "../elements.ts";
 import { layerNorm } from "../layer-norm.ts";
 import { linear } from "../linear.ts";
-import { behindEachOther } from "../side-by-side.ts";
 import { factors, penalties, recencies, type Sequence, sequenceMask } from "./sequence-mask.ts";
 
 /**
@@ -47,29 +47,29 @@ export function behaviorTransformer(
   const fit = target.shape.length === 1 && target.shape[0] === dim;
   checkShapes(fit, "a target is as wide as its sequence's vectors", target, sequence.vectors);
   const length = positions + 1;
-  const together = behindEachOther(graph, [target, sequence.vectors]);
+  const together = concat(graph, [target, sequence.vectors]);
   const position = { name: `${name}.position`, outputs: dim, bias: false };
   const places = linear(graph, recencies(graph, sequence, 1), position);
-  let x = sum(graph, reshaped(together, [length, dim]), places);
-  const absent = reshaped(sequenceMask(graph, sequence, penalties, 1), [length]);
-  const mask = repeated(graph, absent, length);
+  let x = sum(graph, reshape(together, [length, dim]), places);
+  const absent = reshape(sequenceMask(graph, sequence, penalties, 1), [length]);
+  const mask = repeat(graph, absent, length);
   for (let i = 0; i < blocks; i++) {
     x = transformerBlock(graph, x, { ...options, name: `${name}.${i}`, mask });
   }
   switch (pooling) {
     case "target": {
-      const rows = reshaped(x, [1, length * dim]);
-      return reshaped(columnsOf(graph, rows, { first: 0, count: dim }), [dim]);
+      const rows = reshape(x, [1, length * dim]);
+      return reshape(slice(graph, rows, { first: 0, count: dim }), [dim]);
     }
     case "mean": {
       // The softmax of zeros and penalties gives equal weights to the positions that have an id.
-      const shares = softmax(graph, reshaped(absent, [1, length]));
-      return reshaped(weightedSums(graph, shares, x), [dim]);
+      const shares = softmax(graph, reshape(absent, [1, length]));
+      return reshape(weightedSums(graph, shares, x), [dim]);
     }
     case "concat": {
-      const present = reshaped(sequenceMask(graph, sequence, factors, 1), [length]);
-      const kept = product(graph, x, repeatedColumns(graph, present, dim));
-      return reshaped(kept, [length * dim]);
+      const present = reshape(sequenceMask(graph, sequence, factors, 1), [length]);
+      const kept = mul(graph, x, repeatColumns(graph, present, dim));
+      return reshape(kept, [length * dim]);
     }
     default:
       return pooling satisfies never;

@@ -4,10 +4,10 @@
 //
 // T = positions, D = columns of a vector.
 
-import { type GraphBuilder, reshaped, type Value } from "../../graph/graph.ts";
+import { type GraphBuilder, reshape, type Value } from "../../graph/graph.ts";
 import { attention, softmax, weightedSums } from "../attention.ts";
-import { repeated } from "../columns.ts";
-import { product, sum } from "../elements.ts";
+import { repeat } from "../columns.ts";
+import { mul, sum } from "../elements.ts";
 import { linear } from "../linear.ts";
 import { transformerBlock } from "./behavior-transformer.ts";
 import { factors, penalties, recencies, type Sequence, sequenceMask } from "./sequence-mask.ts";
@@ -42,7 +42,7 @@ export function encodeSequence(
   const { vectors } = sequence;
   const [positions = 0, dim = 0] = vectors.shape;
   const absent = sequenceMask(graph, sequence, penalties);
-  const mask = repeated(graph, reshaped(absent, [positions]), positions);
+  const mask = repeat(graph, reshape(absent, [positions]), positions);
   const mixed =
     encoder.kind === "attention"
       ? attention(graph, vectors, {
@@ -54,8 +54,8 @@ export function encodeSequence(
         })
       : transformed(graph, sequence, name, { ...encoder, mask });
   // The softmax of zeros and penalties gives equal weights to the positions that have an id.
-  const shares = product(graph, softmax(graph, absent), sequenceMask(graph, sequence, factors));
-  return reshaped(weightedSums(graph, shares, mixed), [dim]);
+  const shares = mul(graph, softmax(graph, absent), sequenceMask(graph, sequence, factors));
+  return reshape(weightedSums(graph, shares, mixed), [dim]);
 }
 
 function transformed(

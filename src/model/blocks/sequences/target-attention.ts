@@ -4,10 +4,10 @@
 //
 // T = positions, D = columns of a vector.
 
-import { checkShapes, type GraphBuilder, reshaped, type Value } from "../../graph/graph.ts";
+import { checkShapes, type GraphBuilder, reshape, type Value } from "../../graph/graph.ts";
 import { softmax, weightedSums } from "../attention.ts";
-import { repeated, vectorsBeside } from "../columns.ts";
-import { difference, product, sum } from "../elements.ts";
+import { concatColumns, repeat } from "../columns.ts";
+import { mul, sub, sum } from "../elements.ts";
 import { type Activation, mlp } from "../mlp.ts";
 import { factors, penalties, type Sequence, sequenceMask } from "./sequence-mask.ts";
 
@@ -37,19 +37,19 @@ export function targetAttention(
   const [positions = 0, dim = 0] = vectors.shape;
   const fit = vectors.shape.length === 2 && target.shape.length === 1 && target.shape[0] === dim;
   checkShapes(fit, "a target is as wide as the vectors of its sequence", target, vectors);
-  const queries = repeated(graph, target, positions);
-  const pairs = vectorsBeside(graph, [
+  const queries = repeat(graph, target, positions);
+  const pairs = concatColumns(graph, [
     queries,
     vectors,
-    difference(graph, queries, vectors),
-    product(graph, queries, vectors),
+    sub(graph, queries, vectors),
+    mul(graph, queries, vectors),
   ]);
   const { name, hidden, activation } = options;
   const made = mlp(graph, pairs, { name, widths: [...hidden, 1], activation });
-  const scores = reshaped(made, [1, positions]);
+  const scores = reshape(made, [1, positions]);
   const own = options.softmax === true ? shares(graph, scores, sequence) : scores;
-  const weights = product(graph, own, sequenceMask(graph, sequence, factors));
-  return reshaped(weightedSums(graph, weights, vectors), [dim]);
+  const weights = mul(graph, own, sequenceMask(graph, sequence, factors));
+  return reshape(weightedSums(graph, weights, vectors), [dim]);
 }
 
 /** The softmax of scores (1,T) over the positions that have an id. */

@@ -8,7 +8,7 @@ import { checkShapes } from "../graph/graph.ts";
 import { glorot } from "../graph/parameters.ts";
 
 /** The parameter `weight` (M,N) times x (N,D). Returns (M,D). */
-export function sharedProduct(
+export function fieldLinear(
   graph: GraphBuilder,
   x: Value,
   options: {

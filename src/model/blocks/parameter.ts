@@ -6,12 +6,7 @@ import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
  * The parameter `name` (columns), repeated for each sample; all elements start at `center`. Returns
  * (columns).
  */
-export function learnedVector(
-  graph: GraphBuilder,
-  name: string,
-  columns: number,
-  center = 0,
-): Value {
+export function parameter(graph: GraphBuilder, name: string, columns: number, center = 0): Value {
   return graph.add({
     inputs: [],
     shape: [columns],

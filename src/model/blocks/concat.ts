@@ -6,7 +6,7 @@
 // read.
 
 import type { GraphBuilder, GroupPass, Memory, Pass, Value } from "../graph/graph.ts";
-import { checkShapes, groupPassOf, passOn, reshaped, sizeOf } from "../graph/graph.ts";
+import { checkShapes, groupPassOf, passOn, reshape, sizeOf } from "../graph/graph.ts";
 import type { Name, Translation } from "../graph/translation.ts";
 
 /** A value and its first column in the concatenation. */
@@ -43,13 +43,9 @@ export function sideBySide(
 
 /**
  * Concatenates the vectors of values (·,D) and adds `other` (F,D). Equals the sum of `other` and of
- * `behindEachOther(values)`, without a buffer for the concatenation.
+ * `concat(values)`, without a buffer for the concatenation.
  */
-export function sumBehindEachOther(
-  graph: GraphBuilder,
-  values: readonly Value[],
-  other: Value,
-): Value {
+export function concatAdd(graph: GraphBuilder, values: readonly Value[], other: Value): Value {
   const columns = values.reduce((sum, value) => sum + sizeOf(value), 0);
   checkShapes(columns === sizeOf(other), "values behind each other are as long", ...values, other);
   return graph.add({
@@ -85,9 +81,9 @@ function startSum(memory: Memory, values: readonly ValueAt[]) {
 }
 
 /** Flattens and concatenates values; one value alone is only reshaped. Returns (columns). */
-export function behindEachOther(graph: GraphBuilder, values: readonly Value[]): Value {
+export function concat(graph: GraphBuilder, values: readonly Value[]): Value {
   const [only, ...others] = values;
-  if (only?.axis === 0 && others.length === 0) return reshaped(only, [sizeOf(only)]);
+  if (only?.axis === 0 && others.length === 0) return reshape(only, [sizeOf(only)]);
   const columns = values.reduce((sum, value) => sum + sizeOf(value), 0);
   return sideBySide(graph, placedBehind(values), { columns, hasLookups: false });
 }

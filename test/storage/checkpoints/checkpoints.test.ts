@@ -1,4 +1,5 @@
-// The contents of a checkpoint directory are listed, read back, compared, and restored.
+// Checkpoint directories are listed, verified, compared row by row, and restored to an older
+// checkpoint.
 
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -34,7 +35,7 @@ import { testAll, testIf } from "../../helpers/needs.ts";
 import { flipByte } from "../../helpers/stores/checkpoints.ts";
 import { contentOf, dim, tables, tablesJobOf, trainedTables } from "../../helpers/stores/tables.ts";
 
-test("the chain is listed newest first, with what is damaged and what lies beside it", async (t) => {
+test("checkpoints are listed newest first, with damaged ones and files outside the chain", async (t) => {
   const { directory, trained } = await trainedTables(t);
   await trained.train({ cut: 3, best: true });
   const { checkpoints, damaged, offChain } = listCheckpoints(directory);
@@ -72,7 +73,7 @@ test("the chain is listed newest first, with what is damaged and what lies besid
   t.throws(() => listCheckpoints(join(directory, "none")), { instanceOf: CheckpointMissingError });
 });
 
-test("a part whose name leads out of its checkpoint is damage: a warm start and a pin write nothing", async (t) => {
+test("a part name that leads out of its checkpoint is damage: warm start and pin write nothing", async (t) => {
   const { directory, home, trained } = await trainedTables(t);
   const { job } = trained;
   const { manifests } = openExistingStore(directory).list();
@@ -100,7 +101,7 @@ test("a part whose name leads out of its checkpoint is damage: a warm start and 
   }
 });
 
-test("reading back finds a flipped byte, and a digest that is not that of the parts", async (t) => {
+test("verification finds a flipped byte, and a digest that does not match the parts", async (t) => {
   const { home, directory, manifest } = await trainedTables(t);
   const whole = await verifyCheckpoints(directory);
   t.true(whole.isIntact);
@@ -108,7 +109,8 @@ test("reading back finds a flipped byte, and a digest that is not that of the pa
     whole.checkpoints.map(({ cut, reason }) => ({ cut, reason })),
     [2, 1].map((cut) => ({ cut, reason: undefined })),
   );
-  // A manifest with the digest of another model than its parts hold: every file has its hash.
+  // A manifest whose digest is that of another model than its parts hold, while every file matches
+  // its hash.
   const store = openExistingStore(directory);
   const { generation } = store.beginGeneration();
   const parts = manifest.parts.map(({ name }) => {
@@ -192,7 +194,7 @@ test("two checkpoints are compared row by row", async (t) => {
   t.like(same.dense, { changed: 0, largest: 0, state: 0 });
   t.deepEqual(same.tables[0]?.largest, undefined);
 
-  // Another directory: one table without its state.
+  // Imports one table without optimizer state into another directory.
   const csv = join(home, "whole.csv");
   await exportTable(directory, "whole", csv);
   const out = join(home, "imported");
@@ -212,7 +214,7 @@ test("two checkpoints are compared row by row", async (t) => {
   await t.throwsAsync(unlike, { instanceOf: InputUnusableError, message: /tables, layers/ });
 });
 
-test("going back makes a checkpoint the newest, and fences whoever still writes", async (t) => {
+test("restoring a checkpoint makes it the newest, and fences a process that still writes", async (t) => {
   const { directory, manifest, trained } = await trainedTables(t);
   const store = openExistingStore(directory);
   const newest = await trained.train({ cut: 3 });
@@ -239,7 +241,7 @@ test("going back makes a checkpoint the newest, and fences whoever still writes"
     listCheckpoints(directory).checkpoints.map(({ cut }) => cut),
     [1],
   );
-  // A checkpoint that was given up stays gone: the chain does not know it.
+  // A checkpoint that a restore gave up stays out of the chain.
   await t.throwsAsync(restoreCheckpoint(directory, newest.sha256), {
     instanceOf: CheckpointMissingError,
   });
@@ -251,9 +253,9 @@ test("going back makes a checkpoint the newest, and fences whoever still writes"
   t.throws(() => own.beginGeneration(newest), { instanceOf: CheckpointMissingError });
 });
 
-// On every change test/cli/checkpoint.test.ts does so by the command line.
+// On every change, test/cli/checkpoint.test.ts covers this by the command line.
 testIf(testAll).serial(
-  "a run goes on from where it was sent back to, and ends with the same model",
+  "a run resumes from the checkpoint that it was restored to, and ends with the same model",
   async (t) => {
     const home = startDirectory(t);
     const { data, ...rest } = tablesJobOf(home, "run");
@@ -287,7 +289,7 @@ testIf(testAll).serial(
   },
 );
 
-test("a job and a record that are no JSON, whoever has sealed them, are damage with its place", (t) => {
+test("a job or record that is no JSON is damage with its path, even with a valid hash", (t) => {
   const damaged = { instanceOf: CheckpointCorruptError, message: /^Checkpoint here is damaged: / };
   t.throws(() => jobOf({ directory: "here", jobText: "{" }), damaged);
   const text = '{ x\n  "sha256": ""\n}\n';

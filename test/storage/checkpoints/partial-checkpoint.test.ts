@@ -1,4 +1,4 @@
-// Partial recovery: which jobs may ask for it, and its cost, by the formulas of CPR.
+// Partial recovery: which jobs may use it, and its cost, by the formulas of CPR.
 
 import test from "ava";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
@@ -7,7 +7,7 @@ import { purposes, RandomStream } from "../../../src/ports/random.ts";
 import { stepsForPls } from "../../../storage/checkpoints/partial-checkpoint.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 
-test("it is for bounded jobs, and tables in memory", (t) => {
+test("partial recovery is for bounded jobs with tables in memory only", (t) => {
   const partial = { pls: 0.1, failureSteps: 1000 };
   const asked = (mode: string, given: object = partial, table: object = {}) => ({
     data: smallData,
@@ -23,7 +23,7 @@ test("it is for bounded jobs, and tables in memory", (t) => {
   t.deepEqual(resolveJob(asked("bounded")).checkpoint.partial, partial);
 });
 
-test("failures drawn at random lose the portion of samples that the interval was chosen for", (t) => {
+test("random failures lose the portion of samples (PLS) that the interval was chosen for", (t) => {
   const random = new RandomStream(5, purposes.faults, 0);
   const steps = 200_000;
   for (const [devices, failureSteps, pls] of [

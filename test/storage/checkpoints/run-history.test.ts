@@ -1,4 +1,4 @@
-// The learning curve of a run as numbers: what the result has, with epochs and samples.
+// The learning curve of a run as numbers: the same as in its result, with epochs and samples.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,13 +13,13 @@ import {
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 
-test.serial("the curve of a run, and its model, have what its result has", async (t) => {
+test.serial("the curve of a run and its model have the same metrics as its result", async (t) => {
   await using place = await startCluster();
   await checkCurve(t, place);
   await checkThresholds(t, place);
 });
 
-/** The curve has each cut of the run, with epochs, samples and what was evaluated. */
+/** Checks that the curve has each cut of the run, with epochs, samples and evaluation metrics. */
 async function checkCurve(t: ExecutionContext, place: EitherCluster): Promise<void> {
   const job = place.job({
     data: { kind: "synthetic", samples: 1000, dense: 4, batchSize: 64, epochs: 2 },
@@ -33,7 +33,7 @@ async function checkCurve(t: ExecutionContext, place: EitherCluster): Promise<vo
     const { auc, logLoss, normalizedEntropy } = evaluation ?? {};
     t.like(points[i], { step, loss: trainLoss, auc, logLoss, normalizedEntropy });
   }
-  // 900 samples in 15 steps, the last of them with 4.
+  // 900 samples make 15 steps; the last step has 4 samples.
   const at = (step: number) => points.find((point) => point.step === step);
   t.like(at(7), { samples: 448, epoch: 448 / 900 });
   t.like(at(21), { samples: 900 + 384, epoch: (900 + 384) / 900 });
@@ -47,8 +47,8 @@ async function checkCurve(t: ExecutionContext, place: EitherCluster): Promise<vo
 }
 
 /**
- * The run's model is the one that its result names; precision, recall and F1 at the job's
- * thresholds are in the result, the model and the curve.
+ * Checks that the model is the one which the result names, and that the result, the model and the
+ * curve have precision, recall and F1 at the job's thresholds.
  */
 async function checkThresholds(t: ExecutionContext, place: EitherCluster): Promise<void> {
   const thresholds = [0.3, 0.999];
@@ -84,7 +84,7 @@ async function checkThresholds(t: ExecutionContext, place: EitherCluster): Promi
   t.regex(lines.at(-1) ?? "", /,,0,0$/); // No probability reaches 0.999: recall 0.
 }
 
-test("what is unknown, and what is no number, is an empty field", (t) => {
+test("in CSV, unknown values and NaN are empty fields", (t) => {
   const point: HistoryPoint = {
     ...{ epoch: undefined, step: 5, samples: undefined, loss: 0.5 },
     ...{ logLoss: 0.25, auc: Number.NaN, normalizedEntropy: Number.NaN },

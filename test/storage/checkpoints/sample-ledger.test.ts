@@ -1,4 +1,4 @@
-// The ledger of samples: how often the committed stretches trained each sample.
+// The sample ledger: how often the committed stretches of steps trained each sample.
 
 import test from "ava";
 import { resolveJob } from "../../../src/job/job.ts";
@@ -24,14 +24,14 @@ const stretch = (generation: number, from: number, to: number): Stretch => ({
   to,
 });
 
-test("stretches that meet end to end train every sample of every pass once", (t) => {
+test("stretches that meet end to end train every sample of every epoch once", (t) => {
   const stretches = [stretch(1, 0, 2), stretch(2, 2, 4), stretch(2, 4, 6)];
   t.deepEqual([...timesTrained(stretches, schedule)], [1, 1, 1, 1, 1, 1]);
   const whole = { samples: 25, once: 25, never: 0, twice: 0 };
   t.deepEqual(sampleLedger(stretches, schedule, order), [whole, whole]);
 });
 
-test("a generation that began too early trained samples twice, one too late left some out", (t) => {
+test("a generation that began too early trained samples twice, one too late skipped some", (t) => {
   const [twice] = sampleLedger([stretch(1, 0, 2), stretch(2, 1, 6)], schedule, order);
   t.deepEqual(twice, { samples: 25, once: 15, never: 0, twice: 10 });
   const [never] = sampleLedger([stretch(1, 0, 2), stretch(2, 3, 6)], schedule, order);
@@ -64,7 +64,10 @@ test("a run in the split order trains every sample once, in the order that its m
   t.deepEqual(epochOrderOf(job, undefined), { ...order, split: undefined });
 });
 
-/** Generation 1 commits 10 and 20; generation 2 goes on from the given one of them. */
+/**
+ * Generation 1 commits cuts 10 and 20; generation 2 resumes from 20, or from 10 if 20 is passed
+ * over.
+ */
 function startStore(epochOver20: boolean) {
   const disk = new SimulatedDisk();
   const store = openStore({ directory: "/run", disk, ...testJob });
@@ -76,7 +79,7 @@ function startStore(epochOver20: boolean) {
   return { disk, claimed };
 }
 
-test("the stretches of a store are those that its generations committed, and no others", (t) => {
+test("the stretches of a store are those that its generations committed", (t) => {
   const { disk } = startStore(false);
   const expected = [stretch(1, 0, 10), stretch(1, 10, 20), stretch(2, 20, 30)];
   t.deepEqual(stretchesOf("/run", disk), expected);

@@ -1,10 +1,10 @@
-// The mark of a leader whose journal has every event that was told.
+// The mark by which a leader states that its journal has every event that it published.
 
 import test from "ava";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
 import { KeptMark } from "../../../storage/cluster/kept-mark.ts";
 
-test("the next leader finds the mark of the leader before, and of no other", (t) => {
+test("a leader finds the mark of the leader before it, and no other leader's", (t) => {
   const disk = new SimulatedDisk();
   const markOf = (term: number) => new KeptMark(disk, "/state", term);
   t.false(markOf(1).isFormerWhole(), "there was no leader");
@@ -19,7 +19,7 @@ test("the next leader finds the mark of the leader before, and of no other", (t)
   t.true(markOf(4).isFormerWhole());
 });
 
-test("a mark counts until the machine is started again", (t) => {
+test("a mark is lost when the machine restarts", (t) => {
   const disk = new SimulatedDisk();
   const mark = new KeptMark(disk, "/state", 1);
   mark.set();
@@ -28,7 +28,7 @@ test("a mark counts until the machine is started again", (t) => {
   t.false(new KeptMark(disk, "/state", 2).isFormerWhole());
 });
 
-test("a zombie takes away its own mark, not that of its successor", (t) => {
+test("a fenced leader removes its own mark, not that of its successor", (t) => {
   const disk = new SimulatedDisk();
   const [zombie, leader] = [new KeptMark(disk, "/state", 1), new KeptMark(disk, "/state", 2)];
   zombie.set();

@@ -1,4 +1,4 @@
-// The journal of the runs.
+// The journal of a cluster's runs, which each leader continues.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ const event = (name: string, what: string): Entry => ({ kind: "event", run: name
 
 const journalOf = (disk: Disk, term: number) => new FileJournal<string>(disk, "/lease", term);
 
-test("a journal holds what the one before held, and what was added since", async (t) => {
+test("a journal holds the entries of the one before, and those appended since", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-journal-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const open = (term: number) => new FileJournal<string>(realDisk, directory, term);
@@ -39,7 +39,7 @@ test("a journal holds what the one before held, and what was added since", async
   await third.close();
 });
 
-test("what a leader still writes that is none any more, nobody reads", async (t) => {
+test("entries that a former leader still writes are ignored", async (t) => {
   const disk = new SimulatedDisk();
   const first = journalOf(disk, 1);
   first.begin([run("a")]);
@@ -50,7 +50,7 @@ test("what a leader still writes that is none any more, nobody reads", async (t)
   t.deepEqual(disk.list("/lease/runs"), ["00000003.jsonl"]);
 });
 
-test("a torn last line is none; a damaged one before it is told", async (t) => {
+test("a torn last line is ignored; a damaged line before it is reported", async (t) => {
   const disk = new SimulatedDisk();
   const journal = journalOf(disk, 1);
   journal.begin([run("a"), run("b")]);
@@ -67,7 +67,7 @@ test("a torn last line is none; a damaged one before it is told", async (t) => {
   t.deepEqual(await read(), { entries: [run("b")], damaged: 1 });
 });
 
-test("after a power cut at any moment, what was synced is there, and nothing that never was", async (t) => {
+test("after a power cut at any moment the journal has what was synced, and no line never written", async (t) => {
   const written = Array.from({ length: 6 }, (_, at) => run(`r${at}`));
   const runJob = async (disk: SimulatedDisk) => {
     const synced: Entry[] = [];

@@ -1,4 +1,4 @@
-// The log of a run in a directory: lines of all processes, in order and bounded.
+// The log of a run in a directory: lines of all processes, ordered by time and bounded in size.
 
 import {
   appendFileSync,
@@ -34,7 +34,7 @@ test("lines of all processes come in the order of their times, page after page",
   host.append(lineAt(2, "r1", "b"));
   root.append(lineAt(3, "r1", "c"));
   root.append(lineAt(4, "r2", "x"));
-  // A source keeps its order after its clock went back.
+  // Lines of one process keep their order after its clock went back.
   host.append(lineAt(1, "r1", "d"));
   root.append(lineAt(5, "r1", "e"));
   t.is(messagesOf(readRunLog(directory)), "abdcxe");
@@ -50,7 +50,7 @@ test("lines of all processes come in the order of their times, page after page",
   t.is(last.next, readRunLog(directory).next);
 });
 
-test("a process that comes back goes on after a torn line", (t) => {
+test("a restarted process continues its log after a torn line", (t) => {
   const directory = directoryOf(t);
   new RunLog(directory, "root").append(lineAt(1, "r1", "a"));
   const [name = ""] = readdirSync(join(directory, "logs"));
@@ -61,7 +61,7 @@ test("a process that comes back goes on after a torn line", (t) => {
   t.is(messagesOf(readRunLog(directory, { after: before.next })), "b");
 });
 
-test("a log is bounded, and who reads it goes on where it is still kept", (t) => {
+test("a log is bounded, and a reader that fell behind continues at the oldest kept line", (t) => {
   const directory = directoryOf(t);
   const log = new RunLog(directory, "root");
   const filler = "x".repeat(100_000);
@@ -84,13 +84,13 @@ test("a log is bounded, and who reads it goes on where it is still kept", (t) =>
   t.is(page.lines.at(-1)?.i, 60);
 });
 
-test("a directory that is gone loses lines, and nobody fails", (t) => {
+test("appending to a log whose directory is gone drops the line without an error", (t) => {
   const directory = directoryOf(t);
   const log = new RunLog(join(directory, "gone\0"), "root");
   t.notThrows(() => log.append("{}"));
 });
 
-test("a page opens no file that it does not need, whoever else trains in the directory", (t) => {
+test("a page opens no log file that it does not need, however many runs share the directory", (t) => {
   const directory = directoryOf(t);
   const logs = join(directory, "logs");
   const first = ["r2", "r1", "r1"].map((run, at) => `{"time":"${at}","run":"${run}"}\n`).join("");

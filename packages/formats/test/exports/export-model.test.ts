@@ -1,5 +1,5 @@
-// A model leaves its checkpoint as one file of safetensors: the numbers that it computes with,
-// however the checkpoint was cut.
+// The export of a model as one safetensors file: the numbers that the model computes with, however
+// the checkpoint was sharded.
 
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -35,7 +35,7 @@ function rowsInMemory({ devices, job }: Trained): Map<string, Float32Array> {
   return found;
 }
 
-test("every parameter and row has the bits of the model, from any number of tiles", async (t) => {
+test("an export has the bits of every parameter and row, from any number of tiles", async (t) => {
   const home = startDirectory(t);
   const single = await startTrained(tablesJobOf(home, "single"));
   await single.train({ cut: 1 });
@@ -79,7 +79,7 @@ test("every parameter and row has the bits of the model, from any number of tile
   }
 });
 
-/** A regression that was trained for five steps: its rows in memory, and as they are exported. */
+/** A regression trained for five steps: its rows in memory, and as exported. */
 async function regressionOf(
   t: ExecutionContext,
   table: object,
@@ -115,14 +115,14 @@ async function regressionOf(
   };
 }
 
-test("rows that decay together leave as the weights that the model computes with", async (t) => {
+test("rows with a shared decay factor are exported as the weights that the model computes with", async (t) => {
   const decayed = { l2: 0.5, l2Scope: "decayed" };
   const optimizer = { sparse: { kind: "sgd", learningRate: 0.3 } } as const;
   const { weights, stored } = await regressionOf(t, decayed, optimizer);
   t.true(weights.every((own, row) => Math.abs(stored[row] ?? 0) > Math.abs(own)));
 });
 
-test("weights with moving averages leave as the averages, which predictions take", async (t) => {
+test("weights with moving averages are exported as the averages, as for predictions", async (t) => {
   const ema = { decay: 0.9 };
   const optimizer = {
     dense: { kind: "sgd", learningRate: 1, ema },
@@ -134,7 +134,7 @@ test("weights with moving averages leave as the averages, which predictions take
   t.true(Math.abs(bias - storedBias) > 1e-4);
 });
 
-test("a table of dynamic ids leaves with its ids and the rows that they have", async (t) => {
+test("a table of dynamic ids is exported with its ids and their rows", async (t) => {
   const home = startDirectory(t);
   const job: JobOptions = {
     model: {
@@ -165,7 +165,7 @@ test("a table of dynamic ids leaves with its ids and the rows that they have", a
   t.deepEqual(vectors, [...(table.get("vectors")?.values ?? [])] as number[]);
 });
 
-test("a large table passes through in pieces of a MiB", async (t) => {
+test("a large table is exported in pieces of a MiB", async (t) => {
   const home = startDirectory(t);
   const table = { name: "A", rows: 100_000, dim: 16 };
   const trained = await startTrained({
@@ -206,7 +206,7 @@ test("a large table passes through in pieces of a MiB", async (t) => {
   t.is(Buffer.compare(Buffer.from(own.buffer), Buffer.from(weights.buffer)), 0);
 });
 
-test("an export that is stopped, or of damaged parts, leaves nothing", async (t) => {
+test("an export that is stopped, or finds a damaged part, leaves no file", async (t) => {
   const { home, directory, manifest } = await trainedTables(t);
   const before = readdirSync(home);
   const path = join(home, "model.safetensors");
@@ -227,7 +227,7 @@ test("an export that is stopped, or of damaged parts, leaves nothing", async (t)
   t.deepEqual(readdirSync(home), before);
 });
 
-test("what cannot be exported is refused in one sentence", async (t) => {
+test("a model that cannot be exported is refused in one sentence", async (t) => {
   const { home, directory } = await trainedTables(t);
   const wrong = exportModel(directory, join(home, "model.npz"));
   const ending =

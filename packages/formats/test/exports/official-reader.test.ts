@@ -1,5 +1,5 @@
-// Safetensors beside the official library: its reader finds in our files what the model has, and
-// our reader what its writer wrote.
+// Safetensors beside the official library: its reader finds the model's tensors in our files, and
+// our reader reads the files of its writer.
 
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -20,7 +20,7 @@ const fixtures = "test/fixtures/safetensors";
 const names = { F32: "float32", I64: "int64" } as Readonly<Record<string, string>>;
 
 testIf(officialSafetensors)(
-  "the official reader finds every tensor of a model, with its bits, and the notes",
+  "the official reader finds every tensor of a model, bit for bit, and the metadata",
   async (t) => {
     const { home, directory } = await trainedTables(t);
     const path = join(home, "model.safetensors");
@@ -39,7 +39,7 @@ testIf(officialSafetensors)(
   },
 );
 
-test("rows that the official library wrote are read, and imported, bit for bit", async (t) => {
+test("rows that the official library wrote are read and imported bit for bit", async (t) => {
   const path = join(fixtures, "rows.safetensors");
   const expected = JSON.parse(readFileSync(join(fixtures, "rows.json"), "utf8"));
   const { ids, vectors } = await contentOf(path);

@@ -1,6 +1,6 @@
-// What lies beside an ONNX model: rules by which a client makes its inputs, and test vectors. A
-// client that knows nothing else makes the same inputs; the model and ONNX Runtime make of them
-// what the vectors say.
+// The file beside an ONNX model: rules by which a client makes the model's inputs, and test
+// vectors. A client that has the rules alone makes the inputs of the vectors, and both the model
+// and ONNX Runtime predict from them what the vectors say.
 
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -58,7 +58,7 @@ function jobOf(home: string): JobOptions {
   };
 }
 
-/** The directory of a model whose weights are drawn, of data with a mean. */
+/** Draws a model's weights, with means of the data; returns its checkpoint directory. */
 async function drawn(options: JobOptions): Promise<string> {
   const job = await drawModel(options, { 1: 2.5 });
   return job.checkpoint.directory;
@@ -68,7 +68,7 @@ function readRules(path: string): InputRules {
   return JSON.parse(readFileSync(`${path}.json`, "utf8"));
 }
 
-/** Holds the vectors beside a model to the model and to ONNX Runtime. */
+/** Checks the exported test vectors against the model and against ONNX Runtime. */
 async function isTrue(t: ExecutionContext, directory: string, dataFile = false) {
   const path = `${directory}.onnx`;
   const beside = dataFile ? { inlineBytesMax: 100 } : {};
@@ -88,11 +88,11 @@ async function isTrue(t: ExecutionContext, directory: string, dataFile = false) 
   return rules;
 }
 
-test.serial("a client that has the rules alone makes the inputs of the vectors", async (t) => {
+test.serial("a client that has only the rules makes the inputs of the test vectors", async (t) => {
   const rules = await isTrue(t, await drawn(jobOf(startDirectory(t))));
   const { records, inputs } = rules.vectors;
   t.deepEqual(inputsByRules(rules, records), inputs);
-  // Every rule has had something to do.
+  // Each rule applies to at least one record.
   const values = records.flatMap((record) => Object.values(record));
   t.true(values.includes(null));
   t.true(records.some(({ age }) => age === null) && records.some(({ rank }) => rank === null));
@@ -101,12 +101,12 @@ test.serial("a client that has the rules alone makes the inputs of the vectors",
   t.true(inputs["user.ids"]?.some((id) => BigInt(String(id)) > 2n ** 53n));
 });
 
-test.serial("vectors of tables beside the model are read from there", async (t) => {
+test.serial("test vectors hold for a model whose tables lie in a file beside it", async (t) => {
   await isTrue(t, await drawn(jobOf(startDirectory(t))), true);
 });
 
 test.serial(
-  "what a server refuses, ONNX Runtime refuses: rows below 0, ids that no sample has",
+  "ONNX Runtime refuses what a server refuses: rows below 0, and ids of no sample",
   async (t) => {
     const home = startDirectory(t);
     const job = await drawModel({
@@ -156,7 +156,7 @@ test.serial(
   },
 );
 
-test.serial("generated data, averages and rows that decay have vectors", async (t) => {
+test.serial("synthetic data, moving averages and rows with decay have test vectors", async (t) => {
   const ema = { decay: 0.9 };
   for (const [table, optimizer] of [
     [{}, { dense: { kind: "sgd", ema }, sparse: { kind: "sgd", learningRate: 0.1, ema } }],
@@ -185,7 +185,7 @@ test.serial("generated data, averages and rows that decay have vectors", async (
   }
 });
 
-test.serial("transforms are told in their order, and a vocabulary that is gone too", async (t) => {
+test.serial("rules list transforms in order, and a vocabulary whose file is gone", async (t) => {
   const home = startDirectory(t);
   const words = join(home, "words.txt");
   writeFileSync(words, "red\ngreen\nblau\u00e4\n");

@@ -1,5 +1,5 @@
-// Models that take ids as the columns of the data have them, and make the rows themselves, predict
-// in ONNX Runtime what they predict here. Which features have rows all the same is told.
+// ONNX models that take the ids of the data's columns and compute the rows themselves: ONNX Runtime
+// predicts what the model predicts. The export reports which features take rows instead.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -77,7 +77,7 @@ function jobOf(home: string): JobOptions {
   };
 }
 
-/** Exports with raw ids, and holds the vectors to the model and to ONNX Runtime. */
+/** Exports with raw ids, and checks the test vectors against the model and ONNX Runtime. */
 async function exported(t: ExecutionContext, options: JobOptions) {
   const job = await drawModel(options);
   const { directory } = job.checkpoint;
@@ -92,7 +92,7 @@ async function exported(t: ExecutionContext, options: JobOptions) {
   return { job, path, rules, inputs };
 }
 
-/** What a client without transforms of its own can make. */
+/** The inputs that a client can make without `cartesian` transforms of its own. */
 function leftOut(rules: InputRules): InputRules {
   const { features, vectors } = rules;
   const fed = Object.entries(vectors.inputs).filter(([name]) => !name.startsWith("pair."));
@@ -118,7 +118,7 @@ async function isAlike(
   }
 }
 
-test.serial("a model takes raw ids where it can, and says of which features not", async (t) => {
+test.serial("a model takes raw ids where it can, and names the other features", async (t) => {
   const { job, path, rules, inputs } = await exported(t, jobOf(startDirectory(t)));
   const names = [
     "city.rows",
@@ -147,7 +147,7 @@ test.serial("a model takes raw ids where it can, and says of which features not"
   });
   t.like(rules.features[1]?.id, { least: "9", most: "38", offset: 9, beyond: "reject" });
 
-  // Records of a client: ids of any size, lists, weights, and missing values.
+  // Records of a client: ids of any size, lists, weights and missing values.
   const stream = new RandomStream(8, 1, 2);
   const list = (draw: () => bigint, most: number) =>
     Array.from({ length: stream.below(most + 1) }, () => String(draw()));
@@ -159,7 +159,7 @@ test.serial("a model takes raw ids where it can, and says of which features not"
       city: `text ${stream.below(1000)}`,
       tags: list(() => 9n + BigInt(stream.below(30)), 4),
       shop: i % 7 === 0 ? null : String(any(false)),
-      // The least id of the table, less its offset, is no id of 64 bits in the data.
+      // The table's least id minus its offset does not fit in 64 bits in the data.
       user: list(() => ((known[stream.below(2 * known.length)] ?? 11n) % 2n ** 62n) + 7n, 3),
       seen: list(() => any(true), 3).map(weighted),
       words: list(() => any(true), 3).map(weighted),
@@ -177,7 +177,7 @@ test.serial("a model takes raw ids where it can, and says of which features not"
   await isAlike(t, await model.predict(records), path, all, 1e-6);
 });
 
-test.serial("raw ids in sequences keep their places", async (t) => {
+test.serial("raw ids in sequences keep their positions", async (t) => {
   const { job, path, rules } = await exported(t, {
     model: {
       kind: "din",
@@ -218,7 +218,7 @@ test.serial("raw ids in sequences keep their places", async (t) => {
 });
 
 test.serial(
-  "raw ids of lists with weights, as tables have them, stand before their weights",
+  "raw ids of weighted lists in columnar files come before their weights in the rules",
   async (t) => {
     const { rules } = await exported(t, {
       model: { kind: "lr", tables: [{ name: "made", rows: 60, dim: 1, initScale: 0.5 }] },
@@ -233,7 +233,7 @@ test.serial(
   },
 );
 
-test.serial("an id that the job refuses is refused by the runtime, too", async (t) => {
+test.serial("an id that the job refuses is refused by ONNX Runtime, too", async (t) => {
   const { path, rules } = await exported(t, jobOf(startDirectory(t)));
   const { inputs } = rules.vectors;
   for (const [input, id] of [
@@ -250,7 +250,7 @@ test.serial("an id that the job refuses is refused by the runtime, too", async (
   }
 });
 
-test.serial("without raw ids a model is what it was, and both are imported alike", async (t) => {
+test.serial("exports with and without raw ids import to the same model", async (t) => {
   const home = startDirectory(t);
   const { job, path } = await exported(t, jobOf(home));
   const { directory } = job.checkpoint;
@@ -268,7 +268,7 @@ test.serial("without raw ids a model is what it was, and both are imported alike
   t.deepEqual(digests[0], digests[1]);
 });
 
-test.serial("raw ids that cannot be are refused, and nothing is written", async (t) => {
+test.serial("raw ids that are impossible are refused, and nothing is written", async (t) => {
   const home = startDirectory(t);
   const options = jobOf(home);
   const { directory } = (await drawModel(options)).checkpoint;
@@ -297,7 +297,7 @@ test.serial("raw ids that cannot be are refused, and nothing is written", async 
   await refused(texts.checkpoint.directory, "texts.onnx", "raw", none);
 });
 
-test("why a feature has no raw ids", (t) => {
+test("a feature without raw ids says why it has none", (t) => {
   const why = (transforms: Transforms, column: object) => {
     const { data, model } = resolveJob({
       model: {

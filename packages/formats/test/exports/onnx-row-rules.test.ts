@@ -1,5 +1,5 @@
-// ONNX Runtime finds the row of every id that training finds, by each rule from ids to rows, and no
-// row for what training refuses.
+// ONNX Runtime finds the row of every id that training finds, for each rule from ids to rows, and
+// no row for ids that training refuses.
 
 import test from "ava";
 import type { CsvOptions } from "../../../../src/data/options.ts";
@@ -108,7 +108,7 @@ for (const [title, { table, offset = 0, transforms }] of Object.entries(columns)
     const drawn = Array.from({ length: count }, () =>
       isRow ? shift + BigInt(stream.below(table.rows)) : drawInteger(stream, isWide),
     );
-    // Of transforms, one makes ids beyond the rows.
+    // One of the transforms makes ids beyond the table's rows.
     const refuses = transforms !== undefined && raw.most < 1000n;
     const wanted = [...(refuses ? drawn.map(rowOf) : rowsOf(drawn)), ...edges.map(rowOf)];
     const ids = [...drawn, ...edges];

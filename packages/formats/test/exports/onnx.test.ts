@@ -1,9 +1,9 @@
-// A model that leaves as ONNX computes in ONNX Runtime what it computes here: every architecture,
-// every pooling, weights, sequences, tables in the model and beside it.
+// A model exported as ONNX computes the same in ONNX Runtime as in this project: every
+// architecture, every pooling, weights, sequences, tables in the model and beside it.
 //
 // Tolerance: ONNX Runtime adds up products in blocks, this project in order, so results differ in
-// their last bits. Predictions are held to 1e-6, those of numbers to 1e-6 of their size. The AUC of
-// 200 samples is the same number, save for pairs whose scores are closer than twice that.
+// their last bits. Probabilities are held to 1e-6, numeric predictions to 1e-6 of their size. The
+// AUC of 200 samples is the same number, except for pairs whose scores are closer than twice that.
 
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -100,7 +100,7 @@ const models: Readonly<Record<string, ModelOptions>> = {
   ...zoo,
 };
 
-/** A job of such a model, on data that is never made. */
+/** A job of such a model, on a data file that does not exist. */
 function jobOf(home: string, model: ModelOptions, data: object = {}): JobOptions {
   const labels = "tasks" in model ? { labels: model.tasks?.length } : {};
   const { dense = 0 } = model;
@@ -108,14 +108,14 @@ function jobOf(home: string, model: ModelOptions, data: object = {}): JobOptions
   return { model, data: own, checkpoint: { directory: join(home, "checkpoints") } };
 }
 
-/** Samples of batches, and the most ids of a bag. */
+/** Samples of each batch, and the maximum ids of a bag. */
 const shapes = [
   [7, 5],
   [1, 0],
   [3, 1],
 ] as const;
 
-/** Exports a model and holds what the runtime makes of batches to what the model makes of them. */
+/** Exports a model and checks ONNX Runtime's results on drawn batches against the model's. */
 async function isAlike(t: ExecutionContext, options: JobOptions, limit = tolerance) {
   const job = await drawModel(options);
   const { directory } = job.checkpoint;
@@ -133,7 +133,7 @@ async function isAlike(t: ExecutionContext, options: JobOptions, limit = toleran
       const error = Math.abs(value - (predictions[i] ?? Number.NaN));
       t.true(error <= limit * Math.max(1, Math.abs(value)), `${i}: ${value}, ${predictions[i]}`);
     }
-    // A model that says the same of every sample would show nothing.
+    // A model that predicts the same for every sample would make the comparison meaningless.
     if (samples > 3) t.true(Math.max(...own) - Math.min(...own) > 10 * limit, `${own}`);
   }
   const held = drawBatch(job, stream, { samples: 200, idsMax: 5, isWeighted });
@@ -147,7 +147,10 @@ async function isAlike(t: ExecutionContext, options: JobOptions, limit = toleran
   }
 }
 
-/** Holds the AUC of the runtime's scores to that of the model's, over labels drawn by the model. */
+/**
+ * Compares the AUC of the runtime's scores with that of the model's, over labels drawn by the
+ * model.
+ */
 function isEqualAuc(
   t: ExecutionContext,
   stream: RandomStream,
@@ -168,7 +171,7 @@ function isEqualAuc(
   for (const score of positives) {
     close += negatives.filter((other) => Math.abs(score - other) <= 2 * limit).length;
   }
-  // Equal, unless the runtime's rounding can change the order of a pair.
+  // Equal, unless the runtime's rounding can swap the order of a pair.
   const most = close / (positives.length * negatives.length);
   if (found !== auc) t.log(`AUC ${auc}, ${found}: ${close} pairs are closer than ${2 * limit}`);
   t.true(Math.abs(found - auc) <= most, `${auc}, ${found}: ${close} pairs`);
@@ -182,7 +185,7 @@ for (const [title, model] of Object.entries(models)) {
 
 const dlrm = { kind: "dlrm", dense: 3, tables, bottom: [5, 4], top: [6, 1] } as const;
 
-test.serial("weights of ids count, in sums, in means and in sequences", async (t) => {
+test.serial("weights of ids apply in sums, in means and in sequences", async (t) => {
   const weights = "uniform";
   await isAlike(t, jobOf(startDirectory(t), dlrm, { weights }));
   const din = models["sequences of which the last ids are kept"] ?? dlrm;
@@ -192,7 +195,7 @@ test.serial("weights of ids count, in sums, in means and in sequences", async (t
 const dynamic = { idBits: 64, dynamic: {} } as const;
 
 test.serial(
-  "dynamic ids find their rows, and those without a row are no part of a bag",
+  "dynamic ids find their rows, and ids without a row are left out of their bag",
   async (t) => {
     const own = tables.map((table) => ({ ...table, ...(table.name !== "c" && dynamic) }));
     await isAlike(t, jobOf(startDirectory(t), { ...dlrm, tables: own }));
@@ -204,11 +207,11 @@ test.serial(
   },
 );
 
-test.serial("of any number of dynamic ids, each finds its row, bit for bit", async (t) => {
+test.serial("for any number of dynamic ids, each id finds its row, bit for bit", async (t) => {
   for (const pooling of ["sum", "mean"] as const) {
     for (const rows of someOrAll("rows of dynamic ids", [2, 6, 66], [2, 4, 6, 8, 10, 18, 66])) {
       const table = { name: "a", rows, dim: 1, pooling, ...dynamic };
-      // Of a number, a prediction is the logit itself.
+      // The prediction of a numeric label is the logit itself.
       const options = jobOf(startDirectory(t), { kind: "lr", tables: [table] });
       const job = await drawModel({ ...options, loss: { kind: "mse" } });
       const { directory } = job.checkpoint;
@@ -231,7 +234,7 @@ test.serial("of any number of dynamic ids, each finds its row, bit for bit", asy
   }
 });
 
-test.serial("dynamic ids are large tensors, beside a model that is too large", async (t) => {
+test.serial("dynamic ids of a model that is too large are stored beside it", async (t) => {
   const own = tables.map((table) => ({ ...table, ...dynamic }));
   const job = await drawModel(jobOf(startDirectory(t), { ...dlrm, tables: own }));
   const { directory } = job.checkpoint;
@@ -244,7 +247,7 @@ test.serial("dynamic ids are large tensors, beside a model that is too large", a
   t.deepEqual(beside.logits, (await runOnnx(inline, job, batch)).logits);
 });
 
-test.serial("a table that no id has a row of adds nothing", async (t) => {
+test.serial("a dynamic table without known ids adds nothing to any prediction", async (t) => {
   const table = { name: "a", rows: 1, dim: 1, ...dynamic };
   const job = await drawModel(jobOf(startDirectory(t), { kind: "lr", tables: [table] }));
   const { directory } = job.checkpoint;
@@ -254,7 +257,7 @@ test.serial("a table that no id has a row of adds nothing", async (t) => {
   t.is(new Set(logits).size, 1);
 });
 
-test.serial("labels that are numbers have their values, beside probabilities", async (t) => {
+test.serial("numeric labels are predicted as values, beside probabilities", async (t) => {
   const home = startDirectory(t);
   const mse = { kind: "mse" as const };
   await isAlike(t, { ...jobOf(home, dlrm), loss: mse });
@@ -263,16 +266,16 @@ test.serial("labels that are numbers have their values, beside probabilities", a
   await isAlike(t, jobOf(startDirectory(t), model));
 });
 
-test.serial("a model of the user's own leaves as its blocks", async (t) => {
+test.serial("a custom model is exported as its blocks", async (t) => {
   allowModels([twoTowers.path]);
   await isAlike(t, jobOf(startDirectory(t), twoTowers, { dense: 4 }));
 });
 
-test.serial("layers in bfloat16 leave in float32, near the model", async (t) => {
+test.serial("bfloat16 layers are exported in float32, and predict nearly the same", async (t) => {
   await isAlike(t, jobOf(startDirectory(t), { ...dlrm, precision: "bfloat16" }), 2e-3);
 });
 
-test.serial("the file says its inputs, its outputs and where it comes from", async (t) => {
+test.serial("the file states its inputs, its outputs and the run it comes from", async (t) => {
   const job = await drawModel(jobOf(startDirectory(t), dlrm));
   const { directory } = job.checkpoint;
   const path = `${directory}.onnx`;
@@ -294,7 +297,7 @@ test.serial("the file says its inputs, its outputs and where it comes from", asy
   sameValues(t, readFileSync(`${path}.onnx`), bytes);
 });
 
-test.serial("tables that are too large for the model lie beside it, page by page", async (t) => {
+test.serial("tables too large for the model lie beside it, aligned to pages", async (t) => {
   const job = await drawModel(jobOf(startDirectory(t), dlrm));
   const { directory } = job.checkpoint;
   const [path, inline] = [`${directory}-beside.onnx`, `${directory}.onnx`];
@@ -317,7 +320,7 @@ test.serial("tables that are too large for the model lie beside it, page by page
 });
 
 test.serial(
-  "what ONNX has no operators for is refused by name, and nothing is written",
+  "a block without ONNX operators is refused by name, and no file is written",
   async (t) => {
     const own = startDirectory(t);
     const path = moduleOf(own, ownBlock);
@@ -331,7 +334,7 @@ test.serial(
   },
 );
 
-test.serial("dense parameters count beside the tables", async (t) => {
+test.serial("dense parameters count towards the inline limit as tables do", async (t) => {
   const { checkpoint } = await drawModel(jobOf(startDirectory(t), dlrm));
   const path = `${checkpoint.directory}.onnx`;
   const ofTables = 4 * 4 * (50 + 40 + 30);
@@ -365,7 +368,7 @@ test.serial("the rows of a bag are added in their order, with the bits of float3
   t.deepEqual(new Uint32Array(logits.slice().buffer), new Uint32Array(sums.buffer));
 });
 
-/** A module whose model has a block of its own, which adds nothing to what it takes. */
+/** A module whose model has a block of its own: the identity. */
 const ownBlock = `export default defineModel({ build(graph, features) {
   const all = features.rows();
   const same = graph.add({

@@ -1,5 +1,5 @@
-// A model leaves as one file of our own, which is read as the checkpoint directory was; its hashes
-// lead from every byte to the digest of the run.
+// The export of a model as one file of Osiris's own format, which is read like its checkpoint
+// directory; the file's hashes lead from every byte to the digest of the run.
 
 import {
   closeSync,
@@ -33,7 +33,7 @@ const adam: JobOptions["optimizer"] = {
 };
 const rowWise: JobOptions["optimizer"] = { sparse: { kind: "rowWiseAdagrad", learningRate: 0.1 } };
 
-/** The bits of predictions of a model on its own samples. */
+/** The model's predictions on its own samples, as bits. */
 async function predicted(path: string): Promise<number[]> {
   await using model = await loadModel(path, { arithmetic: "same" });
   const { features, dense } = { features: tables.length, dense: 3 };
@@ -47,7 +47,7 @@ async function predicted(path: string): Promise<number[]> {
   return [...new Uint32Array(all.buffer)];
 }
 
-test("a model file is read as the directory that it was made of, bit for bit", async (t) => {
+test("a model file is read like the directory that it was made of, bit for bit", async (t) => {
   const { home, directory, manifest } = await trainedTables(t, { optimizer: adam });
   const file = join(home, "model.osiris");
   const report = await exportModel(directory, file);
@@ -74,13 +74,13 @@ test("a model file is read as the directory that it was made of, bit for bit", a
   t.is(listCheckpoints(file).checkpoints[0]?.manifest, manifest.sha256);
 });
 
-test("rows keep their precision, and sections begin at pages", async (t) => {
+test("rows keep their precision, and sections begin at page boundaries", async (t) => {
   const { home, directory, manifest } = await trainedTables(t, { optimizer: rowWise });
   const file = join(home, "model.osiris");
   await exportModel(directory, file);
   const { sections } = footerOf(file, realDisk);
   t.true(sections.every(({ first }) => first % 4096 === 0));
-  // One section a table, of the same bytes as its parts but for what frames their chunks.
+  // Each table has one section, with the bytes of its parts except for the chunk framing.
   t.is(sections.length, 1 + tables.length);
   for (const [i, { name }] of tables.entries()) {
     const own = sections.find((one) => one.name === `table-0000${i}`)?.bytes ?? 0;
@@ -93,7 +93,7 @@ test("rows keep their precision, and sections begin at pages", async (t) => {
   t.true(bytesOf(3) < 0.4 * bytesOf(4), "int8 beside float32");
 });
 
-test("the optimizer's state of rows proves the run's digest; that of elements may stay out", async (t) => {
+test("per-row optimizer state proves the run's digest; per-element state may be left out", async (t) => {
   for (const [optimizer, options, stated] of [
     [rowWise, {}, []],
     [adam, { withOptimizer: true }, []],
@@ -132,7 +132,7 @@ test("the optimizer's state of rows proves the run's digest; that of elements ma
   }
 });
 
-test("what a footer says of state and names is held to its form, whoever has sealed it", async (t) => {
+test("a footer with invalid state sizes or section names is damage, even with a valid hash", async (t) => {
   const { home, directory } = await trainedTables(t, { optimizer: adam });
   const file = join(home, "model.osiris");
   await exportModel(directory, file);
@@ -146,7 +146,8 @@ test("what a footer says of state and names is held to its form, whoever has sea
     );
     await t.throwsAsync(loadModel(file), { instanceOf: CheckpointCorruptError, message });
   };
-  // Readers make the state that was left out: four numbers for each are more than any optimizer's.
+  // Readers recreate the omitted state: four numbers for each element are more than any optimizer
+  // has.
   for (const leftOut of [4, 2 ** 40]) {
     await sealed({ tables: footer.tables.map((one) => ({ ...one, leftOut })) }, /leftOut: Too big/);
   }
@@ -157,7 +158,7 @@ test("what a footer says of state and names is held to its form, whoever has sea
   }
 });
 
-test("a byte that is not as it was written is found, wherever it is", async (t) => {
+test("a changed byte is found anywhere in the file", async (t) => {
   const { home, directory } = await trainedTables(t, { optimizer: adam });
   const file = join(home, "model.osiris");
   await exportModel(directory, file);
@@ -194,12 +195,12 @@ test("a byte that is not as it was written is found, wherever it is", async (t) 
   }
 });
 
-test("a checkpoint whose rows do not lead to its digest is not exported", async (t) => {
+test("a file whose table digests do not prove the run's digest fails verification", async (t) => {
   const home = startDirectory(t);
   const { directory } = await trainedTables(t, { optimizer: rowWise });
   const file = join(home, "model.osiris");
   await exportModel(directory, file);
-  // Every hash of the file fits, but the proof is of other rows.
+  // Every hash of the file matches, but the digests are of other rows.
   const { sha256: _, version: __, ...footer } = footerOf(file, realDisk);
   const [table, ...others] = footer.tables;
   const { endOf } = await import("../../../../storage/checkpoints/store/model-file.ts");
@@ -231,7 +232,9 @@ test("a checkpoint whose rows do not lead to its digest is not exported", async 
   t.deepEqual((await verifyModelFile(file)).stated, []);
 });
 
-/** A model with one table, trained for three steps, in a directory, and its file. */
+/**
+ * Trains a model with one table for three steps and exports it; returns the directory and the file.
+ */
 async function smallModel(t: ExecutionContext, table: object, options: Partial<JobOptions> = {}) {
   const home = startDirectory(t);
   const directory = join(home, "checkpoints");
@@ -253,7 +256,7 @@ async function smallModel(t: ExecutionContext, table: object, options: Partial<J
   return { home, directory, file };
 }
 
-test("dynamic ids, moving averages and rows that decay together lie in the file", async (t) => {
+test("dynamic ids, moving averages and shared row decay are stored in the file", async (t) => {
   const ema = { decay: 0.9 };
   const averaged = {
     dense: { kind: "adam", ema },
@@ -283,7 +286,7 @@ test("dynamic ids, moving averages and rows that decay together lie in the file"
   }
 });
 
-test("another file, or a directory of that name, is what it is", async (t) => {
+test("a foreign `.osiris` file is refused, and a directory named so loads as a directory", async (t) => {
   const { home, directory } = await smallModel(t, {});
   const other = join(home, "other.osiris");
   writeFileSync(other, "id,label\n".repeat(2000));

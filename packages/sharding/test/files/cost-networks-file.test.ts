@@ -1,4 +1,4 @@
-// Files of cost networks: they come back as they were, and what is none is refused.
+// Files of cost networks: they read back unchanged, and other files are refused.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ function pathOf(t: ExecutionContext): string {
   return join(directory, "networks.safetensors");
 }
 
-test("networks come back as they were, with where they come from; equal ones are equal files", async (t) => {
+test("networks and their origin read back unchanged; equal networks make equal files", async (t) => {
   const path = pathOf(t);
   const networks = drawnNetworks(4, 1);
   const provenance = { source: "drawn by a test", seed: "1" };
@@ -27,7 +27,7 @@ test("networks come back as they were, with where they come from; equal ones are
   sameValues(t, readFileSync(path), bytes);
 });
 
-test("a file that does not say what its networks are told of a table has NeuroShard's numbers", async (t) => {
+test("a file that does not name its networks' table features has NeuroShard's", async (t) => {
   const path = pathOf(t);
   const traffic = { ...drawnNetworks(2, 1), features: "traffic" } as const;
   await writeCostNetworks(path, traffic, {});
@@ -42,7 +42,7 @@ test("a file that does not say what its networks are told of a table has NeuroSh
   t.is(readCostNetworks(path).networks.features, "published");
 });
 
-test("what is no file of cost networks is refused, with the command that makes one", async (t) => {
+test("a file that has no valid cost networks is refused, with the command that makes one", async (t) => {
   const path = pathOf(t);
   const refused = (message: RegExp) => {
     const error = t.throws(() => readCostNetworks(path), { instanceOf: InputUnusableError });

@@ -1,4 +1,4 @@
-// Files of placement policies: they come back as they were, and what is none is refused.
+// Files of placement policies: they read back unchanged, and other files are refused.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ import { sameValues } from "../../../../test/helpers/same-values.ts";
 import { readPolicy, writePolicy } from "../../files/policy-file.ts";
 import { trainDreamShard } from "../../policies/dreamshard/train-dreamshard.ts";
 
-test("a policy comes back as it was, and what is no file of one is refused", async (t) => {
+test("a policy reads back unchanged, and a file that is no policy is refused", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-policy-file-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const path = join(directory, "policy.safetensors");

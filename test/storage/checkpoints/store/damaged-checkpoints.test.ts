@@ -1,5 +1,5 @@
-// Damage on the disk of a store: it is found and named, the checkpoint before it is used, and the
-// damaged one is kept.
+// Damaged files in a checkpoint store: the store finds and names the damage, falls back to the
+// checkpoint before, and keeps the damaged one under another name.
 
 import test from "ava";
 import { CheckpointCorruptError } from "../../../../src/errors/errors.ts";
@@ -46,7 +46,7 @@ test("every flipped bit of a manifest is found, and the checkpoint before it is 
   );
 });
 
-test("a part that is missing or short is damage, and the checkpoint before it is used", (t) => {
+test("a missing part and a truncated part count as damage, and the checkpoint before is used", (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
   for (const cut of [10, 20, 30]) commitCheckpoint(store, { generation: 1, cut });
@@ -60,7 +60,7 @@ test("a part that is missing or short is damage, and the checkpoint before it is
   );
 });
 
-test("damaged checkpoints are kept under another name, whatever is collected after them", (t) => {
+test("damaged checkpoints are renamed and kept, whatever later collections remove", (t) => {
   const { store, disk, open } = startStore();
   store.beginGeneration();
   for (const cut of [10, 20]) commitCheckpoint(store, { generation: 1, cut });
@@ -83,7 +83,7 @@ test("damaged checkpoints are kept under another name, whatever is collected aft
   t.deepEqual(store.list().damaged, []);
 });
 
-test("a checkpoint that a generation went on from is missed when it is gone", (t) => {
+test("a missing checkpoint that a generation resumed from is reported as damage", (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
   for (const cut of [10, 20]) commitCheckpoint(store, { generation: 1, cut });
@@ -94,7 +94,7 @@ test("a checkpoint that a generation went on from is missed when it is gone", (t
   t.is(begun.damaged[0]?.reason, "it is not there");
 });
 
-test("a checkpoint that was replaced under a generation is damage, though it is intact", (t) => {
+test("a checkpoint replaced after a generation resumed from it is damage, though it is intact", (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
   commitCheckpoint(store, { generation: 1, cut: 10 });

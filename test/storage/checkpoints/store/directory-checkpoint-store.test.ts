@@ -1,4 +1,5 @@
-// The store as its callers see it, with the power on. Crashes are in store-crash.test.ts.
+// The checkpoint store as its callers see it, without power cuts. Crashes are in
+// store-crash.test.ts.
 
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -38,7 +39,7 @@ test("a new store has no checkpoint, and its first generation is 1", (t) => {
   t.deepEqual(store.beginGeneration(), { generation: 1, latest: undefined, damaged: [] });
 });
 
-test("a commit is found again by whoever opens the directory, byte for byte", (t) => {
+test("a committed checkpoint is read back byte for byte by the next store on its directory", (t) => {
   const { store, disk, open } = startStore();
   store.beginGeneration();
   const manifest = commitCheckpoint(store, { generation: 1, cut: 10, best: true });
@@ -55,7 +56,7 @@ test("a commit is found again by whoever opens the directory, byte for byte", (t
   again.verify(manifest);
 });
 
-test("each manifest names its parent, through generations", (t) => {
+test("each manifest names its parent, across generations", (t) => {
   const { store } = startStore();
   store.beginGeneration();
   const first = commitCheckpoint(store, { generation: 1, cut: 10 });
@@ -83,7 +84,7 @@ test("a part larger than the read buffer streams back in pieces", (t) => {
   t.throws(() => store.readWholePart(manifest, "none"), { instanceOf: CheckpointMissingError });
 });
 
-test("a zombie is refused everything, and what is visible does not change", (t) => {
+test("a fenced generation is refused every operation, and the visible files do not change", (t) => {
   const { store, disk, open } = startStore();
   store.beginGeneration();
   commitCheckpoint(store, { generation: 1, cut: 10 });
@@ -102,7 +103,7 @@ test("a zombie is refused everything, and what is visible does not change", (t) 
   t.deepEqual(disk.list("/run/checkpoints"), ["000000010-g000001"], "its leavings are collected");
 });
 
-test("a zombie whose files were collected under it learns that it is fenced", (t) => {
+test("a generation whose files were collected learns that it is fenced", (t) => {
   const { store, open } = startStore();
   store.beginGeneration();
   commitCheckpoint(store, { generation: 1, cut: 10 });
@@ -113,12 +114,12 @@ test("a zombie whose files were collected under it learns that it is fenced", (t
   t.throws(() => late.finish(), { instanceOf: GenerationFencedError });
 });
 
-test("a manifest that lands after the fence was passed is off the chain for ever", (t) => {
+test("a manifest renamed after a newer generation began never joins the chain", (t) => {
   const disk = new SimulatedDisk();
   const { store, open } = startStore(disk);
   store.beginGeneration();
   commitCheckpoint(store, { generation: 1, cut: 10 });
-  // The zombie stalls right before its manifest gets its name; generation 2 takes over.
+  // Generation 1 stalls right before its manifest is renamed into place; generation 2 takes over.
   const rename = disk.rename.bind(disk);
   disk.rename = (from, to) => {
     if (to.endsWith("000000020-g000001/manifest.json")) open().beginGeneration();
@@ -140,7 +141,7 @@ test("a manifest that lands after the fence was passed is off the chain for ever
   t.is(manifest.parent?.file, "000000010-g000001/manifest.json");
 });
 
-test("a claim that was not finished does not change the chain", (t) => {
+test("an unfinished generation claim does not change the chain", (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
   commitCheckpoint(store, { generation: 1, cut: 10 });
@@ -152,7 +153,7 @@ test("a claim that was not finished does not change the chain", (t) => {
   t.deepEqual(begun.damaged, []);
 });
 
-test("a commit is refused while a part is missing or has another size", (t) => {
+test("a commit is refused while a part is missing or has a size other than its manifest's", (t) => {
   const { store } = startStore();
   store.beginGeneration();
   const part = { name: "ghost", bytes: 4, sha256: "0".repeat(64), base: [] };
@@ -165,7 +166,7 @@ test("a commit is refused while a part is missing or has another size", (t) => {
   t.is(store.latest(), undefined);
 });
 
-test("a discarded part leaves nothing, and does nothing once finished", (t) => {
+test("a discarded part leaves no file, and discarding a finished part does nothing", (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
   const writer = store.partWriter(1, 10, "dense");
@@ -177,7 +178,7 @@ test("a discarded part leaves nothing, and does nothing once finished", (t) => {
   t.deepEqual(disk.list("/run/checkpoints/000000010-g000001"), ["dense"]);
 });
 
-test("collect keeps the newest, the best, and what is being written", (t) => {
+test("collect keeps the newest and the best checkpoint, and files being written", (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
   for (const cut of [10, 20, 30, 40, 50]) {
@@ -198,7 +199,7 @@ test("collect keeps the newest, the best, and what is being written", (t) => {
   t.throws(() => store.collect({ generation: 1, keep: 0 }), { instanceOf: InvalidOptionError });
 });
 
-test("collect after a restore removes what older generations left, not its own beginning", (t) => {
+test("collect after a restore removes files of older generations, not its own first parts", (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
   commitCheckpoint(store, { generation: 1, cut: 10 });
@@ -219,7 +220,7 @@ test("collect removes nothing while the newest checkpoint does not read back", (
   t.is(disk.list("/run/checkpoints").length, 2);
 });
 
-test("another job's directory is refused, with what differs", (t) => {
+test("a directory of another job is refused, and the error says which options differ", (t) => {
   const { disk, store } = startStore();
   store.beginGeneration();
   commitCheckpoint(store, { generation: 1, cut: 10 });
@@ -230,7 +231,7 @@ test("another job's directory is refused, with what differs", (t) => {
   t.regex(error.message, /other `seed`/);
 });
 
-test("a directory without a checkpoint is taken over, and its former owner is fenced", (t) => {
+test("a job takes over a directory without a checkpoint, and fences its former owner", (t) => {
   const { disk, store } = startStore();
   store.beginGeneration();
   const job = { jobIdentity: "b".repeat(64), jobText: "{}" };
@@ -246,7 +247,7 @@ test("a directory without a checkpoint is taken over, and its former owner is fe
   });
 });
 
-test("two jobs that met in an empty directory are told apart when they begin", (t) => {
+test("of two jobs that opened one empty directory, one is refused when it begins", (t) => {
   const { disk, store } = startStore();
   disk.remove("/run/job.json");
   const other = openStore({ directory: "/run", disk, jobIdentity: "b".repeat(64), jobText: "" });
@@ -268,7 +269,7 @@ test("a directory that is a file, or lies in one, is refused as unusable", (t) =
   t.throws(() => openExistingStore(directory), { instanceOf: CheckpointMissingError });
 });
 
-test("a checkpoint of a newer format is refused, not passed over", (t) => {
+test("a checkpoint of a newer format is refused, not skipped", (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
   for (const cut of [10, 20]) commitCheckpoint(store, { generation: 1, cut });
@@ -278,7 +279,7 @@ test("a checkpoint of a newer format is refused, not passed over", (t) => {
   t.regex(error.message, /Expected version 2 in .*manifest\.json, got 3/);
 });
 
-test("a full disk is a failed store, which a restore may try again", (t) => {
+test("a full disk is a store error that a restore may retry", (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
   const writer = store.partWriter(1, 10, "dense");
@@ -294,7 +295,7 @@ test("a full disk is a failed store, which a restore may try again", (t) => {
   t.is(store.latest(), undefined);
 });
 
-test("a claim that a full disk refuses leaves no file, and its number to the next one", (t) => {
+test("a generation claim that fails on a full disk leaves no file and frees its number", (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
   const before = disk.list("/run/generations");
@@ -311,7 +312,7 @@ test("a claim that a full disk refuses leaves no file, and its number to the nex
   }
 });
 
-test("processes that begin at the same moment each get a generation of their own", async (t) => {
+test("processes that begin at the same moment get distinct generations", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-store-"));
   t.teardown(() => rmSync(directory, { recursive: true }));
   openStore({ directory, ...testJob });

@@ -1,4 +1,5 @@
-// When a checkpoint is a baseline, and what happens to checkpoints that increments rest on.
+// When a checkpoint is a baseline and when an increment, and what happens to checkpoints that
+// increments rest on.
 
 import test from "ava";
 import { CheckpointCorruptError } from "../../../../src/errors/errors.ts";
@@ -12,7 +13,8 @@ import {
 import { commitCheckpoint, flipByte, testJob } from "../../../helpers/stores/checkpoints.ts";
 
 /**
- * Which of some checkpoints are baselines, if increments since a baseline are as large as `sizes`.
+ * Indices of the checkpoints that are baselines, if the increments since a baseline have `sizes`
+ * bytes and a baseline has 1000.
  */
 function baselines(policy: "one-shot" | "intermittent", sizes: readonly number[]): number[] {
   let written: Written | undefined;
@@ -30,15 +32,15 @@ function baselines(policy: "one-shot" | "intermittent", sizes: readonly number[]
   return found;
 }
 
-test("an intermittent run writes a baseline where the same history again costs no more", (t) => {
+test("an intermittent run writes a baseline where that costs no more than going on", (t) => {
   // 1000 + 300 > 2 x 300; 1000 + 800 > 3 x 500; 1000 + 1500 <= 4 x 700.
   t.deepEqual(baselines("intermittent", [300, 500, 700, 800, 900, 0, 0, 0, 0]), [0, 4, 8]);
-  // No growth: going on is always as cheap as before.
+  // Increments of constant size: going on never costs more than a new baseline.
   t.deepEqual(baselines("intermittent", Array(40).fill(200)), [0]);
   t.deepEqual(baselines("one-shot", Array(40).fill(999)), [0]);
 });
 
-test("every checkpoint is a baseline where a job wants no differences; the first one always", (t) => {
+test("every checkpoint is a baseline without increments; the first one always is", (t) => {
   const written = { baseline: 10, differences: 3, sum: 3, last: 1 };
   t.true(needsBaseline("none", written));
   for (const policy of ["one-shot", "consecutive", "intermittent"] as const) {
@@ -47,13 +49,13 @@ test("every checkpoint is a baseline where a job wants no differences; the first
   }
 });
 
-test("a chain of consecutive differences ends", (t) => {
+test("a chain of consecutive increments ends", (t) => {
   const written = { baseline: 10, sum: 64, last: 1 };
   t.false(needsBaseline("consecutive", { ...written, differences: 63 }));
   t.true(needsBaseline("consecutive", { ...written, differences: 64 }));
 });
 
-test("a damaged baseline damages what rests on it, and the checkpoint before it is used", (t) => {
+test("a damaged baseline damages its increments, and the checkpoint before it is used", (t) => {
   const disk = new SimulatedDisk();
   const store = openStore({ directory: "/run", disk, ...testJob });
   store.beginGeneration();
@@ -74,7 +76,7 @@ test("a damaged baseline damages what rests on it, and the checkpoint before it 
   t.is(damaged.length, 3);
 });
 
-test("a checkpoint that others rest on is kept, and goes with the last of them", (t) => {
+test("a checkpoint that increments rest on is kept, and removed with the last of them", (t) => {
   const store = openStore({ directory: "/run", disk: new SimulatedDisk(), ...testJob });
   store.beginGeneration();
   const cuts = () => store.list().manifests.map(({ cut }) => cut);

@@ -1,4 +1,4 @@
-// Who trains into a checkpoint directory: the second process is refused while the first one lives.
+// The lock of a checkpoint directory: a second process is refused while the first one lives.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -18,14 +18,17 @@ function directoryOf(t: ExecutionContext): string {
   return join(home, "checkpoints");
 }
 
-/** A disk of another process of this machine, which is there, or gone. */
+/**
+ * The disk as process `pid` of this machine sees it; `isGone` says whether every other process is
+ * gone.
+ */
 function diskOf(pid: number, isGone = false) {
   const [machine] = realDisk.writer.split("-");
   const all = { ...realDisk, writer: `${machine}-${pid}-1-0` };
   return { ...all, isGone: () => isGone };
 }
 
-test("a second process is refused while the first one lives, and told who that is", (t) => {
+test("a second process is refused while the first one lives, and the error names the first", (t) => {
   const directory = directoryOf(t);
   const held = holdDirectory(directory, { takeOver: false, disk: diskOf(11), date: since });
   const error = t.throws(() => holdDirectory(directory, { takeOver: false, disk: diskOf(12) }));
@@ -36,7 +39,7 @@ test("a second process is refused while the first one lives, and told who that i
   t.false(existsSync(join(directory, "training.json")));
 });
 
-test("a process that is gone, or is of another machine, holds nothing", (t) => {
+test("a lock of a process that is gone, or of another machine, holds nothing", (t) => {
   const directory = directoryOf(t);
   holdDirectory(directory, { takeOver: false, disk: diskOf(11) });
   holdDirectory(directory, { takeOver: false, disk: diskOf(12, true) });
@@ -46,7 +49,7 @@ test("a process that is gone, or is of another machine, holds nothing", (t) => {
   t.false(existsSync(join(directory, "training.json")));
 });
 
-test("one that takes over holds the directory, and the former one does not let go of it", (t) => {
+test("after a takeover the new process holds the directory, and the former one cannot release it", (t) => {
   const directory = directoryOf(t);
   const former = holdDirectory(directory, { takeOver: false, disk: diskOf(11) });
   holdDirectory(directory, { takeOver: true, disk: diskOf(12), date: since });

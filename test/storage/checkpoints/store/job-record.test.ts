@@ -1,4 +1,4 @@
-// What is said of a path that is no checkpoint directory.
+// The errors for a path that is no checkpoint directory.
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,7 +14,7 @@ import {
   openStore,
 } from "../../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 
-test("what is no checkpoint is told apart: missing, a file, empty, other files, a parent", (t) => {
+test("a missing path, a file, an empty, foreign or parent directory have distinct errors", (t) => {
   const home = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(home, { recursive: true, force: true }));
   const at = (name: string) => join(home, name);
@@ -40,7 +40,7 @@ test("what is no checkpoint is told apart: missing, a file, empty, other files, 
   t.throws(() => openExistingStore(at("cut")), { instanceOf: CheckpointCorruptError });
 });
 
-test("a record with a flipped bit anywhere is a damaged record, and no file of another program", (t) => {
+test("a job record with any flipped bit is a damaged record, not another program's file", (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   openStore({ directory, jobIdentity: "a", jobText: "{}" });

@@ -1,6 +1,7 @@
 // Power is lost at every single operation of a run that commits three checkpoints and collects old
-// ones. At any moment, the store opens again, the newest checkpoint is the one before or the one
-// after, complete and right byte for byte, nothing counts as damaged, and the run can finish.
+// ones. After each crash the store opens again, its newest checkpoint is the one before or the one
+// after the crash point, complete and right byte for byte, nothing counts as damaged, and the run
+// can finish.
 
 import test, { type ExecutionContext } from "ava";
 import { SimulatedCrash, SimulatedDisk } from "../../../../src/ports/simulated-disk.ts";
@@ -9,10 +10,13 @@ import { commitCheckpoint, contentOf, testJob } from "../../../helpers/stores/ch
 import { rounds, someOrAll } from "../../../helpers/thinned.ts";
 
 const cuts = [10, 20, 30];
-/** Of what a power cut leaves of writes that were not synced; undefined: nothing. */
+/** Seeds for the part of unsynced writes that survives a power cut; undefined: nothing survives. */
 const seeds = [undefined, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
-/** Goes on from the newest checkpoint to the last cut; `committed` is called at every commit. */
+/**
+ * Resumes from the newest checkpoint and trains to the last cut; calls `committed` after every
+ * commit.
+ */
 function train(t: ExecutionContext, disk: SimulatedDisk, committed: (cut: number) => void): number {
   const store = openStore({ directory: "/home/run", disk, ...testJob });
   const { generation, latest, damaged } = store.beginGeneration();
@@ -42,7 +46,7 @@ function joined(pieces: Iterable<Uint8Array>): Uint8Array {
   return Uint8Array.from([...pieces].flatMap((piece) => [...piece]));
 }
 
-/** Like `train`, but cuts 20 and 30 are increments on the cuts before; 40 is a baseline. */
+/** Like `train`, but cuts 20 and 30 are increments on the cut before; 40 is a baseline. */
 function trainInIncrements(
   t: ExecutionContext,
   disk: SimulatedDisk,
@@ -76,7 +80,7 @@ function trainInIncrements(
   return from;
 }
 
-/** Trains, and swallows the crash; returns the newest cut with a completed commit. */
+/** Trains and swallows the simulated crash; returns the newest cut whose commit completed. */
 function trainUntilCrash(t: ExecutionContext, disk: SimulatedDisk, run = train): number {
   let newest = 0;
   try {
@@ -112,7 +116,7 @@ test("after a crash at any operation the newest checkpoint is the old or the new
   }
 });
 
-test("after a crash at any operation a checkpoint has all that it rests on", (t) => {
+test("after a crash at any operation a checkpoint has all the baselines that it rests on", (t) => {
   const operations = operationsOfARun(t, trainInIncrements);
   t.log(`${operations} operations a run`);
   for (const seed of someOrAll("crashes of increments", [1], seeds.slice(0, 5))) {
@@ -142,7 +146,7 @@ test("a run that crashes again and again while it recovers loses no commit", (t)
   }
 });
 
-test("a process that dies without a power cut leaves a store that goes on", (t) => {
+test("after a process dies without a power cut, the next one continues with its store", (t) => {
   const operations = operationsOfARun(t);
   for (let at = 1; at <= operations; at++) {
     const disk = new SimulatedDisk();
@@ -156,12 +160,12 @@ test("a process that dies without a power cut leaves a store that goes on", (t) 
   }
 });
 
-test("a checkpoint that a generation went on from survives, though its writer died early", (t) => {
+test("a checkpoint that a generation resumed from survives, though its writer died unsynced", (t) => {
   const disk = new SimulatedDisk();
   const store = openStore({ directory: "/run", disk, ...testJob });
   store.beginGeneration();
   commitCheckpoint(store, { generation: 1, cut: 10 });
-  // The writer dies between giving the manifest its name and syncing that name.
+  // The writer dies between renaming the manifest and syncing its directory entry.
   const rename = disk.rename.bind(disk);
   disk.rename = (from, to) => {
     rename(from, to);

@@ -1,5 +1,5 @@
-// A checkpoint names the module of its model in its own job: whoever reads the model says whether
-// that module may run.
+// A checkpoint's job can name the module of its model: the program that reads the model decides
+// whether that module may run.
 
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoin
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { trainedTables } from "../../helpers/stores/tables.ts";
 
-test("a module that a checkpoint names does not run, until the caller allows it", async (t) => {
+test("a module that a checkpoint names does not run until the caller allows it", async (t) => {
   const { home, directory, manifest } = await trainedTables(t);
   const mark = join(home, "ran");
   const module = join(home, "evil.mjs");
@@ -47,10 +47,10 @@ test("a module that a checkpoint names does not run, until the caller allows it"
     t.true(error.message.startsWith(told), `${name}: ${error.message}`);
     t.false(existsSync(mark), name);
   }
-  // What reads no model needs no module.
+  // Commands that read no model need no module.
   t.is((await verifyCheckpoints(directory)).checkpoints.length, 2);
   t.false(existsSync(mark));
-  // By the directory of the module, and by a link to it, as the command line names it.
+  // Allows the module by its directory, through a symbolic link, as the command line names it.
   symlinkSync(home, `${home}-link`);
   t.teardown(() => import("node:fs").then(({ rmSync }) => rmSync(`${home}-link`)));
   const command = withModelRoots(new Command("eval").argument("<directory>")).action(() => {});

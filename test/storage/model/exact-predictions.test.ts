@@ -1,5 +1,5 @@
-// The predictions of a file are those of `Model.predict`, whose logits are those of an evaluation:
-// bit for bit, in every format, of two architectures and of a model of several tasks.
+// Predictions of a file equal those of `Model.predict`, and their logits those of an evaluation:
+// bit for bit, in every format, for two architectures and a model of several tasks.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -36,7 +36,7 @@ async function rowsIn(path: string, bytes: Buffer): Promise<Record<string, unkno
   return others.map((fields) => Object.fromEntries(names.map((name, i) => [name, fields[i]])));
 }
 
-/** The bits of numbers: of two zeros, or of two NaN, too. */
+/** Numbers as bits, which distinguish -0 from 0, and one NaN from another. */
 function bitsOf(values: Float32Array): number[] {
   return [...new Uint32Array(values.buffer, values.byteOffset, values.length)];
 }

@@ -1,4 +1,5 @@
-// A saved model predicts what training would have computed, and names the errors in a record.
+// A saved model predicts the same as the devices that trained it, and its errors name the bad value
+// of a record.
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -27,7 +28,7 @@ import { flipByte } from "../../helpers/stores/checkpoints.ts";
 
 const samples = 60;
 
-/** A job on Criteo text, its file's lines as records, and its directory. */
+/** A job on Criteo text with the records of its file's lines, its directory and its devices. */
 async function trainedOnCriteo(
   t: ExecutionContext,
   options: Partial<JobOptions> = {},
@@ -64,7 +65,10 @@ function readFile(path: string): Uint8Array {
   return bytes;
 }
 
-/** As a data owner would write it: numbers for integers, absent fields for missing values. */
+/**
+ * The record of a line as a data owner would write it: numbers for integers, absent fields for
+ * missing values.
+ */
 function recordOf(fields: readonly string[]): SampleRecord {
   const entries = fields.slice(1).map((field, i): [string, string | number | null] => {
     if (i >= 13) return [`C${i - 12}`, field === "" ? null : field];
@@ -73,13 +77,13 @@ function recordOf(fields: readonly string[]): SampleRecord {
   return Object.fromEntries(entries);
 }
 
-/** Probabilities from the devices that trained. */
+/** The probabilities that the devices which trained compute. */
 async function expectedOf(trained: Trained): Promise<Float32Array> {
   const logits = await trained.devices.score(trained.samples);
   return logits.map((logit) => 1 / (1 + Math.exp(-logit)));
 }
 
-test("records give the bits that the lines of the training file gave", async (t) => {
+test("records give the same bits as the lines of the training file", async (t) => {
   const { trained, records, directory } = await trainedOnCriteo(t);
   await trained.train({ cut: 1 });
   const model = await loadModel(directory);
@@ -89,7 +93,7 @@ test("records give the bits that the lines of the training file gave", async (t)
   t.deepEqual(await model.predict(records), await expectedOf(trained));
 });
 
-test("an evaluation is that of the training, and needs no batch size", async (t) => {
+test("an evaluation equals that of the training, and needs no batch size", async (t) => {
   const { trained, directory, home } = await trainedOnCriteo(t);
   await trained.train({ cut: 1 });
   const model = await loadModel(directory);
@@ -103,7 +107,7 @@ test("an evaluation is that of the training, and needs no batch size", async (t)
   await t.throwsAsync(model.evaluate(missing), { instanceOf: InputUnusableError });
 });
 
-test("a prediction does not depend on its company, nor on others under way", async (t) => {
+test("a prediction does not depend on its batch, nor on concurrent predictions", async (t) => {
   const { trained, records, directory } = await trainedOnCriteo(t);
   await trained.train({ cut: 1 });
   const model = await loadModel(directory);
@@ -121,7 +125,7 @@ test("a prediction does not depend on its company, nor on others under way", asy
   t.is((await model.predict([])).length, 0);
 });
 
-test("what is no list of records is refused, and so is a model that is closed", async (t) => {
+test("a value that is no list of records is refused, and a closed model refuses all calls", async (t) => {
   const { trained, records, directory } = await trainedOnCriteo(t);
   await trained.train({ cut: 1 });
   const model = await loadModel(directory);
@@ -151,7 +155,7 @@ test("what is no list of records is refused, and so is a model that is closed", 
   await model.close();
 });
 
-test("encoded batches are cut up without a change, and bags may be longer than ever", async (t) => {
+test("encoded batches are split without a change, and bags may exceed the training's", async (t) => {
   const { trained, directory } = await trainedOnCriteo(t);
   await trained.train({ cut: 1 });
   const model = await loadModel(directory);
@@ -178,7 +182,7 @@ test("encoded batches are cut up without a change, and bags may be longer than e
   }
 });
 
-test("a batch whose arrays do not fit together is refused by name", async (t) => {
+test("a batch whose arrays do not fit together is refused, naming the array", async (t) => {
   const { trained, directory } = await trainedOnCriteo(t);
   await trained.train({ cut: 1 });
   const model = await loadModel(directory);
@@ -206,7 +210,7 @@ test("a batch whose arrays do not fit together is refused by name", async (t) =>
   t.is((await model.predictBatch(good)).length, 1);
 });
 
-test("a saved model is the model, also when the run's directory is gone", async (t) => {
+test("a saved copy of a model is the same model, also when the run's directory is gone", async (t) => {
   const { trained, records, directory, home } = await trainedOnCriteo(t);
   await trained.train({ cut: 1 });
   const model = await loadModel(directory);
@@ -223,7 +227,7 @@ test("a saved model is the model, also when the run's directory is gone", async 
   t.deepEqual(readdirSync(saved, { recursive: true }), before);
 });
 
-test("tables that are copied to every device are loaded too", async (t) => {
+test("data-parallel tables are loaded too", async (t) => {
   const tables = criteo.tables({ dim: 4, rows: 40, sharding: "data-parallel" as const });
   const model = { kind: "dlrm" as const, dense: 13, tables, bottom: [4], top: [1] };
   const { trained, records, directory, home } = await trainedOnCriteo(t, {
@@ -237,7 +241,7 @@ test("tables that are copied to every device are loaded too", async (t) => {
   t.is((await loadModel(join(home, "saved"))).digest, loaded.digest);
 });
 
-test("the best checkpoint is loaded where the job stopped early, else the newest", async (t) => {
+test("the best checkpoint is loaded where the job stops early, else the newest", async (t) => {
   const earlyStopping = { metric: "auc" as const, patience: 1 };
   const { trained, directory } = await trainedOnCriteo(t, { evaluation: { earlyStopping } });
   const best = await trained.train({ cut: 1, best: true });
@@ -253,7 +257,7 @@ test("the best checkpoint is loaded where the job stopped early, else the newest
   t.not(best.sha256, newest.sha256);
 });
 
-test("a directory without a checkpoint, and a damaged one, are told apart", async (t) => {
+test("a directory without a checkpoint and a damaged one have distinct errors", async (t) => {
   const { trained, directory, home } = await trainedOnCriteo(t);
   const nowhere = loadModel(join(home, "nowhere"));
   await t.throwsAsync(nowhere, { instanceOf: CheckpointMissingError });
@@ -268,7 +272,7 @@ test("a directory without a checkpoint, and a damaged one, are told apart", asyn
   await t.throwsAsync(loadModel(directory), { instanceOf: CheckpointCorruptError });
 });
 
-test("another arithmetic predicts only where that was asked for", async (t) => {
+test("a model predicts with another arithmetic only if the caller asks for it", async (t) => {
   const { trained, records, directory } = await trainedOnCriteo(t);
   await trained.train({ cut: 1, arithmetic: "abacus" });
   const error = await t.throwsAsync(loadModel(directory), { instanceOf: ArithmeticMismatchError });
@@ -302,7 +306,7 @@ test("a bad value is refused with its record and its column", async (t) => {
   }
 });
 
-test("records of a CSV job take its offsets, logs, separators and any alphabet", async (t) => {
+test("records of a CSV job apply its offsets, logs and separators, and any alphabet", async (t) => {
   const home = startDirectory(t);
   const lines = [
     ["1", "3.5", "103", "Zürich", "red|green|red"],

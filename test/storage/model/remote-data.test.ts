@@ -1,5 +1,6 @@
-// Models of data on servers: those of the same files on a disk, bit for bit, and so are their
-// evaluations, predictions, rows, tables of ids and copies. What signs an address is in no file.
+// Models of data on HTTP or S3 servers: they equal those of the same files on a disk, bit for bit,
+// and so do their evaluations, predictions, rows, tables of ids and copies. No file contains the
+// signature of an address.
 
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -43,7 +44,7 @@ function jobOf(data: JobOptions["data"], directory: string): JobOptions {
   };
 }
 
-/** Trains on files that lie here and there, and opens both models. */
+/** Trains on files of a server and of a disk, and opens both models. */
 async function trained(
   t: ExecutionContext,
   place: TestCluster,
@@ -70,7 +71,7 @@ async function trained(
   return { ...{ home, local, address, ending }, near, far };
 }
 
-/** All that a run that is over tells of itself. */
+/** All that a finished run reports of itself: its status and events, as JSON. */
 async function toldOf(run: Run): Promise<string> {
   const told: unknown[] = [await run.status()];
   for await (const event of run.events()) {
@@ -80,9 +81,9 @@ async function toldOf(run: Run): Promise<string> {
   return JSON.stringify(told);
 }
 
-test.serial("models of data on servers are those of the same files on a disk", async (t) => {
+test.serial("models of data on servers equal those of the same files on a disk", async (t) => {
   await using place = await startTestCluster();
-  // Whatever the transport, samples are the same: every-kind.test.ts.
+  // The samples are the same for every transport: every-kind.test.ts tests that.
   const some = someOrAll(
     "transports of data that models are trained on",
     transports.slice(0, 1),
@@ -92,7 +93,7 @@ test.serial("models of data on servers are those of the same files on a disk", a
   await checkRefusals(t, place);
 });
 
-/** A model of data over HTTP or S3 is that of the same files on a disk. */
+/** Checks that a model of data over HTTP or S3 equals that of the same files on a disk. */
 async function checkTransport(
   t: ExecutionContext,
   place: TestCluster,
@@ -115,7 +116,7 @@ async function checkTransport(
   await tableIds(job, "user", out, { paths: [address] });
   await tableIds(jobHere, "user", other, { paths: [local] });
   sameValues(t, readFileSync(out), readFileSync(other));
-  // Copied as Parquet, it is a table that a model is evaluated on from there, too.
+  // A Parquet copy on the server is a table on which a model is evaluated, too.
   await writeWarehouse(paths, join(home, "table"));
   const [name = ""] = readdirSync(join(home, "table"));
   const table = await there.put("table/a.parquet", readFileSync(join(home, "table", name)));
@@ -127,7 +128,7 @@ async function checkTransport(
   t.deepEqual(asTable, await near.model.evaluate({ paths: [local] }));
   t.true(ending === "csv" || there.allOf("there")[0]?.endsWith("/"));
 
-  // Every file that was made, and all that the run has told.
+  // Checks every file that was made, and all that the run has reported.
   const files_ = readdirSync(home, { recursive: true, withFileTypes: true });
   for (const entry of files_.filter((one) => one.isFile())) {
     const bytes = readFileSync(join(entry.parentPath, entry.name));
@@ -136,7 +137,7 @@ async function checkTransport(
   t.notRegex(await toldOf(far.run), /secret/);
 }
 
-/** What signs an address is no part of the job, and in no refusal. */
+/** Checks that the signature of an address is part of no job identity and no error message. */
 async function checkRefusals(t: ExecutionContext, place: TestCluster): Promise<void> {
   const there = await startPlace(t, "http");
   const home = startDirectory(t);
@@ -180,7 +181,7 @@ async function checkRefusals(t: ExecutionContext, place: TestCluster): Promise<v
   t.notRegex(error.message, /secret/);
 }
 
-test("behind a root for data, a job names no address", (t) => {
+test("under a data root, a job with an address is refused", (t) => {
   const home = startDirectory(t);
   const data = csv("https://data.example/a.csv?signature=secret", { ...columns, cache: home });
   const job = resolveJob(jobOf(data, join(home, "run")));

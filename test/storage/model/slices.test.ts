@@ -1,5 +1,5 @@
-// An evaluation by the values of a column, and by features without their information: the figures
-// are those of sums over records, by definition.
+// Metrics by slices of a column's values, and feature importance by permutation: the figures equal
+// sums over records, by definition.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -32,7 +32,7 @@ interface Line {
 
 const countries = ["DE", "FR", "Österreich", "", "US"];
 
-/** Lines of which some are bad: their label, their price or their day is none. */
+/** Lines, some of them bad: without a valid label, price or day. */
 const lines: readonly Line[] = Array.from({ length: 400 }, (_, i) => ({
   clicked: i % 57 === 5 ? "?" : Number((i * 7) % 11 < 4),
   price: i % 61 === 3 ? "cheap" : (i * 13) % 17,
@@ -53,7 +53,7 @@ const model: JobOptions["model"] = {
   interaction: "cat",
 };
 
-/** A model with drawn weights, of a file that has columns which the model does not read. */
+/** A model with drawn weights, of a file with columns that the model does not read. */
 async function drawHere(
   t: ExecutionContext,
   { kind = "csv", ...more }: Partial<JobOptions> & { readonly kind?: "csv" | "jsonl" } = {},
@@ -78,7 +78,10 @@ async function drawHere(
 
 const recordOf = ({ price, user }: Line) => ({ price: Number(price), user });
 
-/** AUC by comparing all pairs, log loss by its sum, and what follows from them. */
+/**
+ * Metrics by definition: AUC by comparing all pairs, log loss by its sum, and the metrics derived
+ * from them.
+ */
 function figuresOf(probabilities: readonly number[], labels: readonly number[]) {
   const { length: samples } = labels;
   const of = (label: number) => probabilities.filter((_, i) => labels[i] === label);
@@ -114,7 +117,7 @@ function isNear(t: ExecutionContext, found: object, wanted: object, what = ""): 
 }
 
 for (const kind of ["csv", "jsonl"] as const) {
-  test(`${kind}: slices of a column that the model does not read are those of its lines`, async (t) => {
+  test(`${kind}: slices of a column that the model does not read equal those of its lines`, async (t) => {
     await using drawn = await drawHere(t, { kind });
     const { data } = drawn.job;
     const files = { paths: "paths" in data ? data.paths : [] };
@@ -141,7 +144,7 @@ for (const kind of ["csv", "jsonl"] as const) {
   });
 }
 
-test("slices of held-out samples know which lines the split leaves out and holds out", async (t) => {
+test("slices of held-out samples follow the split's held-out and skipped lines", async (t) => {
   const evaluation = { fraction: 0.3, split: { kind: "hash", column: "day" } } as const;
   await using drawn = await drawHere(t, { evaluation });
   const whole = await drawn.evaluate();
@@ -171,7 +174,7 @@ test("each task has metrics in each slice", async (t) => {
   t.like(tasks, { clicked: { samples: 9 }, bought: { samples: 9, positives: 2 } });
 });
 
-test("files of columns and of text have the same slices, of any kind of column", async (t) => {
+test("columnar and text files have the same slices, for any kind of column", async (t) => {
   const common = { label: "label", positive: [1, 2], dense: ["age"], categorical: ["colour"] };
   const found = [];
   for (const [make, path] of [
@@ -219,7 +222,7 @@ test("Criteo's columns have the names of the documents", async (t) => {
   );
 });
 
-test("what is no column, or no number of slices, is refused in a sentence", async (t) => {
+test("a column that is missing, or no count of slices, is refused in a sentence", async (t) => {
   await using drawn = await drawHere(t, { evaluation: { fraction: 0.5 } });
   const refused = async (columns: readonly string[], options: object, message: RegExp) => {
     const error = await t.throwsAsync(sliceMetrics(drawn, columns, options));
@@ -242,10 +245,10 @@ test("what is no column, or no number of slices, is refused in a sentence", asyn
   });
 });
 
-test("importance is what predictions of permuted records lose, block by block", async (t) => {
+test("feature importance is the loss of metrics with permuted records, block by block", async (t) => {
   const home = startDirectory(t);
   const path = join(home, "clicks.csv");
-  // One row with 20,000 ids makes blocks of 1,024 rows: there are two of them.
+  // One row with 20,000 ids limits blocks to 1,024 rows, so that there are two of them.
   const rows = Array.from({ length: 1500 }, (_, i) => {
     const many = Array.from({ length: i === 700 ? 20_000 : i % 4 }, (_value, k) => k % 29);
     const users = many.length > 0 ? many.map((k) => `u${(i + k) % 23}`) : [];
@@ -305,7 +308,7 @@ test("importance is what predictions of permuted records lose, block by block", 
   t.notDeepEqual(await featureImportance(drawn, { data, seed: 6 }), found);
 });
 
-test("features are named by the columns of the files that they are made of", (t) => {
+test("features are named by the file columns that they are made of", (t) => {
   const made = [
     { op: "log", input: "price", output: "price_log" },
     { op: "scale", input: "price_log", output: "price_scaled", minus: 1, over: 2 },

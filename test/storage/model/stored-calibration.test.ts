@@ -1,5 +1,5 @@
-// A calibration that is stored with a model: who applies it, where it goes with the model, and that
-// no other model ever gets it.
+// A calibration stored with a model: which callers apply it, how it moves with the model, and that
+// no other model gets it.
 
 import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -40,13 +40,13 @@ async function calibratedClicks(t: ExecutionContext, model?: keyof typeof models
   return { ...drawn, report, file: calibrationPath(drawn.directory, manifest.modelDigest) };
 }
 
-/** What a model predicts of all lines; `calibration`: as of `loadModel`. */
+/** Predictions of a model on all lines, with the `calibration` option of `loadModel`. */
 async function predictedBy(path: string, calibration: "stored" | "none" | "required" = "stored") {
   await using model = await loadModel(path, { calibration });
   return [...(await model.predict(clicks))];
 }
 
-test("it is applied where it is asked for, bit for bit the same everywhere", async (t) => {
+test("a stored calibration applies where requested, bit for bit the same everywhere", async (t) => {
   const { directory, report, path, file } = await calibratedClicks(t);
   t.true(existsSync(file));
   const [task] = report.tasks;
@@ -64,7 +64,7 @@ test("it is applied where it is asked for, bit for bit the same everywhere", asy
   const mean = own.reduce((sum, one) => sum + one, 0) / own.length;
   t.true(Math.abs(mean - 1 / 3) < 0.02, `${mean}`);
   await using plain = await loadModel(directory);
-  t.deepEqual([...(await plain.predict(clicks))], raw); // A program asks for it.
+  t.deepEqual([...(await plain.predict(clicks))], raw); // `loadModel` applies none unless asked.
 
   await using served = await ServedModel.open(directory);
   const answer = await served.predict(clicks);
@@ -76,14 +76,14 @@ test("it is applied where it is asked for, bit for bit the same everywhere", asy
   const { scores, version } = await rawServed.predict(clicks);
   t.deepEqual([...scores], raw);
   t.deepEqual(version, { digest: plain.digest, step: 1 });
-  // The metrics of an evaluation are those of the run, calibrated or not.
+  // An evaluation has the metrics of the run, whether the model is calibrated or not.
   await using asked = await loadModel(directory, { calibration: "required" });
   const data = { paths: [path] };
   t.deepEqual(await asked.evaluate(data), await plain.evaluate(data));
   t.deepEqual(listCheckpoints(directory).checkpoints[0]?.calibration, "stored");
 });
 
-test("each task has its own; numbers have none", async (t) => {
+test("each task has its own calibration; a model of numeric labels has none", async (t) => {
   const { directory, report } = await calibratedClicks(t, "tasks");
   t.deepEqual(
     report.tasks.map((one) => one && [one.task, one.positives]),
@@ -108,7 +108,7 @@ test("each task has its own; numbers have none", async (t) => {
   await t.throwsAsync(refused, { instanceOf: InvalidOptionError, message });
 });
 
-test("a damaged or foreign one is refused in a sentence, and never applied", async (t) => {
+test("a damaged or foreign calibration is refused in a sentence, and never applied", async (t) => {
   const { directory, file, home, path, report } = await calibratedClicks(t);
   const whole = readFileSync(file);
   const isRefused = async (message: RegExp) => {
@@ -136,7 +136,7 @@ test("a damaged or foreign one is refused in a sentence, and never applied", asy
   writeFileSync(file, seal({ ...stored, tasks: [{ ...stored.tasks[0], task: "sold" }] }).text);
   await t.throwsAsync(predictedBy(directory), { message: /of other labels than clicked/ });
 
-  // The file of another model, under the name of this one.
+  // The calibration of another model, under the file name of this one.
   const elsewhere = join(home, "elsewhere");
   const job = openCheckpoint(directory).job;
   const seeded = { ...job, seed: 9, checkpoint: { directory: elsewhere } } as never;
@@ -155,7 +155,7 @@ test("a damaged or foreign one is refused in a sentence, and never applied", asy
   await t.throwsAsync(choice, { message: /Expected `calibration` to be stored, required, none/ });
 });
 
-test("samples of one class are refused, and nothing is stored", async (t) => {
+test("calibration with samples of one class is refused, and nothing is stored", async (t) => {
   const { directory, home } = await drawClicks(t);
   const path = join(home, "none.csv");
   writeClicks(path);
@@ -167,7 +167,7 @@ test("samples of one class are refused, and nothing is stored", async (t) => {
   t.false(existsSync(join(directory, "calibrations")));
 });
 
-test("it leaves with the model in one file, and the model's digest stays", async (t) => {
+test("a calibration is exported with its model file, and the model's digest stays", async (t) => {
   const { directory, home, report, path } = await calibratedClicks(t);
   const own = await predictedBy(directory);
   const file = join(home, "m.osiris");
@@ -177,7 +177,7 @@ test("it leaves with the model in one file, and the model's digest stays", async
   const proof = await verifyModelFile(file);
   t.is(proof.digest, report.digest);
 
-  // Of a file, the calibration is removed, and fitted again, in the file.
+  // The calibration in a model file is removed, and fitted again, in place.
   const before = readFileSync(file);
   t.true(removeCalibration(file));
   t.deepEqual(await predictedBy(file), await predictedBy(directory, "none"));
@@ -190,13 +190,13 @@ test("it leaves with the model in one file, and the model's digest stays", async
   t.is((await verifyModelFile(file)).digest, report.digest);
   t.deepEqual(await predictedBy(file), own);
 
-  // A copy of the model has it too.
+  // A saved copy of the model has the calibration too.
   await using model = await loadModel(file);
   await model.save(join(home, "copy"));
   t.deepEqual(await predictedBy(join(home, "copy"), "required"), own);
 });
 
-test("other programs get it: the last node of ONNX, and metadata", async (t) => {
+test("other programs get the calibration: the last node of ONNX, and metadata", async (t) => {
   for (const kind of ["dlrm", "tasks"] as const) {
     const { directory, home, report } = await calibratedClicks(t, kind);
     const path = join(home, "m.onnx");

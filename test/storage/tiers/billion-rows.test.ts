@@ -9,7 +9,9 @@ import { leavesOut, rocksDb, testAll } from "../../helpers/needs.ts";
 
 const rows = 1_000_000_000;
 const samples = 2000;
-/** Two of every three ids repeat; half are near the top of the table, the others anywhere. */
+/**
+ * Sample ids: two of every three repeat; half are near the top of the table, the others anywhere.
+ */
 const ids = Array.from({ length: samples }, (_, i) => {
   const distinct = i % Math.ceil(samples / 3);
   return distinct % 2 === 0 ? rows - 1 - distinct : (distinct * 1_299_709) % rows;
@@ -17,7 +19,7 @@ const ids = Array.from({ length: samples }, (_, i) => {
 const touched = new Set(ids).size;
 const mib = 2 ** 20;
 
-/** Bytes of disk that all files below a directory take: holes take none. */
+/** Disk bytes that all files below a directory take; holes of sparse files take none. */
 function diskBytes(path: string): number {
   const found = statSync(path);
   if (!found.isDirectory()) return 512 * found.blocks;
@@ -33,7 +35,7 @@ test.serial("a table of 10⁹ rows costs nothing until used", async (t) => {
   writeFileSync(path, `label,price,user\n${lines.join("\n")}\n`);
   const digests: string[] = [];
   for (const ssd of ["file", "rocksdb"] as const) {
-    // On every change tier-store.test.ts has both stores keep few rows of many.
+    // On every change, tier-store.test.ts covers both stores with few rows of many.
     if (ssd === "rocksdb" && (leavesOut(t, testAll) || leavesOut(t, rocksDb))) continue;
     const before = process.memoryUsage().rss;
     const directory = join(root, ssd);
@@ -60,7 +62,7 @@ test.serial("a table of 10⁹ rows costs nothing until used", async (t) => {
     t.is(kept?.rows, touched);
     const parts = only(events, "run.checkpointed").at(-1)?.bytes ?? Number.POSITIVE_INFINITY;
     t.true(parts < 64 * touched + 4096, `${parts} bytes of checkpoint for ${touched} rows`);
-    // A page for each row that lies alone, and the index of existing rows.
+    // One page per isolated row, and the index of initialised rows.
     const disk = diskBytes(join(directory, "tiers"));
     t.true(disk < 2 * 8192 * touched, `${disk} bytes of disk for ${touched} rows`);
     const grown = process.memoryUsage().rss - before;

@@ -1,4 +1,5 @@
-// Rows at rest between two generations: at most one generation has them, under its stamp.
+// Rows at rest between two generations: at most one generation takes them, under the stamp of its
+// checkpoint.
 
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
@@ -30,11 +31,14 @@ const shards = [item, user];
 const rows = Int32Array.from({ length: 50 }, (_, i) => 3 * i);
 const [older, newer] = ["a".repeat(64), "b".repeat(64)];
 
-/** The other store of each. */
+/** For each store kind, the other one. */
 const others = { file: "rocksdb", rocksdb: "file" } as const;
 
 for (const kind of ["file", "rocksdb"] as const) {
-  /** A separate directory, and how a generation opens the rows at rest there for a checkpoint. */
+  /**
+   * A directory for one test, and a function by which a generation opens the rows at rest there for
+   * a checkpoint.
+   */
   const start = (t: ExecutionContext) => {
     const root = mkdtempSync(join(tmpdir(), "osiris-tier-"));
     t.teardown(() => rmSync(root, { recursive: true, force: true }));
@@ -57,7 +61,7 @@ for (const kind of ["file", "rocksdb"] as const) {
   const allOf = (version: number) => Array.from(rows, (row) => recordOf(user, row, version));
 
   testIf(...storeNeeds(kind))(
-    `${kind}: the next generation has the durable rows, and no other one has`,
+    `${kind}: the next generation has the durable rows, and no later one has`,
     async (t) => {
       const { root, open } = start(t);
       const first = await open(1);
@@ -84,7 +88,7 @@ for (const kind of ["file", "rocksdb"] as const) {
   );
 
   testIf(...storeNeeds(kind))(
-    `${kind}: unasked, the next generation takes the store that has the rows`,
+    `${kind}: with auto, the next generation uses the store that has the rows`,
     async (t) => {
       const { root, open } = start(t);
       const first = await open(1);
@@ -106,7 +110,7 @@ for (const kind of ["file", "rocksdb"] as const) {
   );
 
   testIf(...storeNeeds(kind))(
-    `${kind}: what a generation that is over lays to rest late is of its own stamp`,
+    `${kind}: rows that a fenced generation persists late keep its own stamp`,
     async (t) => {
       const { root, open } = start(t);
       const zombie = await open(1);
@@ -129,7 +133,7 @@ for (const kind of ["file", "rocksdb"] as const) {
   );
 
   testIf(...storeNeeds(kind))(
-    `${kind}: the first write takes the stamp away, before any row changes`,
+    `${kind}: the first write removes the stamp, before any row changes`,
     async (t) => {
       const { root, open, directoryOf } = start(t);
       const first = await open(1);
@@ -139,7 +143,7 @@ for (const kind of ["file", "rocksdb"] as const) {
       const [name = ""] = readdirSync(root).filter((one) => one.includes("kept"));
       const second = await open(2, older);
       second.write(1, Int32Array.of(3), recordsOf(user, Int32Array.of(3), 9));
-      // A crash at this point: the rows on the disk lie there for the next generation.
+      // A crash at this point leaves the rows on the disk for the next generation.
       cpSync(join(directoryOf(2), "durable"), join(root, "crashed"), { recursive: true });
       await second.close();
       renameSync(join(root, "crashed"), join(root, name));
@@ -151,7 +155,7 @@ for (const kind of ["file", "rocksdb"] as const) {
   );
 
   testIf(...storeNeeds(kind))(
-    `${kind}: rows that changed since the stamp are not laid to rest`,
+    `${kind}: rows that changed since the stamp are not persisted`,
     async (t) => {
       const { root, open } = start(t);
       const store = await open(1);
@@ -166,7 +170,7 @@ for (const kind of ["file", "rocksdb"] as const) {
   );
 }
 
-test("unasked and without rows at rest, a tier is in RocksDB; on a simulated disk in files", async (t) => {
+test("with `auto` and no rows at rest, a tier uses RocksDB; on a simulated disk files", async (t) => {
   const root = mkdtempSync(join(tmpdir(), "osiris-tier-"));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   const place = { root, owner: "c0ffee", generation: 1, device: 0 };
@@ -180,7 +184,7 @@ test("unasked and without rows at rest, a tier is in RocksDB; on a simulated dis
 });
 
 testIf(rocksDb)(
-  "where RocksDB has no binary a tier is in files, and says why it has no rows",
+  "without a RocksDB binary a tier uses files, and says why it has no rows",
   async (t) => {
     const root = mkdtempSync(join(tmpdir(), "osiris-tier-"));
     t.teardown(() => rmSync(root, { recursive: true, force: true }));
@@ -203,7 +207,7 @@ testIf(rocksDb)(
     const store = await openTierStore({ ...${JSON.stringify(again)}, disk: realDisk });
     process.stdout.write(JSON.stringify([store.kind, store.found]));
     await store.close();`;
-    const env = { ...process.env, npm_config_arch: "mips" }; // The binding looks for this.
+    const env = { ...process.env, npm_config_arch: "mips" }; // The binding reads this variable.
     const words = ["--input-type=module", "-e", script];
     const { stdout, stderr } = spawnSync(process.execPath, words, { encoding: "utf8", env });
     const reason = "they are in rocksdb, which this machine cannot open";

@@ -1,5 +1,6 @@
-// The state of a model's optimizer leaves with it, and comes back: the numbers that PyTorch itself
-// saved of the same models (test/fixtures/pytorch), bit for bit, from which PyTorch trains on.
+// The optimizer state of a model is exported with it and imported again: the numbers that PyTorch
+// itself saved of the same models (test/fixtures/pytorch), bit for bit, from which PyTorch
+// continues to train.
 
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -27,7 +28,7 @@ const fixtures = {
   "torchrec.pt": ["torchrec", "optimizer"],
 } as const;
 
-/** The state of each parameter: tensors as their bytes, numbers as they are. */
+/** The optimizer state of each parameter: tensors as their bytes, numbers as they are. */
 function stateIn(path: string, key: string) {
   const file = openTorchPath(path, realDisk);
   const saved = (file.value as Map<string, unknown>).get(key) as Map<string, unknown>;
@@ -45,7 +46,7 @@ function stateIn(path: string, key: string) {
   return { state: new Map(state), groups: saved.get("param_groups") };
 }
 
-test("what PyTorch saved of an optimizer leaves again as it came, and comes back", async (t) => {
+test("optimizer state saved by PyTorch is exported as it came, and imports again", async (t) => {
   const home = startDirectory(t);
   for (const [name, [format, key]] of Object.entries(fixtures)) {
     const first = await importModel(pytorchFile(name), { out: join(home, name) });
@@ -63,7 +64,7 @@ test("what PyTorch saved of an optimizer leaves again as it came, and comes back
       }
       t.is(own.state.get(parameter)?.size, state.size);
     }
-    // The digest is of weights and state: the model is the same one.
+    // The digest covers weights and state, so an equal digest means the same model and state.
     const again = await importModel(path, { out: join(home, `again-${name}`) });
     t.is(again.digest, first.digest, name);
     t.is(again.cut, 6);
@@ -76,7 +77,7 @@ test("what PyTorch saved of an optimizer leaves again as it came, and comes back
   }
 });
 
-/** The state of each row of all tables that a checkpoint has, as bits. */
+/** The optimizer state of each row in a checkpoint's tables, as bits. */
 async function rowStates(directory: string): Promise<Map<string, number[]>> {
   const checkpoint = openCheckpoint(directory, "last");
   const states = new Map<string, number[]>();
@@ -97,7 +98,7 @@ function jobOf(home: string, optimizer: JobOptions["optimizer"], dim = 4) {
       kind: "dlrm",
       dense: 2,
       tables: [
-        // Most of its rows are never looked up: their state is the initial one.
+        // Most rows of A are never looked up: their state is the initial one.
         { name: "A", rows: 3000, dim, initScale: 0.3 },
         { name: "B", rows: 40, dim, initScale: 0.3, rowBlocks: 4 },
       ],
@@ -110,7 +111,7 @@ function jobOf(home: string, optimizer: JobOptions["optimizer"], dim = 4) {
   } satisfies JobOptions;
 }
 
-test("every optimizer that PyTorch has too goes there and back, untrained rows as well", async (t) => {
+test("optimizers that PyTorch has make the round trip, untrained rows included", async (t) => {
   const dense = [
     { kind: "sgd", momentum: 0.5 },
     { kind: "adagrad", initialAccumulator: 0.25 },
@@ -135,7 +136,7 @@ test("every optimizer that PyTorch has too goes there and back, untrained rows a
       const path = join(home, `${format}.pt`);
       await exportModel(job.checkpoint.directory, path, { format, withOptimizer: true });
       const out = join(home, format);
-      // Of the file's own job; all rows of the tables come along.
+      // The job comes from the file; the import has all rows of the tables.
       const { optimizer, cut } = await importModel(path, { out });
       t.is(optimizer.sparse.state, "imported", own.kind);
       t.is(optimizer.dense.state, "imported");
@@ -152,7 +153,7 @@ test("every optimizer that PyTorch has too goes there and back, untrained rows a
   }
 });
 
-test("what PyTorch has no state of is refused, and nothing is written", async (t) => {
+test("an optimizer without a PyTorch state is refused, and nothing is written", async (t) => {
   const cases = [
     [{ sparse: { kind: "ftrl" } }, /got `ftrl`: leave `--with-optimizer` out/],
     [{ sparse: { kind: "adagrad", ema: {} }, dense: { kind: "adagrad", ema: {} } }, /`ema`/],
@@ -177,9 +178,10 @@ test("what PyTorch has no state of is refused, and nothing is written", async (t
   await t.throwsAsync(refused, { instanceOf: InputUnusableError, message });
 });
 
-testIf(pyTorch)("real PyTorch trains on from it as if nothing had been between", async (t) => {
+testIf(pyTorch)("real PyTorch trains on from exported state as if uninterrupted", async (t) => {
   const home = startDirectory(t);
-  // A file does not say its rates here: the job does, and PyTorch gets them from `param_groups`.
+  // The fixture states no learning rates: the job sets them, and PyTorch reads them from the
+  // exported `param_groups`.
   const { job } = await importModel(pytorchFile("dlrm.pt"), { out: join(home, "made") });
   const rates = { kind: "adagrad", learningRate: 0.05, epsilon: 1e-3 } as const;
   const own = { ...job, optimizer: { dense: rates, sparse: rates } };

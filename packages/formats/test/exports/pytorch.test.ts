@@ -1,5 +1,6 @@
-// A model leaves as a state dict of facebookresearch/dlrm or TorchRec: the tensors that PyTorch
-// itself wrote of the same model (test/fixtures/pytorch), bit for bit, in a file that it reads.
+// The export of a model as a state dict of facebookresearch/dlrm or TorchRec: the tensors that
+// PyTorch itself wrote of the same model (test/fixtures/pytorch), bit for bit, in a file that
+// PyTorch reads.
 
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
@@ -32,7 +33,7 @@ const fixtures = {
   "torchrec-dcn.pt": "torchrec",
 } as const;
 
-/** The numbers of all tensors of a state dict, by name, without a wrapper's prefix. */
+/** All tensors of a state dict by name, without a wrapper's prefix. */
 function tensorsIn(path: string): Map<string, { shape: readonly number[]; bytes: Uint8Array }> {
   const file = openTorchPath(path, realDisk);
   const value = file.value as Map<string, unknown>;
@@ -47,7 +48,7 @@ function tensorsIn(path: string): Map<string, { shape: readonly number[]; bytes:
   return new Map(all);
 }
 
-test("what PyTorch saved leaves again as it came: names, order, shapes and bits", async (t) => {
+test("a state dict saved by PyTorch is exported as it came: names, order, shapes and bits", async (t) => {
   const home = startDirectory(t);
   for (const [name, format] of Object.entries(fixtures)) {
     const out = join(home, name);
@@ -65,12 +66,12 @@ test("what PyTorch saved leaves again as it came: names, order, shapes and bits"
   }
 });
 
-test("the two orders of dot products are permuted into each other, there and back", async (t) => {
+test("the dot product orders of DLRM and TorchRec are permuted into each other", async (t) => {
   const home = startDirectory(t);
   const at = (name: string) => join(home, name);
   await importModel(pytorchFile("dlrm.pt"), { out: at("a") });
   await exportModel(at("a"), at("torchrec.pt"), { format: "torchrec" });
-  // The job came along, so the tables have their names.
+  // The exported file holds the job, so the tables keep their names.
   const { jobFrom, names, digest } = await importModel(at("torchrec.pt"), { out: at("b") });
   t.deepEqual([jobFrom, names], ["file", "torchrec"]);
   await exportModel(at("b"), at("dlrm.pt"), { format: "dlrm" });
@@ -83,7 +84,7 @@ test("the two orders of dot products are permuted into each other, there and bac
   );
 });
 
-test("an export to PyTorch that was stopped goes on, and ends in the same bytes", async (t) => {
+test("a stopped export to PyTorch resumes, and ends in the same bytes", async (t) => {
   const home = startDirectory(t);
   await importModel(pytorchFile("dlrm.pt"), { out: join(home, "a") });
   const whole = join(home, "whole.pt");
@@ -97,7 +98,7 @@ test("an export to PyTorch that was stopped goes on, and ends in the same bytes"
       ...realDisk,
       rename(from: string, to: string) {
         realDisk.rename(from, to);
-        // The record of a mark: one more mark than the command before, then it is stopped.
+        // Stops each export when it has saved one more mark than the export before.
         if (to.endsWith(".json") && ++renames > 2) {
           saves++;
           controller.abort(new Error("stopped here"));
@@ -122,7 +123,7 @@ test("an export to PyTorch that was stopped goes on, and ends in the same bytes"
   );
 });
 
-test("what the other program has not is refused in a sentence", async (t) => {
+test("a model that the other program does not have is refused in a sentence", async (t) => {
   const home = startDirectory(t);
   const table = { name: "a", rows: 9, dim: 4 };
   const dlrm = { kind: "dlrm", dense: 2, tables: [table], bottom: [4], top: [3, 1] } as const;
@@ -162,14 +163,14 @@ test("what the other program has not is refused in a sentence", async (t) => {
   t.false(readdirSync(home).includes("m.pt"));
 });
 
-/** What a Python program with PyTorch prints. */
+/** The output of a Python program with PyTorch. */
 function python(...args: readonly string[]): string {
   const env = { ...process.env, PYTHONDONTWRITEBYTECODE: "1" };
   return execFileSync(pythonWithTorch() ?? "python3", args, { encoding: "utf8", env });
 }
 
 testIf(pyTorch)(
-  "real PyTorch loads what was exported, and computes the model's logits",
+  "real PyTorch loads an exported model and computes the model's logits",
   async (t) => {
     const home = startDirectory(t);
     for (const [name, format] of Object.entries(fixtures)) {
@@ -185,12 +186,12 @@ testIf(pyTorch)(
   },
 );
 
-test("sizes and offsets beyond 4 GiB are read here, and by real PyTorch", (t) => {
+test("sizes and offsets beyond 4 GiB are read by this project and by real PyTorch", (t) => {
   const path = join(startDirectory(t), "long.pt");
   const values = Float32Array.from({ length: 40 }, (_, i) => i / 3);
   const tensor = new TensorToWrite([5, 8], new Uint8Array(values.buffer));
   const { entries } = layTorchFile({ name: tensor, other: -1.5 }, {});
-  // The same entries behind a sparse one that nothing refers to.
+  // The same entries after a sparse 4 GiB entry that nothing refers to.
   const contents = entries.map(({ contents: own }) =>
     own instanceof Uint8Array ? own : own.numbers,
   );

@@ -1,4 +1,4 @@
-// An export that was killed goes on where it was, and comes to the same bytes.
+// A killed export resumes where it stopped, and ends in the same bytes.
 
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,14 +15,14 @@ import {
   unfinishedExport,
 } from "../../exports/export-model.ts";
 
-/** Tables of many chunks of rows, most of them never trained; and a small one. */
+/** Tables of many row chunks, most of them never trained; and a small table. */
 const tables = [
   { name: "A", rows: 60_000, dim: 32 },
   { name: "B", rows: 40_000, dim: 32, precision: "int8" as const },
   { name: "C", rows: 10, dim: 32 },
 ];
 
-/** The checkpoint directory of a model of these tables, which is made once for all tests. */
+/** The checkpoint directory of a model with these tables, made once for all tests. */
 function startSource(): Promise<string> {
   source ??= makeSource();
   return source;
@@ -48,7 +48,9 @@ async function makeSource(): Promise<string> {
   return directory;
 }
 
-/** Power is cut in the `operations`-th write or rename; the process can do nothing any more. */
+/**
+ * A disk whose process is killed at write or rename number `operations`: every later change fails.
+ */
 function dying(operations: number): Disk {
   let left = operations;
   const live = <Result>(body: () => Result): Result => {
@@ -72,7 +74,7 @@ function dying(operations: number): Disk {
   };
 }
 
-/** As after the death of the writer. */
+/** The disk as another process sees it after the writer died. */
 const later: Disk = { ...realDisk, isGone: () => true };
 const small = { markBytes: 2 ** 18 };
 
@@ -85,7 +87,7 @@ const formats: readonly (readonly [string, ModelExportOptions])[] = [
 ];
 for (const [ending, options] of someOrAll("killed exports", formats.slice(0, 3), formats)) {
   const title = `${ending} ${JSON.stringify(options)}`;
-  test.serial(`a killed export goes on, and comes to the same bytes: ${title}`, async (t) => {
+  test.serial(`a killed export resumes, and ends in the same bytes: ${title}`, async (t) => {
     const directory = await startSource();
     const [whole, path] = [1, 2].map((i) => join(startDirectory(t), `${i}`)) as [string, string];
     const own = { ...options, ...small };
@@ -108,7 +110,7 @@ for (const [ending, options] of someOrAll("killed exports", formats.slice(0, 3),
     }
     t.true(kills > 3, `${kills}`);
     t.true(resumed > 2 ** 18, `went on from ${resumed} of ${bytes}`);
-    // The names of data files are in the models, which differ there alone.
+    // Each model has the name of its data file, the only difference between the two.
     const named = (file: string) =>
       readFileSync(file, "latin1").replaceAll(/[12]\.onnx\.data/g, "N.onnx.data");
     t.is(named(second), named(first));
@@ -123,7 +125,7 @@ for (const [ending, options] of someOrAll("killed exports", formats.slice(0, 3),
   });
 }
 
-/** Stops an export of safetensors between two marks; leaves its unfinished file. */
+/** Stops an export between two marks; leaves its unfinished file. */
 async function stopped(directory: string, path: string, options: ModelExportOptions = {}) {
   const controller = new AbortController();
   const onProgress = () => {
@@ -134,7 +136,7 @@ async function stopped(directory: string, path: string, options: ModelExportOpti
   await exportModel(directory, path, { ...small, ...options, onProgress, signal });
 }
 
-test.serial("Ctrl-C leaves what the same command goes on with, and no lock", async (t) => {
+test.serial("Ctrl-C leaves a file that the same command resumes, and no lock", async (t) => {
   const directory = await startSource();
   const path = join(startDirectory(t), "model.safetensors");
   await t.throwsAsync(stopped(directory, path), { message: "stopped" });
@@ -147,7 +149,7 @@ test.serial("Ctrl-C leaves what the same command goes on with, and no lock", asy
   t.deepEqual(readdirSync(join(path, "..")), ["model.safetensors"]);
 });
 
-test.serial("another source, other options, damage or `restart` begin anew", async (t) => {
+test.serial("other options, damage or `restart` begin the export anew", async (t) => {
   const directory = await startSource();
   const whole = join(startDirectory(t), "model.osiris");
   await exportModel(directory, whole);
@@ -167,7 +169,7 @@ test.serial("another source, other options, damage or `restart` begin anew", asy
   }
 });
 
-test.serial("a model of rows is not gone on with as one of raw ids", async (t) => {
+test.serial("a stopped export with rows is not resumed as one with raw ids", async (t) => {
   const directory = await startSource();
   const [path, whole] = ["a", "b"].map((name) => join(startDirectory(t), `${name}.onnx`));
   if (path === undefined || whole === undefined) return t.fail();
@@ -178,7 +180,7 @@ test.serial("a model of rows is not gone on with as one of raw ids", async (t) =
   t.true(readFileSync(path).equals(readFileSync(whole)));
 });
 
-test.serial("a file that another process writes is left to it", async (t) => {
+test.serial("a file that another live process writes is left alone", async (t) => {
   const directory = await startSource();
   const path = join(startDirectory(t), "model.safetensors");
   const disk = dying(30);
@@ -193,7 +195,7 @@ test.serial("a file that another process writes is left to it", async (t) => {
   t.true(resumedAt > 0);
 });
 
-test.serial("a full disk leaves what is marked; damage of the source leaves nothing", async (t) => {
+test.serial("a full disk leaves the marked part; source damage leaves nothing", async (t) => {
   const directory = await startSource();
   const path = join(startDirectory(t), "model.safetensors");
   let left = 12;

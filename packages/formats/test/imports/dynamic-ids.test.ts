@@ -1,5 +1,5 @@
-// Tables with dynamic ids come in with their ids, from the exports that have them; what has none,
-// or ids that cannot be those of the table, is refused.
+// Import of tables with dynamic ids from exports that hold the ids; files without ids, or with ids
+// that do not fit the table, are refused.
 
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -61,7 +61,7 @@ async function exported(t: ExecutionContext, name: string) {
 }
 
 for (const name of ["m.safetensors", "m.onnx"]) {
-  test(`ids and rows of an export come in, and leave as they came: ${name}`, async (t) => {
+  test(`the ids and rows of an export are imported, and exported unchanged: ${name}`, async (t) => {
     const { home, job, path } = await exported(t, name);
     const out = join(home, "imported");
     const { jobFrom } = await importModel(path, { out });
@@ -82,7 +82,7 @@ for (const name of ["m.safetensors", "m.onnx"]) {
   });
 }
 
-test("training goes on: ids keep their rows, and new ones get free rows", async (t) => {
+test("after an import, trained ids keep their rows, and new ids get free rows", async (t) => {
   const home = startDirectory(t);
   const wide = { idBits: 64, dim: 4, initScale: 0.5 } as const;
   const job = (samples: number, seed: number): JobOptions => ({
@@ -125,7 +125,7 @@ test("training goes on: ids keep their rows, and new ones get free rows", async 
   t.is(new Set(after.values()).size, after.size);
 });
 
-test("a file without ids, or with those of another table, is refused in a sentence", async (t) => {
+test("a file without ids, or with ids of another table, is refused in a sentence", async (t) => {
   const { home, job, path } = await exported(t, "m.safetensors");
   const out = join(home, "out");
   const { job: made } = await importModel(pytorchFile("dlrm.pt"), { out: join(home, "made") });
@@ -136,7 +136,7 @@ test("a file without ids, or with those of another table, is refused in a senten
   const message =
     /Expected the ids that have the rows of table `emb_0`.*as an export of Osiris to safetensors or ONNX/;
   await t.throwsAsync(none, { instanceOf: InvalidOptionError, message });
-  // A job that cuts the table into other row blocks, or has fewer rows.
+  // A job whose table has other row blocks, or fewer rows.
   const options = jobOf(home);
   const changed = (change: object, ofItem = {}): JobOptions => {
     const [user, item, ...more] = (options.model as unknown as { tables: object[] }).tables;

@@ -1,5 +1,5 @@
-// Which files fit which models: what is taken, what is converted, and what is refused in one
-// sentence that names all of it.
+// Which files fit which models: what is imported, what is converted, and what is refused in one
+// sentence that names every mismatch.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ import { importModel } from "../../imports/import-model.ts";
 
 const { models } = expectedOfPyTorch();
 
-test("an export of any model comes in again, with its job, and leaves as it came", async (t) => {
+test("an export of any model imports with its job, and is exported unchanged", async (t) => {
   const home = startDirectory(t);
   const table = { name: "a", rows: 30, dim: 4 };
   const tables = [table, { ...table, name: "b", rowBlocks: 4, precision: "int8" } as const];
@@ -58,7 +58,7 @@ test("an export of any model comes in again, with its job, and leaves as it came
   t.is(digests.size, 1);
 });
 
-test("a file of the official library of safetensors gives PyTorch's logits", async (t) => {
+test("a file written by the official safetensors library gives PyTorch's logits", async (t) => {
   const out = join(startDirectory(t), "imported");
   const report = await importModel(pytorchFile("dlrm-cat.safetensors"), { out });
   t.like(report, { format: "safetensors", names: "dlrm", types: ["float32", "float64"] });
@@ -66,12 +66,12 @@ test("a file of the official library of safetensors gives PyTorch's logits", asy
   t.true(apart(await logitsOf(out), models["dlrm-cat.pt"]?.logits ?? []) < 1e-6);
 });
 
-/** The job that follows from a file's shapes. */
+/** The job that an import derives from a file's shapes. */
 async function jobOf(home: string, file: string): Promise<JobOptions> {
   return (await importModel(pytorchFile(file), { out: join(home, `job-of-${file}`) })).job;
 }
 
-test("TorchRec's tables are found by name, in another order of features too", async (t) => {
+test("TorchRec's tables are found by name, whatever the order of features", async (t) => {
   const home = startDirectory(t);
   const made = await jobOf(home, "torchrec.pt");
   const [a, b, c] = made.model.tables ?? [];
@@ -94,7 +94,9 @@ test("TorchRec's tables are found by name, in another order of features too", as
   );
 });
 
-/** A file of a small DLRM, of which some tensors are others, or left out (undefined). */
+/**
+ * Writes a file of a small DLRM, with `others` replacing its tensors, or removing them (undefined).
+ */
 function smallFile(home: string, others: Readonly<Record<string, Uint8Array | undefined>> = {}) {
   const shapes: Readonly<Record<string, readonly number[]>> = {
     "emb_l.0.weight": [2, 2],
@@ -110,7 +112,7 @@ function smallFile(home: string, others: Readonly<Record<string, Uint8Array | un
   }
   const items = [...all].map(([name, own]) => bytesOf(text(name), own));
   const numbers = Float32Array.of(Number.NaN, 2, -0.5, 3, 1, 1, 1, 1);
-  // A NaN with bits of its own.
+  // A NaN with a payload, which an import must keep.
   new Uint32Array(numbers.buffer)[0] = 0xffc1_2345;
   const doubles = Float64Array.of(0.1, 1, 2, 1e300);
   const halves = Uint16Array.of(0x3c00, 0x4000, 0xfc00, 0x3555);
@@ -126,7 +128,7 @@ function plain(shape: readonly number[], type = "FloatStorage", offset = 0): Uin
   return tensor({ type, key, count: key === "0" ? 8 : 4, offset, shape, strides });
 }
 
-test("numbers keep their bits; other types are converted, and said to be", async (t) => {
+test("float32 values keep their bits; other types are converted and reported", async (t) => {
   const home = startDirectory(t);
   const others = {
     "top_l.0.bias": plain([1], "DoubleStorage"),
@@ -167,7 +169,7 @@ async function isRefused(
   t.false(existsSync(out));
 }
 
-test("tensors that are missing, left over or of another shape are named together", async (t) => {
+test("tensors that are missing, left over or of another shape are all named at once", async (t) => {
   const home = startDirectory(t);
   await isRefused(t, smallFile(home, { "top_l.0.bias": undefined }), /without `top_l\.0\.bias`$/);
   const both = { "v_W_l.0": plain([2]), "top_l.0.bias": plain([2]), "bot_l.0.bias": undefined };
@@ -178,7 +180,7 @@ test("tensors that are missing, left over or of another shape are named together
   await isRefused(t, smallFile(home, many), /with `w\.0`, .* and 12 more left over$/);
   const whole = { "top_l.0.bias": plain([1], "LongStorage") };
   await isRefused(t, smallFile(home, whole), /got at byte|of int64, which is no type of weights/);
-  // A model whose vectors are multiplied with themselves (--arch-interaction-itself).
+  // A model with dot products of each vector with itself (--arch-interaction-itself).
   const itself = { "top_l.0.weight": plain([1, 5]) };
   await isRefused(t, smallFile(home, itself), /takes 5 columns.*which this model has/);
   await isRefused(t, smallFile(home, { "emb_l.0.weight": undefined }), /`emb_l|called as those/);
@@ -198,7 +200,7 @@ test("tensors that are missing, left over or of another shape are named together
   await isRefused(t, smallFile(home), /numbers that int8 has room for in row 0/, narrow);
 });
 
-test("files of other kinds, and directories that are taken, are refused", async (t) => {
+test("files of other formats and non-empty output directories are refused", async (t) => {
   const home = startDirectory(t);
   const legacy = /in the format of PyTorch 1\.6 and later.*save it again/;
   await isRefused(t, copied(home, pytorchFile("legacy.pt")), legacy);
@@ -227,7 +229,7 @@ function copied(home: string, path: string): string {
   return to;
 }
 
-test("an import that is stopped leaves nothing", async (t) => {
+test("an import that is stopped leaves no file", async (t) => {
   const home = startDirectory(t);
   const out = join(home, "imported");
   for (const share of [0, 0.4, 0.9]) {
@@ -242,7 +244,7 @@ test("an import that is stopped leaves nothing", async (t) => {
   }
 });
 
-test("the job that is written beside the checkpoint is one, and goes on from it", async (t) => {
+test("the job file written beside the checkpoint is valid, and warm-starts from it", async (t) => {
   const home = startDirectory(t);
   const [out, writeJob] = [join(home, "imported"), join(home, "job.yaml")];
   await importModel(pytorchFile("torchrec.pt"), { out, writeJob });

@@ -1,7 +1,7 @@
-// Models that real PyTorch trained and saved (test/fixtures/pytorch/make.py) compute here what they
-// compute there, and go on training as they do there.
+// Models that real PyTorch trained and saved (test/fixtures/pytorch) compute the same logits after
+// an import, and continue to train as in PyTorch.
 //
-// Tolerance: PyTorch adds products up in blocks, this project in order, and logits are read off
+// Tolerance: PyTorch adds up products in blocks, this project in order, and logits are derived from
 // probabilities in float32, so they are held to 1e-6.
 
 import { join } from "node:path";
@@ -21,7 +21,7 @@ import { importModel } from "../../imports/import-model.ts";
 const tolerance = 1e-6;
 const { models } = expectedOfPyTorch();
 
-test("a model of PyTorch gives PyTorch's logits, its job made of the shapes", async (t) => {
+test("a model of PyTorch gives PyTorch's logits, with a job derived from its shapes", async (t) => {
   const home = startDirectory(t);
   for (const [name, { logits }] of Object.entries(models)) {
     const out = join(home, name);
@@ -33,7 +33,7 @@ test("a model of PyTorch gives PyTorch's logits, its job made of the shapes", as
   }
 });
 
-/** The job of a fixture, on the data that PyTorch trained the model on afterwards. */
+/** The job of a fixture, on the data that PyTorch then trained the model on. */
 function continuedJob(home: string, name: string, made: JobOptions): JobOptions {
   const isTorchRec = name.startsWith("torchrec");
   const columns = [0, 1, 2].map((i) => (isTorchRec ? `t_cat_${i}` : `emb_${i}`));
@@ -64,7 +64,7 @@ function continuedJob(home: string, name: string, made: JobOptions): JobOptions 
   };
 }
 
-test.serial("training goes on as in PyTorch, with the state of its optimizer", async (t) => {
+test.serial("training continues as in PyTorch, with the imported optimizer state", async (t) => {
   const home = startDirectory(t);
   await using place = await startCluster();
   for (const name of ["dlrm-rowwise.pt", "torchrec.pt"]) {
@@ -81,7 +81,7 @@ test.serial("training goes on as in PyTorch, with the state of its optimizer", a
     const own = await logitsOf(join(home, `${name}-trained`));
     t.true(apart(own, continued) < 5e-6, `${name}: ${apart(own, continued)}`);
   }
-  // With a fresh state, training goes another way.
+  // With fresh optimizer state, training reaches other weights.
   const name = "dlrm-rowwise.pt";
   const out = join(home, "fresh");
   const job = continuedJob(home, name, (await importModel(pytorchFile(name), { out })).job);

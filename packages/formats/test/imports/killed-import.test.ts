@@ -1,5 +1,5 @@
-// An import whose process is killed, at any of its calls of the disk, leaves no checkpoint that
-// anybody takes for one; the same command begins anew and makes the model that it would have made.
+// An import whose process is killed at any disk call leaves no checkpoint that a reader accepts;
+// the same command begins anew and makes the complete model.
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,10 +12,10 @@ import { pytorchFile } from "../../../../test/helpers/models/pytorch.ts";
 import { stride } from "../../../../test/helpers/thinned.ts";
 import { importModel } from "../../imports/import-model.ts";
 
-/** Names of calls that change the disk. */
+/** Disk calls that change the disk. */
 const changes = ["open", "rename", "remove", "makeDirectory", "syncDirectory"] as const;
 
-/** The disk of a process that is killed before change `at`: nothing of it happens from then on. */
+/** The disk of a process that is killed before change number `at`: every later change fails. */
 function killedAt(at: number): Disk & { count(): number } {
   let done = 0;
   const once = <Args extends unknown[], Result>(call: (...args: Args) => Result) => {
@@ -47,7 +47,7 @@ test("an import that is killed at any call leaves nothing half-written", async (
     await t.throwsAsync(importModel(file, { out, disk: killedAt(at) }), undefined, `${at}`);
     const before = await loadModel(out).catch((error: unknown) => error);
     if (!(before instanceof Error)) {
-      // It was killed behind the commit: the whole model is there, and stays.
+      // The kill came after the commit: the whole model is there, and stays.
       t.is((before as { digest: string }).digest, digest);
       const message = /Expected .* to be new or empty/;
       const again = importModel(file, { out, disk: later });
@@ -65,7 +65,7 @@ test("an import that is killed at any call leaves nothing half-written", async (
   t.true(every * missing > 30 && every * marked > 20, `${missing} ${marked}`);
 });
 
-test("the directory of an import under way, or of another's files, is left alone", async (t) => {
+test("the directory of an import under way, or with foreign files, is left alone", async (t) => {
   const out = startDirectory(t);
   writeFileSync(join(out, "unfinished"), realDisk.writer);
   writeFileSync(join(out, "mine"), "my own");

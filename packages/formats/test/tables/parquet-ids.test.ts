@@ -1,5 +1,5 @@
-// Which text has which row, of Parquet and Arrow: what the same rows as CSV come to, and the wanted
-// rows alone.
+// The map from texts to rows, of Parquet and Arrow: the same as for these rows as CSV, and
+// restricted to the wanted rows.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ const files = {
 };
 
 for (const [name, file] of Object.entries(files)) {
-  test(`texts and rows of ${name} are those of the same rows as CSV`, async (t) => {
+  test(`texts and rows of ${name} equal those of the same rows as CSV`, async (t) => {
     const home = startDirectory(t);
     const tags = { column: "tags", separator: "|" };
     const text = jobOf(

@@ -1,4 +1,4 @@
-// One suite over the three formats of a table's file, and the errors of each for a wrong file.
+// One suite over the three row file formats of a table, and the errors of each for a wrong file.
 
 import { readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -25,7 +25,7 @@ async function writeRows(path: string, shape: FileShape, chunks: readonly FileRo
   file.close();
 }
 
-/** All rows of a file in one piece, as bits, which tell -0 from 0. */
+/** All rows of a file at once, numbers as bits, which distinguish -0 from 0. */
 async function readRows(path: string) {
   const file = await (await formatOf(path)).read(path, realDisk);
   const ids: bigint[] = [];
@@ -47,7 +47,7 @@ function bitsOf(...arrays: readonly (Float32Array | undefined)[]): number[] {
 const finite = fc.float({ noNaN: true, noDefaultInfinity: true });
 
 for (const ending of endings) {
-  test(`rows come back from ${ending} bit for bit`, async (t) => {
+  test(`rows are read back from ${ending} bit for bit`, async (t) => {
     const path = join(startDirectory(t), `rows.${ending}`);
     const dim = fc.integer({ min: 1, max: 5 });
     const some = fc.tuple(fc.array(fc.bigInt({ min: -(2n ** 59n), max: 2n ** 59n })), dim, dim);
@@ -71,7 +71,7 @@ for (const ending of endings) {
     );
   });
 
-  test(`${ending} takes rows in many chunks, and more than it reads at a time`, async (t) => {
+  test(`${ending} takes rows in many chunks, and more rows than one read`, async (t) => {
     const path = join(startDirectory(t), `rows.${ending}`);
     const chunks = Array.from({ length: 40 }, (_, chunk) => {
       const ids = BigInt64Array.from({ length: 257 }, (_, i) => BigInt(257 * chunk + i));
@@ -87,13 +87,13 @@ for (const ending of endings) {
     t.deepEqual(numbers, bitsOf(...chunks.map(({ vectors }) => vectors)));
   });
 
-  test(`a file without rows is a ${ending} file`, async (t) => {
+  test(`a file without rows is a valid ${ending} file`, async (t) => {
     const path = join(startDirectory(t), `rows.${ending}`);
     await writeRows(path, { dim: 3, width: 0 }, []);
     t.deepEqual((await readRows(path)).ids, []);
   });
 
-  test(`${ending} of another program is read`, async (t) => {
+  test(`a ${ending} file of another program is read`, async (t) => {
     const path = join(startDirectory(t), `foreign.${ending}`);
     writeFileSync(path, foreignFiles[`foreign.${ending}`] ?? "");
     t.deepEqual(await readRows(path), {
@@ -104,9 +104,9 @@ for (const ending of endings) {
   });
 }
 
-// A line of text that is cut within a number is still a line: a CSV reader cannot see the cut.
+// CSV is left out: a line cut within a number is still a line, so a reader cannot see the cut.
 for (const ending of ["safetensors", "parquet"]) {
-  test(`${ending} cut short anywhere is refused`, async (t) => {
+  test(`a ${ending} file cut short anywhere is refused`, async (t) => {
     const path = join(startDirectory(t), `foreign.${ending}`);
     const bytes = foreignFiles[`foreign.${ending}`] ?? Buffer.of();
     for (let length = 0; length < bytes.length; length += 3) {
@@ -116,7 +116,7 @@ for (const ending of ["safetensors", "parquet"]) {
   });
 }
 
-test("our safetensors are those of the official writer, but for the order of tensors", async (t) => {
+test("our safetensors equal those of the official writer, except for the tensor order", async (t) => {
   const path = join(startDirectory(t), "ours.safetensors");
   await writeRows(path, { dim: 4, width: 1 }, [foreignRows]);
   const [ours, theirs] = [readFileSync(path), foreignFiles["foreign.safetensors"] ?? Buffer.of()];
@@ -125,7 +125,7 @@ test("our safetensors are those of the official writer, but for the order of ten
   t.is(ours.length % 8, theirs.length % 8);
 });
 
-/** Type, shape and bytes of each tensor, by the format's own words. */
+/** Type, shape and bytes of each tensor, read by the format's specification. */
 function tensorsOf(file: Buffer) {
   const length = Number(file.readBigUInt64LE(0));
   const { __metadata__: notes, ...tensors } = JSON.parse(file.toString("utf8", 8, 8 + length));
@@ -153,7 +153,7 @@ async function refused(t: ExecutionContext, name: string, text: string | Buffer,
   t.is(error?.path, path);
 }
 
-test("what is wrong with a CSV is told with its line", async (t) => {
+test("errors of a CSV file name the line", async (t) => {
   const header = "id,v0,v1\n1,2,3\n";
   await refused(t, "a.csv", "", /line 1 of .*, but the file is empty/);
   await refused(t, "a.csv", "user,x,y\n", /line 1 of .* to be `id,v0,v1,…`, got `user,x,y`/);
@@ -164,7 +164,7 @@ test("what is wrong with a CSV is told with its line", async (t) => {
   await refused(t, "a.csv", `${header}4.5,5,6\n`, /Expected `id` of line 3 .* integer, got `4.5`/);
 });
 
-/** Safetensors with this header over 32 bytes of zeros. */
+/** A safetensors file with this header and 32 zero bytes. */
 function safetensorsOf(header: unknown): Buffer {
   const json = Buffer.from(JSON.stringify(header));
   const length = Buffer.alloc(8);
@@ -172,7 +172,7 @@ function safetensorsOf(header: unknown): Buffer {
   return Buffer.concat([length, json, Buffer.alloc(32)]);
 }
 
-test("what is wrong with safetensors is told with its tensor", async (t) => {
+test("errors of a safetensors file name the tensor", async (t) => {
   const tensor = (dtype: string, shape: number[], begin: number, end: number) => {
     return { dtype, shape, data_offsets: [begin, end] };
   };
@@ -184,7 +184,7 @@ test("what is wrong with safetensors is told with its tensor", async (t) => {
     [{ ids, vectors: tensor("F32", [1, 4], 16, 32) }, /`vectors` of .* to have 2 rows, got 1/],
     [{ ids, vectors: tensor("F32", [2, 3], 16, 32) }, /`vectors` of .* 24 bytes, got 16/],
     [{ ids, vectors: tensor("F32", [2, 4], 16, 48) }, /to have \d+ bytes, got \d+: it is damaged/],
-    // The format's own reader (`safetensors`) says InvalidOffset: tensors share no bytes.
+    // The official reader (`safetensors`) reports InvalidOffset: tensors may not share bytes.
     [
       { ids, vectors: tensor("F32", [2, 2], 24, 40) },
       /`vectors` .* lie at byte 16 .* got 24 to 40/,
@@ -206,7 +206,7 @@ test("what is wrong with safetensors is told with its tensor", async (t) => {
   await refused(t, "a.safetensors", Buffer.alloc(100, 255), /is none, or is cut short/);
 });
 
-test("what is wrong with Parquet is told", async (t) => {
+test("errors of a Parquet file say what is wrong", async (t) => {
   await refused(
     t,
     "a.parquet",
@@ -224,7 +224,7 @@ test("what is wrong with Parquet is told", async (t) => {
   await t.throwsAsync(readRows(path), { instanceOf: InputUnusableError });
 });
 
-test("a name that says no format, and a file that is not there, are refused", async (t) => {
+test("a file name without a known format, and a missing file, are refused", async (t) => {
   await t.throwsAsync(formatOf("a.npy"), { instanceOf: InputUnusableError, message: /\.parquet/ });
   for (const ending of endings) {
     const path = join(startDirectory(t), `none.${ending}`);

@@ -1,5 +1,5 @@
-// Which text has which row: the map that is read from the data agrees with training, and with the
-// formula of the documents.
+// The map from texts to rows: read from the data, it agrees with training and with the formula in
+// the documents.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -109,7 +109,7 @@ test("an export's metadata has the rule, and the documents' example is right", a
   }
 });
 
-test("what has no texts is refused by name", async (t) => {
+test("a table or data source without texts is refused, and the error says why", async (t) => {
   const { job, home } = startJob(t);
   const out = join(home, "ids.csv");
   await t.throwsAsync(tableIds(resolveJob(job), "town", out), {

@@ -1,5 +1,5 @@
-// Input that cannot go into a table is refused before anything is written, an ended export or
-// import leaves no files behind, and existing rows are counted.
+// Input that cannot go into a table is refused before anything is written, a stopped export or
+// import leaves no files, and table inspection counts initialised rows.
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,7 +20,7 @@ import { formatOf } from "../../tables/formats.ts";
 import { importTable } from "../../tables/import-table.ts";
 import { inspectTables } from "../../tables/inspect-tables.ts";
 
-test("what cannot go into a table is refused with its place, and nothing is written", async (t) => {
+test("invalid rows are refused with their line, and nothing is written", async (t) => {
   const { home, directory } = await trainedTables(t);
   const row = (id: number, value: number | string, columns = dim) =>
     `${[id, ...Array(columns).fill(value)].join(",")}\n`;
@@ -57,7 +57,7 @@ test("what cannot go into a table is refused with its place, and nothing is writ
   t.regex(error?.message ?? "", /finite numbers, got NaN or an infinity in row 1 of .*safetensors/);
 });
 
-test("what is not there, not new or damaged is told apart", async (t) => {
+test("missing, existing and damaged files and checkpoints have distinct errors", async (t) => {
   const { home, directory, manifest } = await trainedTables(t);
   const path = join(home, "rows.csv");
   await exportTable(directory, "rows", path);
@@ -105,7 +105,7 @@ test("what is not there, not new or damaged is told apart", async (t) => {
   t.false(realDisk.exists(out));
 });
 
-test("whoever ends it finds nothing half written", async (t) => {
+test("an export or import stopped at any point leaves no partial file", async (t) => {
   const { home, directory } = await trainedTables(t);
   const path = join(home, "rows.parquet");
   const states: number[] = [];
@@ -137,7 +137,7 @@ test("whoever ends it finds nothing half written", async (t) => {
   t.true(states.every((share) => share >= 0 && share <= 1));
 });
 
-test("a look at the tables counts rows, parts and norms", async (t) => {
+test("inspecting tables counts rows, parts and norms", async (t) => {
   const { home, directory, manifest } = await trainedTables(t);
   const found = await inspectTables(directory);
   t.like(found, { cut: 2, manifest: manifest.sha256, digest: `sha256:${manifest.modelDigest}` });

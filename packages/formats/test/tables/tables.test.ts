@@ -1,4 +1,4 @@
-// Tables of a checkpoint become files and checkpoints again, without a changed bit, under all tiles
+// Tables of a checkpoint become files and checkpoints again without a changed bit, for all tiles
 // and row formats.
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -27,7 +27,7 @@ import {
 import { exportTable } from "../../tables/export-table.ts";
 import { importTable } from "../../tables/import-table.ts";
 
-/** All values in the whole part of a table, numbers as bits. */
+/** All values of a whole table part, numbers as bits. */
 function contentOfPart(bytes: Uint8Array, part: string) {
   const width = stateWidth("partialRowWiseAdam", dim);
   const content = { ids: [] as number[], vectors: [] as number[], state: [] as number[] };
@@ -39,7 +39,7 @@ function contentOfPart(bytes: Uint8Array, part: string) {
   return content;
 }
 
-test("a table that was cut into tiles is exported as the whole one of one device", async (t) => {
+test("a table cut into tiles is exported like the whole table of one device", async (t) => {
   const home = startDirectory(t);
   const single = await startTrained(tablesJobOf(home, "single"));
   await single.train({ cut: 1 });
@@ -84,7 +84,7 @@ test("a table that was cut into tiles is exported as the whole one of one device
 });
 
 for (const kind of ["rowWiseAdagrad", "adagrad", "partialRowWiseAdam", "sgd"] as const) {
-  test(`what was exported with its state is imported as the same model: ${kind}`, async (t) => {
+  test(`a table exported with its state imports as the same model: ${kind}`, async (t) => {
     const options = { optimizer: { sparse: { kind } } };
     const { home, directory, manifest } = await trainedTables(t, options);
     for (const [i, { name }] of tables.entries()) {
@@ -100,7 +100,7 @@ for (const kind of ["rowWiseAdagrad", "adagrad", "partialRowWiseAdam", "sgd"] as
   });
 }
 
-test("imported without state, rows keep their bits and their state begins anew", async (t) => {
+test("rows imported without state keep their bits, and their state starts fresh", async (t) => {
   const sparse = { kind: "rowWiseAdagrad" as const, initialAccumulator: 0.25 };
   const { home, directory, manifest } = await trainedTables(t, { optimizer: { sparse } });
   const [from, out] = [join(home, "grid.csv"), join(home, "out")];
@@ -117,7 +117,7 @@ test("imported without state, rows keep their bits and their state begins anew",
   );
 });
 
-test("rows in any order are taken, and replace all others or, merged, only their like", async (t) => {
+test("rows in any order are imported, and replace all rows or, merged, only the same rows", async (t) => {
   const { home, directory } = await trainedTables(t);
   const exported = async (from: string, table: string) => {
     const path = join(home, `found-${table}.csv`);
@@ -164,13 +164,13 @@ test("rows in any order are taken, and replace all others or, merged, only their
         : Array(dim).fill(bits(value));
     t.deepEqual(own, expected, `row ${row}`);
   }
-  // The other tables are unchanged.
+  // The import leaves the other tables unchanged.
   const others = await exported(join(home, "merged"), "grid");
   t.deepEqual(others, await exported(directory, "grid"));
   t.deepEqual(readdirSync(join(home, "merged")), ["checkpoints", "generations", "job.json"]);
 });
 
-test("numbers that a table has no bits for are rounded to the nearest, and counted", async (t) => {
+test("numbers that a table's precision cannot hold are rounded to nearest, and counted", async (t) => {
   const { home, directory } = await trainedTables(t);
   const from = join(home, "new.csv");
   writeFileSync(
@@ -195,7 +195,7 @@ test("numbers that a table has no bits for are rounded to the nearest, and count
   }
 });
 
-test("a run goes on from an imported checkpoint to the digest of one that was left alone", async (t) => {
+test("a run resumes from an imported checkpoint and reaches the digest of an unchanged run", async (t) => {
   const home = startDirectory(t);
   const job = (name: string, epochs: number): JobOptions => {
     const { data, ...rest } = tablesJobOf(home, name);

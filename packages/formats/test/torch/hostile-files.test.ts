@@ -1,5 +1,5 @@
-// Files that claim to be of torch.save, of safetensors or ONNX: what is wrong with one is told in a
-// sentence, and flipped bytes never come to more than that.
+// Files that claim to be of torch.save, safetensors or ONNX: each error is one sentence, and
+// flipped bytes lead to nothing worse than an error.
 
 import { readFileSync } from "node:fs";
 import test, { type ExecutionContext } from "ava";
@@ -32,7 +32,7 @@ function isRefused(t: ExecutionContext, bytes: Uint8Array, message: RegExp): voi
 
 const empty = bytesOf(0x80, 2, "}.");
 
-/** A file with bytes changed, at a place that is found by what stands there. */
+/** A file with bytes changed by `by` at the position where `find` occurs. */
 function changed(bytes: Uint8Array, find: Uint8Array, by: (at: Buffer) => void): Buffer {
   const all = Buffer.from(bytes);
   const at = all.indexOf(find);
@@ -43,7 +43,7 @@ function changed(bytes: Uint8Array, find: Uint8Array, by: (at: Buffer) => void):
 const record = bytesOf("PK", 1, 2);
 const header = bytesOf("PK", 3, 4);
 
-test("entries are stored, alone, and named like entries", (t) => {
+test("zip entries must be uncompressed, disjoint and safely named", (t) => {
   const plain = zipOf({ "m/data.pkl": empty, "m/version": "3\n" });
   t.is(openTorchPath("m.pt", diskOf(plain)).note("version"), "3\n");
   const packed = changed(plain, record, (at) => at.writeUInt16LE(8, 10));
@@ -110,7 +110,7 @@ test("a file that is cut short anywhere is refused", (t) => {
   }
 });
 
-test("a storage has the bytes that the pickle says, and their check sum", async (t) => {
+test("a storage must have the bytes that the pickle states, and their checksum", async (t) => {
   const of = (count: number, bytes: number) => {
     const value = bytesOf("}", text("a"), tensor({ count, shape: [2], strides: [1] }), "s");
     return torchOf(value, [new Uint8Array(bytes).fill(1)]);
@@ -133,7 +133,7 @@ test("a storage has the bytes that the pickle says, and their check sum", async 
   await t.throwsAsync(read(flipped), { message: /check sum of its entry `m\/data\/0` is wrong/ });
 });
 
-test("views, strides and types have the numbers that PyTorch says", (t) => {
+test("views, strides and types give the numbers of PyTorch", (t) => {
   const file = openTorchPath(
     pytorchFile("views.pt"),
     diskOf(readFileSync(pytorchFile("views.pt"))),
@@ -148,7 +148,7 @@ test("views, strides and types have the numbers that PyTorch says", (t) => {
     const rows = shape[0] ?? 1;
     const all = new Float32Array(file.read(own, 0, rows).buffer);
     t.deepEqual(all, Float32Array.from(values), name);
-    // Row by row, too.
+    // Row by row gives the same numbers.
     const single = Array.from({ length: rows }, (_, row) => [
       ...new Float32Array(file.read(own, row, 1).buffer),
     ]);
@@ -157,7 +157,7 @@ test("views, strides and types have the numbers that PyTorch says", (t) => {
   }
 });
 
-/** What flipped bytes of a file come to: nothing, or an error with a code. */
+/** Flips random bits of a file; checks that reading succeeds or raises an error with a code. */
 async function flip(t: ExecutionContext, name: string, bytes: Uint8Array, seeds: number) {
   const found = new Set<string>();
   for (let seed = 1; seed <= seeds; seed++) {
@@ -165,7 +165,7 @@ async function flip(t: ExecutionContext, name: string, bytes: Uint8Array, seeds:
     const own = Buffer.from(bytes);
     const flips = 1 + Math.floor(3 * stream.uniform());
     for (let i = 0; i < flips; i++) {
-      // The numbers of tensors are most of a file, and say the least: look at its ends, too.
+      // Tensor numbers are most of a file but test little, so half of the flips are near its ends.
       const near = stream.uniform() < 0.5 ? own.length : Math.min(own.length, 2500);
       const at = Math.floor(near * stream.uniform());
       const place = stream.uniform() < 0.5 ? at : own.length - 1 - at;
@@ -188,7 +188,7 @@ async function flip(t: ExecutionContext, name: string, bytes: Uint8Array, seeds:
   t.true(found.has("INPUT_UNUSABLE"), name);
 }
 
-test("flipped bytes of any file come to a refusal with a name", async (t) => {
+test("flipped bytes of any file are either read or refused with an error code", async (t) => {
   const home = startDirectory(t);
   await importModel(pytorchFile("dlrm-cat.pt"), { out: `${home}/a` });
   await exportModel(`${home}/a`, `${home}/m.safetensors`);

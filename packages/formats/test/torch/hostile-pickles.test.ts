@@ -1,4 +1,5 @@
-// A pickle is a program. Reading one runs nothing of it, ends, and refuses in a sentence.
+// A pickle is a program. Reading one executes no code of it, terminates, and refuses in one
+// sentence.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -25,7 +26,7 @@ function isRefused(t: ExecutionContext, pickle: Uint8Array, message: RegExp): vo
   t.throws(read, { instanceOf: InputUnusableError, message });
 }
 
-test("calls of anything but tensors are refused by their names, and not made", (t) => {
+test("calls other than those for tensors are refused by name, and not made", (t) => {
   const path = join(startDirectory(t), "made-by-a-pickle");
   const call = (global: string, argument: string) => bytesOf(global, text(argument), 0x85, "R");
   const named = (name: string) => new RegExp(`got at byte \\d+: the name "${name}", which is not`);
@@ -36,7 +37,7 @@ test("calls of anything but tensors are refused by their names, and not made", (
   const stacked = bytesOf(text("builtins"), text("getattr"), 0x93);
   isRefused(t, stacked, named("builtins.getattr"));
   isRefused(t, bytesOf("ctorch.hub\nload\n"), named("torch.hub.load"));
-  // Names of our own language are none of the whitelist either.
+  // Names of JavaScript's own objects are not on the whitelist either.
   isRefused(t, bytesOf("cconstructor\nconstructor\n"), named("constructor.constructor"));
   isRefused(t, bytesOf("c__proto__\n__proto__\n"), named("__proto__.__proto__"));
   const sharded = "ctorch.distributed._shard.sharded_tensor.api\nShardedTensor\n";
@@ -49,7 +50,7 @@ test("opcodes that make objects or call them are refused", (t) => {
     const hex = opcode.toString(16);
     isRefused(t, bytesOf("ccollections\nOrderedDict\n)", opcode), new RegExp(`opcode 0x${hex}`));
   }
-  // A tensor of a storage that is called, a storage of a class that is not one, a built tensor.
+  // A storage that is called, a storage of a class that is none, a tensor with a state.
   isRefused(t, bytesOf("ctorch\nFloatStorage\n)R"), /a storage is no function/);
   isRefused(t, bytesOf(text("x"), "Q"), /it is no storage of numbers/);
   const own = tensor({ count: 4, shape: [4], strides: [1] });
@@ -57,23 +58,23 @@ test("opcodes that make objects or call them are refused", (t) => {
   isRefused(t, bytesOf(text("a"), ")R"), /a call of a str/);
 });
 
-test("depth, marks and bombs of the memo end, and take no memory", (t) => {
+test("deep nesting, marks and memo bombs terminate, and take little memory", (t) => {
   const many = rounds("depth of a pickle", 200_000, 1_000_000);
   const nested = bytesOf(Buffer.alloc(many, "]"), Buffer.alloc(many - 1, "a"), ".");
   t.true(Array.isArray(unpickle(bytesOf(head, nested), "model.pt")));
   isRefused(t, Buffer.alloc(many, "("), /1000 open marks/);
-  // Each list has the one before ten times: the value is shared, never copied.
+  // Each list has the list before ten times: the value is shared, never copied.
   let bomb = bytesOf("]q", 0);
   for (let i = 1; i < 200; i++) {
     const again = Array.from({ length: 10 }, () => bytesOf("h", i - 1));
     bomb = bytesOf(bomb, "](", ...again, "eq", i);
   }
   isRefused(t, bomb, /values that belong to nothing/);
-  // A list within itself is a value like others.
+  // A list that contains itself is valid.
   t.true(Array.isArray(unpickle(bytesOf(head, "]q", 1, "h", 1, "a."), "model.pt")));
 });
 
-test("lengths and counts that the pickle has no bytes for are refused", (t) => {
+test("lengths and counts beyond the bytes of the pickle are refused", (t) => {
   const end = /the end of the pickle/;
   const long = Uint8Array.of(0xff, 0xff, 0xff, 0x00);
   isRefused(t, bytesOf("X", long), end);
@@ -92,7 +93,7 @@ test("lengths and counts that the pickle has no bytes for are refused", (t) => {
   t.throws(() => unpickle(new Uint8Array(), "model.pt"), { instanceOf: InputUnusableError });
 });
 
-test("a tensor lies within its storage, whatever its strides", (t) => {
+test("a tensor must lie within its storage, whatever its strides", (t) => {
   const at = (of: Parameters<typeof tensor>[0], message: RegExp) =>
     isRefused(t, tensor(of), message);
   at({ count: 4, shape: [5], strides: [1] }, /ends at number 4 of a storage of 4/);
@@ -114,7 +115,7 @@ test("a tensor lies within its storage, whatever its strides", (t) => {
   isRefused(t, bytesOf("ctorch\nSize\n", int(3), 0x85, "R"), /a size is made of a tuple/);
 });
 
-test("a tensor that PyTorch saved as negated has the other sign, and other bits are refused", (t) => {
+test("a tensor saved as negated gets the other sign, and other tensor flags are refused", (t) => {
   // As torch._utils._rebuild_tensor_v2 reads it: `x.conj().imag` is the storage with the neg bit.
   const plain = { count: 4, shape: [2], strides: [2], offset: 1 };
   const numbers = Float32Array.of(1, -2, 3, 0);

@@ -1,5 +1,5 @@
-// How the columns of a first job are read, so that no value is lost on the way: ids, quantities,
-// and what no reader takes for what it is.
+// How a first job encodes columns so that no value is lost: ids, quantities, and columns whose form
+// no reader supports.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ import { startDirectory } from "../../../../test/data/data-files.ts";
 import { assignRoles, firstJobOf, profileColumns } from "../../index.ts";
 import { jobOf, rowsOf } from "./made-jobs.ts";
 
-test("of two numbers the larger is positive, and the reason says which is", async (t) => {
+test("of two label numbers the larger is positive, and the reason says which one", async (t) => {
   const directory = startDirectory(t);
   const rated = `rating,item_id\n${rowsOf(300, (i) => `${i % 3 === 0 ? 5 : 1},${i % 7}`)}\n`;
   t.like(await jobOf(directory, rated), { data: { positive: 5 } });
@@ -23,7 +23,7 @@ test("of two numbers the larger is positive, and the reason says which is", asyn
   t.like(await jobOf(directory, rated, { positive: "1" }), { data: { positive: 1 } });
 });
 
-test("ids are left out only where each row that was looked at has another one", async (t) => {
+test("an id column is left out only if each row that was read has a distinct value", async (t) => {
   const directory = startDirectory(t);
   const stream = new RandomStream(3, purposes.sampleOrder);
   const path = join(directory, "users.csv");
@@ -67,7 +67,7 @@ test("12 and 12.0 are one id, with a vocabulary and hashed", async (t) => {
   }
 });
 
-test("quantities are read by their range: logarithm, standardised, as they are", async (t) => {
+test("the range of a quantity decides: logarithm, standardised, or unchanged", async (t) => {
   const directory = startDirectory(t);
   const rows = rowsOf(2000, (i) => {
     const counted = i % 40 === 0 ? -2 : (i * i) % 5334;
@@ -92,7 +92,7 @@ test("quantities are read by their range: logarithm, standardised, as they are",
   t.is((job.model as { readonly dense?: number }).dense, 5);
 });
 
-test("times, lists of Python and numbers with signs are told, and not taken for ids", async (t) => {
+test("times, Python lists and prices with `$` are ignored, with a reason, and not taken for ids", async (t) => {
   const directory = startDirectory(t);
   const rows = rowsOf(300, (i) => {
     const price = `$${i}.50`;
@@ -119,7 +119,7 @@ test("times, lists of Python and numbers with signs are told, and not taken for 
   t.regex(told.city ?? "", /^categorical: text, 2 different$/);
 });
 
-test("hashed columns of few texts have so many rows that each value has its own", async (t) => {
+test("hashed columns of few texts have enough rows that each value has its own", async (t) => {
   const directory = startDirectory(t);
   const text = `click,device,user\n${rowsOf(4000, (i) => `${i % 2},d${i % 300},u${(i * i) % 3989}`)}\n`;
   const { model } = await jobOf(directory, text);

@@ -1,5 +1,5 @@
-// First jobs for real data of ten shapes: each trains at once. And what a first job makes of
-// columns that leave room for doubt, and refuses.
+// First jobs for real data of ten shapes, each of which trains at once; and what a first job makes
+// of ambiguous columns, and refuses.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -26,7 +26,7 @@ import {
 } from "../../index.ts";
 import { jobOf, rowsOf } from "./made-jobs.ts";
 
-/** The lines of a packed file. */
+/** The first `most` lines of a packed file. */
 async function linesOf(name: string, most: number): Promise<string[]> {
   const bytes = gunzipSync(await readFile(join(dataHome, name)));
   return bytes.toString("latin1").trimEnd().split("\n").slice(0, most);
@@ -56,9 +56,9 @@ async function ratings(most: number): Promise<Rating[]> {
 
 interface Shape {
   readonly roles?: RoleOptions;
-  /** Makes the files; returns what `osiris init` is given. */
+  /** Writes the files; returns the path for `osiris init`. */
   make(directory: string): Promise<string>;
-  /** What some columns must become. */
+  /** The roles that some columns must get. */
   readonly expected: Readonly<Record<string, ColumnRole>>;
 }
 
@@ -166,7 +166,7 @@ const shapes: Readonly<Record<string, Shape>> = {
   },
 };
 
-/** The first job of a shape, whose columns become what they must. */
+/** The first job of a shape; checks that the columns get the expected roles. */
 async function jobOfShape(
   t: ExecutionContext,
   directory: string,
@@ -183,7 +183,7 @@ async function jobOfShape(
 
 const realFiles = ["frappe/test.csv.gz", "session/ml100k_u.data.gz"].map(dataFile);
 
-// That a first job trains packages/ingest/test/commands/init.test.ts shows on every change.
+// On every change, packages/ingest/test/commands/init.test.ts covers that a first job trains.
 testIf(testAll, ...realFiles).serial(
   "ten real files of different shapes give jobs that train",
   async (t) => {
@@ -205,7 +205,7 @@ testIf(testAll, ...realFiles).serial(
   },
 );
 
-testIf(...realFiles)("real files of different shapes give jobs that are right", async (t) => {
+testIf(...realFiles)("first jobs of real files with different shapes are valid", async (t) => {
   const home = startDirectory(t);
   const some = thinned("shapes of a first job", [...Object.entries(shapes).entries()]);
   for (const [i, [title, shape]] of some) {
@@ -216,7 +216,7 @@ testIf(...realFiles)("real files of different shapes give jobs that are right", 
   }
 });
 
-test("columns become what their values show", async (t) => {
+test("columns get roles by their values", async (t) => {
   const directory = startDirectory(t);
   const text = rowsOf(400, (i) =>
     [i % 2, i, 7, i % 9, ((i * i) % 400) + 1000, i / 3, `t${i % 50}`, "2026-01-02", ""].join(","),
@@ -237,10 +237,10 @@ test("columns become what their values show", async (t) => {
   );
 });
 
-test("a part of the data tells how many different values there are in all", async (t) => {
+test("a sample of the data estimates the number of distinct values in all of it", async (t) => {
   const directory = startDirectory(t);
   const path = join(directory, "a.csv");
-  // Each of 2,000 ids about as often as any other.
+  // 2,000 ids, each about equally frequent.
   const stream = new RandomStream(1, purposes.sampleOrder);
   writeFileSync(path, `label,id\n${rowsOf(20_000, (i) => `${i % 2},u${stream.below(2000)}`)}\n`);
   const part = await profileColumns([path], { rowsMax: 1500 });
@@ -251,7 +251,7 @@ test("a part of the data tells how many different values there are in all", asyn
   t.is(whole.columns[1]?.distinct, 2000);
 });
 
-test("labels: two classes by name, numbers, and a class that must be named", async (t) => {
+test("labels: two classes by name, numbers, and a positive class that must be named", async (t) => {
   const directory = startDirectory(t);
   const labelled = (values: readonly string[], name = "label") =>
     `${name},item_id\n${rowsOf(300, (i) => `${values[i % values.length]},${i % 7}`)}\n`;
@@ -268,7 +268,7 @@ test("labels: two classes by name, numbers, and a class that must be named", asy
   await refused(labelled(["0", "", "1"]), {}, /`label` of .*data.csv has no value in 100 rows/);
 });
 
-test("what cannot be a first job is refused, with what to do", async (t) => {
+test("data that allow no first job are refused, with what to do", async (t) => {
   const directory = startDirectory(t);
   const refused = async (text: string, options: Parameters<typeof jobOf>[2], why: RegExp) => {
     const error = await t.throwsAsync(jobOf(directory, text, options));

@@ -1,5 +1,5 @@
-// The first model of ten logs as users bring them: `osiris init` says what it does with each, and
-// the job trains a model that is as good as logistic regression on the same lines.
+// The first models of ten logs as users bring them: `osiris init` reports the role of each column,
+// and the job trains a model as good as logistic regression on the same lines.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ import { assignRoles, firstJobOf, profileColumns } from "../../index.ts";
 import { drawLog, kinds, type Log } from "./logs.ts";
 import { aucOf, regressionAuc } from "./one-hot-regression.ts";
 
-/** Files of a log, in a directory. */
+/** Writes the files of a log to a directory. */
 function filesOf(log: Log, directory: string) {
   mkdirSync(directory);
   const [train, held] = ["train", "test"].map((name) => join(directory, `${name}.${log.ending}`));
@@ -25,7 +25,7 @@ function filesOf(log: Log, directory: string) {
   return { train, held };
 }
 
-/** The first job of a log, which a dry run accepts. */
+/** The first job of a log; checks that a dry run accepts it. */
 async function jobOf(t: ExecutionContext, log: Log, directory: string) {
   const { train, held } = filesOf(log, directory);
   const data = await profileColumns([train]);
@@ -33,7 +33,7 @@ async function jobOf(t: ExecutionContext, log: Log, directory: string) {
   const made = firstJobOf(data, roles, { vocabularies: join(directory, "vocabularies") });
   mkdirSync(join(directory, "vocabularies"));
   for (const { path, bytes } of made.vocabularies) writeFileSync(path, bytes);
-  // `checkJob`, below, validates it as it does a job file.
+  // `checkJob` below validates it as it does a job file.
   const given = made.job as unknown as JobOptions;
   const job = {
     ...given,
@@ -45,7 +45,7 @@ async function jobOf(t: ExecutionContext, log: Log, directory: string) {
   return { job, data, roles, held };
 }
 
-/** The AUC of the first model on the log's test, and of the regression. */
+/** The AUC of the first model on the log's test rows, and the AUC of the regression. */
 async function trained(t: ExecutionContext, place: EitherCluster, log: Log, directory: string) {
   const { job, held } = await jobOf(t, log, directory);
   const { result } = await runJob(place, { ...job, stepDeadlineMs: 30_000 });
@@ -62,7 +62,7 @@ async function trained(t: ExecutionContext, place: EitherCluster, log: Log, dire
 }
 
 /**
- * What chance alone may take: the AUC of two models of one quality on 4,000 lines differs by 0.005
+ * Tolerance for chance: the AUC of two equally good models on 4,000 lines differs by 0.005
  * (standard deviation), and the regression has no evaluation that stops it too early.
  */
 const chance = 0.005;
@@ -90,7 +90,7 @@ test.serial(
   async (t) => {
     const home = startDirectory(t);
     await using place = await startCluster(1);
-    const [kind] = kinds.slice(4); // Ids in decimals, with gaps.
+    const [kind] = kinds.slice(4); // Ids written as decimals, with missing values.
     if (kind === undefined) throw new TypeError("a log");
     const log = drawLog(kind, { train: 3000, test: 2000 }, 11);
     const { auc, regression } = await trained(t, place, log, join(home, "log"));
@@ -98,7 +98,7 @@ test.serial(
   },
 );
 
-test("each of ten logs gives a job that a dry run accepts, and says what it left out", async (t) => {
+test("each of ten logs gives a job that a dry run accepts, and names the columns left out", async (t) => {
   const home = startDirectory(t);
   const rolesOf: Record<string, Record<string, string>> = {};
   for (const [i, kind] of kinds.entries()) {
@@ -127,7 +127,7 @@ test("each of ten logs gives a job that a dry run accepts, and says what it left
   t.like(rolesOf["a line break in a quoted field now and then"], { ...usual, ts: "time" });
 });
 
-test("the regression's AUC is that of the definition", (t) => {
+test("the regression's AUC equals the pairwise definition", (t) => {
   const scored = Array.from({ length: 60 }, (_, i) => [(i * 7) % 11, i % 3 === 0 ? 1 : 0] as const);
   let [pairs, right] = [0, 0];
   for (const [one, label] of scored) {

@@ -1,21 +1,21 @@
-// Ten logs as users bring them to `osiris init`, drawn by a seed: long tails, gaps, other outcomes,
-// ratings, ids that a program wrote as decimals, other delimiters and encodings. Each has a file to
-// train on, one to test on, drawn alike, and the rows of both for a regression.
+// Ten logs as users bring them to `osiris init`, drawn by a seed: long tails, missing values,
+// further outcomes, ratings, ids written as decimals, other delimiters and encodings. Each log has
+// a file to train on, one to test on, drawn alike, and the rows of both for a regression.
 
 import { purposes, RandomStream } from "../../../../src/ports/random.ts";
 
-/** A row, by column; undefined: it has no value. */
+/** A row by column; undefined: the value is missing. */
 export type LogRow = Readonly<Record<string, string | number | undefined>>;
 
-/** A log of somebody's users. */
+/** A log as a user brings it. */
 export interface Log {
   readonly title: string;
-  /** The name of its files' ending. */
+  /** The ending of its file names. */
   readonly ending: string;
   readonly label: string;
   /** The value of the label that counts as positive. */
   readonly positive: string;
-  /** What may be learned from: the columns that are known before the outcome. */
+  /** The columns that may be features: known before the outcome. */
   readonly features: readonly string[];
   readonly train: LogPart;
   readonly test: LogPart;
@@ -26,7 +26,7 @@ export interface LogPart {
   readonly file: Buffer;
 }
 
-/** What makes one log another one. */
+/** The differences of one kind of log from the others. */
 interface Kind {
   readonly title: string;
   readonly users?: number;
@@ -35,13 +35,13 @@ interface Kind {
   readonly label?: string;
   readonly positive?: string;
   readonly features?: readonly string[];
-  /** The row of what was drawn. */
+  /** Turns a drawn impression into a row. */
   row?(drawn: Drawn): LogRow;
-  /** The file of rows. @default CSV */
+  /** Encodes rows as a file. @default CSV */
   file?(rows: readonly LogRow[]): Buffer;
 }
 
-/** One impression, and what came of it. */
+/** One impression and its outcome. */
 interface Drawn {
   readonly user: number;
   readonly item: number;
@@ -51,7 +51,7 @@ interface Drawn {
   readonly visits: number;
   readonly click: 0 | 1;
   readonly second: number;
-  /** Between 0 and 1, for whatever the log adds. */
+  /** Uniform between 0 and 1, for the extra columns of a kind. */
   readonly chance: number;
 }
 
@@ -133,7 +133,7 @@ export const kinds: readonly Kind[] = [
   },
 ];
 
-/** The log of a kind. */
+/** Draws the log of a kind. */
 export function drawLog(
   { title, ending = "csv", label = "click", positive = "1", features = usual, ...kind }: Kind,
   rows: { readonly train: number; readonly test: number },
@@ -149,14 +149,14 @@ export function drawLog(
   return { title, ending, label, positive, features, ...drawn };
 }
 
-/** Draws one impression after the other: users, items, device and price decide on the click. */
+/** Draws impressions one after the other: user, item, device and price decide the click. */
 function impressions(seed: number, users: number, items: number): () => Drawn {
   const stream = new RandomStream(seed, purposes.sampleOrder);
   const uniform = () => stream.below(1_000_000) / 1_000_000;
   const normal = () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
   const effects = (count: number) => Array.from({ length: count }, normal);
   const [ofUser, ofItem] = [effects(users), effects(items)];
-  // What a group of users likes of a group of items: no sum of effects explains it.
+  // Affinity of user groups to item groups: an interaction that no sum of effects explains.
   const affinity = effects(16);
   const [ofDevice, ofCountry] = [[-1.2, -0.4, 0.4, 1.2], effects(countries.length)];
   const tail = (count: number) => Math.min(count - 1, Math.floor(count * uniform() ** 2.5));
@@ -191,7 +191,7 @@ function impressions(seed: number, users: number, items: number): () => Drawn {
   };
 }
 
-/** CSV by RFC 4180. */
+/** Encodes rows as CSV by RFC 4180. */
 export function csv(rows: readonly LogRow[], delimiter: string): Buffer {
   const names = Object.keys(rows[0] ?? {});
   const quoted = (value: string | number | undefined) => {

@@ -1,4 +1,4 @@
-// Small files of text, and the first jobs that are made of them.
+// Small text files, and the first jobs made from them.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import type { JobOptions } from "../../../../internal.ts";
 import { firstJob } from "../../first-job/write-first-job.ts";
 import { assignRoles, profileColumns, type RoleOptions } from "../../index.ts";
 
-/** A file of text, and its first job. */
+/** Writes a text file; returns its first job. */
 export async function jobOf(
   directory: string,
   text: string,
@@ -19,6 +19,6 @@ export async function jobOf(
   return parse(firstJob(data, assignRoles(data, options), options)) as JobOptions;
 }
 
-/** Lines, by their places. */
+/** `count` lines, each made from its index. */
 export const rowsOf = (count: number, row: (i: number) => string) =>
   Array.from({ length: count }, (_, i) => row(i)).join("\n");

@@ -1,9 +1,9 @@
-// What a first model is held to: logistic regression in float64 over one column for each value,
-// with an L2 penalty, by Adagrad. It shares nothing with the product but the rows of a log.
+// The baseline of a first model: logistic regression in float64 with one weight per value of a
+// column and an L2 penalty, trained by Adagrad. It shares only the rows of a log with the product.
 
 import type { Log, LogRow } from "./logs.ts";
 
-/** The AUC on the log's test of a regression over its train rows; of which it takes nine tenths. */
+/** The AUC on the log's test rows of a regression fitted to nine tenths of its train rows. */
 export function regressionAuc({ label, positive, features, train, test }: Log): number {
   const isPositive = (row: LogRow) => String(row[label]) === positive;
   const numbers = features.filter((name) => {
@@ -22,7 +22,7 @@ export function regressionAuc({ label, positive, features, train, test }: Log): 
       const x = scale === undefined || value === undefined ? 1 : scale(Number(value));
       return place === undefined ? [] : [[place, x]];
     });
-  const rows = train.rows.slice(0, Math.ceil(0.9 * train.rows.length)); // A tenth is held out.
+  const rows = train.rows.slice(0, Math.ceil(0.9 * train.rows.length)); // The rest is held out.
   const seen = rows.map((row) => ({ x: encode(row, true), y: isPositive(row) ? 1 : 0 }));
   const held = test.rows.map((row) => ({ x: encode(row, false), y: isPositive(row) ? 1 : 0 }));
   const weights = fitted(seen, places.size + 1);
@@ -48,7 +48,7 @@ function logit(weights: Float64Array, x: Example["x"]): number {
   return x.reduce((sum, [place, value]) => sum + (weights[place] ?? 0) * value, weights[0] ?? 0);
 }
 
-/** Minimizes the sum of losses and half the squares of the weights: scikit-learn's `C=1`. */
+/** Minimises the sum of the losses plus half the squared weights: scikit-learn's `C=1`. */
 function fitted(examples: readonly Example[], size: number): Float64Array {
   const weights = new Float64Array(size);
   const squares = new Float64Array(size).fill(1e-8);
@@ -70,7 +70,7 @@ function fitted(examples: readonly Example[], size: number): Float64Array {
   return weights;
 }
 
-/** The share of pairs in which the positive one scores higher; of equal scores, half. */
+/** The share of pairs in which the positive sample scores higher; a tie counts half. */
 export function aucOf(scored: readonly (readonly [score: number, label: number])[]): number {
   const sorted = [...scored].sort(([a], [b]) => a - b);
   let [ranks, positives] = [0, 0];

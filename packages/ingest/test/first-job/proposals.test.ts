@@ -1,4 +1,4 @@
-// What a first job proposes of columns that belong together, and of whole directories.
+// What a first job proposes for columns that belong together, and for whole directories.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import { firstJob } from "../../first-job/write-first-job.ts";
 import { assignRoles, firstJobOf, profileColumns } from "../../index.ts";
 import { rowsOf } from "./made-jobs.ts";
 
-/** Rows of an item, and of the last items of the same user. */
+/** A CSV whose rows have an item, and the last items of the same user. */
 function withLists(items: number): string {
   const stream = new RandomStream(items, purposes.sampleOrder);
   const item = () => `i${stream.below(items)}`;
@@ -24,7 +24,7 @@ function withLists(items: number): string {
 }
 
 for (const [title, items] of Object.entries({ "few items": 200, "many items": 3000 })) {
-  test(`a list of items looks up the table of the items: ${title}`, async (t) => {
+  test(`a list of items shares the table of the item column: ${title}`, async (t) => {
     const directory = startDirectory(t);
     const path = join(directory, "log.csv");
     writeFileSync(path, withLists(items));
@@ -54,7 +54,7 @@ for (const [title, items] of Object.entries({ "few items": 200, "many items": 30
   });
 }
 
-test("another outcome with gaps is proposed as a task whose missing labels are masked", async (t) => {
+test("an outcome with missing values is proposed as a task with masked labels", async (t) => {
   const path = join(startDirectory(t), "log.csv");
   const rows = rowsOf(300, (i) => `${i % 2},${i % 2 === 0 ? "" : i % 3 === 0 ? 1 : 0},${i % 7}`);
   writeFileSync(path, `click,purchase,item_id\n${rows}\n`);
@@ -66,7 +66,7 @@ test("another outcome with gaps is proposed as a task whose missing labels are m
   );
 });
 
-test("integers that fill their range are ids, and infinite numbers are no text", async (t) => {
+test("integers that fill their range are ids, and infinite numbers are not text", async (t) => {
   const path = join(startDirectory(t), "log.csv");
   const rows = rowsOf(3000, (i) => {
     return `${i % 2},${1 + ((i * 7) % 100)},${i % 50 === 0 ? "inf" : (i % 97) / 8}`;
@@ -81,7 +81,7 @@ test("integers that fill their range are ids, and infinite numbers are no text",
   t.is(score?.profile.max, 12);
 });
 
-test("64-bit integers without a sign are shown without one", async (t) => {
+test("unsigned 64-bit integers are reported without a sign", async (t) => {
   const path = join(startDirectory(t), "log.arrow");
   const values = Array.from({ length: 300 }, (_, i) => 2n ** 64n - 1n - BigInt(i % 50));
   const columns = {
@@ -94,7 +94,7 @@ test("64-bit integers without a sign are shown without one", async (t) => {
   t.is(amount?.profile.min, Number(2n ** 64n - 50n));
 });
 
-test("a directory stays a directory, so that tomorrow's files are read, and names the job", async (t) => {
+test("a job keeps a directory as its path, so that later files are read, and takes its name", async (t) => {
   const directory = join(startDirectory(t), "clicks");
   mkdirSync(directory);
   for (const part of [0, 1]) {

@@ -1,5 +1,5 @@
-// Tables that are clustered by session: all rows in the one order that there is, whatever the
-// memory, in whole sessions, with what is counted of them.
+// Tables clustered by session: all rows in the one defined order, whatever the memory, in whole
+// sessions, with statistics on them.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -20,7 +20,7 @@ import { clustered, jsonLines, outOf, rowsIn, rowsOf } from "./clustered.ts";
 
 const memory = 2 ** 16;
 
-test("the table has the rows in the order of sessions and times, stable, of any sessions", async (t) => {
+test("a table has its rows in the order of sessions and times, stable, for any sessions", async (t) => {
   const text = fc.string({ unit: fc.constantFrom("a", "b", "\u0000", "é", "7"), maxLength: 3 });
   const session = fc.constantFrom(
     fc.integer({ min: -3, max: 3 }),
@@ -53,7 +53,7 @@ test("the table has the rows in the order of sessions and times, stable, of any 
   );
 });
 
-/** A disk that tells of each file that was written with its bytes. */
+/** A disk that reports each file written, with its bytes. */
 function watchedDisk(told: (name: string, bytes: number) => void): Disk {
   return {
     ...realDisk,
@@ -134,7 +134,7 @@ test("row groups and files end where sessions end, unless a session is longer th
   t.is(seen.size, report.sessions);
 });
 
-test("columns of Parquet keep their types, and a moment orders", async (t) => {
+test("Parquet columns keep their types, and timestamps order rows", async (t) => {
   const home = startDirectory(t);
   const from = join(fixtures, "clicks.parquet");
   const report = await clusterSessions([from], outOf(home), { by: "label", order: "when" });
@@ -152,7 +152,7 @@ test("columns of Parquet keep their types, and a moment orders", async (t) => {
   t.true(sorted);
 });
 
-test("text orders by its bytes, and ISO dates in text by their moments", async (t) => {
+test("text is ordered by its bytes, and ISO dates in text by their instants", async (t) => {
   const home = startDirectory(t);
   const text = [
     "session,time,place",
@@ -170,7 +170,7 @@ test("text orders by its bytes, and ISO dates in text by their moments", async (
 });
 
 testIf(testAll)(
-  "it counts how often the lists of sessions repeat, and what shuffling costs",
+  "clustering counts how often lists repeat in sessions, and the cost of shuffling",
   async (t) => {
     const home = startDirectory(t);
     const path = join(home, "rows.jsonl");
@@ -187,13 +187,13 @@ testIf(testAll)(
     t.true(Math.abs(factorOf("user8") / mean - 1) < 1e-9);
     t.is(factorOf("item1"), 1);
     const ratio = (report.bytesShuffled ?? 0) / report.bytes;
-    // So few rows that a codec finds a session's lists again even where they are shuffled.
+    // With so few rows, a codec finds the lists of a session even when rows are shuffled.
     t.true(ratio > 1.2 && ratio < 6, `${ratio}`);
     t.deepEqual(readdirSync(home).sort(), ["out", "rows.jsonl"]);
   },
 );
 
-test("a session, and a row, may be larger than the memory", async (t) => {
+test("a session, and a single row, may be larger than the memory", async (t) => {
   const home = startDirectory(t);
   const long = Array.from({ length: 20_000 }, (_, i) => i % 977);
   const rows = Array.from({ length: 60 }, (_, place) => {

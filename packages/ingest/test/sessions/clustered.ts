@@ -1,11 +1,11 @@
-// Rows of tests as files, and the rows of a table as they come back.
+// Rows as files for the tests of clustering, and the rows of a table read back.
 
 import { join } from "node:path";
 import { tableFilesOf } from "../../../../src/data/tables/table-files.ts";
 import { writeText } from "../../../../test/data/data-files.ts";
 import { openSource } from "../../warehouse/open-source.ts";
 
-/** A row as JSON Lines have it. */
+/** A row of the input, as in JSON Lines. */
 export interface Row {
   readonly session: number | string;
   readonly time: number;
@@ -13,7 +13,7 @@ export interface Row {
   readonly place: number;
 }
 
-/** The rows as a file of JSON Lines. */
+/** Writes rows as a JSON Lines file; returns its path. */
 export function jsonLines(directory: string, rows: readonly object[], name = "rows.jsonl"): string {
   return writeText(directory, {
     name,
@@ -21,7 +21,7 @@ export function jsonLines(directory: string, rows: readonly object[], name = "ro
   });
 }
 
-/** Rows of some sessions in the order that they came, as any seed draws them. */
+/** Rows of several sessions in order of arrival, drawn by the seed. */
 export function rowsOf(count: number, seed = 1): Row[] {
   let state = seed;
   const below = (limit: number) => {
@@ -35,7 +35,7 @@ export function rowsOf(count: number, seed = 1): Row[] {
   });
 }
 
-/** What a table of these rows has to be: by the first time of the session, session, time, place. */
+/** The expected order of a clustered table: first time of the session, session, time, place. */
 export function clustered<Of extends Row>(rows: readonly Of[]): Of[] {
   const first = new Map<string | number, number>();
   for (const { session, time } of rows) {
@@ -51,7 +51,7 @@ export function clustered<Of extends Row>(rows: readonly Of[]): Of[] {
   });
 }
 
-/** The rows of files with their values as people read them. */
+/** The rows of files with readable values. */
 export async function rowsIn(path: string): Promise<Record<string, unknown>[]> {
   const rows: Record<string, unknown>[] = [];
   const source = await openSource(tableFilesOf([path]));
@@ -71,5 +71,5 @@ function shown(value: unknown): unknown {
   return value ?? undefined;
 }
 
-/** Where the table of a test lies. */
+/** The output directory of a test's table. */
 export const outOf = (directory: string) => join(directory, "out");

@@ -1,4 +1,4 @@
-// What is clustered: files of every kind, partitions, web servers and stores of objects, with the
+// Inputs of clustering: files of every kind, partitions, HTTP servers and object stores, with the
 // same rows.
 
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -14,7 +14,7 @@ import { clustered, jsonLines, outOf, rowsIn, rowsOf } from "./clustered.ts";
 const memory = 2 ** 16;
 
 for (const transport of transports) {
-  test.serial(`rows of a ${transport} address are those of the same file on a disk`, async (t) => {
+  test.serial(`rows of a ${transport} address equal those of the same file on disk`, async (t) => {
     const place = await startPlace(t, transport);
     const home = startDirectory(t);
     const path = jsonLines(home, rowsOf(3000));

@@ -1,5 +1,5 @@
-// Clustering that is stopped or killed, and what is refused: the table is whole or not there, and
-// the next call goes on from what was sorted.
+// Clustering that is stopped or killed, and what it refuses: the table is complete or absent, and
+// the next call resumes from the sorted runs.
 
 import {
   cpSync,
@@ -35,7 +35,7 @@ const bytesOf = (directory: string) => {
   return allFiles(directory).map((name) => [name, readFileSync(join(directory, name), "hex")]);
 };
 
-test("killed before any change of the disk, the next call makes the same bytes", async (t) => {
+test("killed before any disk change, the next call makes the same bytes", async (t) => {
   const home = startDirectory(t);
   const path = jsonLines(home, rowsOf(800));
   const options = { memory, groupRows: 150, fileRows: 300 };
@@ -64,7 +64,7 @@ test("killed before any change of the disk, the next call makes the same bytes",
   t.true(every * resumed > 0.5 * deaths, `${resumed} of ${deaths / every} went on`);
 });
 
-test("killed again and again, it still ends, with the same bytes", async (t) => {
+test("killed again and again, clustering still ends, with the same bytes", async (t) => {
   const home = startDirectory(t);
   const path = jsonLines(home, rowsOf(rounds("rows of a killed clustering", 2000, 4000)));
   await clusterSessions([path], join(home, "expected"), { memory });
@@ -81,7 +81,7 @@ test("killed again and again, it still ends, with the same bytes", async (t) => 
   t.deepEqual(bytesOf(outOf(home)), bytesOf(join(home, "expected")));
 });
 
-test("Ctrl-C keeps what is sorted, and nothing where nothing is", async (t) => {
+test("Ctrl-C keeps sorted runs, and leaves no directory where there are none", async (t) => {
   const home = startDirectory(t);
   const rows = rowsOf(6000);
   const path = jsonLines(home, rows);
@@ -110,7 +110,7 @@ test("Ctrl-C keeps what is sorted, and nothing where nothing is", async (t) => {
   t.false(readdirSync(home).some((name) => name.startsWith("early")));
 });
 
-/** Stops where half of the work is done. */
+/** Starts clustering and stops it when half of the work is done. */
 async function stopHalfway(path: string, out: string, options: SessionOptions = {}) {
   const controller = new AbortController();
   const onProgress = (done: number, total: number) => {
@@ -135,7 +135,7 @@ test("other contents, or other columns to sort by, begin anew", async (t) => {
   );
 });
 
-test("runs that were damaged meanwhile are told, and no table is made of them", async (t) => {
+test("damaged sorted runs are reported, and no table is made of them", async (t) => {
   const home = startDirectory(t);
   const path = jsonLines(home, rowsOf(4000));
   const out = outOf(home);
@@ -163,7 +163,7 @@ test("runs that were damaged meanwhile are told, and no table is made of them", 
   t.is((await clusterSessions([path], out, { memory })).rows, 4000);
 });
 
-test("two processes do not cluster into one table", async (t) => {
+test("two processes cannot cluster into one table", async (t) => {
   const home = startDirectory(t);
   const path = jsonLines(home, rowsOf(4000));
   await stopHalfway(path, outOf(home));
@@ -178,7 +178,7 @@ test("two processes do not cluster into one table", async (t) => {
   t.is(report.rowsResumed, 4000);
 });
 
-test("a disk that refuses is told as that", async (t) => {
+test("a full disk is reported as a disk error", async (t) => {
   const home = startDirectory(t);
   const path = jsonLines(home, rowsOf(300));
   const full = Object.assign(new Error("no space"), {
@@ -229,7 +229,7 @@ const refused: [string, string, SessionOptions, RegExp][] = [
   ["too little memory", csv, { memory: 1000 }, /`--memory` to be at least 65536 bytes, got 1000/],
 ];
 for (const [what, text, options, message] of refused) {
-  test(`${what} is refused, and nothing is left`, async (t) => {
+  test(`${what} is refused, and no file is left`, async (t) => {
     const home = startDirectory(t);
     const path = writeText(home, { name: "rows.csv", text });
     const error = await t.throwsAsync(clusterSessions([path], outOf(home), options));
@@ -239,7 +239,7 @@ for (const [what, text, options, message] of refused) {
   });
 }
 
-test("lists as sessions, values without an order, and rows of Parquet without a session", async (t) => {
+test("list sessions, list orders and Parquet rows without a session are refused", async (t) => {
   const home = startDirectory(t);
   const clicks = join(fixtures, "clicks.parquet");
   const attempt = async (options: SessionOptions, message: RegExp) => {
@@ -254,7 +254,7 @@ test("lists as sessions, values without an order, and rows of Parquet without a 
   t.deepEqual(readdirSync(home), []);
 });
 
-test("a table that is there is not written over", async (t) => {
+test("an existing table is not overwritten", async (t) => {
   const home = startDirectory(t);
   const path = writeText(home, { name: "rows.csv", text: csv });
   await clusterSessions([path], outOf(home));

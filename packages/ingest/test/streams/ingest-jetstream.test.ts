@@ -1,5 +1,5 @@
-// Ingestion from a real nats-server, by the command line: killed, stopped, without its server; and
-// what it has made is looked at, and trained on.
+// Ingestion from a real nats-server by the command line: killed, stopped, or without its server;
+// its table is inspected and trained on.
 
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -20,7 +20,7 @@ function argsOf({ url }: TestStreams, out: string, more: readonly string[] = [])
   return ["ingest", ...streams, "-o", out, "--json", ...window, ...more];
 }
 
-/** Both streams with so many requests, the last of which wait for events. */
+/** Fills both streams with `count` requests, the last of which wait for events. */
 async function startFilled(t: ExecutionContext, count: number): Promise<TestStreams> {
   const streams = await startStreams(t);
   await streams.add("features");
@@ -31,7 +31,7 @@ async function startFilled(t: ExecutionContext, count: number): Promise<TestStre
 }
 
 testIf(testAll, natsServer).serial(
-  "killed again and again, an ingestion has the files of one that was not",
+  "an ingestion killed repeatedly ends with the files of one that was not killed",
   async (t) => {
     const streams = await startFilled(t, 3000);
     const home = startDirectory(t);
@@ -80,7 +80,7 @@ testIf(natsServer).serial("each request has one row, in the partition of its day
 });
 
 testIf(natsServer).serial(
-  "the example of the documents fills streams, is ingested, and trained on",
+  "the documentation's example fills streams, ingests and trains",
   async (t) => {
     const { url } = await startStreams(t);
     const home = startDirectory(t);
@@ -96,9 +96,9 @@ testIf(natsServer).serial(
   },
 );
 
-// On every change the example fills plain streams above, and ingest-shards.test.ts ingests shards.
+// On every change, the test above fills plain streams and ingest-shards.test.ts ingests shards.
 testIf(testAll, natsServer, testAll).serial(
-  "the example fills logs in shards, which are ingested, and clustered by user",
+  "the example fills sharded logs, which are ingested and clustered by user",
   async (t) => {
     const { url } = await startStreams(t);
     const home = startDirectory(t);
@@ -119,7 +119,7 @@ testIf(testAll, natsServer, testAll).serial(
 );
 
 testIf(natsServer).serial(
-  "an ingestion follows its streams, also over the end of their server",
+  "an ingestion follows its streams, also across a server restart",
   async (t) => {
     const streams = await startFilled(t, 300);
     const home = startDirectory(t);

@@ -1,5 +1,5 @@
-// The join as a function of two streams: the rows of the law, whatever comes when, whoever ends
-// the process, and however often. Files are compared by their bytes.
+// The join as a function of two streams: its rows follow the law of the documents, in whatever
+// order messages arrive and however often the process dies. Files are compared by their bytes.
 
 import { join } from "node:path";
 import test from "ava";
@@ -14,7 +14,10 @@ import { type Drawn, eventsByLaw, MemoryStreams, rowsByLaw } from "./streams.ts"
 const law = { windowMs: 12, latenessMs: 15 };
 const files = { fileRows: 4, groupRows: 3, fileSpanMs: 2000, rejectedMax: 1 };
 
-/** Times that mostly go on, of few requests, so that they meet, repeat and are late. */
+/**
+ * Messages whose times mostly increase, with few distinct requests, so that requests match, repeat
+ * and are late.
+ */
 function drawnStream(last: number): fc.Arbitrary<Drawn[]> {
   const step = fc.oneof(
     { weight: 6, arbitrary: fc.integer({ min: 0, max: 5 }) },
@@ -38,7 +41,7 @@ function drawnStream(last: number): fc.Arbitrary<Drawn[]> {
 
 const streams = fc.record({ features: drawnStream(5000), events: drawnStream(9000) });
 
-test("rows and labels are those of the law", async (t) => {
+test("rows and labels follow the documented law of the join", async (t) => {
   const home = startDirectory(t);
   let run = 0;
   const check = fc.asyncProperty(streams, async ({ features, events }) => {
@@ -55,7 +58,7 @@ test("rows and labels are those of the law", async (t) => {
   await fc.assert(check, { numRuns: rounds("streams that are joined", 20, 70) });
 });
 
-test("however the streams come, and whenever a process ends, the files are the same", async (t) => {
+test("files are the same for any arrival of messages and any end of a process", async (t) => {
   const home = startDirectory(t);
   let run = 0;
   const ends = fc.array(
@@ -79,7 +82,7 @@ test("however the streams come, and whenever a process ends, the files are the s
       };
       const pauses = () => (i * 7 + seed) % 4;
       let messages = 0;
-      const back = () => (++messages % 5 === 0 ? 3 : 0); // What was lost on its way comes again.
+      const back = () => (++messages % 5 === 0 ? 3 : 0); // Redelivers lost messages.
       const controller = new AbortController();
       const onRead = (read: number) => {
         if (kind === "stopped" && read === seed % 50) controller.abort();
@@ -106,14 +109,14 @@ test("however the streams come, and whenever a process ends, the files are the s
   await fc.assert(check, { numRuns: rounds("streams that are joined with ends between", 15, 60) });
 });
 
-/** A process that died holds no directory; this one goes on. */
+/** Removes the lock of the dead process, so that this process can continue its directory. */
 function removeLock(directory: string): void {
   for (const name of realDisk.list(directory)) {
     if (name.startsWith(".ingesting-")) realDisk.remove(join(directory, name));
   }
 }
 
-test("a process that dies before any change of the disk: the next one has the same files", async (t) => {
+test("after a process dies before any disk change, the next one makes the same files", async (t) => {
   const home = startDirectory(t);
   const features: Drawn[] = Array.from({ length: 40 }, (_, i) => {
     return { request: `r${i}`, time: 100 + 3 * i, price: i };
@@ -142,7 +145,7 @@ test("a process that dies before any change of the disk: the next one has the sa
       .then(() => false)
       .catch((error) => /died/.test(String(error)));
     removeLock(wild);
-    // The same directory, ended at one place after another.
+    // The same directory, with a process death at one point after another.
     await ingestInto(again, source(38), options, { disk: mortalDisk(deaths) }).catch(() => {});
     removeLock(again);
     await ingestInto(wild, source(), options, { disk: quickDisk });

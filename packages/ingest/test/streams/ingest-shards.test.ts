@@ -1,4 +1,4 @@
-// Logs in shards: a partition for each, with the rows that streams without shards make; killed and
+// Sharded logs: one partition per shard, with the rows that unsharded streams make; killed and
 // failed shards.
 
 import { join } from "node:path";
@@ -17,7 +17,7 @@ import { type MemoryOptions, MemoryStreams } from "./streams.ts";
 
 const shards = 4;
 const sessionOf = (i: number) => i % 37;
-/** Ticks: no request waits for events. */
+/** Ticks that close every window, so that no request waits for events. */
 const [end, eventsEnd] = [{ time: 2_000_000 }, { time: 9_000_000 }];
 const features = Array.from({ length: 600 }, (_, i) => {
   return { request: `r${i}`, session: sessionOf(i), time: 1000 * i, item: i % 11 };
@@ -28,7 +28,7 @@ const events = features
 
 type Keyed = (typeof features)[number] | (typeof events)[number];
 
-/** The messages of each shard, with a tick at the end. */
+/** The messages of each shard, followed by a tick. */
 function sharded(
   messages: readonly Keyed[],
   keyOf: (message: Keyed) => string | number,
@@ -68,7 +68,7 @@ const options = (out: string): IngestJoinOptions & { shards: number } => {
 const run = { disk: quickDisk };
 const bySession = ({ session }: Keyed) => session;
 
-test("shards by session and by request have the rows of streams without shards", async (t) => {
+test("shards by session and by request have the rows of unsharded streams", async (t) => {
   const home = startDirectory(t);
   const whole = new MemoryStreams([...features, end], [...events, eventsEnd]);
   const { counts } = await ingestInto(join(home, "whole"), whole, { partition: "none" }, run);
@@ -95,7 +95,7 @@ test("shards by session and by request have the rows of streams without shards",
   }
 });
 
-test("a shard whose process dies ends all, and the next call makes the same files", async (t) => {
+test("a shard whose process dies stops all shards, and the next call makes the same files", async (t) => {
   const home = startDirectory(t);
   await ingestShards(startLog(bySession), options(join(home, "calm")), run);
   for (const diesAfter of [3, 60, 90]) {
@@ -108,7 +108,7 @@ test("a shard whose process dies ends all, and the next call makes the same file
   t.deepEqual(hashesOf(join(home, "killed")), hashesOf(join(home, "calm")));
 });
 
-test("progress adds up, and a signal stops all shards", async (t) => {
+test("progress adds up over shards, and a signal stops all of them", async (t) => {
   const home = startDirectory(t);
   const controller = new AbortController();
   const finished: string[] = [];
@@ -128,7 +128,7 @@ test("progress adds up, and a signal stops all shards", async (t) => {
   t.true(report.counts.rows < 600);
 });
 
-test("a shard that was trimmed is named, and no shards are none", async (t) => {
+test("a trimmed shard is named in the error, and zero shards are refused", async (t) => {
   const home = startDirectory(t);
   const log = startLog(bySession);
   const trimmed: StreamSource = {
@@ -149,7 +149,7 @@ test("a shard that was trimmed is named, and no shards are none", async (t) => {
 });
 
 testIf(natsServer).serial(
-  "from a shell, shards of a server become the partitions of a table",
+  "by the command line, shards of a server become partitions of a table",
   async (t) => {
     const streams = await startStreams(t);
     const home = startDirectory(t);

@@ -1,4 +1,4 @@
-// What messages become, what is counted and told, and what is refused.
+// How an ingestion turns messages into rows, what it counts and reports, and what it refuses.
 
 import { readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -37,7 +37,7 @@ test("events within the window make the label; others are counted by what is wro
     request("before", 5000),
     request("none", 5000),
     request("in", 5500), // Repeated.
-    request("in", 8000), // Once more, as its window is over.
+    request("in", 8000), // A new request, as the window of the first is over.
     request("late", 100),
     end,
   ];
@@ -75,7 +75,8 @@ test("events within the window make the label; others are counted by what is wro
 test("an event that was counted is not counted again when its stream is read again", async (t) => {
   const home = startDirectory(t);
   const features = [request("a", 100), request("b", 135), request("c", 140), end];
-  // When `b` is done the second event is counted; the first one is held, and read again.
+  // When the window of `b` closes, the second event has been counted; the first is still held, and
+  // read again by the next process.
   const events = [event("x", 130), event("y", 112), { time: 200 }, { time: 2_000_000_000 }];
   const options = { windowMs: 10, latenessMs: 20, fileRows: 2 };
   const twice = join(home, "twice");
@@ -88,7 +89,7 @@ test("an event that was counted is not counted again when its stream is read aga
   t.deepEqual(hashesOf(twice), hashesOf(join(home, "once")));
 });
 
-test("several events of a request make one label by the rule", async (t) => {
+test("several events of a request make one label by the configured rule", async (t) => {
   const home = startDirectory(t);
   const events = [
     event("a", 300, 2, { dwell: 1.5 }),
@@ -105,7 +106,7 @@ test("several events of a request make one label by the rule", async (t) => {
   }
 });
 
-test("values keep their types, of JSON and of MessagePack, and times may be dates", async (t) => {
+test("values of JSON and MessagePack keep their types, and times may be dates", async (t) => {
   const out = join(startDirectory(t), "table");
   const date = "2024-05-31T23:30:00+02:00";
   const values = { user: "ä", price: 1.5, tags: [1, 2], weights: { x: 0.5 }, id: 2n ** 60n };
@@ -137,7 +138,8 @@ test("weights by id keep their order and their digits, in JSON and in MessagePac
   ]);
   const ids = { request: 1474671338756698595n, time: 7, user: 9007199254740993n };
   const map = encode(ids, { useBigInt64: true });
-  // A map of five members: those four, and one whose keys are integers, which no object has.
+  // A map of five members: the three of `ids`, `w`, whose keys are integers as in no JavaScript
+  // object.
   const own = [...weights].map(([id, weight]) => {
     return [encode(id, { useBigInt64: true }), encode(weight)];
   });
@@ -167,7 +169,7 @@ test("weights by id keep their order and their digits, in JSON and in MessagePac
   t.like(read(packed), { id, features: [user, ["w", { form: "map", pairs: more }]] });
 });
 
-test("numbers of other units are times, too", async (t) => {
+test("times may be numbers in other units", async (t) => {
   const home = startDirectory(t);
   for (const [timeUnit, time] of [
     ["s", 1_717_191_000.25],
@@ -181,7 +183,7 @@ test("numbers of other units are times, too", async (t) => {
   }
 });
 
-test("a bad message is kept with its reason, and others do not notice", async (t) => {
+test("a bad message is quarantined with its reason, and the others are unaffected", async (t) => {
   const out = join(startDirectory(t), "table");
   const features = [
     request("a", 100, { price: 1, tags: [1] }),
@@ -227,7 +229,7 @@ test("a bad message is kept with its reason, and others do not notice", async (t
   });
 });
 
-test("types are fixed by the first file; what does not fit is bad, what is new is told", async (t) => {
+test("the first file fixes types; a value that does not fit is bad, a new name is reported", async (t) => {
   const out = join(startDirectory(t), "table");
   const features = [
     request("a", 100, { price: 1 }),
@@ -250,7 +252,7 @@ test("types are fixed by the first file; what does not fit is bad, what is new i
   t.is((await rowsOf(`${out}-2`)).length, 4);
 });
 
-test("the footer of a file says of which messages it is made", async (t) => {
+test("the footer of a file names the messages that it was made from", async (t) => {
   const out = join(startDirectory(t), "table");
   const features = [request("a", 100), request("b", 200), request("c", 300), end];
   const source = new MemoryStreams(features, [event("a", 150), { time: 2_000_000_000 }]);
@@ -264,7 +266,7 @@ test("the footer of a file says of which messages it is made", async (t) => {
   t.deepEqual(key_value_metadata, [{ key: "osiris.ingest", value: JSON.stringify(stretch) }]);
 });
 
-test("a window that needs too much memory is an error, and nothing is lost by it", async (t) => {
+test("a window that exceeds its memory is an error, and no message is lost", async (t) => {
   const out = join(startDirectory(t), "table");
   const features = Array.from({ length: 50 }, (_, i) => request(`r${i}`, 100 + i));
   const source = () => new MemoryStreams([...features, end], [{ time: 2_000_000_000 }]);
@@ -293,12 +295,12 @@ test("a directory belongs to its streams and options, and to one process at a ti
     code: "INPUT_UNUSABLE",
     message: /another process does, or did a moment ago; try again in 60 s/,
   });
-  // Who has been silent for so long has ended, on whatever machine.
+  // A process whose lock is not renewed for so long counts as ended, on any machine.
   const longAgo = new Date(realDisk.modifiedMs(other) - 61_000);
   utimesSync(other, longAgo, longAgo);
   await ingestInto(out, source(), law);
   t.deepEqual(hashesOf(out), before);
-  // Who reads on says so.
+  // A process that reads renews its lock.
   const clock = new SimulatedClock();
   const locks = () => allFiles(out).filter((name) => name.startsWith(".ingesting-"));
   const saying = new MemoryStreams([request("a", 100), end], [{ time: 2_000_000_000 }], {
@@ -326,7 +328,7 @@ test("a directory belongs to its streams and options, and to one process at a ti
     instanceOf: IngestForeignError,
     message: /it has a\.csv, and no _ingest\.json/,
   });
-  // Sealed anew by whoever changed it: a path that leads out of the table is none of the table's.
+  // A position file with a valid hash whose paths lead out of the table is damaged.
   const text = readFileSync(join(out, "_ingest.json"), "utf8");
   const { sha256: _, ...position } = JSON.parse(text);
   for (const path of ["../other.parquet", "/etc/passwd", "day/../../x", ""]) {
@@ -341,7 +343,7 @@ test("a directory belongs to its streams and options, and to one process at a ti
   });
 });
 
-test("a compaction leaves the open end alone, and the ingestion goes on", async (t) => {
+test("a compaction skips the open file, and the ingestion continues", async (t) => {
   const out = join(startDirectory(t), "table");
   const features = Array.from({ length: 50 }, (_, i) => request(`r${i}`, 100 + i));
   const options = { ...law, fileRows: 8 };
@@ -358,7 +360,7 @@ test("a compaction leaves the open end alone, and the ingestion goes on", async 
   );
 });
 
-test("options are checked before anything is asked for", async (t) => {
+test("options are checked before the first message is requested", async (t) => {
   const out = join(startDirectory(t), "table");
   const source = () => new MemoryStreams([], []);
   await t.throwsAsync(ingestInto(out, source(), { events: "features" }), {

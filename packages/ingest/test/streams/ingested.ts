@@ -1,4 +1,4 @@
-// What an ingestion of a test has written: its rows, and the bytes of all of its files.
+// The rows that an ingestion of a test has written, and the hashes of its files.
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -21,14 +21,17 @@ export function ingestInto(
   return ingestStreams(source, { features: "features", events: "events", out, ...options }, run);
 }
 
-/** The real disk of a machine that loses no power: a test of thousands of files waits for none. */
+/**
+ * The real disk without syncs, so that a test of thousands of files does not wait: these tests cut
+ * no power.
+ */
 export const quickDisk: Disk = {
   ...realDisk,
   open: (path, mode) => ({ ...realDisk.open(path, mode), sync() {} }),
   syncDirectory() {},
 };
 
-/** The hash of each file below a directory, hidden ones, too. */
+/** The hash of each file below a directory, hidden files included. */
 export function hashesOf(directory: string): Record<string, string> {
   const hashes = allFiles(directory).map((name) => {
     const bytes = readFileSync(join(directory, name));
@@ -37,7 +40,7 @@ export function hashesOf(directory: string): Record<string, string> {
   return Object.fromEntries(hashes);
 }
 
-/** The rows of a table, as JSON has them, in the order of their sequences. */
+/** The rows of a table as JSON values, ordered by sequence. */
 export async function rowsOf(directory: string): Promise<Record<string, unknown>[]> {
   const rows: Record<string, unknown>[] = [];
   for (const path of filesOf(directory)) {

@@ -1,10 +1,10 @@
-// The shards of a log: which messages lie together, and what their streams are called.
+// The shards of a log: which messages share a shard, and the names of its streams.
 
 import test from "ava";
 import { InvalidOptionError } from "../../../../src/errors/errors.ts";
 import { logShard, logShardOf, logShardsMax } from "../../streams/log-shards.ts";
 
-test("the messages of a key lie in one shard, and many keys in all shards alike", (t) => {
+test("messages of one key share a shard, and many keys spread evenly over all shards", (t) => {
   const counts = new Array<number>(16).fill(0);
   for (let session = 0; session < 16_000; session++) {
     const shard = logShardOf(`s${session}`, 16);
@@ -16,13 +16,13 @@ test("the messages of a key lie in one shard, and many keys in all shards alike"
   t.is(logShardOf("é", 1), 0);
 });
 
-test("producers elsewhere find the same shards: Murmur3 of the UTF-8 bytes, seed 0", (t) => {
-  // Murmur3_x86_32("hello", 0) and of "hello, world", as the published test vectors have them.
+test("other producers compute the same shard: Murmur3 of the UTF-8 bytes, seed 0", (t) => {
+  // Murmur3_x86_32 of "hello" and of "hello, world", seed 0, from the published test vectors.
   t.is(logShardOf("hello", 4096), 0x248bfa47 % 4096);
   t.is(logShardOf("hello, world", 4096), 0x149bbb7f % 4096);
 });
 
-test("a shard has a stream and a subject", (t) => {
+test("each shard has a stream and a subject of its own", (t) => {
   const { stream, subject } = logShard("impressions", 3);
   t.is(stream, "impressions-3");
   t.is(subject, "osiris.log.impressions.3");

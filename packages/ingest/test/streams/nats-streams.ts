@@ -1,4 +1,4 @@
-// Streams of a real nats-server for a test, and clicks in them.
+// Streams of a real nats-server for a test, and messages with requests and clicks.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,17 +18,17 @@ import { type NatsServer, startNatsServer } from "../../../../test/helpers/nats/
 export interface TestStreams {
   readonly url: string;
   readonly manager: JetStreamManager;
-  /** Makes a stream of the subject of its name. */
+  /** Makes a stream whose subject is its name. */
   add(stream: string, config?: Partial<StreamConfig>): Promise<void>;
-  /** Publishes messages; each is stored on return. */
+  /** Publishes messages; all are stored on return. */
   publish(stream: string, messages: readonly object[]): Promise<void>;
-  /** Kills the server, and starts it again with what it has stored. */
+  /** Kills the server and starts it again with its stored messages. */
   restart(): Promise<void>;
   /** Kills the server. */
   stop(): Promise<void>;
 }
 
-/** A server with JetStream, which ends with the test. */
+/** Starts a server with JetStream, which ends with the test. */
 export async function startStreams(t: ExecutionContext): Promise<TestStreams> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-streams-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
@@ -52,7 +52,7 @@ export async function startStreams(t: ExecutionContext): Promise<TestStreams> {
     async publish(stream, messages) {
       const client = jetstream(connection, { timeout: 20_000 });
       for (let i = 0; i < messages.length; i += 500) {
-        // In one connection messages keep their order.
+        // Messages of one connection keep their order.
         await Promise.all(
           messages
             .slice(i, i + 500)
@@ -64,7 +64,7 @@ export async function startStreams(t: ExecutionContext): Promise<TestStreams> {
     async restart() {
       await server.kill();
       server = await startNatsServer(["-js", "-sd", directory, "-p", new URL(url).port]);
-      // What is sent before the connection is back is lost.
+      // A message sent before the client reconnects would be lost.
       while (
         !(await connection.flush().then(
           () => true,
@@ -76,10 +76,10 @@ export async function startStreams(t: ExecutionContext): Promise<TestStreams> {
   };
 }
 
-/** A day on which nothing happened. */
+/** A fixed start time; the requests cross midnight. */
 export const startMs = Date.UTC(2024, 4, 31, 23, 50);
 
-/** Requests, one a second, for items that some users like; every third has a click. */
+/** Requests, one per second from `startMs`, each with the features of an impression. */
 export function requests(count: number, from = 0): object[] {
   return Array.from({ length: count }, (_, i) => {
     const n = from + i;
@@ -94,7 +94,7 @@ export function requests(count: number, from = 0): object[] {
   });
 }
 
-/** The clicks of those requests, one in two after half a minute, and one more after an hour. */
+/** The clicks on every third of those requests, half a minute after the request. */
 export function clicks(count: number, from = 0): object[] {
   return Array.from({ length: count }, (_, i) => from + i)
     .filter((n) => n % 3 === 0)
@@ -106,7 +106,7 @@ export function clicks(count: number, from = 0): object[] {
     }));
 }
 
-/** A tick: the time of a stream goes on. */
+/** A tick: a message without a request that advances the time of a stream. */
 export function tick(n: number): object {
   return { time: startMs + 1000 * n };
 }

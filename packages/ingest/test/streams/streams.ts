@@ -1,4 +1,4 @@
-// Streams of a test in memory, and what their messages make by the law alone.
+// In-memory streams for a test, and the rows that the documented law makes of their messages.
 
 import type {
   ReadOptions,
@@ -7,23 +7,23 @@ import type {
   StreamSource,
 } from "../../../../src/wire/jetstream/stream-reader.ts";
 
-/** Message after message; a message that is left out was deleted. */
+/** The messages of a stream in order; undefined: a deleted message. */
 export type Messages = readonly (object | string | Uint8Array | undefined)[];
 
 export interface MemoryOptions {
-  /** How many messages of each stream there are so far. @default all */
+  /** Messages of each stream that exist so far. @default all */
   readonly shown?: { readonly features: number; readonly events: number };
-  /** How often others go on before a message comes. @default at once */
+  /** Event-loop turns before a message arrives. @default at once */
   readonly pauses?: () => number;
-  /** How far back a stream goes after a message: what it had is delivered again. @default 0 */
+  /** Messages that a stream redelivers after a message. @default 0 */
   readonly back?: () => number;
-  /** The streams end in the midst when so many messages were read. */
+  /** The streams fail after so many messages were read, like the death of the process. */
   readonly diesAfter?: number;
   /** Called before each message. */
   readonly onRead?: (read: number) => void;
 }
 
-/** Streams `features` and `events`. */
+/** A source with the streams `features` and `events`. */
 export class MemoryStreams implements StreamSource {
   readonly #messages: Readonly<Record<string, Messages>>;
   readonly #options: MemoryOptions;
@@ -71,7 +71,7 @@ function bytesOf(message: object | string | Uint8Array): Uint8Array {
   return Buffer.from(typeof message === "string" ? message : JSON.stringify(message));
 }
 
-/** A message of a drawn stream; without a request it is a tick. */
+/** A message of a drawn stream; without `request` it is a tick. */
 export interface Drawn {
   readonly request?: string;
   readonly time: number;
@@ -84,7 +84,7 @@ export interface Law {
   readonly latenessMs: number;
 }
 
-/** The rows of drawn streams as the documents say: sequence, and label by the rule `max`. */
+/** The rows of drawn streams by the documented law: sequence, and label by the rule `max`. */
 export function rowsByLaw(
   features: readonly Drawn[],
   events: readonly Drawn[],
@@ -95,7 +95,8 @@ export function rowsByLaw(
   const first = good.filter(({ request, time }, i) => {
     return !good.slice(0, i).some((one) => one.request === request && one.time >= time - windowMs);
   });
-  // Whose window is over: events are there whose time is beyond all that could be of it.
+  // Finds the requests whose window is closed: the events have a time beyond any that could still
+  // belong to it.
   const eventsMs = Math.max(-1, ...events.map(({ time }) => time));
   let latest = -1;
   let blocked = false;
@@ -116,7 +117,7 @@ export function rowsByLaw(
     });
 }
 
-/** What the law makes of the events, once both streams are far beyond all of them. */
+/** Counts of events by the law, once both streams are far beyond all of their times. */
 export function eventsByLaw(
   features: readonly Drawn[],
   events: readonly Drawn[],
@@ -136,7 +137,7 @@ export function eventsByLaw(
   return counts;
 }
 
-/** The messages of requests that are not late. */
+/** The messages with a request that are not late. */
 function inTime(stream: readonly Drawn[], latenessMs: number): (Drawn & { sequence: number })[] {
   return stream.flatMap((one, i) => {
     const before = stream.slice(0, i).map(({ time }) => time);

@@ -1,4 +1,5 @@
-// Arrow files as tables: the samples of the file, the types of its columns, and what is refused.
+// Arrow files written as tables: the samples of the file, the types of its columns, and what is
+// refused.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,7 +21,7 @@ import { writeWarehouse } from "../../warehouse/write-warehouse.ts";
 import { contentsOf } from "./tables.ts";
 
 for (const name of ["clicks.arrow", "clicks.arrows"]) {
-  test(`a table of ${name} has its samples`, async (t) => {
+  test(`a table of ${name} has the samples of the file`, async (t) => {
     const home = startDirectory(t);
     const out = join(home, "out");
     const report = await writeWarehouse([join(fixtures, name)], out);
@@ -37,7 +38,7 @@ for (const name of ["clicks.arrow", "clicks.arrows"]) {
   });
 }
 
-test("every Arrow file of the same rows makes the same table, however its values lie", async (t) => {
+test("every Arrow file of the same rows makes the same table, whatever its layout", async (t) => {
   const home = startDirectory(t);
   const digests = new Map<string, Set<string>>();
   for (const name of fixtureNames) {
@@ -55,7 +56,7 @@ test("every Arrow file of the same rows makes the same table, however its values
   );
 });
 
-test("columns of Arrow have the nearest types of Parquet", async (t) => {
+test("Arrow columns get the nearest Parquet types", async (t) => {
   const home = startDirectory(t);
   await writeWarehouse([join(fixtures, "clicks.arrow")], join(home, "out"));
   const { columns } = await inspectWarehouse([join(home, "out")]);
@@ -63,7 +64,7 @@ test("columns of Arrow have the nearest types of Parquet", async (t) => {
   t.like(types, { label: "INT64", when: "TIMESTAMP_MICROS", scored: "map<INT64, DOUBLE>" });
 });
 
-test("a table of Arrow has the values of all digits that DuckDB finds in the same rows", async (t) => {
+test("a table of Arrow has the exact values that DuckDB finds in the same rows", async (t) => {
   const home = startDirectory(t);
   const edges = "test/fixtures/where";
   await writeWarehouse([join(edges, "edges.arrow")], join(home, "out"));
@@ -72,7 +73,7 @@ test("a table of Arrow has the values of all digits that DuckDB finds in the sam
     readFileSync(join(edges, "edges.json"), "utf8"),
   );
   for (const [column, operation, bound, rows] of found) {
-    // A float16 becomes a float32, and is compared as one.
+    // A float16 becomes a float32, and would be compared as one.
     if (column === "half") continue;
     const features = { label: "label", categorical: [{ column: "row", ids: "integer" }] };
     const where = [{ column, [operation]: bound }];
@@ -91,7 +92,7 @@ test("a table of Arrow has the values of all digits that DuckDB finds in the sam
   }
 });
 
-test("rows are left out at the beginning, across record batches and files", async (t) => {
+test("rows to skip are left out across record batches and files", async (t) => {
   const path = join(fixtures, "clicks.arrow");
   const source = await openArrowTable([path, path]);
   const rows = await source.countRows();
@@ -112,7 +113,7 @@ test("rows are left out at the beginning, across record batches and files", asyn
   t.regex(String(all[0]), /row 1 of .*clicks\.arrow/);
 });
 
-test("files with other columns, and what is no Arrow, are refused", async (t) => {
+test("files with other columns, and files that are no Arrow, are refused", async (t) => {
   const out = join(startDirectory(t), "out");
   const two = ["flat-plain.arrow", "lists-plain.arrow"].map((name) => join(fixtures, name));
   await t.throwsAsync(writeWarehouse(two, out), {

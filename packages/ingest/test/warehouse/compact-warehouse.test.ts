@@ -1,5 +1,5 @@
-// Compaction: the same rows in few files, nothing to do the second time, and the whole table again
-// whenever the process dies.
+// Compaction: the same rows in few files, no work the second time, and a complete table after the
+// process dies at any point.
 
 import { copyFileSync, cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ import { allFiles, contentsOf, mortalDisk } from "./tables.ts";
 
 const clicks = join(fixtures, "clicks.parquet");
 
-/** Partitions of so many copies of 400 rows. */
+/** Writes one partition per entry of `copies`, with that many copies of 400 rows. */
 function startTable(home: string, copies: readonly number[]): string {
   const table = join(home, "table");
   for (const [day, count] of copies.entries()) {
@@ -27,7 +27,7 @@ function startTable(home: string, copies: readonly number[]): string {
   return table;
 }
 
-test("few files with large row groups have the same rows in the same order", async (t) => {
+test("compaction makes few files with large row groups, with the same rows in the same order", async (t) => {
   const table = startTable(startDirectory(t), [3, 1, 2]);
   const before = await contentsOf(table);
   const { partitions } = await compactWarehouse(table, { groupRows: 500, fileRows: 1000 });
@@ -49,7 +49,7 @@ test("few files with large row groups have the same rows in the same order", asy
   t.deepEqual((await compactWarehouse(table, { groupRows: 500, fileRows: 1000 })).partitions, []);
 });
 
-test("a note that names files elsewhere moves and removes none of them", async (t) => {
+test("a compaction note that names files outside the table moves and removes none", async (t) => {
   const home = startDirectory(t);
   const table = startTable(home, [2]);
   const victim = join(home, "victim.txt");
@@ -70,7 +70,7 @@ test("a note that names files elsewhere moves and removes none of them", async (
   }
 });
 
-test("a process that dies anywhere: the next compaction has every row once", async (t) => {
+test("after a process dies at any point, the next compaction has every row once", async (t) => {
   const home = startDirectory(t);
   const original = startTable(home, [2]);
   const expected = await contentsOf(original);
@@ -90,7 +90,7 @@ test("a process that dies anywhere: the next compaction has every row once", asy
   }
 });
 
-test("Ctrl-C, other columns and another process leave a table as it is", async (t) => {
+test("Ctrl-C, other columns and another process leave a table unchanged", async (t) => {
   const table = startTable(startDirectory(t), [2]);
   const before = allFiles(table);
   const controller = new AbortController();

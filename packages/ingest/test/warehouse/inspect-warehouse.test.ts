@@ -1,4 +1,5 @@
-// What footers say of a table, and that what a job is said to read is what its reader reads.
+// What inspection reads of a table's footers; its estimate of a job's reads equals what the reader
+// reads.
 
 import { copyFileSync, mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +19,7 @@ import { inspectWarehouse } from "../../warehouse/inspect-warehouse.ts";
 const rows = 180_000;
 const [dense, ids] = [["price", "age"], ["user"]];
 
-/** Two partitions of 60,000 and 120,000 rows; of the second `user` fills a read. */
+/** Writes two partitions of 60,000 and 120,000 rows; `user` of the second one fills a read. */
 function startTable(home: string): string[] {
   return [1, 2].map((day) => {
     const own = day * 60_000;
@@ -50,7 +51,7 @@ function jobOf(data: object): JobSpec {
 
 const job = jobOf({ dense, categorical: ids });
 
-test("partitions, row groups and columns with their bytes, by the footers", async (t) => {
+test("inspection lists partitions, row groups and columns with their bytes", async (t) => {
   const home = startDirectory(t);
   const paths = startTable(home);
   const report = await inspectWarehouse([home]);
@@ -79,7 +80,7 @@ test("partitions, row groups and columns with their bytes, by the footers", asyn
   t.true((label?.bytes ?? 0) < (label?.rawBytes ?? 0) + 100);
 });
 
-test("types of lists, maps and structs, with all of their leaves", async (t) => {
+test("inspection shows the types of lists, maps and structs, with all of their leaves", async (t) => {
   const report = await inspectWarehouse([join(fixtures, "lists", "plain.parquet")]);
   const types = report.columns.map(({ type }) => type);
   t.true(types.includes("list<INT64>"), types.join());
@@ -91,7 +92,7 @@ test("types of lists, maps and structs, with all of their leaves", async (t) => 
   t.true(bytes > 0.2 * report.bytes && bytes < report.bytes);
 });
 
-test("what a job is said to read is what its reader reads", async (t) => {
+test("the reads estimated for a job equal those of its reader", async (t) => {
   const home = startDirectory(t);
   const paths = startTable(home);
   const { job: plan, columns } = await inspectWarehouse([home], { job });
@@ -138,7 +139,7 @@ test("partitions that a job leaves out are not read", async (t) => {
   t.deepEqual([one.job?.files, one.job?.rowGroups], [1, 1]);
 });
 
-test("a file that is none, a job without files, and a column that is not there", async (t) => {
+test("a missing or foreign file, a job without files and a missing column are errors", async (t) => {
   const home = startDirectory(t);
   startTable(home);
   copyFileSync(join(fixtures, "clicks.csv"), join(home, "clicks.csv"));

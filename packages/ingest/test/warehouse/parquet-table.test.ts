@@ -1,4 +1,4 @@
-// Parquet files as rows of stored values: what pyarrow says is in them; damaged ones are refused.
+// Parquet files as rows of stored values: they equal pyarrow's; damaged files are refused.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { startDirectory } from "../../../../test/data/data-files.ts";
 import { fixtures } from "../../../../test/data/parquet/parquet-files.ts";
 import { openParquetTable } from "../../warehouse/parquet-table.ts";
 
-/** All rows of a file by column. */
+/** All rows of a file, by column. */
 async function columnsOf(path: string, from = 0): Promise<Record<string, unknown[]>> {
   const found: Record<string, unknown[]> = {};
   for await (const { columns } of (await openParquetTable([path])).chunks(from)) {
@@ -19,7 +19,7 @@ async function columnsOf(path: string, from = 0): Promise<Record<string, unknown
   return found;
 }
 
-/** As JSON has it: integers of 64 bits are numbers, bytes text. */
+/** Values as in JSON: 64-bit integers become numbers, bytes text. */
 function plain(value: unknown): unknown {
   if (typeof value === "bigint") return Number(value);
   if (value instanceof Uint8Array) return Buffer.from(value).toString("utf8");
@@ -28,7 +28,7 @@ function plain(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, plain(one)]));
 }
 
-test("structs, lists of structs and maps have what pyarrow says, missing parts and all", async (t) => {
+test("structs, lists of structs and maps equal pyarrow's, missing parts included", async (t) => {
   for (const name of ["nested/v1", "nested/v2"]) {
     const path = join(fixtures, `${name}.parquet`);
     const expected = JSON.parse(readFileSync(join(fixtures, `${name}.json`), "utf8"));
@@ -43,11 +43,11 @@ test("structs, lists of structs and maps have what pyarrow says, missing parts a
   }
 });
 
-test("pages that lie about their sizes and counts are refused, and nothing waits or is left to fail", async (t) => {
+test("pages with false sizes and counts are refused, and no read is left pending", async (t) => {
   const path = join(startDirectory(t), "damaged.parquet");
   const whole = readFileSync(join(fixtures, "nested", "v2.parquet"));
-  // The header of the first page without its sizes; with 2,147,483,647 values in it; and bytes of
-  // all columns' pages that are others, so that several leaves of a struct fail at once.
+  // Three damages: the header of the first page without its sizes; with 2,147,483,647 values in it;
+  // and changed bytes in the pages of all columns, so that several leaves of a struct fail at once.
   const withoutSizes = Buffer.from(whole);
   withoutSizes.set([0x15, 0x00, 0x00], 4);
   const withManyValues = Buffer.from(whole);
@@ -61,7 +61,7 @@ test("pages that lie about their sizes and counts are refused, and nothing waits
   await new Promise((resume) => setTimeout(resume, 20));
 });
 
-/** A page of version 1: 2³¹ - 1 values, plain, one byte. */
+/** A page of version 1 that states 2³¹ - 1 values, plain encoding, in one byte. */
 const manyValues = Buffer.from([
   ...[0x15, 0x00, 0x15, 0x02, 0x15, 0x02, 0x2c, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f],
   ...[0x15, 0x00, 0x15, 0x06, 0x15, 0x06, 0x00, 0x00, 0x00],

@@ -1,4 +1,4 @@
-// Tables of a test: rows as a digest, and a disk of a process that dies.
+// Helpers for tests of tables: a digest of the rows, and a disk of a process that dies.
 
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { type Disk, type DiskFile, realDisk } from "../../../../src/ports/disk.t
 import { ContentsDigest } from "../../warehouse/contents-digest.ts";
 import { openParquetTable } from "../../warehouse/parquet-table.ts";
 
-/** The rows below a directory, in the order of its files, and their digest. */
+/** The count and the digest of the rows below a directory, in the order of its files. */
 export async function contentsOf(directory: string): Promise<{ rows: number; digest: string }> {
   const digest = new ContentsDigest();
   const source = await openParquetTable(tableFilesOf([directory]));
@@ -15,14 +15,14 @@ export async function contentsOf(directory: string): Promise<{ rows: number; dig
   return { rows: digest.rows, digest: digest.digest() };
 }
 
-/** All files below a directory, those that readers leave out, too. */
+/** All files below a directory, including those that readers skip. */
 export function allFiles(directory: string): string[] {
   return readdirSync(directory, { recursive: true, encoding: "utf8" })
     .filter((name) => statSync(join(directory, name)).isFile())
     .sort();
 }
 
-/** The real disk of a process that dies before the call `dies` that changes something. */
+/** The real disk of a process that dies before its changing call number `dies`. */
 export function mortalDisk(dies: number): Disk {
   let calls = 0;
   const change = <Result>(work: () => Result): Result => {

@@ -1,5 +1,5 @@
-// Tables that are written of text and of Parquet: the same samples as their source, the columns in
-// the order that is asked for, and never half a table.
+// Tables written from text and from Parquet: the same samples as their source, the columns in the
+// requested order, and never a partial table.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ import { allFiles, contentsOf, mortalDisk } from "./tables.ts";
 const clicks = join(fixtures, "clicks.csv");
 const clicksTable = join(fixtures, "clicks.parquet");
 const split = { separator: "|" };
-/** Columns as text has them: lists have separators. */
+/** The columns as a text file has them: lists have separators. */
 const asText = {
   batchSize: 32,
   rejectedMax: 0.5,
@@ -64,14 +64,14 @@ test("a table of CSV has the samples of the CSV, whatever its row groups", async
   }
 });
 
-test("a table of Parquet has every stored value again, lists, maps, moments and all", async (t) => {
+test("a table of Parquet has every stored value again, lists, maps and timestamps included", async (t) => {
   const home = startDirectory(t);
   for (const name of ["flat/plain", "flat/encodings-lz4", "lists/plain", "lists/required"]) {
     const out = join(home, name.replace("/", "-"));
     const from = join(fixtures, `${name}.parquet`);
     await writeWarehouse([from], out, { groupRows: 10, codec: "gzip" });
     t.deepEqual(await contentsOf(out), await contentsOf(from), name);
-    // By another reader, and by what pyarrow says is in the file.
+    // Checked by another reader as well, and against pyarrow's values.
     const { columns } = expectedOf(name);
     const scalars = Object.keys(columns).filter((column) => !column.includes("."));
     const path = join(out, "part-0.parquet");
@@ -83,7 +83,7 @@ test("a table of Parquet has every stored value again, lists, maps, moments and 
   }
 });
 
-test("numbers whose text would change stay text, so that a hash of them is that of the CSV", async (t) => {
+test("numbers whose text would change stay text, so that their hash is that of the CSV", async (t) => {
   const home = startDirectory(t);
   const text =
     "label,version,price,id,tiny\n0,1.10,0.5,1,1e-7\n1,1.1,12,2,0.25\n0,713752e1,-3.25,-7,3\n";
@@ -145,7 +145,7 @@ test("types are the narrowest that hold all values, in JSON as in CSV", async (t
   t.deepEqual(types, ["INT64", "UTF8", "DOUBLE", "UTF8"]);
 });
 
-test("a partition a value, in whose files the column is not; popular columns first", async (t) => {
+test("each value has a partition whose files lack the column; popular columns come first", async (t) => {
   const home = startDirectory(t);
   const lines = Array.from({ length: 300 }, (_, i) => `${i},d ${i % 3},${i * 2},${i % 2}`);
   const text = `${["a,day,b,label", ...lines, "300,,1,1"].join("\n")}\n`;
@@ -182,7 +182,7 @@ test("a partition a value, in whose files the column is not; popular columns fir
   t.deepEqual(a?.slice(0, 3), [1, 4, 7]);
 });
 
-test("what cannot be written is refused by name, and leaves nothing", async (t) => {
+test("an invalid table is refused by name, and no file is left", async (t) => {
   const home = startDirectory(t);
   const good = writeText(home, { name: "good.csv", text: "a,b\n1,2\n" });
   const before = readdirSync(home).length;
@@ -238,7 +238,7 @@ test("a table has the same contents with every codec, and zstd is smaller than n
   t.true((sizes.get("zstd") ?? 0) < 0.9 * (sizes.get("none") ?? 0), JSON.stringify([...sizes]));
 });
 
-test("keys of partitions are columns of the rows in them", async (t) => {
+test("partition keys become columns of the rows in them", async (t) => {
   const home = startDirectory(t);
   const days = ["day=7/hour=03", "day=8/hour=__HIVE_DEFAULT_PARTITION__"];
   for (const [i, day] of days.entries()) {
@@ -261,7 +261,7 @@ test("keys of partitions are columns of the rows in them", async (t) => {
     t.deepEqual(hours.slice(0, 2), ["03", "03"]);
     t.true(hours[2] === undefined || hours[2] === null);
   }
-  // Written by day again, and read again, they are the same rows.
+  // Written by day again and read again, the rows are the same.
   const again = join(home, "again");
   await writeWarehouse([join(home, "out")], again, { partitionBy: "day" });
   await writeWarehouse([again], join(home, "back"));
@@ -273,7 +273,7 @@ test("keys of partitions are columns of the rows in them", async (t) => {
   });
 });
 
-test("Ctrl-C leaves nothing, and a process that dies leaves no table", async (t) => {
+test("Ctrl-C leaves no file, and a process that dies leaves no table", async (t) => {
   const home = startDirectory(t);
   const out = join(home, "table");
   const controller = new AbortController();
@@ -291,7 +291,7 @@ test("Ctrl-C leaves nothing, and a process that dies leaves no table", async (t)
       .catch(() => true);
     if (!died) break;
     if (existsSync(out)) survived++;
-    // Once it has its name it is whole: all that may be missing is the directory's sync.
+    // Once the table has its name it is complete: only the directory's sync can be missing.
     if (existsSync(out)) t.is((await contentsOf(out)).rows, 400);
     realDisk.remove(out);
   }

@@ -1,5 +1,5 @@
-// A delta turns the earlier model into the later one: what then serves writes the full export byte
-// for byte, whatever the tables are and however the checkpoints were cut.
+// A delta turns the earlier model into the later one: the served model then exports the full model
+// byte for byte, whatever the tables and however the checkpoints were cut.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -39,7 +39,10 @@ function jobOf(home: string, differential: string, more: object = {}): JobOption
   } as JobOptions;
 }
 
-/** Three cuts; what a served model makes of the deltas between them is the full export. */
+/**
+ * Checks over three cuts that a served model with the deltas applied equals the full export;
+ * returns the changed rows per delta and table.
+ */
 async function isTheLater(t: ExecutionContext, options: (home: string) => JobOptions) {
   const home = startDirectory(t);
   const trained = startCutModel(options(home));
@@ -82,10 +85,10 @@ async function isTheLater(t: ExecutionContext, options: (home: string) => JobOpt
   return counts;
 }
 
-test("the result is the full export byte for byte, and increments tell the same rows", async (t) => {
+test("deltas give the full export byte for byte, and increments name the same rows", async (t) => {
   const compared = await isTheLater(t, (home) => jobOf(home, "none"));
   t.deepEqual(await isTheLater(t, (home) => jobOf(home, "one-shot")), compared);
-  // Increments from cut to cut also have the rows that a step touched and left as they were.
+  // Increments between consecutive cuts also have rows that a step touched but left unchanged.
   const told = await isTheLater(t, (home) => jobOf(home, "consecutive"));
   for (const [i, count] of told.entries()) {
     const differ = compared[i] ?? 0;
@@ -93,7 +96,7 @@ test("the result is the full export byte for byte, and increments tell the same 
   }
 });
 
-test("moving averages, which change without a step on their row, are those of the later", async (t) => {
+test("a delta updates moving averages, which change without a step on their row", async (t) => {
   const optimizer = {
     dense: { kind: "adam", ema: { decay: 0.9 } },
     sparse: { kind: "adagrad", ema: { decay: 0.9 } },
@@ -101,7 +104,7 @@ test("moving averages, which change without a step on their row, are those of th
   await isTheLater(t, (home) => jobOf(home, "consecutive", { optimizer }));
 });
 
-test("rows that decay together are those of the later", async (t) => {
+test("a delta updates rows with a shared decay factor", async (t) => {
   const decayed = tables.map(({ precision: _, ...table }) => ({
     ...table,
     ...{ l2: 0.1, l2Scope: "decayed" as const },
@@ -112,7 +115,7 @@ test("rows that decay together are those of the later", async (t) => {
 });
 
 for (const differential of ["none", "consecutive"]) {
-  test(`ids that came and went between the cuts: ${differential}`, async (t) => {
+  test(`a delta handles ids that were added and evicted between cuts: ${differential}`, async (t) => {
     const dynamic = {
       admission: { kind: "all" },
       eviction: { kind: "age", steps: 2 },
@@ -136,7 +139,7 @@ async function twoCuts(t: ExecutionContext) {
   return { home, trained, directory, first, second, delta };
 }
 
-test("a damaged delta is refused at any byte, and the version before goes on", async (t) => {
+test("a damaged delta is refused at any byte, and the version before stays served", async (t) => {
   const { directory, first, delta, trained } = await twoCuts(t);
   await using served = await ServedModel.open(directory, { manifest: first.sha256 });
   const batch = drawBatch(trained.job, new RandomStream(4, 1, 1), { samples: 30, idsMax: 3 });
@@ -161,7 +164,7 @@ test("a damaged delta is refused at any byte, and the version before goes on", a
   t.regex(cut?.message ?? "", /it is cut short/);
 });
 
-test("a delta from another version, or of another job, is refused by a sentence", async (t) => {
+test("a delta of another version or job is refused in a sentence", async (t) => {
   const { directory, second, delta } = await twoCuts(t);
   await using served = await ServedModel.open(directory, { manifest: second.sha256 });
   const twice = await t.throwsAsync(served.applyDelta(delta), { instanceOf: DeltaRefusedError });
@@ -207,10 +210,10 @@ test("requests during a delta are answered, each by the version that it names", 
   t.true(seen.slice(0, turn).every((digest) => digest === seen[0]));
 });
 
-test("a delta that is stopped leaves its places to the next one, which is applied", async (t) => {
+test("a stopped delta releases its slots for the next one, which is applied", async (t) => {
   const { directory, first, second, delta } = await twoCuts(t);
   await using served = await ServedModel.open(directory, { manifest: first.sha256 });
-  // Many times: if places were lost, they would run out.
+  // Many times: leaked slots would run out.
   for (let turn = 0; turn < 40; turn++) {
     const controller = new AbortController();
     const stopped = served.applyDelta(delta, { signal: controller.signal });
@@ -223,7 +226,7 @@ test("a delta that is stopped leaves its places to the next one, which is applie
   await t.throwsAsync(closing, { instanceOf: ModelClosedError });
 });
 
-test("an export takes its turn among deltas, and no later one writes into it", async (t) => {
+test("an export is serialised with deltas, and no later one changes its rows", async (t) => {
   const home = startDirectory(t);
   const trained = startCutModel(jobOf(home, "consecutive"));
   const cuts = [await trained.cut(2), await trained.cut(2), await trained.cut(2)];
@@ -242,7 +245,7 @@ test("an export takes its turn among deltas, and no later one writes into it", a
   t.true(readFileSync(own).equals(readFileSync(whole)));
 });
 
-test("a model in one file serves, and takes the delta of its run", async (t) => {
+test("a model file is served, and takes deltas of its run", async (t) => {
   for (const optimizer of [{}, { sparse: { kind: "adam" } }]) {
     const home = startDirectory(t);
     const trained = startCutModel(jobOf(home, "consecutive", { optimizer }));

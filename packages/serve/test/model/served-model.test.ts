@@ -1,4 +1,4 @@
-// A served model scores as the model does, names the version of each answer, and ranks candidates.
+// A served model scores like the model, names the version of each answer, and ranks candidates.
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -28,7 +28,7 @@ async function drawnDirectory(t: ExecutionContext): Promise<string> {
 const user: SampleRecord = { I1: 0.25, I2: -1, a: [3, 4] };
 const candidates = [7, 9, 11, 7].map((id): SampleRecord => ({ b: [id] }));
 
-test("answers are the model's, and name its version", async (t) => {
+test("answers equal the model's, and name its version", async (t) => {
   const directory = await drawnDirectory(t);
   await using model = await loadModel(directory);
   await using served = await ServedModel.open(directory);
@@ -39,7 +39,7 @@ test("answers are the model's, and name its version", async (t) => {
   t.deepEqual(served.tasks, model.tasks);
 });
 
-test("candidates are ranked best first, and of equal ones the earlier comes first", async (t) => {
+test("candidates are ranked best first, and ties in the order given", async (t) => {
   const directory = await drawnDirectory(t);
   await using served = await ServedModel.open(directory);
   const records = candidates.map((candidate) => ({ ...user, ...candidate }));
@@ -59,7 +59,7 @@ test("candidates are ranked best first, and of equal ones the earlier comes firs
   }
 });
 
-test("candidates need not name the same columns, and what they name is theirs", async (t) => {
+test("candidates may name different columns, each of which overrides the shared record", async (t) => {
   const directory = await drawnDirectory(t);
   await using served = await ServedModel.open(directory);
   for (const some of [
@@ -90,7 +90,7 @@ test("candidates need not name the same columns, and what they name is theirs", 
   t.deepEqual((await served.rank(user, many)).scores, whole.scores);
 });
 
-test("a file that is no delta changes nothing, and a closed model answers nothing", async (t) => {
+test("a file that is no delta changes nothing, and a closed model refuses requests", async (t) => {
   const served = await ServedModel.open(await drawnDirectory(t));
   const { version } = served;
   await t.throwsAsync(served.applyDelta("absent.delta"), { instanceOf: InputUnusableError });

@@ -1,5 +1,5 @@
-// A served model whose tables lie on disk, and some of their rows in memory, answers as one that
-// has all of them in memory: bit for bit, before and after deltas, within its budget.
+// A served model whose tables lie on disk, with a cache of rows in memory, answers like one with
+// all rows in memory: bit for bit, before and after deltas, within its memory budget.
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -36,7 +36,7 @@ const tables = [
   { name: "d", rows: 3500, dim: 4, precision: "float16" as const },
   { name: "e", rows: 60, dim: 4 },
 ];
-/** All but `e` lie on disk, and no cache has a tenth of its table. */
+/** Bytes of the budget: all tables but `e` lie on disk, and no cache holds a tenth of its table. */
 const memoryBytes = 150_000;
 
 function jobOf(home: string, more: object = {}): JobOptions {
@@ -48,7 +48,7 @@ function jobOf(home: string, more: object = {}): JobOptions {
   } as JobOptions;
 }
 
-/** A cut of a run. */
+/** Trains a run to one cut. */
 async function oneCut(t: ExecutionContext) {
   const home = startDirectory(t);
   const trained = startCutModel(jobOf(home));
@@ -56,7 +56,7 @@ async function oneCut(t: ExecutionContext) {
   return { ...trained, tierDirectory: join(home, "tiers") };
 }
 
-/** Three cuts of a run, and the deltas between them. */
+/** Trains a run to three cuts, and makes the deltas between them. */
 async function threeCuts(t: ExecutionContext, more: object = {}) {
   const home = startDirectory(t);
   const trained = startCutModel(jobOf(home, more));
@@ -113,12 +113,12 @@ for (const [name, more] of Object.entries(variants)) {
       ["a", "b", "c", "d"],
     );
     t.true(tiered.onDisk.every(({ rows, cachedRows }) => cachedRows < rows / 3));
-    t.deepEqual(readdirSync(tierDirectory), []); // No name for a killed process to leave.
+    t.deepEqual(readdirSync(tierDirectory), []); // Nothing that a killed process leaves.
     for (const delta of [undefined, ...deltas]) {
       if (delta !== undefined) {
         t.deepEqual(await tiered.applyDelta(delta), await whole.applyDelta(delta));
       }
-      // All at once: more rows than memory has room for, and rows that others evict.
+      // Concurrent requests: more rows than memory has room for, and rows that evict each other.
       const batches = [1, 7, 300, 40].map((samples, turn) => batchOf(job, turn, samples));
       const answers = await Promise.all(batches.map((batch) => tiered.predictBatch(batch)));
       for (const [i, batch] of batches.entries()) {
@@ -135,7 +135,7 @@ for (const [name, more] of Object.entries(variants)) {
   });
 }
 
-test("a user's candidates are ranked as in memory, and records scored", async (t) => {
+test("a user's candidates are ranked as in memory, and records are scored", async (t) => {
   const { directory, tierDirectory } = await oneCut(t);
   await using whole = await ServedModel.open(directory);
   await using tiered = await ServedModel.open(directory, { memoryBytes, tierDirectory });
@@ -155,7 +155,7 @@ test("a user's candidates are ranked as in memory, and records scored", async (t
   await t.throwsAsync(tiered.rank(user, [{ bb: 1 }]), { instanceOf: InvalidOptionError });
 });
 
-test("of tables in tiers: requests during a delta are answered, each by the version that it names", async (t) => {
+test("tiered: requests during a delta are answered, each by the version that it names", async (t) => {
   const { directory, job, first, deltas, tierDirectory } = await threeCuts(t);
   const { sha256: manifest } = first;
   await using tiered = await ServedModel.open(directory, {
@@ -187,7 +187,7 @@ test("of tables in tiers: requests during a delta are answered, each by the vers
   await t.throwsAsync(last, { instanceOf: ModelClosedError });
 });
 
-/** Bytes of everything that a table on disk holds, but for the bits of its copies. */
+/** Bytes in memory of a table on disk, except for the bitmaps of its copies. */
 function heldBytes(kernels: Kernels, { rows, indexes }: TieredTable): number {
   const { weights, state, codes, exponents, touched } = rows;
   const floats = [weights, state].map((tensor) => 4 * kernels.read(tensor).length);
@@ -199,13 +199,13 @@ function heldBytes(kernels: Kernels, { rows, indexes }: TieredTable): number {
   return [...floats, ...lists].reduce((sum, bytes) => sum + bytes, 0);
 }
 
-test("the caches have no more bytes than the budget, whatever it is", (t) => {
+test("the caches keep to the memory budget, whatever it is", (t) => {
   const kernels = openKernels("auto");
   const large = tables.map((table) => ({ ...table, rows: 40 * table.rows }));
   const model = { kind: "dlrm", dense: 3, tables: large, bottom: [5, 4], top: [6, 1] };
   const job = resolveJob(jobOf("none", { model }));
   const { lookups } = scorerOf(job, kernels);
-  const file = undefined as never; // Nothing is read.
+  const file = undefined as never; // The file is never read.
   let known = 0;
   for (const bytes of [5e5, 1e6, 2_222_222, 5e6, 9e6]) {
     const { shapes } = tierPlacesOf(job, lookups, realDisk, { memoryBytes: bytes });
@@ -218,7 +218,7 @@ test("the caches have no more bytes than the budget, whatever it is", (t) => {
         continue;
       }
       const birth = { spec, table, key: [0, 0] as never };
-      held += spec.rows / 2; // The copies of two versions.
+      held += spec.rows / 2; // The bitmaps of two versions' copies.
       held += heldBytes(kernels, new TieredTable(kernels, birth, shape, file, width));
     }
     t.true(held <= bytes, `${held} of ${bytes}`);
@@ -237,7 +237,7 @@ test("the caches have no more bytes than the budget, whatever it is", (t) => {
   }
 });
 
-test("a sample with more rows than memory has room for is refused by name", async (t) => {
+test("a sample with more rows than memory has room for is refused, naming the table", async (t) => {
   const { directory, tierDirectory } = await oneCut(t);
   await using whole = await ServedModel.open(directory);
   await using tiered = await ServedModel.open(directory, { memoryBytes, tierDirectory });
@@ -250,7 +250,7 @@ test("a sample with more rows than memory has room for is refused by name", asyn
   t.deepEqual(await tiered.predict([few, few]), await whole.predict([few, few]));
 });
 
-/** The machine's disk, with other calls of the files of tables. */
+/** The real disk, with `change` applied to the `.rows` files of tables. */
 function diskWith(change: (file: DiskFile) => Partial<DiskFile>): Disk {
   return {
     ...realDisk,
@@ -261,7 +261,7 @@ function diskWith(change: (file: DiskFile) => Partial<DiskFile>): Disk {
   };
 }
 
-test("what cannot be read fails one call, and is read anew by the next", async (t) => {
+test("a failed read fails one call, and is repeated by the next", async (t) => {
   const { directory, job, tierDirectory } = await oneCut(t);
   let fault: "none" | "EIO" | "flip" = "none";
   const disk = diskWith((file) => ({
@@ -287,7 +287,7 @@ test("what cannot be read fails one call, and is read anew by the next", async (
   }
 });
 
-test("a full disk opens nothing, and files of processes that ended are removed", async (t) => {
+test("opening on a full disk fails, and files of ended processes are removed", async (t) => {
   const { directory, tierDirectory } = await oneCut(t);
   const disk = diskWith(() => ({
     write() {

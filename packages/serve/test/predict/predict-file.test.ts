@@ -1,5 +1,5 @@
-// A file with a probability on each line: those of `Model.predict`, in the order and the bytes of
-// the file.
+// Predictions of a file, one probability per line: those of `Model.predict`, with the order and the
+// bytes of the input lines.
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -74,7 +74,7 @@ test("each line gets the probability of its record, and keeps its bytes", async 
   t.like(report, { samples: 40, bad: 0, firstBad: undefined });
 });
 
-test("the label may be missing, the file packed, the columns in another order", async (t) => {
+test("the label may be missing, the file compressed, the columns in another order", async (t) => {
   const { home, path, model } = await trainedOnClicks(t);
   const turned = lines.map((line) => {
     const [, price, ...rest] = line.split(",");
@@ -117,7 +117,7 @@ test("Criteo's logs are predicted with and without their label", async (t) => {
   t.deepEqual(last("b.tsv"), last("a.tsv"));
 });
 
-test("a bad line has no probability, and is told with its number", async (t) => {
+test("a bad line has no probability, and is reported with its number", async (t) => {
   const { home, path, model } = await trainedOnClicks(t);
   const broken = [header, lines[0], "1,2", "", lines[1]].join("\n");
   writeFileSync(path, broken);
@@ -130,7 +130,7 @@ test("a bad line has no probability, and is told with its number", async (t) => 
   t.regex(last ?? "", /,0\.\d+$/);
 });
 
-test("nothing is written where a file cannot be predicted, or is stopped", async (t) => {
+test("no file is written where a file cannot be predicted, or the prediction is stopped", async (t) => {
   const { home, path, model } = await trainedOnClicks(t);
   const before = readdirSync(home);
   const out = join(home, "scored.csv");
@@ -160,7 +160,8 @@ test("nothing is written where a file cannot be predicted, or is stopped", async
     instanceOf: InvalidOptionError,
     message: /`data\.categorical\[0\]` names the column `user`, which .*clicks\.csv does not have/,
   });
-  // The label, which a file to be predicted need not have, is no second column of its header.
+  // The error must not count the label, which a file to predict may lack, as a column of the
+  // header.
   writeFileSync(short, "price;user;tags\n2;Zoë;t1\n");
   await t.throwsAsync(predictFile(model, short, out), {
     instanceOf: InvalidOptionError,

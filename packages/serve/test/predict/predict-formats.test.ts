@@ -1,4 +1,4 @@
-// A model predicts files of any format that has its columns, whichever it was trained on.
+// A model predicts files of any format that has its columns, whichever format it was trained on.
 
 import { copyFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -41,7 +41,7 @@ const ofTags = firstOf({ column: "tags", separator: "|" });
 const ofTagLists = firstOf({ column: "tags", list: "plain" });
 
 for (const trainedOn of ["csv", "parquet", "jsonl"] as const) {
-  test(`a model of ${trainedOn} predicts the same of the same rows in every format`, async (t) => {
+  test(`a model of ${trainedOn} predicts the same for the same rows in every format`, async (t) => {
     const home = startDirectory(t);
     const cache = join(home, "cache");
     const lines = writeLines(home);
@@ -85,7 +85,7 @@ for (const trainedOn of ["csv", "parquet", "jsonl"] as const) {
     for (const file of [own.csv, own.parquet, lines, ...arrows]) {
       t.deepEqual(await predictionsOf(file), wanted, file);
     }
-    // Files of two formats in one call.
+    // Predicts files of two formats in one call.
     mkdirSync(join(home, "both"));
     copyFileSync(own.csv, join(home, "both", "a.csv"));
     copyFileSync(own.parquet, join(home, "both", "b.parquet"));

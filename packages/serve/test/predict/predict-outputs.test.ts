@@ -1,5 +1,5 @@
-// Predictions of a file in every format, beside raw ids, raw and calibrated: the numbers of
-// `Model.predict`, which are those of an evaluation.
+// Predictions of a file in every output format, beside raw ids, raw and calibrated: the numbers of
+// `Model.predict`, which equal those of an evaluation.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -59,7 +59,7 @@ async function trainedOnClicks(t: ExecutionContext) {
 
 const decoder = new ZSTDDecoder();
 
-/** The bytes of a packed file, all of its members or frames. */
+/** The decompressed bytes of a file, all of its gzip members or zstd frames. */
 async function unpacked(bytes: Buffer, path: string): Promise<Buffer> {
   if (path.endsWith(".gz")) return gunzipSync(bytes);
   if (!path.endsWith(".zst")) return bytes;
@@ -108,7 +108,7 @@ test("lines become rows of any format, with raw ids beside the model's own numbe
     const found = rows.map(({ probability }) => Number(Number(probability).toPrecision(9)));
     t.deepEqual(found, probabilities, name);
   }
-  // Of the same kind, lines stay as they are; compressed where the name says so.
+  // For the same format, lines stay unchanged; compressed where the file name says so.
   await predictFile(model, path, join(home, "b.csv"));
   const plain = readFileSync(join(home, "b.csv"));
   for (const name of ["b.csv.gz", "b.csv.zst"]) {
@@ -170,7 +170,7 @@ test("a directory, a pattern and several files are predicted as one, in order", 
   t.is(done.at(-1), 1);
   t.true(done.every((share) => share > 0 && share <= 1));
 
-  // Rows of another format are numbered over all files; each file has a header of its own.
+  // Line numbers count over all files; each file has its own header.
   const turned = lines.slice(8).map((line) => line.split(",").reverse().join(","));
   const [, , last = ""] = paths;
   writeFileSync(last, `at,user,price,clicked\n${turned.join("\n")}\nx,y\n`);
@@ -195,7 +195,7 @@ test("a directory, a pattern and several files are predicted as one, in order", 
   t.false(existsSync(join(home, "other.csv")));
 });
 
-test("calibrated probabilities stand beside the raw ones, by the samples of an evaluation", async (t) => {
+test("calibrated probabilities are written beside the raw ones", async (t) => {
   const { home, path, model } = await trainedOnClicks(t);
   const [calibration] = await model.calibrate({ paths: [path] });
   t.like(calibration, { samples, positives: 20 });
@@ -214,11 +214,11 @@ test("calibrated probabilities stand beside the raw ones, by the samples of an e
     t.is(row["probability.calibrated"], Number(own.toPrecision(9)));
     sum += own;
   }
-  // Right on average, but for Platt's targets, which keep off 0 and 1.
+  // Right on average, except for Platt's targets, which stay away from 0 and 1.
   t.true(Math.abs(sum / samples - 20 / 60) < 0.02, `${sum / samples}`);
 });
 
-test("scale and offset are found again; samples of one class are refused", (t) => {
+test("calibration recovers a known scale and offset; samples of one class are refused", (t) => {
   const stream = new RandomStream(11, 1, 2);
   const logits = Float64Array.from({ length: 40_000 }, () => 6 * stream.uniform() - 3);
   const labels = logits.map((z) => (stream.uniform() < 1 / (1 + Math.exp(-(0.5 * z - 1))) ? 1 : 0));
@@ -230,12 +230,12 @@ test("scale and offset are found again; samples of one class are refused", (t) =
   t.is(calibrated(Number.NEGATIVE_INFINITY, { scale: 1, offset: 0 }), 0);
   const message = /Expected samples of both classes to calibrate with, got 0 positives of 3/;
   t.throws(() => fitCalibration([1, 2, 3], [0, 0, 0]), { instanceOf: InvalidOptionError, message });
-  // Scores that part the classes have no finite optimum but for Platt's targets.
+  // Scores that separate the classes have a finite optimum only through Platt's targets.
   const parted = fitCalibration([-2, -1, 1, 2], [0, 0, 1, 1]);
   t.true(parted.scale > 0 && Number.isFinite(parted.scale));
 });
 
-test("a row of which the model predicts no finite number has none, and is counted as bad", async (t) => {
+test("a row without a finite prediction gets no probability, and counts as bad", async (t) => {
   const home = startDirectory(t);
   const ends = [0, 1, -3.4e38, 3.4e38];
   const rows = ends.flatMap((x) => ends.map((y) => ({ l: x > y ? 1 : 0, x, y, u: "a" })));

@@ -1,4 +1,4 @@
-// A model of Parquet or Arrow files, which is that of the same rows as CSV, bit for bit; its
+// A model of Parquet or Arrow files equals that of the same rows as CSV, bit for bit; its
 // predictions, and those of a model of JSON Lines.
 
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -85,7 +85,7 @@ test("the same rows as CSV, Parquet and Arrow train the same model, bit for bit"
   }
 });
 
-test("predictions of Arrow are those of the same rows as Parquet, as an Arrow file", async (t) => {
+test("predictions of Arrow equal those of the same rows as Parquet, as an Arrow file", async (t) => {
   const { home, model } = await trainedOn(t, "arrow");
   const theirs = await trainedOn(t, "parquet");
   const [out, other] = [join(home, "scored.arrow"), join(home, "scored.parquet")];
@@ -98,7 +98,7 @@ test("predictions of Arrow are those of the same rows as Parquet, as an Arrow fi
   t.deepEqual(withoutFiles(report), withoutFiles(wanted));
   const names = ["row", "click"];
   t.deepEqual(await readArrowColumns(out, names), await readColumns(other, names));
-  const table = tableFromIPC(readFileSync(out)); // As Arrow's own library reads it.
+  const table = tableFromIPC(readFileSync(out)); // Reads it with Arrow's own library.
   t.deepEqual([table.numRows, table.schema.names], [400, names]);
   const empty = join(home, "empty.arrow");
   writeFileSync(empty, tableToIPC(tableFromIPC(readFileSync(fixtureOfArrow)).slice(0, 0), "file"));
@@ -106,7 +106,7 @@ test("predictions of Arrow are those of the same rows as Parquet, as an Arrow fi
   t.deepEqual(await readArrowColumns(out, names), { row: [], click: [] });
 });
 
-test("a file of JSON Lines gets a member more in each object", async (t) => {
+test("each object of a JSON Lines file gets one more member", async (t) => {
   const home = startDirectory(t);
   const path = join(home, "clicks.jsonl");
   const lines = Array.from({ length: 200 }, (_, i) => {
@@ -148,20 +148,20 @@ test("a file of JSON Lines gets a member more in each object", async (t) => {
   await t.throwsAsync(again, { message: /has a column `click` already: name another/ });
 });
 
-test("files of a directory are predicted in order, beside columns that the model does not read", async (t) => {
+test("files of a directory are predicted in order, with columns that the model does not read", async (t) => {
   const { home, model } = await trainedOn(t, "parquet");
   const clicks = join(fixtures, "clicks.parquet");
   const one = join(home, "one.parquet");
   await predictFile(model, clicks, one);
   const { probability = [] } = await readColumns(one, ["probability"]);
-  // Two days, a partition each.
+  // Two days, one partition each.
   const days = ["2026-11-27", "2026-11-28"];
   for (const day of days) {
     mkdirSync(join(home, "days", `day=${day}`), { recursive: true });
     copyFileSync(clicks, join(home, "days", `day=${day}`, "clicks.parquet"));
   }
   const out = join(home, "scored.jsonl");
-  // The label, and the key of the partition.
+  // Keeps the label and the partition key.
   await predictFile(model, join(home, "days"), out, { keep: ["label", "day"] });
   const { label = [] } = await readColumns(clicks, ["label"]);
   t.true(label.some((value) => value === null) || label.length === 400);
@@ -224,7 +224,7 @@ test("each row gets its probability, and a bad row none", async (t) => {
   t.deepEqual([...(await model.predict([record]))], [click[at]]);
 });
 
-test("a file that lacks a feature is refused by name", async (t) => {
+test("a file that lacks a feature is refused, and the error names the feature", async (t) => {
   const { home, model } = await trainedOn(t, "parquet");
   const path = join(fixtures, "flat/snappy.parquet");
   const error = await t.throwsAsync(predictFile(model, path, join(home, "scored.parquet")), {

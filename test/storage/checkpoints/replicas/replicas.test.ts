@@ -1,4 +1,5 @@
-// Replicas of checkpoints in memory: how they travel between hosts, and how a device reads them.
+// In-memory replicas of checkpoints: how hosts fetch them from each other, and how a device
+// restores from them.
 
 import { createHash } from "node:crypto";
 import test from "ava";
@@ -39,7 +40,10 @@ const blank = (copy: PartReplica): PartReplica => ({
   memory: new SharedArrayBuffer(copy.bytes),
 });
 
-/** Fetches `wanted` from a host that has `held`, in virtual time. */
+/**
+ * Fetches `wanted` from a host that holds `held`, in virtual time; undefined: the host never
+ * answers.
+ */
 async function fetched(
   wanted: PartReplica,
   held: readonly PartReplica[] | undefined,
@@ -50,7 +54,7 @@ async function fetched(
     clock,
     seed: 3,
     faults: { ...faults, delayMs: [1, 2] },
-    onError: () => {}, // For a damaged frame: it counts as lost.
+    onError: () => {}, // Damaged frames count as lost.
   });
   const find = ({ sha256 }: { sha256: string }) => held?.find((one) => one.sha256 === sha256);
   if (held !== undefined) serveReplicas(broker.connect("owner"), "copies", find);
@@ -73,7 +77,7 @@ async function fetched(
   return result;
 }
 
-test("a file comes whole, whatever is lost, repeated, or damaged on the way", async (t) => {
+test("a file arrives complete, whatever is lost, repeated or damaged on the way", async (t) => {
   const copy = replicaOf(
     patterned(rounds("bytes that are fetched in spite of faults", 200_001, 1_000_001)),
   );
@@ -83,13 +87,13 @@ test("a file comes whole, whatever is lost, repeated, or damaged on the way", as
   t.deepEqual(new Uint8Array(into.memory), new Uint8Array(copy.memory));
 });
 
-test("who does not have a file says so; who says nothing is not waited for for ever", async (t) => {
+test("a host without the file says so; a silent host is given up after a while", async (t) => {
   const copy = replicaOf(patterned(10));
   t.is(await fetched(blank(copy), [replicaOf(patterned(11))]), "none");
   t.is(await fetched(blank(copy), undefined), "silent");
 });
 
-test("no more is held than there is room for, and only what the newest checkpoint has", (t) => {
+test("the replica cache keeps to its size, and to files of the newest checkpoint", (t) => {
   const replicas = new ReplicaCache(100);
   const [a, b, c] = [
     replicaOf(patterned(60)),
@@ -105,7 +109,7 @@ test("no more is held than there is room for, and only what the newest checkpoin
   t.is(replicas.bytes, 0);
 });
 
-/** A checkpoint with one part: an increment on a baseline that the store has, too. */
+/** A checkpoint with one part: an increment on a baseline, both of which the store has, too. */
 function checkpointOf(newer: PartReplica, base: PartReplica) {
   const { name, bytes, sha256 } = newer;
   const parts = [{ name, bytes, sha256, base: [base] }];
@@ -121,7 +125,7 @@ function checkpointOf(newer: PartReplica, base: PartReplica) {
 
 const bytesOf = (files: Iterable<Uint8Array>[]) => files.map((one) => Buffer.concat([...one]));
 
-test("a copy whose bytes are not those of the manifest is not used: the store is read", async (t) => {
+test("a replica whose bytes do not match the manifest is not used: the store is read", async (t) => {
   const [newer, base] = [replicaOf(patterned(1000)), replicaOf(patterned(5000))];
   const damaged = { ...base, memory: replicaOf(patterned(5000).reverse()).memory };
   const { manifest, store, reads } = checkpointOf(newer, base);
@@ -135,7 +139,7 @@ test("a copy whose bytes are not those of the manifest is not used: the store is
   t.deepEqual(source.restored, { memoryBytes: 1000, storeBytes: 5000 });
 });
 
-test("what nobody has is read from the store, and is a copy from then on", async (t) => {
+test("a file that no host holds is read from the store, and is a replica from then on", async (t) => {
   const [newer, base] = [replicaOf(patterned(1000)), replicaOf(patterned(5000))];
   const { manifest, store, reads } = checkpointOf(newer, base);
   const words = [7, awaitedStates.pending, awaitedStates.pending];
@@ -145,7 +149,7 @@ test("what nobody has is read from the store, and is a copy from then on", async
     store() {},
     async waitUntil(wait: () => string, isTrue: () => boolean) {
       waits.push(wait());
-      words[0] = 10 + waits.length; // A piece of another file: it goes on waiting.
+      words[0] = 10 + waits.length; // A piece of another file: the wait continues.
       t.true(isTrue());
       words[waits.length === 2 ? 1 : 2] = awaitedStates.nowhere;
     },

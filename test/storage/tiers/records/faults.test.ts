@@ -1,5 +1,5 @@
-// Disk faults under stores of records: full, unreadable, damaged, gone. Each is an error by name,
-// and every row that is read is the row that was written.
+// Disk faults under record stores: full, unreadable, damaged, missing. Each raises an error with a
+// code, and every row that is read is the row that was written.
 
 import { spawnSync } from "node:child_process";
 import {
@@ -48,7 +48,7 @@ for (const [name, files] of kinds) {
   const open = (directory: string) =>
     openFileRecords({ directory, shards: [shard], keep: "durable" }, files);
 
-  /** A durable store with rows on disk, closed; returns the path of its records. */
+  /** Writes a durable store and closes it; returns the path of its records file. */
   const written = async (directory: string) => {
     const store = open(directory);
     store.write(0, rows, recordsOf(shard, rows, 1));
@@ -62,7 +62,7 @@ for (const [name, files] of kinds) {
     ["a sector of zeros", (bytes: Uint8Array) => bytes.fill(0)],
     ["another row's record", (bytes: Uint8Array, other: Uint8Array) => bytes.set(other)],
   ] as const) {
-    test(`${name} file: ${what} is found, and its neighbours are read`, async (t) => {
+    test(`${name} file: ${what} is found, and neighbouring rows are read`, async (t) => {
       const directory = place(t);
       const file = openSync(await written(directory), "r+");
       const [bytes, other] = [new Uint8Array(stride), new Uint8Array(stride)];
@@ -88,7 +88,7 @@ for (const [name, files] of kinds) {
     });
   }
 
-  test(`${name} file: a file that was cut short is found`, async (t) => {
+  test(`${name} file: a truncated file is found`, async (t) => {
     const directory = place(t);
     rmSync(await written(directory));
     closeSync(openSync(join(directory, "shard-0.rows"), "w"));
@@ -98,7 +98,7 @@ for (const [name, files] of kinds) {
   });
 
   testIf(linux)(
-    `${name} file: a full disk is named, and what it did not take is not read`,
+    `${name} file: a full disk is named, and rows that it refused are not read`,
     async (t) => {
       const directory = place(t);
       mkdirSync(directory);
@@ -119,18 +119,18 @@ for (const [name, files] of kinds) {
     },
   );
 
-  testIf(linux)(`${name} file: a disk that cannot be read is named`, async (t) => {
+  testIf(linux)(`${name} file: an unreadable disk is named`, async (t) => {
     const directory = place(t);
     const path = await written(directory);
     rmSync(path);
-    symlinkSync("/proc/self/mem", path); // No memory is mapped there: reading is an EIO.
+    symlinkSync("/proc/self/mem", path); // No memory is mapped there, so reading fails with EIO.
     const store = open(directory);
     const error = t.throws(() => void readRows(store, 0, shard, rows), { code: "TIER_READ" });
     t.regex(error?.message ?? "", /^Cannot read row 0 of `user` from .*shard-0\.rows \(EIO\)/);
     await store.close();
   });
 
-  test(`${name} file: a directory that is gone is named when rows should outlive`, async (t) => {
+  test(`${name} file: a missing directory is named when rows should be durable`, async (t) => {
     const directory = place(t);
     const store = open(directory);
     store.write(0, rows, recordsOf(shard, rows, 1));
@@ -179,13 +179,13 @@ test("rows of a failed write are refused until they are written again", async (t
 
 // RocksDB ----
 
-/** A durable database with rows on disk, closed; returns its files with this ending. */
+/** Writes a durable database and closes it; returns its files with this suffix. */
 async function writtenRocks(directory: string, suffix: string): Promise<string[]> {
   const store = await openRocks(directory);
   store.write(0, everyRow, recordsOf(shard, everyRow, 1));
   store.sync("step 3");
   await store.close();
-  // The next open makes a table from the log.
+  // The next open turns the log into an SST file.
   if (suffix === ".sst") await (await openRocks(directory)).close();
   const folder = join(directory, "rocksdb");
   const names = readdirSync(folder).filter((name) => name.endsWith(suffix));
@@ -214,7 +214,7 @@ testIf(rocksDb)("rocksdb: a flipped bit in a table is found", async (t) => {
   await store.close();
 });
 
-testIf(rocksDb)("rocksdb: a log that lost its end is found, before any row is read", async (t) => {
+testIf(rocksDb)("rocksdb: a truncated log is found, before any row is read", async (t) => {
   const directory = place(t);
   for (const path of await writtenRocks(directory, ".log")) {
     truncateSync(path, Math.floor(statSync(path).size / 2));
@@ -226,8 +226,8 @@ testIf(rocksDb)("rocksdb: a log that lost its end is found, before any row is re
   await again.close();
 });
 
-testIf(rocksDb)("rocksdb: a full disk is named, and what it did not take is not read", (t) => {
-  // A separate process with a limit on file size: a log meets it as it meets a full disk.
+testIf(rocksDb)("rocksdb: a full disk is named, and rows that it refused are not read", (t) => {
+  // A separate process with a file size limit: the log hits it as it hits a full disk.
   const directory = place(t);
   const program = new URL("../../../helpers/processes/full-disk-entry.js", import.meta.url);
   const script = 'ulimit -f 64; exec "$0" "$@"';
@@ -236,7 +236,7 @@ testIf(rocksDb)("rocksdb: a full disk is named, and what it did not take is not 
   t.is(stdout, "TIER_DISK_FULL TIER_DISK_FULL\n", stderr);
 });
 
-test("rocksdb: a platform without a binary is told to take files", (t) => {
+test("rocksdb: a platform without a binary gets an error that suggests files", (t) => {
   const opener = new URL("../../../../storage/tiers/records/open-records.js", import.meta.url);
   const options = { directory: place(t), shards: [shard], keep: "spill" };
   const script = `
@@ -245,7 +245,7 @@ test("rocksdb: a platform without a binary is told to take files", (t) => {
       process.stdout.write(error.code + ": " + error.message);
     });`;
   const words = ["--input-type=module", "-e", script];
-  const env = { ...process.env, npm_config_arch: "mips" }; // The binding looks for this.
+  const env = { ...process.env, npm_config_arch: "mips" }; // The binding reads this variable.
   const { stdout, stderr } = spawnSync(process.execPath, words, { encoding: "utf8", env });
   t.regex(stdout, /^INVALID_OPTION: RocksDB has no binary for .*leave `tiers\.ssd` out/, stderr);
 });

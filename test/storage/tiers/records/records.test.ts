@@ -1,4 +1,4 @@
-// The stores of records, each through the same suite; and promises that only some of them make.
+// The record stores, each through the same suite; and guarantees that only some of them make.
 
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -61,7 +61,7 @@ for (const [name, files] of [
   ["portable file", portable],
 ] as const) {
   if (files === undefined) {
-    testIf(nativeKernels)(`the suites of records: ${name}`, (t) => t.fail());
+    testIf(nativeKernels)(`the record store suites: ${name}`, (t) => t.fail());
     continue;
   }
   testRecords(test, name, fileStore("spill", files));
@@ -75,11 +75,11 @@ if (rocksDb.isMet()) {
   testRecords(test, "rocksdb", rocksStore("spill"));
   testDurableRecords(test, "rocksdb", rocksStore("durable"));
 } else {
-  testIf(rocksDb)("the suites of records: rocksdb", (t) => t.fail());
+  testIf(rocksDb)("the record store suites: rocksdb", (t) => t.fail());
 }
 
 testIf(rocksDb)(
-  "a spill store in RocksDB leaves nothing, and clears what a killed one left",
+  "a RocksDB spill store leaves no file, and clears what a killed process left",
   async (t) => {
     const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
     t.teardown(() => rmSync(root, { recursive: true, force: true }));
@@ -98,7 +98,7 @@ testIf(rocksDb)(
   },
 );
 
-testIf(nativeKernels)("files that one wrote, the other reads", async (t) => {
+testIf(nativeKernels)("the native and the portable store read each other's files", async (t) => {
   if (native === undefined) throw new Error("There are no native kernels.");
   const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
@@ -131,7 +131,7 @@ testIf(nativeKernels)("files that one wrote, the other reads", async (t) => {
   }
 });
 
-test("a spill store leaves nothing, not even while it is open", async (t) => {
+test("a spill store leaves no file, not even while it is open", async (t) => {
   const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   const directory = join(root, "tier");
@@ -144,7 +144,7 @@ test("a spill store leaves nothing, not even while it is open", async (t) => {
   t.false(existsSync(directory));
 });
 
-test("a row far out in a large table takes the disk one row's room", async (t) => {
+test("a row far out in a large table takes the disk space of one row", async (t) => {
   const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   const shards = [{ name: "huge", rows: 1_000_000_000, recordBytes: 260 }];
@@ -155,7 +155,7 @@ test("a row far out in a large table takes the disk one row's room", async (t) =
   await store.close();
 });
 
-test("batches read and written past the page cache are the same", async (t) => {
+test("batches read and written past the page cache have the same bytes", async (t) => {
   const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   const [shard] = recordShards;

@@ -1,5 +1,5 @@
-// The directory of the caches: what killed writers leave there goes, what a run uses stays, and a
-// limit removes what was not used for longest.
+// The cache directory: the next run removes files of killed writers, caches in use stay, and a size
+// limit removes the least recently used caches.
 
 import { spawn, spawnSync } from "node:child_process";
 import { readdirSync, utimesSync, writeFileSync } from "node:fs";
@@ -24,18 +24,18 @@ function generated(cache: string, samples: number, cacheBytesMax?: number) {
   return prepare(synthetic({ samples, batchSize: 8, dense: 3, cache, cacheBytesMax }), tables);
 }
 
-/** Makes the file look as if nothing had used it for so long. */
+/** Sets the file's times back, as if it was unused for `ms`. */
 function age(path: string, ms: number): void {
   const then = new Date(Date.now() - ms);
   utimesSync(path, then, then);
 }
 
-/** The module of writers' names, as another process imports it. */
+/** The module of writer names, for import by another process. */
 const writers = new URL("../../src/ports/disk-writer.js", import.meta.url).href;
 const tellWriter = `import { thisWriter } from "${writers}"; console.log(thisWriter());`;
 const asModule = ["--input-type=module", "-e"];
 
-test("a file of a writer is told apart: of this process, of a dead one, of another machine", (t) => {
+test("writers of this process, a dead process and another machine are told apart", (t) => {
   t.false(isWriterGone(thisWriter()));
   const dead = spawnSync(process.execPath, [...asModule, tellWriter], { encoding: "utf8" });
   t.regex(dead.stdout, /^[0-9a-f]{8}-\d+-\d+-0\n$/);
@@ -47,7 +47,7 @@ test("a file of a writer is told apart: of this process, of a dead one, of anoth
   t.is(isWriterGone(earlier), start !== "0", "an earlier process with the same id");
 });
 
-test("what a killed writer left goes with the next run, what another one writes stays", async (t) => {
+test("files of a killed writer go with the next run, files of live writers stay", async (t) => {
   const cache = join(startDirectory(t), "cache");
   const { path } = await generated(cache, 40);
   const dead = spawnSync(process.execPath, [...asModule, tellWriter], { encoding: "utf8" });
@@ -117,12 +117,12 @@ test("a limit removes the caches that were not used for longest, and none in use
   t.deepEqual(await generated(cache, 303), fourth, "the limit is no part of a cache's name");
 });
 
-test("a cache that alone has more than the limit is refused while it is made, and leaves no file", async (t) => {
+test("a cache larger than the limit is refused while it is written, and leaves no file", async (t) => {
   const cache = join(startDirectory(t), "cache");
   const { path } = await generated(cache, 40);
   const small = { instanceOf: InvalidOptionError, message: /has more than 5000 bytes: give it / };
   await t.throwsAsync(generated(cache, 20_000, 5000), small);
-  // A packed file of 12 kB would become a cache of megabytes: it is refused long before.
+  // A compressed file of 12 kB would become a cache of megabytes: it is refused long before.
   const packed = join(cache, "a.csv.gz");
   writeFileSync(packed, gzipSync(`y,a\n${"1,x\n".repeat(2_000_000)}`));
   const columns = { label: "y", categorical: ["a"], batchSize: 1, cache };
@@ -139,7 +139,7 @@ async function startSources(t: ExecutionContext) {
   return { cache, path, report: await prepare(options, tables) };
 }
 
-test("a list names sources, and says which of them have changed or are gone", async (t) => {
+test("the list of caches names sources, and which of them have changed or are gone", async (t) => {
   const { cache, path, report } = await startSources(t);
   const states = () => listCaches(cache, Date.now()).caches.map(({ sources }) => sources[0]?.state);
   const [record] = listCaches(cache, Date.now()).caches;

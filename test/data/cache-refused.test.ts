@@ -1,4 +1,5 @@
-// A directory that refuses the data cache is told at once: what cannot be made, where, and why.
+// A directory that refuses the data cache is an immediate error: what cannot be made, where, and
+// why.
 
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +18,7 @@ function cacheIn(cache: string, disk: Disk = realDisk) {
   return prepareCache(options, tables, disk);
 }
 
-test("a file in the place of the directory ends the preparation", async (t) => {
+test("a file in the place of the cache directory ends the preparation", async (t) => {
   const path = join(startDirectory(t), "file");
   writeFileSync(path, "");
   const error = await t.throwsAsync(cacheIn(path), { instanceOf: DiskRefusedError });
@@ -26,7 +27,7 @@ test("a file in the place of the directory ends the preparation", async (t) => {
   t.is(error.message, `Cannot make the data cache in ${path}: ${why}`);
 });
 
-test("a disk that is full tells how much the cache needs, and nothing is left on it", async (t) => {
+test("a full disk is an error that says how much the cache needs, and no file is left", async (t) => {
   const directory = startDirectory(t);
   const roomBytes = 1_000_000;
   const full: Disk = {

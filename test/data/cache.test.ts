@@ -1,4 +1,4 @@
-// The cache of a dataset on the disk: the same samples, and no half-written file.
+// The cache of a dataset on disk: it has the same samples, and never a half-written file.
 
 import { closeSync, openSync, readFileSync, truncateSync, utimesSync, writeSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -72,7 +72,7 @@ test("a batch too large for its memory, and an index beyond the data, are refuse
   t.throws(() => dataset.read(Uint32Array.of(0, 1), batch), { message: /room for its ids/ });
 });
 
-test("a closed dataset is not read", async (t) => {
+test("a closed dataset cannot be read", async (t) => {
   const { report } = await startCache(t, 4);
   const dataset: Dataset = openCache(report.path, realDisk);
   dataset.close();
@@ -80,7 +80,7 @@ test("a closed dataset is not read", async (t) => {
   t.throws(() => readPlain(dataset, [0]), { message: /the dataset is open/ });
 });
 
-test("a cache that is there is used again, and a changed file makes another", async (t) => {
+test("an existing cache is reused, and a changed file makes another cache", async (t) => {
   const directory = startDirectory(t);
   const cache = join(directory, "cache");
   const path = writeText(directory, { name: "a.csv", text: "y,a\n1,x\n0,z\n" });
@@ -100,7 +100,7 @@ test("a cache that is there is used again, and a changed file makes another", as
   t.is(realDisk.list(cache).length, 2);
 });
 
-test("a flipped bit is found when its block is read: the block is named, the file is set aside", async (t) => {
+test("a flipped bit is found when its block is read: the block is named, the file set aside", async (t) => {
   const { options, report } = await startCache(t);
   const instanceOf = DataCacheDamagedError;
   const message =
@@ -127,7 +127,7 @@ test("a flipped bit is found when its block is read: the block is named, the fil
   }
 });
 
-test("of several readers of a damaged cache one sets it aside, and none the cache made anew", async (t) => {
+test("readers of a damaged cache set it aside once, and never the cache made anew", async (t) => {
   const { options, report } = await startCache(t);
   damage(report.path, 64 + 40);
   const reader = () => openCache(report.path, realDisk, 10_000);
@@ -144,7 +144,7 @@ test("of several readers of a damaged cache one sets it aside, and none the cach
   for (const reader of readers) reader.close();
 });
 
-test("a damaged header, index or end is found, and the cache made anew with the reason", async (t) => {
+test("a damaged header, index or end is found, and the cache made anew, with the reason", async (t) => {
   const { options, report } = await startCache(t);
   const size = readFileSync(report.path).length;
   const harms: [string, () => void, RegExp][] = [
@@ -168,14 +168,14 @@ test("a damaged header, index or end is found, and the cache made anew with the 
   }
 });
 
-test("a cache that is not there is named", (t) => {
+test("a missing cache is named in the error", (t) => {
   t.throws(() => openCache("absent.cache", realDisk), {
     instanceOf: DataCacheDamagedError,
     message: /The data cache absent\.cache is damaged: it is not there/,
   });
 });
 
-/** The real disk, until its `writes`-th write. */
+/** The real disk, until write number `writes` fails. */
 function failingDisk(writes: number): Disk {
   let left = writes;
   return {
@@ -212,14 +212,14 @@ test("a disk that fails at any write leaves no half cache behind", async (t) => 
   t.is(realDisk.list(cache).length, 1);
 });
 
-test("a crash before the rename leaves no cache under the cache's name", async (t) => {
+test("a crash before the rename leaves no file under the cache's name", async (t) => {
   const { cache, options, report } = await startCache(t);
   realDisk.rename(report.path, `${report.path}.building-1-0-0`);
   t.deepEqual(await prepare(options, tables), report);
   t.is(realDisk.list(cache).length, 2);
 });
 
-test("progress ends at the whole, and never goes back", async (t) => {
+test("progress ends at the total, and never decreases", async (t) => {
   const directory = startDirectory(t);
   const text = `y,a\n${"1,x\n0,y\nbad\n".repeat(100_000)}`;
   const path = writeText(directory, { name: "a.csv", text });

@@ -1,4 +1,4 @@
-// Files of a test, in a directory that is removed when the test ends; and the real data.
+// Files for tests, in a directory that is removed when the test ends; and the real data.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +15,7 @@ import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { dataHome } from "../helpers/needs.ts";
 
-/** A directory that is removed after the test. */
+/** Makes a directory that is removed after the test. */
 export function startDirectory(t: ExecutionContext): string {
   const directory = mkdtempSync(join(tmpdir(), "osiris-data-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
@@ -40,12 +40,12 @@ export function prepare(options: DataOptions, tables: readonly TableShape[]): Pr
 /** Samples as plain values: label, dense features, and a bag for each feature. */
 export interface PlainSample {
   readonly label: number;
-  /** All labels, if there are several. */
+  /** All labels of a sample with several. */
   readonly labels?: readonly number[];
   readonly sampleWeight?: number;
   readonly group?: readonly number[];
   readonly dense: readonly number[];
-  /** Bigints for ids of 64 bits. */
+  /** Ids by feature; bigints for 64-bit ids. */
   readonly bags: readonly (readonly (number | bigint)[])[];
   /** Weights in the layout of `bags`, if a feature has weights. */
   readonly weights?: readonly (readonly number[])[];
@@ -102,17 +102,17 @@ export function readPlain(dataset: Dataset, indices?: readonly number[]): PlainS
   return samples;
 }
 
-/** An id of 64 bits from its halves. */
+/** A 64-bit id from its halves. */
 export function wholeId(low: number, high = 0): bigint {
   return BigInt(high) * 2n ** 32n + BigInt(low >>> 0);
 }
 
-/** Path of a file of the real data. Tests that read it have the need `dataFile`. */
+/** The path of a file of the real data. Tests that read it have the need `dataFile`. */
 export function realData(file: string): string {
   return resolve(dataHome, file);
 }
 
-/** Fills a part of a column's bytes in a row group with what is no page, from this share on. */
+/** Overwrites a column's bytes in a row group with invalid pages, from the fraction `from` on. */
 export async function damageColumn(
   path: string,
   rowGroup: number,

@@ -1,4 +1,4 @@
-// Statements of docs/data.md that no other test holds.
+// Statements of docs/data.md that no other test covers.
 
 import { dirname, join } from "node:path";
 import test from "ava";
@@ -11,7 +11,7 @@ import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
 
 const page = textOf("docs/data.md");
 
-test("the page's refusal is the one that such a file gets", async (t) => {
+test("the error quoted in docs/data.md is the one that such a file gets", async (t) => {
   const directory = startDirectory(t);
   const lines = Array.from(
     { length: 10_000 },
@@ -27,7 +27,7 @@ test("the page's refusal is the one that such a file gets", async (t) => {
   t.is(block.replaceAll("\n", " "), shown);
 });
 
-test("the page lists every warning of data", (t) => {
+test("docs/data.md and docs/jobs.md list every warning about data", (t) => {
   const rooms = /^(src\/data|actors\/threads|actors\/run-state)\/.*\.ts$/;
   const codes = listTree()
     .filter((path) => rooms.test(path))
@@ -44,7 +44,7 @@ test("the page lists every warning of data", (t) => {
   );
 });
 
-test("text is hashed as the page says, capitals and spaces too", async (t) => {
+test("text is hashed as docs/data.md says, capitals and spaces included", async (t) => {
   const directory = startDirectory(t);
   const texts = ["Red", "red", " red"];
   const path = writeText(directory, {
@@ -64,7 +64,7 @@ test("text is hashed as the page says, capitals and spaces too", async (t) => {
   t.is(new Set(rows).size, 3);
 });
 
-test("a line break in quotes belongs to its field; files are mixed, with headers in any order", async (t) => {
+test("a quoted line break belongs to its field; files may differ in header order", async (t) => {
   const directory = startDirectory(t);
   const first = writeText(directory, { name: "a", text: '\ufeffy,x\r\n1,"5"\r\n\r\n0,"6\n7"\n' });
   const second = writeText(directory, { name: "b", text: "x,y\n8,0", gzip: true });

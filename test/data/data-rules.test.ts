@@ -17,7 +17,7 @@ import { type PlainSample, prepare, readPlain, startDirectory, writeText } from 
 
 type Rest = Partial<Omit<CsvOptions, "kind" | "paths">>;
 
-/** A CSV file of these lines in a directory of its own, and the section that names the file. */
+/** Writes a CSV file of these lines to a directory of its own; makes its data section. */
 function startCsv(t: ExecutionContext, lines: readonly string[], rest: Rest = {}) {
   const directory = startDirectory(t);
   const path = writeText(directory, { name: "a.csv", text: `${lines.join("\n")}\n` });
@@ -44,7 +44,7 @@ async function samplesOf(
 const numbered = (count: number, line: (i: number) => string) =>
   Array.from({ length: count }, (_, i) => line(i));
 
-test("more bad lines than the limit refuse the data, with the three most frequent reasons", async (t) => {
+test("bad lines beyond the limit refuse the data, with the three most frequent reasons", async (t) => {
   const bad = ["1,n/a", "0,n/a", "1,?", "2,1", "3,1", "1", "1,1,1", ",7"];
   const lines = ["y,x", ...numbered(92, (i) => `${i % 2},${i}`), ...bad];
   const { path, section, caches } = startCsv(t, lines, { dense: ["x"] });
@@ -70,12 +70,12 @@ test("more bad lines than the limit refuse the data, with the three most frequen
   t.is((await prepare(section({ rejectedMax: 0.08 }), [])).samples, 92);
 });
 
-test("no bad line is allowed beside the share, however few lines there are", async (t) => {
+test("the limit of bad lines is a strict share, however few lines there are", async (t) => {
   const { section } = startCsv(t, ["y,x", "1,1", "0,2", "0,z"], { dense: ["x"] });
   await t.throwsAsync(prepare(section(), []), { instanceOf: DataRejectedError });
 });
 
-test("a cache that a laxer job made is checked against the limit of this job", async (t) => {
+test("a cache made by a laxer job is checked against the limit of this job", async (t) => {
   const { section, caches } = startCsv(t, ["y,x", "1,1", "0,2", "0,z"], { dense: ["x"] });
   const { path } = await prepare(section({ rejectedMax: 0.5 }), []);
   await t.throwsAsync(prepare(section(), []), {
@@ -86,7 +86,7 @@ test("a cache that a laxer job made is checked against the limit of this job", a
   t.is((await prepare(section({ rejectedMax: 0.4 }), [])).path, path);
 });
 
-test("a label is a decimal equal to 1, 0 or -1, true or false, whatever other lines say", async (t) => {
+test("a label is a decimal equal to 1, 0 or -1, or true or false, whatever other lines have", async (t) => {
   const positive = ["1", "1.0", "+1", "1e0", ".1e1", " 1", "true", "TRUE", "True "];
   const negative = ["0", "0.00", "-0", "0e5", "-1", "-1.0", "false", "FALSE"];
   const none = ["2", "", " ", "yes", "1,5", "0x1", "NaN", "--1", "truee", "1 1"];
@@ -101,7 +101,7 @@ test("a label is a decimal equal to 1, 0 or -1, true or false, whatever other li
   t.deepEqual([samples, quarantine.count], [1, none.length]);
 });
 
-test("`positive` names the labels that are 1; every other one is 0, and a missing one is bad", async (t) => {
+test("`positive` names the labels that are 1; others are 0, and a missing one is bad", async (t) => {
   const labelsOf = async (labels: readonly string[], positive: CsvOptions["positive"]) => {
     const lines = ["x,y", ...labels.map((label) => `1,${label}`)];
     const samples = await samplesOf(t, lines, { dense: ["x"], positive });
@@ -117,7 +117,7 @@ test("`positive` names the labels that are 1; every other one is 0, and a missin
   );
 });
 
-test("a missing dense value becomes what its column says, or else the section", async (t) => {
+test("a missing dense value is filled by its column's rule, or else the section's", async (t) => {
   const lines = ["y,a,b,c", "1,2,3,4", "0,,,", "0,4,5,8"];
   const denseOf = async (rest: Rest) => {
     return (await samplesOf(t, lines, rest)).map(({ dense }) => dense);
@@ -140,7 +140,7 @@ test("a missing dense value becomes what its column says, or else the section", 
   t.deepEqual(await denseOf({ dense: ["a"], missing: "reject" }), [[2], [4]]);
 });
 
-test("the mean is over good lines alone, after the logarithm, and empty columns are named", async (t) => {
+test("the mean is over good lines alone, after the logarithm; empty columns are named", async (t) => {
   const column = { column: "x", log: true, missing: "mean" as const };
   const lines = ["y,x,z", "1,0,", "0,,", "bad,1000,", "0,3,", "1,-5,"];
   const { section } = startCsv(t, lines, { rejectedMax: 1 });
@@ -154,7 +154,7 @@ test("the mean is over good lines alone, after the logarithm, and empty columns 
   ]);
 });
 
-test("further data take the means of the training data, from memory and from the disk", async (t) => {
+test("further data use the means of the training data, from memory and from disk", async (t) => {
   const lines = ["y,x", "1,2", "0,", "0,4"];
   const { section } = startCsv(t, lines, { dense: ["x"], missing: "mean" });
   const { path } = await prepare(section(), []);
@@ -204,7 +204,7 @@ test("a field without an id becomes row 0, an empty bag or a bad line", async (t
   });
 });
 
-test("an integer id beyond the rows is a bad line, or goes on to the table's policy", async (t) => {
+test("an integer id beyond the rows is a bad line, or handled by the table's policy", async (t) => {
   const ids = ["0", "9", "10", "-1", "2147483647", "2147483648", "-99999999999"];
   const lines = ["y,a", ...ids.map((id) => `1,${id}`)];
   const idsOf = async (policy: TableShape["ids"]) => {
@@ -222,7 +222,7 @@ test("an integer id beyond the rows is a bad line, or goes on to the table's pol
   t.not(mix32(large), mix32(small));
 });
 
-test("a header with two columns of one name is refused, with their places", async (t) => {
+test("a header with two columns of one name is refused, with both positions", async (t) => {
   const { path, section } = startCsv(t, ["y,x,,a,,x", "1,2,,3,,4"], { dense: ["x"] });
   await t.throwsAsync(prepare(section(), []), {
     instanceOf: InputUnusableError,
@@ -232,7 +232,7 @@ test("a header with two columns of one name is refused, with their places", asyn
   });
 });
 
-test("a label that is also a feature is refused, unless the job says that it is meant", async (t) => {
+test("a label that is also a feature is refused, unless the job allows it", async (t) => {
   const { section } = startCsv(t, ["y,x", "1,2", "0,3"], { dense: ["x", "y"] });
   await t.throwsAsync(prepare(section(), []), {
     instanceOf: InvalidOptionError,
@@ -246,7 +246,7 @@ test("a label that is also a feature is refused, unless the job says that it is 
   t.is((await prepare(section({ labelAsFeature: true }), [])).dense, 2);
 });
 
-test("an integer id may be written as a decimal, as for a column with missing values", async (t) => {
+test("integer ids may be written as decimals, as in columns with missing values", async (t) => {
   const lines = ["y,a", "1,7.0", "0,8.", "0,-3.00", "1,", "0,7.5", "0,.0", "0,7.0.0"];
   const tables = (idBits: 32 | 64) => [{ name: "a", rows: 9, idBits, ids: "clamp" as const }];
   const categorical = [{ column: "a", ids: "integer" as const }];
@@ -257,7 +257,7 @@ test("an integer id may be written as a decimal, as for a column with missing va
   }
 });
 
-test("a file without a good line is named, however small its share is", async (t) => {
+test("a file without a good line is named in the error, however small its share", async (t) => {
   const directory = startDirectory(t);
   const good = numbered(1000, (i) => `${i % 2},${i}`);
   const fileOf = (name: string, rows: readonly string[]) =>

@@ -1,4 +1,4 @@
-// What is counted of each feature while its cache is written, beside the truth.
+// The statistics of each feature that writing a cache collects, against exact counts.
 
 import { join } from "node:path";
 import test from "ava";
@@ -36,14 +36,14 @@ function sampleOf(ids: readonly number[]): DistinctSample {
   return sample;
 }
 
-test("distinct ids are exact up to 2,048, and beyond known to three standard errors", (t) => {
+test("distinct ids are exact up to 2,048, and estimated to three standard errors beyond", (t) => {
   for (const count of [0, 1, 10, 1000, 2047, 2060, 10_000, 100_000, 500_000]) {
     for (const first of [0, 1_000_000_007]) {
       const [narrow, wide] = [new DistinctSample(), new DistinctSample()];
       const ids = Array.from({ length: count }, (_, i) => first + i);
       const hashes = Int32Array.from(ids, mix32);
       for (let repeat = 0; repeat < 2; repeat++) narrow.add(hashes, 0, count, true);
-      // The lower halves are few.
+      // Few distinct lower halves.
       wide.add(
         Int32Array.from(ids, (id) => mix64Low(id & 15, id >>> 4)),
         0,
@@ -70,7 +70,7 @@ test("few distinct ids have exactly the bins of a brute-force count", (t) => {
   t.true(reuse.filter((bin) => bin > 0).length > 14, "ids of nearly all bins");
 });
 
-test("the addon counts ids as TypeScript does, in any pieces", (t) => {
+test("the addon counts ids as the TypeScript code does, in pieces of any size", (t) => {
   const random = new RandomStream(9, 1);
   for (const [below, draws] of [
     [100, 5000],
@@ -98,7 +98,7 @@ test("the addon counts ids as TypeScript does, in any pieces", (t) => {
   }
 });
 
-test("of many distinct ids a sample has their bins", (t) => {
+test("a sample of many distinct ids has the reuse bins of all of them", (t) => {
   const random = new RandomStream(6, 1);
   for (const [exponent, draws] of [
     [0, 300_000],
@@ -118,7 +118,7 @@ test("of many distinct ids a sample has their bins", (t) => {
   }
 });
 
-test("sums, means and longest bags are exact, and the window ends", (t) => {
+test("sums, means and longest bags are exact, and reuse is counted in a window", (t) => {
   const collector = new StatisticsCollector([false, true, false]);
   const sample = new Sample({ dense: 0, features: 3 });
   const samples = windowSamplesMax + 1000;
@@ -126,7 +126,7 @@ test("sums, means and longest bags are exact, and the window ends", (t) => {
   for (let i = 0; i < samples; i++) {
     sample.clear();
     for (let n = 0; n < i % 4; n++) sample.push(0, n);
-    // The lower halves are few: the upper ones tell the ids apart.
+    // Few distinct lower halves: the upper ones distinguish the ids.
     sample.push(1, i & 7, 1, i >>> 3);
     idsSum += i % 4;
     collector.add(sample);
@@ -135,7 +135,7 @@ test("sums, means and longest bags are exact, and the window ends", (t) => {
   t.like(bags, { idsSum, idsMean: idsSum / samples, idsMax: 3, distinctIds: 3 });
   t.is(bags?.window.samples, windowSamplesMax);
   t.is(bags?.window.ids, (windowSamplesMax * 3) / 2);
-  // 2 occurs 16,384 times, 1 twice as often, and 0 three times.
+  // Id 2 occurs 16,384 times, id 1 twice as often, and id 0 three times.
   t.deepEqual(bags?.window.reuse, [...new Array<number>(14).fill(0), 1, 1, 1]);
   t.like(wide, { idsSum: samples, idsMean: 1, idsMax: 1 });
   t.true(Math.abs((wide?.distinctIds ?? 0) / samples - 1) < 0.094, `${wide?.distinctIds}`);
@@ -143,16 +143,17 @@ test("sums, means and longest bags are exact, and the window ends", (t) => {
   t.deepEqual(empty?.window.reuse, new Array<number>(reuseBins).fill(0));
 });
 
-test("ids are counted by where in their table they fall, all of them", (t) => {
+test("ids are counted by their position in the table, over all samples", (t) => {
   const collector = new StatisticsCollector([false, true, false], [640, 640, 100]);
   const sample = new Sample({ dense: 0, features: 3 });
   const samples = windowSamplesMax + 4000;
   for (let i = 0; i < samples; i++) {
     sample.clear();
-    // After the window others than in it: three quarters of all ids fall into the last run.
+    // Ids after the window differ from those in it: three quarters of all ids fall into the last
+    // run of rows.
     for (const id of i < samples / 4 ? [5] : [639]) sample.push(0, id);
     sample.push(1, i, 1, 0);
-    // Runs of two rows; what is beyond the rows counts nowhere.
+    // Runs of two rows; ids beyond the rows are not counted.
     for (const id of [0, 1, 99, 1000, -1]) sample.push(2, id);
     collector.add(sample);
   }
@@ -163,7 +164,7 @@ test("ids are counted by where in their table they fall, all of them", (t) => {
   t.deepEqual([short?.idShares?.[0], short?.idShares?.[49]], [2 / 3, 1 / 3]);
 });
 
-test("a cache has the statistics of its samples, and one without them opens still", async (t) => {
+test("a cache has the statistics of its samples, and one without them still opens", async (t) => {
   const cache = join(startDirectory(t), "cache");
   const tables = [
     { name: "a", rows: 5000 },

@@ -1,4 +1,4 @@
-// Paths of data that stand for several files: directories and patterns.
+// Data paths that stand for several files: directories and patterns.
 
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { filesOf } from "../../src/data/text/files.ts";
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { startDirectory } from "./data-files.ts";
 
-test("directories and patterns stand for their files, sorted, in the order of the paths", (t) => {
+test("directories and patterns expand to their files, sorted, in the order of the paths", (t) => {
   const home = startDirectory(t);
   mkdirSync(join(home, "days", "below"), { recursive: true });
   mkdirSync(join(home, "none"));
@@ -63,11 +63,11 @@ test("a pattern means the names that Python's `fnmatch` says it means", (t) => {
   }
 });
 
-test("many stars in a pattern take no more than its length times the name's", (t) => {
+test("a pattern of many stars takes time of at most its length times the name's", (t) => {
   const home = startDirectory(t);
   const name = "part-00000-0123456789abcdef.csv";
   writeFileSync(join(home, name), "");
-  // As a regular expression each of these takes longer than anybody waits.
+  // As regular expressions, each of these would take exponential time.
   for (const pattern of ["***************z", `${"*0".repeat(200)}z`, "*?".repeat(40)]) {
     for (const found of [filesOf, tableFilesOf]) {
       t.throws(() => found([join(home, pattern)]), { message: /No file matches/ });
@@ -80,7 +80,7 @@ test("many stars in a pattern take no more than its length times the name's", (t
   t.false(isMeant("clicks/*", "clicks"));
 });
 
-test("the names that a job's paths look at are counted, and a million of them are enough", (t) => {
+test("a job's paths may list a million names, and no more", (t) => {
   const looked = new NameCount();
   looked.add(999_999, "a");
   t.throws(() => looked.add(2, "b"), {
@@ -89,7 +89,7 @@ test("the names that a job's paths look at are counted, and a million of them ar
   });
 });
 
-test("a path that the disk does not tell of is refused by a sentence with the path", (t) => {
+test("a path that the disk refuses to read is an error with the path", (t) => {
   const home = startDirectory(t);
   symlinkSync("loop", join(home, "loop"));
   for (const path of [join(home, "loop"), join(home, "x".repeat(5000))]) {

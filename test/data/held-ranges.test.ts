@@ -1,4 +1,4 @@
-// Ranges of samples that a reader holds: read ahead in large reads, each byte once, each block
+// Ranges of samples that a reader holds: prefetched in large reads, each byte once, each block
 // checked.
 
 import { closeSync, openSync, readFileSync, writeSync } from "node:fs";
@@ -24,7 +24,7 @@ function startCache(t: ExecutionContext, samples = 1000) {
   return prepare(synthetic({ samples, batchSize: 64, dense: 13, cache }), tables);
 }
 
-/** A disk that counts what is read of its files, and refuses to read where it is told to. */
+/** A disk that records all reads of its files, and fails them with `told.code`. */
 function startDisk() {
   const reads: { bytes: number; offset: number }[] = [];
   const told = { code: "" };
@@ -49,7 +49,7 @@ const range = (first: number, end: number) => ({ first, end });
 const indicesOf = (first: number, end: number) =>
   Array.from({ length: end - first }, (_, i) => first + i);
 
-test("samples of held ranges are the same, each range is read once, in one read", async (t) => {
+test("samples of held ranges are the same, and each range takes one read", async (t) => {
   const report = await startCache(t);
   const { disk, reads } = startDisk();
   const whole = openCache(report.path, realDisk);
@@ -66,16 +66,16 @@ test("samples of held ranges are the same, each range is read once, in one read"
   t.is(reads.length, 3);
   const file = reads.reduce((sum, { bytes }) => sum + bytes, 0);
   t.is(streamed.bytesRead.file, file, "no block was read by itself");
-  // Blocks that lie half in a range are read with it.
+  // Blocks that lie partly in a range are read with it.
   const blocks = 4 - 1 + (32 - 15) + 2;
   const blockBytes = 4 * (blockSamples + 1 + blockSamples * (1 + 13 + 13 + 26));
   t.true(file <= blocks * blockBytes && file > (blocks - 1) * blockBytes);
-  // A sample that nothing holds is read by its block.
+  // A sample outside the held ranges is read with its block.
   sameValues(t, readPlain(streamed, [300]), [all[300]] as typeof all);
   t.true(streamed.bytesRead.file > file);
 });
 
-test("memory is that of what is held now and next, however large the data are", async (t) => {
+test("memory is bounded by the ranges held now and next, however large the data", async (t) => {
   const [splits, blocksOfSplit, wordsOfBlock] = [500, 8, 1000];
   const words = new Int32Array(wordsOfBlock);
   const block = [words.length, crc32(new Uint8Array(words.buffer))];
@@ -112,9 +112,9 @@ test("memory is that of what is held now and next, however large the data are", 
   t.true(bytes <= 5 * splitBytes, `${bytes} bytes for 4 splits of ${splitBytes}`);
 });
 
-test("blocks that were checked when they were made are not checked again, but for missing ones", async (t) => {
+test("blocks checked when they were made are not checked again, but missing bytes are found", async (t) => {
   const wordsOfBlock = 10;
-  const table = Uint32Array.of(wordsOfBlock, 1, wordsOfBlock, 1); // Checksums of other blocks.
+  const table = Uint32Array.of(wordsOfBlock, 1, wordsOfBlock, 1); // Wrong checksums.
   let missing = 0;
   const read = async (bytes: Uint8Array) => bytes.fill(7).length - missing;
   const place = { words: new Int32Array(0), at: 0 };
@@ -131,7 +131,7 @@ test("blocks that were checked when they were made are not checked again, but fo
   await t.throwsAsync(findIn(true), { instanceOf: DataCacheDamagedError });
 });
 
-test("samples in the order of the file read each block once, however little memory there is", async (t) => {
+test("samples in file order read each block once, however little memory there is", async (t) => {
   const report = await startCache(t);
   const streamed = openCache(report.path, realDisk, 0);
   t.teardown(() => streamed.close());
@@ -140,7 +140,7 @@ test("samples in the order of the file read each block once, however little memo
   t.true(file < 1.03 * samples, `${file} of ${samples}`);
 });
 
-test("what is held of a part are the samples of the whole between its first and its last", async (t) => {
+test("ranges of a split part hold the samples between its first and last of the whole", async (t) => {
   const report = await startCache(t);
   const { disk, reads } = startDisk();
   const split = { seed: 1, fraction: 0.5, part: "train" } as const;
@@ -155,7 +155,7 @@ test("what is held of a part are the samples of the whole between its first and 
   t.is(streamed.bytesRead.file, file);
 });
 
-test("a damaged block of a range is found when it is used, named, and the file is set aside", async (t) => {
+test("a damaged block of a range is found and named at its use, and the file set aside", async (t) => {
   const report = await startCache(t);
   const offset = headerBytes + 40;
   const byte = readFileSync(report.path)[offset] ?? 0;
@@ -173,7 +173,7 @@ test("a damaged block of a range is found when it is used, named, and the file i
   t.false(realDisk.exists(report.path));
 });
 
-test("a read that the disk refuses fails when its samples are needed, and is tried again", async (t) => {
+test("a failed read is an error when its samples are needed, and is then repeated", async (t) => {
   const report = await startCache(t);
   const { disk, told } = startDisk();
   const streamed = openCache(report.path, disk, 0);
@@ -217,7 +217,8 @@ test("an epoch reads little more than its samples, with 1, 2 and 4 readers", asy
       dataset.close();
     }
     t.is(sum.samples, bytes, `${readers} readers`);
-    // Of 53 words a sample, a block has one more; each slice reads two splits in part.
+    // A sample has 53 words, and a block one more word per sample; each slice reads two splits
+    // partly.
     const blocksRead = sum.file / ((1 + 1 / 53) * bytes);
     t.true(blocksRead > 1 && blocksRead < 1 + 1 / 64, `${readers} readers: ${blocksRead}`);
   }

@@ -1,4 +1,4 @@
-// Features that predict the label of every line, and columns without a value, are found while the
+// Features that predict the label of every line, and columns without values, are found while the
 // cache is written.
 
 import { join } from "node:path";
@@ -7,10 +7,10 @@ import type { CsvOptions } from "../../src/data/options.ts";
 import { csv } from "../../src/data/sources.ts";
 import { prepare, startDirectory, writeText } from "./data-files.ts";
 
-/** Label of line i: a third of the lines are positive. */
+/** The label of line i: a third of the lines are positive. */
 const labelOf = (i: number) => (i % 3 === 1 ? 1 : 0);
 
-/** The messages about a column `x` whose text on line i is `textOf(i)`. */
+/** The warnings about a column `x` whose text on line i is `textOf(i)`. */
 async function warningsOf(
   t: ExecutionContext,
   textOf: (i: number) => string | number,
@@ -59,7 +59,7 @@ test("a dense feature that one line contradicts is not named", async (t) => {
   t.deepEqual(await warningsOf(t, but(0), "dense"), []);
 });
 
-test("a categorical feature whose values come with one label only is named", async (t) => {
+test("a categorical feature each of whose values comes with one label is named", async (t) => {
   const named = `${beginning}each of its values comes with one label only`;
   const value = (i: number) => 1 + 2 * (i % 10) + labelOf(i);
   for (const kind of ["hash", "integer"] as const) {
@@ -72,7 +72,7 @@ test("a categorical feature whose values come with one label only is named", asy
   t.deepEqual(await warningsOf(t, contradicted, "hash"), []);
 });
 
-test("ids that hardly come again prove nothing, as those of rare users", async (t) => {
+test("ids that rarely repeat, as those of rare users, prove nothing", async (t) => {
   t.deepEqual(await warningsOf(t, (i) => i, "integer"), []);
 });
 
@@ -88,7 +88,7 @@ test("a feature that is missing in one class only is named", async (t) => {
   }
 });
 
-test("a column without a value in any line is named, of any kind", async (t) => {
+test("a column without a value in any line is named, whatever its kind", async (t) => {
   const named = ["The column `x` has no value in any good line: the model learns nothing of it"];
   for (const kind of ["dense", "hash", "integer", "bag"] as const) {
     t.deepEqual(await warningsOf(t, () => "", kind, 9, "COLUMN_EMPTY"), named);
@@ -96,7 +96,7 @@ test("a column without a value in any line is named, of any kind", async (t) => 
   }
 });
 
-test("few lines of a class prove nothing", async (t) => {
+test("too few lines of a class prove nothing", async (t) => {
   t.deepEqual(await warningsOf(t, labelOf, "dense", 60), []);
   t.is((await warningsOf(t, labelOf, "dense", 90)).length, 1);
 });

@@ -1,12 +1,11 @@
-// Hashes of ids, against published answers.
+// Hashes of ids, against published test vectors.
 
 import test from "ava";
 import { mix64Modulo, murmurHash3 } from "../../src/data/murmur-hash.ts";
 import { halvesOf, mix64 } from "../helpers/batches/wide-ids.ts";
 import { fc } from "../helpers/properties.ts";
 
-// Known answers of MurmurHash3_x86_32, as published with its ports;
-// characters are bytes.
+// Known answers of MurmurHash3_x86_32, as published with its ports; each character is one byte.
 const vectors: readonly [string, number, number][] = [
   ["", 0, 0],
   ["", 1, 0x514e28b7],
@@ -42,7 +41,7 @@ const mixed: readonly [bigint, bigint][] = [
   [0xffffffffffffffffn, 0x64b5720b4b825f21n],
 ];
 
-test("mix64Modulo gives the remainders of the published hashes, for every modulus", (t) => {
+test("mix64Modulo gives the published hashes modulo any count", (t) => {
   for (const [number, hash] of mixed) {
     const [low, high] = halvesOf(number);
     for (const modulus of [1, 2, 3, 1000, 65_536, 1_000_003, 2 ** 30, 2 ** 31 - 1]) {
@@ -52,7 +51,7 @@ test("mix64Modulo gives the remainders of the published hashes, for every modulu
   }
 });
 
-test("mix64Modulo is the remainder of any number's hash by any number of rows", (t) => {
+test("mix64Modulo equals the remainder of any id's hash by any number of rows", (t) => {
   const number = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
   const modulus = fc.oneof(
     fc.integer({ min: 1, max: 2 ** 31 - 1 }),

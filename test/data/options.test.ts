@@ -1,4 +1,4 @@
-// The data section of a job: what its check completes and refuses.
+// The data section of a job: defaults that its check fills in, and what it refuses.
 
 import test from "ava";
 import { dataOptions } from "../../src/data/options.ts";
@@ -6,7 +6,7 @@ import { criteo, csv, synthetic } from "../../src/data/sources.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 
-test("a Criteo section is complete after its check, and plain data", (t) => {
+test("a Criteo section is completed by its check, and stays plain data", (t) => {
   const resolved = checkOptions(dataOptions, criteo.tsv("train.tsv", { batchSize: 2048 }));
   t.deepEqual(resolved, {
     kind: "criteo-tsv",
@@ -21,7 +21,7 @@ test("a Criteo section is complete after its check, and plain data", (t) => {
   t.deepEqual(checkOptions(dataOptions, JSON.parse(JSON.stringify(resolved))), resolved);
 });
 
-test("epochs are written as `epochs`, or in the old spelling as `passes`, and kept as `passes`", (t) => {
+test("`epochs` and its old spelling `passes` are accepted, and stored as `passes`", (t) => {
   const section = synthetic({ samples: 10, batchSize: 5 });
   const passesOf = (spelling: object) =>
     checkOptions(dataOptions, { ...section, ...spelling }).passes;
@@ -31,7 +31,7 @@ test("epochs are written as `epochs`, or in the old spelling as `passes`, and ke
   t.is(passesOf({ epochs: 3, passes: 3 }), 3);
 });
 
-test("a CSV section names its columns, in short or in full", (t) => {
+test("a CSV section names its columns in short or in full form", (t) => {
   const section = csv(["a.csv", "b.csv"], {
     label: "clicked",
     dense: ["age", { column: "price", log: true }],
@@ -54,7 +54,7 @@ test("a CSV section names its columns, in short or in full", (t) => {
   t.deepEqual(checkOptions(dataOptions, JSON.parse(JSON.stringify(resolved))), resolved);
 });
 
-test("a synthetic section takes one length of bags or a range", (t) => {
+test("a synthetic section takes one bag length or a range", (t) => {
   const one = checkOptions(dataOptions, synthetic({ samples: 10, batchSize: 5, idsPerBag: 3 }));
   t.like(one, { dense: 13, zipf: 1.05, seed: 1, idsPerBag: { min: 3, max: 3 } });
   const idsPerBag = { min: 0, max: 4 };
@@ -62,7 +62,7 @@ test("a synthetic section takes one length of bags or a range", (t) => {
   t.like(range, { idsPerBag });
 });
 
-test("criteo.tables gives 26 tables and passes further fields on", (t) => {
+test("criteo.tables gives 26 tables and passes other fields on", (t) => {
   const tables = criteo.tables({ dim: 16, pooling: "mean" });
   t.is(tables.length, 26);
   t.deepEqual(tables[0], { name: "C1", rows: 10_000, dim: 16, pooling: "mean" });
@@ -123,7 +123,7 @@ for (const [what, change, message] of refusals) {
   });
 }
 
-test("a range of bag lengths must not be backwards", (t) => {
+test("a reversed range of bag lengths is refused", (t) => {
   const idsPerBag = { min: 5, max: 4 };
   const section = synthetic({ samples: 1, batchSize: 1, idsPerBag });
   t.throws(() => checkOptions(dataOptions, section), { instanceOf: InvalidOptionError });

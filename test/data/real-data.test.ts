@@ -1,4 +1,4 @@
-// Counts of real data, read in place if present: the figures come from the data's README.
+// Counts of real data, read in place if present: the expected figures come from the data's README.
 
 import { join } from "node:path";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
@@ -46,7 +46,7 @@ testIf(dataFile("criteo/criteo_kaggle_4584_full39.csv.gz"))(
   },
 );
 
-// Global ids of Frappe: the first id of each column, and the column's number of ids.
+// Frappe's global ids: the first id of each column, and its number of ids.
 const frappe: readonly [string, number, number][] = [
   ["user", 0, 957],
   ["item", 957, 4082],
@@ -66,7 +66,7 @@ const frappeParts: readonly [string, number, number][] = [
 ];
 for (const [part, samples, positives] of frappeParts) {
   testIf(dataFile(join("frappe", `${part}.csv.gz`)))(
-    `every line of Frappe's ${part} part is a sample, and every id has its row`,
+    `every line of Frappe's ${part} part is a sample, and each id maps to its row`,
     async (t) => {
       const path = realData(join("frappe", `${part}.csv.gz`));
       const options = csv(path, {
@@ -83,7 +83,7 @@ for (const [part, samples, positives] of frappeParts) {
 }
 
 testIf(dataFile("frappe/test.csv.gz"))(
-  "an id of Frappe beyond its table is quarantined by line",
+  "an id of Frappe beyond its table is quarantined with its line",
   async (t) => {
     const path = realData(join("frappe", "test.csv.gz"));
     const options = csv(path, {

@@ -1,4 +1,4 @@
-// The order of samples: every sample once an epoch, drawn from the seed.
+// The order of samples: each epoch visits every sample once, in an order drawn from the seed.
 
 import test from "ava";
 import { fillOrder, sampleAt } from "../../src/data/sample-order.ts";
@@ -10,7 +10,7 @@ const orderOf = (seed: number, epoch: number, samples: number) => {
   return out;
 };
 
-test("every pass visits every sample once, whatever their number", (t) => {
+test("every epoch visits every sample once, whatever their number", (t) => {
   const sizes = [1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 255, 256, 257, 1000, 4096, 4097, 70_001];
   for (const samples of sizes) {
     const sorted = orderOf(3, 1, samples).sort();
@@ -21,7 +21,7 @@ test("every pass visits every sample once, whatever their number", (t) => {
   }
 });
 
-test("a place in a pass is the same alone and in any batch", (t) => {
+test("a position in an epoch has the same sample alone and in any batch", (t) => {
   const isTheSame = fc.check(
     fc.property(
       fc.record({
@@ -44,7 +44,7 @@ test("a place in a pass is the same alone and in any batch", (t) => {
   t.false(isTheSame.failed, JSON.stringify(isTheSame.counterexample));
 });
 
-test("another seed or another pass is another order", (t) => {
+test("another seed or epoch has another order", (t) => {
   const base = orderOf(1, 0, 1000);
   const agreeing = (other: Uint32Array) => other.filter((sample, i) => sample === base[i]).length;
   t.is(agreeing(orderOf(1, 0, 1000)), 1000);
@@ -53,11 +53,11 @@ test("another seed or another pass is another order", (t) => {
   t.true(agreeing(orderOf(1 + 2 ** 32, 0, 1000)) < 15);
 });
 
-test("the order of a job never changes between versions", (t) => {
+test("the sample order of a job is the same in every version", (t) => {
   t.deepEqual([...orderOf(7, 2, 10)], [2, 5, 4, 8, 7, 6, 9, 1, 3, 0]);
 });
 
-test("each sample comes to each place about equally often", (t) => {
+test("each sample is equally frequent at each position", (t) => {
   for (const samples of [10, 33]) {
     const counts = new Float64Array(samples * samples);
     const passes = 3000;
@@ -75,7 +75,7 @@ test("each sample comes to each place about equally often", (t) => {
   }
 });
 
-test("neighbours of the file are not neighbours of the pass", (t) => {
+test("neighbours in the file are not neighbours in the epoch", (t) => {
   const order = orderOf(9, 0, 100_000);
   let near = 0;
   for (let i = 1; i < order.length; i++) {
@@ -84,13 +84,13 @@ test("neighbours of the file are not neighbours of the pass", (t) => {
   t.true(Math.abs(near - 200) < 60, `${near} of about 200 by chance`);
 });
 
-test("without shuffling the order is the file's", (t) => {
+test("without shuffling, the order is the file's", (t) => {
   const out = new Uint32Array(4);
   fillOrder(out, { seed: 1, epoch: 5, first: 6, samples: 10, shuffle: false });
   t.deepEqual([...out], [6, 7, 8, 9]);
 });
 
-test("places beyond the pass are refused", (t) => {
+test("positions beyond the epoch are refused", (t) => {
   const order = { seed: 1, epoch: 0, first: 8, samples: 10, shuffle: true };
   t.throws(() => fillOrder(new Uint32Array(3), order), { message: /places in the pass/ });
   t.throws(() => sampleAt(1, 0, 10, 10), { message: /a place in the pass/ });

@@ -1,4 +1,4 @@
-// The split order: every sample once an epoch, from splits that each slice goes through one after
+// The split order: each epoch visits every sample once, from splits that each slice reads one after
 // another.
 
 import test from "ava";
@@ -47,7 +47,7 @@ function holds(
   t.false(checked.failed, JSON.stringify(checked.counterexample));
 }
 
-test("every epoch visits every sample once, however splits, batches and slices are cut", (t) => {
+test("every epoch visits every sample once, for any splits, batches and slices", (t) => {
   holds(t, (shape) =>
     allOf(shape)
       .sort()
@@ -55,7 +55,7 @@ test("every epoch visits every sample once, however splits, batches and slices a
   );
 });
 
-test("a place in an epoch is the same alone and in any run of places", (t) => {
+test("a position in an epoch has the same sample alone and in any range", (t) => {
   holds(t, (shape) => {
     const all = allOf(shape);
     const order = startOrder(shape);
@@ -71,7 +71,7 @@ test("a place in an epoch is the same alone and in any run of places", (t) => {
 const has = (ranges: readonly SampleRange[], sample: number) =>
   ranges.some(({ first, end }) => sample >= first && sample < end);
 
-test("the ranges of some places have all their samples, and no split is among them twice", (t) => {
+test("the ranges of some positions have all their samples, and no split twice", (t) => {
   holds(t, (shape) => {
     const order = startOrder(shape);
     const first = Math.floor(shape.samples / 3);
@@ -83,7 +83,7 @@ test("the ranges of some places have all their samples, and no split is among th
   });
 });
 
-test("a slice reads each of its splits once, and finds the next one ahead of need", (t) => {
+test("a slice reads each of its splits once, and names the next one ahead of need", (t) => {
   const shape = { samples: 100_000, splitSamples: 300, batchSize: 256, slices: 4 };
   const order = startOrder(shape);
   const bounds = sliceBoundsOf(shape.slices, shape.batchSize);
@@ -111,12 +111,12 @@ test("a slice reads each of its splits once, and finds the next one ahead of nee
       held = wanted;
     }
   }
-  // Late: the first split of each slice, and the splits of the short batch at the end.
+  // Late are the first split of each slice, and the splits of the short batch at the end.
   t.true(late <= 2 * shape.slices, `${late} of ${splitsRead}`);
   t.true(samplesRead / shape.samples < 1.03, `${samplesRead}`);
 });
 
-test("another seed or another epoch is another order, of splits and inside of them", (t) => {
+test("another seed or epoch has another order, of splits and within them", (t) => {
   const shape = { samples: 10_000, splitSamples: 50, batchSize: 64, slices: 8 };
   const base = allOf(shape);
   const agreeing = (other: Partial<Shape>) =>
@@ -129,13 +129,13 @@ test("another seed or another epoch is another order, of splits and inside of th
   t.not(inside(0), inside(1));
 });
 
-test("the split order of a job never changes between versions", (t) => {
+test("the split order of a job is the same in every version", (t) => {
   const shape = { samples: 20, splitSamples: 4, batchSize: 6, slices: 2, seed: 7, epoch: 2 };
   const order = [4, 5, 7, 18, 16, 19, 6, 13, 14, 0, 2, 1, 15, 12, 17, 3, 9, 11, 8, 10];
   t.deepEqual([...allOf(shape)], order);
 });
 
-test("a whole batch mixes as many splits as it has slices, or more", (t) => {
+test("a full batch mixes at least as many splits as it has slices", (t) => {
   const shape = { samples: 64_000, splitSamples: 200, batchSize: 80, slices: 8 };
   const order = startOrder(shape);
   for (let step = 0; step < 800; step += 7) {
@@ -143,7 +143,7 @@ test("a whole batch mixes as many splits as it has slices, or more", (t) => {
   }
 });
 
-test("splits are as large as memory allows, and each slice has 64 or more of them", (t) => {
+test("splits are as large as memory allows, with 64 or more per slice", (t) => {
   const bytes = 212;
   const large = splitSamplesOf({ samples: 1e8, bytes: bytes * 1e8, slices: 8 });
   t.is(large, 32 * Math.floor(2 ** 26 / 8 / bytes / 32), "whole blocks");
@@ -152,7 +152,7 @@ test("splits are as large as memory allows, and each slice has 64 or more of the
   t.is(splitSamplesOf({ samples: 10, bytes: 1000, slices: 128 }), 32, "a block");
 });
 
-test("places beyond the epoch, and slices that are no whole batch, are refused", (t) => {
+test("positions beyond the epoch, and slices that are no full batch, are refused", (t) => {
   const order = startOrder({ samples: 10, splitSamples: 3, batchSize: 4, slices: 2 });
   t.throws(() => order.fill(new Uint32Array(3), 8), { message: /places in the pass/ });
   const starts = evenSplits(10, 3);

@@ -38,7 +38,7 @@ test("ranks are drawn with exactly Zipf's probabilities", (t) => {
   }
 });
 
-test("ranks stay inside a table of one row and of very many", (t) => {
+test("ranks stay within a table of one row and of very many", (t) => {
   const stream = new RandomStream(2, purposes.syntheticIds);
   for (const count of [1, 2, 2 ** 31]) {
     const zipf = new Zipf(count, 1.05);
@@ -49,7 +49,7 @@ test("ranks stay inside a table of one row and of very many", (t) => {
   }
 });
 
-test("the AUC counts ties half", (t) => {
+test("the AUC counts a tie as half", (t) => {
   const positives = [3, 1, 2, 2, 5];
   const negatives = [2, 0, 2, 5, 4, 1];
   let wins = 0;
@@ -60,7 +60,7 @@ test("the AUC counts ties half", (t) => {
 
 const tables = criteo.tables({ dim: 8, rows: 1000 });
 
-test("a sample is a function of seed and index, whatever was drawn before", (t) => {
+test("a sample is a function of seed and index alone", (t) => {
   const options = checkOptions(syntheticOptions, synthetic({ samples: 10, batchSize: 1 }));
   const generator = new SyntheticSamples(options, tables);
   const shape = { dense: 13, features: 26 };
@@ -77,7 +77,7 @@ test("a sample is a function of seed and index, whatever was drawn before", (t) 
   t.notDeepEqual(draw(5, other).ids, fifth.ids);
 });
 
-test("the best AUC of many samples is that of the first of them, in bounded memory", (t) => {
+test("the best AUC is that of the first samples, in bounded memory", (t) => {
   const made = (samples: number, ranked?: number) => {
     const options = checkOptions(syntheticOptions, synthetic({ samples, batchSize: 1 }));
     return generateSamples(options, tables.slice(0, 2), () => {}, ranked);
@@ -88,7 +88,7 @@ test("the best AUC of many samples is that of the first of them, in bounded memo
   t.is(many.positives, made(6000).positives);
 });
 
-test("a cache of generated samples knows the best AUC, and a quarter is positive", async (t) => {
+test("a cache of generated samples has the best AUC, and a quarter is positive", async (t) => {
   const directory = startDirectory(t);
   const cache = join(directory, "cache");
   const report = await prepare(synthetic({ samples: 20_000, batchSize: 64, cache }), tables);
@@ -113,7 +113,7 @@ test("a cache of generated samples knows the best AUC, and a quarter is positive
   t.true(Math.abs(mean) < 0.03 && Math.abs(square - 1) < 0.05, "dense features are normal");
 });
 
-test("labels follow the logits: in each band the share is the sigmoid's", (t) => {
+test("labels follow the logits: in each band the positive share is the sigmoid", (t) => {
   const options = checkOptions(syntheticOptions, synthetic({ samples: 1, batchSize: 1 }));
   const generator = new SyntheticSamples(options, tables);
   const sample = new Sample({ dense: 13, features: 26 });
@@ -133,7 +133,7 @@ test("labels follow the logits: in each band the share is the sigmoid's", (t) =>
   }
 });
 
-test("bags may be empty and of several ids", async (t) => {
+test("bags may be empty or have several ids", async (t) => {
   const directory = startDirectory(t);
   const cache = join(directory, "cache");
   const idsPerBag = { min: 0, max: 3 };
@@ -146,7 +146,7 @@ test("bags may be empty and of several ids", async (t) => {
   t.deepEqual([...lengths].sort(), [0, 1, 2, 3]);
 });
 
-test("generated text is read back with the same labels and a table's worth of ids", async (t) => {
+test("generated text reads back with the same labels and as many ids as table rows", async (t) => {
   const directory = startDirectory(t);
   const path = join(directory, "train.tsv");
   const written = writeSyntheticTsv({ samples: 2000, rows: 50, seed: 3 }, path);
@@ -175,7 +175,7 @@ test("text that cannot be generated or written is refused", (t) => {
   }
 });
 
-test("features have bags and a popularity of their own", async (t) => {
+test("features have their own bag lengths and popularity", async (t) => {
   const cache = join(startDirectory(t), "cache");
   const tables = ["plain", "ranged", "long", "few"].map((name) => ({ name, rows: 20_000 }));
   const options = {
@@ -201,7 +201,7 @@ test("features have bags and a popularity of their own", async (t) => {
   t.regex(refused.message, /`data.perFeature` to be names of features.*got `other`/);
 });
 
-test("a job without features of its own has the samples that it always had", async (t) => {
+test("a job without `perFeature` has the samples of every earlier version", async (t) => {
   const cache = join(startDirectory(t), "cache");
   const tables = [
     { name: "a", rows: 100 },

@@ -1,4 +1,4 @@
-// Labels, weights and groups of samples, from text and from the generator to the batch.
+// Labels, weights and groups of samples, from text and the generator to the batch.
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -43,7 +43,7 @@ test("a sample has each label, its weight and its group", async (t) => {
   t.notDeepEqual(groupOf("ann"), groupOf("bob"));
 });
 
-test("data without them are the data of before there were any", async (t) => {
+test("data without targets have the digest that they had before targets existed", async (t) => {
   const lines = ["0,a,ann,1,0.25", "1,b,bob,0,0"];
   const plain = await readCsv(t, lines, {});
   t.false("targets" in plain.report);
@@ -57,7 +57,7 @@ test("data without them are the data of before there were any", async (t) => {
   }
 });
 
-test("a bad label, weight or group makes a bad line, which is named", async (t) => {
+test("a bad label, weight or group makes a bad line, and the reason names it", async (t) => {
   const bad = [
     "2,a,ann,1,1",
     "0,a,ann,,1",
@@ -82,7 +82,7 @@ test("a bad label, weight or group makes a bad line, which is named", async (t) 
   );
 });
 
-test("a file without their columns is refused, with each option that names one", async (t) => {
+test("a file without a target's column is refused, and the error names the option", async (t) => {
   const more = { label: ["click", "bought"], weight: "weight", group: "usr" };
   const error = await t.throwsAsync(readCsv(t, ["0,a,ann,1,1"], more));
   for (const part of ["`data.label` names the column `bought`", "`data.weight`", "`data.group`"]) {
@@ -98,7 +98,7 @@ test("a file without their columns is refused, with each option that names one",
   });
 });
 
-test("they stay with their samples in any order, from memory and from the disk", async (t) => {
+test("targets stay with their samples in any order, from memory and from disk", async (t) => {
   const cache = join(startDirectory(t), "cache");
   const options = { samples: 500, batchSize: 8, dense: 3, cache };
   const own = { labels: 3, sampleWeights: "uniform", groups: 20 } as const;
@@ -116,7 +116,8 @@ test("they stay with their samples in any order, from memory and from the disk",
   t.true(Math.abs(mean - 1) < 0.1, `mean ${mean}`);
   const differing = all.filter(({ labels: of }) => of?.[0] !== of?.[1] || of?.[1] !== of?.[2]);
   t.true(differing.length > 50 && differing.length < 450, `${differing.length}`);
-  // Neither changes the first label, the ids or the dense features.
+  // Further labels, weights and groups change neither the first label nor the ids and dense
+  // features.
   const plain = await prepare(synthetic(options), tables);
   const other = openCache(plain.path, realDisk);
   t.teardown(() => other.close());
@@ -124,7 +125,7 @@ test("they stay with their samples in any order, from memory and from the disk",
   sameValues(t, readPlain(other), withoutTargets);
 });
 
-test("a record may have the columns, and needs none of them", (t) => {
+test("a record may have the target columns, and needs none of them", (t) => {
   const data = checkOptions(
     dataOptions,
     csv("a.csv", {

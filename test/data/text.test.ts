@@ -25,7 +25,7 @@ function criteoLine(change: Record<number, string> = {}): string {
   return fields.join("\t");
 }
 
-test("lines come with their numbers, whatever ends them", async (t) => {
+test("lines have their numbers, whatever their line ending", async (t) => {
   const directory = startDirectory(t);
   const text = "\ufeffone\r\n\r\ntwo\nthree";
   const path = writeText(directory, { name: "a.txt", text });
@@ -41,7 +41,7 @@ test("lines come with their numbers, whatever ends them", async (t) => {
   ]);
 });
 
-test("a file that is packed otherwise, or text of wider characters, is refused with what to do", async (t) => {
+test("another compression, or wide characters, are refused with the remedy", async (t) => {
   const directory = startDirectory(t);
   const linesOf = async (name: string, bytes: Buffer) => {
     const path = writeText(directory, { name, text: bytes });
@@ -55,7 +55,7 @@ test("a file that is packed otherwise, or text of wider characters, is refused w
     new RegExp(
       `it is packed with ${name}, and text is read plain or packed with gzip or zstd: pack it so$`,
     );
-  // The first bytes of what bzip2, xz, lz4 and zip wrote of such a file.
+  // The first bytes that bzip2, xz, lz4 and zip write for such a file.
   const files: [string, Buffer, RegExp][] = [
     ["a.csv.bz2", hex("425a6839314159265359"), packed("bzip2")],
     ["a.csv.xz", hex("fd377a585a000004e6d6b446"), packed("xz")],
@@ -73,15 +73,15 @@ test("a file that is packed otherwise, or text of wider characters, is refused w
   await t.notThrowsAsync(linesOf("latin.csv", Buffer.from("B\u00e9,Zh\n", "latin1")));
 });
 
-test("text that only JavaScript takes for a number is none", (t) => {
-  // As DuckDB and pandas have it.
+test("text that only JavaScript reads as a number is not a number", (t) => {
+  // As in DuckDB and pandas.
   for (const text of ["0x10", " 0X1f", "0b11", "0o17", "", " ", "1_000", "Infinity", "NaN"]) {
     t.is(decimal(text), undefined, text);
   }
   t.deepEqual(["010", "0", " -0.5e1 ", "+7", ".5", "5."].map(decimal), [10, 0, -5, 7, 0.5, 5]);
 });
 
-test("a label beyond 2^53 is positive where all its digits are those of the job", (t) => {
+test("a label beyond 2^53 is positive if all its digits are those of the job", (t) => {
   const read = labelReader("9007199254740993");
   t.deepEqual(
     ["9007199254740993", "9007199254740993.0", "9007199254740992", "1", "9.007199254740993e15"].map(
@@ -106,7 +106,7 @@ test("a file larger than a chunk gives the same lines, plain and gzip", async (t
   }
 });
 
-test("a Criteo line becomes logarithms and hashed rows; what is missing is 0", async (t) => {
+test("a Criteo line becomes logarithms and hashed rows; missing fields are 0", async (t) => {
   const directory = startDirectory(t);
   const text = `${criteoLine({ 1: "-3", 2: "", 14: "", 15: "68fd1e64" })}\n`;
   const path = writeText(directory, { name: "a.tsv", text });
@@ -166,7 +166,7 @@ test("a CSV column feeds the table of its name, in the order of the tables", asy
   ]);
 });
 
-test("integer ids are rows less their offset; several files have a header each", async (t) => {
+test("integer ids are rows minus the offset; each of several files has a header", async (t) => {
   const directory = startDirectory(t);
   const first = writeText(directory, { name: "a.csv", text: "y;item\n1;957\n0;1000 1001\n0;\n" });
   const second = writeText(directory, { name: "b.csv", text: "item;y\n958;1\n" });
@@ -187,7 +187,7 @@ test("integer ids are rows less their offset; several files have a header each",
   );
 });
 
-test("every kind of bad line is counted and kept with its place, and harms no other", async (t) => {
+test("every kind of bad line is counted with its position, and affects no other line", async (t) => {
   const directory = startDirectory(t);
   const lines = [
     criteoLine(),
@@ -224,7 +224,7 @@ test("every kind of bad line is counted and kept with its place, and harms no ot
   t.is(few.digest, report.digest);
 });
 
-test("bad fields of a CSV line are named by their columns", async (t) => {
+test("errors of a CSV line name the columns of bad fields", async (t) => {
   const directory = startDirectory(t);
   const rows = [
     "1,2,5",
@@ -261,7 +261,7 @@ test("bad fields of a CSV line are named by their columns", async (t) => {
   );
 });
 
-test("a file that cannot be read is named", async (t) => {
+test("an unreadable file is named", async (t) => {
   const directory = startDirectory(t);
   const cache = join(directory, "cache");
   const tables = criteo.tables({ dim: 4 });
@@ -281,7 +281,7 @@ test("a file that cannot be read is named", async (t) => {
   t.deepEqual(realDisk.list(cache), []);
 });
 
-test("an empty CSV file, and a column that it lacks, are refused in one sentence", async (t) => {
+test("an empty CSV file, and a missing column, are refused in one sentence", async (t) => {
   const directory = startDirectory(t);
   const cache = join(directory, "cache");
   const empty = writeText(directory, { name: "empty.csv", text: "" });
@@ -329,7 +329,7 @@ test("tables and columns that do not match are refused before any file is read",
   });
 });
 
-test("a file that no descriptor is left for is refused with what to raise", (t) => {
+test("running out of file descriptors is an error that names the limit to raise", (t) => {
   const cause = Object.assign(new Error("EMFILE: too many open files"), { code: "EMFILE" });
   const { message } = unreadable("/data/a.csv", cause);
   t.regex(

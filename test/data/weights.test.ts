@@ -1,4 +1,4 @@
-// Weights of ids, from text and from the generator to the batch.
+// Weights of ids, from text and the generator to the batch.
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -42,7 +42,7 @@ const csvColumns: NonNullable<CsvOptions["categorical"]> = [
   { column: "topic", weightSeparator: "=" },
 ];
 
-test("an id comes with the weight behind it, in a feature that has weights", async (t) => {
+test("in a feature with weights, an id has the weight after it", async (t) => {
   const { report, samples } = await readCsv(t, [
     "1,12:0.5|7:2,ann,a=b=-1.5",
     "0,,bob,",
@@ -70,7 +70,7 @@ test("an id comes with the weight behind it, in a feature that has weights", asy
   t.deepEqual(plain.samples[0]?.weights, undefined);
 });
 
-test("a bad weight makes a bad line, which is named and harms no other", async (t) => {
+test("a bad weight makes a bad line, and the reason names it", async (t) => {
   const bad = ["12", "12:", ":0.5", "12:x", "12:NaN", "12:Infinity", "12:1e39", "1:1|2", "a:1"];
   const { report, samples } = await readCsv(
     t,
@@ -89,7 +89,7 @@ test("a bad weight makes a bad line, which is named and harms no other", async (
   );
 });
 
-test("weights stay with their ids in any order of samples, from memory and from the disk", async (t) => {
+test("weights stay with their ids in any order of samples, from memory and from disk", async (t) => {
   const cache = join(startDirectory(t), "cache");
   const idsPerBag = { min: 0, max: 5 };
   const options = { samples: 500, batchSize: 8, dense: 3, idsPerBag, cache };
@@ -108,7 +108,7 @@ test("weights stay with their ids in any order of samples, from memory and from 
   const mean = weights.reduce((sum, weight) => sum + weight, 0) / weights.length;
   t.true(Math.abs(mean - 1) < 0.05, `mean ${mean}`);
   t.true(new Set(weights).size > 0.99 * weights.length);
-  // Weights change labels, as the generator's truth includes them, but no id.
+  // Weights change labels, as the generator's true model includes them, but no id.
   const plain = await prepare(synthetic(options), tables);
   const unweighted = openCache(plain.path, realDisk);
   t.teardown(() => unweighted.close());
@@ -131,7 +131,7 @@ test("a batch without room for weights is refused", async (t) => {
   t.is(read(new Float32Array(3))(), 3);
 });
 
-test("records take ids and weights in the text of training", (t) => {
+test("records take ids and weights in the text form of training", (t) => {
   const data = csv("a.csv", { label: "y", batchSize: 1, categorical: csvColumns });
   const encoder = createRecordEncoder(checkOptions(dataOptions, data), tables);
   const batch = encoder.encode([
@@ -153,7 +153,7 @@ test("records take ids and weights in the text of training", (t) => {
   t.deepEqual([...(generated.encode([{ a: ["3:0.25", "8:1"] }]).weights ?? [])], [0.25, 1]);
 });
 
-test("two separators differ, and held-out data has weights for the same tables", (t) => {
+test("the two separators must differ, and held-out data have weights for the same tables", (t) => {
   const section = (separator: string | undefined, weightSeparator: string | undefined) => {
     const column = { column: "a", separator, weightSeparator } as { column: string };
     return csv("a.csv", { label: "y", batchSize: 8, categorical: [column] });

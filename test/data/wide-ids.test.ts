@@ -1,4 +1,4 @@
-// Ids of 64 bits from text, records and the generator to the cache and back, exactly.
+// 64-bit ids from text, records and the generator to the cache and back, exactly.
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -41,7 +41,7 @@ function startText(t: ExecutionContext, lines: readonly string[]) {
   return { path, cache: join(directory, "cache") };
 }
 
-test("every digit of an id of 64 bits is in the cache, in memory and on the disk", async (t) => {
+test("every digit of a 64-bit id is in the cache, in memory and on disk", async (t) => {
   const lines = edges.map((id, i) => `${i % 2},${i},${id},${edges.slice(0, i % 4).join("|")}`);
   const { path, cache } = startText(t, lines);
   const report = await prepare(sectionOf(path, cache), tables);
@@ -62,7 +62,7 @@ test("every digit of an id of 64 bits is in the cache, in memory and on the disk
   }
 });
 
-test("the offset of ids of 64 bits is subtracted exactly, and what does not fit is a bad line", async (t) => {
+test("the offset of 64-bit ids is subtracted exactly, and an overflow is a bad line", async (t) => {
   const { path, cache } = startText(t, [
     "1,0,9223372036854775817,",
     "0,1,9223372036854775818,",
@@ -95,7 +95,7 @@ test("the offset of ids of 64 bits is subtracted exactly, and what does not fit 
   );
 });
 
-test("a cache without ids of 64 bits has the digest that it always had", async (t) => {
+test("a cache without 64-bit ids has the same digest in every version", async (t) => {
   const directory = startDirectory(t);
   const path = writeText(directory, { name: "a.csv", text: "y,a,b\n1,3,0\n0,,2\n1,1,1\n" });
   const categorical = ["a", "b"].map((column) => ({ column, ids: "integer" as const }));
@@ -133,7 +133,7 @@ test("generated ids are the same in 64 bits as in 32", async (t) => {
   t.deepEqual(asNumbers, await read(32));
 });
 
-test("scored ids of 64 bits keep every digit and their weights, from text and from records", async (t) => {
+test("weighted 64-bit ids keep every digit and weight, from text and from records", async (t) => {
   const directory = startDirectory(t);
   const scored = edges.map((id, i) => `${id}:${i / 4 - 1}`);
   const text = `y,users\n1,${scored.join("|")}\n0,${scored[3]}\n`;
@@ -166,7 +166,7 @@ test("scored ids of 64 bits keep every digit and their weights, from text and fr
   t.deepEqual([...(batch.weights ?? [])], weights);
 });
 
-test("records give ids of 64 bits as text, bigint or safe integer, never as a rounded one", (t) => {
+test("records take 64-bit ids as text, bigint or safe integer, never a rounded one", (t) => {
   const section = checkOptions(dataOptions, sectionOf("absent.csv", "cache"));
   const encoder = createRecordEncoder(section, tables);
   const one = (user: RecordValue, items: RecordValue | RecordValue[]) =>
@@ -187,7 +187,7 @@ test("records give ids of 64 bits as text, bigint or safe integer, never as a ro
   refused(2n ** 63n, [], /expected `user` to lie in -9223372036854775808\.\.9223372036854775807/);
 });
 
-test("hashed text has no use for 64 bits, and is told so before any file is read", async (t) => {
+test("64-bit ids of hashed text are refused before any file is read", async (t) => {
   const options = csv("absent.csv", { label: "y", categorical: ["user"], batchSize: 1 });
   await t.throwsAsync(prepare(options, tables.slice(1, 2)), {
     instanceOf: InvalidOptionError,

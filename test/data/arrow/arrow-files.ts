@@ -1,4 +1,4 @@
-// Arrow files of a test, and their columns as plain values.
+// Arrow fixtures of the tests, and their columns as plain values.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,10 +8,12 @@ import { shapeOf } from "../../../src/data/arrow/shapes.ts";
 import { openRanges, type RangeReader } from "../../../src/data/tables/byte-ranges.ts";
 import { expectedOf, type PlainValue, plainValue } from "../parquet/parquet-files.ts";
 
-/** The folder of files that pyarrow wrote (make.py), of the tables of the Parquet files. */
+/**
+ * The folder of Arrow files that pyarrow wrote (make.py) from the tables of the Parquet fixtures.
+ */
 export const fixtures = "test/fixtures/arrow";
 
-/** The files with a JSON of their values. */
+/** The files whose values are recorded as JSON. */
 export const fixtureNames = readdirSync(fixtures).filter((name) => /^(flat|lists)-/.test(name));
 
 /** The bytes of a file that pyarrow wrote. */
@@ -19,12 +21,12 @@ export function bytesOf(name: string): Buffer {
   return readFileSync(join(fixtures, name));
 }
 
-/** What pyarrow says is in a file. */
+/** The values of a file by pyarrow, by column. */
 export function expectedIn(name: string): Record<string, readonly PlainValue[]> {
   return expectedOf(name.startsWith("flat") ? "flat/snappy" : "lists/snappy").columns;
 }
 
-/** The rows of some columns as plain values by column. */
+/** The rows of some columns as plain values, by column. */
 export async function readColumns(
   from: string | RangeReader,
   names: readonly string[],

@@ -1,5 +1,5 @@
-// Which columns of an Arrow file a job may name, of files that Arrow's own JavaScript library
-// wrote; and that the buffers of wanted columns alone are read.
+// Which columns of an Arrow file a job may name, in files of Arrow's own JavaScript library; and
+// that a reader reads the buffers of wanted columns alone.
 
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -43,7 +43,7 @@ import { fixtures, readColumns } from "./arrow-files.ts";
 const listOf = (type: DataType) => new List(new Field("item", type));
 const pair = new Struct([new Field("id", new Int64()), new Field("weight", new Float32())]);
 
-/** The columns of a table: their types and values. */
+/** The types and values of the columns of a table. */
 const columns: Readonly<Record<string, [DataType, readonly unknown[]]>> = {
   label: [new Int32(), [1, 0, 1, null]],
   wide: [new Uint64(), [2n ** 64n - 1n, 0n, null, 7n]],
@@ -87,7 +87,7 @@ const expected = {
 const numeric = ["label", "ratio", "when"];
 
 for (const form of ["file", "stream"] as const) {
-  test(`a ${form} of Arrow's JavaScript library is read`, async (t) => {
+  test(`a ${form} that Arrow's JavaScript library wrote is read`, async (t) => {
     const bytes = tableToIPC(tableOf(readable), form);
     const ids = readable.filter((name) => !numeric.includes(name));
     const found = {
@@ -101,7 +101,7 @@ for (const form of ["file", "stream"] as const) {
   });
 }
 
-test("record batches of different sizes are one file", async (t) => {
+test("record batches of different sizes are read as one file", async (t) => {
   const table = tableFromIPC(readFileSync(join(fixtures, "clicks.arrow")));
   const parts = [table.slice(0, 1), table.slice(1, 1), table.slice(1, 399), table.slice(399)];
   const [first, ...others] = parts;
@@ -190,7 +190,7 @@ for (const [title, name, options, message] of refused) {
   });
 }
 
-test("a column of the type Null is missing in every row, as whatever it is asked for", async (t) => {
+test("a column of the type Null is missing in every row, whatever its use", async (t) => {
   for (const options of [
     { dense: [{ column: "nothing", missing: "mean" as const }] },
     { categorical: ["nothing"] },
@@ -202,14 +202,14 @@ test("a column of the type Null is missing in every row, as whatever it is asked
   }
 });
 
-test("a look tells bad rows with their record batches", async (t) => {
+test("a dry run reports bad rows with their record batches", async (t) => {
   const options = { dense: ["ratio"], categorical: ["colour"], missing: "reject" };
   const { samples, rejected } = await look(t, ["ratio", "colour"], options);
   t.deepEqual([samples, rejected.count], [2, 2]);
   t.like(rejected.reasons[0], { line: 2, recordBatch: 0 });
 });
 
-test("of a file the buffers of wanted columns alone are read", async (t) => {
+test("a reader reads the buffers of wanted columns alone", async (t) => {
   const path = join(fixtures, "clicks.arrow");
   const file = await openRanges(path);
   t.teardown(() => file.close());

@@ -1,5 +1,5 @@
-// Damaged and hostile files: each is one clear error with its place, or is read as it is. None
-// hangs, and none takes memory that its size does not earn.
+// Damaged and hostile Arrow files: each is read as it is, or gives one error with its position.
+// None hangs the reader, and none takes more memory than its size justifies.
 
 import { Type } from "apache-arrow/fb/type";
 import test from "ava";
@@ -16,21 +16,21 @@ const file = bytesOf("flat-plain.arrow");
 const stream = bytesOf("flat-zstd.arrows");
 const coded = bytesOf("flat-coded.arrows");
 
-/** A copy of a file, changed. */
+/** A copy of a file, changed by `change`. */
 function changed(from: Buffer, change: (bytes: Buffer) => void): Buffer {
   const copy = Buffer.from(from);
   change(copy);
   return copy;
 }
 
-/** Reads every column that can be read of a file in memory, and all rows. */
+/** Reads all rows of every readable column of a file in memory; returns the row count. */
 async function readAll(bytes: Uint8Array, path: string): Promise<number> {
   const index = await openIndex(rangesOf(bytes, path));
   const names = columnNames(index.schema).filter((name) => {
     try {
       return shapeOf(index.schema, name) !== undefined;
     } catch {
-      return false; // A struct, or what damage made of another type.
+      return false; // A struct, or an unsupported type made by damage.
     }
   });
   const columns = await readColumns(rangesOf(bytes, path), names);
@@ -95,14 +95,14 @@ for (const [title, bytes, message] of cases) {
   });
 }
 
-test("a file that is cut anywhere is one error", async (t) => {
+test("a file truncated anywhere gives one error", async (t) => {
   for (let end = 0; end < file.length; end += 997) {
     const part = file.subarray(0, end);
     await t.throwsAsync(readAll(part, "a.arrow"), { instanceOf: InputUnusableError }, `${end}`);
   }
 });
 
-test("a code beyond its dictionary names record batch, column, value and dictionary", async (t) => {
+test("an error for a code beyond its dictionary names batch, column, value and dictionary", async (t) => {
   const index = await openIndex(rangesOf(coded, "a.arrows"));
   const { block } = index.batches[1] ?? { block: { start: 0, metadataBytes: 0, bodyBytes: 0 } };
   const body = block.start + block.metadataBytes;
@@ -113,7 +113,7 @@ test("a code beyond its dictionary names record batch, column, value and diction
   await t.throwsAsync(read, { instanceOf: InputUnusableError, message });
 });
 
-test("damage anywhere is one error, or another value", async (t) => {
+test("damage anywhere gives one error, or another value", async (t) => {
   let refused = 0;
   let seed = 7;
   const damages = rounds("damages of each Arrow file", 12, 40);
@@ -125,7 +125,8 @@ test("damage anywhere is one error, or another value", async (t) => {
     const original = bytesOf(name);
     for (let round = 0; round < damages; round++) {
       const bytes = changed(original, (all) => {
-        // Most bytes are values: metadata is where damage hurts, at both ends of a file.
+        // Most bytes are values. Damage to metadata, at both ends of a file, is more harmful, so
+        // half of the rounds hit it.
         const place = round % 2 === 0 ? random(all.length) : random(Math.min(3000, all.length));
         const at = round % 4 === 1 ? all.length - 1 - place : place;
         all[at] = random(256);
@@ -143,7 +144,7 @@ test("damage anywhere is one error, or another value", async (t) => {
   t.true(refused > 50, `${refused}`);
 });
 
-test("a packed buffer that says that it has more than its bytes pay for is refused at once", async (t) => {
+test("a compressed buffer that claims more than its bytes can hold is refused at once", async (t) => {
   const { batches } = await openIndex(rangesOf(stream, "a.arrows"));
   const { block } = batches[0] ?? { block: { start: 0, metadataBytes: 0 } };
   const { layout } = await bodyAt(rangesOf(stream, "a.arrows"), batches[0]?.block as never);
@@ -169,7 +170,7 @@ test("a packed buffer that says that it has more than its bytes pay for is refus
   await t.throwsAsync(readAll(broken, "a.arrows"), { message: wrong });
 });
 
-test("a schema whose values have no bytes, or a decimal of too many, is refused", (t) => {
+test("a schema with values of 0 bytes, or a decimal that is too wide, is refused", (t) => {
   const refused = (field: object, message: RegExp) => {
     const plain = { name: "x", bits: 0, isUnsigned: false, divisor: 1, size: 0, children: [] };
     const fields = [{ ...plain, ...field }] as never;
@@ -180,10 +181,11 @@ test("a schema whose values have no bytes, or a decimal of too many, is refused"
   refused({ type: Type.FixedSizeBinary, size: 0 }, /its values have 0 bytes/);
 });
 
-test("lists that overlap, each within bounds, have no more entries than there are", (t) => {
+test("overlapping lists, each within bounds, get no more entries than exist", (t) => {
   const rows = 1000;
   const entries = 64;
-  // Row by row: all entries; and back to the first, in a row without a list.
+  // Alternating rows: one list of all entries, then a row without a list that goes back to the
+  // first entry.
   const offsets = Int32Array.from({ length: rows + 1 }, (_, i) => (i % 2) * entries);
   const marks = new Uint8Array(Math.ceil(rows / 8)).fill(0b0101_0101);
   const bytes = new Map([

@@ -1,13 +1,15 @@
-// Frames of LZ4: what a damaged one says, and the forms that pyarrow does not write.
+// LZ4 frames: the errors of damaged ones, and forms that pyarrow does not write.
 
 import test from "ava";
 import { unpackLz4 } from "../../../src/data/arrow/lz4-frame.ts";
 import { CorruptFile } from "../../../src/data/tables/damage.ts";
 
 const head = [0x04, 0x22, 0x4d, 0x18];
-/** Flags of version 1, blocks of up to 64 KiB, a check that nobody looks at. */
+/**
+ * Frame header: version 1, blocks of up to 64 KiB, and a header checksum that the reader ignores.
+ */
 const plain = [...head, 0x40, 0x40, 0];
-/** `abc`, six bytes from three before, and `d` alone at the end. */
+/** A block: `abc`, a copy of six bytes from three back, and a final literal `d`. */
 const block = [0x32, 97, 98, 99, 3, 0, 0x10, 100];
 const ended = [0, 0, 0, 0];
 
@@ -17,14 +19,14 @@ function unpack(bytes: readonly number[], size: number): string {
   return Buffer.from(out).toString("latin1");
 }
 
-test("a copy may reach into the block before, and over what it writes", (t) => {
+test("a copy may reach into the previous block, and overlap its own output", (t) => {
   t.is(unpack([...plain, 8, 0, 0, 0, ...block, ...ended], 10), "abcabcabcd");
-  const copies = [0x02, 5, 0, 0x10, 101]; // Six bytes from five before, and `e`.
+  const copies = [0x02, 5, 0, 0x10, 101]; // A copy of six bytes from five back, and `e`.
   const two = [...plain, 8, 0, 0, 0, ...block, 5, 0, 0, 0, ...copies, ...ended];
   t.is(unpack(two, 17), "abcabcabcdcabcdce");
 });
 
-test("blocks that are not packed, sizes and checksums are read", (t) => {
+test("uncompressed blocks, content sizes and checksums are accepted", (t) => {
   const sized = [...head, 0x58, 0x40, 3, 0, 0, 0, 0, 0, 0, 0, 0];
   t.is(unpack([...sized, 3, 0, 0, 0x80, 97, 98, 99, 1, 2, 3, 4, ...ended], 3), "abc");
 });

@@ -1,4 +1,4 @@
-// Arrow without a cache, in partitions, and with damage that a job allows: as Parquet.
+// Arrow files without a cache, in partitions, and with damage that a job allows: as for Parquet.
 
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ import { readPlain, startDirectory } from "../data-files.ts";
 import { clicksAs, clickTables as tables } from "../parquet/click-columns.ts";
 import { fixtures } from "./arrow-files.ts";
 
-/** Two partitions, a file and a stream. */
+/** Writes two partitions, one as an Arrow file, one as a stream. */
 function partitions(t: ExecutionContext): { readonly home: string; readonly paths: string[] } {
   const home = startDirectory(t);
   for (const [day, name] of [
@@ -37,14 +37,14 @@ async function open(options: ReturnType<typeof clicksAs>) {
 const placesFrom = (first: number, count: number) =>
   Array.from({ length: count }, (_, i) => first + i);
 
-test("samples without a cache are those of the cache, piece by piece", async (t) => {
+test("samples without a cache equal those of the cache, piece by piece", async (t) => {
   const { home, paths } = partitions(t);
   t.is(paths.length, 2);
   const cached = await open(clicksAs("arrow", { paths, cache: home }));
   const streamed = await open(clicksAs("arrow", { paths, cache: home, streamed: true }));
   t.is(streamed.report.digest, cached.report.digest);
   const { samples, pieces } = streamed.dataset;
-  t.is(pieces?.length, 7); // Three record batches of each file.
+  t.is(pieces?.length, 7); // Three record batches per file.
   for (let first = 0; first < samples; first += 50) {
     const count = Math.min(50, samples - first);
     await holdAt(streamed.dataset, first, count);
@@ -55,7 +55,7 @@ test("samples without a cache are those of the cache, piece by piece", async (t)
   streamed.dataset.close();
 });
 
-test("a file that has changed since its index was made is one error", async (t) => {
+test("a file that changed since its index was made gives one error", async (t) => {
   const { home, paths } = partitions(t);
   const options = clicksAs("arrow", { paths, cache: home, streamed: true });
   const { dataset } = await open(options);
@@ -69,7 +69,7 @@ test("a file that has changed since its index was made is one error", async (t) 
   });
 });
 
-test("the rows of wanted partitions alone are samples", async (t) => {
+test("only the rows of wanted partitions are samples", async (t) => {
   const { home, paths } = partitions(t);
   const where = [{ column: "date", equals: "2026-11-02" }];
   const [some, all] = [
@@ -79,7 +79,7 @@ test("the rows of wanted partitions alone are samples", async (t) => {
   t.is(2 * some.samples, all.samples);
 });
 
-test("damaged record batches may be left out, and one more ends the run", async (t) => {
+test("damaged record batches may be left out, but one beyond the limit ends the run", async (t) => {
   const { home, paths } = partitions(t);
   const path = paths[1] ?? "";
   const file = await openRanges(path);

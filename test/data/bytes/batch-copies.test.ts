@@ -1,5 +1,5 @@
-// Samples from the blocks of a cache to batches: what was put into blocks comes out, in any order,
-// with the addon and without.
+// Copies of samples from the blocks of a cache to batches: the samples put into blocks come out, in
+// any order, with the addon and without.
 
 import test from "ava";
 import { batchCopier, copierOf } from "../../../src/data/cache/batch-copies.ts";
@@ -14,7 +14,7 @@ import { sameValues } from "../../helpers/same-values.ts";
 
 type DrawnShape = BlockShape & { readonly targets: Targets };
 
-/** A drawn shape; of plain samples, ids have 32 bits and no weights. */
+/** A random sample shape; if `isPlain`, ids have 32 bits and no weights. */
 function drawnShape(random: RandomStream, isPlain: boolean): DrawnShape {
   const features = random.below(6);
   const drawn = () => Array.from({ length: features }, () => !isPlain && random.below(3) === 0);
@@ -26,7 +26,7 @@ function drawnShape(random: RandomStream, isPlain: boolean): DrawnShape {
   return { dense: random.below(4), features, wide: drawn(), weighted: drawn(), targets };
 }
 
-/** A block of drawn samples, half of whose bags repeat, and the samples. */
+/** A block of random samples, half of whose bags repeat, and the samples. */
 function drawnBlock(random: RandomStream, shape: DrawnShape) {
   const encoder = new BlockEncoder(shape);
   let before: Sample | undefined;
@@ -62,7 +62,7 @@ function drawnBlock(random: RandomStream, shape: DrawnShape) {
   return { words, samples: samples.map(({ sample }) => sample) };
 }
 
-/** The batch of samples by their definition: features one after the other. */
+/** The expected batch of samples by definition: feature after feature. */
 function batchOf(samples: readonly Sample[], shape: DrawnShape, memory: BatchMemory) {
   let at = 0;
   samples.forEach((sample, b) => {
@@ -83,7 +83,7 @@ function batchOf(samples: readonly Sample[], shape: DrawnShape, memory: BatchMem
   return at;
 }
 
-test("samples come out of blocks in any order, with the addon and without", (t) => {
+test("samples are copied out of blocks in any order, with the addon and without", (t) => {
   const random = new RandomStream(11, 1);
   for (let round = 0; round < 150; round++) {
     const shape = drawnShape(random, round % 2 === 0);
@@ -102,7 +102,8 @@ test("samples come out of blocks in any order, with the addon and without", (t) 
             weights: new Float32Array(B * shape.features * 8),
           }),
     });
-    // Of the first block in order, then of the second one in a drawn order.
+    // The first half comes from the first block in order, the rest from the second block in random
+    // order.
     const half = Math.min(32, B >> 1);
     const slots = Array.from({ length: B }, (_, b) => (b < half ? b : random.below(32)));
     const starts = new Int32Array(B + 1);
@@ -126,7 +127,7 @@ test("samples come out of blocks in any order, with the addon and without", (t) 
       t.is(copier.copy(memory, records, B), ids);
       sameValues(t, Object.values(memory), Object.values(wanted));
       if (B * shape.features === 0) continue;
-      // Records that are no records: their bags are longer than they.
+      // Malformed records: a bag is longer than the record.
       const last = records.words.slice();
       const lengthsAt = (starts[1] ?? 0) - 1 - (own[0]?.idCount ?? 0);
       last[lengthsAt] = (last[lengthsAt] ?? 0) ^ 1;

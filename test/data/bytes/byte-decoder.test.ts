@@ -1,5 +1,5 @@
-// A line decoded from its bytes is the line decoded from its text: the same sample bit for bit, or
-// the same fault. Fields are drawn from what files have and from what they should not have.
+// A line decoded from its bytes equals the line decoded from its text: the same sample bit for bit,
+// or the same fault. Fields are drawn from valid and invalid values.
 
 import test from "ava";
 import { dataOptions, type TableShape } from "../../../src/data/options.ts";
@@ -33,7 +33,7 @@ const ids = "5 0 99 957 0957 1000000000 2147483648 -3 3.0 abc 68fd1e64 x é \u00
 const lists = "1|2|3 |1| || 5|abc 1:0.5|2:1 7 1:2:3";
 const pool = ["", " ", ..."1".repeat(9), ...[numbers, ids, lists].join(" ").split(" "), '"1"', '"'];
 
-/** What comes of a line: its sample, or its fault. */
+/** The result of decoding a line: its sample, or its fault. */
 function outcome(sample: Sample, fault: ReturnType<typeof decodeLine>) {
   if (fault !== undefined) return fault;
   const { labels, dense, missing, lengths, ids, highs, weights, idCount } = sample;
@@ -45,8 +45,8 @@ function outcome(sample: Sample, fault: ReturnType<typeof decodeLine>) {
 }
 
 /**
- * Decodes the lines of one chunk both ways, of bytes with the addon and without. Returns how many
- * were good.
+ * Decodes the lines of one chunk from text and from bytes, with the addon and without. Returns the
+ * number of good lines, and the lines that differ.
  */
 function decodeBoth(
   lines: readonly string[],
@@ -81,7 +81,7 @@ function decodeBoth(
   return { good, wrong };
 }
 
-/** All that is read of the fields of a chunk: of a line that is not whole, that it is not. */
+/** The fields of a chunk as read, as text; an incomplete line reads as `none`. */
 function bitsOf(columns: Columns, chunk: ByteLines, read = fieldReader()): string {
   const plan = planOf(columns);
   const values = new FieldValues(plan);
@@ -99,7 +99,7 @@ function bitsOf(columns: Columns, chunk: ByteLines, read = fieldReader()): strin
   return lines.join("\n");
 }
 
-/** Lines of so many fields, most of them right; `usual` draws a field that is. */
+/** Lines of `fields` fields, mostly valid; `usual` draws a valid field. */
 function drawLines(
   seed: number,
   { fields, delimiter }: Columns,
@@ -107,7 +107,7 @@ function drawLines(
 ): string[] {
   const random = new RandomStream(seed, 1);
   return Array.from({ length: 1500 }, () => {
-    const odd = random.below(3); // Of 40 fields most must be right, or no line is good.
+    const odd = random.below(3); // With 40 fields most must be valid, or no line is good.
     const count = fields + (random.below(20) === 0 ? random.below(3) - 1 : 0);
     const drawn = Array.from({ length: count }, (_, field) => {
       const isOdd = odd > 0 && random.below(20 * odd) === 0;
@@ -117,7 +117,7 @@ function drawLines(
   }).filter((line) => line !== "");
 }
 
-test("lines of Criteo: the same from bytes as from text", (t) => {
+test("Criteo lines decode the same from bytes as from text", (t) => {
   const tables = Array.from({ length: 26 }, (_, i) => ({ name: `C${i + 1}`, rows: 2 + 7919 * i }));
   const columns = criteoColumns(tables);
   const lines = drawLines(1, columns, (random, field) => {
@@ -132,7 +132,7 @@ test("lines of Criteo: the same from bytes as from text", (t) => {
   t.true(good > 250 && good < lines.length - 150, `${good}`);
 });
 
-test("lines of CSV with every kind of column: the same from bytes as from text", (t) => {
+test("CSV lines with every kind of column decode the same from bytes as from text", (t) => {
   const missing = [0, "mean", "indicator", "reject"] as const;
   const names = ["a", "b", "c", "d"];
   const dense = [

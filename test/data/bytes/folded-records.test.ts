@@ -1,5 +1,5 @@
-// Blocks in which a bag that repeats stands once: what is folded comes back, whoever folds it and
-// however it was appended, and sessions take less room.
+// Folded blocks store a repeated bag once: folded records unfold to the originals, with every
+// folder and way of appending, and sessions take less space.
 
 import test from "ava";
 import { copierOf } from "../../../src/data/cache/batch-copies.ts";
@@ -25,7 +25,7 @@ function drawnShape(random: RandomStream, isPlain: boolean): DrawnShape {
   return { dense: random.below(3), features, wide: drawn(), weighted: drawn() };
 }
 
-/** Samples whose bags are mostly those of the sample before. */
+/** Samples whose bags mostly equal those of the sample before. */
 function drawnSamples(random: RandomStream, shape: DrawnShape, count: number): Sample[] {
   const samples: Sample[] = [];
   const keptOf10 = random.below(11);
@@ -54,7 +54,7 @@ function drawnSamples(random: RandomStream, shape: DrawnShape, count: number): S
   return samples;
 }
 
-/** The records of samples as they are before they are folded. */
+/** The records of samples before folding. */
 function wholeRecords(samples: readonly Sample[], shape: DrawnShape) {
   const records = samples.map((sample) => {
     const encoder = new BlockEncoder(shape);
@@ -68,7 +68,7 @@ function wholeRecords(samples: readonly Sample[], shape: DrawnShape) {
   return { words, starts, width: undefined };
 }
 
-test("blocks are the same, however their samples are appended, and give them back", (t) => {
+test("blocks are equal, however their samples are appended, and unfold to the originals", (t) => {
   const random = new RandomStream(23, 1);
   let folded = 0;
   for (let round = 0; round < 150; round++) {
@@ -118,7 +118,7 @@ test("blocks are the same, however their samples are appended, and give them bac
   t.true(folded > 500, `${folded} records were folded`);
 });
 
-test("a block of a session has each of its lists once, and begins anew with the next block", (t) => {
+test("a block stores each list of a session once, and the next block starts anew", (t) => {
   const shape = { dense: 0, features: 2, wide: [false, false], weighted: [] };
   const encoder = new BlockEncoder(shape);
   const blocks: Int32Array[] = [];
@@ -129,7 +129,7 @@ test("a block of a session has each of its lists once, and begins anew with the 
     const block = encoder.append(sample);
     if (block !== undefined) blocks.push(block.slice());
   }
-  // Each record: a label, two lengths and an id; and one list, or two words of it.
+  // Each record has a label, two lengths and an id; the list once, then two words that refer to it.
   const words = 33 + 32 * 3 + 100 + 31 * 2;
   t.deepEqual(
     blocks.map(({ length }) => length),
@@ -138,7 +138,7 @@ test("a block of a session has each of its lists once, and begins anew with the 
   t.deepEqual(blocks[1]?.subarray(33, 36), blocks[0]?.subarray(33, 36));
 });
 
-test("a list that comes again after another one is not that of the sample before", (t) => {
+test("a list that returns after another one is not folded onto the sample before", (t) => {
   const shape = { dense: 0, features: 1, wide: [false], weighted: [] };
   const encoder = new BlockEncoder(shape);
   for (const ids of [[1, 2, 3, 4, 5], [7], [1, 2, 3, 4, 5], [1, 2, 3, 4, 5]]) {

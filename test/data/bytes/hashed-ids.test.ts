@@ -1,5 +1,5 @@
-// The row of a hashed id is the hash of its decimals, that of another one the id: with the addon
-// and without.
+// The row of a hashed id is the hash of its decimals, and that of a plain id is the id: with the
+// addon and without.
 
 import test from "ava";
 import { plainRows, plainRowsOf, textWay } from "../../../src/data/columnar/bag-reader.ts";
@@ -7,14 +7,14 @@ import { hasherOf, idHasher } from "../../../src/data/columnar/hashed-ids.ts";
 import { murmurHash3 } from "../../../src/data/murmur-hash.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 
-test("ids of all lengths, with a sign and without, have the hash of their decimals", (t) => {
+test("ids of all lengths, signed and unsigned, have the hash of their decimals", (t) => {
   const random = new RandomStream(3, 1);
   const word = () => BigInt(random.word());
   const drawn = Array.from({ length: 5000 }, () => {
     return ((word() << 32n) | word()) >> BigInt(random.below(64));
   });
   const ends = [0n, -1n, 9n, 10n, 99n, 100n, 2n ** 63n - 1n, -(2n ** 63n)];
-  // Again, as remembered ids must be the same; each with both signs of its bits.
+  // Repeats ids, as cached hashes must be the same, and negates each.
   const ids = BigInt64Array.from([...ends, ...drawn, ...drawn.map((id) => -id), ...drawn]);
   const offsets = Int32Array.of(0, ids.length);
   for (const table of [
@@ -44,7 +44,7 @@ function bytesOf({ buffer, byteOffset, byteLength }: Int32Array): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
-test("entries behind the last row are left out", (t) => {
+test("entries after the last row are ignored", (t) => {
   const column = { form: "ids" as const, ids: BigInt64Array.of(5n, 6n, 7n) };
   const offsets = Int32Array.of(0, 1, 2);
   const table = { seed: 1, rows: 50 };
@@ -54,7 +54,7 @@ test("entries behind the last row are left out", (t) => {
   }
 });
 
-test("ids as they are become rows of their table, or go the way of text", (t) => {
+test("plain ids become rows of their table, or take the slow path of text", (t) => {
   const ids = BigInt64Array.of(
     0n,
     4n,

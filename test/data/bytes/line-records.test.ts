@@ -1,6 +1,6 @@
-// The short way from lines to records makes the words that the decoder makes of each line, and
-// leaves every line to it of which anything is unusual. A cache of records is the cache of their
-// samples.
+// The fast path from lines to records makes the words that the decoder makes of each line, and
+// leaves lines with anything unusual to the decoder. A cache written from records equals the cache
+// of their samples.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -101,7 +101,7 @@ const forms = [
 ];
 
 for (const { name, columns, dense } of forms) {
-  test(`lines of ${name}: records have the words of decoded samples`, (t) => {
+  test(`${name} lines: records have the words of decoded samples`, (t) => {
     const features = columns.categorical.length;
     const shape = { dense, features, wide: Array(features).fill(false), weighted: [] };
     for (const read of [fieldReader(), readFields]) {
@@ -136,7 +136,7 @@ for (const { name, columns, dense } of forms) {
   });
 }
 
-test("a line whose key, weight, list or transform is read has no record", (t) => {
+test("a job that reads a key, weight or list of a line makes no records", (t) => {
   const chunks = new ChunkFields(criteo);
   t.truthy(lineRecords(criteo, chunks));
   t.is(lineRecords({ ...criteo, key: 3 }, chunks), undefined);
@@ -147,7 +147,7 @@ test("a line whose key, weight, list or transform is read has no record", (t) =>
   t.is(lineRecords(list, chunks), undefined);
 });
 
-test("a cache of records is the cache of their samples, in all that is counted", (t) => {
+test("a cache of records equals the cache of their samples, with all its statistics", (t) => {
   const home = startDirectory(t);
   const chunks = new ChunkFields(criteo);
   const [decode, recordsOf] = [byteDecoder(criteo, undefined, chunks), lineRecords(criteo, chunks)];
@@ -160,7 +160,7 @@ test("a cache of records is the cache of their samples, in all that is counted",
   assert(bySamples !== undefined && byRecords !== undefined && recordsOf !== undefined, "two");
   const sample = bySamples.writer.newSample();
   const drawn = [1, 2, 3, 4, 5].map((seed) => chunkOf(seed, criteo, 3000));
-  // More than the window, in which the reuse of ids is counted.
+  // More samples than the window in which the reuse of ids is counted.
   for (let i = 0; byRecords.writer.samples < 70_000; i++) {
     const chunk = drawn[i % drawn.length];
     assert(chunk !== undefined, "a chunk");

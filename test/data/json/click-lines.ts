@@ -4,10 +4,10 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "csv-parse/sync";
 
-/** The rows as CSV. */
+/** The rows as a CSV file. */
 export const clicks = join(import.meta.dirname, "../../../../test/fixtures/parquet/clicks.csv");
 
-/** The rows of the CSV file, as a program would write them: numbers, booleans, lists, objects. */
+/** Writes the rows of the CSV file as a program would: numbers, booleans, lists, objects. */
 export function writeLines(directory: string): string {
   const rows: Record<string, string>[] = parse(readFileSync(clicks), { columns: true });
   const lines = rows.map((row, i) => {
@@ -26,7 +26,7 @@ export function writeLines(directory: string): string {
       return [[name, isNumber && i % 3 > 0 ? Number(text) : text]];
     });
     const line = JSON.stringify(Object.fromEntries(members));
-    // 64-bit ids as numbers, as other languages write them; and characters as escapes.
+    // 64-bit ids as numbers, as other languages write them; and some characters as escapes.
     const long = line.replace(/"session":"(-?\d+)"/, '"session":$1');
     return i % 5 === 0 ? long.replace(/[\u0080-\uffff]/g, escaped) : long;
   });

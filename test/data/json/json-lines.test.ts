@@ -1,4 +1,5 @@
-// JSON Lines: the same rows as CSV are the same samples, and what is wrong with a line is told.
+// JSON Lines: they have the samples of the same rows as CSV, and errors say what is wrong with a
+// line.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -100,7 +101,7 @@ for (const [name, key] of Object.entries(keys)) {
   });
 }
 
-/** What a look at a file with these lines tells of its bad ones. */
+/** The reasons that a dry run gives for the bad lines of a file with these lines. */
 async function reasonsOf(t: ExecutionContext, lines: readonly string[]): Promise<string[]> {
   const path = join(startDirectory(t), "some.jsonl");
   writeFileSync(path, gzipSync(lines.join("\n")));
@@ -115,14 +116,14 @@ async function reasonsOf(t: ExecutionContext, lines: readonly string[]): Promise
   return rejected.reasons.map(({ kind, got }) => `${kind}, got ${got}`);
 }
 
-test("lines that are no rows are told apart", async (t) => {
+test("lines that are no rows get distinct reasons", async (t) => {
   const good = '{"y":1,"a":"x","b":[1,"2",null],"c":{"7":0.5},"d":1.5,"more":{"is":"ignored"}}';
   const told = async (line: string) => (await reasonsOf(t, [good, "", line]))[0];
   t.deepEqual(await reasonsOf(t, [good, '{"y":0}', '{"y":true,"c":[["7",2],[8,-1]]}']), []);
   const object = "expected a JSON object, each name in it once";
   t.is(await told('{"y":1'), `${object}, got \`{"y":1\``);
   t.is(await told("[1,2]"), `${object}, got \`[1,2]\``);
-  // pyarrow refuses a name twice, too; JSON.parse takes the second value.
+  // pyarrow refuses a repeated key, too; JSON.parse takes the second value.
   t.is(await told('{"y":1,"a":7,"a":8}'), `${object}, got \`{"y":1,"a":7,"a":8}\``);
   t.is(await told('{"y":1,"c":{"7":1,"7":2}}'), `${object}, got \`{"y":1,"c":{"7":1,"7":2}}\``);
   t.is(
@@ -142,7 +143,7 @@ test("lines that are no rows are told apart", async (t) => {
   t.is(await told('{"y":1,"d":"old"}'), "expected `d` to be a number, got `old`");
 });
 
-test("integers keep all digits, and weights by id their order, as text has them", (t) => {
+test("integers keep all digits, and weights by id their order, as in text", (t) => {
   const fields = (line: string) =>
     jsonFields(line, { names: ["a", "b", "c"], lists: [undefined, "plain", "weighted"], made: [] });
   const [ids, weight] = [betweenIds, beforeWeight];
@@ -156,7 +157,7 @@ test("integers keep all digits, and weights by id their order, as text has them"
   );
 });
 
-test("a record of a prediction has the features of its line", async (t) => {
+test("a record to predict has the features of its line", async (t) => {
   const directory = startDirectory(t);
   const path = join(directory, "some.jsonl");
   const rows = [
@@ -177,7 +178,7 @@ test("a record of a prediction has the features of its line", async (t) => {
   t.is(samples, 2);
 });
 
-test("a file that is scored keeps its objects, with members more", (t) => {
+test("scores are appended to each JSON object as members, and its text is kept", (t) => {
   const line = '{"a": 1, "b": "\u00c3\u00a9" } ';
   t.is(
     withMembers(line, ["p", "q"], ["0.5", ""]),
@@ -187,7 +188,7 @@ test("a file that is scored keeps its objects, with members more", (t) => {
   t.is(withMembers("no object", ["p"], [""]), "no object");
 });
 
-test("what a transform makes is no key of a line, and no label, weight or group", async (t) => {
+test("the output of a transform may be no key of a line, weight or group", async (t) => {
   const cache = startDirectory(t);
   const path = join(cache, "made.jsonl");
   writeFileSync(path, '{"y":1,"price":3,"when":7}\n{"y":0,"price":4}\n{"y":1,"price":5}\n');

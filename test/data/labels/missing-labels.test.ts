@@ -1,5 +1,5 @@
-// Labels that are missing in one task only: which text is one, what a job says of it, and what a
-// cache of such rows knows.
+// Labels that are missing for one task only: which text counts as missing, the error without the
+// option, and the statistics in the cache.
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -24,7 +24,7 @@ async function read(t: ExecutionContext, options: DataOptions) {
 const { NaN: none } = Number;
 const lines = ["1,0,1", "0,,2", "1,NULL,3", "1,?,4", "1,1,5", "0, nan ,6"];
 
-test("a label that is missing in a masked task is NaN, and the row is a sample", async (t) => {
+test("a missing label of a masked task is NaN, and the row is a sample", async (t) => {
   const directory = startDirectory(t);
   const path = writeText(directory, { name: "a.csv", text: `click,buy,x\n${lines.join("\n")}\n` });
   const cache = join(directory, "cache");
@@ -46,7 +46,7 @@ test("a label that is missing in a masked task is NaN, and the row is a sample",
   );
 });
 
-test("JSON's null and a key that is not there are missing labels, numbers too", async (t) => {
+test("JSON null and an absent key are missing labels, also for numeric labels", async (t) => {
   const directory = startDirectory(t);
   const rows = [
     '{"click":1,"buy":2.5,"x":1}',
@@ -77,7 +77,7 @@ test("JSON's null and a key that is not there are missing labels, numbers too", 
   );
 });
 
-test("without the option such a row is bad, and the reason names the option", async (t) => {
+test("without the option, a row with a missing label is bad; the reason names the option", async (t) => {
   const directory = startDirectory(t);
   const path = writeText(directory, { name: "a.csv", text: `click,buy,x\n${lines.join("\n")}\n` });
   const cache = join(directory, "cache");
@@ -101,7 +101,7 @@ const job: JobOptions = {
   data: csv("clicks.csv", own),
 };
 
-test("what a task says of missing labels holds for the data, held-out data and a baseline", (t) => {
+test("a task's rule for missing labels applies to data, held-out data and baseline", (t) => {
   const resolved = resolveJob({ ...job, evaluation: { data: { paths: ["other.csv"] } } });
   t.like(resolved.data, { missingLabels: { buy: "mask" } });
   t.like(resolved.evaluation?.data, { missingLabels: { buy: "mask" } });

@@ -1,5 +1,5 @@
-// Labels that are numbers: how text is read as one, what a cache knows of them, which features are
-// told to predict them, and how they are generated.
+// Numeric labels: how text is read as one, the statistics in the cache, the warnings about features
+// that predict them, and how they are generated.
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -22,7 +22,7 @@ async function readCsv(t: ExecutionContext, text: string, more: Partial<CsvOptio
   return { report, samples: readPlain(dataset) };
 }
 
-test("a number is a label as float32 holds it, and anything else makes a bad line", async (t) => {
+test("a numeric label is read as float32, and other text makes a bad line", async (t) => {
   const good = ["3", "-0.25", " 1e3 ", "+7.5", "0.1", "3.4028234e38"];
   const bad = ["", "NaN", "inf", "-Infinity", "1e39", "0x10", "1,5".replace(",", "_"), "true"];
   const lines = [...good, ...bad].map((label, i) => `${label},${i}`);
@@ -42,7 +42,7 @@ test("a number is a label as float32 holds it, and anything else makes a bad lin
   t.is(reason?.line, 2 + good.length);
 });
 
-test("of several labels each is read by its kind", async (t) => {
+test("each of several labels is read by its kind", async (t) => {
   const text = "y,click,d\n2.5,yes,1\n-1,no,2\nyes,yes,3\n";
   const { report, samples } = await readCsv(t, text, {
     ...{ label: ["click", "y"], positive: "yes", numericLabels: ["y"], dense: ["d"] },
@@ -62,7 +62,7 @@ test("of several labels each is read by its kind", async (t) => {
   t.is(report.quarantine.count, 1);
 });
 
-test("the same text read as classes and as numbers are two caches", async (t) => {
+test("the same text read as classes and as numbers makes two caches", async (t) => {
   const text = "y,d\n0,1\n1,2\n";
   const own = { dense: ["d"] };
   const [classes, numbers] = [
@@ -75,7 +75,7 @@ test("the same text read as classes and as numbers are two caches", async (t) =>
   t.not(nameOf(numbers.report.path), nameOf(classes.report.path));
 });
 
-/** The warnings about a column `x` of a label `y`, with their codes. */
+/** The warnings about a column `x` with the label `y`, with their codes. */
 async function warningsOf(
   t: ExecutionContext,
   of: (i: number) => { readonly y: number; readonly x: string | number },
@@ -92,11 +92,11 @@ async function warningsOf(
 
 const label = (i: number) => ((i * 37) % 101) / 8;
 
-test("a dense feature that the label is a straight line of is named", async (t) => {
+test("a dense feature of which the label is a linear function is named", async (t) => {
   const exact = await warningsOf(t, (i) => ({ y: label(i), x: 3 - 2 * label(i) }), "dense");
   t.is(exact.length, 1);
   t.regex(exact[0] ?? "", /FEATURE_PREDICTS_LABEL: The column `x` predicts .* straight line of/);
-  // Missing in some lines, it still tells where it is there; a large mean takes nothing from it.
+  // Missing values in some lines do not hide it, and a large mean costs no precision.
   const gaps = (i: number) => ({ y: label(i), x: i % 3 === 0 ? "" : 1000 + label(i) });
   t.is((await warningsOf(t, gaps, "dense")).length, 1);
   const near = (i: number) => ({ y: label(i), x: label(i) + (i % 2) / 50 });
@@ -106,7 +106,7 @@ test("a dense feature that the label is a straight line of is named", async (t) 
   t.deepEqual(await warningsOf(t, (i) => ({ y: label(i), x: 5 }), "dense"), [], "a constant");
 });
 
-test("a categorical feature whose values each come with one label is named", async (t) => {
+test("a categorical feature each of whose values has one numeric label is named", async (t) => {
   const pure = await warningsOf(t, (i) => ({ y: (i % 20) / 2, x: `v${i % 20}` }), "categorical");
   t.regex(pure.join("; "), /^FEATURE_PREDICTS_LABEL: .*`x` .* each of its values comes with one/);
   const mixed = (i: number) => ({ y: i === 399 ? 99 : (i % 20) / 2, x: `v${i % 20}` });
@@ -115,7 +115,7 @@ test("a categorical feature whose values each come with one label is named", asy
   t.deepEqual(await warningsOf(t, ids, "categorical"), [], "no value comes again");
 });
 
-test("a column without any value is named, whatever the label is", async (t) => {
+test("a column without values is named, whatever the label", async (t) => {
   for (const kind of ["dense", "categorical"] as const) {
     const [only] = await warningsOf(t, (i) => ({ y: label(i), x: "" }), kind);
     t.regex(only ?? "", /^COLUMN_EMPTY: The column `x` has no value in any good line/);
@@ -138,7 +138,7 @@ function generatedBy(more: object) {
   return { found, report };
 }
 
-test("a generated number is the true logit with noise of a half around it", (t) => {
+test("a generated numeric label is the true logit plus noise of 0.5", (t) => {
   const { found, report } = generatedBy({ numericLabels: ["label"] });
   t.is(report.positives, 0);
   t.true(Math.abs((report.bestRmse ?? 0) - 0.5) < 0.01, `best RMSE ${report.bestRmse}`);
@@ -157,7 +157,7 @@ test("a generated number is the true logit with noise of a half around it", (t) 
   t.deepEqual(generatedBy({ numericLabels: ["label"] }).report, report);
 });
 
-test("of two generated labels the second alone may be a number", (t) => {
+test("of two generated labels only the second may be numeric", (t) => {
   const both = generatedBy({ labels: 2, numericLabels: ["label2"], samples: 500 });
   const plain = generatedBy({ labels: 2, samples: 500 });
   const firsts = (all: typeof both) => all.found.map(({ labels }) => labels[0]);

@@ -1,5 +1,5 @@
-// How many values of a column share rows of its table is counted while the cache is written, in
-// every kind of data, and what values tell of the label that rows do not.
+// Counts of column values that share table rows, collected while a cache is written, for every kind
+// of data; and warnings about values that predict the label.
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -16,7 +16,7 @@ import { lookAtText } from "../../../src/data/text/sample-text.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { prepare, startDirectory, writeText } from "../data-files.ts";
 
-/** MurmurHash3 (x86, 32 bits) of ASCII text, in integers of any size: shares nothing with src. */
+/** MurmurHash3 (x86, 32 bits) of ASCII text, in bigints: shares no code with src. */
 function murmur3(text: string, seed: number): number {
   const bytes = Buffer.from(text, "ascii");
   const word = 0xffff_ffffn;
@@ -35,7 +35,7 @@ function murmur3(text: string, seed: number): number {
   return Number(hash ^ (hash >> 16n));
 }
 
-/** Values, rows and values that are not alone, by the definition. */
+/** Values, rows and values that share a row, by definition. */
 function sharing(values: readonly string[], seed: number, rows: number) {
   const found = new Map<number, number>();
   for (const value of new Set(values)) {
@@ -74,7 +74,7 @@ const expected = () => {
   ];
 };
 
-test("values that share rows are counted as MurmurHash3 has them, in CSV", async (t) => {
+test("values that share a row by MurmurHash3 are counted, in CSV", async (t) => {
   const { data } = csvOf(t);
   const { values = [] } = await prepare({ ...data, rejectedMax: 0.5 } as DataOptions, tables);
   t.deepEqual(values, expected());
@@ -82,7 +82,7 @@ test("values that share rows are counted as MurmurHash3 has them, in CSV", async
   t.deepEqual((await prepare({ ...data, rejectedMax: 0.5 } as DataOptions, tables)).values, values);
 });
 
-test("the same in Parquet, and in a look at the first lines", async (t) => {
+test("shared rows are counted alike in Parquet, and in a dry run", async (t) => {
   const { data, path } = csvOf(t);
   const { model: _, data: resolved } = resolveJob({
     model: {
@@ -130,9 +130,9 @@ test("integer ids that the table hashes are counted by their number", async (t) 
   t.deepEqual(plain.values, [], "each id has its row");
 });
 
-test("a copy of the label is found though both of its values fall to one row", async (t) => {
+test("a copy of the label is found although both of its values hash to one row", async (t) => {
   const directory = startDirectory(t);
-  // In 16 rows and with seed 2, "0" and "1" share a row, as in the report of a user.
+  // With 16 rows and seed 2, "0" and "1" share a row.
   t.is(murmur3("0", 2) % 15, murmur3("1", 2) % 15);
   const rows = Array.from({ length: 600 }, (_, i) => {
     const y = i % 3 === 0 ? 1 : 0;
@@ -154,7 +154,7 @@ test("a copy of the label is found though both of its values fall to one row", a
   t.regex(warnings[0]?.message ?? "", /`copy` predicts the label of the first 600 samples/);
 });
 
-test("one frequent value that comes with one label alone is named", async (t) => {
+test("a frequent value that comes with one label only is named", async (t) => {
   const directory = startDirectory(t);
   const rows = Array.from({ length: 2000 }, (_, i) => {
     const y = i % 4 === 0 ? 1 : 0;
@@ -181,7 +181,7 @@ test("one frequent value that comes with one label alone is named", async (t) =>
   ]);
 });
 
-test("what comes with one label by chance, or seldom, is not named", (t) => {
+test("a value that is rare, or has one label by chance, is not named", (t) => {
   const all = [9000, 1000] as const;
   const value = (text: string, none: number, one: number) => ({
     value: text,
@@ -193,11 +193,11 @@ test("what comes with one label by chance, or seldom, is not named", (t) => {
   t.like(labelTold([value("a", 0, 1000), value("b", 9000, 0)], all), { value: undefined });
 });
 
-test("of many values, as many are told as use that many rows on average", (t) => {
+test("many values are estimated as the count that uses as many rows on average", (t) => {
   const seen = { column: "user", feature: 0, rows: 1001, samples: 10_000 };
   const counted = { ...seen, values: 300, taken: 260, shared: 70 };
   t.is(ofAllSamples(counted, [{ distinctIds: 261 }]), counted, "one more is the row of none");
-  // 1,000 values in 1,000 rows use 1 - 1/e of them, and 1/e of the values are alone.
+  // 1,000 values in 1,000 rows use 1 - 1/e of them, and 1/e of the values have their own row.
   const whole = ofAllSamples(counted, [{ distinctIds: 632 }]);
   t.like(whole, { taken: 632, isEstimated: true });
   t.true(Math.abs(whole.values - 1000) <= 1 && Math.abs(whole.shared - 632) <= 1);

@@ -1,4 +1,5 @@
-// Files whose counts no byte pays for: each is refused by a sentence before memory is taken.
+// Decompression bombs: files whose counts exceed what their bytes can hold are refused in a
+// sentence before memory is allocated.
 
 import test from "ava";
 import { MemoryBudget, TextBudget } from "../../../src/data/tables/memory-budget.ts";
@@ -78,7 +79,7 @@ for (const [title, bytes, message] of cases) {
   });
 }
 
-test("texts that share a long beginning are refused before they fill the memory", async (t) => {
+test("texts with a long common prefix are refused before they fill the memory", async (t) => {
   const write = (count: number, first: number) => {
     const shared = deltasOf([0, ...Array.from({ length: count - 1 }, (_, i) => first + i)]);
     const lengths = deltasOf([first, ...Array.from({ length: count - 1 }, () => 1)]);
@@ -91,20 +92,20 @@ test("texts that share a long beginning are refused before they fill the memory"
     texts.map((text) => String(text).length),
     [100, 101, 102, 103, 104, 105, 106, 107, 108, 109],
   );
-  // Six hundred texts of 120 kB each, of a page of 130 kB that packs to some hundred bytes.
+  // Six hundred texts of 120 kB each, from a page of 130 kB that compresses to some hundred bytes.
   await t.throwsAsync(readColumns(write(600, 120_000), ["s"]), {
     instanceOf: InputUnusableError,
     message: /a page of texts with common beginnings says that its \d+ bytes unpack to 67/,
   });
 });
 
-test("the texts that a column holds at a time are bounded, also where they share their bytes", (t) => {
+test("the texts of a column are bounded in memory, also where they share bytes", (t) => {
   const budget = new TextBudget();
   budget.take(2 ** 28);
   t.throws(() => budget.take(2 ** 28), { message: /its texts need more than 536870912 bytes/ });
 });
 
-test("a decimal has at most 32 bytes, those of 76 digits, and such a one is read right", async (t) => {
+test("a decimal has at most 32 bytes (76 digits), and the longest is read exactly", async (t) => {
   const decimal = (bytes: Uint8Array) => {
     const length = Buffer.alloc(4);
     length.writeUInt32LE(bytes.length);
@@ -129,7 +130,7 @@ test("a decimal has at most 32 bytes, those of 76 digits, and such a one is read
   t.regex(fixed.message, /it is a decimal of 33 bytes, of which the longest has 32/);
 });
 
-test("the columns of a piece take no more memory than the file pays for", (t) => {
+test("the columns of a piece take no more memory than the file size justifies", (t) => {
   const memory = new PieceMemory(new MemoryBudget(1000));
   memory.uint8(1000);
   t.throws(() => memory.float64(2 ** 28), { message: /its columns need more than 10738\d+ bytes/ });

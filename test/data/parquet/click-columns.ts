@@ -1,12 +1,11 @@
-// The columns of the clicks that pyarrow and Python wrote, as a job names them: the same rows in
-// each kind of file.
+// The job columns of the click files that pyarrow and Python wrote: the same rows in each format.
 
 import { join } from "node:path";
 import { dataOptions, type ResolvedDataOptions } from "../../../src/data/options.ts";
 import type { KeyColumn } from "../../../src/data/split-keys.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 
-/** The options that all have. */
+/** Options common to all formats. */
 const all = {
   batchSize: 32,
   rejectedMax: 0.5,
@@ -30,7 +29,7 @@ const plain = [
   "digest",
   { column: "user", missing: "reject" },
   { column: "mixed", separator: "|" },
-  { column: "bought", table: "again" }, // A label, too: true and false as texts.
+  { column: "bought", table: "again" }, // Also a label: true and false as texts.
 ];
 
 const split = { separator: "|" };
@@ -47,7 +46,7 @@ const ofLists = [
   { column: "scored", list: "weighted" },
 ];
 
-/** The data section of the clicks in the file with this ending. */
+/** The data section for the click file with this ending. */
 export function clicksAs(
   ending: "csv" | "parquet" | "arrow" | "arrows" | "jsonl",
   options: object,
@@ -59,14 +58,14 @@ export function clicksAs(
 }
 
 const names = ["item", "colour", "shop", "session", "digest", "user", "mixed", "again"];
-/** The tables that they feed. */
+/** The tables of these columns. */
 export const clickTables = [...names, "tags", "words", "scored"].map((name) => ({
   name,
   rows: name === "shop" ? 30 : 1000,
   ...(name === "session" ? { idBits: 64 as const } : {}),
 }));
 
-/** What may split them. */
+/** Columns to split by; undefined: none. */
 export const clickKeys: Readonly<Record<string, KeyColumn | undefined>> = {
   none: undefined,
   "a time": { kind: "time", column: "when" },

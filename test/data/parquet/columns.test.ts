@@ -1,5 +1,5 @@
 // Which columns of a Parquet file a job may name, and how its bytes are read: wanted columns alone,
-// those that lie close together in one go.
+// adjacent ones in one read.
 
 import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -83,7 +83,7 @@ for (const [title, given, tables, message] of refused) {
   });
 }
 
-test("a look counts the first rows of both labels, and bad ones with their row groups", async (t) => {
+test("a dry run counts both labels in the first rows, and names bad rows' row groups", async (t) => {
   const data = parquet(path, { ...options, dense: ["age"], categorical: ["item"] });
   const { samples, labels, rejected, bytes } = await look(data, tableOf("item"));
   t.is(samples + rejected.count, 100);
@@ -92,7 +92,7 @@ test("a look counts the first rows of both labels, and bad ones with their row g
   t.like(rejected.reasons[0], { line: 8, rowGroup: 0, got: "`2`" });
 });
 
-test("a column of the type null, as pyarrow writes it, is missing in every row", async (t) => {
+test("a column of pyarrow's type null is missing in every row", async (t) => {
   const writer = new ByteWriter();
   const nulls = [null, null, null];
   const columns = new ParquetWriter({
@@ -127,8 +127,8 @@ test("a column of the type null, as pyarrow writes it, is missing in every row",
   }
 });
 
-test("nanoseconds below 0 of INT96 are a time before 1970", (t) => {
-  // As Arrow C++, Velox and Spark wrote them; DuckDB reads 1969-12-31T23:59:59.5Z of the first.
+test("INT96 times with negative nanoseconds are times before 1970", (t) => {
+  // As Arrow C++, Velox and Spark wrote them; DuckDB reads the first as 1969-12-31T23:59:59.5Z.
   const bytes = (days: number, nanoseconds: bigint) => {
     const value = Buffer.alloc(12);
     value.writeBigInt64LE(nanoseconds);
@@ -154,7 +154,7 @@ test("nanoseconds below 0 of INT96 are a time before 1970", (t) => {
   t.is(int96Of(page.toString("latin1", 0, 12)), -500_000_000n);
 });
 
-test("wanted columns alone are read, and close ones in one go", async (t) => {
+test("only wanted columns are read, and close ones in one read", async (t) => {
   const file = await openRanges(path);
   const footer = await readFooter(file);
   const read = async (names: readonly string[], isHashed = true) => {

@@ -1,5 +1,5 @@
-// Damaged and hostile files: each is one clear error with its place, or is read as it is. None
-// hangs, and none takes memory that its size does not earn.
+// Damaged and hostile Parquet files: each is read as it is, or gives one error with its position.
+// None hangs the reader, and none takes more memory than its size justifies.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import { parquetOf, types } from "./written-parquet.ts";
 
 const original = readFileSync(join(fixtures, "flat/plain.parquet"));
 
-/** A copy of a file, changed. */
+/** A copy of a file, changed by `change`. */
 function changed(change: (bytes: Buffer) => Buffer | undefined, from = original): Buffer {
   const copy = Buffer.from(from);
   return change(copy) ?? copy;
@@ -67,7 +67,7 @@ for (const [title, bytes, message] of cases) {
   });
 }
 
-test("a page whose bytes were changed is named by file, row group and column", async (t) => {
+test("an error about a changed page names file, row group and column", async (t) => {
   const bytes = changed((copy) => void copy.fill(0xee, 300, 303));
   const error = await t.throwsAsync(readColumns(rangesOf(bytes), ["bool", "int8"]), {
     instanceOf: InputUnusableError,
@@ -78,7 +78,7 @@ test("a page whose bytes were changed is named by file, row group and column", a
   );
 });
 
-/** Numbers that are the same in every run: an LCG (Numerical Recipes). */
+/** Pseudorandom numbers that are the same in every run: an LCG (Numerical Recipes). */
 function draws(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -87,7 +87,7 @@ function draws(seed: number): (below: number) => number {
   };
 }
 
-/** Whether all columns can be read. Any other error than ours is a failure. */
+/** Whether all columns can be read. An error of another class than ours fails the test. */
 async function isReadable(bytes: Buffer): Promise<boolean> {
   const file = rangesOf(bytes);
   try {
@@ -125,7 +125,7 @@ for (const [seed, name] of fuzzed.entries()) {
     const heap = process.memoryUsage().arrayBuffers;
     for (let i = 0; i < 60; i++) {
       const bytes = Buffer.from(whole);
-      // Half of the flips hit the footer, where the counts and places are.
+      // Half of the flips hit the footer, which holds counts and offsets.
       const footer = whole.readUInt32LE(whole.length - 8) + 8;
       const at = i % 2 === 0 ? whole.length - 1 - draw(footer) : draw(whole.length);
       bytes[at] = (bytes[at] ?? 0) ^ (1 << draw(8));
@@ -136,7 +136,7 @@ for (const [seed, name] of fuzzed.entries()) {
   });
 }
 
-test("a column without a name is none that can be asked for, and the others are told", async (t) => {
+test("a column without a name is not listed, and the others are", async (t) => {
   const page = { kind: "data", count: 1, encoding: 0, bytes: new Uint8Array(4) } as const;
   const columns = ["", "y"].map((name) => ({ name, type: types.int32, pages: [page] }));
   const { schema } = await readFooter(rangesOf(parquetOf(1, columns)));

@@ -1,5 +1,5 @@
-// Damage that a job allows: row groups and files that cannot be read are left out and counted, the
-// same ones with a cache and without. Whatever else is wrong with a file ends the run.
+// Damage that a job allows: unreadable row groups and files are left out and counted, the same ones
+// with a cache and without. Any other fault of a file ends the run.
 
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ const rowsOfFile = 30_000;
 const rowsOfGroup = 10_000;
 const tables = [{ name: "item", rows: 1000 }];
 
-/** Three files of three row groups, whose columns have pages of about a thousand rows. */
+/** Writes three files of three row groups, whose columns have pages of about a thousand rows. */
 function threeFiles(t: ExecutionContext): { readonly home: string; readonly paths: string[] } {
   const home = startDirectory(t);
   const folder = join(home, "clicks");
@@ -53,7 +53,7 @@ function optionsOf(home: string, rest: object) {
 test("damaged row groups and files are left out and counted, up to `damagedMax`", async (t) => {
   const { home, paths } = threeFiles(t);
   const [a = "", b = ""] = paths;
-  await damageColumn(a, 1, "item", 0.85); // Its last pages alone.
+  await damageColumn(a, 1, "item", 0.85); // Only its last pages.
   await damageColumn(b, 0, "label", 0);
   writeFileSync(join(home, "clicks/c.parquet"), readFileSync(a).subarray(0, 5000));
   const prepared = (rest: object) => prepareCache(optionsOf(home, rest), tables, realDisk);
@@ -91,7 +91,7 @@ test("damaged row groups and files are left out and counted, up to `damagedMax`"
     options: optionsOf(home, { damagedMax: 3 }),
     tables,
   });
-  const edge = rowsOfGroup + (rowsOfGroup - lost) - 20; // Across the rows that are lost.
+  const edge = rowsOfGroup + (rowsOfGroup - lost) - 20; // Spans the lost rows.
   const places = Array.from({ length: 64 }, (_, i) => edge + i);
   await holdAt(again, edge, 64);
   sameValues(t, readPlain(again, places), readPlain(whole, places));
@@ -99,7 +99,7 @@ test("damaged row groups and files are left out and counted, up to `damagedMax`"
   whole.close();
 });
 
-test("rows that are left out count among the bad ones", async (t) => {
+test("rows that are left out count as bad rows", async (t) => {
   const { home, paths } = threeFiles(t);
   await damageColumn(paths[1] ?? "", 2, "item", 0);
   const options = optionsOf(home, { damagedMax: 1, rejectedMax: 0.1 });
@@ -112,7 +112,7 @@ test("rows that are left out count among the bad ones", async (t) => {
   t.deepEqual([look.problems, look.samples, look.rejected.count], [[], 80_000, 10_000]);
 });
 
-test("a file that is missing, or of which a column is missing, is no damage", async (t) => {
+test("a missing file, or a file that lacks a column, is an error and no damage", async (t) => {
   const { home, paths } = threeFiles(t);
   rmSync(paths[1] ?? "");
   const options = optionsOf(home, { damagedMax: 100 });

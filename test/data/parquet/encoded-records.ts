@@ -1,4 +1,5 @@
-// Records beside the samples that the row encoder makes of the same rows: the same words.
+// Compares records with the samples that the row encoder makes of the same rows: they have the same
+// words.
 
 import assert from "node:assert/strict";
 import type { ExecutionContext } from "ava";
@@ -9,7 +10,7 @@ import type { RowEncoder } from "../../../src/data/columnar/row-encoder.ts";
 import { Sample } from "../../../src/data/sample.ts";
 import { sameValues } from "../../helpers/same-values.ts";
 
-/** Compares the records of a batch that the encoder has taken. Returns them, and the plain rows. */
+/** Compares the records of a batch that the encoder accepts. Returns them, and the plain rows. */
 export function compareRecords(
   t: ExecutionContext,
   encoder: RowEncoder,

@@ -1,5 +1,5 @@
-// Records of rows with lists, weights and groups: the words that the row encoder makes, of columns
-// as they are and of what transforms made once for rows that repeat.
+// Records of rows with lists, weights and groups: they have the words that the row encoder makes,
+// also of transform outputs that are computed once for repeated rows.
 
 import test from "ava";
 import type { Column } from "../../../src/data/columnar/column.ts";
@@ -45,7 +45,7 @@ const options = dataOptions.parse({
 }) as ResolvedParquetOptions;
 const tables = options.categorical.map(({ column }) => ({ name: column, rows: 50 }));
 
-/** Lists that mostly repeat, with an unusual id, text or list now and then. */
+/** Lists that mostly repeat, with a rare unusual id, text or list. */
 function drawnColumns(random: RandomStream): Map<string, Column> {
   const listed = (draw: () => number, isRare: boolean) => {
     const offsets = new Int32Array(rows + 1);
@@ -104,7 +104,7 @@ function drawnColumns(random: RandomStream): Map<string, Column> {
   ]);
 }
 
-test("records of lists have the words of encoded samples, and leave out what is unusual", (t) => {
+test("records of lists have the words of encoded samples, and skip unusual rows", (t) => {
   const { columns } = namedColumns(options, tables, { path: "drawn.parquet", header });
   const features = tables.length;
   const targets = { labels: 1, hasSampleWeights: true, hasGroups: true };

@@ -1,5 +1,5 @@
-// What pages are decoded with: the addon decodes what the decoders in TypeScript do, and finds the
-// same faults.
+// The page decoders: the addon decodes the same as the TypeScript decoders, and finds the same
+// faults.
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ import { fixtures } from "./parquet-files.ts";
 
 const both = [pageDecoders(), plainDecoders];
 
-/** What a call returns, or the sentence of its error. */
+/** The result of a call, or the message of its error. */
 function told(work: () => unknown): unknown {
   try {
     return work();
@@ -33,7 +33,7 @@ function told(work: () => unknown): unknown {
   }
 }
 
-/** Runs and packed bits of drawn values of `width` bits, and the values. */
+/** A hybrid (RLE and bit-packed) encoding of random values of `width` bits, and the values. */
 function drawnHybrid(random: RandomStream, width: number) {
   const bytes: number[] = [];
   const values: number[] = [];
@@ -66,7 +66,7 @@ function drawnHybrid(random: RandomStream, width: number) {
   return { bytes, values };
 }
 
-test("runs and packed bits of every width are read in pieces of any length", (t) => {
+test("RLE and bit-packed runs of every width are read in pieces of any length", (t) => {
   const random = new RandomStream(21, 1);
   for (let round = 0; round < 200; round++) {
     const width = round % 33;
@@ -95,7 +95,7 @@ test("runs and packed bits of every width are read in pieces of any length", (t)
   }
 });
 
-test("hybrids that end too early, or have bytes of any kind, are the same fault", (t) => {
+test("truncated or random hybrid encodings give the same fault in both decoders", (t) => {
   const random = new RandomStream(22, 1);
   let faults = 0;
   for (let round = 0; round < 400; round++) {
@@ -113,7 +113,7 @@ test("hybrids that end too early, or have bytes of any kind, are the same fault"
         return typeof most === "string" ? most : [most, [...out.subarray(100 * i, 100 * i + 100)]];
       });
     });
-    // Behind a fault nobody reads on.
+    // A reader stops at the first fault.
     const until = (all: unknown[] = []) => {
       const end = all.findIndex((one) => typeof one === "string");
       if (end >= 0) faults++;
@@ -131,7 +131,7 @@ test("hybrids that end too early, or have bytes of any kind, are the same fault"
   }
 });
 
-test("values are taken by their places", (t) => {
+test("values are gathered by their dictionary indices", (t) => {
   const random = new RandomStream(23, 1);
   const places = Int32Array.from({ length: 99 }, () => random.below(7));
   const numbers = Float64Array.of(-0, Number.NaN, 1e300, -1, 0.5, Infinity, 3);
@@ -150,7 +150,9 @@ test("values are taken by their places", (t) => {
   }
 });
 
-/** Snappy of literals and copies, all of their forms, and the bytes that it unpacks to. */
+/**
+ * Random Snappy data with all forms of literals and copies, and the bytes that it decompresses to.
+ */
 function drawnSnappy(random: RandomStream) {
   const packed: number[] = [];
   const bytes: number[] = [];
@@ -187,7 +189,7 @@ function varint(number: number): number[] {
   return number < 128 ? [number] : [(number % 128) | 128, ...varint(Math.floor(number / 128))];
 }
 
-test("snappy unpacks to the same bytes, and what is no snappy is the same fault", (t) => {
+test("Snappy decompresses to the same bytes, and invalid data give the same fault", (t) => {
   const random = new RandomStream(24, 1);
   let faults = 0;
   for (let round = 0; round < 400; round++) {
@@ -212,21 +214,21 @@ test("snappy unpacks to the same bytes, and what is no snappy is the same fault"
   t.true(faults > 50, `${faults} faults`);
 });
 
-test("a literal of snappy that says 4,294,967,291 bytes is refused, and not read backwards", (t) => {
-  // The length is of 32 bits without a sign; as one with a sign, it leads back to its own tag.
+test("a Snappy literal of 4,294,967,291 bytes is refused, and not read backwards", (t) => {
+  // The length is an unsigned 32-bit number; read as signed, it leads back to its own tag.
   for (const { unpackSnappy } of both) {
     const packed = Uint8Array.of(20, 0xfc, 0xfa, 0xff, 0xff, 0xff, 1, 2);
     t.throws(() => unpackSnappy(new Uint8Array(20), packed), { instanceOf: CorruptFile });
   }
 });
 
-/** `hello` and nine times `a`, as blocks of LZ4. */
+/** `hello` and nine times `a`, as LZ4 blocks. */
 const [helloBlock, copiesBlock] = [
   [0x50, 104, 101, 108, 108, 111],
   [0x14, 97, 1, 0, 0],
 ] as const;
 
-test("pages of LZ4 are a block, or pieces of Hadoop; other lengths are refused", (t) => {
+test("LZ4 pages are a block or Hadoop frames; other lengths are refused", (t) => {
   const unpack = (codec: string, packed: readonly number[], size: number) => {
     const memory = new PieceMemory(new MemoryBudget(packed.length));
     const unpacker = new Unpacker(codec, plainDecoders, memory);
@@ -241,10 +243,10 @@ test("pages of LZ4 are a block, or pieces of Hadoop; other lengths are refused",
   for (const codec of ["LZ4", "LZ4_RAW"]) {
     t.is(unpack(codec, helloBlock, 5), "hello");
     t.is(unpack(codec, copiesBlock, 9), "a".repeat(9));
-    // A length of -8, as a number with a sign, led back to itself for ever.
+    // A length of -8, read as signed, would lead back to itself for ever.
     const back = [...size(0), 0xff, 0xff, 0xff, 0xf8, 0];
     t.throws(() => unpack(codec, back, 5), { instanceOf: CorruptFile });
-    // Fewer bytes than the page says were filled up with zeros.
+    // Fewer bytes than the page header says must not be padded with zeros.
     t.throws(() => unpack(codec, helloBlock, 6), {
       instanceOf: CorruptFile,
       message: /5 bytes, and not 6/,
@@ -256,7 +258,7 @@ test("pages of LZ4 are a block, or pieces of Hadoop; other lengths are refused",
   }
 });
 
-/** The batches of a file, read with some decoders. */
+/** The batches of a file, read with the given decoders. */
 async function batchesOf(path: string, decoders: PageDecoders) {
   const file = await openRanges(path);
   try {
@@ -275,7 +277,7 @@ async function batchesOf(path: string, decoders: PageDecoders) {
   }
 }
 
-test("files have the same columns, or the same fault, whatever decodes their pages", async (t) => {
+test("files have the same columns, or the same fault, with both decoders", async (t) => {
   const names = readdirSync(fixtures, { recursive: true, encoding: "utf8" });
   const files = names.filter((name) => name.endsWith(".parquet"));
   t.true(files.length > 10, `${files.length} files`);
@@ -290,7 +292,7 @@ test("files have the same columns, or the same fault, whatever decodes their pag
   }
 });
 
-test("rows are found by the levels at which they begin", (t) => {
+test("rows are found by their repetition levels", (t) => {
   const random = new RandomStream(22, 1);
   for (let round = 0; round < 100; round++) {
     const levels = random.below(4096);

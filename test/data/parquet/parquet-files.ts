@@ -1,4 +1,4 @@
-// Parquet files of a test, and their columns as plain values.
+// Parquet fixtures of the tests, and their columns as plain values.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { openRanges, type RangeReader } from "../../../src/data/tables/byte-rang
 /** The folder of files that pyarrow wrote (make.py), each with its values as JSON. */
 export const fixtures = "test/fixtures/parquet";
 
-/** The files of pyarrow, without their endings. */
+/** The names of pyarrow's files without endings. */
 export const fixtureNames = ["flat", "lists", "edges"].flatMap((folder) =>
   readdirSync(join(fixtures, folder))
     .filter((name) => name.endsWith(".parquet"))
@@ -21,7 +21,7 @@ export const fixtureNames = ["flat", "lists", "edges"].flatMap((folder) =>
 /** A value as make.py writes it. */
 export type PlainValue = string | number | boolean | null | readonly PlainValue[];
 
-/** What pyarrow says is in a file. */
+/** The values of a file by pyarrow. */
 export function expectedOf(name: string): {
   readonly rows: number;
   readonly columns: Record<string, readonly PlainValue[]>;
@@ -29,7 +29,7 @@ export function expectedOf(name: string): {
   return JSON.parse(readFileSync(join(fixtures, `${name}.json`), "utf8"));
 }
 
-/** Bytes in memory as a file. */
+/** A file made of bytes in memory. */
 export function rangesOf(bytes: Uint8Array, path = "memory.parquet"): RangeReader {
   return {
     path,
@@ -43,7 +43,7 @@ export function rangesOf(bytes: Uint8Array, path = "memory.parquet"): RangeReade
   };
 }
 
-/** The rows of some columns, or of all, as plain values by column. */
+/** The rows of the named columns, or of all, as plain values by column. */
 export async function readColumns(
   from: string | RangeReader,
   names: readonly string[],
@@ -73,7 +73,7 @@ export async function readColumns(
   }
 }
 
-/** The value of a row, as make.py writes it. */
+/** The value of a row in the form that make.py writes. */
 export function plainValue(column: Column, row: number, isList: boolean): PlainValue {
   if (column.form === "numbers") {
     const value = column.values[row] as number;
@@ -98,8 +98,8 @@ function textAt(column: Extract<Column, { form: "texts" }>, i: number): string {
 }
 
 /**
- * What a value of pyarrow becomes: a number where no id is asked, float32 weights, no missing
- * entries.
+ * The form in which our reader returns a value of pyarrow: a number for numeric columns not read as
+ * ids, float32 weights, no missing list entries.
  */
 export function asRead(column: string, value: PlainValue, isId: boolean): PlainValue {
   const isNumber = !isId && numeric.test(column) && typeof value === "string";

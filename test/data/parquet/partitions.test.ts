@@ -1,5 +1,5 @@
 // Partitioned directories, and the rows that `where` keeps: which files and row groups are read,
-// and that the samples are those of the rows that hold, whatever was not read for it.
+// and that the samples are exactly the rows that satisfy the predicate.
 
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -27,7 +27,7 @@ function place(home: string, path: string): void {
   copyFileSync(clicks, join(home, path));
 }
 
-test("a directory stands for the files below it, in the order of names; patterns at any depth", (t) => {
+test("a directory expands to the files below it by name; patterns match at any depth", (t) => {
   const home = startDirectory(t);
   const files = [
     "date=2026-11-01/hour=03/part-0.parquet",
@@ -70,7 +70,7 @@ const features = {
 };
 const tables = [{ name: "colour", rows: 100 }];
 
-/** The digest of the rows of `clicks` that `where` keeps, and of their lines as CSV. */
+/** The digests of the rows of `clicks` that `where` keeps, and of the same lines as CSV. */
 async function digests(home: string, where: Predicate[], isKept: (row: string[]) => boolean) {
   const cache = join(home, "cache");
   const kept = lines.slice(1).filter((line) => isKept(line.split(",")));
@@ -125,7 +125,7 @@ const cases: readonly [string, Predicate[], (row: string[]) => boolean][] = [
 ];
 
 for (const [title, where, isKept] of cases) {
-  test(`the rows that hold are the samples: ${title}`, async (t) => {
+  test(`the samples are the rows that satisfy where: ${title}`, async (t) => {
     const { rows, text, table } = await digests(startDirectory(t), where, isKept);
     t.true(rows > 5 && rows < 390, `${rows} rows`);
     t.is(table.samples, text.samples);
@@ -133,7 +133,7 @@ for (const [title, where, isKept] of cases) {
   });
 }
 
-test("row groups that cannot hold are not read, and the samples are the same", async (t) => {
+test("row groups that cannot satisfy `where` are not read, and samples stay the same", async (t) => {
   const data = checkOptions(
     dataOptions,
     parquet(clicks, { ...features, where: [{ column: "when", until: "2026-11-01T01:00:00Z" }] }),
@@ -150,10 +150,10 @@ test("row groups that cannot hold are not read, and the samples are the same", a
   t.true(some.read < 0.6 * whole.read);
 });
 
-test("keys of partitions are columns, and files of other partitions are not read", async (t) => {
+test("partition keys are columns, and files of other partitions are not read", async (t) => {
   const home = startDirectory(t);
   for (const day of ["01", "02", "03"]) place(home, `date=2026-11-${day}/hour=${day}/part.parquet`);
-  // It would be an error if it were read.
+  // Reading it would be an error.
   const broken = "date=2026-11-04/hour=04/part.parquet";
   place(home, broken);
   const bytes = readFileSync(join(home, broken));

@@ -1,10 +1,10 @@
-// Memory of columns, which one piece after the other uses.
+// Column memory that successive pieces reuse.
 
 import test from "ava";
 import { MemoryBudget } from "../../../src/data/tables/memory-budget.ts";
 import { PieceMemory } from "../../../src/data/tables/piece-memory.ts";
 
-test("a piece uses the memory of the one before, each part of it once", (t) => {
+test("a piece reuses the memory of the one before, each part of it once", (t) => {
   const memory = new PieceMemory(new MemoryBudget(0));
   const take = () => [
     memory.uint8(1000),
@@ -31,7 +31,7 @@ test("a piece uses the memory of the one before, each part of it once", (t) => {
   t.false(buffers.has(more.buffer), "what is taken is not taken twice");
 });
 
-test("memory that a piece did not need is let go", (t) => {
+test("memory that a piece did not need is released", (t) => {
   const memory = new PieceMemory(new MemoryBudget(0));
   const large = memory.uint8(1_000_000).buffer;
   memory.begin();

@@ -1,5 +1,5 @@
-// The short way from columns to records makes the words that the row encoder makes, and leaves
-// every row to it of which anything is unusual.
+// The fast path from columns to records makes the words that the row encoder makes, and leaves rows
+// with anything unusual to the encoder.
 
 import test from "ava";
 import type { Column } from "../../../src/data/columnar/column.ts";
@@ -35,7 +35,7 @@ const options = dataOptions.parse({
 }) as ResolvedParquetOptions;
 const tables = ["hashed", "coded", "own", "text"].map((name) => ({ name, rows: 50 }));
 
-/** Mostly ordinary values, now and then each of the unusual ones. */
+/** Mostly ordinary values, with each of the unusual ones now and then. */
 function drawnColumns(random: RandomStream): Map<string, Column> {
   const rare = (values: readonly number[], usual: number) => {
     return random.below(20) === 0 ? (values[random.below(values.length)] ?? 0) : usual;
@@ -45,7 +45,7 @@ function drawnColumns(random: RandomStream): Map<string, Column> {
     const draw = () => rare(values, random.below(2000) / 8 - 100);
     return { form: "numbers", values: Float64Array.from({ length: rows }, draw) };
   };
-  /** Rows with one id, some with none. */
+  /** Offsets of rows with one id, some with none. */
   const offsets = (): Int32Array => {
     const found = new Int32Array(rows + 1);
     for (let row = 0; row < rows; row++) {
@@ -81,7 +81,7 @@ function drawnColumns(random: RandomStream): Map<string, Column> {
   ]);
 }
 
-test("records have the words of encoded samples, and leave out what is unusual", (t) => {
+test("records have the words of encoded samples, and skip unusual rows", (t) => {
   const { columns } = namedColumns(options, tables, { path: "drawn.parquet", header: names });
   const shape = { dense: 6, features: 4, wide: Array(4).fill(false), weighted: [] };
   const encoder = createRowEncoder(columns, names);

@@ -1,5 +1,5 @@
-// Our decoding beside hyparquet's own: the same values of every column of every file. And schemas
-// that pyarrow does not write: older forms of lists, and what is refused.
+// Our decoding against hyparquet's: the same values of every column of every file. And schemas that
+// pyarrow does not write: older forms of lists, and unsupported ones.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,9 +16,9 @@ import {
 } from "./parquet-files.ts";
 
 /**
- * Columns that hyparquet has in another form: bytes as text, decimals as rounded products, times to
- * the millisecond, maps as objects, which have each key once, pairs in other rows than pyarrow,
- * where some are null.
+ * Columns that hyparquet returns in another form: bytes as text, decimals as rounded products,
+ * times to the millisecond, maps as objects with unique keys, and pairs with nulls in other rows
+ * than pyarrow.
  */
 const others = new Set([
   ...["bytes", "fixed", "decimal", "wide", "uint8", "uint32", "uint64"],
@@ -27,7 +27,7 @@ const others = new Set([
 /** hyparquet 1.31.5 fails on this file, whose pages are of version 2. */
 const unread = "lists/zstd-v2";
 
-/** A value of hyparquet, as ours are written down. */
+/** A value of hyparquet in the form of ours. */
 function plainOf(value: unknown, depth = 0): PlainValue {
   if (value === null || value === undefined) return null;
   if (value instanceof Date) return value.getTime() / 1000;
@@ -47,7 +47,7 @@ function plainOf(value: unknown, depth = 0): PlainValue {
 }
 
 for (const name of fixtureNames.filter((one) => one !== unread)) {
-  test(`${name}: as hyparquet reads it`, async (t) => {
+  test(`${name}: columns have the values that hyparquet reads`, async (t) => {
     const path = join(fixtures, `${name}.parquet`);
     const bytes = readFileSync(path);
     const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length);
@@ -69,7 +69,7 @@ for (const name of fixtureNames.filter((one) => one !== unread)) {
 
 const list = { name: "ids", repetition_type: "OPTIONAL", converted_type: "LIST" } as const;
 const leaf = { repetition_type: "REPEATED", type: "INT32" } as const;
-/** A schema's elements, the level from which on there is an entry, and that of a value. */
+/** A schema, the definition level from which an entry exists, and the level of a value. */
 const forms: readonly [string, SchemaElement[], entry: number, value: number][] = [
   [
     "three levels",
@@ -104,7 +104,7 @@ const forms: readonly [string, SchemaElement[], entry: number, value: number][] 
 ];
 
 for (const [title, schema, entryLevel, definitionMax] of forms) {
-  test(`a list of ${title} is a list`, (t) => {
+  test(`a list of ${title} is read as a list`, (t) => {
     const root = { name: "root", num_children: 1 };
     const shape = shapeOf(parquetSchema({ schema: [root, ...schema] } as never), "ids");
     t.like(shape, { list: "plain", entryLevel });

@@ -1,5 +1,5 @@
-// Samples without a cache: made of the files again whenever they are held, the same as those of the
-// cache, and compared with their index.
+// Samples without a cache: decoded from the files again whenever they are held, equal to those of
+// the cache, and verified against their index.
 
 import { copyFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -60,7 +60,7 @@ function optionsOf(paths: readonly string[], cache: string, rest: object = {}) {
   return data;
 }
 
-/** The samples of the options, and the file that they were opened by. */
+/** Prepares and opens the samples of the options; returns them with the report. */
 async function open(options: ReturnType<typeof optionsOf>, key?: KeyColumn) {
   const report = await prepareCache(options, tables, realDisk, undefined, key);
   return { report, dataset: await openSamples(report.path, realDisk, { options, tables, key }) };
@@ -69,7 +69,7 @@ async function open(options: ReturnType<typeof optionsOf>, key?: KeyColumn) {
 const placesFrom = (first: number, count: number) =>
   Array.from({ length: count }, (_, i) => first + i);
 
-/** Every sample, held in batches of 50. */
+/** Reads every sample, held in batches of 50. */
 async function readHeld(dataset: Dataset): Promise<unknown[]> {
   const found: unknown[] = [];
   for (let first = 0; first < dataset.samples; first += 50) {
@@ -90,7 +90,7 @@ function twoFiles(directory: string): string[] {
 const keys: readonly (KeyColumn | undefined)[] = [undefined, { kind: "time", column: "when" }];
 
 for (const key of keys) {
-  test(`samples without a cache are those of the cache; key: ${key?.column}`, async (t) => {
+  test(`samples without a cache equal those of the cache; key: ${key?.column}`, async (t) => {
     const home = startDirectory(t);
     const paths = twoFiles(home);
     const cached = await open(optionsOf(paths, home), key);
@@ -102,7 +102,7 @@ for (const key of keys) {
     const bytesOf = (path: string) => statSync(path).size - keyBytes;
     t.true(bytesOf(streamed.report.path) < bytesOf(cached.report.path) / 4);
     sameValues(t, await readHeld(streamed.dataset), readPlain(cached.dataset));
-    // Backwards, and a part: pieces begin in the midst of row groups.
+    // Backwards, and partly: pieces that begin within row groups.
     const { samples, pieces } = streamed.dataset;
     t.true((pieces?.length ?? 0) > 4, `${pieces}`);
     await holdAt(streamed.dataset, samples - 40, 40);
@@ -117,7 +117,7 @@ for (const key of keys) {
   });
 }
 
-test("`cache: none` is a stream whose index lies where caches do; only Parquet has one", (t) => {
+test("`cache: none` streams with an index in the cache directory; text does not support it", (t) => {
   const { streamed, cache } = optionsOf(["a.parquet"], "none");
   t.deepEqual([streamed, cache], [true, ".osiris/cache"]);
   const error = t.throws(() =>
@@ -129,7 +129,7 @@ test("`cache: none` is a stream whose index lies where caches do; only Parquet h
   );
 });
 
-test("row groups are read once in each pass, and files are closed with the samples", async (t) => {
+test("row groups are read once per epoch, and files are closed with the samples", async (t) => {
   const home = startDirectory(t);
   const paths = twoFiles(home);
   const options = optionsOf(paths, home, { streamed: true });
@@ -157,7 +157,7 @@ test("row groups are read once in each pass, and files are closed with the sampl
   t.deepEqual(openFilesIn(home), before);
 });
 
-test("a file that has changed since its index was made is named, not trained on", async (t) => {
+test("a file that changed since its index was made is named, and not trained on", async (t) => {
   const home = startDirectory(t);
   const path = join(home, "few.parquet");
   const write = (ages: number[]) => {
@@ -194,7 +194,7 @@ test("a file that has changed since its index was made is named, not trained on"
   dataset.close();
 });
 
-test("the pieces of places, and the one that is read ahead", (t) => {
+test("positions map to the pieces to hold now, and the one to prefetch", (t) => {
   const pieces = Uint32Array.of(0, 32, 96, 128);
   const at = (first: number, count: number) => piecesAt({ isStreamed: true, pieces }, first, count);
   t.deepEqual(at(0, 32), { now: [{ first: 0, end: 32 }], next: [{ first: 32, end: 96 }] });
@@ -209,7 +209,7 @@ test("the pieces of places, and the one that is read ahead", (t) => {
   t.is(piecesAt({ isStreamed: false, pieces }, 0, 1), undefined);
 });
 
-test("pieces begin with blocks; one of a part has a chosen sample", async (t) => {
+test("pieces begin at blocks; a piece of a part has a chosen sample", async (t) => {
   const home = startDirectory(t);
   const { report, dataset } = await open(optionsOf(twoFiles(home), home, { streamed: true }));
   const pieces = readPieces(report.path, realDisk);

@@ -1,12 +1,12 @@
-// Parquet files written by hand, as no writer writes them: each number in their headers may be a
-// lie. The bytes follow the format's own text:
+// Parquet files written by hand, with any number in their headers possibly false. The bytes follow
+// the format's specification:
 // https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift and
 // https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 
 import { gzipSync } from "node:zlib";
 
 type Value = number | bigint | string | readonly Value[] | Struct;
-/** Fields by their numbers. A bigint is an i64, a number an i32. */
+/** A Thrift struct: fields by number. A bigint is an i64, a number an i32. */
 interface Struct {
   readonly [field: number]: Value;
 }
@@ -47,7 +47,7 @@ function encoded(value: Value): [type: number, bytes: number[]] {
 
 const struct = (of: Struct): Buffer => Buffer.from(encoded(of)[1]);
 
-/** Physical types, and encodings. */
+/** Physical types and encodings by their numbers. */
 export const types = { boolean: 0, int32: 1, text: 6, fixed: 7 } as const;
 export const encodings = { plain: 0, deltaLength: 6, deltaText: 7, dictionary: 8 } as const;
 
@@ -56,22 +56,25 @@ interface Page {
   readonly count: number;
   readonly encoding: number;
   readonly bytes: Uint8Array;
-  /** What it says that it unpacks to. @default what it has */
+  /** The uncompressed size that the header states. @default the actual size */
   readonly size?: number;
 }
 
 interface WrittenColumn {
-  /** "": its schema leaves the name out. */
+  /** "": the schema leaves the name out. */
   readonly name: string;
   readonly type: number;
   readonly pages: readonly Page[];
   /** @default true */
   readonly isPacked?: boolean;
-  /** More fields of its schema: 2 `type_length`, 6 `converted_type`, 7 `scale`, 8 `precision`. */
+  /**
+   * Further fields of its schema element: 2 `type_length`, 6 `converted_type`, 7 `scale`, 8
+   * `precision`.
+   */
   readonly schema?: Struct;
 }
 
-/** A file of one row group, packed by gzip; all values are there. */
+/** A file of one gzip-compressed row group without nulls. */
 export function parquetOf(rows: number, columns: readonly WrittenColumn[]): Buffer {
   const parts: Uint8Array[] = [Buffer.from("PAR1")];
   let at = 4;
@@ -124,16 +127,16 @@ export function parquetOf(rows: number, columns: readonly WrittenColumn[]): Buff
   return Buffer.concat([...parts, footer, end]);
 }
 
-/** A page of places in a dictionary: a run of the first. */
+/** A dictionary-encoded page: a run of index 0. */
 export function placesOfFirst(count: number): Page {
   const bytes = Uint8Array.from([1, ...varint(BigInt(count) << 1n), 0]);
   return { kind: "data", count, encoding: encodings.dictionary, bytes };
 }
 
-/** Packed differences of `values`: one block of 1024, each with a width of 32 bits. */
+/** Delta encoding of `values`: one block of 1024 values, each difference 32 bits wide. */
 export function deltasOf(values: readonly number[], said = values.length): Buffer {
   const [first = 0] = values;
-  // Of the four parts of a block, those without a difference are left out.
+  // Miniblocks without a difference are left out.
   const differences = Buffer.alloc(4 * 256 * Math.ceil((values.length - 1) / 256));
   for (const [i, value] of values.slice(1).entries()) {
     differences.writeUInt32LE(value - (values[i] ?? 0) + 0x4000_0000, 4 * i);

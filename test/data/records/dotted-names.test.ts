@@ -1,5 +1,5 @@
-// Names with dots: of columns, of members of structs and of objects, and of both beside each other.
-// The files of Parquet are pyarrow's.
+// Names with dots: of columns, of members of structs and objects, and of both at once. The Parquet
+// files are pyarrow's.
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -14,7 +14,7 @@ import { prepare, readPlain, startDirectory, writeText } from "../data-files.ts"
 const fixtures = join(import.meta.dirname, "..", "..", "..", "..", "test", "fixtures", "parquet");
 const tableOf = (name: string) => [{ name, rows: 1000 }];
 
-/** The ids of the column, row by row. */
+/** The ids of a column, row by row. */
 async function idsOf(t: ExecutionContext, options: DataOptions, column: string) {
   const { path } = await prepare(options, tableOf(column));
   const dataset = openCache(path, realDisk);
@@ -27,7 +27,7 @@ const options = (t: ExecutionContext, column: string) => ({
   cache: join(startDirectory(t), "cache"),
 });
 
-/** Eight rows of CSV with these texts in the column. */
+/** The ids of eight CSV rows with these texts in the column. */
 async function idsOfTexts(t: ExecutionContext, column: string, textOf: (row: number) => string) {
   const rows = Array.from({ length: 8 }, (_, row) => `${row % 2},${textOf(row)}`);
   const text = `click,${column}\n${rows.join("\n")}\n`;
@@ -35,13 +35,13 @@ async function idsOfTexts(t: ExecutionContext, column: string, textOf: (row: num
   return await idsOf(t, csv(path, options(t, column)), column);
 }
 
-test("a column of CSV may have a dot in its name", async (t) => {
+test("a CSV column may have a dot in its name", async (t) => {
   const ids = await idsOfTexts(t, "a.b", (row) => `own${row % 2}`);
   t.is(new Set(ids).size, 2);
 });
 
 for (const name of ["dotted", "dotted-behind"]) {
-  test(`a column of Parquet with a dot comes before a member of a struct: ${name}`, async (t) => {
+  test(`a Parquet column with a dot takes precedence over a struct member: ${name}`, async (t) => {
     const path = join(fixtures, `${name}.parquet`);
     const own = await idsOf(t, parquet(path, options(t, "a.b")), "a.b");
     t.deepEqual(own, await idsOfTexts(t, "a.b", (row) => `own${row % 2}`));
@@ -52,7 +52,7 @@ for (const name of ["dotted", "dotted-behind"]) {
 
 const member = (row: number) => ({ b: `member${row % 4}`, "c.d": row });
 
-test("a key of JSON with a dot comes before a member of an object", async (t) => {
+test("a JSON key with a dot takes precedence over an object member", async (t) => {
   const linesOf = (of: (row: number) => object) =>
     `${Array.from({ length: 8 }, (_, row) => JSON.stringify(of(row))).join("\n")}\n`;
   const write = (of: (row: number) => object) =>
@@ -66,7 +66,7 @@ test("a key of JSON with a dot comes before a member of an object", async (t) =>
   t.is(new Set(await idsOf(t, jsonl(nested, options(t, "a.c.d")), "a.c.d")).size, 8);
 });
 
-test("a record is read as the line of JSON that it is", (t) => {
+test("a record is read like its line of JSON", (t) => {
   const data = checkOptions(dataOptions, jsonl("a.jsonl", options(t, "a.b")));
   const { encode } = createRecordEncoder(data, tableOf("a.b"));
   const idsIn = (record: object) => [...encode([record as never]).ids];

@@ -1,5 +1,5 @@
-// Values of records become the features of their text, however they are read: numbers without the
-// detour over text, and ids of several samples in the order of features.
+// Values of records become the features of their text, however they are encoded: numbers without a
+// detour over text, and ids of several samples in feature order.
 
 import test from "ava";
 import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
@@ -61,7 +61,7 @@ function drawn(random: RandomStream): number {
   return edge ?? random.below(50);
 }
 
-/** What comes of a record: its features, or the sentence that refuses it. */
+/** The result of encoding a record: its features, or the error message. */
 function outcome(encode: () => EncodedBatch): unknown {
   try {
     return encode();
@@ -70,7 +70,7 @@ function outcome(encode: () => EncodedBatch): unknown {
   }
 }
 
-test("a number is the feature of its text", (t) => {
+test("a number gives the feature of its text", (t) => {
   const encoder = createRecordEncoder(data, tables);
   const random = new RandomStream(seed, purposes.faults);
   let taken = 0;
@@ -79,7 +79,7 @@ test("a number is the feature of its text", (t) => {
     base.moved = 2 ** 40;
     const name = names[i % names.length] ?? "";
     const value = drawn(random);
-    // An id that may have been rounded is refused as a number alone, as is a fraction of 64 bits.
+    // Only as a number is an id refused that may have been rounded, or a fraction for a 64-bit id.
     const isWide = name.includes("wide") || name === "moved";
     const isId = tables.some((table) => table.name === name);
     const isRounded = isId && (isWide || Number.isInteger(value));
@@ -92,7 +92,7 @@ test("a number is the feature of its text", (t) => {
   t.true(taken > 1000 && taken < 3900, `${taken} of 4000 records were taken`);
 });
 
-test("an id that a number may have rounded is refused, whether it is hashed or not", (t) => {
+test("a numeric id that may have been rounded is refused, hashed or not", (t) => {
   const { encode } = createRecordEncoder(data, tables);
   const base = { plain: 1, must: 2 };
   const exact = 1474671338756698595n;
@@ -109,7 +109,7 @@ test("an id that a number may have rounded is refused, whether it is hashed or n
   t.notThrows(() => encode([{ ...base, plain: rounded, text: 0.5 }]));
 });
 
-test("a list of numbers is the bag of their texts", (t) => {
+test("a list of numbers gives the bag of their texts", (t) => {
   const encoder = createRecordEncoder(data, tables);
   const random = new RandomStream(seed, purposes.faults);
   for (let i = 0; i < 2000; i++) {
@@ -129,10 +129,10 @@ test("a boolean is its word as an id, and 1 or 0 as a number", (t) => {
   const base = { plain: 1, log: 0, must: 2, text: "a" };
   const of = (record: SampleRecord) => encoder.encode([{ ...base, ...record }]);
   for (const value of [true, false]) {
-    // As JSON Lines, Parquet and Arrow have it in training.
+    // As in training from JSON Lines, Parquet and Arrow.
     t.deepEqual(of({ text: value }), of({ text: String(value) }));
     t.deepEqual(of({ must: value }), of({ must: Number(value) }));
-    // The reader of text finds no number there, which is missing by this column's rule.
+    // The text reader finds no number there, which counts as missing by this column's rule.
     t.deepEqual(of({ told: value }), of({ told: null }));
   }
   const columns = { label: "y", batchSize: 1, dense: [{ column: "told", unreadable: "missing" }] };
@@ -142,7 +142,7 @@ test("a boolean is its word as an id, and 1 or 0 as a number", (t) => {
   t.throws(() => of({ row: true }), { message: /`row`/ });
 });
 
-test("missing values are those of empty text, and text beyond ASCII is bytes of UTF-8", (t) => {
+test("missing values equal empty text, and non-ASCII text is UTF-8 bytes", (t) => {
   const encoder = createRecordEncoder(data, tables);
   for (const value of [null, undefined]) {
     for (const name of names) {
@@ -158,7 +158,7 @@ test("missing values are those of empty text, and text beyond ASCII is bytes of 
   t.not(idOf("Zürich"), idOf("Zurich"));
 });
 
-test("a batch has the ids of its samples, feature after feature, however many there are", (t) => {
+test("a batch has the ids of its samples feature by feature, for any number of samples", (t) => {
   const synthetics = [
     { name: "A", rows: 1000 },
     { name: "B", rows: 1000, ...wide },

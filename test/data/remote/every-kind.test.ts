@@ -1,5 +1,5 @@
-// Data of every kind on web servers and in stores of objects: the samples of the same files on a
-// disk; and what becomes of text where the server, or the file, is not as it should be.
+// Data of every kind on web servers and object stores: they have the samples of the same files on a
+// disk; and how text is read where the server or the file misbehaves.
 
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -40,7 +40,7 @@ const criteoLines = Array.from({ length: 300 }, (_, line) => {
   return [line % 3 === 0 ? 1 : 0, ...fields].join("\t");
 });
 
-/** The bytes of a file of each kind, and the data section that reads such files. */
+/** For each kind, the bytes of a file and the data section that reads such files. */
 async function kindsIn(
   home: string,
 ): Promise<Record<string, readonly [Buffer, (rest: object) => object]>> {
@@ -64,13 +64,13 @@ async function kindsIn(
   };
 }
 
-/** Kinds that every change reads over each transport; `npm run test:all` reads all over each. */
+/** Kinds tested over each transport on every change; `npm run test:all` tests all kinds. */
 const usual = {
   http: ["csv", "jsonl.zst", "tsv.gz", "arrow"],
   s3: ["csv.gz", "arrows", "parquet"],
 };
 
-/** What a run and the doctor find in data. */
+/** The findings of a run and of the doctor about the data. */
 async function foundIn(data: ResolvedDataOptions) {
   const tables = data.kind === "criteo-tsv" ? criteoTables : clickTables;
   const report = await prepareCache(data, tables, realDisk);
@@ -86,7 +86,7 @@ async function foundIn(data: ResolvedDataOptions) {
 }
 
 for (const transport of transports) {
-  test.serial(`data of every kind over ${transport} are the same as on a disk`, async (t) => {
+  test.serial(`data of every kind over ${transport} equal those on a disk`, async (t) => {
     const place = await startPlace(t, transport);
     const home = startDirectory(t);
     const all = Object.entries(await kindsIn(home));
@@ -107,7 +107,7 @@ for (const transport of transports) {
       t.deepEqual(remote.found, local.found, kind);
       t.notDeepEqual(remote.report.path, local.report.path);
       if (!isTable(local.data)) continue;
-      // Without a cache the server is asked for pieces.
+      // Without a cache, pieces are requested from the server.
       const streamed = await open({ paths, streamed: true });
       t.deepEqual(streamed.found, local.found, kind);
       const [own, whole] = [streamed, local].map(({ report, data: options, tables }) =>
@@ -123,7 +123,7 @@ for (const transport of transports) {
     }
   });
 
-  test.serial(`faults of text over ${transport}: the passing ones change nothing`, async (t) => {
+  test.serial(`faults of text over ${transport}: transient ones change nothing`, async (t) => {
     const place = await startPlace(t, transport);
     const home = startDirectory(t);
     const lines = Array.from({ length: 60_000 }, (_, i) => `${i % 2},u${i % 97},${i % 1009}`);
@@ -154,7 +154,7 @@ for (const transport of transports) {
     const slow = { deadlineMs: 200 };
     await failing(always.fill("slow") as [], /no answer within 200 ms, the last of 3/, slow);
 
-    // Another file in its place: before it is read, and while it is.
+    // Another file in its place: before it is read, and during the read.
     const changed = { instanceOf: InputUnusableError, message: /a\.csv has changed while it was / };
     const { size, tag, ...file } = await openWebFile(address, quick);
     const late = readByteLines(address, { known: { bytes: size, version: `${tag}-` } });
@@ -164,7 +164,7 @@ for (const transport of transports) {
     await content.next();
     await place.put("a.csv", Buffer.from(`${text}1,u1,1\n`));
     await t.throwsAsync(readRest(content), changed);
-    // What was refused leaves no cache.
+    // A refused file leaves no cache.
     place.faults.push("none", "none");
     const cache = join(home, "other");
     const packed = await place.put("b.csv", gzipSync(text).subarray(0, 5000));
@@ -174,7 +174,7 @@ for (const transport of transports) {
   });
 }
 
-test("a file that is another one before it is read leaves no cache of its old name", async (t) => {
+test("a file replaced before it is read leaves no cache under its old name", async (t) => {
   const home = startDirectory(t);
   const cache = join(home, "cache");
   const web = await startWebServer(t);
@@ -183,7 +183,7 @@ test("a file that is another one before it is read leaves no cache of its old na
     if (bytes === undefined || dataOf === undefined) throw new TypeError("a kind");
     const paths = [web.put(`a.${kind}`, bytes)];
     const data = checkOptions(dataOptions, dataOf({ paths, cache }));
-    // The cache is opened when the server has been asked, and before the file is read.
+    // The cache is opened after the first request to the server, and before the file is read.
     const open: typeof realDisk.open = (...file) => {
       web.put(`a.${kind}`, Buffer.concat([bytes, bytes]));
       return realDisk.open(...file);
@@ -206,7 +206,7 @@ function readAll(file: WebFile): Promise<Buffer> {
   return readRest(streamOf(file).content);
 }
 
-test("a stream asks for no more than its window, which begins small", async (t) => {
+test("a stream requests no more than its window, which starts small", async (t) => {
   const bytes = Buffer.from(Array.from({ length: 100_000 }, (_, i) => (i * i) % 251));
   let [waiting, waitingMax, asked] = [0, 0, 0];
   const file: WebFile = {
@@ -230,11 +230,11 @@ test("a stream asks for no more than its window, which begins small", async (t) 
   t.is(look.bytesRead, 100);
 });
 
-test("whoever reads no further lets go of what was asked for", async (t) => {
+test("a reader that stops early cancels its pending requests", async (t) => {
   const web = await startWebServer(t);
   const address = web.put("a.txt", Buffer.from("line of a file\n".repeat(50_000)));
   web.faults.push("none", "none", "slow", "slow");
-  // The other ranges would be waited for until the test fails.
+  // With this deadline the other ranges would outlast the test.
   const patient = { ...quick, deadlineMs: 600_000 };
   for await (const chunk of streamOf(await openWebFile(address, patient)).content) {
     t.is(chunk.length, 0x4_0000);

@@ -1,5 +1,5 @@
-// The program of a store of objects for a test: s3rver, which checks signatures. Its lists of many
-// pages need a cipher of old, which Node has in a process that is started for that.
+// The object store process of a test: s3rver, which checks signatures. Its paginated lists need a
+// legacy cipher, which Node offers only with a flag of the process.
 //
 //   node --openssl-legacy-provider object-store-program.js DIRECTORY BUCKET …   prints its port
 
@@ -13,7 +13,7 @@ interface Server {
   run(): Promise<AddressInfo>;
 }
 
-/** So few that a list of several pages needs few objects; S3 has 1000. */
+/** Keys per list page: so few that several pages need few objects; S3 has 1000. */
 const pageKeys = 20;
 
 const [directory = "", ...names] = process.argv.slice(2);
@@ -31,5 +31,5 @@ store.listObjects = (bucket, { maxKeys = pageKeys, ...rest }) =>
   listObjects(bucket, { ...rest, maxKeys: Math.min(maxKeys, pageKeys) });
 const { port } = await server.run();
 process.stdout.write(`${port}\n`);
-// It ends with who started it.
+// Ends with the parent process.
 process.stdin.on("end", () => process.exit(0)).resume();

@@ -1,5 +1,5 @@
-// A store of objects for a test: s3rver, which keeps them on the disk and checks signatures, behind
-// a proxy that misbehaves when it is told to.
+// An object store for a test: s3rver, which stores on disk and checks signatures, behind a proxy
+// that injects faults on request.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,22 +11,22 @@ import { AwsClient } from "aws4fetch";
 import { setEnvironment } from "../../helpers/environment.ts";
 import { startDirectory } from "../data-files.ts";
 
-/** What the proxy does to an answer. */
+/** Faults that the proxy injects into a response. */
 export type StoreFault = "none" | "503" | "cut" | "short" | "slow";
 
-/** A store, and the hand that fills it. */
+/** A store, and the means to fill it. */
 export interface ObjectStore {
   readonly endpoint: string;
-  /** What becomes of the next answers, one after the other; then none. */
+  /** Faults of the next responses, in order; then none. */
   readonly faults: StoreFault[];
-  /** Paths that were asked for, with their queries. */
+  /** Requested paths, with their queries. */
   readonly asked: string[];
   put(bucket: string, key: string, bytes: Uint8Array): Promise<void>;
 }
 
 const bucketNames = ["clicks", "other.bucket"];
 
-/** Who may read and write in the store. */
+/** The access key that may read and write; also its secret. */
 export const keyId = "S3RVER";
 
 /** Starts a store with empty buckets; it ends with the test. */
@@ -38,7 +38,7 @@ export async function startObjectStore(t: ExecutionContext): Promise<ObjectStore
   const proxy = createServer((incoming, outgoing) => {
     const { url = "" } = incoming;
     const [, key = ""] = /^\/[^/?]+\/([^?]*)/.exec(url) ?? [];
-    // What an earlier test read ahead may be asked for here: it is no part of this test.
+    // A prefetch of an earlier test may still arrive: it does not count in this test.
     const isOwn = key === "" || put.has(decodeURIComponent(key));
     if (isOwn) asked.push(url);
     pass(incoming, outgoing, port, (isOwn ? faults.shift() : undefined) ?? "none");
@@ -66,7 +66,7 @@ export async function startObjectStore(t: ExecutionContext): Promise<ObjectStore
   };
 }
 
-/** The environment of who reads; put back after the test. */
+/** Sets the environment variables of a reader; restored after the test. */
 export function asks(
   t: ExecutionContext,
   { endpoint }: Pick<ObjectStore, "endpoint">,
@@ -79,7 +79,7 @@ export function asks(
   });
 }
 
-/** Starts the store's process. Returns its port. */
+/** Starts the store's process; returns its port. */
 async function startProgram(t: ExecutionContext): Promise<number> {
   const program = join(import.meta.dirname, "object-store-program.js");
   const flags = ["--openssl-legacy-provider", program, join(startDirectory(t), "objects")];
@@ -95,7 +95,7 @@ async function startProgram(t: ExecutionContext): Promise<number> {
   return Number(String(chunk));
 }
 
-/** Hands a request on, with the host that was signed. */
+/** Forwards a request, with the host that was signed. */
 function pass(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
@@ -104,7 +104,7 @@ function pass(
 ): void {
   const { method, url, headers } = incoming;
   if (fault === "503") return void outgoing.writeHead(503, { "retry-after": "0" }).end();
-  if (fault === "slow") return; // Until whoever asked goes away.
+  if (fault === "slow") return; // Unanswered until the client disconnects.
   const inner = request({ port, host: "127.0.0.1", method, path: url, headers }, (answer) => {
     const chunks: Buffer[] = [];
     answer.on("data", (chunk: Buffer) => chunks.push(chunk));

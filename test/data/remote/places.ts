@@ -1,5 +1,5 @@
-// Where the tests of remote data put files: on a web server, or in a store of objects. Both repeat
-// the same faults.
+// Where the tests of remote data put files: on a web server or in an object store. Both inject the
+// same faults.
 
 import type { ExecutionContext } from "ava";
 import { realClock } from "../../../src/ports/clock.ts";
@@ -12,17 +12,22 @@ export type Transport = (typeof transports)[number];
 /** Limits with which a test gives up soon. */
 export const quick = { attemptsMax: 3, deadlineMs: 20_000, backoffMs: 1, clock: realClock };
 
-/** A place for files. */
+/** A server for files. */
 export interface Place {
-  /** What becomes of the next answers, one after the other; then none. */
+  /** Faults of the next responses, in order; then none. */
   readonly faults: ("none" | "503" | "cut" | "short" | "slow")[];
-  /** Puts a file there. Returns its address, on the web with what would sign a request. */
+  /**
+   * Uploads a file. Returns its address; on the web server, with a query that stands for a
+   * signature.
+   */
   put(name: string, bytes: Uint8Array): Promise<string>;
-  /** The paths that name all files `directory/…` that were put. */
+  /** The paths that name all uploaded files `directory/…`. */
   allOf(directory: string): string[];
 }
 
-/** Starts a place; it ends with the test, which has to be a serial one: it sets the environment. */
+/**
+ * Starts a server that ends with the test. The test must be serial, as this sets the environment.
+ */
 export async function startPlace(t: ExecutionContext, transport: Transport): Promise<Place> {
   if (transport === "s3") {
     const store = await startObjectStore(t);

@@ -1,5 +1,5 @@
-// Parquet files in a store of objects: the samples of the same files on a disk, whatever the store
-// does meanwhile; what a prefix and a pattern stand for; and what no repeating mends.
+// Parquet files in an object store: they have the samples of the same files on a disk, whatever
+// faults the store has; how prefixes and patterns expand; and errors that retries cannot fix.
 
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -30,7 +30,7 @@ const days = [
   "date=2026-11-01/b c+d.parquet",
   "date=2026-11-02/a.parquet",
 ];
-/** What writers leave beside their data. */
+/** Files that writers leave beside their data. */
 const besides = ["_SUCCESS", "date=2026-11-02/.a.parquet.crc"];
 const tables = [{ name: "colour", rows: 100 }];
 
@@ -52,14 +52,14 @@ const dataOf = (path: string, cache: string, rest: object = {}): DataOptions =>
     ...{ positive: [1, 2], rejectedMax: 0.5, cache, ...rest },
   });
 
-/** The data with its files by name, as a run has them. */
+/** Data options with resolved file names, as a run has them. */
 async function optionsOf(path: string, cache: string, rest: object = {}) {
   const model = { kind: "lr" as const, tables: [{ name: "colour", rows: 100, dim: 1 }] };
   const { data } = await withFiles(resolveJob({ model, data: dataOf(path, cache, rest) }));
   return data;
 }
 
-test.serial("a prefix of a store is the directory on a disk: the same samples", async (t) => {
+test.serial("a prefix of a store gives the same samples as the directory on a disk", async (t) => {
   const { store, home } = await startDays(t);
   const where = [{ column: "date", in: ["2026-11-01", "2026-11-02"] }];
   const onDisk = await optionsOf(`${join(home, "log")}/`, home, { where });
@@ -73,7 +73,7 @@ test.serial("a prefix of a store is the directory on a disk: the same samples", 
   const remote = await prepareCache(options, tables, realDisk);
   t.is(remote.digest, local.digest);
   t.deepEqual(store.faults, []);
-  // Without a cache the store is asked for row groups.
+  // Without a cache, row groups are requested from the store.
   const streamed = await optionsOf("s3://clicks/log/", home, { where, streamed: true });
   const { path, digest } = await prepareCache(streamed, tables, realDisk);
   t.is(digest, local.digest);
@@ -86,7 +86,9 @@ test.serial("a prefix of a store is the directory on a disk: the same samples", 
   whole.close();
 });
 
-/** A store that lists as ListObjects of version 1 does, three keys a page: it has no tokens. */
+/**
+ * A store that lists like ListObjects version 1, three keys a page: it has no continuation tokens.
+ */
 async function startOldStore(t: ExecutionContext, keys: readonly string[], takesMarkers: boolean) {
   const server = createServer((incoming, outgoing) => {
     const { searchParams: asked } = new URL(incoming.url ?? "", "http://store");
@@ -108,7 +110,7 @@ async function startOldStore(t: ExecutionContext, keys: readonly string[], takes
 }
 
 test.serial(
-  "a store without tokens is asked for the keys behind the last one, or refused",
+  "a store without continuation tokens is paged by the last key, or refused",
   async (t) => {
     const keys = ["n/a b", "n/c+d", "n/e", "n/f", "n/g", "n/h", "n/i"];
     await startOldStore(t, keys, true);
@@ -124,7 +126,7 @@ test.serial(
   },
 );
 
-test.serial("patterns match within a name; what names one object is not asked for", async (t) => {
+test.serial("patterns match within a segment; a path of one object is not listed", async (t) => {
   const { store } = await startDays(t);
   const listed = async (path: string) =>
     (await s3FilesOf([path], quick)).map((one) => one.replace("s3://clicks/log/", ""));
@@ -133,7 +135,7 @@ test.serial("patterns match within a name; what names one object is not asked fo
   t.deepEqual(await listed("s3://clicks/log/date=*-01/"), days.slice(0, 2));
   t.deepEqual(await listed("s3://clicks/*/*/*c+d*"), [days[1]]);
   t.deepEqual(await listed("s3://clicks/"), days);
-  // What names one object is not asked for.
+  // A path of one object causes no request.
   store.asked.length = 0;
   t.deepEqual(await s3FilesOf(["s3://clicks/log/x.parquet", "a.parquet"]), [
     "s3://clicks/log/x.parquet",
@@ -142,10 +144,10 @@ test.serial("patterns match within a name; what names one object is not asked fo
   t.deepEqual(store.asked, []);
 });
 
-test.serial("lists come page by page, and each page until it is whole", async (t) => {
+test.serial("lists are read page by page, and each page is retried until complete", async (t) => {
   const store = await startObjectStore(t);
   asks(t, store);
-  // The store has 20 keys a page.
+  // The store lists 20 keys a page.
   const keys = Array.from({ length: 30 }, (_, i) => `n/${i}`);
   await Promise.all(keys.map((key) => store.put("other.bucket", key, clicks.subarray(0, 9))));
   store.asked.length = 0;
@@ -155,7 +157,7 @@ test.serial("lists come page by page, and each page until it is whole", async (t
   t.is(store.asked.length, 4, "two pages, and two attempts more");
 });
 
-test.serial("what no repeating mends is one sentence, without a secret in it", async (t) => {
+test.serial("an error that retries cannot fix is one sentence without a secret", async (t) => {
   const { store, home } = await startDays(t);
   const refused = async (path: string, message: RegExp) => {
     const error = await t.throwsAsync(
@@ -191,7 +193,7 @@ test.serial("what no repeating mends is one sentence, without a secret in it", a
 });
 
 test.serial(
-  "a store that does not answer fails by name; an object that changes is told",
+  "an unresponsive store fails by name; an object that changes is reported",
   async (t) => {
     const { store } = await startDays(t);
     const address = `s3://clicks/log/${days[0]}`;
@@ -210,7 +212,7 @@ test.serial(
   },
 );
 
-test("a bucket is a name by the rules of S3, so that no signed request goes to another host", async (t) => {
+test("bucket names follow the rules of S3, so that no signed request goes to another host", async (t) => {
   // https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
   for (const bucket of ["abc", "my.bucket-1", "2130706433", "a".repeat(63)]) {
     t.is(s3Parts(`s3://${bucket}/k`).bucket, bucket);

@@ -1,5 +1,5 @@
-// Parquet files on a web server: the samples of the same files on a disk, whatever the server does
-// meanwhile; and what no repeating mends is told with the address.
+// Parquet files on a web server: they have the samples of the same files on a disk, whatever faults
+// the server has; and errors that retries cannot fix name the address.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -33,7 +33,7 @@ function optionsOf(path: string, cache: string, rest: object = {}) {
   return checkOptions(dataOptions, parquet(path, all));
 }
 
-test("the samples are those of the file on a disk, whatever the server does", async (t) => {
+test("samples equal those of the file on a disk, whatever faults the server has", async (t) => {
   const home = startDirectory(t);
   const local = await prepareCache(
     optionsOf(join(fixtures, "clicks.parquet"), home),
@@ -50,10 +50,10 @@ test("the samples are those of the file on a disk, whatever the server does", as
   t.true(web.ranges.every((range) => /^\d+-\d+$/.test(range)));
   t.deepEqual(web.faults, []);
   t.deepEqual(remote.sources?.[0]?.path, at, "without what signs it");
-  // Signed again it is the same file, and its cache is there.
+  // With another signature it is the same file, and its cache is reused.
   const again = await prepareCache(optionsOf(`${at}?signature=other`, home), tables, realDisk);
   t.is(again.path, remote.path);
-  // Without a cache the server is asked again.
+  // Without a cache, the server is read again.
   const options = optionsOf(at, home, { streamed: true });
   const { path } = await prepareCache(options, tables, realDisk);
   const dataset = await openSamples(path, realDisk, { options, tables });
@@ -68,7 +68,7 @@ test("the samples are those of the file on a disk, whatever the server does", as
   whole.close();
 });
 
-test("what repeating does not mend is told with the address", async (t) => {
+test("an error that retries cannot fix names the address", async (t) => {
   const cases: readonly [WebFault, typeof InputUnusableError | typeof StoreFailedError, RegExp][] =
     [
       [
@@ -109,7 +109,7 @@ test("what repeating does not mend is told with the address", async (t) => {
   }
 });
 
-test("a user and a password go into a header, once, and into no name", async (t) => {
+test("user and password go into a header, once, and into no name", async (t) => {
   const web = await startWebServer(t);
   const at = web.put("a.csv", Buffer.from("label\n1\n")).replace("//", "//us%C3%A9r:p%40ss@");
   const file = await openWebFile(at, quick);
@@ -118,14 +118,15 @@ test("a user and a password go into a header, once, and into no name", async (t)
   t.is(web.headers.authorization, `Basic ${pair}`);
 });
 
-test("what came before a cut is not asked for again, and no connection twice", async (t) => {
+test("bytes received before a cut are not requested again, and connections are reused", async (t) => {
   const web = await startWebServer(t);
   const file = await openWebFile(web.put("clicks.parquet", clicks), quick);
   web.faults.push("cut", "cut", "none");
   t.deepEqual(Buffer.from(await file.read(1000, 2000)), clicks.subarray(1000, 2000));
   t.deepEqual(web.ranges, ["0-5", "1000-1999", "1500-1999", "1750-1999"]);
   for (let i = 0; i < 20; i++) await file.read(i, 5000 + i);
-  // A busy machine may let one rest for longer than it is kept: fewer than reads all the same.
+  // A busy machine may let a connection idle until it is closed; still there are fewer connections
+  // than reads.
   t.true(web.connections < 12, `${web.connections} connections`);
 });
 
@@ -139,7 +140,7 @@ test("a file that changes while it is read is named", async (t) => {
   web.put("clicks.parquet", clicks.subarray(0, 100));
   await t.throwsAsync(file.read(20, 30), { instanceOf: InputUnusableError, message });
   await t.throwsAsync(file.read(200, 300), { instanceOf: InputUnusableError, message });
-  // In the midst of an answer: what came before is not mixed with another file.
+  // The file changes within a response: bytes of the two files are not mixed.
   web.put("clicks.parquet", clicks);
   web.faults.push("cut");
   const read = file.read(0, clicks.length);
@@ -148,7 +149,7 @@ test("a file that changes while it is read is named", async (t) => {
   await t.throwsAsync(read, { instanceOf: InputUnusableError, message });
 });
 
-test("a file without a byte is empty, whatever its server says of it", async (t) => {
+test("a file of 0 bytes is empty, whatever else its server says", async (t) => {
   const web = await startWebServer(t);
   const at = web.put("a.csv", new Uint8Array());
   for (const fault of ["none", "whole"] as const) {

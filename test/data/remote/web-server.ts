@@ -1,4 +1,4 @@
-// A web server of files for a test, which reads ranges, and misbehaves when it is told to.
+// A web server of files for a test, which serves ranges and injects faults on request.
 
 import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -6,8 +6,8 @@ import type { AddressInfo } from "node:net";
 import type { ExecutionContext } from "ava";
 
 /**
- * What the server does instead of an answer: refuses for a while or for good, cuts it off, sends
- * fewer bytes than it says, other bytes, nothing, the whole file, or a part that is packed.
+ * Faults of a response: a transient or lasting refusal, a cut connection, fewer bytes than
+ * announced, other bytes, no response, the whole file, or a compressed part.
  */
 export type WebFault =
   | "none"
@@ -20,27 +20,27 @@ export type WebFault =
   | "whole"
   | "packed";
 
-/** A server, and the hand that fills it. */
+/** A server, and the means to fill it. */
 export interface WebServer {
   /** Without a `/` at its end. */
   readonly origin: string;
-  /** What becomes of the next answers, one after the other; then none. */
+  /** Faults of the next responses, in order; then `fault`. */
   readonly faults: WebFault[];
-  /** What becomes of the answers after those. */
+  /** The fault of all later responses. */
   fault: WebFault;
-  /** Ranges that were asked for, as `first-last`. */
+  /** Requested ranges, as `first-last`. */
   readonly ranges: string[];
   /** Headers of the last request. */
   headers: IncomingMessage["headers"];
-  /** Requests that are not answered, of people who still wait. */
+  /** Unanswered requests whose client still waits. */
   waiting: number;
   /** Connections that were opened. */
   readonly connections: number;
-  /** Puts a file in its place, or another one. Returns its address. */
+  /** Adds or replaces a file. Returns its address. */
   put(name: string, bytes: Uint8Array): string;
 }
 
-/** Starts a server without a file; it ends with the test. */
+/** Starts a server without files; it ends with the test. */
 export async function startWebServer(t: ExecutionContext): Promise<WebServer> {
   const files = new Map<string, Uint8Array>();
   let connections = 0;

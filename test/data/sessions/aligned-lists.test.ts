@@ -1,5 +1,5 @@
-// Groups whose lists are to be equally long: data in which they are not are refused, by file, row
-// group, sample and names; and the place of a sample in its files.
+// Aligned groups, whose lists must have equal lengths: other data are refused with file, row group,
+// sample and names; and the position of a sample in its files.
 
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +15,7 @@ import { realDisk } from "../../../src/ports/disk.ts";
 const rows = 90;
 const wrongRow = 70;
 
-/** A job on Parquet files of ids and their times, of which one row has a time less. */
+/** A job on Parquet files of ids and their times, one row of which lacks a time. */
 async function startJob(
   t: { teardown(fn: () => void): void },
   { isWrong = true, ikjt }: { isWrong?: boolean; ikjt: unknown },
@@ -44,7 +44,7 @@ async function startJob(
   } as JobOptions);
 }
 
-test("lists of an aligned group that differ in length are refused by file, sample and names", async (t) => {
+test("aligned lists that differ in length are refused by file, sample and names", async (t) => {
   const job = await startJob(t, { ikjt: { groups: [["hist", "times"]], aligned: true } });
   const error = await t.throwsAsync(
     prepareData(job, realDisk, () => {}),
@@ -55,7 +55,7 @@ test("lists of an aligned group that differ in length are refused by file, sampl
   t.regex(error.message, /`data\.ikjt\.groups\[0\]` .*\.parquet has 1 of `hist` and 0 of `times`/);
 });
 
-test("lists of one length, and groups that are not aligned, are taken as they are", async (t) => {
+test("lists of equal lengths, and groups that are not aligned, are accepted", async (t) => {
   const groups = [["hist", "times"]];
   const aligned = await startJob(t, { isWrong: false, ikjt: { groups, aligned: true } });
   await t.notThrowsAsync(prepareData(aligned, realDisk, () => {}));
@@ -63,14 +63,14 @@ test("lists of one length, and groups that are not aligned, are taken as they ar
   await t.notThrowsAsync(prepareData(free, realDisk, () => {}));
 });
 
-test("groups that are found cannot be told to be aligned", async (t) => {
+test("automatic groups cannot be declared aligned", async (t) => {
   const error = await t.throwsAsync(startJob(t, { ikjt: { groups: "auto", aligned: true } }), {
     instanceOf: InvalidOptionError,
   });
   t.regex(error.message, /data\.ikjt.*groups of names/s);
 });
 
-test("a sample lies in a file, and where there are some, in a row group", (t) => {
+test("a sample is located by its file and, where there are some, its row group", (t) => {
   const sources = [3, 0, 5].map((samples, i) => ({
     ...{ path: `/data/${i}.x`, bytes: 1, modifiedMs: 0 },
     samples,

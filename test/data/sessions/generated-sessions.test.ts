@@ -1,4 +1,5 @@
-// Generated sessions: their lists repeat as often as the formula says, in both orders.
+// Generated sessions: their lists repeat as often as the formula says, in session and in time
+// order.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,7 +17,7 @@ type SessionOptions = NonNullable<Parameters<typeof synthetic>[0]["sessions"]>;
 
 const tables = ["H", "I", "X"].map((name) => ({ name, rows: 10_000 }));
 
-/** The samples of a job with these sessions: the list of each feature. */
+/** Generates the samples of a job with these sessions; gives the list of each feature. */
 function startSamples(sessions: SessionOptions, samples: number, more: object = {}) {
   const section = synthetic({ samples, batchSize: 1, dense: 2, sessions, ...more });
   const options = checkOptions(syntheticOptions, section);
@@ -59,7 +60,7 @@ for (const samples of [4, 8, 16]) {
   }
 }
 
-test("a list that changes loses its first id and gains one at its end", (t) => {
+test("a changed list loses its first id and gains one at its end", (t) => {
   const features = { H: { d: 0.5, l: 4 }, I: { d: 0.5, l: { min: 0, max: 9 } } };
   const { listsOf, places } = startSamples({ mean: 5, features }, 2000);
   let [kept, shifted] = [0, 0];
@@ -77,7 +78,7 @@ test("a list that changes loses its first id and gains one at its end", (t) => {
   t.true(kept > 1000 && shifted > 1000, `${kept} kept, ${shifted} shifted`);
 });
 
-test("features of a group change together, others on their own", (t) => {
+test("features of a group change together, others independently", (t) => {
   const features = {
     H: { d: 0.7, group: "clicks" },
     I: { d: 0.7, group: "clicks" },
@@ -101,7 +102,7 @@ test("features of a group change together, others on their own", (t) => {
   t.true(together > 40 && together < 140, `${together}: independent ones agree by chance`);
 });
 
-test("lengths of sessions are geometric around their mean", (t) => {
+test("session lengths are geometric around their mean", (t) => {
   const { places } = startSamples({ mean: 16.5, features: {} }, 200_000);
   t.true(Math.abs(200_000 / places.count / 16.5 - 1) < 0.03, `${places.count} sessions`);
   const ones = Array.from({ length: 200_000 }, (_, i) => places.placeOf(i)).filter(
@@ -111,10 +112,10 @@ test("lengths of sessions are geometric around their mean", (t) => {
   t.true(Math.abs(ones.length / places.count - (1 - 1 / 16.5)) < 0.01);
 });
 
-test("in time order the same samples lie as they came, about 1.15 of a session in a batch", (t) => {
+test("time order has the same samples by arrival, about 1.15 per session in a batch", (t) => {
   const samples = 60_000;
   const features = { H: { d: 0.9, l: 3 } };
-  // A tenth of the usual sessions under way, and of the batch of 2,048.
+  // A tenth of the usual concurrent sessions and of the batch of 2,048.
   const [open, batch] = [640, 205];
   const sorted = startSamples({ mean: 16.5, features }, samples);
   const timed = startSamples({ mean: 16.5, features, order: "time", open }, samples);
@@ -137,7 +138,7 @@ test("in time order the same samples lie as they came, about 1.15 of a session i
   t.is(positions.size, sorted.places.count);
   const mean = found.reduce((sum, one) => sum + one, 0) / found.length;
   t.true(mean > 1.12 && mean < 1.18, `${mean} samples of a session in a batch`);
-  // The lists of a session are the same ones, wherever its samples lie.
+  // A session has the same lists wherever its samples lie.
   const place = timed.places.placeOf(40_000);
   const at = Array.from({ length: samples }, (_, i) => i).find((i) => {
     const other = sorted.places.placeOf(i);
@@ -146,7 +147,7 @@ test("in time order the same samples lie as they came, about 1.15 of a session i
   t.deepEqual(sorted.listsOf(at ?? 0)[0], timed.listsOf(40_000)[0]);
 });
 
-test("sessions as lines of JSON: their samples in order of time, with the lists of a user", (t) => {
+test("sessions as JSON lines have their samples by time, with the lists of a user", (t) => {
   const path = join(startDirectory(t), "clicks.jsonl");
   const report = writeSessionLines({ samples: 5000, mean: 8, rows: 500, seed: 3 }, path);
   t.is(report.samples, 5000);
@@ -186,7 +187,7 @@ for (const [what, sessions, pattern] of refused) {
   });
 }
 
-test("more samples in time order than memory holds are refused", (t) => {
+test("time order with more samples than memory holds is refused", (t) => {
   const sessions = { mean: 2, order: "time", features: {} } as const;
   const error = t.throws(() => startSamples(sessions, 2 ** 28 + 1));
   t.regex(error?.message ?? "", /`samples` to be at most 268435456 with sessions in time order/);

@@ -1,4 +1,5 @@
-// The IKJT: what it is made of, and that nothing of the plain batch is lost.
+// The IKJT (inverse keyed jagged tensor): its construction, and that it loses nothing of the plain
+// batch.
 
 import test from "ava";
 import {
@@ -10,7 +11,7 @@ import {
 import { dedupeFactor, proposeGroups, RepeatCounter } from "../../../src/data/sessions/repeats.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 
-/** By feature, by sample. */
+/** Ids by feature, then by sample. */
 type Lists = readonly (readonly (readonly number[])[])[];
 
 const shapeOf = (features: number, wide = false, weighted = false) => ({
@@ -31,7 +32,7 @@ function batchOf(lists: Lists, groups: number): IkjtMemory & { inverse: Int32Arr
   };
 }
 
-/** The plain lists that an IKJT stands for. */
+/** The plain lists that an IKJT represents. */
 function expanded(
   batch: IkjtMemory & { inverse: Int32Array },
   groups: readonly (readonly number[])[],
@@ -56,7 +57,7 @@ function expanded(
   });
 }
 
-test("the example of the paper: one distinct list for three samples that agree", (t) => {
+test("the paper's example: one distinct list for three samples that agree", (t) => {
   const lists = [
     [[1, 2], [1, 2], [5], [1, 2]],
     [[7], [7], [8], [7]],
@@ -68,7 +69,7 @@ test("the example of the paper: one distinct list for three samples that agree",
   t.deepEqual([...batch.lengths], [2, 1, 0, 0, 1, 1, 0, 0]);
 });
 
-test("a group has a list more where any of its features differs", (t) => {
+test("a group has one more distinct list where any of its features differs", (t) => {
   const lists = [
     [[1, 2], [1, 2], [5], [1, 2]],
     [[7], [7], [8], [9]],
@@ -80,7 +81,7 @@ test("a group has a list more where any of its features differs", (t) => {
   t.like(maker.counts[0], { lists: 4, distinctLists: 3, ids: 11, distinctIds: 8 });
 });
 
-test("lists are distinct within a slice: none is shared beyond it", (t) => {
+test("lists are deduplicated within a slice, and none is shared beyond it", (t) => {
   const lists = [[[1], [1], [1], [1]]];
   const batch = batchOf(lists, 1);
   const bounds = Int32Array.of(0, 2, 4);
@@ -90,7 +91,7 @@ test("lists are distinct within a slice: none is shared beyond it", (t) => {
   t.deepEqual([...batch.lengths], [1, 0, 1, 0]);
 });
 
-test("upper halves and weights tell lists apart", (t) => {
+test("lists that differ in upper halves or weights are distinct", (t) => {
   for (const part of ["highs", "weights"] as const) {
     const batch = batchOf([[[1], [1], [1]]], 1);
     const own = batch[part];
@@ -101,7 +102,7 @@ test("upper halves and weights tell lists apart", (t) => {
   }
 });
 
-test("any plain batch comes back from its IKJT", (t) => {
+test("any plain batch is recovered from its IKJT", (t) => {
   const stream = new RandomStream(3, 4, 5);
   for (let round = 0; round < 300; round++) {
     const [samples, features, slices] = [
@@ -109,7 +110,7 @@ test("any plain batch comes back from its IKJT", (t) => {
       1 + stream.below(5),
       1 + stream.below(4),
     ];
-    const kinds = 1 + stream.below(6); // One kind: all equal; many: nearly all distinct.
+    const kinds = 1 + stream.below(6); // One kind: all lists equal; many: nearly all distinct.
     const lists = Array.from({ length: features }, () =>
       Array.from({ length: samples }, () => {
         const kind = stream.below(kinds * 4);
@@ -141,7 +142,7 @@ test("any plain batch comes back from its IKJT", (t) => {
   }
 });
 
-test("features that change together are proposed as one group, those that do not repeat as none", (t) => {
+test("features that change together are proposed as one group, unrepeated ones as none", (t) => {
   const samples = 400;
   const stream = new RandomStream(6, 7, 8);
   const user: number[][] = [];

@@ -10,7 +10,7 @@ import {
 } from "../../../src/data/sessions/same-rows.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 
-/** Rows of lists, half of which are those of the row before. */
+/** Rows of lists, half of which equal the row before. */
 function drawnRows(random: RandomStream, rows: number, perEntry: number) {
   const offsets = new Int32Array(rows + 1);
   const words: number[] = [];
@@ -25,7 +25,7 @@ function drawnRows(random: RandomStream, rows: number, perEntry: number) {
   return { words: Int32Array.from(words), perEntry, offsets };
 }
 
-test("rows that repeat are found, whoever looks for them, in pieces or at once", (t) => {
+test("repeated rows are found alike by both implementations, in pieces or at once", (t) => {
   const random = new RandomStream(31, 1);
   for (let round = 0; round < 100; round++) {
     const rows = random.below(60);

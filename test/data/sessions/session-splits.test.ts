@@ -1,5 +1,5 @@
-// The session order: every session whole and in its order, sessions in any order; and data whose
-// sessions are not whole, refused.
+// The session order: every session complete and in its order, sessions shuffled; and data with
+// scattered sessions, which are refused.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,12 +30,12 @@ function startJob(t: { teardown(fn: () => void): void }, sessions: readonly stri
   });
 }
 
-/** Sessions of 1 to 7 lines, side by side. */
+/** Sessions of 1 to 7 lines, each contiguous. */
 const clustered = Array.from({ length: 60 }, (_, session) =>
   new Array<string>(1 + (session % 7)).fill(`s${session}`),
 ).flat();
 
-test("an epoch has every session whole and in its order, and every epoch another order", async (t) => {
+test("an epoch keeps each session complete and in order, and shuffles sessions anew", async (t) => {
   const job = startJob(t, clustered);
   const { contents } = await prepareData(job, realDisk, () => {});
   const split = cutOf(contents, slices);
@@ -49,7 +49,7 @@ test("an epoch has every session whole and in its order, and every epoch another
       [...indices].sort((a, b) => a - b),
       [...clustered.keys()],
     );
-    // A border of two slices may cut a session: its rest then begins the slice's part elsewhere.
+    // A boundary between slices may cut a session: its rest then begins another slice's part.
     const breaks = [...indices].filter((sample, i) => {
       const isFirst = clustered[sample] !== clustered[sample - 1];
       return !isFirst && indices[i - 1] !== sample - 1;
@@ -61,7 +61,7 @@ test("an epoch has every session whole and in its order, and every epoch another
   t.not(seen[0], seen[1]);
 });
 
-test("samples of a session in two places are refused, by file, sample and column", async (t) => {
+test("samples of a session in two places are refused by file, sample and column", async (t) => {
   const job = startJob(t, [...clustered, "s3"]);
   const error = await t.throwsAsync(
     prepareData(job, realDisk, () => {}),
@@ -75,7 +75,7 @@ test("samples of a session in two places are refused, by file, sample and column
   t.true(error.message.includes("osiris cluster-sessions"));
 });
 
-test("the session order needs a column that says what a session is", (t) => {
+test("the session order requires a session column", (t) => {
   const error = t.throws(() => startJob(t, clustered, { group: undefined }), {
     instanceOf: InvalidOptionError,
   });

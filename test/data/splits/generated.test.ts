@@ -1,5 +1,5 @@
-// Generated samples without a cache: generated whenever they are held, the same as those of the
-// cache, and compared with their index.
+// Synthetic samples without a cache: generated whenever they are held, equal to those of the cache,
+// and verified against their index.
 
 import { statSync } from "node:fs";
 import test from "ava";
@@ -21,7 +21,7 @@ function optionsOf(rest: object): ResolvedSyntheticOptions {
   return checkOptions(dataOptions, { ...section, ...more, ...rest }) as ResolvedSyntheticOptions;
 }
 
-test("generated samples without a cache are those of the cache, split by split", async (t) => {
+test("generated samples without a cache equal those of the cache, split by split", async (t) => {
   const cache = startDirectory(t);
   const open = async (rest: object) => {
     const options = optionsOf({ cache, ...rest });
@@ -45,7 +45,7 @@ test("generated samples without a cache are those of the cache, split by split",
   }
 });
 
-test("samples that are not those of their index are refused", async (t) => {
+test("samples that differ from their index are refused", async (t) => {
   const options = optionsOf({ cache: startDirectory(t), streamed: true });
   const { path } = await prepareCache(options, tables, realDisk);
   const others = { options: { ...options, seed: 2 }, tables };
@@ -57,7 +57,7 @@ test("samples that are not those of their index are refused", async (t) => {
   });
 });
 
-test("`cache: none` is a stream; a size of splits alone is refused", (t) => {
+test("`cache: none` streams; a split size without it is refused", (t) => {
   const { streamed, cache } = optionsOf({ cache: "none" });
   t.deepEqual([streamed, cache], [true, ".osiris/cache"]);
   const error = t.throws(() => optionsOf({ splitSamples: 64 }));

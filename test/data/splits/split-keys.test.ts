@@ -1,5 +1,5 @@
-// Splits by order, time and hash: a function of the data and the options alone, disjoint, whole,
-// and with every line of one key in one part.
+// Splits by order, time and hash: a function of the data and the options alone, disjoint and
+// complete, with all lines of one key in one part.
 
 import { closeSync, openSync, readFileSync, readSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +21,9 @@ import { readPlain, startDirectory, writeText } from "../data-files.ts";
 
 const tables = [{ name: "item", rows: 20 }];
 
-/** Line i has the price i and the user i % 23; a day has two lines, and is no feature. */
+/**
+ * Writes lines: line i has the price i and the user i % 23; a day has two lines, and is no feature.
+ */
 function startClicks(t: ExecutionContext, lines = 40, dayOf = (i: number) => `${i >> 1}`) {
   const directory = startDirectory(t);
   const rows = Array.from(
@@ -34,7 +36,7 @@ function startClicks(t: ExecutionContext, lines = 40, dayOf = (i: number) => `${
   return checkOptions(dataOptions, csv(path, { ...columns, cache: join(directory, "cache") }));
 }
 
-/** The prices, which are the places, of each part. */
+/** The prices, which equal the line positions, of each part. */
 async function partsOf(t: ExecutionContext, shares: SplitShares, options = startClicks(t)) {
   const key = keyColumnOf(shares.split);
   const { path, samples } = await prepareCache(options, tables, realDisk, undefined, key);
@@ -60,7 +62,7 @@ const range = (from: number, to: number) => Array.from({ length: to - from }, (_
 const day = (more: object = {}): SplitSpec => ({ kind: "time", column: "day", ...more });
 const user = (salt = 0): SplitSpec => ({ kind: "hash", column: "user", salt });
 
-test("the last lines are held out in their order, the test behind the validation", async (t) => {
+test("the last lines are held out in file order, the test after the validation", async (t) => {
   const split = { kind: "order" } as const;
   t.deepEqual(await partsOf(t, { fraction: 0.2, testFraction: 0.1, split }), [
     range(0, 28),
@@ -71,7 +73,7 @@ test("the last lines are held out in their order, the test behind the validation
 });
 
 test("the latest lines are held out, and lines of one time lie in one part", async (t) => {
-  // A share that ends within a day takes the whole day to the later part.
+  // A share that ends within a day moves the whole day to the later part.
   const parts = await partsOf(t, { fraction: 0.2, testFraction: 0.125, split: day() });
   t.deepEqual(parts, [range(0, 26), range(26, 34), range(34, 40)]);
   const backwards = startClicks(t, 40, (i) => `${-(i >> 1)}`);
@@ -83,7 +85,7 @@ test("the latest lines are held out, and lines of one time lie in one part", asy
   t.deepEqual([test, validation], [range(0, 4), range(4, 8)]);
 });
 
-test("what equals a boundary lies behind it; dates without a zone are UTC", async (t) => {
+test("a value equal to a boundary lies after it; dates without a zone are UTC", async (t) => {
   const numbers = await partsOf(t, { fraction: 0.5, split: day({ from: 15 }) });
   t.deepEqual(numbers, [range(0, 30), range(30, 40), []]);
   const dates = startClicks(t, 40, (i) => new Date(86_400_000 * i).toISOString().slice(0, 10));
@@ -92,7 +94,7 @@ test("what equals a boundary lies behind it; dates without a zone are UTC", asyn
   t.deepEqual(parts, [range(0, 10), range(10, 30), range(30, 40)]);
 });
 
-test("the hash of a column decides, with a salt: all lines of a user lie in one part", async (t) => {
+test("the salted hash of a column decides: all lines of a user lie in one part", async (t) => {
   const shares = { fraction: 0.4, testFraction: 0.3 };
   for (const salt of [0, 1, 2]) {
     const [, validation, test] = await partsOf(t, { ...shares, split: user(salt) });
@@ -109,14 +111,14 @@ test("the hash of a column decides, with a salt: all lines of a user lie in one 
   }
 });
 
-test("a test part that chance makes leaves validation as it was", async (t) => {
+test("a random test part leaves the validation part unchanged", async (t) => {
   const [, alone] = await partsOf(t, { fraction: 0.25 });
   const [train, validation, test] = await partsOf(t, { fraction: 0.25, testFraction: 0.1 });
   t.deepEqual(validation, alone);
   t.deepEqual([train?.length, test?.length], [26, 4]);
 });
 
-test("a part without samples is refused, with what the column has", (t) => {
+test("an empty part is refused, with the range of the column", (t) => {
   const planOf =
     (split: SplitSpec, values: number[], form: KeyForm = "number") =>
     () =>
@@ -138,7 +140,7 @@ test("a part without samples is refused, with what the column has", (t) => {
   );
 });
 
-test("numbers and ISO dates are read the same wherever the clock stands; other text is none", (t) => {
+test("numbers and ISO dates are read alike in every time zone; other text is refused", (t) => {
   const read = (text: string) => momentOf(text)?.value;
   t.is(read("2024-02-29"), Date.UTC(2024, 1, 29));
   t.is(read("2024-03-01T12:30"), Date.UTC(2024, 2, 1, 12, 30));
@@ -159,7 +161,7 @@ test("numbers and ISO dates are read the same wherever the clock stands; other t
     t.is(read(text), undefined, text);
 });
 
-test("a line without a time that can be read is a bad line, and so is one of the other form", async (t) => {
+test("a line without a readable time, or of the other form, is a bad line", async (t) => {
   const odd: Record<number, string> = { 3: "", 8: "soon", 9: "2024-01-01" };
   const options = startClicks(t, 40, (i) => odd[i] ?? `${i}`);
   const made = { ...options, rejectedMax: 0.5 };
@@ -176,7 +178,7 @@ test("a line without a time that can be read is a bad line, and so is one of the
   );
 });
 
-test("a cache with keys is another file, and its digest tells the keys", async (t) => {
+test("a cache with keys is another file, and its digest depends on the keys", async (t) => {
   const options = startClicks(t);
   const digestOf = async (key?: KeyColumn) =>
     prepareCache(options, tables, realDisk, undefined, key);
@@ -190,7 +192,7 @@ test("a cache with keys is another file, and its digest tells the keys", async (
   t.is(plain.keys, undefined);
 });
 
-test("damaged keys are found, and set the cache aside", async (t) => {
+test("damaged keys are found, and the cache set aside", async (t) => {
   const key: KeyColumn = { kind: "time", column: "day" };
   const options = startClicks(t);
   const { path } = await prepareCache(options, tables, realDisk, undefined, key);

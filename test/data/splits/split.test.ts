@@ -1,4 +1,4 @@
-// The split into training and evaluation data: disjoint and complete.
+// The random split into training and evaluation data: disjoint and complete.
 
 import test from "ava";
 import type { Dataset } from "../../../src/data/dataset.ts";
@@ -7,7 +7,7 @@ import { oneLabel } from "../../../src/data/targets.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { readPlain } from "../data-files.ts";
 
-/** Samples with their index as the one dense feature. */
+/** A dataset of samples whose one dense feature is their index. */
 function startDataset(samples: number, onClose = () => {}): Dataset {
   return {
     samples,
@@ -29,7 +29,7 @@ function startDataset(samples: number, onClose = () => {}): Dataset {
 
 const samplesOf = (view: Dataset) => readPlain(view).map(({ dense }) => dense[0] ?? -1);
 
-test("the two parts are disjoint, together whole, and in the dataset's order", (t) => {
+test("the two parts are disjoint, complete together, and in the dataset's order", (t) => {
   const dataset = startDataset(1000);
   const split = { seed: 4, fraction: 0.2 };
   const train = samplesOf(splitDataset(dataset, { ...split, part: "train" }));
@@ -46,7 +46,7 @@ test("the two parts are disjoint, together whole, and in the dataset's order", (
     );
 });
 
-test("the choice is the seed's, and spread over the whole dataset", (t) => {
+test("the choice depends on the seed, and is spread over the whole dataset", (t) => {
   const dataset = startDataset(1000);
   const heldOut = (seed: number) =>
     samplesOf(splitDataset(dataset, { seed, fraction: 0.2, part: "heldOut" }));

@@ -1,6 +1,6 @@
-// Every file and stream of Parquet and Arrow that pyarrow wrote holds, column by column, what
-// pyarrow says is in it: of Arrow plain, packed with LZ4 and zstd, with dictionaries that are one,
-// grow or change, of older metadata, and with texts as views.
+// Every Parquet and Arrow file and stream of pyarrow reads, column by column, as pyarrow says: for
+// Arrow plain, compressed with LZ4 and zstd, with dictionaries that are single, growing or
+// replaced, of older metadata, and with string views.
 
 import { join } from "node:path";
 import test from "ava";
@@ -20,12 +20,12 @@ const files = [
   })),
 ];
 
-test("there are files of both kinds", (t) => {
+test("there are fixture files of both kinds", (t) => {
   t.true(parquet.fixtureNames.length >= 12 && arrow.fixtureNames.length >= 12);
 });
 
 for (const { path, columns, read } of files) {
-  test(`${path}: every column is as pyarrow says`, async (t) => {
+  test(`${path}: every column has the values of pyarrow`, async (t) => {
     for (const isId of [false, true]) {
       const found = await read(path, Object.keys(columns), isId);
       for (const [column, values] of Object.entries(columns)) {

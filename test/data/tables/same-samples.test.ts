@@ -1,5 +1,5 @@
-// The same rows as CSV, as Parquet and as Arrow, in a file and in a stream, are the same samples,
-// byte for byte. pyarrow wrote the files of columns, and Python the CSV file
+// The same rows as CSV, as Parquet and as Arrow, in a file and in a stream, give the same samples,
+// byte for byte. pyarrow wrote the columnar files, and Python the CSV file
 // (test/fixtures/parquet/make.py and arrow/make.py).
 
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { startDirectory } from "../data-files.ts";
 import { clickKeys, clicksAs, clickTables } from "../parquet/click-columns.ts";
 
 const ofColumns = ["parquet", "arrow", "arrows"] as const;
-/** Rows of a row group of the Parquet file, and of a record batch of the Arrow files. */
+/** Rows per row group of the Parquet file, and per record batch of the Arrow files. */
 const blockRows = 150;
 
 for (const [name, key] of Object.entries(clickKeys)) {
@@ -23,7 +23,7 @@ for (const [name, key] of Object.entries(clickKeys)) {
     };
     const csv = await prepared("csv");
     t.true(csv.samples > 200 && csv.quarantine.count > 5);
-    // A line of the CSV file is one further down, as its first has the names of columns.
+    // CSV lines are numbered one higher, as the first line is the header.
     const kept = csv.quarantine.kept.map(({ line, reason }) => {
       return { line: line - 1, reason, block: Math.floor((line - 2) / blockRows) };
     });
@@ -46,7 +46,7 @@ for (const [name, key] of Object.entries(clickKeys)) {
   });
 }
 
-test("labels that are numbers are the same, too", async (t) => {
+test("numeric labels are the same in every format", async (t) => {
   const home = startDirectory(t);
   const [csv, ...others] = await Promise.all(
     (["csv", ...ofColumns] as const).map((ending) => {
@@ -63,7 +63,7 @@ test("labels that are numbers are the same, too", async (t) => {
   }
 });
 
-test("where keeps the same rows of Arrow as of Parquet", async (t) => {
+test("`where` keeps the same rows of Arrow as of Parquet", async (t) => {
   const where = [
     { column: "user", from: 10, until: 90 },
     { column: "when", from: "2026-11-01" },

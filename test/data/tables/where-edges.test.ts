@@ -1,4 +1,4 @@
-// Predicates on values that a float64 cannot tell apart: the rows are those that DuckDB and numpy
+// Predicates on values that a float64 cannot distinguish: the rows are those that DuckDB and numpy
 // find (test/fixtures/where/make.py), in Parquet, with and without statistics, and in Arrow.
 
 import { readFileSync } from "node:fs";
@@ -26,7 +26,7 @@ function optionsOf(file: string, more: object): ResolvedTableOptions {
   return checkOptions(dataOptions, options) as ResolvedTableOptions;
 }
 
-/** The rows of a file that a job wants, by the ids of the column `row`. */
+/** The rows of a file that a job keeps, by the ids of the column `row`. */
 async function rowsOf(file: string, more: object): Promise<number[]> {
   const opened = await openTable(join(fixtures, file), optionsOf(file, more), tables);
   const rows: number[] = [];
@@ -45,7 +45,7 @@ async function rowsOf(file: string, more: object): Promise<number[]> {
 }
 
 for (const file of ["edges.parquet", "plain.parquet", "edges.arrow"]) {
-  test(`values of 64 bits, decimals, times and floats are compared in their own type: ${file}`, async (t) => {
+  test(`64-bit values, decimals, times and floats are compared in their own type: ${file}`, async (t) => {
     for (const [column, operation, bound, rows] of found) {
       const where = [{ column, [operation]: bound }];
       t.deepEqual(await rowsOf(file, { where }), rows, `${column} ${operation} ${bound}`);
@@ -56,7 +56,7 @@ for (const file of ["edges.parquet", "plain.parquet", "edges.arrow"]) {
   });
 }
 
-test("a column that is a feature, too, is compared with all its bits, and read as before", async (t) => {
+test("a column that is also a feature is compared exactly, and read as before", async (t) => {
   for (const file of ["edges.parquet", "edges.arrow"]) {
     for (const [column, operation, bound, rows] of found) {
       if (column === "text" || column === "row") continue;
@@ -67,14 +67,14 @@ test("a column that is a feature, too, is compared with all its bits, and read a
   }
 });
 
-test("times of INT96 are compared to the nanosecond", async (t) => {
+test("INT96 times are compared to the nanosecond", async (t) => {
   for (const [column, operation, bound, rows] of found.filter(([name]) => name === "ns")) {
     const where = [{ column: "int96", [operation]: bound }];
     t.deepEqual(await rowsOf("int96.parquet", { where }), rows, `${column} ${operation} ${bound}`);
   }
 });
 
-test("keys of partitions are compared with all their digits", (t) => {
+test("partition keys are compared with all their digits", (t) => {
   const isIn = (key: string, predicate: object) =>
     isInWanted(`/t/user=${key}/part-0.parquet`, { where: [{ column: "user", ...predicate }] });
   t.true(isIn("9007199254740993", { equals: "9007199254740993" }));
@@ -86,7 +86,7 @@ test("keys of partitions are compared with all their digits", (t) => {
   t.true(isIn("2026-11-01", { from: "2026-11-01T00:00:00Z", until: "2026-11-01T00:00:00.1" }));
 });
 
-test("a number in a job that may have been rounded is refused, and is exact as text", (t) => {
+test("a job's number that may have been rounded is refused, and is exact as text", (t) => {
   const refused = () =>
     optionsOf("edges.parquet", { where: [{ column: "int64", equals: 2 ** 53 }] });
   t.throws(refused, { instanceOf: InvalidOptionError, message: /beyond 2\^53 as text/ });

@@ -1,4 +1,4 @@
-// Text that zstd packed, and text of UTF-16: read as the plain file of UTF-8 is.
+// Text compressed by zstd, and UTF-16 text: read like the plain UTF-8 file.
 
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -29,16 +29,16 @@ async function linesOf(t: ExecutionContext, bytes: Buffer): Promise<string[]> {
   return found;
 }
 
-test("text that zstd packed is read, frame after frame", async (t) => {
+test("text compressed by zstd is read, frame after frame", async (t) => {
   t.deepEqual(await linesOf(t, small), ["label,city", "1,Köln", "0,Łódź"]);
-  const skipped = hex("502a4d18030000000a0a0a"); // A frame that readers skip (RFC 8878, 3.1.2).
+  const skipped = hex("502a4d18030000000a0a0a"); // A skippable frame (RFC 8878, 3.1.2).
   const lines = await linesOf(t, Buffer.concat([small, long, skipped, small]));
   t.is(lines.length, 100_006);
   t.true(lines.slice(3, -3).every((line) => line === "abc,1"));
   t.deepEqual(lines.slice(-3), lines.slice(0, 3));
 });
 
-test("zstd that is damaged, ends early or unpacks to too much is refused, and read on is what is not", async (t) => {
+test("zstd that is damaged, truncated or a bomb is refused, and a valid file is read", async (t) => {
   const damaged = Buffer.from(small);
   damaged[20] = (damaged[20] ?? 0) ^ 1;
   const block = hex("02001041"); // 128 KiB of the letter A, not the last block (RFC 8878, 3.1.1.2).
@@ -56,7 +56,7 @@ test("zstd that is damaged, ends early or unpacks to too much is refused, and re
   t.is((await linesOf(t, small)).length, 3);
 });
 
-test("UTF-16 with a byte order mark is read as UTF-8, in either order, packed, and cut anywhere", async (t) => {
+test("UTF-16 with a byte order mark is read as UTF-8: both orders, compressed, cut anywhere", async (t) => {
   const text = `\uFEFFlabel,city\r\n1,Köln\n0,"Łódź\n😀"`;
   const little = Buffer.from(text, "utf16le");
   const big = Buffer.from(little).swap16();
@@ -73,7 +73,7 @@ test("UTF-16 with a byte order mark is read as UTF-8, in either order, packed, a
       t.is(Buffer.concat(found).toString("utf8"), text);
     }
   }
-  // Of any size: the pieces of a file are 256 KiB.
+  // A large file: it is read in pieces of 256 KiB.
   const many = Array.from({ length: 60_000 }, (_, i) => `${i},Łódź 😀`);
   t.deepEqual(await linesOf(t, Buffer.from(`\uFEFF${many.join("\n")}\n`, "utf16le")), many);
   const path = join(startDirectory(t), "words.txt");

@@ -1,4 +1,4 @@
-// CSV with line breaks inside quoted fields, and with quotes that are never closed.
+// CSV with line breaks inside quoted fields, and with unclosed quotes.
 
 import { join } from "node:path";
 import test from "ava";
@@ -14,17 +14,17 @@ import { prepare, readPlain, startDirectory, writeText } from "../data-files.ts"
 const hashed = (text: string, feature: number, rows: number) =>
   1 + (murmurHash3(text, feature) % (rows - 1));
 
-/** A field as RFC 4180 (2, rules 5 to 7) writes it. */
+/** A field in the form of RFC 4180 (2, rules 5 to 7). */
 const quoted = (field: string) =>
   /[",\r\n]/.test(field) ? `"${field.replaceAll('"', '""')}"` : field;
 
-test("a field in quotes may hold line breaks, also over chunks: records are those of RFC 4180", async (t) => {
+test("a quoted field may hold line breaks, also across chunks, as in RFC 4180", async (t) => {
   const directory = startDirectory(t);
   const pieces = ["", "a", "b c", "\n", "\r\n", '"', ",", "x".repeat(300), "\n\n"];
   const random = new RandomStream(15, 1);
   const field = () =>
     Array.from({ length: random.below(4) }, () => pieces[random.below(pieces.length)]).join("");
-  // Each field begins with a letter: a record is never blank, nor one that ends in a return.
+  // Each field begins with a letter, so that no record is blank or ends in a carriage return.
   const records = Array.from({ length: 12_000 }, () =>
     Array.from({ length: 3 }, () => `f${field()}${random.below(2) === 0 ? "" : "e"}`),
   );
@@ -50,10 +50,10 @@ test("a field in quotes may hold line breaks, also over chunks: records are thos
   }
 });
 
-test("a quote that nothing closes costs its line alone; one inside a field is none", async (t) => {
+test("an unclosed quote costs its own line only; a quote within a field is text", async (t) => {
   const directory = startDirectory(t);
   const long = `"${"x".repeat(lineBytesMax)}`;
-  // As Python's csv module: a quote opens a field at its beginning alone.
+  // As in Python's csv module, only a quote at the beginning opens a field.
   for (const [text, expected] of [
     ['a,"b\nc,d\ne,f', ['a,"b', "c,d", "e,f"]],
     ['a,"b\nc,"d"\ne,f', ['a,"b', 'c,"d"', "e,f"]],
@@ -70,7 +70,7 @@ test("a quote that nothing closes costs its line alone; one inside a field is no
   }
 });
 
-test("ids and bad lines of CSV with line breaks in quotes are those of its records", async (t) => {
+test("ids and bad lines of CSV with quoted line breaks are those of its records", async (t) => {
   const directory = startDirectory(t);
   const text = 'label,title,price\n1,"two\nlines",3\n0,plain,4\nx,"a\n\nb",5\n0,,oops\n1,plain,6\n';
   const path = writeText(directory, { name: "a.csv", text });

@@ -1,4 +1,4 @@
-// Every argument of an op: a wrong value, and the sentence that names it.
+// Every argument of an op with a wrong value, and the error that names it.
 
 import test from "ava";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
@@ -24,7 +24,7 @@ const right: Readonly<Record<string, object>> = {
   cartesian: { max: 10, inputs: ["x", "y"] },
 };
 
-/** Op, argument, wrong value, what was expected, what was given. */
+/** Op, argument, wrong value, expected value, and value as reported. */
 type Rule = readonly [op: string, argument: string, value: unknown, expected: string, got: string];
 
 const pairOps = ["idListTransform", "hasOverlap", "overlapCount", "maxCount", "jaccard"];
@@ -101,20 +101,20 @@ for (const [op, argument, value, expected, got] of rules) {
   });
 }
 
-test("an op that there is not, with the one that was meant", (t) => {
+test("an unknown op is refused with the likely one", (t) => {
   t.regex(
     messageOf({ op: "bucketise", input: "x", output: "out", borders: [1] }),
     /^Expected `transforms\[0\]\.op` to be one of .*; did you mean `bucketize`\?$/,
   );
 });
 
-test("an argument that there is not, with the one that was meant", (t) => {
+test("an unknown argument is refused with the likely one", (t) => {
   const wrong = { op: "sigridHash", input: "x", output: "out", max: 7, salts: 3 };
   const message = "Expected no option `transforms[0].salts`: did you mean `salt`?";
   t.is(messageOf(wrong), message);
 });
 
-test("sampling: a rate of nothing, a seed below 0 and a name are refused", (t) => {
+test("sampling: a rate of 0, a negative seed and a name are refused", (t) => {
   t.regex(messageOf({ op: "sampling", rate: 0 }), /`transforms\[0\]\.rate` to be a number > 0/);
   t.regex(messageOf({ op: "sampling", rate: 1.5 }), /`transforms\[0\]\.rate` to be a number <= 1/);
   t.regex(messageOf({ op: "sampling", rate: 1, seed: -1 }), /\.seed` to be a number >= 0/);

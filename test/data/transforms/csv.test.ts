@@ -1,5 +1,5 @@
-// Transforms of CSV files: the samples are those of a file in which the same values stand as text,
-// wherever the lines are cut.
+// Transforms of CSV files: the samples equal those of a file that has the same values as text,
+// wherever the lines are cut into chunks.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -59,7 +59,7 @@ function optionsOf(own: Own = {}): Own {
   };
 }
 
-/** The outputs as a person would write them into a file, computed from whole columns. */
+/** The transform outputs as a person would write them into a file, computed from whole columns. */
 function plainText(): string {
   const idsOf = (text: string) => (text === "" ? [] : text.split("|").map(Number));
   const { columns } = run(transforms, {
@@ -89,7 +89,7 @@ function start(t: ExecutionContext) {
   return { directory, path, text, common, digestOf };
 }
 
-test("the samples are those of a file that has the outputs as text", async (t) => {
+test("samples equal those of a file that has the transform outputs as text", async (t) => {
   const { directory, digestOf } = start(t);
   const plain = writeText(directory, { name: "plain.csv", text: plainText() });
   const own = optionsOf();
@@ -101,7 +101,7 @@ test("the samples are those of a file that has the outputs as text", async (t) =
   t.is(await digestOf(own), byHand);
 });
 
-test("samples do not depend on the order of the transforms, and hardly on how lines are cut", async (t) => {
+test("samples depend neither on the order of transforms nor on the line layout", async (t) => {
   const { directory, text, digestOf } = start(t);
   const digest = await digestOf(optionsOf());
   t.is(await digestOf(optionsOf({ transforms: transforms.toReversed() })), digest);
@@ -110,7 +110,7 @@ test("samples do not depend on the order of the transforms, and hardly on how li
   t.is(await digestOf(optionsOf(), packed), digest);
 });
 
-test("a record has the sample of its line, alone or among others", async (t) => {
+test("a record gives the sample of its line, alone or in a batch", async (t) => {
   const { path, common } = start(t);
   const data = checkOptions(dataOptions, csv(path, { ...common, ...optionsOf() }));
   const encoder = createRecordEncoder(data, tables);
@@ -127,7 +127,7 @@ test("a record has the sample of its line, alone or among others", async (t) => 
   t.true(whole.ids.length > 40 * 4);
 });
 
-test("a look at the first lines knows the transforms", async (t) => {
+test("a dry run of the first lines applies the transforms", async (t) => {
   const { path, common } = start(t);
   const options = { ...common, ...optionsOf() };
   const data = checkOptions(dataOptions, csv(path, options));
@@ -168,7 +168,7 @@ test("rows that cannot be transformed are bad lines, each with its reason", asyn
   );
 });
 
-test("a number that is none is a missing value where the feature says so, else a bad line", async (t) => {
+test("an undefined result is a missing value where the feature says so, else a bad line", async (t) => {
   const directory = startDirectory(t);
   const path = writeText(directory, { name: "a.csv", text: "y,x\n1,0\n0,1\n1,2\n" });
   const digestOf = (own: Own, at = path) => {
@@ -185,7 +185,7 @@ test("a number that is none is a missing value where the feature says so, else a
   t.is(kept.digest, (await digestOf({ dense: ["l"] }, plain)).digest);
 });
 
-test("sampling keeps the same rows however often the data are read, and of each file others", async (t) => {
+test("sampling keeps the same rows in every read, and other rows of each file", async (t) => {
   const { path, directory, digestOf, common } = start(t);
   const sampling = { op: "sampling", rate: 0.25, seed: 9 } as const;
   const own = optionsOf({ transforms: [...transforms, sampling] });
@@ -203,7 +203,7 @@ test("sampling keeps the same rows however often the data are read, and of each 
   t.is(twice.samples, 2 * once.samples);
 });
 
-test("what a file lacks, and what it has already, is refused before a line is read", async (t) => {
+test("a missing input, or an output that exists, is refused before a line is read", async (t) => {
   const { digestOf } = start(t);
   const refusal = async (one: object, others: Own["transforms"] = transforms) => {
     const own = optionsOf({ transforms: [...(others ?? []), one as never] });

@@ -1,4 +1,4 @@
-// Vocabularies: what mapId finds in them, and the files that are none.
+// Vocabularies: the ids that mapId finds in them, and invalid vocabulary files.
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -13,15 +13,15 @@ function fileOf(t: ExecutionContext, text: string): string {
   return writeText(startDirectory(t), { name: "vocabulary.txt", text });
 }
 
-test("a text is the place of its line; others are left out, or have the id of the unknown", (t) => {
-  // A byte order mark, as editors of Windows write it, is no part of the first text.
+test("a text maps to its line number; unknown texts are dropped or get `unknown`", (t) => {
+  // A byte order mark, as Windows editors write, is no part of the first text.
   const vocabulary = fileOf(t, "\ufeffred\r\ngreen\r\nblue\r\n");
   const x = [["blue", "pink", "red"], [], ["pink"]];
   t.deepEqual(out({ op: "mapId", vocabulary }, { x }), [[2n, 0n], [], []]);
   t.deepEqual(out({ op: "mapId", vocabulary, unknown: -1 }, { x }), [[2n, -1n, 0n], [], [-1n]]);
 });
 
-test("pairs map ids of 64 bits to ids of 64 bits", (t) => {
+test("pairs map 64-bit ids to 64-bit ids", (t) => {
   const [low, high] = [-(2n ** 63n), 2n ** 63n - 1n];
   const vocabulary = fileOf(t, `${low}\t${high}\n-1,5\n7\t${low}\n${high}\t0\n`);
   const options = { op: "mapId", vocabulary, form: "pairs" };
@@ -62,7 +62,7 @@ const faults: readonly (readonly [string, string, object, RegExp])[] = [
 ];
 
 for (const [what, text, own, message] of faults) {
-  test(`${what}: refused`, (t) => {
+  test(`a vocabulary is refused: ${what}`, (t) => {
     const vocabulary = fileOf(t, text);
     const error = t.throws(() => out({ op: "mapId", vocabulary, ...own }, { x: [["a"]] }));
     t.like(error, { code: "INPUT_UNUSABLE" });
@@ -71,19 +71,19 @@ for (const [what, text, own, message] of faults) {
   });
 }
 
-test("the job's own file is taken", (t) => {
+test("a vocabulary with the job's hash is accepted", (t) => {
   const sha256 = createHash("sha256").update("a\n").digest("hex");
   const options = { op: "mapId", vocabulary: fileOf(t, "a\n"), sha256 };
   t.deepEqual(out(options, { x: [["a"]] }), [[0n]]);
 });
 
-test("a file that is not there: refused", (t) => {
+test("a missing vocabulary is refused", (t) => {
   const vocabulary = `${fileOf(t, "")}.none`;
   const error = t.throws(() => out({ op: "mapId", vocabulary }, { x: [["a"]] }));
   t.like(error, { code: "INPUT_UNUSABLE" });
 });
 
-test("a vocabulary is a regular file: a device, a pipe and a directory are refused before they are read", async (t) => {
+test("a device, pipe or directory as a vocabulary is refused before it is read", async (t) => {
   const home = startDirectory(t);
   const pipe = join(home, "pipe");
   execFileSync("mkfifo", [pipe]);
@@ -102,7 +102,7 @@ test("a vocabulary is a regular file: a device, a pipe and a directory are refus
   const transforms = [
     { op: "mapId", input: "x", output: "y", form: "texts", vocabulary: file },
   ] as never;
-  // sha256sum of the four bytes.
+  // The sha256sum of the four bytes.
   const sha256 = "6ace33171ce0acb6891e3cc311d75a97aa429d77c05cba600d49ed9652ed49de";
   t.like(await withHashes(transforms), [{ sha256 }]);
   t.like(withVocabularies(transforms), [{ sha256 }]);

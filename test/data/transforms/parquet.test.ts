@@ -1,5 +1,5 @@
-// Transforms of Parquet and Arrow files, and of JSON Lines: the samples are those of the same rows
-// as CSV, and of records.
+// Transforms of Parquet and Arrow files, and of JSON Lines: the samples equal those of the same
+// rows as CSV, and of records.
 
 import { join } from "node:path";
 import test from "ava";
@@ -13,7 +13,7 @@ import { startDirectory } from "../data-files.ts";
 import { writeLines } from "../json/click-lines.ts";
 import { fixtures } from "../parquet/parquet-files.ts";
 
-/** The same transforms; a list is split in text, and is one in tables. */
+/** The same transforms for each kind; text splits a list, columnar files have lists. */
 function optionsOf(
   kind: "csv" | "parquet" | "arrow" | "jsonl",
   own: readonly object[] = [],
@@ -70,7 +70,7 @@ async function cacheOf(options: object, cache: string) {
   return await prepareCache(checkOptions(dataOptions, { ...options, cache }), tables, realDisk);
 }
 
-test("the samples are those of the same rows as CSV, sampled or not", async (t) => {
+test("samples equal those of the same rows as CSV, sampled or not", async (t) => {
   const cache = startDirectory(t);
   const path = writeLines(cache);
   for (const own of [
@@ -91,7 +91,7 @@ test("the samples are those of the same rows as CSV, sampled or not", async (t) 
   }
 });
 
-test("a record has the sample of its row, from any kind", (t) => {
+test("a record gives the sample of its row, for any kind of file", (t) => {
   const record = {
     price: 2.5,
     age: 31,
@@ -115,7 +115,7 @@ test("a record has the sample of its row, from any kind", (t) => {
   t.deepEqual([...batch.lengths], [1, 1, 1, 2, 2, 2, 2, 1]);
 });
 
-test("a list that is not said to be one, and one that is none, are refused", async (t) => {
+test("a list not declared as one, and a declared list that is none, are refused", async (t) => {
   const cache = startDirectory(t);
   const refusal = async (transform: object) => {
     const options = optionsOf("parquet", [transform]);
@@ -135,7 +135,7 @@ test("a list that is not said to be one, and one that is none, are refused", asy
   );
 });
 
-test("`list` is for tables: text is split", (t) => {
+test("`list` is refused for text, which is split", (t) => {
   const input = { column: "tags", list: "plain" };
   const options = optionsOf("csv", [{ op: "enumerate", input, output: "places" }]);
   t.throws(() => checkOptions(dataOptions, options, "data"), {

@@ -1,5 +1,5 @@
-// Transforms that do not fit together, or to the features: each is refused with its path, before
-// any file is read. A job's identity knows what decides its bits.
+// Transforms that do not fit together, or do not fit the features: each is refused with its path
+// before any file is read. A job's identity covers all options that decide its bits.
 
 import { join } from "node:path";
 import test from "ava";
@@ -34,7 +34,7 @@ function problemsOf(transforms: readonly unknown[], own: object = {}): string[] 
   }
 }
 
-test("transforms that fit are no problem, in any order", (t) => {
+test("valid transforms are accepted in any order", (t) => {
   t.deepEqual(problemsOf([logged, bucket]), []);
   t.deepEqual(problemsOf([bucket, logged]), []);
 });
@@ -151,12 +151,12 @@ const refusals: readonly (readonly [string, readonly unknown[], object, string])
 ];
 
 for (const [what, transforms, own, message] of refusals) {
-  test(`${what}: refused`, (t) => {
+  test(`transforms are refused: ${what}`, (t) => {
     t.deepEqual(problemsOf(transforms, own), [message]);
   });
 }
 
-test("a wrong argument has its path in the job, and what is left out is a default", (t) => {
+test("a wrong argument is refused with its path, and an omitted one has its default", (t) => {
   t.deepEqual(problemsOf([{ ...logged, plus: "1" }, bucket]), [
     "Expected `data.transforms[0].plus` to be a number, got `1` (string)",
   ]);
@@ -170,7 +170,7 @@ test("a wrong argument has its path in the job, and what is left out is a defaul
   });
 });
 
-test("the label may be an input where the job says that it is meant", (t) => {
+test("the label may be a transform input where the job allows it", (t) => {
   t.deepEqual(problemsOf([{ ...logged, input: "y" }, bucket], { labelAsFeature: true }), []);
 });
 
@@ -181,7 +181,7 @@ test("a unit vector is as many dense features as it has elements", (t) => {
   t.is(resolveJob(structuredClone(job)).model.dense, 5);
 });
 
-test("the identity of a job has its transforms, and not their order", (t) => {
+test("the identity of a job covers its transforms, and not their order", (t) => {
   const identity = (...transforms: unknown[]) => jobIdentity(jobOf(transforms));
   const before = identity(logged, bucket);
   t.is(identity(bucket, logged), before);
@@ -191,7 +191,7 @@ test("the identity of a job has its transforms, and not their order", (t) => {
   t.not(identity(logged, bucket, { op: "sampling", rate: 0.5 }), before);
 });
 
-test("a vocabulary is known by its contents, and no other goes in its place", async (t) => {
+test("the identity of a job covers a vocabulary's contents, fixed when first read", async (t) => {
   const directory = startDirectory(t);
   const write = (name: string, text: string) => writeText(directory, { name, text });
   const paths = [write("x.csv", "y,price,brand\n1,2,a\n")];

@@ -1,4 +1,4 @@
-// Transforms against plain lists and bigints, on drawn columns.
+// Transforms against plain lists and bigints, on random columns.
 
 import test from "ava";
 import { RandomStream } from "../../../src/ports/random.ts";
@@ -8,7 +8,7 @@ const mask = 2n ** 64n - 1n;
 const signed = (value: bigint) => BigInt.asIntN(64, value);
 const modulo = (value: bigint, by: bigint) => ((value % by) + by) % by;
 
-/** Thomas Wang's mix, as folly writes it. */
+/** Thomas Wang's 64-bit mix, as in folly. */
 function twang(id: bigint): bigint {
   let k = id & mask;
   k = (~k + (k << 21n)) & mask;
@@ -37,7 +37,7 @@ const edges = [0n, 1n, -1n, 2n ** 31n, -(2n ** 31n), 2n ** 32n, 2n ** 63n - 1n, 
 const drawnId = () =>
   signed((BigInt(stream.below(2 ** 32)) << 32n) | BigInt(stream.below(2 ** 32)));
 const ids = [...edges, ...Array.from({ length: 500 }, drawnId)];
-/** Lists of ids of which many are equal. */
+/** Random lists of ids, many of which are equal. */
 const lists = (rows: number): bigint[][] =>
   Array.from({ length: rows }, () =>
     Array.from({ length: stream.below(8) }, () => ids[stream.below(10)] ?? 0n),
@@ -86,7 +86,7 @@ test("nGram hashes each window of ids", (t) => {
   }
 });
 
-test("cartesian hashes each pair, the second list faster, the first pairs of many", (t) => {
+test("cartesian hashes each pair, second list fastest, and keeps the first `max` pairs", (t) => {
   const [x, y] = [lists(60), lists(60)];
   for (const pairsMax of [65_535, 5, 1]) {
     const wanted = x.map((list, row) => {
@@ -97,7 +97,7 @@ test("cartesian hashes each pair, the second list faster, the first pairs of man
   }
 });
 
-test("enumerate tells an id from the same id at another place, and is never negative", (t) => {
+test("enumerate distinguishes an id by its position, and is never negative", (t) => {
   const x = lists(60);
   const wanted = x.map((list) =>
     list.map((id, place) => BigInt.asUintN(63, combine(BigInt(place), twang(id)))),
@@ -111,7 +111,7 @@ const countsOf = (list: readonly bigint[]) => {
   return counts;
 };
 
-test("scores of two lists, from their counts", (t) => {
+test("overlap scores of two lists follow from their counts", (t) => {
   const [x, y] = [lists(80), lists(80)];
   const rows = x.map((list, row) => [countsOf(list), countsOf(y[row] ?? [])] as const);
   const over = (term: (a: number, b: number) => number) =>
@@ -149,7 +149,7 @@ test("scores of two lists, from their counts", (t) => {
   );
 });
 
-test("idListTransform keeps what is in both lists, in the order of the first", (t) => {
+test("idListTransform keeps the ids of both lists, in the order of the first", (t) => {
   const [x, y] = [lists(80), lists(80)];
   const wanted = x.map((list, row) => {
     const left = [...(y[row] ?? [])];
@@ -162,7 +162,7 @@ test("idListTransform keeps what is in both lists, in the order of the first", (
   t.deepEqual(out({ op: "idListTransform" }, { x, y }), wanted);
 });
 
-test("firstX cuts lists of ids, and weights with them", (t) => {
+test("firstX truncates lists of ids, and their weights", (t) => {
   const x = lists(40);
   t.deepEqual(
     out({ op: "firstX", x: 3 }, { x }),
@@ -187,7 +187,7 @@ test("firstX cuts lists of ids, and weights with them", (t) => {
   t.deepEqual(weighted.columns.full?.[1], [7n]);
 });
 
-test("numbers: clamp, log, logit, scale, fill, boxCox, and what is missing", (t) => {
+test("numeric ops: clamp, log, logit, scale, fill, boxCox, and missing values", (t) => {
   const x = [-2, -0.5, 0, 0.25, 1, 7.5, 1e9, Number.NaN];
   const each = (op: object, wanted: (value: number) => number) => {
     t.deepEqual(out(op, { x }), x.map(wanted));
@@ -222,7 +222,7 @@ test("clamp of ids compares all 64 bits", (t) => {
   t.deepEqual(columns.c, [ids.map(limit)]);
 });
 
-test("onehot is a unit vector; what is outside is in its first element", (t) => {
+test("onehot is a unit vector; values outside are in its first element", (t) => {
   const onehot = { op: "onehot", input: "x", output: "u", low: -1, high: 3, buckets: 4 };
   const x = [-1.5, -1, -0.01, 0, 1.99, 2, 2.99, 3, Number.NaN];
   const { columns } = run([onehot], { x });
@@ -237,7 +237,7 @@ test("onehot is a unit vector; what is outside is in its first element", (t) => 
   );
 });
 
-test("getLocalHour is the hour of the day at a place, before 1970, too", (t) => {
+test("getLocalHour is the hour of day in a time zone, also before 1970", (t) => {
   const at = (text: string) => Date.parse(text) / 1000;
   const x = [at("2024-02-29T23:59:59Z"), at("1969-12-31T23:30:00Z"), at("2024-07-01T00:00:00Z")];
   const hours = (offsetSeconds: number) => out({ op: "getLocalHour", offsetSeconds }, { x });
@@ -247,7 +247,7 @@ test("getLocalHour is the hour of the day at a place, before 1970, too", (t) => 
   t.deepEqual(out({ op: "getLocalHour" }, { x: [Number.NaN] }), [[]]);
 });
 
-test("hashText is the same for equal texts alone", (t) => {
+test("hashText is equal for equal texts only", (t) => {
   const x: Plain[] = [["a", "b"], ["a"], [], ["", "ab"]];
   const [one, two, none, three] = out({ op: "hashText" }, { x }) as bigint[][];
   t.is(one?.[0], two?.[0]);
@@ -256,7 +256,7 @@ test("hashText is the same for equal texts alone", (t) => {
   t.true([...(one ?? []), ...(three ?? [])].every((id) => id >= 0n));
 });
 
-test("rows have the same outputs whatever batch they are in", (t) => {
+test("rows have the same outputs in any batch", (t) => {
   const transforms = [
     { op: "nGram", input: { column: "x", separator: "|" }, output: "grams", n: 2, max: 100 },
     { op: "jaccard", inputs: ["x", "grams"], output: "near" },

@@ -1,4 +1,4 @@
-// Runs transforms on plain lists, as a data section would have them.
+// Runs transforms on plain lists, as a data section would.
 
 import { deepEqual } from "node:assert/strict";
 import { compileTransforms } from "../../../src/data/transforms/compile.ts";
@@ -7,11 +7,11 @@ import { transformsOptions } from "../../../src/data/transforms/transforms-optio
 import type { TransformColumn } from "../../../src/data/transforms/values.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 
-/** A row of a column: one number, or a list. */
+/** The value of a row in a column: a number, or a list. */
 export type Plain = number | bigint | readonly (number | bigint | string)[];
 export type Written = Parameters<typeof schema.parse>[0];
 
-/** What transforms make of columns of plain rows. */
+/** The result of running transforms on columns of plain rows. */
 export interface PlainRun {
   readonly columns: Readonly<Record<string, readonly Plain[]>>;
   readonly weights: Readonly<Record<string, readonly number[]>>;
@@ -19,7 +19,7 @@ export interface PlainRun {
   readonly kept: Uint8Array | undefined;
 }
 
-/** A column of the form that a transform reads. `weights`: one for each entry. */
+/** Makes a column of the form that a transform reads. `weights`: one for each entry. */
 export function columnOf(
   form: TransformColumn["form"],
   rows: readonly Plain[],
@@ -40,7 +40,7 @@ export function columnOf(
   return { form, offsets, codes, dictionary, ...extra };
 }
 
-/** The rows of a column, as `columnOf` takes them. */
+/** The rows of a column, in the form that `columnOf` takes. */
 export function plainOf(column: TransformColumn): Plain[] {
   if (column.form === "numbers") return [...column.values];
   return Array.from({ length: column.offsets.length - 1 }, (_, row): Plain => {
@@ -54,7 +54,7 @@ export function plainOf(column: TransformColumn): Plain[] {
   });
 }
 
-/** Columns of plain rows, and what is beside them. */
+/** Columns of plain rows by name. */
 type PlainColumns = Readonly<Record<string, readonly Plain[]>>;
 interface Beside {
   readonly weights?: Readonly<Record<string, readonly number[]>>;
@@ -63,8 +63,8 @@ interface Beside {
 }
 
 /**
- * Runs transforms on columns by name; a column has rows, and perhaps weights. Runs them on rows
- * that repeat, too: these share what is computed, and have what each of them would have alone.
+ * Runs transforms on columns by name, with optional weights. Also runs them on repeated rows, which
+ * share computed results, and checks that each has the result that it has alone.
  */
 export function run(transforms: unknown, columns: PlainColumns, beside: Beside = {}): PlainRun {
   const made = runOnce(transforms, columns, beside, false);
@@ -124,7 +124,7 @@ function runOnce(
   };
 }
 
-/** The one output of a transform of `x`, and perhaps `y`. */
+/** The output of a single transform of `x`, and optionally `y`. */
 export function out(
   transform: object,
   columns: Readonly<Record<string, readonly Plain[]>>,

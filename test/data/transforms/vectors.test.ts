@@ -1,4 +1,4 @@
-// The published vectors of TorchArrow's functions, and of the papers that describe them.
+// The published test vectors of TorchArrow's functions, and of the papers that describe them.
 
 import test from "ava";
 import { out, type Plain } from "./run-transforms.ts";
@@ -8,7 +8,7 @@ const single = (values: readonly number[]) => values.map((value) => [BigInt(valu
 const lists = (x: readonly (readonly number[])[], op: object) =>
   out({ ...op, input: { column: "x", separator: "|" } }, { x: x as Plain[] });
 
-test("SigridHash is TorchArrow's", (t) => {
+test("SigridHash gives TorchArrow's published results", (t) => {
   const sixteen = Array.from({ length: 16 }, (_, i) => i + 1);
   t.deepEqual(
     out({ op: "sigridHash", salt: 0, max: 100 }, { x: sixteen }),
@@ -21,7 +21,7 @@ test("SigridHash is TorchArrow's", (t) => {
   t.deepEqual(out({ op: "sigridHash", max: 1 }, { x: [1, -5] }), single([0, 0]));
 });
 
-test("Bucketize is TorchArrow's", (t) => {
+test("Bucketize gives TorchArrow's published results", (t) => {
   const bucketize = (x: readonly number[], borders: readonly number[]) =>
     out({ op: "bucketize", borders }, { x });
   const borders = [0, 2, 3, 5, 500, 1000];
@@ -30,11 +30,11 @@ test("Bucketize is TorchArrow's", (t) => {
   t.deepEqual(bucketize([1.5], [1, 2, 2, 3, 3]), single([1]));
   t.deepEqual(bucketize([1, 2, 3, 5, 8, 10, 11], [2, 5, 10]), single([0, 0, 1, 1, 2, 2, 3]));
   t.deepEqual(bucketize([Number.NaN], borders), single([0]));
-  // A border that is there twice has a bucket for the value that equals it.
+  // A repeated border has a bucket for the value that equals it.
   t.deepEqual(bucketize([1, 1.5, 2, 2.5, 3, 4], [1, 2, 2, 3, 3]), single([0, 1, 2, 3, 4, 5]));
 });
 
-test("Bucketize of lists is TorchArrow's", (t) => {
+test("Bucketize of lists gives TorchArrow's published results", (t) => {
   const op = { op: "bucketize", borders: [1, 10, 100] };
   t.deepEqual(
     lists(
@@ -66,7 +66,7 @@ const matching = [
 ];
 const score = (op: string, x: Plain[] = inputs, y: Plain[] = matching) => out({ op }, { x, y });
 
-test("counts of overlap are TorchArrow's", (t) => {
+test("overlap counts give TorchArrow's published results", (t) => {
   t.deepEqual(score("hasOverlap"), [1, 0, 1, 1]);
   t.deepEqual(score("overlapCount"), [3, 0, 1, 3]);
   t.deepEqual(score("maxCount"), [3, 0, 1, 3]);
@@ -75,7 +75,7 @@ test("counts of overlap are TorchArrow's", (t) => {
   t.deepEqual(score("jaccard", [[1, 1, 2, 3]], [[1, 2, 3]]), [0.75]);
 });
 
-test("scores of overlap are TorchArrow's, with the ids as scores", (t) => {
+test("overlap scores give TorchArrow's published results, with the ids as scores", (t) => {
   const weighted = (op: string) => {
     const reads = ["x", "y"].map((column) => ({ column, separator: "|", weightSeparator: ":" }));
     const weights = { x: inputs.flat(), y: matching.flat() };

@@ -1,4 +1,4 @@
-// The transforms of whole columns have the same bits with the addon and without.
+// The transforms of whole columns give the same bits with the addon and without.
 
 import test from "ava";
 import {
@@ -20,7 +20,7 @@ function someIds(seed: number, count: number): BigInt64Array {
   });
 }
 
-test("sigridHash and nGram, of any id, salt and max", (t) => {
+test("sigridHash and nGram give the same bits for any id, salt and max", (t) => {
   const ids = someIds(1, 600);
   const offsets = Int32Array.from({ length: 201 }, (_, row) => 3 * row);
   for (const salt of salts) {
@@ -42,7 +42,7 @@ test("sigridHash and nGram, of any id, salt and max", (t) => {
   }
 });
 
-test("bucketize, of any number and borders that are there twice", (t) => {
+test("bucketize gives the same bits for any number, repeated borders included", (t) => {
   const random = new RandomStream(2, 1);
   for (const length of [1, 2, 3, 8, 4095]) {
     const borders = Float64Array.from({ length }, () => random.below(length) / 2).sort();

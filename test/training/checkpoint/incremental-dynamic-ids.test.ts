@@ -1,5 +1,5 @@
-// Incremental checkpoints of tables with evicted ids: rows without an id do not come back, and the
-// digest kept up from the changes is the digest of all rows.
+// Incremental checkpoints of tables with evicted ids: rows without an id are not restored, and the
+// incrementally updated digest equals the digest of all rows.
 
 import test from "ava";
 import { tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
@@ -38,7 +38,7 @@ const undisturbed = (async () => {
   return digests;
 })();
 
-/** A generation that goes on from files, newest first, and saves into them. */
+/** Begins a generation that restores from files, newest first, and saves into them. */
 async function begin(
   local: LocalDevices,
   files: Files,
@@ -72,7 +72,7 @@ async function begin(
 }
 
 for (const differential of ["none", "one-shot", "consecutive"] as const) {
-  test(`rows without ids are in no restore, and in no digest: ${differential}`, async (t) => {
+  test(`evicted rows are in no restore, and in no digest: ${differential}`, async (t) => {
     const expected = await undisturbed;
     let layers = 0;
     for (let seed = 0; seed < rounds("seeds of rows without ids", 2, 6); seed++) {

@@ -1,6 +1,6 @@
-// Checkpoints that hold only what changed (Check-N-Run, Eisenman et al., NSDI 2022): under every
-// policy, plan and tier they restore the model at the cut, byte for byte; and the digest kept up
-// from the changes is the digest of all rows.
+// Checkpoints that hold only changed rows (Check-N-Run, Eisenman et al., NSDI 2022): under every
+// policy, plan and tier they restore the model of the cut, byte for byte; and the incrementally
+// updated digest equals the digest of all rows.
 
 import test, { type ExecutionContext } from "ava";
 import { randomPlan } from "../../../bench/planner/random-plan.ts";
@@ -71,7 +71,7 @@ function start(choice: Choice, plan: Plan, tiers: TiersSpec): LocalDevices {
 
 const names = rows.map((_, i) => ({ name: `T${i}`, dim, rowBlocks: blocks[i] ?? 1 }));
 
-/** A random plan, with some of its cut tables below memory, in caches of one set or more. */
+/** A random plan, with some of its sharded tables below memory, in caches of one set or more. */
 function placeOf(stream: RandomStream, devices: number): { plan: Plan; tiers: TiersSpec } {
   const plan = randomPlan(names, devices, stream);
   const backing = rows.map(() => stream.below(2) > 0);
@@ -84,7 +84,8 @@ function placeOf(stream: RandomStream, devices: number): { plan: Plan; tiers: Ti
 }
 
 /**
- * A generation: devices restored from the newest checkpoint that save the cuts they are told to.
+ * Begins a generation: devices restored from the newest checkpoint, which save the cuts requested
+ * of them.
  */
 async function begin(store: CheckpointStore, differential: Differential, local: LocalDevices) {
   const { generation, latest, damaged } = store.beginGeneration();
@@ -129,12 +130,12 @@ async function train(local: LocalDevices, from: number, to: number): Promise<voi
 
 const whole = placeOf(new RandomStream(1, 2, 3), 1);
 
-/** Parts with changed rows only. */
+/** The count of parts with changed rows only. */
 function restedOf(manifest: Manifest | undefined): number {
   return (manifest?.parts ?? []).filter(({ base }) => base.length > 0).length;
 }
 
-/** Digests of the reference run after each of some steps. */
+/** Digests of the reference run after each of its steps. */
 function digestsOf(choice: Choice): Promise<string[]> {
   const known = digests.get(choice) ?? undisturbed(choice);
   digests.set(choice, known);
@@ -169,14 +170,17 @@ const choices: Record<string, Choice> = {
   "Adam in float16": { sparse: adam({ learningRate: 0.01 }), precision: "float16" },
 };
 
-/** On every change each policy with one optimizer, and each optimizer with one policy or two. */
+/**
+ * Cases that run on every change: each policy with one optimizer, and each optimizer with one
+ * policy or two.
+ */
 const isUsual = (title: string, policy: number) =>
   policy % Object.keys(choices).length === Object.keys(choices).indexOf(title);
 
 for (const [title, choice] of Object.entries(choices)) {
   for (const [policy, differential] of policies.entries()) {
     testIf(...(isUsual(title, policy) ? [] : [testAll]))(
-      `${differential} checkpoints restore the model of their cut, and go on: ${title}`,
+      `${differential} checkpoints restore the model of their cut, and the run resumes: ${title}`,
       async (t) => {
         const expected = await digestsOf(choice);
         let rested = 0;
@@ -185,7 +189,8 @@ for (const [title, choice] of Object.entries(choices)) {
           const store = openStore({ directory: "/run", disk: new SimulatedDisk(), ...testJob });
           let place = placeOf(stream, 1 + stream.below(3));
           for (let cut = 0; cut < cuts; ) {
-            // Sometimes the same plan again, which goes on with increments; sometimes another.
+            // Sometimes the same plan again, which continues with increments; sometimes another
+            // plan.
             if (stream.below(2) === 0) place = placeOf(stream, 1 + stream.below(3));
             const local = start(choice, place.plan, place.tiers);
             const { latest, damaged, save } = await begin(store, differential, local);
@@ -216,7 +221,7 @@ for (const [title, choice] of Object.entries(choices)) {
   }
 }
 
-/** The bytes of each checkpoint of a run without failures, and whether it is an increment. */
+/** The manifests of a run without failures. */
 async function writesOf(differential: Differential): Promise<Manifest[]> {
   const store = openStore({ directory: "/run", disk: new SimulatedDisk(), ...testJob });
   const local = start({}, { ...whole.plan, shards: inMemory(whole.plan) }, whole.tiers);
@@ -229,7 +234,7 @@ async function writesOf(differential: Differential): Promise<Manifest[]> {
   return manifests;
 }
 
-test("a part holds only the rows that changed, and rests on the files that the policy says", async (t) => {
+test("a part holds only the rows that changed, and rests on the files of its policy", async (t) => {
   const layersOf = (manifests: readonly Manifest[]) =>
     manifests.map(({ parts }) => Math.max(...parts.map(({ base }) => base.length)));
   const bytesOf = (manifest: Manifest | undefined) =>
@@ -246,7 +251,7 @@ test("a part holds only the rows that changed, and rests on the files that the p
   t.true(bytesOf(oneShot?.at(-1)) < bytesOf(none?.at(-1)));
 });
 
-test("what did not change is not written again", async (t: ExecutionContext) => {
+test("parts that did not change are not written again", async (t: ExecutionContext) => {
   const store = openStore({ directory: "/run", disk: new SimulatedDisk(), ...testJob });
   const local = start({}, whole.plan, whole.tiers);
   const { save } = await begin(store, "one-shot", local);

@@ -1,4 +1,4 @@
-// Which evaluation is the best one.
+// The choice of the best evaluation.
 
 import test from "ava";
 import { bestOf, isBetter } from "../../../src/training/loop/best-evaluation.ts";
@@ -9,7 +9,7 @@ const point = (step: number, figures: Partial<Metrics>) => {
   return { step, evaluation };
 };
 
-test("AUC is better when higher, losses when lower, and a number better than none", (t) => {
+test("AUC is better when higher, a loss when lower, and any number is better than NaN", (t) => {
   t.true(isBetter("auc", 0.7, 0.6));
   t.false(isBetter("auc", 0.6, 0.6));
   t.true(isBetter("logLoss", 0.6, 0.7));
@@ -20,7 +20,7 @@ test("AUC is better when higher, losses when lower, and a number better than non
   t.false(isBetter("auc", JSON.parse("null"), undefined));
 });
 
-test("the best of several points is the first of equal ones, by its metric", (t) => {
+test("the best of several points by its metric is the first of equal ones", (t) => {
   const points = [
     { step: 1 },
     point(2, { auc: 0.6, logLoss: 0.5 }),

@@ -33,7 +33,7 @@ test("stops after `patience` evaluations in a row without a higher AUC", (t) => 
   t.deepEqual(state, { best: 0.7, bestCut: 20, badEvaluations: 2, stopped: true });
 });
 
-test("an improvement starts the count again", (t) => {
+test("an improvement resets the count of evaluations", (t) => {
   const { state } = follow({ metric: "auc", patience: 2 }, [0.7, 0.6, 0.8, 0.7]);
   t.deepEqual(state, { best: 0.8, bestCut: 30, badEvaluations: 1, stopped: false });
 });
@@ -46,7 +46,7 @@ test("losses are better when lower", (t) => {
   }
 });
 
-test("stops at the first evaluation that is as good as the target, and that one is the best", (t) => {
+test("stops at the first evaluation that reaches the target, which is then the best", (t) => {
   const auc = { metric: "auc", target: 0.7, minDelta: 0.5 };
   const { state, improved } = follow(auc, [0.6, 0.69, 0.7, 0.9]);
   t.deepEqual(improved, [true, false, true, false]);
@@ -62,18 +62,18 @@ test("a gain of minDelta or less is no improvement", (t) => {
   t.deepEqual(follow(options, [0.25, 0.5, 0.75]).improved, [true, false, true]);
 });
 
-test("NaN is never the best, not even at first", (t) => {
+test("NaN is never the best, not even at the first evaluation", (t) => {
   const { state, improved } = follow({ metric: "auc", patience: 9 }, [Number.NaN, 0.5, Number.NaN]);
   t.deepEqual(improved, [false, true, false]);
   t.is(state.best, 0.5);
 });
 
-test("what has stopped stays stopped", (t) => {
+test("a stopped state stays stopped", (t) => {
   const { state } = follow({ metric: "auc", patience: 1 }, [0.5, 0.4, 0.9]);
   t.deepEqual(state, { best: 0.5, bestCut: 10, badEvaluations: 1, stopped: true });
 });
 
-test("a state that went through JSON goes on the same way", (t) => {
+test("a state restored from JSON continues the same way", (t) => {
   const options = { metric: "auc", patience: 3 };
   const values = [0.5, 0.4, 0.6, 0.55];
   const { state } = follow(options, values.slice(0, 2));
@@ -81,7 +81,7 @@ test("a state that went through JSON goes on the same way", (t) => {
   t.deepEqual(follow(options, values.slice(2), restored), follow(options, values.slice(2), state));
 });
 
-test("options have one form of refusal, and minDelta is 0 unless given", (t) => {
+test("invalid options are refused in one form, and minDelta defaults to 0", (t) => {
   t.is(checkOptions(earlyStoppingOptions, { metric: "auc", patience: 1 }).minDelta, 0);
   t.throws(() => checkOptions(earlyStoppingOptions, { metric: "auc", patience: 0 }), {
     message: "Expected `patience` to be a number >= 1, got `0` (number)",

@@ -6,7 +6,7 @@ import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { learnableBatch } from "../../helpers/batches/learnable-batch.ts";
 import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
 
-const batchSize = 21; // Unequal parts on three devices.
+const batchSize = 21; // Devices get unequal shares on three devices.
 const rows = [30, 12, 7];
 
 const targets = { labels: 1, hasSampleWeights: false, hasGroups: true };
@@ -37,7 +37,7 @@ const batches = [batchSize, batchSize, 2].map((samples, step) => ({
 }));
 
 for (const devices of [1, 2, 3, 5]) {
-  test(`device 0 has the scores of ${devices} devices in file order`, async (t) => {
+  test(`device 0 collects the scores of ${devices} devices in file order`, async (t) => {
     const alone = startDevices(1);
     const logits: number[] = [];
     for (const batch of batches) logits.push(...(await alone.score(batch)));

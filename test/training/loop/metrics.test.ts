@@ -7,7 +7,7 @@ import { evaluate, evaluateScores } from "../../../src/training/loop/metrics.ts"
 
 const floats = (...values: number[]) => Float32Array.from(values);
 
-/** The AUC by definition: over all pairs. */
+/** The AUC by definition: over all pairs of samples. */
 function aucByPairs(logits: Float32Array, labels: Float32Array): number {
   let [wins, pairs] = [0, 0];
   logits.forEach((a, i) => {
@@ -20,7 +20,7 @@ function aucByPairs(logits: Float32Array, labels: Float32Array): number {
   return wins / pairs;
 }
 
-test("AUC is that of all pairs, with ties, both zeros and infinities", (t) => {
+test("AUC equals that over all pairs, with ties, both zeros and infinities", (t) => {
   for (let seed = 1; seed <= 30; seed++) {
     const random = new RandomStream(seed, 99);
     const pool = [0, -0, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 1e-45, -1e-45];
@@ -36,7 +36,7 @@ test("AUC is that of all pairs, with ties, both zeros and infinities", (t) => {
   }
 });
 
-test("GAUC is the mean AUC of the groups with both classes, each weighted by its samples", (t) => {
+test("GAUC is the mean AUC of groups with both classes, weighted by their samples", (t) => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = new RandomStream(seed, 98);
     const samples = 2 + random.below(300);
@@ -65,7 +65,7 @@ test("GAUC is the mean AUC of the groups with both classes, each weighted by its
   t.false("gauc" in evaluateScores({ samples: 0, logits: floats(), labels: floats() }));
 });
 
-test("groups of one class have no GAUC", (t) => {
+test("groups of one class only have no GAUC", (t) => {
   const groups = floats(1, 1, 2, 2, 0, 0, 0, 0);
   const found = evaluateScores({
     samples: 4,
@@ -76,7 +76,7 @@ test("groups of one class have no GAUC", (t) => {
   t.is(found.gauc, Number.NaN);
 });
 
-test("perfect, reversed and blind rankings have AUC 1, 0 and one half", (t) => {
+test("perfect, reversed and constant rankings have AUC 1, 0 and one half", (t) => {
   const labels = floats(0, 0, 1, 1);
   t.is(evaluate(floats(-2, -1, 1, 2), labels).auc, 1);
   t.is(evaluate(floats(2, 1, -1, -2), labels).auc, 0);
@@ -85,7 +85,7 @@ test("perfect, reversed and blind rankings have AUC 1, 0 and one half", (t) => {
   t.is(evaluate(floats(0.1, 0.4, 0.35, 0.8), labels).auc, 0.75);
 });
 
-test("log loss, normalized entropy and calibration are those computed by hand", (t) => {
+test("log loss, normalized entropy and calibration equal values computed by hand", (t) => {
   const odds = (probability: number) => Math.log(probability / (1 - probability));
   const logits = Float64Array.from([0.25, 0.5, 0.75, 0.5], odds);
   const found = evaluate(Float32Array.from(logits), floats(0, 0, 1, 0));
@@ -98,9 +98,9 @@ test("log loss, normalized entropy and calibration are those computed by hand", 
   t.true(Math.abs(found.calibration - 2) < 1e-7);
 });
 
-test("precision, recall and F1 are those computed by hand, at each threshold", (t) => {
-  // At 0.5 four samples are taken for positives, a half among them; two of these are positives, and
-  // a third one is not found.
+test("precision, recall and F1 equal values computed by hand, at each threshold", (t) => {
+  // At 0.5, four samples count as positive, including one with a probability of one half; two of
+  // these are true positives, and a third positive is missed.
   const logits = floats(2, 0, 1, -3, 0.5, -1);
   const labels = floats(0, 1, 1, 1, 0, 0);
   const found = evaluateScores(
@@ -124,14 +124,14 @@ test("precision, recall and F1 are those computed by hand, at each threshold", (
   ]);
 });
 
-test("a model that knows only the base rate has normalized entropy 1 and calibration 1", (t) => {
+test("a model that predicts the base rate has normalized entropy 1 and calibration 1", (t) => {
   const labels = new Float32Array(1000).map((_, index) => (index % 8 === 0 ? 1 : 0));
   const found = evaluate(new Float32Array(1000).fill(Math.log(1 / 7)), labels);
   t.true(Math.abs(found.normalizedEntropy - 1) < 1e-6);
   t.true(Math.abs(found.calibration - 1) < 1e-6);
 });
 
-test("large logits neither overflow nor lose their loss", (t) => {
+test("large logits neither overflow nor round their loss away", (t) => {
   t.is(evaluate(floats(1000, -1000), floats(1, 0)).logLoss, 0);
   t.is(evaluate(floats(1000, -1000), floats(0, 1)).logLoss, 1000);
   const infinite = floats(Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY);
@@ -140,7 +140,7 @@ test("large logits neither overflow nor lose their loss", (t) => {
   t.is(evaluate(infinite, floats(1, 0)).calibration, 1);
 });
 
-test("what the samples do not define is NaN", (t) => {
+test("metrics that the samples do not define are NaN", (t) => {
   const none = evaluate(floats(), floats());
   t.deepEqual(none, {
     samples: 0,
@@ -163,12 +163,12 @@ test("what the samples do not define is NaN", (t) => {
   t.deepEqual([broken.auc, broken.logLoss], [Number.NaN, Number.NaN]);
 });
 
-test("labels other than 0 and 1, and lists of two lengths, are refused", (t) => {
+test("labels other than 0 and 1, and lists of unequal length, are refused", (t) => {
   t.throws(() => evaluate(floats(1), floats(0.5)), { message: /label 0 is 0 or 1, not 0.5/ });
   t.throws(() => evaluate(floats(1, 2), floats(1)), { message: /one label/ });
 });
 
-test("the arguments are left as they were", (t) => {
+test("evaluation does not modify its arguments", (t) => {
   const [logits, labels] = [floats(3, 1, 2), floats(1, 0, 1)];
   evaluate(logits, labels);
   t.deepEqual([logits, labels], [floats(3, 1, 2), floats(1, 0, 1)]);

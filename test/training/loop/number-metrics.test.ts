@@ -1,4 +1,4 @@
-// Metrics of labels that are numbers, against figures that others computed or that follow by hand.
+// Metrics of numeric labels, against scikit-learn's figures or values computed by hand.
 
 import test from "ava";
 import { evaluateScores } from "../../../src/training/loop/metrics.ts";
@@ -6,7 +6,7 @@ import { evaluateNumbers } from "../../../src/training/loop/number-metrics.ts";
 
 const floats = (...values: number[]) => Float32Array.of(...values);
 
-test("they are those of the example of scikit-learn", (t) => {
+test("metrics equal those of scikit-learn's example", (t) => {
   // sklearn.metrics: mean_squared_error 0.375, mean_absolute_error 0.5, r2_score 0.9486…
   const found = evaluateNumbers(floats(2.5, 0, 2, 8), floats(3, -0.5, 2, 7));
   t.is(found.mse, 0.375);
@@ -16,14 +16,14 @@ test("they are those of the example of scikit-learn", (t) => {
   t.is(found.calibration, 12.5 / 11.5);
 });
 
-test("a perfect prediction has R² 1, the mean label 0, and a worse one less", (t) => {
+test("R² is 1 for a perfect prediction, 0 for the mean label, and below 0 for worse", (t) => {
   const labels = floats(1, 2, 3, 6);
   t.like(evaluateNumbers(labels, labels), { mse: 0, rmse: 0, mae: 0, r2: 1, calibration: 1 });
   t.like(evaluateNumbers(floats(3, 3, 3, 3), labels), { r2: 0, mse: 3.5, calibration: 1 });
   t.true(evaluateNumbers(floats(6, 3, 2, 1), labels).r2 < 0);
 });
 
-test("large labels lose nothing: sums are in float64, around the mean", (t) => {
+test("large labels lose no precision: sums are in float64, around the mean", (t) => {
   const labels = Float32Array.from({ length: 1000 }, (_, i) => 1e6 + (i % 2));
   const found = evaluateNumbers(
     labels.map((label) => label + 0.5),
@@ -32,7 +32,7 @@ test("large labels lose nothing: sums are in float64, around the mean", (t) => {
   t.like(found, { mse: 0.25, mae: 0.5, r2: 0 });
 });
 
-test("figures of numbers that the samples do not define are NaN", (t) => {
+test("metrics of numeric labels that the samples do not define are NaN", (t) => {
   const none = evaluateNumbers(floats(), floats());
   t.deepEqual(Object.values(none), [Number.NaN, Number.NaN, Number.NaN, Number.NaN, Number.NaN]);
   t.is(evaluateNumbers(floats(1, 2), floats(3, 3)).r2, Number.NaN, "equal labels");

@@ -1,5 +1,5 @@
-// The pipeline changes no bit, at any depth, and hides the work that it promises to hide: the first
-// under random interleavings, the second in virtual time.
+// The pipeline changes no bit, at any depth, and hides the latencies that it should hide: the first
+// is tested under random interleavings, the second in virtual time.
 
 import test from "ava";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
@@ -39,7 +39,7 @@ const rows = [30, 12, 7];
 const idsMax = [3, 1, 4];
 const dense = 3;
 const steps = 9;
-const evaluated = 40; // Samples: two whole batches, and one short batch.
+const evaluated = 40; // Samples: two full batches, and a short one.
 
 const input = {
   model: modelOptions.parse({
@@ -67,7 +67,7 @@ const batchOf = (step: number, samples = batchSize): WholeBatch =>
 const batches = Array.from({ length: steps }, (_, step) => batchOf(step));
 const heldOut = [batchOf(100), batchOf(101), batchOf(102, evaluated % batchSize)];
 
-/** With caches of one set each: every batch needs spare slots. */
+/** The input, with caches of one set each if `prefetch` is given: every batch needs spare slots. */
 function inputOf({ prefetch }: { readonly prefetch?: number }) {
   if (prefetch === undefined) return input;
   const tables = input.model.tables.map((table, i) => {
@@ -84,7 +84,7 @@ function train(
   return trainPiped({ recipe, batches, heldOut, window: 4, ...options, input: inputOf(options) });
 }
 
-test("any depth, on any devices, in any interleaving: the same losses, scores and digest", async (t) => {
+test("losses, scores and digest are the same at any depth, devices and interleaving", async (t) => {
   const expected = await train({ devices: 1, depth: 1 });
   t.is(expected.error, undefined);
   t.is(new Set(expected.losses).size, steps);
@@ -98,7 +98,7 @@ test("any depth, on any devices, in any interleaving: the same losses, scores an
   }
 });
 
-test("rows that come up any number of batches ahead: the same losses, scores and digest", async (t) => {
+test("losses, scores and digest are the same for any number of prefetched batches", async (t) => {
   const expected = await train({ devices: 1, depth: 1 });
   for (const devices of someOrAll("devices of rows ahead", [1, 3], [1, 2, 3])) {
     for (const prefetch of someOrAll("batches ahead", [0, 1, 5], [0, 1, 2, 5])) {
@@ -116,7 +116,7 @@ test("rows that come up any number of batches ahead: the same losses, scores and
   }
 });
 
-test("a pause in the middle stops all devices after one step, and changes no bit", async (t) => {
+test("a pause in mid-window stops all devices after one step, and changes no bit", async (t) => {
   const { losses, scores, digest } = await train({ devices: 1, depth: 1 });
   for (const devices of [1, 2, 3]) {
     for (const depth of depths) {
@@ -128,7 +128,7 @@ test("a pause in the middle stops all devices after one step, and changes no bit
   }
 });
 
-test("a refused id ends the run in its own step, whether its batch was read ahead or not", async (t) => {
+test("a refused id ends the run in its own step, whether its batch was prefetched or not", async (t) => {
   const bad = batchOf(6);
   bad.ids[0] = 30;
   const spoilt = batches.with(6, bad);
@@ -145,7 +145,7 @@ test("a refused id ends the run in its own step, whether its batch was read ahea
   }
 });
 
-// Virtual time: each device goes on as soon as it can; time passes only while all wait ----
+// Virtual time: each device continues as soon as it can; time passes only while all wait ----
 
 function virtualCells(clock: SimulatedClock, count: number) {
   const words = new Int32Array(count);
@@ -177,13 +177,13 @@ function virtualCells(clock: SimulatedClock, count: number) {
   };
 }
 
-/** Milliseconds of reading a batch, of ids on their way, of a forward and of a backward pass. */
+/** Milliseconds to read a batch, to send ids, and for a forward and a backward pass. */
 const cost = { read: 80, ids: 30, forward: 60, backward: 40 };
 
 /** Transfer time of a message on a channel. */
 type Late = Partial<Record<ChannelName, number>>;
 
-/** Trains on two devices with these stage times; the time of a step, and its parts. */
+/** Trains on two devices with these stage times; returns the time of a step, and its parts. */
 async function time(depth: Depth, job = input, lateMs: Late = { ids: cost.ids }) {
   const clock = new SimulatedClock();
   const { cells, run } = virtualCells(clock, pipedCells(job, 2));
@@ -203,7 +203,7 @@ async function time(depth: Depth, job = input, lateMs: Late = { ids: cost.ids })
       nobody,
     );
   };
-  /** Computes for a while after the vectors, or their gradients, have arrived. */
+  /** Wraps cells so that computation takes time after vectors or their gradients arrive. */
   const slow = (metered: Cells): Cells => ({
     ...metered,
     store(cell, value, wake) {
@@ -248,7 +248,7 @@ function found<T>(value: T | undefined): T {
   return value;
 }
 
-test("a step takes what the model says of its depth, and the meter tells where it goes", async (t) => {
+test("a step takes the time predicted for its depth, and the meter shows its parts", async (t) => {
   const within = (value: number, expected: number, share: number) =>
     t.true(Math.abs(value - expected) <= share * expected, `${value}, expected ${expected}`);
   const { read, ids, forward, backward } = cost;
@@ -267,7 +267,7 @@ test("a step takes what the model says of its depth, and the meter tells where i
       1e-6,
     );
     within(shares.computing * stepMs, compute, 1e-3);
-    // Reading, then the ids' way, disappear from the critical path.
+    // Reading, then the transfer of ids, disappear from the critical path.
     if (depth === 1) within(shares.batch * stepMs, read, 1e-3);
     else t.true(shares.batch < 0.02, `${shares.batch}`);
     if (depth < 3) within(shares.ids * stepMs, ids, 1e-3);
@@ -276,10 +276,10 @@ test("a step takes what the model says of its depth, and the meter tells where i
   }
 });
 
-test("vectors of stale tables travel while the step before ends: their way costs nothing", async (t) => {
+test("the transfer of stale tables' vectors overlaps the step before, and costs nothing", async (t) => {
   const tables = input.model.tables.map((table) => ({ ...table, staleness: 1 as const }));
   const stale = { ...input, model: { ...input.model, tables } };
-  const way = cost.backward - 5; // Hidden behind the wait for gradients, and the update.
+  const way = cost.backward - 5; // Hidden by the wait for gradients and by the update.
   const vectors = { pooled: way, stalePooled: way, rows: way, staleRows: way };
   const compute = cost.forward + cost.backward;
   const { wallMs: freshMs } = await time(3, input, vectors);

@@ -22,10 +22,9 @@ const jobs: fc.Arbitrary<CutOptions> = fc.record({
   checkpoint: fc.record({ everySteps: fc.integer({ min: 1, max: 60 }) }),
 });
 
-// Properties return whether they hold. An assertion of ava for each of a million steps would take
-// minutes.
+// Properties return a boolean: an AVA assertion for each of a million steps would take minutes.
 
-/** Whether steps take all samples of each epoch, in order. */
+/** Whether the steps take all samples of each epoch, in order. */
 function takesAll(shape: Parameters<typeof scheduleOf>[0]): boolean {
   const schedule = scheduleOf(shape);
   let [epoch, first] = [0, 0];
@@ -41,11 +40,11 @@ function takesAll(shape: Parameters<typeof scheduleOf>[0]): boolean {
   return epoch === shape.passes;
 }
 
-test("every step's samples are the next of its epoch, and every epoch has all of them", (t) => {
+test("steps take the samples of each epoch in order, and all of them", (t) => {
   t.notThrows(() => fc.assert(fc.property(shapes, takesAll), { numRuns: 50 }));
 });
 
-test("cuts go forward to the last step, no window longer than the devices' ring", (t) => {
+test("cuts advance to the last step, and no window exceeds the devices' ring", (t) => {
   const property = fc.property(shapes, jobs, (shape, job) => {
     const schedule = scheduleOf(shape);
     for (let step = 0; step < schedule.steps; ) {
@@ -61,7 +60,7 @@ test("cuts go forward to the last step, no window longer than the devices' ring"
   t.notThrows(() => fc.assert(property, { numRuns: 50 }));
 });
 
-test("a run that goes on from any checkpoint meets the same cuts", (t) => {
+test("a run resumed from any checkpoint has the same later cuts", (t) => {
   const property = fc.property(shapes, jobs, fc.nat(), (shape, job, pick) => {
     const schedule = scheduleOf(shape);
     const cutsFrom = (from: number) => {
@@ -74,7 +73,7 @@ test("a run that goes on from any checkpoint meets the same cuts", (t) => {
       return cuts;
     };
     const all = cutsFrom(0);
-    // Of a run with thousands of cuts: the first, the last and one in the middle.
+    // In a run with thousands of cuts: the first, the last and one in the middle.
     return [0, pick % all.length, all.length - 1].every((at) =>
       isDeepStrictEqual(cutsFrom(all[at]?.step ?? 0), all.slice(at + 1)),
     );
@@ -82,7 +81,7 @@ test("a run that goes on from any checkpoint meets the same cuts", (t) => {
   t.notThrows(() => fc.assert(property, { numRuns: 50 }));
 });
 
-test("a job is evaluated and saved when it said so", (t) => {
+test("a job is evaluated and saved at the steps that it requests", (t) => {
   const schedule = scheduleOf({ samples: 1000, batchSize: 100, passes: 2 });
   const job = { evaluation: { everySteps: 0 }, checkpoint: { everySteps: 8 } };
   t.deepEqual(nextCut(schedule, job, 0), {

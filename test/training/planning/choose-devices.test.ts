@@ -1,4 +1,4 @@
-// The choice of devices: the fewest seconds by prediction, among numbers that fit.
+// The choice of the number of devices: the fastest by prediction, among numbers that fit.
 
 import test from "ava";
 import { resolveJob } from "../../../src/job/job.ts";
@@ -15,7 +15,7 @@ const jobWith = (options: object = {}) =>
     data: { kind: "synthetic", samples: 1000, dense: 4, batchSize: 4096 },
     ...options,
   });
-/** A slow machine, where a step on more devices costs so much more. */
+/** Constants of a slow machine where each device adds `more` to the cost of a step. */
 const machine = (more: number) => ({
   ...defaultConstants,
   ...{ cores: 4, memoryBandwidth: 1e9, denseFlops: 1e10 },
@@ -23,7 +23,7 @@ const machine = (more: number) => ({
 });
 const cores = 4;
 
-test("where a step on more devices costs more than it saves, one is chosen", (t) => {
+test("one device is chosen where a step on more devices costs more than it saves", (t) => {
   const { devices, predictions } = chooseDevices(jobWith(), () => machine(1), { cores });
   t.is(devices, 1);
   t.deepEqual(
@@ -34,14 +34,14 @@ test("where a step on more devices costs more than it saves, one is chosen", (t)
   t.deepEqual(steps, [...steps].sort());
 });
 
-test("where it saves more, as many as help are chosen", (t) => {
+test("as many devices as help are chosen where they save time", (t) => {
   t.is(chooseDevices(jobWith(), () => machine(0), { cores }).devices, 4);
   t.is(chooseDevices(jobWith({ slices: 2 }), () => machine(0), { cores }).devices, 2);
   const { cores: _, ...unknown } = machine(0);
   t.is(chooseDevices(jobWith(), () => unknown, { cores: 3 }).devices, 2);
 });
 
-test("more devices are not taken for a gain below a tenth", (t) => {
+test("more devices are not chosen for a gain below a tenth", (t) => {
   const quick = { allToAll: 1e30, reduceScatter: 1e30, allGather: 1e30, allReduce: 1e30 };
   const with2 = (step: number) => () => ({
     ...defaultConstants,
@@ -55,7 +55,7 @@ test("more devices are not taken for a gain below a tenth", (t) => {
   t.is(chooseDevices(jobWith(), with2(0.85e-3), { cores }).devices, 2);
 });
 
-test("numbers of devices without room are left out; where none has, the most are chosen", (t) => {
+test("device numbers without room are left out; if none has room, the most are chosen", (t) => {
   const narrow = (bytes: number) => (devices: number) => {
     return { ...machine(1), memoryBytes: bytes * devices };
   };
@@ -67,7 +67,7 @@ test("numbers of devices without room are left out; where none has, the most are
   t.false(hopeless.found.isFeasible);
 });
 
-test("a table that its scheme cannot cut lies whole, as in a run", (t) => {
+test("a table that its scheme cannot cut is placed whole, as in a run", (t) => {
   const tables = [{ name: "A", rows: 100, dim: 16, sharding: "row-wise" }];
   const model = { kind: "dlrm", dense: 4, bottom: [16], top: [1], tables };
   const { found } = chooseDevices(jobWith({ model }), () => machine(0), { cores: 1 });

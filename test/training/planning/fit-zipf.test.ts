@@ -1,4 +1,4 @@
-// The exponent that is fitted to counted ids, beside the one they were drawn with.
+// The Zipf exponent fitted to counted ids, against the exponent that they were drawn with.
 
 import test from "ava";
 import { StatisticsCollector } from "../../../src/data/cache/feature-statistics.ts";
@@ -7,7 +7,7 @@ import { Zipf } from "../../../src/data/synthetic/zipf.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { fittedZipf } from "../../../src/training/planning/fit-zipf.ts";
 
-/** The statistics of bags of three ids each. */
+/** The statistics of bags of three random ids each. */
 function countedOf(rows: number, exponent: number, samples: number) {
   const [random, zipf] = [new RandomStream(9, 1), new Zipf(rows, exponent)];
   const collector = new StatisticsCollector([false]);
@@ -28,7 +28,7 @@ function countedOf(rows: number, exponent: number, samples: number) {
 
 test("the exponent is found to 0.03 from exact counts, and to 0.06 from sampled ones", (t) => {
   for (const exponent of [0.6, 0.8, 1.05, 1.3]) {
-    // Whole windows of up to 200,000 draws: a few thousand distinct ids, and tens of thousands.
+    // Full windows of up to 200,000 draws: a few thousand distinct ids, and tens of thousands.
     for (const [rows, samples, tolerance] of [
       [5000, 5000, 0.03],
       [1_000_000, 65_536, 0.06],
@@ -39,7 +39,7 @@ test("the exponent is found to 0.03 from exact counts, and to 0.06 from sampled 
   }
 });
 
-test("no id has no exponent, equal ids the largest, and distinct ids the exponent 0", (t) => {
+test("without ids there is no exponent; equal ids give the largest, distinct ids 0", (t) => {
   const [none, one, each] = [0, 1, 3].map((ids) => {
     const collector = new StatisticsCollector([false]);
     const sample = new Sample({ dense: 0, features: 1 });

@@ -1,5 +1,5 @@
-// The plan of a run's generation: even load, memory that the devices of a host share, and what is
-// told of it.
+// The plan of a run's generation: balanced load, memory shared by the devices of a host, and the
+// plan's report.
 
 import test from "ava";
 import { type JobOptions, resolveJob } from "../../../src/job/job.ts";
@@ -11,7 +11,9 @@ import { planRun, type RunPlan } from "../../../src/training/planning/run-plan.t
 const constants = defaultConstants;
 const plenty = 1e12;
 
-/** Tables of skewed sizes; none is so small that a copy on each device would be cheaper. */
+/**
+ * A job of tables of skewed sizes; none is so small that a copy on each device would be cheaper.
+ */
 function jobWith(more: Partial<JobOptions> = {}, table: object = {}, dim = 64) {
   const rows = [900_000, 400_000, 300_000, 90_000, 70_000, 50_000, 40_000, 30_000];
   return resolveJob({
@@ -25,14 +27,14 @@ function jobWith(more: Partial<JobOptions> = {}, table: object = {}, dim = 64) {
   });
 }
 
-/** All weights and states of the job's tables, in bytes. */
+/** Bytes of all weights and states of the job's tables. */
 const tableBytes = 1_880_000 * (64 * 4 + 4 + 1);
 
 function shardsOf({ plan }: RunPlan, job: ReturnType<typeof jobWith>) {
   return plan === undefined ? [] : unpackPlan(plan, job.model.tables).shards;
 }
 
-/** As counted of data in which some features have many more ids than others. */
+/** Statistics of data in which some features have many more ids than others. */
 const statistics = [90, 60, 50, 40, 30, 20, 10, 5].map((idsMean) => {
   const window = { samples: 0, ids: 0, reuse: [] };
   return { idsSum: 1000 * idsMean, idsMean, idsMax: 2 * idsMean, distinctIds: 9e5, window };
@@ -132,7 +134,7 @@ test("a plan is made around its pins; where none that fits holds them, it is mad
   const gone = { hosts: [2], constants, memoryBytes: plenty, pins: pinsOn(2, ["T3"]) };
   const without = planRun(job, { ...gone, pins: [] });
   t.deepEqual(planRun(job, gone), without, "a device that is not there holds nothing");
-  // Each of two hosts has room for a little more than half: not for all tables.
+  // Each of two hosts has room for a little more than half of the tables: not for all.
   const memoryBytes = 0.6 * tableBytes;
   const pins = pinsOn(
     0,
@@ -144,7 +146,7 @@ test("a plan is made around its pins; where none that fits holds them, it is mad
   t.true(shardsOf(found, job).some(({ device }) => device === 1));
 });
 
-test("copies count on every device", (t) => {
+test("copies of tables take memory on every device", (t) => {
   const job = jobWith({}, { sharding: "data-parallel" });
   const of = (hosts: number[], memoryBytes: number) =>
     planRun(job, { hosts, constants, memoryBytes }).report;
@@ -159,7 +161,7 @@ test("copies count on every device", (t) => {
   );
 });
 
-test("one device has nothing to plan, but where its tables lie if memory is short", (t) => {
+test("one device needs no plan, except for the tiers of tables if memory is short", (t) => {
   const job = jobWith();
   const of = (memoryBytes: number) => planRun(job, { hosts: [1], constants, memoryBytes });
   t.deepEqual(of(plenty), { report: { by: "as-written" } });
@@ -171,7 +173,7 @@ test("one device has nothing to plan, but where its tables lie if memory is shor
   t.regex(held.report.note ?? "", /^no plan was found that fits/);
 });
 
-test("what is told stays small with 10,000 tables", (t) => {
+test("the report of a plan stays small with 10,000 tables", (t) => {
   const job = resolveJob({
     model: {
       kind: "dlrm",

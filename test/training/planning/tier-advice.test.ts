@@ -1,4 +1,4 @@
-// A run's advice on its caches, against the caches' behaviour: with the memory that they have, and
+// A run's advice on its caches, against the hit rates of the caches: with their current memory, and
 // with more.
 
 import { join } from "node:path";
@@ -27,12 +27,12 @@ const optimizer = {
   dense: denseOptimizerOptions.parse({ kind: "sgd" }),
   sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad" }),
 };
-/** Bytes of a row of 4 columns, its state and its slot. */
+/** Bytes of a row of 4 columns with its state, and of its slot. */
 const placeBytes = 10 + 16 + 4;
 
 function inputOf(tiers: TiersSpec) {
   const tables = zipfs.map((_, i) => {
-    // The last is cut by rows: the counts of its shards are reported for the table.
+    // The last table is cut by rows: the counts of its shards are reported for the table.
     const rowBlocks = i === 2 ? 2 : 1;
     return { name: `T${i}`, rows, dim: 4, tier: "cached", rowBlocks, sharding: "row-wise" };
   });
@@ -40,7 +40,7 @@ function inputOf(tiers: TiersSpec) {
   return { model, batchSize, slices: 8, idsMax: zipfs.map(() => 1), tiers };
 }
 
-/** Popular rows are scattered, so that they do not lie in one block. */
+/** A batch whose popular rows are scattered, so that they do not lie in one block. */
 function batchOf(step: number): WholeBatch {
   const stream = new RandomStream(3, 4, step);
   const ids = zipfs.flatMap((zipf) => {
@@ -84,10 +84,10 @@ async function train(hbmBytes: number) {
   };
 }
 
-test("hits are those that the curves say: now, and where a run gets more memory", async (t) => {
+test("hit rates equal the curves' predictions, with the present memory and with more", async (t) => {
   const [little, much] = [2 * 2000 * placeBytes, 2 * 2700 * placeBytes];
   const [now, later] = [await train(little), await train(much)];
-  t.deepEqual(now.curves, later.curves); // The counts do not depend on the caches.
+  t.deepEqual(now.curves, later.curves); // Counts do not depend on the caches.
   const advised = adviseTiers(now.topology, optimizer.sparse, [now.curves]);
   t.deepEqual(
     advised.map(({ table }) => table),
@@ -104,7 +104,7 @@ test("hits are those that the curves say: now, and where a run gets more memory"
   }
 });
 
-test("a run shares its caches out as its plan does, and trains the same bits", async (t) => {
+test("a run divides its caches as its plan says, and trains the same bits", async (t) => {
   const tiers = tiersOptions.parse({ hbmBytes: 4000 * placeBytes, prefetch: 0 });
   const train = async (sizes?: readonly number[]) => {
     const shards = zipfs.map((_, i): PlacedShard => {
@@ -122,9 +122,9 @@ test("a run shares its caches out as its plan does, and trains the same bits", a
     return { places, digest: await local.digest() };
   };
   const ruled = await train();
-  t.deepEqual(ruled.places, [992, 992, 992, 992]); // The last table's blocks are a shard each.
+  t.deepEqual(ruled.places, [992, 992, 992, 992]); // Each block of the last table is a shard.
   const planned = await train([320, 640, 3040]);
-  t.deepEqual(planned.places, [320, 640, 1504, 1504]); // 1520 are 47 sets and a half.
+  t.deepEqual(planned.places, [320, 640, 1504, 1504]); // 1520 slots are 47.5 sets.
   const twice = await train([160, 320, 1520]);
   t.deepEqual(twice.places, planned.places); // A plan's bytes are shares of the memory.
   t.is(planned.digest, ruled.digest);
@@ -151,7 +151,7 @@ test("one more GiB of either tier holds all rows of small tables", async (t) => 
 });
 
 testIf(testAll).serial(
-  "the result of a run says it, and shows what it foretells of both tiers",
+  "a run's result has tier advice, with predictions for both tiers",
   async (t) => {
     const directory = directoryOf(t);
     await using cluster = await Cluster.start({ devices: 2 });
@@ -165,7 +165,7 @@ testIf(testAll).serial(
       model: dlrm({ dense: 2, tables, bottom: [4], top: [1] }),
       data: synthetic({ samples: 60_000, dense: 2, batchSize: 1000, zipf: 0.9 }),
       tiers: { hbmBytes: 2000 * placeBytes, ddrBytes: 6000 * placeBytes },
-      // Rows that a checkpoint reads from host memory are none that a batch needed.
+      // Rows that a checkpoint reads from host memory do not count as needed by a batch.
       checkpoint: { directory: join(directory, "checkpoints"), everySteps: 10 },
     });
     const { times, tiers = [] } = await run.result();

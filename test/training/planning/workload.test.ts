@@ -1,4 +1,5 @@
-// A job as the planner sees it: the bytes of its tables are the bytes that the runtime reserves.
+// A job's workload for the planner: the bytes of its tables equal the bytes that the runtime
+// reserves.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -35,7 +36,7 @@ function startJob({ tables, ...change }: Change = {}) {
   });
 }
 
-test("weights and state have the bytes that the runtime gives them", (t) => {
+test("weights and state have the bytes that the runtime reserves", (t) => {
   const tables = (["float32", "float16", "int8"] as const).map((precision) => {
     return { name: precision, rows: 100, dim: 48, precision };
   });
@@ -52,7 +53,7 @@ test("weights and state have the bytes that the runtime gives them", (t) => {
   }
 });
 
-test("a table keeps the job's scheme, unless schemes are given", (t) => {
+test("a table keeps the job's sharding scheme, unless schemes are given", (t) => {
   const tables = [
     { name: "A", rows: 10, dim: 48, rowBlocks: 4 },
     { name: "B", rows: 10, dim: 48, sharding: "data-parallel" },
@@ -68,7 +69,7 @@ test("a table keeps the job's scheme, unless schemes are given", (t) => {
   t.deepEqual(workloadOf(job, { cache: true }).tables[0]?.tiers, ["memory", "cached"]);
 });
 
-test("a table that says nothing may be cut in any way, where the job plans", (t) => {
+test("a table without a sharding option may be cut in any way, where the job plans", (t) => {
   const tables = [
     { name: "free", rows: 10, dim: 48 },
     { name: "ids", rows: 10, dim: 48, idBits: 64, dynamic: {} },
@@ -84,7 +85,7 @@ test("a table that says nothing may be cut in any way, where the job plans", (t)
   t.deepEqual(of("auto", { schemes: ["grid"] }), [["grid"], [...rowSchemes], ["grid"]]);
 });
 
-test("optimizers that need a sum over a row say in how many rounds", (t) => {
+test("optimizers that need row-wide sums state their number of rounds", (t) => {
   for (const [kind, rounds] of [
     ["adam", 0],
     ["rowWiseAdagrad", 1],
@@ -95,7 +96,7 @@ test("optimizers that need a sum over a row say in how many rounds", (t) => {
   }
 });
 
-test("bags are as long as the data says", (t) => {
+test("bag lengths are those of the data", (t) => {
   const range = { min: 2, max: 5 };
   const data = { kind: "synthetic", samples: 9, dense: 4, batchSize: 3, idsPerBag: range } as const;
   const bags = workloadOf(startJob({ data: { ...data, zipf: 0.5 } })).tables[0];
@@ -105,7 +106,7 @@ test("bags are as long as the data says", (t) => {
   t.is(workloadOf(startJob({ data: text }), { poolingFactor: 7 }).tables[0]?.poolingFactor, 7);
 });
 
-test("what was counted of a table's data decides its bags and its exponent", (t) => {
+test("the statistics of a table's data decide its bag lengths and Zipf exponent", (t) => {
   const tables = ["A", "B"].map((name) => ({ name, rows: 5000, dim: 48 }));
   const job = startJob({ tables });
   const reuse = [...new Array<number>(reuseBins - 1).fill(0), 7];
@@ -116,11 +117,11 @@ test("what was counted of a table's data decides its bags and its exponent", (t)
   t.like(cold, { poolingFactor: 1, distinctRowsMax: undefined, zipf: 1.05 });
   const [least] = workloadOf(job, { statistics: [counted], poolingFactor: 2 }).tables;
   t.like(least, { poolingFactor: 2, distinctRowsMax: 8 });
-  // No batch needs more rows than the data has.
+  // No batch needs more distinct rows than the data have.
   t.is(hot && distinctRows(hot, 1_000_000), 8);
 });
 
-test("the counts of a job's cache are found once it is made, and decide its plan", async (t) => {
+test("the statistics in a job's cache are found once it exists, and decide its plan", async (t) => {
   const cache = mkdtempSync(join(tmpdir(), "osiris-counted-"));
   t.teardown(() => rmSync(cache, { recursive: true, force: true }));
   const tables = ["A", "B"].map((name) => ({ name, rows: 5000, dim: 48 }));
@@ -137,7 +138,7 @@ test("the counts of a job's cache are found once it is made, and decide its plan
   t.true(Math.abs((a?.zipf ?? 0) - 0.4) < 0.15 && Math.abs((b?.zipf ?? 0) - 1.4) < 0.06);
 });
 
-test("the dense layers are those of the model", (t) => {
+test("dense parameters and flops equal those of the model's layers", (t) => {
   const job = startJob();
   const { denseParameters, denseFlop, batchSize } = workloadOf(job);
   t.is(denseParameters, graphOf(job.model).layout.length);
@@ -146,17 +147,17 @@ test("the dense layers are those of the model", (t) => {
   t.is(batchSize, 32);
 });
 
-test("products of a sample's own values are those of the interaction, not of the layers", (t) => {
+test("products of a sample's own values count for the interaction, not for layers", (t) => {
   const tables = ["A", "B", "C"].map((name) => ({ name, rows: 100, dim: 48 }));
   const workload = workloadOf(startJob({ tables }));
   const { denseFlop, denseOwnProducts, denseLayers } = workload;
   const layers = 8 * (4 + 1) + 48 * (8 + 1) + 16 * (48 + 6 + 1) + (16 + 1);
-  t.is(denseOwnProducts, 6 * 48); // The pairs of four vectors.
+  t.is(denseOwnProducts, 6 * 48); // Pairs of four vectors.
   t.is(denseLayers, 4);
   t.is(denseFlop, 6 * (layers + 6 * 48));
 });
 
-test("lists that samples share travel and are computed once", (t) => {
+test("lists that samples share are sent and computed once", (t) => {
   const tables = ["user", "item"].map((name) => ({ name, rows: 1000, dim: 8 }));
   const job = resolveJob({
     model: {

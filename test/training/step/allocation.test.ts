@@ -1,4 +1,4 @@
-// A steady step leaves the same garbage to the collector at any batch size.
+// In steady state, a step leaves the same garbage to the collector at any batch size.
 
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -14,12 +14,12 @@ import { localPart, startLocalDevices } from "../../helpers/devices/local-device
 const idsMax = [1, 3];
 const rows = 50;
 const dense = 4;
-/** The compiler settles in the first steps; its garbage there belongs to no step. */
+/** Steps until the JIT compiler settles: its garbage does not count for a step. */
 const warmUpSteps = 400;
 const windows = 4;
 const windowSteps = 100;
 
-/** Fewest bytes of heap and of array buffers that a step on `samples` samples allocates. */
+/** The minimum of heap and array buffer bytes that a step on `samples` samples allocates. */
 async function bytesPerStep(samples: number): Promise<number> {
   const tables = idsMax.map((_, i) => ({ name: `T${i}`, rows, dim: 8 }));
   const model = modelOptions.parse({ kind: "dlrm", dense, tables, bottom: [8], top: [8, 1] });
@@ -62,7 +62,7 @@ async function bytesPerStep(samples: number): Promise<number> {
   return Math.min(...found);
 }
 
-/** Twice: a collection's array buffers are freed when the next collection begins. */
+/** Collects twice: array buffers found by one collection are freed when the next one begins. */
 function collectGarbage(): void {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
@@ -70,8 +70,8 @@ function collectGarbage(): void {
   collect();
 }
 
-test.serial("the meter counts what is allocated, on the heap and beside it", (t) => {
-  collectGarbage(); // A collection between two readings would hide as many bytes.
+test.serial("the meter counts allocations on the heap and in array buffers", (t) => {
+  collectGarbage(); // A collection between two readings would hide the allocation.
   const meter = startHeapMeter();
   const kept: unknown[] = [];
   for (let i = 0; i < 1000; i++) {
@@ -88,6 +88,6 @@ test.serial("a step on 1024 samples allocates no more than one on 64", async (t)
   const small = await bytesPerStep(64);
   const large = await bytesPerStep(1024);
   t.log(`${small.toFixed(0)} bytes a step on 64 samples, ${large.toFixed(0)} on 1024`);
-  // 960 samples more, and less than 4 bytes for each: a number on the heap takes 16.
+  // 960 more samples take less than 4 bytes each: a number on the heap takes 16.
   t.true(large < small + 960 * 4, `${small} bytes a step, ${large} on the large batch`);
 });

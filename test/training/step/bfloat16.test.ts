@@ -1,5 +1,5 @@
-// The cost of bfloat16 layers in log loss: little beside what a model learns. The bench `npm run
-// bench -- accuracy` measures the same on a million samples and five seeds.
+// The log loss cost of bfloat16 layers: small beside what a model learns. The bench `npm run bench
+// -- accuracy` measures the same on a million samples and five seeds.
 
 import test from "ava";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
@@ -39,7 +39,7 @@ async function train(precision: "float32" | "bfloat16", seed: number) {
   return { before, after: await logLoss() };
 }
 
-test("a model with layers in bfloat16 learns what a float32 one learns", async (t) => {
+test("a model with bfloat16 layers learns as well as a float32 one", async (t) => {
   let [learned, lost] = [0, 0];
   const seeds = rounds("seeds of the cost of bfloat16", 1, 3);
   for (let seed = 1; seed <= seeds; seed++) {

@@ -1,5 +1,5 @@
-// Tables with `dedup`: rows travel once and are pooled on the samples' device, and no bit changes.
-// Random plans of them are in sharding.test.ts, the bytes in traffic.test.ts.
+// Tables with `dedup`: distinct rows are sent once and pooled on the samples' device, and no bit
+// changes. Random plans of such tables are in sharding.test.ts, bytes in traffic.test.ts.
 
 import test from "ava";
 import {
@@ -28,7 +28,10 @@ interface Choice {
   readonly isNative?: boolean;
 }
 
-/** A sum, a mean, and a mean of four row blocks with weights; ids beyond the rows are repaired. */
+/**
+ * Three tables: a sum, a mean, and a weighted mean of four row blocks; ids beyond the rows are
+ * repaired.
+ */
 function start({ devices, dedup = true, seed = 1, table = {}, isNative = false }: Choice) {
   const model = modelOptions.parse({
     kind: "dlrm",
@@ -61,7 +64,7 @@ function start({ devices, dedup = true, seed = 1, table = {}, isNative = false }
   });
 }
 
-/** The last two batches: one has fewer samples than devices, one has no id of table 1. */
+/** Batch `step`. Of the last two, one has fewer samples than devices, one has no id of table 1. */
 function batchOf(step: number): WholeBatch {
   const stream = new RandomStream(5, 4, step);
   const samples = step === 2 ? 3 : batchSize;
@@ -100,7 +103,7 @@ async function train(choice: Choice) {
 
 for (const isNative of [false, true]) {
   const kernels = isNative ? "native" : "reference";
-  test(`rows that travel once train the bits of vectors that travel: ${kernels}`, async (t) => {
+  test(`distinct rows sent once train the same bits as pooled vectors: ${kernels}`, async (t) => {
     const expected = await train({ devices: 1, dedup: false, isNative });
     t.true(expected.repaired.every((count) => count > 0));
     for (const devices of [1, 2, 3, 5, 8]) {
@@ -111,7 +114,7 @@ for (const isNative of [false, true]) {
   });
 }
 
-test("a device alone has nothing to send, and copies have not", async (t) => {
+test("a single device and replicated tables send no distinct rows", async (t) => {
   const expected = await train({ devices: 1, dedup: false });
   t.deepEqual(start({ devices: 1 }).topology.distinctBy.flat(), []);
   const copies: Choice = { devices: 3, table: { sharding: "data-parallel" } };
@@ -119,12 +122,12 @@ test("a device alone has nothing to send, and copies have not", async (t) => {
   t.deepEqual(await train(copies), expected);
 });
 
-test("an id outside its table ends the step with the table's name", async (t) => {
+test("with dedup, an id outside its table ends the step with the table's name", async (t) => {
   const local = start({ devices: 3, table: { ids: "reject" } });
   await t.throwsAsync(local.train(batchOf(0), 0), { instanceOf: IdOutOfRangeError });
 });
 
-test("a row that takes an infinity is found at its device, which knows no samples", async (t) => {
+test("a non-finite row update is found at the row's device, which knows no samples", async (t) => {
   const local = start({ devices: 2 });
   for (const { kernels, network } of local.states) kernels.fill(network.flat, 0);
   for (const { distinct, kernels } of local.states) {

@@ -1,5 +1,5 @@
-// Training with dynamic ids: the bits of a job with its ids mapped to rows by hand, on any devices,
-// any tiers and at any depth; and rows start anew once their ids are evicted.
+// Training with dynamic ids: it gives the bits of a job whose ids are mapped to rows by hand, on
+// any devices and tiers and at any depth; and rows are reinitialised once their ids are evicted.
 
 import test from "ava";
 import { type DynamicSpec, dynamicOptions } from "../../../src/embedding/tables/dynamic-options.ts";
@@ -51,8 +51,8 @@ const plainOf = (table: Partial<TableOptions>, at: number, dynamic: DynamicSpec)
   });
 
 for (const kernels of ["reference", "native"] as const) {
-  test(`ids that rows are given on the way train what rows given by hand do: ${kernels}`, async (t) => {
-    // Without eviction steps: by hand, a row given to a second id would be another row.
+  test(`ids with rows assigned on the way train like rows assigned by hand: ${kernels}`, async (t) => {
+    // Without eviction: when mapped by hand, a row reassigned to a second id would be another row.
     const never = tables.map((table) => ({
       ...table,
       dynamic: { ...table.dynamic, everySteps: 99 },
@@ -86,7 +86,7 @@ for (const kernels of ["reference", "native"] as const) {
   });
 }
 
-test("decisions that take rows away come out alike on any devices, cut as they may be", async (t) => {
+test("eviction steps have the same result on any devices and sharding", async (t) => {
   const { local, digest, losses } = await expected;
   for (const [i, own] of (local.states[0]?.ids ?? []).entries()) {
     t.true((own?.counts.evicted ?? 0) > 0, `table ${i}`);
@@ -102,7 +102,7 @@ test("decisions that take rows away come out alike on any devices, cut as they m
   }
 });
 
-test("the reference trains alike on any devices and tiers too", async (t) => {
+test("the reference kernels train the same bits on any devices and tiers", async (t) => {
   const digests = new Set<string>();
   for (const tier of ["memory", "cached"] as const) {
     for (const devices of [1, 2]) {
@@ -116,7 +116,7 @@ test("the reference trains alike on any devices and tiers too", async (t) => {
   t.is(digests.size, 1);
 });
 
-test("any depth, any tiers, any batches ahead, and a pause: the same table", async (t) => {
+test("any depth, tier and prefetch, and a pause, give the same table", async (t) => {
   const { losses, scores, digest } = await expected;
   const run = { recipe, batches, heldOut, window: 7, kernels: usual };
   const all = [1, 2, 3];
@@ -155,7 +155,7 @@ test("any depth, any tiers, any batches ahead, and a pause: the same table", asy
 });
 
 for (const cut of [4, 6, 9, 10]) {
-  test(`a run goes on from a cut at step ${cut}, on other devices and tiers`, async (t) => {
+  test(`a run resumes from a cut at step ${cut}, on other devices and tiers`, async (t) => {
     const { digest } = await expected;
     const before = start(inputOf(tables.map((table) => ({ ...table, sharding: "row-wise" }))), 3);
     for (let step = 0; step < cut; step++) await before.train(batches[step] as WholeBatch, step);
@@ -175,7 +175,7 @@ for (const cut of [4, 6, 9, 10]) {
 }
 
 for (const tier of ["memory", "cached"] as const) {
-  test(`a row whose id has lost it is as if it never was: ${tier}`, async (t) => {
+  test(`a row whose id was evicted starts as if never used: ${tier}`, async (t) => {
     const dynamic = { eviction: { kind: "age" as const, steps: 1 }, everySteps: 2 };
     const table = { rows: 4, dynamic, idBits: 64 as const, tier, precision: "bfloat16" as const };
     const tiers = tiersOptions.parse({ hbmBytes: 1 });
@@ -191,7 +191,7 @@ for (const tier of ["memory", "cached"] as const) {
     await used.train(batchWith(0n), 1);
     const dense = (await bytesOfParts(used.states)).get("dense") ?? Buffer.alloc(0);
     await used.train(batchWith(6n), 2);
-    // The same dense weights, and no row or id from before.
+    // A fresh device with the same dense weights, and no row or id from before.
     const fresh = start(input, 1);
     for (const state of fresh.states) await restorePart(state, "dense", [[dense]]);
     await fresh.train(batchWith(6n), 2);

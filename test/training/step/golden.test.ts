@@ -25,7 +25,10 @@ const features = readGolden("features");
 const wukong = readGolden("wukong");
 const fullWukong = readGolden("wukong_fullfm");
 
-/** The model of the golden `features`: its README tells what is shared, unpooled and projected. */
+/**
+ * The model of the golden `features`: its README says which tables are shared, unpooled and
+ * projected.
+ */
 const sharedModel = {
   tables: [8, 4, 16, 6, 3].map((dim, i) => ({ name: `T${i}`, rows: features.rows[i] ?? 0, dim })),
   features: [
@@ -41,7 +44,7 @@ const sharedModel = {
 } as const;
 
 for (const name of ["dlrm", "features", "wukong", "wukong_fullfm"]) {
-  test(`the golden ${name} is the one that its README tells of, and whole`, (t) => {
+  test(`the golden ${name} has the contents that its README describes, undamaged`, (t) => {
     const bytes = goldenBytes(`${goldenFolder}/${name}.bin.gz`);
     const hash = createHash("sha256").update(bytes).digest("hex");
     const page = readFileSync(`${goldenFolder}/README.md`, "utf8");
@@ -53,9 +56,9 @@ for (const name of ["dlrm", "features", "wukong", "wukong_fullfm"]) {
 }
 
 /**
- * On every change the reference follows the two short trainings, and gives the gradients of every
- * first batch; the native kernels follow each optimizer over one of the long ones. `npm run
- * test:all` follows all with both.
+ * On every change, the reference kernels follow the two short trainings and give the gradients of
+ * every first batch, and the native kernels follow each optimizer over one of the long ones. `npm
+ * run test:all` follows all of them with both.
  */
 const cases = [
   { devices: 1, kernels: () => createReference(), isReference: true },
@@ -67,7 +70,7 @@ for (const { devices, kernels, isReference } of cases) {
     const title = `${optimizer.name} on ${devices} device(s), ${kernels().arithmetic}`;
     const isLong = isReference && optimizer.kind !== "sgd";
     testIf(...(isLong ? [testAll] : []))(
-      `follows PyTorch where tables are shared, unpooled and projected: ${title}`,
+      `training follows PyTorch with shared, unpooled and projected tables: ${title}`,
       async (t) => {
         const local = startGolden(features, optimizer, devices, kernels, sharedModel);
         await followCurve(t, local, features, optimizer);
@@ -82,7 +85,7 @@ for (const { devices, kernels, isReference } of cases) {
       const isOther = (from === golden) === (optimizer.kind === "adagrad");
       const isLong = from !== fullWukong && (isReference || isOther);
       testIf(...(isLong ? [testAll] : []))(
-        `follows PyTorch's curve and weights: ${from.name}, ${title}`,
+        `training follows PyTorch's curve and weights: ${from.name}, ${title}`,
         async (t) => {
           const local = startGolden(from, optimizer, devices, kernels);
           await followCurve(t, local, from, optimizer);
@@ -97,14 +100,13 @@ for (const { devices, kernels, isReference } of cases) {
 
 // Rounding operands by up to 2^-9 shifts by some steps when a model finds the signal, so single
 // losses of 64 samples diverge. The first steps, the mean over all steps and the final quality stay
-// near.
-// The rounding does not depend on the optimizer.
+// near. The rounding does not depend on the optimizer.
 for (const optimizer of someOrAll(
   "optimizers of a golden in bfloat16",
   golden.optimizers.filter(({ kind }) => kind === "rowwise_adagrad"),
   golden.optimizers,
 )) {
-  test(`stays near PyTorch's float32 curve with layers in bfloat16: ${optimizer.name}`, async (t) => {
+  test(`bfloat16 layers stay near PyTorch's float32 curve: ${optimizer.name}`, async (t) => {
     const local = startGolden(golden, optimizer, 1, () => openKernels("auto"), {
       precision: "bfloat16",
     });
@@ -129,12 +131,12 @@ for (const [from, model] of [
   [wukong, architectureOf(wukong)],
   [fullWukong, architectureOf(fullWukong)],
 ] as const) {
-  test(`gives the logits and gradients of the first batch: ${from.name}`, (t) => {
+  test(`the first batch has PyTorch's logits and gradients: ${from.name}`, (t) => {
     return beginsLike(t, from, model);
   });
 }
 
-/** AUC on the held-out batches. */
+/** The AUC on the held-out batches. */
 async function aucOf(local: LocalDevices, from: Golden): Promise<number> {
   const tests = batchesOf(from, "test", from.testBatches);
   const logits: number[] = [];

@@ -1,5 +1,5 @@
-// Training on deduplicated lists against training on the plain ones: the same model but for the
-// order in which the gradients of equal lists are added up.
+// Training on deduplicated lists (IKJT) against training on the plain lists: the same model, except
+// for the order in which the gradients of equal lists are added.
 
 import test from "ava";
 import type { IkjtGroups } from "../../../src/data/sessions/ikjt.ts";
@@ -102,7 +102,7 @@ const batchOf = (step: number, repeating?: { repeated: number; returning: number
 };
 
 for (const [title, model] of Object.entries(models)) {
-  test(`losses and scores agree to 1e-6 with those of plain lists: ${title}`, async (t) => {
+  test(`losses and scores of deduplicated lists agree to 1e-6 with plain ones: ${title}`, async (t) => {
     const [plain, own] = [start(model, undefined), start(model, groups)];
     for (let step = 0; step < steps; step++) {
       const [expected, loss] = [
@@ -119,7 +119,7 @@ for (const [title, model] of Object.entries(models)) {
   });
 }
 
-test("of sequences, positions that have ids are expanded alone, and those behind the end are zeros", async (t) => {
+test("only positions of a sequence that have ids are expanded, and the rest is zero", async (t) => {
   const model = models["a DLRM over rows of sequences, one of them projected"];
   if (model === undefined) return t.fail();
   const expanded: Array<{ columns: number; used: number[]; rest: boolean }> = [];
@@ -159,7 +159,7 @@ test("of sequences, positions that have ids are expanded alone, and those behind
   for (const { used } of expanded) t.true(new Set(used).size > 2, "lists differ in length");
 });
 
-/** Batches in which no row is in two lists of a table, and equal lists stand side by side. */
+/** Batches in which no row is in two lists of a table, and equal lists are adjacent. */
 function disjointBatch(step: number) {
   const plain = batchOf(step, { repeated: 0, returning: 0 });
   const lengths = plain.lengths.map(() => 1);
@@ -170,7 +170,7 @@ function disjointBatch(step: number) {
   });
 }
 
-test("the same bits, where equal lists are adjacent and no row is in two of them", async (t) => {
+test("deduplicated lists give the same bits where equal lists are adjacent and share no row", async (t) => {
   const model = models["a DLRM"];
   if (model === undefined) return t.fail();
   const [plain, own] = [start(model, undefined), start(model, groups)];
@@ -180,7 +180,7 @@ test("the same bits, where equal lists are adjacent and no row is in two of them
   t.is(await own.digest(), await plain.digest());
 });
 
-test("ids, vectors and gradients of distinct lists alone are sent: a quarter, of sessions of four", async (t) => {
+test("for sessions of four, only a quarter of ids, vectors and gradients is sent", async (t) => {
   const model = models["a DLRM"];
   if (model === undefined) return t.fail();
   const each = 4; // Samples that share their lists: three such sessions make a slice.
@@ -201,12 +201,13 @@ test("ids, vectors and gradients of distinct lists alone are sent: a quarter, of
   const [plain, own] = sent;
   t.is(own?.pooled, (plain?.pooled ?? 0) / each);
   t.is(own?.dPooled, (plain?.dPooled ?? 0) / each);
-  // A frame's head has two words, and here the distinct lists of two slices.
+  // The head of a frame has two words; this frame also holds the counts of distinct lists of two
+  // slices.
   const heads = 2 * 4 * 2;
   t.is((own?.ids ?? 0) - heads - 2 * 4 * 2, ((plain?.ids ?? 0) - heads) / each);
 });
 
-test("what an encoder drops of a distinct list follows from its place, on any devices", async (t) => {
+test("the dropout of a distinct list depends on its position, on any devices", async (t) => {
   const model: ModelOptions = {
     kind: "dlrm",
     dense: 4,

@@ -1,4 +1,4 @@
-// A NaN or an infinity ends the step, and the error says where it came from.
+// A NaN or an infinity ends the step, and the error names its origin.
 
 import test from "ava";
 import { oneLabel } from "../../../src/data/targets.ts";
@@ -27,7 +27,7 @@ function startTraining(options: {
   const { devices, arithmetic, replicated = false, features = dense, labels = 1 } = options;
   const targets = { ...oneLabel, labels };
   const sharding = replicated ? ("data-parallel" as const) : ("table-wise" as const);
-  const initScale = 1e-18; // So that dot products do not overflow where the weights are large.
+  const initScale = 1e-18; // Avoids overflow of dot products of large weights.
   const usual = modelOptions.parse({
     kind: "dlrm",
     dense: features,
@@ -52,7 +52,7 @@ function startTraining(options: {
 
 const batch = learnableBatch({ samples, dense, rows }, 0);
 
-/** The batch with dense features of some samples set to a value. */
+/** The batch, with the dense features of some samples set to a value. */
 function poisoned(value: number, ...poisonedSamples: number[]) {
   const features = batch.dense.slice();
   for (const sample of poisonedSamples) features[sample * dense] = value;
@@ -69,7 +69,7 @@ function setParameters(local: LocalDevices, prefix: string, value: number): void
   }
 }
 
-test("a loss that is not a number names the one of two tasks that it comes from", async (t) => {
+test("a non-finite loss of two tasks names the task that it comes from", async (t) => {
   const model = modelOptions.parse({
     kind: "sharedBottom",
     dense,
@@ -96,7 +96,7 @@ for (const arithmetic of ["reference", "the best"] as const) {
   for (const devices of [1, 3] as const) {
     const where = `${devices} device(s), ${arithmetic} arithmetic`;
 
-    test(`a loss that is not a number names its samples: ${where}`, async (t) => {
+    test(`a non-finite loss names its samples: ${where}`, async (t) => {
       const local = startTraining({ devices, arithmetic });
       t.true(Number.isFinite(await local.train(batch, 0)));
       const training = local.train(poisoned(Number.NaN, 5, 17), 1);
@@ -105,7 +105,7 @@ for (const arithmetic of ["reference", "the best"] as const) {
       t.regex(error.message, /step 1 is NaN from sample 5, 17 of the batch, first in the dense f/);
     });
 
-    test(`a loss that is not a number names the layer or table that gave it: ${where}`, async (t) => {
+    test(`a non-finite loss names the layer or table that it comes from: ${where}`, async (t) => {
       const wrong = async (make: (local: LocalDevices) => void) => {
         const local = startTraining({ devices, arithmetic });
         make(local);
@@ -128,7 +128,7 @@ for (const arithmetic of ["reference", "the best"] as const) {
       t.is(ofRows?.task, undefined);
     });
 
-    test(`a loss of several terms that is not a number names the term: ${where}`, async (t) => {
+    test(`a non-finite loss of several terms names the term: ${where}`, async (t) => {
       const model = modelOptions.parse({
         kind: "finalNet",
         tables: rows.map((count, i) => ({ name: `T${i}`, rows: count, dim })),
@@ -161,7 +161,7 @@ for (const arithmetic of ["reference", "the best"] as const) {
 
   test(`an overflow in the sum of finite gradients names its parameter: ${arithmetic}`, async (t) => {
     const local = startTraining({ devices: 2, arithmetic });
-    // Each of the 32 samples adds 3e37 to every element of it.
+    // Each of the 32 samples adds 3e37 to every element of the parameter's gradient.
     for (const part of ["bottom.0.weight", "top.0.weight"]) setParameters(local, part, 1);
     setParameters(local, "bottom.1.weight", 1e-37);
     setParameters(local, "top.1.weight", 2);
@@ -175,7 +175,7 @@ for (const arithmetic of ["reference", "the best"] as const) {
 
   for (const replicated of [true, false]) {
     const kind = replicated ? "replicated" : "sharded";
-    test(`a ${kind} table whose rows take an infinity is named: ${arithmetic}`, async (t) => {
+    test(`a ${kind} table with a non-finite row update is named: ${arithmetic}`, async (t) => {
       const local = startTraining({ devices: 2, arithmetic, replicated, features: 0 });
       for (const part of ["top.0.weight", "top.1.weight"]) setParameters(local, part, 1e20);
       const training = local.train({ ...batch, dense: new Float32Array(0) }, 0);

@@ -1,4 +1,4 @@
-// Every optimizer through the whole step: it trains, its result does not depend on the number of
+// Every optimizer through the complete step: it trains, its result does not depend on the number of
 // devices, and a checkpoint holds all of its state.
 
 import test from "ava";
@@ -109,7 +109,7 @@ const cases: Record<string, [DenseOptimizerOptions, SparseOptimizerOptions, Prec
 for (const [title, [denseOptimizer, sparse, precision]] of Object.entries(cases)) {
   const optimizer = { dense: denseOptimizer, sparse };
 
-  test(`trains on 1 and on 3 devices to one digest: ${title}`, async (t) => {
+  test(`training on 1 and on 3 devices gives one digest: ${title}`, async (t) => {
     const [one, three] = [
       startTraining(optimizer, 1, precision),
       startTraining(optimizer, 3, precision),
@@ -127,7 +127,7 @@ for (const [title, [denseOptimizer, sparse, precision]] of Object.entries(cases)
     t.true(last < first - 0.01, `the loss went from ${first} to ${last}`);
   });
 
-  test(`goes on from its checkpoint with the same bits: ${title}`, async (t) => {
+  test(`training resumes from a checkpoint with the same bits: ${title}`, async (t) => {
     const [whole, resumed] = [
       startTraining(optimizer, 2, precision),
       startTraining(optimizer, 1, precision),

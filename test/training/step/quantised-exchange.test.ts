@@ -50,7 +50,7 @@ async function train(exchange: ExchangeSpec, seed: number) {
   return { before, after: await logLoss() };
 }
 
-// At rates that keep two runs close: at larger ones each bit of rounding leads elsewhere, by 0.3 %
+// At learning rates that keep two runs close: at larger ones each rounding error diverges, by 0.3 %
 // of log loss up or down.
 testIf(testAll)(
   "vectors in float16 and gradients in bfloat16 cost less than 0.02 % of log loss",
@@ -68,7 +68,7 @@ testIf(testAll)(
   },
 );
 
-/** One step with gradients of vectors near 10^6, behind a small loss. */
+/** Runs one step with gradients of vectors near 10^6, although the loss is small. */
 async function stepWithLargeGradients(backward: ExchangeSpec["backward"]): Promise<number> {
   const { local, batches } = start({ forward: "float32", backward }, 1, 0, 2);
   for (const { kernels, network } of local.states) {
@@ -79,7 +79,7 @@ async function stepWithLargeGradients(backward: ExchangeSpec["backward"]): Promi
   return local.train(batch, 0);
 }
 
-test("gradients above 65,504 overflow float16 on their way back, and bfloat16 does not", async (t) => {
+test("gradients above 65,504 overflow a float16 exchange, and not a bfloat16 one", async (t) => {
   const error = await t.throwsAsync(stepWithLargeGradients("float16"), {
     instanceOf: NonFiniteGradientError,
   });

@@ -1,5 +1,5 @@
-// The moving average of rows: as a dense pass over all rows after each step has it, as PyTorch's
-// AveragedModel has it, and the same bits wherever the rows lie.
+// The moving average (EMA) of rows: it equals that of a dense pass over all rows after each step,
+// and PyTorch's AveragedModel, and has the same bits wherever the rows lie.
 
 import { readFileSync } from "node:fs";
 import test from "ava";
@@ -69,7 +69,10 @@ function start(options: {
   });
 }
 
-/** A batch; the last rows of each table are in none of them, and half of the rows in few. */
+/**
+ * Batch `step`; the last rows of each table are in no batch, and half of the rows only in every
+ * ninth.
+ */
 function batchOf(step: number, all = false) {
   const drawn = all ? rows : rows.map((count) => (step % 9 === 0 ? count - 3 : count >> 1));
   return randomBatch({ rows: drawn, idsMin: 0, idsMax, dense: 3 }, step, 12);
@@ -81,7 +84,7 @@ function weightsIn({ states }: LocalDevices): Float32Array[] {
   );
 }
 
-/** Puts other weights into all rows. */
+/** Replaces the weights of all rows. */
 function putWeights({ states }: LocalDevices, weights: readonly Float32Array[]): void {
   const all = states.flatMap(({ slab, kernels }) => slab.rowsOf.map((own) => ({ kernels, own })));
   for (const [i, { kernels, own }] of all.entries()) {
@@ -93,7 +96,7 @@ const distanceOf = (a: Float32Array, b: Float32Array) =>
   Math.max(...a.map((x, i) => Math.abs(x - (b[i] ?? Number.NaN))));
 
 for (const sparse of kinds) {
-  test(`rows are averaged as by a pass over all of them after each step: ${sparse.kind}`, async (t) => {
+  test(`row averages equal those of a dense pass after each step: ${sparse.kind}`, async (t) => {
     const averaged = start({ sparse: { ...sparse, ema } });
     const plain = start({ sparse });
     let averages: Float64Array[] = [];
@@ -122,7 +125,7 @@ for (const sparse of kinds) {
   });
 }
 
-test("rows with averages: the same bits on 1, 2 and 3 devices, wherever the rows lie, native and reference", async (t) => {
+test("rows with averages have the same bits on 1 to 3 devices, anywhere, on both kernels", async (t) => {
   const trained = async (options: Parameters<typeof start>[0]) => {
     const local = start(options);
     for (let step = 0; step < 12; step++) await local.train(batchOf(step), step);
@@ -160,7 +163,7 @@ test("rows with averages: the same bits on 1, 2 and 3 devices, wherever the rows
   }
 });
 
-test("the decay's power is by squaring, of the steps since the row was touched", (t) => {
+test("the decay of an untouched row is a power, computed by squaring", (t) => {
   t.is(lagShare({ decay: 0.5, steps: 12 }, 2), 2 ** -10);
   t.is(lagShare({ decay: 0.9, steps: 7 }, 7), 1);
   const square = 0.9 * 0.9;
@@ -168,7 +171,7 @@ test("the decay's power is by squaring, of the steps since the row was touched",
   t.is(lagShare({ decay: 0.999, steps: 2 ** 24 }, 0), 0);
 });
 
-test("a run of more steps than a row counts is refused", (t) => {
+test("a run with more steps than a row's counter holds is refused", (t) => {
   const optimizer = sparseOptimizerOptions.parse({ kind: "sgd", ema: {} });
   t.notThrows(() => checkAveragedSteps(optimizer, 2 ** 24));
   t.notThrows(() => checkAveragedSteps(sparseOptimizerOptions.parse({ kind: "sgd" }), 2 ** 25));
@@ -203,7 +206,7 @@ const started: readonly [string, () => Kernels][] = [
   ["native", () => openKernels("auto")],
 ];
 for (const [name, open] of started) {
-  test(`averages are those of PyTorch's AveragedModel: ${name}`, (t) => {
+  test(`row averages equal those of PyTorch's AveragedModel: ${name}`, (t) => {
     const { rows, dim, decay } = golden;
     for (const kind of ["sgd", "adagrad"] as const) {
       const kernels = open();

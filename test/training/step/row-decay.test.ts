@@ -1,5 +1,5 @@
-// Decay of all rows in closed form: as a dense pass over the table after each step has it, and the
-// same bits wherever the rows lie.
+// Decay of all rows in closed form: it equals a dense pass over the table after each step, and has
+// the same bits wherever the rows lie.
 
 import test from "ava";
 import {
@@ -62,13 +62,16 @@ function start(options: {
   });
 }
 
-/** A batch; the last rows of each table are in none of them. */
+/** Batch `step`; the last rows of each table are in no batch. */
 function batchOf(step: number, all = false) {
   const drawn = all ? rows : rows.map((count) => count - 3);
   return randomBatch({ rows: drawn, idsMin: 0, idsMax, dense: 3 }, step, 12);
 }
 
-/** `work`, and then a pass over all rows, which take away a share of what they were before it. */
+/**
+ * Runs `work`, and then a pass over all rows, which subtracts a share of the weights from before
+ * `work`.
+ */
 async function withDensePass(
   { states }: LocalDevices,
   share: number,
@@ -88,7 +91,7 @@ async function withDensePass(
 }
 
 for (const sparse of kinds) {
-  test(`rows that decay together are those of a dense pass in each step: ${sparse.kind}`, async (t) => {
+  test(`rows with a shared decay equal those of a dense pass in each step: ${sparse.kind}`, async (t) => {
     const decayed = start({ sparse, table: { l2, l2Scope: "decayed" } });
     const dense = start({ sparse });
     const plain = start({ sparse });
@@ -112,7 +115,7 @@ for (const sparse of kinds) {
   });
 }
 
-test("under SGD it is the L2 penalty over the whole table", async (t) => {
+test("under SGD, the shared decay equals the L2 penalty over the whole table", async (t) => {
   const decayed = start({ table: { l2, l2Scope: "decayed" } });
   const table = { l2, l2Scope: "table", sharding: "data-parallel" } as const;
   const dense = start({ table });
@@ -122,7 +125,7 @@ test("under SGD it is the L2 penalty over the whole table", async (t) => {
   }
 });
 
-test("rows with decay: the same bits on 1, 2 and 3 devices, wherever the rows lie, native and reference", async (t) => {
+test("rows with decay have the same bits on 1 to 3 devices, anywhere, on both kernels", async (t) => {
   const trained = async (options: Parameters<typeof start>[0]) => {
     const table = { l2, l2Scope: "decayed", ...options.table } as const;
     const local = start({ ...options, table });
@@ -149,7 +152,7 @@ test("rows with decay: the same bits on 1, 2 and 3 devices, wherever the rows li
   }
 });
 
-test("a share that would leave the range of float32 is refused", (t) => {
+test("a decay that would leave the range of float32 is refused", (t) => {
   const { tables } = modelOptions.parse({
     ...{ kind: "dlrm", dense: 0, bottom: [], top: [1] },
     tables: [

@@ -1,6 +1,6 @@
 // Sharding equivalence: any plan trains the bits of the unsharded tables, under every optimizer, in
-// every format of stored and sent rows. Half of the cases have a model of one dim and a feature for
-// each table, the other half tables of several dims that features share, some of them unpooled.
+// every format of stored and sent rows. Half of the cases have a model of one dim with a feature
+// for each table, the other half tables of several dims that features share, some of them unpooled.
 
 import test, { type ExecutionContext } from "ava";
 import { randomPlan } from "../../../bench/planner/random-plan.ts";
@@ -50,7 +50,7 @@ const rows = [40, 13, 30, 9, 20];
 const blocks = [8, 4, 1, 8, 2] as const;
 const [samples, dense, dim] = [24, 3, 72];
 const steps = 3;
-/** Of mixed models: one table wider than the vectors that interact, others narrower. */
+/** Dims of mixed models: one table is wider than the vectors that interact, others are narrower. */
 const dims = [72, 40, 100, 5, 33];
 const features = [
   { column: "T0" },
@@ -67,7 +67,7 @@ const tableOf = [0, 1, 0, 2, 3, 3, 4];
 
 interface Choice {
   readonly isMixed?: boolean;
-  /** A Wukong with batch normalisation instead of a DLRM; of mixed models, a DIN with it. */
+  /** A Wukong with batch normalisation instead of a DLRM; if mixed, a DIN with it. */
   readonly isWukong?: boolean;
   readonly sparse?: SparseOptimizerOptions;
   readonly precision?: Precision;
@@ -75,7 +75,7 @@ interface Choice {
   readonly isWeighted?: boolean;
   readonly isNative?: boolean;
   readonly l2?: number;
-  /** One for each table. @default none */
+  /** Whether each table has `dedup`. @default none */
   readonly dedup?: readonly boolean[];
   /** Features whose lists repeat, and are deduplicated. */
   readonly ikjt?: IkjtGroups;
@@ -85,13 +85,13 @@ interface Choice {
 
 const layers = [{ interacted: 2, compressed: 2, rank: 3, hidden: [8] }];
 
-/** Of mixed models: a target for each sequence, projected to one width. */
+/** Target attention of mixed models: a target for each sequence, projected to one width. */
 const attention = [
   { target: "T0", sequence: "T1", hidden: [6] },
   { target: "T2", sequence: "U3", hidden: [], softmax: true },
 ];
 
-/** What is not of every architecture. */
+/** Model options that differ between architectures. */
 function architectureOf({ isWukong, isMixed }: Choice) {
   if (isWukong !== true) return { kind: "dlrm", bottom: [8, dim], ...(isMixed && { features }) };
   if (isMixed !== true) return { kind: "wukong", layers, batchNorm: true, bottom: [8, dim] };
@@ -122,11 +122,11 @@ const modelOf = (choice: Choice) => {
   });
 };
 
-/** Rows of the table of each feature. */
+/** The number of rows of the table of each feature. */
 const rowsOf = ({ isMixed = false }: Choice) =>
   isMixed ? tableOf.map((table) => rows[table] ?? 0) : rows;
 
-/** `hostOf`: by default, the plan's hosts. */
+/** Starts devices. `hostOf`: by default, the plan's hosts. */
 function start(choice: Choice, plan: Plan, hostOf = hostsOf(plan)): LocalDevices {
   const { sparse = rowWiseAdagrad({ learningRate: 0.1 }), exchange, isWeighted = false } = choice;
   const input = { batchSize: samples, slices: 8, idsMax: rowsOf(choice).map(() => 2), plan };
@@ -165,7 +165,7 @@ function batchOf(step: number, choice: Choice): WholeBatch {
   return ikjt === undefined ? batch : withRepeatedLists(batch, ikjt, step);
 }
 
-/** Losses of some steps and the digest after them. */
+/** Trains some steps; returns their losses and the digest after them. */
 async function train(local: LocalDevices, choice: Choice, from = 0, to = steps) {
   const losses: number[] = [];
   for (let step = from; step < to; step++)
@@ -174,8 +174,8 @@ async function train(local: LocalDevices, choice: Choice, from = 0, to = steps) 
 }
 
 /**
- * The same plan with some of its cut tables below device memory, half of the time with caches as
- * the plan says; replicated tables stay in device memory.
+ * The same plan with some of its sharded tables below device memory, half of the time with caches
+ * sized by the plan; replicated tables stay in device memory.
  */
 function tiered(plan: Plan, stream: RandomStream): Plan {
   const backing = rows.map(() => stream.below(3) > 0);
@@ -188,7 +188,7 @@ function tiered(plan: Plan, stream: RandomStream): Plan {
   return { ...plan, shards };
 }
 
-/** Caches of one set for each shard, or of a few of their rows. */
+/** Caches of one set per shard, or of a few of its rows. */
 const tiersOf = (stream: RandomStream): TiersSpec =>
   tiersOptions.parse({
     hbmBytes: stream.below(2) === 0 ? 1 : 60_000,
@@ -238,7 +238,7 @@ const cases: Record<string, Choice> = {
   "gradients alone in float16": { exchange: { forward: "float32", backward: "float16" } },
 };
 
-/** The host of each device. */
+/** Clusters: the host of each device. */
 const clusters = [
   [0, 0, 0],
   [0, 0, 1, 1],
@@ -247,8 +247,8 @@ const clusters = [
 ];
 
 /**
- * Asserts that a drawn plan on each of these clusters trains what whole tables on one device do:
- * as it is, through tiers, and with distinct rows that travel.
+ * Asserts that a random plan on each of these clusters trains like whole tables on one device: as
+ * it is, through tiers, and with `dedup`.
  */
 async function anyPlanIsEqual(
   t: ExecutionContext,
@@ -266,7 +266,7 @@ async function anyPlanIsEqual(
   }
 }
 
-/** The same through tiers, and with distinct rows that travel: a drawn plan on cluster `i`. */
+/** Asserts the same through tiers and with `dedup`, for a random plan on cluster `i`. */
 async function drawnPlanIsEqual(
   t: ExecutionContext,
   own: Choice,
@@ -276,7 +276,7 @@ async function drawnPlanIsEqual(
   const hostOf = clusters[i] ?? [];
   const plan = randomPlan(modelOf(own).tables, hostOf.length, stream);
   const what = `${hostOf} ${JSON.stringify(plan)}`;
-  // Rounded vectors do not travel as rows: the job would be refused.
+  // A quantised exchange cannot send rows instead of vectors: such a job is refused.
   const isPooled = own.exchange !== undefined || i % 2 === 0;
   const dedup = rows.map(() => !isPooled && stream.below(3) > 0);
   const backing = { ...own, dedup, tiers: tiersOf(stream) };
@@ -285,13 +285,16 @@ async function drawnPlanIsEqual(
   return { plan, hostOf, dedup, what };
 }
 
-/** Features of mixed models: lookups of one table, or of one projection, have several axes. */
+/**
+ * Groups of deduplicated features; in mixed models, lookups of one table, or of one projection,
+ * have several axes.
+ */
 const ikjtOf = (isMixed: boolean) => (isMixed ? [[1, 5], [2], [6]] : [[0, 2], [3]]);
 
-// On every change each case has one drawn plan on one cluster; every other pair has deduplicated
-// lists, every sixth case the reference's kernels. The tests below try all on all clusters.
+// On every change, each case has one random plan on one cluster; every other pair has deduplicated
+// lists, every sixth case the reference kernels. The tests below try all of them on all clusters.
 for (const [at, [title, choice]] of Object.entries(cases).entries()) {
-  test(`a drawn plan trains the bits of whole tables on one device: ${title}`, async (t) => {
+  test(`a random plan trains the bits of whole tables on one device: ${title}`, async (t) => {
     const isMixed = at % 2 === 0;
     const kind = { isMixed, isWukong: at % 3 === 1, isNative: at % 6 !== 3 };
     const own = { ...choice, ...kind, ...(at % 4 < 2 && { ikjt: ikjtOf(isMixed) }) };
@@ -341,7 +344,7 @@ const exchanges: readonly ExchangeSpec[] = [
 ];
 
 for (const [at, scheme] of schemes.entries()) {
-  test(`every table ${scheme} over two hosts: the bits of one device`, async (t) => {
+  test(`every table ${scheme} over two hosts trains the bits of one device`, async (t) => {
     const isCutByRows = ["row-wise", "table-row-wise", "grid"].includes(scheme);
     const some = exchanges.slice(at % 4, (at % 4) + 1);
     for (const exchange of someOrAll(`exchanges of ${scheme} tables`, some, exchanges)) {
@@ -365,7 +368,7 @@ for (const [title, choice] of Object.entries({
   },
   Adam: { sparse: adam({ learningRate: 0.01 }) },
 })) {
-  test(`what one plan saved goes on under another: ${title}`, async (t) => {
+  test(`a checkpoint of one plan resumes under another: ${title}`, async (t) => {
     const own: Choice = { ...choice, isNative: true, isMixed: title !== "Adam" };
     const expected = await train(start(own, planned(own, "table-wise", 1, 1)), own);
     const stream = new RandomStream(4, 2, title.length);
@@ -389,7 +392,7 @@ for (const [title, choice] of Object.entries({
   });
 }
 
-test("vectors that travel in fewer bits change the bits", async (t) => {
+test("each precision of exchanged vectors gives other bits", async (t) => {
   const plan = planned({}, "table-wise", 1, 1);
   const digests = new Set<string>();
   for (const forward of ["float32", "float16", "bfloat16", "int8"] as const) {

@@ -65,7 +65,7 @@ const batches = Array.from({ length: steps }, (_, step) => batchOf(step));
 const heldOut = [batchOf(100), batchOf(101, 9)];
 const same = { recipe, batches, heldOut, window, kernels: () => openKernels("auto") };
 
-/** The same tables, each cut in another way. */
+/** The same tables, each with another sharding. */
 const shardings: readonly (readonly Partial<TableOptions>[])[] = [
   [],
   [
@@ -84,7 +84,7 @@ function rowsIn({ lengths, ids, samples }: WholeBatch, table: number): Set<numbe
   return new Set(ids.subarray(from, from + sum(bags)));
 }
 
-/** Rows of each stale table that a step and the step before it both look up, by hand. */
+/** The count of rows of each stale table that a step and the step before it both look up. */
 function pendingRows(freshSteps: readonly number[]): number[] {
   return rows.map((_, table) => {
     if (stale[table]?.staleness !== 1) return 0;
@@ -97,7 +97,7 @@ function pendingRows(freshSteps: readonly number[]): number[] {
   });
 }
 
-test("devices, plans, depths and interleavings change no bit of it, nor what is counted", async (t) => {
+test("stale training has the same bits and counts for any devices, plan and depth", async (t) => {
   for (const exchange of [{}, { forward: "int8", backward: "bfloat16" }] as const) {
     const expected = await trainPiped({
       ...same,
@@ -138,7 +138,7 @@ test("devices, plans, depths and interleavings change no bit of it, nor what is 
   }
 });
 
-test("stale tables whose lists are deduplicated train the same bits on any devices", async (t) => {
+test("stale tables with deduplicated lists train the same bits on any devices", async (t) => {
   const groups = [[0, 2], [3]];
   const repeated = (all: readonly WholeBatch[]) =>
     all.map((batch, step) => withRepeatedLists(batch, groups, step));
@@ -157,7 +157,7 @@ test("stale tables whose lists are deduplicated train the same bits on any devic
   }
 });
 
-test("a penalty on a whole table leaves an update pending on every row that is read", async (t) => {
+test("with a penalty on the whole table, each row read has a pending update", async (t) => {
   const whole = { sharding: "data-parallel", l2: 0.1, l2Scope: "table" } as const;
   const input = inputOf([{}, {}, {}, whole]);
   const { staleRows } = await trainPiped({ ...same, input, devices: 2, depth: 3 });
@@ -169,10 +169,10 @@ test("a penalty on a whole table leaves an update pending on every row that is r
   ]);
 });
 
-// The same training in float64, in a few lines ----
+// A float64 reference implementation of the training ----
 
 /**
- * Losses of a model that adds up one weight a row, of tables of dim 1, times one weight a table.
+ * Losses of a model that adds one weight per row, of tables of dim 1, times one weight per table.
  */
 function lossesByHand(input: ReturnType<typeof linearInput>, lag: (step: number) => boolean) {
   const [start] = startLocalDevices({
@@ -255,7 +255,7 @@ function linearInput(staleness: 0 | 1) {
   return { model, batchSize, slices: 8, idsMax };
 }
 
-test("rows are exactly one update late, but for the first step of a window", async (t) => {
+test("rows are exactly one update late, except for the first step of a window", async (t) => {
   const plain = (batch: WholeBatch) => ({ ...batch, dense: new Float32Array(0) });
   const own = { recipe: sgd, batches: batches.map(plain), heldOut: heldOut.map(plain), window };
   for (const staleness of [0, 1] as const) {
@@ -266,7 +266,7 @@ test("rows are exactly one update late, but for the first step of a window", asy
     const gap = (expected: readonly number[]) =>
       Math.max(...losses.map((loss, step) => Math.abs(loss - (expected[step] ?? Number.NaN))));
     t.true(gap(lossesByHand(input, lag)) < 1e-5, `${gap(lossesByHand(input, lag))}`);
-    // The comparison would show any other lag.
+    // The comparison detects any other lag.
     t.true(gap(lossesByHand(input, (step) => !lag(step))) > 1e-3);
     t.true(
       gap(lossesByHand(input, (step) => step > 0 && staleness === 1)) > 1e-3 === (staleness === 1),
@@ -274,7 +274,7 @@ test("rows are exactly one update late, but for the first step of a window", asy
   }
 });
 
-test("a pause makes the step after it fresh, as a cut there would, and the count tells", async (t) => {
+test("a pause makes the next step fresh, like a cut, and the count of stale rows shows it", async (t) => {
   for (const devices of [1, 2]) {
     for (const depth of depths) {
       const paused = await trainPiped({ ...same, input: inputOf([]), devices, depth, pauseAt: 5 });
@@ -300,7 +300,7 @@ test("a refused id ends the run in the step before, which waits for its bags", a
 });
 
 testIf(testAll)(
-  "what one update late costs in log loss is little beside what a model learns",
+  "reading one update late costs little log loss beside what a model learns",
   async (t) => {
     const tables = [400, 400, 20, 8].map((count, i) => {
       return { name: `T${i}`, rows: count, dim: 8, initScale: 0.05 };
@@ -313,7 +313,7 @@ testIf(testAll)(
     const labels = (own: readonly WholeBatch[]) => own.flatMap((batch) => [...batch.labels]);
     const logLoss = (logits: readonly number[], own: readonly WholeBatch[]) =>
       evaluate(Float32Array.from(logits), Float32Array.from(labels(own))).logLoss;
-    // One seed is off by up to 0.02.
+    // The cost of a single seed varies by up to 0.02.
     const count = rounds("seeds of the cost of staleness", 2, 10);
     const seeds = Array.from({ length: count }, (_, i) => i + 1);
     let [learned, lost] = [0, 0];

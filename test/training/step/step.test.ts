@@ -1,5 +1,5 @@
-// Law 4, at the step: any number of devices, any interleaving, any placement of a table give the
-// same bits. The real step, exchange and kernels, under simulated cells.
+// Law 4, at the step: any number of devices, any interleaving and any placement of a table give the
+// same bits. Tests the real step, exchange and kernels, under simulated cells.
 
 import test from "ava";
 import {
@@ -22,7 +22,7 @@ import { startLocalDevices, type WholeBatch } from "../../helpers/devices/local-
 import { bytesOfParts } from "../../helpers/devices/parts.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
-const batchSize = 21; // Slices of two and three samples; three devices, unequal parts.
+const batchSize = 21; // Slices of two and three samples; unequal shares on three devices.
 const steps = 4;
 const idsMax = [3, 1, 4];
 const rows = [30, 12, 7];
@@ -87,7 +87,7 @@ async function train(options: Parameters<typeof start>[0]) {
 }
 
 for (const sparse of sparseKinds) {
-  test(`any number of devices and any interleaving give the same bits: ${sparse.kind}`, async (t) => {
+  test(`the bits are the same for any number of devices and interleaving: ${sparse.kind}`, async (t) => {
     const expected = await train({ devices: 1, sparse });
     t.is(new Set(expected.losses).size, steps);
     for (const devices of [2, 3, 5, 8]) {
@@ -105,7 +105,7 @@ const models: Readonly<Record<string, Partial<ModelOptions>>> = {
 };
 
 for (const [title, model] of Object.entries(models)) {
-  test(`the same bits on 1, 2 and 3 devices: a model ${title}`, async (t) => {
+  test(`the bits are the same on 1, 2 and 3 devices: a model ${title}`, async (t) => {
     const isWithout = model.dense === 0;
     const trained = async (devices: number) => {
       const local = start({ devices, model });
@@ -126,7 +126,7 @@ for (const [title, model] of Object.entries(models)) {
 for (const sparse of sparseKinds) {
   for (const table of [{}, { l2: 0.01 }, { rowBlocks: 2 as const }]) {
     const title = `${sparse.kind} ${JSON.stringify(table)}`;
-    test(`a table that every device holds has the bits of one that a single device holds: ${title}`, async (t) => {
+    test(`a replicated table has the bits of one on a single device: ${title}`, async (t) => {
       const expected = await train({ devices: 1, sparse, table });
       const replicated = { ...table, sharding: "data-parallel" as const };
       for (const devices of [1, 2, 3]) {
@@ -136,7 +136,7 @@ for (const sparse of sparseKinds) {
   }
 }
 
-test("L2 over a whole table moves the rows that no sample touched", async (t) => {
+test("L2 over a whole table changes rows that no sample looks up", async (t) => {
   const table = { l2: 0.1, sharding: "data-parallel" as const };
   const touched = await train({ devices: 1, table });
   const whole = await train({ devices: 1, table: { ...table, l2Scope: "table" } });
@@ -144,7 +144,7 @@ test("L2 over a whole table moves the rows that no sample touched", async (t) =>
   t.deepEqual(await train({ devices: 3, table: { ...table, l2Scope: "table" } }), whole);
 });
 
-test("the kernels of this machine give the same bits on 1, 2 and 3 devices", async (t) => {
+test("native kernels give the same bits on 1, 2 and 3 devices", async (t) => {
   const expected = await train({ devices: 1, native: true });
   t.log(openKernels("auto").arithmetic);
   t.deepEqual(await train({ devices: 2, native: true }), expected);
@@ -153,7 +153,7 @@ test("the kernels of this machine give the same bits on 1, 2 and 3 devices", asy
 
 for (const native of [false, true]) {
   const title = native ? "the kernels of this machine" : "the reference";
-  test(`layers in bfloat16 give the same bits on 1, 2 and 3 devices, and others than float32: ${title}`, async (t) => {
+  test(`bfloat16 layers give the same bits on 1 to 3 devices, other than float32: ${title}`, async (t) => {
     const model = { precision: "bfloat16" as const };
     const expected = await train({ devices: 1, native, model });
     t.deepEqual(await train({ devices: 2, native, model }), expected);
@@ -167,14 +167,14 @@ for (const native of [false, true]) {
   });
 }
 
-test("row blocks are a part of the arithmetic; the placement is not", async (t) => {
+test("row blocks change the bits; the placement does not", async (t) => {
   const one = await train({ devices: 2 });
   const blocks = await train({ devices: 2, table: { rowBlocks: 4 } });
   t.not(blocks.digest, one.digest);
   t.deepEqual(await train({ devices: 3, table: { rowBlocks: 4 } }), blocks);
 });
 
-test("training lowers the loss of what it sees again and again", async (t) => {
+test("training lowers the loss on repeated samples", async (t) => {
   const local = start({ devices: 2 });
   const first = await local.train(batchOf(0), 0);
   let last = first;
@@ -182,7 +182,7 @@ test("training lowers the loss of what it sees again and again", async (t) => {
   t.true(last < 0.85 * first, `${first} became ${last}`);
 });
 
-test("scoring creates no row and changes no bit", async (t) => {
+test("scoring initialises no row and changes no bit", async (t) => {
   const local = start({ devices: 2 });
   await local.train(batchOf(0), 0);
   const before = await local.digest();
@@ -190,7 +190,7 @@ test("scoring creates no row and changes no bit", async (t) => {
   t.is(await local.digest(), before);
 });
 
-test("an id outside its table ends the step with the table's name, on whatever device it arrives", async (t) => {
+test("an id outside its table ends the step with the table's name, on any device", async (t) => {
   const local = start({ devices: 3 });
   const batch = batchOf(0);
   batch.ids[0] = 30;
@@ -201,7 +201,7 @@ test("an id outside its table ends the step with the table's name, on whatever d
   );
 });
 
-test("parts written by 2 devices go on, bit for bit, on 3", async (t) => {
+test("parts written by 2 devices restore on 3, bit for bit", async (t) => {
   const expected = await train({ devices: 1 });
   const first = start({ devices: 2 });
   for (let step = 0; step < 2; step++) await first.train(batchOf(step), step);

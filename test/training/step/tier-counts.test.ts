@@ -1,5 +1,5 @@
-// What a device counts of its tiers: rows when they are there, as the store below counts its hits,
-// so that no window of time has hits of rows that it did not count.
+// Tier counters of a device: rows count on arrival, like the backing store's hits, so that no time
+// window has hits of rows that it did not count.
 
 import test from "ava";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
@@ -12,7 +12,7 @@ import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
 
 const samples = 40;
 
-test("rows that are asked for ahead are counted when they come, as those below are", async (t) => {
+test("prefetched rows are counted on arrival, like those of the backing store", async (t) => {
   const tables = [{ name: "T", rows: 4000, dim: 4, tier: "cached" }];
   const model = modelOptions.parse({ kind: "dlrm", dense: 1, tables, bottom: [4], top: [1] });
   const tiers = tiersOptions.parse({ hbmBytes: 30 * 600, prefetch: 2 });
@@ -44,7 +44,7 @@ test("rows that are asked for ahead are counted when they come, as those below a
   }
 });
 
-test("a sample that falls between two words of a step makes no share less than nothing", (t) => {
+test("a reading between two counter writes of a step makes no tier share negative", (t) => {
   const words = (rows: number, missed: number, hits: number) => {
     const own = Array.from({ length: meterWords }, () => 0);
     own[0] = rows / 10;
@@ -52,7 +52,7 @@ test("a sample that falls between two words of a step makes no share less than n
     own.splice(4 + waitedFor.length, 3, rows, missed, hits);
     return { devices: [own], reading: [] };
   };
-  // When the first was taken, its hits were not written yet.
+  // At the first reading, its hits were not written yet.
   const { tiers } = timesBetween([{ from: words(100, 50, 20), to: words(200, 60, 60) }]) ?? {};
   t.deepEqual([tiers?.hbm, tiers?.ddr, tiers?.ssd], [0.9, 0.1, 0]);
   const torn = timesBetween([{ from: words(100, 0, 0), to: words(200, 150, 10) }])?.tiers;

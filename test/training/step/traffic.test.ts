@@ -1,4 +1,4 @@
-// The bytes that a step sends, counted, beside the formulas of each sharding (Neo, Mudigere et al.,
+// The bytes that a step sends, against the formulas of each sharding scheme (Neo, Mudigere et al.,
 // arXiv 2104.05158; docs/parallelism.md has them in our formats); and the same step on two hosts:
 // its bytes follow the same formulas, and its model is the same.
 
@@ -37,7 +37,7 @@ import { leavesOfParts } from "../../helpers/devices/parts.ts";
 import { plannedTable, settingOf } from "../../helpers/stores/plans.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
-// W devices, T tables of the same size, b samples of each device, D columns, P ids in every bag.
+// W devices, T tables of the same size, b samples per device, D columns, P ids in every bag.
 const [W, T, b, D, P] = [4, 8, 6, 16, 4] as const;
 /** With hosts: N hosts of L devices. */
 const [N, L] = [2, 2] as const;
@@ -70,7 +70,7 @@ const recipe = {
   seed: 3,
 };
 
-/** `idOf`: the id at a place of a bag. */
+/** Batch `step`. `idOf`: the id at a position of a bag. */
 function batchOf(
   step: number,
   idOf = (random: RandomStream, _place: number) => random.below(rows),
@@ -85,9 +85,11 @@ function batchOf(
   };
 }
 
-/** Bytes that one device sends to `peers` others in `steps` steps; of losses, `copies`. */
+/**
+ * Bytes that one device sends to `peers` others in `steps` steps; losses go to `copies` devices.
+ */
 function expected(peers: number, copies = peers) {
-  const header = 2 * 4; // Of each frame of ids: the end of the frame, and the count of ids.
+  const header = 2 * 4; // Per frame of ids: its end and the count of ids.
   const slicesOfOne = slices / W;
   const perStep = {
     ids: ((T * b * (4 * P + 4)) / W + header) * peers,
@@ -104,7 +106,10 @@ function sentBy({ sent }: Pick<Exchange, "sent">, way: "shared" | "wire") {
   return Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, count[way]]));
 }
 
-/** Bytes that each device sends in a step on one host; it trains the model of one device. */
+/**
+ * Trains one step on one host; returns the bytes that each device sends. The model is that of one
+ * device.
+ */
 async function sentInStep(
   t: ExecutionContext,
   input: TopologyInput,
@@ -127,7 +132,7 @@ const columns = { bagLengths: 0, rows: 0, dRows: 0, rowSums: 0, scores: 0, stati
 const nothing = { ...vectors, ...columns };
 const losses = (W - 1) * 8 * (slices / W);
 
-test("a step on one host sends what the formulas of table-wise sharding say", async (t) => {
+test("a step on one host sends the bytes of the table-wise formulas", async (t) => {
   const input = inputOf();
   const local = startLocalDevices({ input, recipe, devices: W, kernels });
   for (const tables of local.topology.heldBy) t.is(tables.length, T / W);
@@ -142,9 +147,9 @@ test("a step on one host sends what the formulas of table-wise sharding say", as
   t.is(gradients, steps * 2 * (W - 1) * 4 * n); // 2 (W-1)/W of the vector on each device.
 });
 
-test("rows over all devices: ids are dealt out, lengths and vectors go to everybody", async (t) => {
+test("row-wise: each device gets ids of its rows, and all lengths and vectors", async (t) => {
   const input = inputOf({ sharding: "row-wise", rowBlocks: W });
-  // One id of each bag in each block.
+  // One id of each bag per block.
   const batch = batchOf(0, (random, place) => (place * rows) / W + random.below(rows / W));
   const toOne = T * b * D * 4;
   const expected = {
@@ -157,11 +162,11 @@ test("rows over all devices: ids are dealt out, lengths and vectors go to everyb
   for (const sent of await sentInStep(t, input, batch)) t.deepEqual(sent, expected);
 });
 
-test("dynamic ids are dealt out in two words, and means cost a length for each bag", async (t) => {
+test("row-wise dynamic ids are sent in two words, with a length per bag for means", async (t) => {
   const dynamic = dynamicOptions.parse({});
   const rowWise = { sharding: "row-wise", rowBlocks: W, pooling: "mean" } as const;
   const input = inputOf({ ...rowWise, dynamic, idBits: 64 });
-  // One id of each bag in each block.
+  // One id of each bag per block.
   const idOf = (random: RandomStream, place: number) => {
     for (let id = random.below(1000); ; id++) {
       if (mix64(BigInt(id)) % BigInt(W) === BigInt(place)) return id;
@@ -181,12 +186,13 @@ test("dynamic ids are dealt out in two words, and means cost a length for each b
   }
 });
 
-test("columns over devices: ids travel once for each shard, vectors as those of whole tables", async (t) => {
+test("column-wise: ids are sent once per shard, vectors as for whole tables", async (t) => {
   const [c, wide] = [2, 64];
   const input = inputOf({ sharding: "column-wise", dim: wide });
   const topology = topologyOf(input, W);
   const batch = batchOf(0);
-  // Row-wise Adagrad's sums: a float for each distinct row of a table with separated columns.
+  // Row-wise Adagrad's sums: a float for each distinct row of a table whose columns are on several
+  // devices.
   const apart = topology.columnGroups.filter(([left, right]) => left?.device !== right?.device);
   const idsOf = (table: number) =>
     new Set(batch.ids.subarray(table * batchSize * P, (table + 1) * batchSize * P)).size;
@@ -209,8 +215,8 @@ for (const [forward, backward] of [
   ["bfloat16", "int8"],
   ["int8", "float32"],
 ] as const) {
-  test(`vectors in ${forward}, gradients in ${backward}: half the bytes, or a quarter`, async (t) => {
-    // int8: one byte an element and one a quantum, in whole words.
+  test(`vectors in ${forward}, gradients in ${backward} send half the bytes, or a quarter`, async (t) => {
+    // int8: one byte per element and one per quantum, in full words.
     const bytes = { float32: 4 * b * D, float16: 2 * b * D, bfloat16: 2 * b * D };
     const bytesOf = { ...bytes, int8: 4 * Math.ceil((b * (D + 1)) / 4) };
     const expected = {
@@ -227,11 +233,11 @@ for (const [forward, backward] of [
   });
 }
 
-test("of tables with dedup distinct rows travel, there and back", async (t) => {
+test("tables with dedup send distinct rows, and gradients of them back", async (t) => {
   const input = inputOf({ dedup: true });
   const batch = batchOf(0, (random) => random.below(10));
   const { distinctBy } = topologyOf(input, W);
-  /** Distinct rows that `from` asks `to` for. */
+  /** The count of distinct rows that `from` requests of `to`. */
   const asked = (from: number, to: number) =>
     (distinctBy[to] ?? []).reduce((sum, { table }) => {
       const first = (table * batchSize + from * b) * P;
@@ -256,16 +262,16 @@ test("of tables with dedup distinct rows travel, there and back", async (t) => {
 
 for (const dedup of [false, true]) {
   const title = dedup ? "of distinct rows" : "of vectors";
-  test(`two hosts send the same bytes ${title}, some over the wire, and train the same model`, async (t) => {
+  test(`two hosts send the same bytes ${title}, partly over the wire, and train the same model`, async (t) => {
     for (const { sent } of await trainOnHosts(t, inputOf({ dedup }))) {
-      if (dedup) break; // Each device asks for rows of its own.
+      if (dedup) break; // Each device requests rows of its own.
       t.deepEqual(sentBy({ sent }, "shared"), expected(L - 1));
       t.deepEqual(sentBy({ sent }, "wire"), expected(W - L, 1));
     }
   });
 }
 
-test("two hosts train the same model of deduplicated lists, and send fewer bytes", async (t) => {
+test("two hosts with deduplicated lists train the same model, and send fewer bytes", async (t) => {
   const groups = [[0, 1], [2], [5]];
   const repeated = (step: number) => withRepeatedLists(batchOf(step), groups, step);
   const exchanges: readonly ExchangeSpec[] = [
@@ -297,7 +303,7 @@ test("two hosts train the same model of deduplicated lists, and send fewer bytes
   }
 });
 
-// A host's share of tables cut by rows inside the host: their columns, of all tables together.
+// A host's share of tables cut by rows within the host: their columns, over all tables.
 for (const [title, table, columns] of [
   ["table-row-wise", { sharding: "table-row-wise", rowBlocks: L }, (T / N) * D],
   ["grid", { sharding: "grid", rowBlocks: L, dim: 64 }, (T * 64) / N],
@@ -307,9 +313,9 @@ for (const [title, table, columns] of [
     ["32", exactExchange],
     ["16", { forward: "float16", backward: "bfloat16" }],
   ] as const) {
-    test(`${title} over two hosts, in ${bits} bits: added up inside them, sent once a host`, async (t) => {
+    test(`${title} over two hosts, in ${bits} bits: summed per host, sent once per host`, async (t) => {
       const e = Number(bits) / 8;
-      const toOne = steps * b * columns * e; // b D e, as docs/parallelism.md has it.
+      const toOne = steps * b * columns * e; // b D e, as in docs/parallelism.md.
       const [up, out] = [((L - 1) / L) * W * toOne, (N - 1) * toOne];
       const input = inputOf(table, exchange);
       const tables = input.model.tables.map((own) => ({ ...own, scheme: schemeOf(own), cost: 1 }));
@@ -323,7 +329,7 @@ for (const [title, table, columns] of [
         t.is(sent.dPooled.wire, out);
         t.is(sent.partials.wire + sent.dPartials.wire, 0);
       }
-      // The planner says the same, for all devices.
+      // The planner predicts the same, for all devices.
       const planned = input.model.tables.map((own) => plannedTable(own.name, own));
       const wire = { idBytes: 0, lengthBytes: 0, forwardBytes: e, backwardBytes: e };
       const setting = settingOf(planned, plan.devices, wire, batchSize);
@@ -337,7 +343,7 @@ for (const [title, table, columns] of [
   }
 }
 
-/** Trains on two hosts joined by bridges; the model is that of one device. */
+/** Trains on two hosts joined by bridges; asserts that the model is that of one device. */
 async function trainOnHosts(
   t: ExecutionContext,
   input: TopologyInput,

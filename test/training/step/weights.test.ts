@@ -24,7 +24,10 @@ interface Choice {
   readonly native?: boolean;
 }
 
-/** Concatenated vectors and one linear layer: a step that is easy to compute by hand. */
+/**
+ * Starts a model of concatenated vectors and one linear layer, whose step is easy to compute by
+ * hand.
+ */
 function start({ devices = 1, weighted = [], replicated = false, sparse, native }: Choice) {
   const model = modelOptions.parse({
     kind: "dlrm",
@@ -56,7 +59,9 @@ interface WeightedBatch extends WholeBatch {
   readonly weights: Float32Array;
 }
 
-/** Bags of 0 to 4 ids with weights from `draw`; features without weights have weight 1. */
+/**
+ * A batch of bags of 0 to 4 ids with weights from `draw`; features without weights have weight 1.
+ */
 function batchOf(
   step: number,
   weighted: readonly boolean[],
@@ -92,7 +97,7 @@ async function train(choice: Choice, batches: (step: number) => WholeBatch) {
   return { losses, scores, digest: await local.digest() };
 }
 
-test("a step by hand, in float64, moves the rows to the same place", async (t) => {
+test("a weighted step updates the rows like a float64 step by hand", async (t) => {
   const weighted = [true, false, true]; // Sum, sum and mean.
   for (const replicated of [false, true]) {
     for (const native of [false, true]) {
@@ -119,7 +124,10 @@ test("a step by hand, in float64, moves the rows to the same place", async (t) =
   }
 });
 
-/** Logit = w . (pooled vectors) + b; SGD of rate 0.5 on the mean of the log losses. */
+/**
+ * One step by hand. Logit = w . (pooled vectors) + b; SGD with rate 0.5 on the mean of the log
+ * losses.
+ */
 function stepByHand(batch: WeightedBatch, tables: number[][], dense: readonly number[]) {
   const moved = tables.map((values) => [...values]);
   const lookups: { feature: number; sample: number; id: number; share: number }[] = [];
@@ -166,7 +174,7 @@ const kinds: readonly SparseOptimizerOptions[] = [
 for (const sparse of kinds) {
   for (const native of [false, true]) {
     const kernels = native ? "the kernels of this machine" : "the reference";
-    test(`weighted tables beside others give the same bits wherever they are: ${sparse.kind}, ${kernels}`, async (t) => {
+    test(`weighted tables have the same bits on any devices: ${sparse.kind}, ${kernels}`, async (t) => {
       for (const weighted of [
         [true, true, true],
         [false, true, false],
@@ -184,7 +192,7 @@ for (const sparse of kinds) {
   }
 }
 
-test("weights of 1 are no weights, bit for bit", async (t) => {
+test("weights of 1 equal no weights, bit for bit", async (t) => {
   const all = [true, true, true];
   const plain = (step: number) => {
     const { weights: _, ...rest } = batchOf(step, all, () => 1);
@@ -198,7 +206,7 @@ test("weights of 1 are no weights, bit for bit", async (t) => {
   t.not(other.digest, expected.digest);
 });
 
-test("an id of weight 2 counts as the same id twice", async (t) => {
+test("an id of weight 2 counts like the same id twice", async (t) => {
   const weighted = [true, true];
   const alone = (step: number): WeightedBatch => {
     const batch = batchOf(step, weighted);
@@ -219,7 +227,7 @@ test("an id of weight 2 counts as the same id twice", async (t) => {
   };
   const once = await train({ weighted, devices: 2 }, alone);
   const doubled = await train({ devices: 2 }, twice);
-  // Sums of several samples are bracketed in another way, so the last bits may differ.
+  // Sums over several samples associate in another order, so the last bits may differ.
   const [scores, wanted] = [once.scores, doubled.scores];
   t.true(scores.every((score, i) => Math.abs(score - (wanted[i] ?? Number.NaN)) < 1e-6));
 });

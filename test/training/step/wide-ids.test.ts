@@ -1,4 +1,4 @@
-// A job with ids of 64 bits trains exactly the model of the same job with its ids remapped by hand.
+// A job with 64-bit ids trains exactly the model of the same job with its ids remapped by hand.
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -20,7 +20,7 @@ import { testAll, testIf } from "../../helpers/needs.ts";
 const samples = 90;
 const rows = { user: 23, items: 11, day: 7 };
 
-/** Users and items of a sample, in 64 bits, and its day. Some ids are rows as they are. */
+/** A sample: user and item in 64 bits, and its day. Some ids are rows as they are. */
 interface Line {
   readonly label: number;
   readonly user: bigint;
@@ -44,7 +44,7 @@ function linesOf(): Line[] {
   }));
 }
 
-/** The lines as text, ids as `user` and `item` show them. */
+/** The lines as text; `user` and `item` format the ids. */
 function textOf(
   lines: readonly Line[],
   user: (id: bigint) => unknown,
@@ -56,7 +56,7 @@ function textOf(
   return ["y,user,items,day", ...fields].join("\n");
 }
 
-/** The job on ids of 64 bits, and the job with its ids mapped to rows beforehand. */
+/** The job on 64-bit ids, and the job with its ids mapped to rows beforehand. */
 function jobsOf(t: ExecutionContext, tables: Partial<TableOptions> = {}): [JobOptions, JobOptions] {
   const home = startDirectory(t);
   const lines = linesOf();
@@ -108,14 +108,14 @@ async function digestOf(options: JobOptions, devices: number): Promise<string> {
 }
 
 for (const sharding of ["table-wise", "data-parallel"] as const) {
-  test(`ids of 64 bits train the model of the rows that they become: ${sharding}`, async (t) => {
+  test(`64-bit ids train the model of the rows that they map to: ${sharding}`, async (t) => {
     const [wide, byHand] = jobsOf(t, { sharding });
     const expected = await digestOf(byHand, 1);
     for (const devices of [1, 2, 3]) t.is(await digestOf(wide, devices), expected, `${devices}`);
   });
 }
 
-test("a model that was saved evaluates and predicts with ids of 64 bits", async (t) => {
+test("a saved model evaluates and predicts with 64-bit ids", async (t) => {
   const [wide, byHand] = jobsOf(t);
   for (const options of [wide, byHand]) {
     const { train } = await startTrained(options);
@@ -124,7 +124,7 @@ test("a model that was saved evaluates and predicts with ids of 64 bits", async 
   await answersAlike(t, wide, byHand);
 });
 
-testIf(testAll).serial("a run on threads reads and evaluates with ids of 64 bits", async (t) => {
+testIf(testAll).serial("a run on threads reads and evaluates with 64-bit ids", async (t) => {
   await using place = await startTestCluster(2);
   const [wide, byHand] = jobsOf(t);
   const [run, other] = [await runJob(place, wide), await runJob(place, byHand)];
@@ -134,7 +134,7 @@ testIf(testAll).serial("a run on threads reads and evaluates with ids of 64 bits
   await answersAlike(t, wide, byHand);
 });
 
-/** Asserts that the models that both jobs saved evaluate and predict the same. */
+/** Asserts that the saved models of both jobs evaluate and predict the same. */
 async function answersAlike(t: ExecutionContext, wide: JobOptions, byHand: JobOptions) {
   const [model, plain] = [
     await loadModel(String(wide.checkpoint?.directory)),
@@ -160,7 +160,7 @@ async function answersAlike(t: ExecutionContext, wide: JobOptions, byHand: JobOp
   );
 }
 
-test("a batch of ids of 64 bits is predicted in pieces, and refused without their halves", async (t) => {
+test("a batch of 64-bit ids is predicted in pieces, and refused without upper halves", async (t) => {
   const home = startDirectory(t);
   const { job, train } = await startTrained({
     ...jobsOf(t)[0],
@@ -182,7 +182,7 @@ test("a batch of ids of 64 bits is predicted in pieces, and refused without thei
   });
 });
 
-test("a table takes ids of 32 or 64 bits, 32 where nothing is said", (t) => {
+test("a table takes ids of 32 or 64 bits, by default 32", (t) => {
   const table = { name: "a", rows: 3, dim: 4 };
   t.is(tableOptions.parse(table).idBits, 32);
   t.false(tableOptions.safeParse({ ...table, idBits: 16 }).success);

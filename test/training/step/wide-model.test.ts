@@ -1,6 +1,6 @@
-// A model as wide as a real one, at a thousandth of its rows: Neo's model A (Mudigere et al., arXiv
-// 2104.05158, table 3) has a thousand tables of 4 to 384 columns and 15 ids a bag. The same digest
-// on any number of devices, and under random plans.
+// A model as wide as a real one, with a thousandth of its rows: Neo's model A (Mudigere et al.,
+// arXiv 2104.05158, table 3) has a thousand tables of 4 to 384 columns and 15 ids per bag. The
+// digest is the same on any number of devices, and under random plans.
 
 import test from "ava";
 import { randomPlan } from "../../../bench/planner/random-plan.ts";
@@ -23,7 +23,7 @@ const tableCount = rounds("tables of a wide model", 96, 1000);
 const [idsMean, samples, vectors, dim] = [15, 16, 16, 32];
 const stream = new RandomStream(19, 1);
 
-/** Columns uniform in their logarithm, rows lognormal; every 50th table has row blocks, too. */
+/** Log-uniform columns, lognormal rows; every 50th table has row blocks, too. */
 const tables = Array.from({ length: tableCount }, (_, i) => ({
   name: `T${i}`,
   rows: Math.ceil(Math.exp(4 + stream.normal())),
@@ -33,7 +33,7 @@ const tables = Array.from({ length: tableCount }, (_, i) => ({
 const names = tables.map(({ name }) => name);
 const size = Math.ceil(tableCount / vectors);
 
-/** Sixteen groups of features: the interaction takes a vector of each. */
+/** Sixteen groups of features: the interaction takes one vector per group. */
 const model = modelOptions.parse({
   kind: "dlrm",
   dense: 8,
@@ -68,7 +68,7 @@ async function train(devices: number, plan?: Plan) {
   return { losses, digest: await local.digest() };
 }
 
-test("many tables of 4 to 384 columns: the same bits on 1, 2, 3 and 8 devices", async (t) => {
+test("many tables of 4 to 384 columns give the same bits on 1, 2, 3 and 8 devices", async (t) => {
   const expected = await train(1);
   t.true(expected.losses.every(Number.isFinite));
   for (const devices of someOrAll("devices of a wide model", [3], [2, 3, 8])) {

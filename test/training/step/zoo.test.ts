@@ -39,8 +39,8 @@ const names = [
 ];
 
 /**
- * On every change the native kernels follow Adagrad, and the reference gives the gradients of the
- * first batch; `npm run test:all` follows every optimizer with both.
+ * On every change, the native kernels follow Adagrad, and the reference kernels give the gradients
+ * of the first batch; `npm run test:all` follows every optimizer with both.
  */
 const cases = [
   { devices: 1, kernels: () => createReference(), kinds: [] },
@@ -50,7 +50,7 @@ const cases = [
 for (const name of names) {
   const golden = readGolden(name);
 
-  test(`gives the logits and gradients of the first batch: ${name}`, (t) => {
+  test(`the first batch has PyTorch's logits and gradients in the zoo: ${name}`, (t) => {
     return beginsLike(t, golden, {});
   });
 
@@ -58,7 +58,7 @@ for (const name of names) {
     for (const optimizer of golden.optimizers) {
       const title = `${name}, ${optimizer.name} on ${devices} device(s)`;
       const needs = kinds.some((kind) => kind === optimizer.kind) ? [] : [testAll];
-      testIf(...needs)(`follows PyTorch's curve and weights: ${title}`, async (t) => {
+      testIf(...needs)(`the zoo follows PyTorch's curve and weights: ${title}`, async (t) => {
         const local = startGolden(golden, optimizer, devices, kernels, {});
         await followCurve(t, local, golden, optimizer);
         const [batch] = batchesOf(golden, "train", 1);

@@ -1,4 +1,4 @@
-// The topology of a run: shares of devices, room in the exchange, and the slice tree.
+// The topology of a run: each device's share of samples, space in the exchange, and the slice tree.
 
 import test from "ava";
 import { ringSlots } from "../../../src/exchange/batch-ring.ts";
@@ -38,7 +38,7 @@ function topologyFor(input: {
   return topologyOf({ model, batchSize: input.batchSize, slices: 8, idsMax }, input.devices);
 }
 
-test("devices share out every sample of a batch of any size, within what they reserve", (t) => {
+test("devices divide the samples of a batch of any size, within their reserved space", (t) => {
   fc.assert(
     fc.property(inputs, fc.integer({ min: 1, max: 200 }), (input, size) => {
       const topology = topologyFor(input);
@@ -56,7 +56,7 @@ test("devices share out every sample of a batch of any size, within what they re
   );
 });
 
-test("no batch sends more than the exchange has room for", (t) => {
+test("no batch sends more than the exchange has space for", (t) => {
   fc.assert(
     fc.property(inputs, fc.integer({ min: 1, max: 200 }), (input, size) => {
       const topology = topologyFor(input);
@@ -73,7 +73,7 @@ test("no batch sends more than the exchange has room for", (t) => {
   );
 });
 
-test("every table has one place or all, and the all-reduce room for each replica", (t) => {
+test("every table is on one device or on all, with all-reduce space for each replica", (t) => {
   fc.assert(
     fc.property(inputs, (input) => {
       const topology = topologyFor(input);
@@ -94,7 +94,7 @@ test("every table has one place or all, and the all-reduce room for each replica
   );
 });
 
-test("the subtrees of all devices make up the slice tree", (t) => {
+test("the subtrees of all devices form the slice tree", (t) => {
   for (let devices = 1; devices <= 8; devices++) {
     const input = { tables: [], batchSize: 64, devices, idsMax: 1 };
     const { subtrees } = exchangeShapeOf(topologyFor(input));
@@ -108,7 +108,7 @@ test("the subtrees of all devices make up the slice tree", (t) => {
   }
 });
 
-test("the ring has a slot for the samples of each device", (t) => {
+test("the ring has a slot for each device's samples", (t) => {
   const topology = topologyFor({ tables: ["table-wise"], batchSize: 20, devices: 3, idsMax: 2 });
   t.deepEqual(ringShapeOf(topology), {
     devices: 3,

@@ -1,4 +1,4 @@
-// Plans of jobs by learned costs: whole columns, in the job's order, with room on every device.
+// Plans of jobs by learned costs: complete columns, in the job's order, with room on every device.
 
 import test from "ava";
 import type { FeatureStatistics } from "../../../../src/data/cache/feature-statistics.ts";
@@ -25,9 +25,9 @@ const job = resolveJob({
 });
 const devices = { hosts: 1, perHost: 4 };
 
-test("tables that fit no device are cut by whole quanta, each of which lies once", (t) => {
+test("tables that fit no device are cut by column quanta, each of which is placed once", (t) => {
   const workload = workloadOf(job);
-  // A quarter of the wide table fits, a half does not.
+  // A quarter of the wide table fits, half of it does not.
   const constants = { ...defaultConstants, memoryBytes: 90e6 };
   const setting = { workload, devices, constants };
   const { plan, search } = planLearned(job, setting, { costs: drawnNetworks(4, 2) });
@@ -49,8 +49,8 @@ test("tables that fit no device are cut by whole quanta, each of which lies once
   t.deepEqual(planLearned(job, setting, { costs: drawnNetworks(4, 2) }).plan, plan);
 });
 
-test("where learned costs find no room, formulas plan, and say so", (t) => {
-  // Only single blocks of `wide` fit: more moves than a search tries.
+test("where the learned search finds no room, the formula planner plans, and says so", (t) => {
+  // Only single blocks of `wide` fit: that takes more moves than a search tries.
   const constants = { ...defaultConstants, memoryBytes: 5e6 };
   const blocks = tables.map((table) => ({ ...table, rowBlocks: 64, sharding: "auto" }));
   const { model } = job;
@@ -66,7 +66,7 @@ test("where learned costs find no room, formulas plan, and say so", (t) => {
   t.regex(found.missing.join(), /By learned costs nothing that was tried has room/);
 });
 
-/** A job of these tables, and the setting of so many devices with so much memory. */
+/** A job of these tables, and a setting of `perHost` devices with this much memory. */
 function given(own: readonly object[], perHost: number, memoryBytes: number, more: object = {}) {
   const model = { kind: "dlrm", dense: 0, dim: 16, tables: own, top: [8, 1] };
   const data = { kind: "synthetic", samples: 1000, dense: 0, batchSize: 64, idsPerBag: 4 };
@@ -75,7 +75,7 @@ function given(own: readonly object[], perHost: number, memoryBytes: number, mor
   return { planned, setting: { devices: { hosts: 1, perHost }, constants } };
 }
 
-test("a table of one quantum that fits no device is cut by rows, each block once", (t) => {
+test("a table of one quantum that fits no device is cut by rows, each block placed once", (t) => {
   for (const perHost of [2, 4, 8]) {
     const own = [
       { name: "tall", rows: 400_000, dim: 32, rowBlocks: 16 },
@@ -100,7 +100,7 @@ test("a table of one quantum that fits no device is cut by rows, each block once
   }
 });
 
-test("a search that begins without any room goes on until there is some", (t) => {
+test("a search that starts without room continues until there is room", (t) => {
   const own = tables.map((table) => ({ ...table, rowBlocks: 16, sharding: "auto" }));
   const { planned, setting } = given(own, 32, 20e6);
   const found = planJob(planned, {
@@ -112,7 +112,7 @@ test("a search that begins without any room goes on until there is some", (t) =>
   t.is(found.assessment.lacksBytes, 0);
 });
 
-test("rows and columns are cut of one table, where neither alone is enough", (t) => {
+test("one table is cut by rows and columns, where neither alone is enough", (t) => {
   const own = [{ name: "large", rows: 100_000, dim: 64, rowBlocks: 2 }];
   const { planned, setting } = given(own, 4, 1.2 * 100_000 * 17 * 4 + 1e6);
   const found = planJob(planned, {
@@ -128,7 +128,7 @@ test("rows and columns are cut of one table, where neither alone is enough", (t)
   );
 });
 
-test("what a job cuts by rows, copies or keeps below memory is planned so", (t) => {
+test("tables that a job cuts by rows, copies or caches are planned so", (t) => {
   const own = [
     { name: "rows", rows: 4000, dim: 32, rowBlocks: 4, sharding: "row-wise" },
     { name: "copied", rows: 4000, dim: 32, sharding: "data-parallel" },
@@ -149,7 +149,7 @@ test("what a job cuts by rows, copies or keeps below memory is planned so", (t) 
   t.true((of("below")[0]?.cache?.hbmBytes ?? 0) > 0, "its cache has a size");
 });
 
-test("where memory is scarce a table goes below it, if the job allows that", (t) => {
+test("where memory is scarce, a table is cached, if the job allows it", (t) => {
   const own = [
     { name: "tall", rows: 400_000, dim: 32 },
     { name: "small", rows: 1000, dim: 32 },
@@ -164,7 +164,7 @@ test("where memory is scarce a table goes below it, if the job allows that", (t)
   t.true(found.learned.best?.steps.some(({ kind }) => kind === "cached"));
 });
 
-test("a table with parts that lie on given devices is refused by learned costs, and why", (t) => {
+test("learned costs refuse a table with pinned parts, and say why", (t) => {
   const own = [{ name: "pinned", rows: 4000, dim: 32, sharding: "table-wise" }];
   const { planned, setting } = given(own, 2, 1e9);
   const pin = { table: "pinned", firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 1 };
@@ -179,7 +179,7 @@ test("a table with parts that lie on given devices is refused by learned costs, 
   );
 });
 
-test("half the rows have their share of the ids, and formulas add what networks do not know", (t) => {
+test("half the rows get their share of the ids; formulas add costs networks do not know", (t) => {
   const own = [{ name: "tall", rows: 4000, dim: 32, rowBlocks: 4 }];
   const { planned, setting } = given(own, 2, 1e9);
   const workload = workloadOf(planned);
@@ -199,14 +199,14 @@ test("half the rows have their share of the ids, and formulas add what networks 
     halves.map(({ table: { rows, poolingFactor } }) => [rows, rounded(poolingFactor)]),
     [0.8, 0.2].map((share) => [2000, rounded(share * (whole?.table.poolingFactor ?? 0))]),
   );
-  // A whole table of these constants is as the networks know it; sums of blocks are beyond them,
-  // and so are sums of cut rows on their way.
+  // With these constants the networks cover a whole table; sums of blocks, and the transfer of
+  // partial sums, are beyond them.
   t.is(whole?.formulaMs, 0);
   t.true((partsIn(popular, slow).whole?.formulaMs ?? 0) > 0);
   t.true(halves.every(({ formulaMs }) => formulaMs > 0));
 });
 
-test("reuse is what was counted in a whole window, and as Zipf's law has it in a shorter one", (t) => {
+test("reuse is the counted one for a full window, and follows Zipf's law for a shorter one", (t) => {
   const workload = workloadOf(job);
   const [planned] = workload.tables;
   if (planned === undefined) return t.fail();
@@ -216,12 +216,12 @@ test("reuse is what was counted in a whole window, and as Zipf's law has it in a
   };
   const law = reuseOf(planned);
   t.deepEqual(costTableOf(job, planned, 0, undefined).bins, law);
-  // The same rows return less often in a short window than in one that networks are trained with.
+  // The same rows are reused less in a short window than in those that networks are trained with.
   t.deepEqual(costTableOf(job, planned, 0, counted(8192)).bins, law);
   t.deepEqual(costTableOf(job, planned, 0, counted(65_536)).bins.slice(0, 3), [0.75, 0.25, 0]);
 });
 
-test("costs of two hosts plan devices on two hosts, and no others", (t) => {
+test("costs of two hosts plan devices on two hosts only", (t) => {
   const setting = {
     ...{ workload: workloadOf(job), constants: defaultConstants },
     devices: { hosts: 2, perHost: 2 },

@@ -1,12 +1,12 @@
-// Layers on bfloat16 operands, computed by hand: cases of the kernels' suite.
+// Layers with bfloat16 operands, computed by hand: cases of the kernels' suite.
 
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { type Cases, list, of } from "./cases.ts";
 
-/** Roundings and their order, on numbers that show them. */
+/** Cases whose values show where and in which order rounding happens. */
 export const bfloat16ByHand: Cases = {
   "a layer in bfloat16 multiplies what is left of its operands, and adds in float32": (t, k) => {
-    // 1 + 2^-8 lies halfway between two bfloat16 and goes to the even one, 1 + 3 * 2^-8 up.
+    // 1 + 2^-8 lies halfway between two bfloat16 values and rounds to even, 1 + 3 * 2^-8 up.
     const x = of(k, [1, 3], [1 + 2 ** -8, 1 + 3 * 2 ** -8, 2 ** -130]);
     const w = of(k, [2, 3], [1, 1, 2 ** 120, 0, -1 - 2 ** -9, 0]);
     const out = k.tensor([1, 2]);
@@ -44,7 +44,8 @@ export const bfloat16ByHand: Cases = {
     const big = of(k, [1, 2], [2 ** 24, 1]);
     const out = k.tensor([1, 1]);
     k.linear(out, big, of(k, [1, 2], [1, 1]), of(k, [1], [1]), false, "bfloat16");
-    // (1 + 1) + 2^24; the even one first would lose both, one sum of three would not round.
+    // (1 + 1) + 2^24; with even terms first both ones would be lost, and one sum of three would not
+    // round.
     t.deepEqual(list(k, out), [2 ** 24 + 2]);
   },
 };

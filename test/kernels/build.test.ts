@@ -1,5 +1,5 @@
-// The script that compiles the kernels tells what it does: tried with a compiler that only says so,
-// and whose probe of the processor says what TRIED_RUNS has; without it all sets are compiled.
+// The output of the script that compiles the kernels. The test uses a fake compiler, whose probe of
+// the processor reports TRIED_RUNS; without that variable all instruction sets are compiled.
 
 import { spawnSync } from "node:child_process";
 import {
@@ -18,7 +18,10 @@ import { dirname, join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { testAll, testIf } from "../helpers/needs.ts";
 
-/** It knows two instruction sets, takes its time for one part if it is asked to, and can fail. */
+/**
+ * A fake compiler: it reports two instruction sets, takes TRIED_SECONDS for one part, and fails for
+ * the source in TRIED_FAILS.
+ */
 const compiler = `#!/bin/sh
 case "$*" in
   --version) echo "tried 1.2.3"; exit 0 ;;
@@ -36,7 +39,7 @@ case "$source" in
 esac
 `;
 
-/** A folder with the script, and the compiler that only says so. */
+/** Makes a folder with the build script and the fake compiler. */
 function startBuild(t: ExecutionContext) {
   const home = mkdtempSync(join(tmpdir(), "osiris-build-"));
   t.teardown(() => rmSync(home, { recursive: true, force: true }));
@@ -56,7 +59,7 @@ function startBuild(t: ExecutionContext) {
   return { build, addon: join(home, "native", "build", "osiris.node") };
 }
 
-test("a build compiles what the processor runs, and again where another processor runs it", (t) => {
+test("a build compiles this processor's sets, and again where another processor runs it", (t) => {
   const { build, addon } = startBuild(t);
   const record = addon.replace(/node$/, "sets");
   t.regex(build({ TRIED_RUNS: "avx2" }).stdout, /^osiris: 9 parts, for avx2, on/m);
@@ -73,7 +76,7 @@ test("a build of all sets serves every processor", (t) => {
   t.is(build({ OSIRIS_SETS: "portable" }).stdout, "");
 });
 
-test("a build names its compiler, its parts and its progress, and is silent where all is built", (t) => {
+test("a build prints compiler, parts and progress, and nothing if all is built", (t) => {
   const { build, addon } = startBuild(t);
   const { status, stdout, stderr } = build({ TRIED_SECONDS: "3" });
   t.is(status, 0, stderr);
@@ -89,14 +92,14 @@ test("a build names its compiler, its parts and its progress, and is silent wher
   t.is(build().stdout, "");
 });
 
-testIf(testAll)("a build that is asked to be verbose prints every command", (t) => {
+testIf(testAll)("a verbose build prints every command", (t) => {
   const { build } = startBuild(t);
   const { stdout } = build({ OSIRIS_VERBOSE: "1" });
   t.is(stdout.match(/^osiris: \S+tried -O3 .*-c \S+\.cc$/gm)?.length, 16);
   t.regex(stdout, /^osiris: \S+tried -shared build\/objects/m);
 });
 
-test("a compiler's complaint is told, and leaves no addon", (t) => {
+test("a compiler error is printed, and leaves no addon", (t) => {
   const { build, addon } = startBuild(t);
   const { status, stderr } = build({ TRIED_FAILS: "tiers/tiers" });
   t.not(status, 0);

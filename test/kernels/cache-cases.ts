@@ -1,4 +1,4 @@
-// Cases of the kernels' suite: which place of a cache a row takes, and whose.
+// Cases of the kernels' suite: which cache slot a row gets, and which row it evicts.
 
 import type { ExecutionContext } from "ava";
 import type { Kernels, Placed, RowCache } from "../../src/kernels/contract/kernels.ts";
@@ -11,7 +11,7 @@ function oneSet(k: Kernels, policy: "lru" | "lfu", spares: number): RowCache {
   return k.rowCache({ policy, sets: 1, spares, rows: 1000 });
 }
 
-/** Places rows, and gives the places and what was done. */
+/** Places rows; returns their slots and the report of the call. */
 function place(k: Kernels, cache: RowCache, tick: number, ids: readonly number[]) {
   const places = new Int32Array(ids.length);
   const placed = k.placeRows(cache, places, Int32Array.from(ids), tick);
@@ -63,7 +63,8 @@ export const caches: Cases = {
     ask(k, cache, 3, [50]);
     const cold = ask(k, cache, 4, [60]);
     t.deepEqual([cold.evicted.length, cold.conflicts, cold.conflictLookups], [0, 1, 1]);
-    // 61 was asked for most, so it is placed first; then 60, seen before but no less; 62 is colder.
+    // 61 is requested most, so it is placed first; then 60, which was requested before; 62 is
+    // colder.
     const { places, placed } = place(k, cache, 5, [62, 60, 61, 61, 61]);
     t.deepEqual([...placed.missedRows], [61, 60, 62]);
     t.deepEqual([...placed.evictedRows], [0, 1]);
@@ -115,7 +116,9 @@ export const caches: Cases = {
 
 const sorted = (values: Iterable<number>): number[] => [...values].sort((a, b) => a - b);
 
-/** A long random use of one cache, with several batches in flight, against what it said. */
+/**
+ * Uses one cache at random for long, with several batches in flight, and checks what it reports.
+ */
 function follow(t: ExecutionContext, k: Kernels, stream: RandomStream): void {
   const policy = stream.below(2) === 0 ? "lru" : "lfu";
   const [sets, rows] = [1 + stream.below(5), 100 + stream.below(2000)];

@@ -9,7 +9,7 @@ import { nativeKernels, testIf } from "../helpers/needs.ts";
 import { rounds } from "../helpers/thinned.ts";
 import { eachIsa } from "./instruction-sets.ts";
 
-/** Everything that a random use of a cache does and leaves behind. */
+/** The results of a random use of a cache, and its final state. */
 function traceOf(k: Kernels, policy: CachePolicy, seed: number): number[][] {
   const stream = new RandomStream(seed, 12);
   const rows = 50 + stream.below(5000);
@@ -36,7 +36,7 @@ function traceOf(k: Kernels, policy: CachePolicy, seed: number): number[][] {
 }
 
 testIf(nativeKernels).serial(
-  "every instruction set places rows as the reference does, and leaves the same cache",
+  "every instruction set places rows like the reference, and leaves the same cache",
   (t) => {
     const reference = openKernels("reference");
     for (const policy of ["lru", "lfu"] as const) {
@@ -52,7 +52,7 @@ testIf(nativeKernels).serial(
   },
 );
 
-test("the memory of a call grows, and is taken again", (t) => {
+test("the memory of a call grows, and is reused", (t) => {
   const k = openKernels("auto");
   const cache = k.rowCache({ policy: "lru", sets: 4, spares: 0, rows: 100 });
   const memory = createPlacedMemory();
@@ -69,13 +69,13 @@ test("the memory of a call grows, and is taken again", (t) => {
   t.is(place(3, Int32Array.of(50)).placed.buffer, words.buffer);
 });
 
-// Hit rates of a prototype's fully associative cache, which 32 ways come close to: 300,000 accesses
-// to 100,000 rows.
+// Hit rates of a prototype's fully associative cache, which 32 ways approach: 300,000 accesses to
+// 100,000 rows.
 for (const [exponent, load, known] of [
   [0.8, 0.05, 0.366],
   [1.05, 0.2, 0.834],
 ] as const) {
-  test(`32 ways hit within a point of a fully associative LRU: Zipf ${exponent}`, (t) => {
+  test(`32 ways are within a point of a fully associative LRU's hit rate: Zipf ${exponent}`, (t) => {
     const ids = accesses(exponent, 300_000, 1);
     const k = openKernels("auto");
     const rate = hitRate(k, "lru", load, ids);
@@ -86,7 +86,7 @@ for (const [exponent, load, known] of [
   });
 }
 
-test("LFU hits more than LRU where popularity stays, and less after it has moved", (t) => {
+test("LFU hits more than LRU if popularity is constant, and less after it has shifted", (t) => {
   const k = openKernels("auto");
   const steady = accesses(0.8, 300_000, 2);
   const [lru, lfu] = [hitRate(k, "lru", 0.05, steady), hitRate(k, "lfu", 0.05, steady)];

@@ -1,24 +1,24 @@
-// What the cases of the kernels' suite are made of.
+// Building blocks of the cases of the kernels' suite.
 
 import type { ExecutionContext } from "ava";
 import type { Bags, Kernels, Rows, Tensor } from "../../src/kernels/contract/kernels.ts";
 
-/** Tests by title, each of any kernels. */
+/** Test bodies by title, for any kernels. */
 export type Cases = Readonly<Record<string, (t: ExecutionContext, kernels: Kernels) => void>>;
 
-/** A tensor of these values. */
+/** A tensor of this shape with these values. */
 export function of(kernels: Kernels, shape: readonly number[], values: readonly number[]): Tensor {
   const t = kernels.tensor(shape);
   kernels.write(t, Float32Array.from(values));
   return t;
 }
 
-/** The values of a tensor. */
+/** The values of a tensor, as an array. */
 export function list(kernels: Kernels, t: Tensor): number[] {
   return [...kernels.read(t)];
 }
 
-/** Asserts equality up to some roundings. */
+/** Asserts equality within rounding errors. */
 export function near(
   t: ExecutionContext,
   actual: readonly number[],
@@ -31,7 +31,7 @@ export function near(
   );
 }
 
-/** One table whose row r is [r+1, 10*(r+1)], with two samples' bags. */
+/** A table whose row r is [r+1, 10*(r+1)], with the bags of three samples. */
 export function smallTable(
   kernels: Kernels,
   pooling: "sum" | "mean",
@@ -39,7 +39,7 @@ export function smallTable(
 ): { rows: Rows; bags: Bags } {
   const rows = kernels.rows({ rows: 4, dim: 2, pooling, rowBlocks, stateWidth: 1 });
   kernels.write(rows.weights, Float32Array.of(1, 10, 2, 20, 3, 30, 4, 40));
-  // Sample 0: empty. Sample 1: the last row, a repeated one, and another. Sample 2: row 0.
+  // Sample 0: empty. Sample 1: the last row, a repeated row, and another. Sample 2: row 0.
   const bags = {
     tables: 1,
     samples: 3,

@@ -1,9 +1,9 @@
 // Compares addons bit for bit: node dist/test/kernels/digest.js ADDON ADDON...
 //
-// Runs the same pass over the kernels with each addon, once for each instruction set that it has
-// and this processor runs, and prints a hash of all outputs. Fails where two addons differ in a
-// set, or where a set of the first is in no other. test/package.sh compares the addon of a clone,
-// which has one set, with the shipped one, which has all.
+// Runs the same kernel calls with each addon, once for each instruction set that it has and this
+// processor supports, and prints a hash of all outputs. Fails if two addons differ in a set, or if
+// a set of the first addon is in no other. test/package.sh compares the addon of a clone, which has
+// one set, with the shipped one, which has all.
 
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
@@ -15,10 +15,10 @@ import { RandomStream } from "../../src/ports/random.ts";
 import { blockScenarios } from "./blocks/block-cases.ts";
 import { scenarios } from "./scenarios.ts";
 
-/** Draws of each scenario, with other shapes in each. */
+/** Seeds of each scenario, with other shapes for each. */
 const seeds = [1, 2, 3];
 
-/** The hash of each instruction set. */
+/** The output hash by instruction set. */
 function digestsOf(path: string): Map<string, string> {
   const addon = ofThisVersion(createRequire(import.meta.url)(path) as Addon, path);
   const digests = new Map<string, string>();

@@ -6,7 +6,7 @@ import { openKernels } from "../../src/kernels/index.ts";
 import { limitIsa } from "../../src/kernels/native/native.ts";
 import { instructionSet, leavesOut, resetIsa } from "../helpers/needs.ts";
 
-/** Calls `use` with the kernels of every instruction set that is here. */
+/** Calls `use` with the native kernels of every instruction set of this processor. */
 export function eachIsa(t: ExecutionContext, use: (kernels: Kernels, isa: string) => void): void {
   for (const isa of ["portable", "avx2", "avx512", "avx512bf16"] as const) {
     if (leavesOut(t, instructionSet(isa))) continue;

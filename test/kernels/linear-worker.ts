@@ -1,4 +1,5 @@
-// One of the threads of native.test.ts: a layer whose weights and outputs lie in shared memory.
+// One of the threads of native.test.ts: runs a layer whose weights and outputs lie in shared
+// memory.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { openKernels } from "../../src/kernels/index.ts";

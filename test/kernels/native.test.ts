@@ -19,7 +19,7 @@ function startNative(t: ExecutionContext): Kernels | undefined {
   return leavesOut(t, nativeKernels) ? undefined : openKernels("native");
 }
 
-/** The largest distance, relative to values of 1 and more; NaN where only one is a number. */
+/** The largest distance, relative to values of 1 and more; NaN if only one value is NaN. */
 function distance(actual: Float32Array, expected: Float32Array): number {
   if (actual.length !== expected.length) return Number.NaN;
   let worst = 0;
@@ -30,7 +30,9 @@ function distance(actual: Float32Array, expected: Float32Array): number {
   return worst;
 }
 
-/** What the reference computes for a seed: it is slow, so once for all tests of a scenario. */
+/**
+ * The reference's results for a seed, cached, as the reference is slow and several tests use them.
+ */
 function expectedOf(name: string, scenario: Scenario, seed: number): Float32Array[] {
   const key = `${name}, ${seed}`;
   const found =
@@ -41,7 +43,7 @@ function expectedOf(name: string, scenario: Scenario, seed: number): Float32Arra
 
 const references = new Map<string, Float32Array[]>();
 
-/** The reference takes a second for large outputs. */
+/** Seeds of large outputs: fewer, as the reference takes a second for each. */
 const largeSeeds = seeds.slice(0, rounds("seeds of large outputs", 1, count));
 const seedsOf = (name: string) => (name === "large outputs" ? largeSeeds : seeds);
 
@@ -92,8 +94,8 @@ for (const [name, scenario] of Object.entries({ ...scenarios, ...blockScenarios 
         actual.forEach((values, i) => {
           const other = expected[i] ?? new Float32Array();
           const worst = distance(values, other);
-          // A weight in fewer bits may fall to the other side of its random number: one step apart,
-          // and its lag behind the average with it.
+          // A quantised weight may round to the other side of its random number: then it is one
+          // step apart, and so is its lag behind the average.
           const parted = values.filter((value, at) => Math.abs(value - (other[at] ?? 0)) > 1e-5);
           const isRounding = worst <= 2 ** -6 && parted.length <= 1 + values.length / 20_000;
           t.true(worst <= 1e-5 || isRounding, `seed ${seed}, output ${i}: ${worst}`);
@@ -104,7 +106,7 @@ for (const [name, scenario] of Object.entries({ ...scenarios, ...blockScenarios 
   );
 }
 
-/** Takes a limit back. */
+/** Lifts the limit on instruction sets. */
 function limitFastest(): void {
   const sets = ["avx512bf16", "avx512", "avx2", "portable"] as const;
   sets.find((isa) => limitIsa(isa));
@@ -126,14 +128,14 @@ test("an addon that was built for another version is refused", (t) => {
   }
 });
 
-test("pooled vectors and squares, which hold no fused product, have the reference's bits", (t) => {
+test("pooled vectors and squares, which use no FMA, have the reference's bits", (t) => {
   const native = startNative(t);
   const update = scenarios["embedding updates"];
   if (native === undefined || update === undefined) return;
   for (const seed of seeds) {
     const actual = update(native, new RandomStream(seed, 1));
     const expected = expectedOf("embedding updates", update, seed);
-    // Pooled vectors, then squares of the tables; those without l2 are every other one.
+    // Pooled vectors, then the tables' squares; every other table is without l2.
     for (const output of [0, 1, 3, 5, 7]) {
       const values = actual[output] ?? new Float32Array();
       t.true(sameBits(values, expected[output]), `seed ${seed}, output ${output}`);
@@ -143,7 +145,7 @@ test("pooled vectors and squares, which hold no fused product, have the referenc
 
 for (const isa of ["avx512bf16", "avx512", "avx2", "portable"] as const) {
   testIf(nativeKernels, instructionSet(isa)).serial(
-    `layers in bfloat16 have the reference's bits, tiny numbers included: ${isa}`,
+    `bfloat16 layers have the reference's bits, subnormal numbers included: ${isa}`,
     (t) => {
       const native = startNative(t);
       if (native === undefined) return;
@@ -160,7 +162,7 @@ for (const isa of ["avx512bf16", "avx512", "avx2", "portable"] as const) {
   );
 }
 
-/** A layer, forward and back, on numbers of which half are near the smallest that there are. */
+/** A layer, forward and backward, half of whose values are near the smallest float32. */
 function bfloat16Layer(k: Kernels, stream: RandomStream): Float32Array[] {
   const [samples, outputs] = [1 + stream.below(60), 1 + stream.below(50)];
   const inputs = stream.below(5) === 0 ? 1000 + stream.below(100) : 1 + stream.below(40);
@@ -186,7 +188,7 @@ function bfloat16Layer(k: Kernels, stream: RandomStream): Float32Array[] {
   return [out, dX, ...dW, ...dB].map((t) => k.read(t));
 }
 
-test("random draws of native and reference are the same numbers", (t) => {
+test("random draws of native and reference kernels are the same numbers", (t) => {
   const native = startNative(t);
   if (native === undefined) return;
   const draws = scenarios["random draws"];

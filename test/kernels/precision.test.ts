@@ -1,4 +1,4 @@
-// Weights in fewer bits: what a code holds, that rounding is fair, and what it saves.
+// Quantised weights: what a code holds, unbiased stochastic rounding, and the benefit of it.
 
 import test from "ava";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
@@ -16,7 +16,7 @@ import { eachIsa } from "./instruction-sets.ts";
 
 const halves = ["float16", "bfloat16"] as const;
 
-test("every code of 16 bits is encoded again to itself, rounded either way", (t) => {
+test("every 16-bit code decodes and encodes to itself, with either rounding", (t) => {
   for (const precision of halves) {
     for (let code = 0; code < 2 ** 16; code++) {
       const value = decode(precision, code, 0);
@@ -33,7 +33,7 @@ test("every code of 16 bits is encoded again to itself, rounded either way", (t)
   t.pass();
 });
 
-test("float16 has its known numbers", (t) => {
+test("float16 has its known values", (t) => {
   const known: [number, number][] = [
     [0x3c00, 1],
     [0xc000, -2],
@@ -52,7 +52,7 @@ test("float16 has its known numbers", (t) => {
   t.is(encode("float16", 1e-9, 0, undefined), 0);
 });
 
-test("a weight takes the upper neighbour as often as it lies nearer to it", (t) => {
+test("stochastic rounding picks a neighbour in proportion to its nearness", (t) => {
   const stream = new RandomStream(1, 1);
   const draws = 20_000;
   const values: [Precision, number][] = [
@@ -72,12 +72,13 @@ test("a weight takes the upper neighbour as often as it lies nearer to it", (t) 
     }
     t.is(seen.size, 2);
     const step = Math.max(...seen) - Math.min(...seen);
-    // The mean of so many draws strays by step / 2 / sqrt(draws), and hardly ever by four of them.
+    // The mean of so many draws deviates by step / 2 / sqrt(draws), and hardly ever by four times
+    // that.
     t.true(Math.abs(sum / draws - value) < (2 * step) / Math.sqrt(draws), `${precision}`);
   }
 });
 
-test("an int8 quantum holds its largest weight, and what it held is encoded to the same numbers", (t) => {
+test("an int8 quantum holds its largest weight, and re-encodes to the same numbers", (t) => {
   const stream = new RandomStream(2, 2);
   const dim = 32 + 13;
   for (let round = 0; round < 200; round++) {
@@ -107,7 +108,7 @@ test("an int8 quantum holds its largest weight, and what it held is encoded to t
 });
 
 test.serial(
-  "every instruction set rounds as the reference does, also what is hardly a number",
+  "every instruction set rounds like the reference, values at the limits of formats included",
   (t) => {
     const stream = new RandomStream(4, 4);
     const special = [0, -0, 1e-45, -3e-39, 6e-5, -6.1e-5, 65519, 65520, -1e30, 3.4e38, 127.5];
@@ -136,7 +137,7 @@ test.serial(
             purpose: 2 ** 31 + 7,
             step: 2 ** 32 - 1 - round,
           } as const;
-          // From 0 by -1: nothing but the rounding of -gradient, which is exact before it.
+          // From 0 by -1: only the rounding of -gradient, which is exact before rounding.
           const rule = { kind: "sgd", learningRate: 1, l2: 0, decay: 0, rounding } as const;
           kernels.applyRows(table, d, counts, rule, true);
           return [[...table.codes], [...table.exponents]];
@@ -150,7 +151,7 @@ test.serial(
   },
 );
 
-test.serial("every instruction set reads every code as the reference does", (t) => {
+test.serial("every instruction set decodes every code like the reference", (t) => {
   const dim = 45;
   for (const precision of ["float16", "bfloat16", "int8"] as const) {
     const rows = Math.ceil((precision === "int8" ? 256 : 65536) / dim);
@@ -170,7 +171,7 @@ test.serial("every instruction set reads every code as the reference does", (t) 
   }
 });
 
-test("20,000 updates of -1e-5 from 1 arrive, where rounding to the nearest would stand still", (t) => {
+test("20,000 updates of -1e-5 from 1 accumulate, where round-to-nearest would stand still", (t) => {
   const kernels = openKernels("auto");
   const drift = (precision: Precision) => {
     const [rows, dim] = [10, 64];
@@ -194,7 +195,7 @@ test("20,000 updates of -1e-5 from 1 arrive, where rounding to the nearest would
     return weights.reduce((sum, w) => sum + w, 0) / weights.length;
   };
   t.true(Math.abs(drift("float32") - 0.8) < 0.001);
-  // One weight strays by about 0.01 (float16), 0.03 (bfloat16); the mean of 640 by far less.
+  // One weight deviates by about 0.01 (float16), 0.03 (bfloat16); the mean of 640 by far less.
   t.true(Math.abs(drift("float16") - 0.8) < 0.002);
   t.true(Math.abs(drift("bfloat16") - 0.8) < 0.005);
   t.true(Math.abs(drift("int8") - 0.8) < 0.01);
@@ -202,7 +203,7 @@ test("20,000 updates of -1e-5 from 1 arrive, where rounding to the nearest would
   t.is(decode("float16", nearest, 0), 1);
 });
 
-test("rows in fewer bits are not updated without the random numbers that round them", (t) => {
+test("quantised rows are not updated without the random numbers for their rounding", (t) => {
   const kernels = openKernels("reference");
   const spec = { rows: 1, dim: 2, pooling: "sum", rowBlocks: 1, stateWidth: 0 } as const;
   const rows = kernels.rows({ ...spec, precision: "int8" });

@@ -1,4 +1,4 @@
-// Cases of the kernels' suite: rows on their way between tiers, and rows in places of a cache.
+// Cases of the kernels' suite: rows as records that move between tiers, and rows in cache slots.
 
 import { type Kernels, type Rows, stateWidth } from "../../src/kernels/contract/kernels.ts";
 import type { Precision } from "../../src/kernels/contract/precision.ts";
@@ -20,13 +20,13 @@ function filled(k: Kernels, stream: RandomStream, spec: Parameters<Kernels["rows
   return rows;
 }
 
-/** Everything that a row has. */
+/** The weights, state and flags of a row. */
 function rowOf(k: Kernels, rows: Rows, row: number) {
   const weights = [...k.readRows(rows, row, 1)];
   return { weights, state: [...k.read(k.part(rows.state, row, 1))], touched: rows.touched[row] };
 }
 
-/** `count` of the numbers below `end`, each once, in random order. */
+/** `count` distinct numbers below `end`, in random order. */
 function some(stream: RandomStream, count: number, end: number): Int32Array {
   const all = Array.from({ length: end }, (_, i) => i);
   for (let i = end - 1; i > 0; i--) {
@@ -53,7 +53,7 @@ export const records: Cases = {
     t.deepEqual([...bytes("float32")], floats([1, 0.5, -2, 7]));
     const half = [0x00, 0x3c, 0x00, 0x38, 0x00, 0xc0, 0, 0];
     t.deepEqual([...bytes("float16")], [...half, ...floats([7])]);
-    // 2 is 64 * 2^-5: the smallest exponent with which 127 steps hold it is that of 1 <= 2/2 < 2.
+    // 2 is 64 * 2^-5: the smallest exponent with which 127 steps hold 2 is that of 1 <= 2/2 < 2.
     t.deepEqual([...bytes("int8")], [32, 16, 256 - 64, 256 - 5, ...floats([7])]);
     t.is(recordBytesOf({ dim: 33, precision: "int8" }, 2), 36 + 8);
   },
@@ -71,7 +71,7 @@ export const records: Cases = {
       const left = some(stream, count, count + 5);
       const gathered = new Uint8Array(count * size);
       k.gatherRecords(gathered, from, left);
-      // Through a wider store, at places of its own, and back in another order.
+      // Moves records through a larger store, at slots of its own, and back in another order.
       const store = new Uint8Array((count + 3) * size);
       const kept = some(stream, count, count + 3);
       k.moveRecords(store, kept, gathered, undefined, count, size);

@@ -31,9 +31,9 @@ export const rulesByHand: Cases = {
         const ids = Int32Array.of(0, 1, 1, 0);
         const bags = { tables: 2, samples: 2, offsets: Int32Array.of(0, 1, 2, 3, 4), ids };
         const d = new Float32Array(2 * 2 * dim).fill(1);
-        d[2 * dim - 1] = bad; // The last column of the second table, of the first sample.
+        d[2 * dim - 1] = bad; // The last column of the second table, first sample.
         const dPooled = of(k, [2, 2 * dim], [...d]);
-        const clip = bad < 0 || kind === "sgd" ? { clip: 0.5 } : {}; // It hides no infinity.
+        const clip = bad < 0 || kind === "sgd" ? { clip: 0.5 } : {}; // Clipping hides no infinity.
         const rules = tables.map(() => ({ ...ruleOf(kind, 0), ...clip }));
         const found = k.updateRows(tables, bags, dPooled, slicesOf(0, 2, 2, 2), rules);
         t.is(found, bad === 0 ? -1 : 1, `${kind} ${bad}`);
@@ -79,7 +79,7 @@ export const rulesByHand: Cases = {
         const rule = { ...ruleOf(kind, i % 2 === 0 ? 0 : 0.01), rounding };
         const most = Math.fround(0.3);
 
-        // What is clipped is the sum over all lookups of the row, before the penalty is added.
+        // The clipped value is the sum over all lookups of the row, before the penalty is added.
         const [summed, counts] = [k.tensor([rowsOfTable, dim]), k.tensor([rowsOfTable])];
         k.dRows([summed], [counts], [plain], 0, bags, d, slices);
         const sums = k.read(summed);
@@ -162,7 +162,7 @@ export const rulesByHand: Cases = {
     const plain = { ...rule, epsilon: 1e-30, correction1: 0.5, correction2: 0.25 };
     k.lamb(y, m2, v2, g, plain);
     t.deepEqual(list(k, y), [0, 2]);
-    // Decoupled: half of each weight goes first.
+    // Decoupled decay: half of each weight is subtracted first.
     const [m3, v3, u] = [k.tensor([2]), k.tensor([2]), of(k, [2], [1, 1])];
     k.adam(u, m3, v3, g, { ...plain, decay: 0.5 });
     t.deepEqual(list(k, u), [-0.5, 1.5]);

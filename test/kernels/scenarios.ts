@@ -1,5 +1,5 @@
 // Every kernel on random input of odd shapes: the same seed gives the same input to any kernels, so
-// that implementations can be compared, by value or by bit.
+// that implementations can be compared by value or by bit.
 
 import {
   type Bags,
@@ -16,7 +16,7 @@ import type { Precision } from "../../src/kernels/contract/precision.ts";
 import { slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import type { RandomStream } from "../../src/ports/random.ts";
 
-/** Numbers in -1..1 from `stream`, some of them exactly 0. */
+/** Random numbers in -1..1, some of them exactly 0. */
 export function numbers(stream: RandomStream, count: number): Float32Array {
   const drawn = new Float32Array(count);
   for (let i = 0; i < count; i++) {
@@ -26,24 +26,24 @@ export function numbers(stream: RandomStream, count: number): Float32Array {
   return drawn;
 }
 
-/** A tensor of random numbers. */
+/** A tensor of random numbers of this shape. */
 export function random(kernels: Kernels, stream: RandomStream, shape: readonly number[]): Tensor {
   const t = kernels.tensor(shape);
   kernels.write(t, numbers(stream, kernels.read(t).length));
   return t;
 }
 
-/** Lookups in the tables of a random problem, with their rules. */
+/** A random problem: lookups in tables, and the tables' rules. */
 export interface Problem {
   readonly tables: Rows[];
-  /** The first lookup in each table. */
+  /** The index of each table's first lookup. */
   readonly firsts: readonly number[];
   readonly rules: RowRule[];
   readonly bags: Bags<Int32Array>;
   readonly columns: number;
 }
 
-/** A rule of the kind, with numbers that leave every term its weight. */
+/** A rule of the kind, with coefficients that give every term an effect. */
 export function ruleOf(kind: RowRule["kind"], l2: number): RowRule {
   const [learningRate, epsilon] = [0.05, 1e-3];
   const decay = l2 > 0 ? 0.3 : 0;
@@ -77,10 +77,10 @@ export const ruleKinds = [
   "ftrl",
   "momentum",
 ] as const;
-/** A single row, and enough of them that a sort by row takes two rounds. */
+/** Rows of tables: one row, and enough rows that a sort by row takes two passes. */
 const rowsOfKind = [3000, 1, 40, 90];
 
-/** Most tables are float32, as in life. */
+/** Precisions of tables: mostly float32, as in practice. */
 const precisions: readonly Precision[] = [
   "float32",
   "float16",
@@ -91,20 +91,19 @@ const precisions: readonly Precision[] = [
   "float32",
 ];
 
-/** Some tables have rows with a moving average. */
+/** Whether the rows of a table have a moving average. */
 const isAveraged = (table: number) => table % 4 === 1 || table % 7 === 3;
 const average = { decay: 0.97, steps: 300 };
 
-/** Most tables have one lookup. */
+/** The number of lookups in a table: mostly one. */
 const lookupsOf = (table: number) => (table % 5 === 3 ? 2 : table % 7 === 2 ? 3 : 1);
 
 const roundingOf = (table: number) => ({ key: [7, 8] as const, purpose: 2 ** 30 + table, step: 3 });
 
 /**
- * Tables of all rules, poolings and row blocks, one with a single row, one with 3000; some have two
- * or three lookups, of different pooling. Bags are
- * empty, hold one id or several; ids repeat, and the last row is among them. Half of the problems
- * have weighted bags.
+ * A problem with tables of all rules, poolings and row blocks, one with a single row, one with
+ * 3000; some have two or three lookups with different poolings. Bags are empty, hold one id or
+ * several; ids repeat, and the last row is among them. Half of the problems have weighted bags.
  */
 export function embeddingProblem(kernels: Kernels, stream: RandomStream): Problem {
   const samples = 1 + stream.below(40);
@@ -188,7 +187,7 @@ export function widened(bags: Bags<Int32Array>): Bags<BigInt64Array> {
   return { ...bags, ids: BigInt64Array.from(bags.ids, BigInt) };
 }
 
-/** Weights, states and touched rows of a problem, for comparison. */
+/** Weights, states and touched flags of a problem, for comparison. */
 export function stateOf(kernels: Kernels, problem: Problem): Float32Array[] {
   return problem.tables.flatMap((rows) => [
     kernels.readRows(rows, 0, rows.rows),
@@ -197,7 +196,7 @@ export function stateOf(kernels: Kernels, problem: Problem): Float32Array[] {
   ]);
 }
 
-/** What a scenario computed, in an order of its own. */
+/** A computation with kernels on random input; returns its outputs in a fixed order. */
 export type Scenario = (kernels: Kernels, stream: RandomStream) => Float32Array[];
 
 const layer =
@@ -221,7 +220,7 @@ const layer =
     const plus = Array.from({ length: count }, () => random(kernels, stream, [samples, inputs]));
     const above = stream.below(2) === 0 ? x : undefined;
     kernels.dLinearInput(dX, d, w, precision, plus, above);
-    // Not the whole batch: the slices 1.. of a larger one, so that there are several subtrees.
+    // Only the slices from 1 on of a larger batch, so that there are several subtrees.
     const slices = { ...slicesOf(0, sliceCount, sliceCount, samples), first: 1 };
     const trees = subtreesOf(slices.first, sliceCount);
     const dW = trees.map(() => kernels.tensor([outputs, inputs]));
@@ -298,7 +297,7 @@ const update: Scenario = (kernels, stream) => {
   return [kernels.read(out), ...squares, ...trusts, ...stateOf(kernels, problem)];
 };
 
-/** Lookups of the moving average, in tables of their own. */
+/** Moving averages of tables of their own, looked up. */
 const averages: Scenario = (kernels, stream) => {
   const count = 1 + stream.below(3);
   const specs = Array.from({ length: 4 * count }, (_, i) => {
@@ -383,7 +382,7 @@ const exchange: Scenario = (kernels, stream) => {
   return [...outs, kernels.read(shared)];
 };
 
-/** All kernels, by what they belong to. */
+/** Scenarios of all kernels, by the part of the step that uses them. */
 export const scenarios: Readonly<Record<string, Scenario>> = {
   "dense layers": layer("float32"),
   "dense layers in bfloat16": layer("bfloat16"),

@@ -1,5 +1,5 @@
 // Tables that several features look up, against their definition: one lookup whose samples are the
-// samples of all of them, slice by slice, lookup by lookup.
+// samples of all features, slice by slice, lookup by lookup.
 
 import {
   type Bags,
@@ -20,7 +20,10 @@ const samples = 21;
 const slices = slicesOf(0, 8, 8, samples);
 const rowsOfTable = 9;
 const poolings: readonly Pooling[] = ["sum", "mean", "sum"];
-/** Widths below, at and beyond those of vectors and quanta, and a neighbour of another width. */
+/**
+ * Widths below, at and beyond those of SIMD vectors and quanta, for neighbouring tables of
+ * different widths.
+ */
 const dims = [1, 4, 12, 16, 20, 32, 40, 64, 100];
 
 interface Lookups {
@@ -28,7 +31,7 @@ interface Lookups {
   readonly dPooled: Tensor;
 }
 
-/** Bags of none to three ids, of each lookup; perhaps with weights. */
+/** Random bags of up to three ids, for each lookup; optionally with weights. */
 function drawBags(stream: RandomStream, isWeighted: boolean): Bags<Int32Array> {
   const offsets = [0];
   const ids: number[] = [];
@@ -42,7 +45,7 @@ function drawBags(stream: RandomStream, isWeighted: boolean): Bags<Int32Array> {
   return weights === undefined ? bags : { ...bags, weights };
 }
 
-/** The one lookup that the definition speaks of: gradients of means are divided beforehand. */
+/** The single lookup of the definition: gradients of means are divided beforehand. */
 function asOne(kernels: Kernels, { bags, dPooled }: Lookups, dim: number, of: Slices) {
   const d = kernels.read(dPooled);
   const width = d.length / samples;

@@ -1,5 +1,5 @@
-// One suite, run over every implementation of the kernels: small cases computed by hand, and the
-// laws of bits, which hold inside one implementation.
+// One suite for every implementation of the kernels: small cases computed by hand, and the bitwise
+// laws, which hold within one implementation.
 
 import test, { type ExecutionContext } from "ava";
 import {
@@ -25,7 +25,7 @@ import { sharedTables } from "./shared-cases.ts";
 import { tiles } from "./tile-cases.ts";
 import { wideIds } from "./wide-id-cases.ts";
 
-/** Opens the kernels under test; undefined where they are not there, having said so. */
+/** Opens the kernels under test; undefined if unavailable, after logging why. */
 export type Open = (t: ExecutionContext) => Kernels | undefined;
 
 /** Registers the suite for the kernels that `open` gives. */
@@ -150,7 +150,8 @@ const byHand: Cases = {
     };
     const out = k.tensor([1, 1]);
     k.pool(out, [rows], bags, 0, 1);
-    // In bag order (1 + 1) + 2^24 would be exact; in blocks (1 + 2^24) rounds, and so does + 1.
+    // In bag order (1 + 1) + 2^24 would be exact; in blocks (1 + 2^24) rounds, and so does the next
+    // + 1.
     t.deepEqual(list(k, out), [2 ** 24]);
   },
 
@@ -190,13 +191,13 @@ const byHand: Cases = {
   },
 };
 
-/** Runs `body` on as many random streams as give every shape a chance. */
+/** Runs `body` on enough random streams to cover the shapes. */
 function repeat(body: (stream: RandomStream, seed: number) => void): void {
   for (let seed = 1; seed <= rounds("seeds of the laws of bits", 3, 8); seed++)
     body(new RandomStream(seed, 2), seed);
 }
 
-/** The same of layers in both precisions. */
+/** The same for layers in both precisions. */
 function repeatLayer(body: (stream: RandomStream, precision: DensePrecision) => void): void {
   repeat((stream) => body(stream, "float32"));
   repeat((stream) => body(stream, "bfloat16"));

@@ -1,5 +1,5 @@
-// Cases of the kernels' suite: a table that is cut into tiles, by row blocks and by column quanta,
-// gives the bits of the whole one: its birth, its pooled vectors and its update.
+// Cases of the kernels' suite: a table cut into tiles, by row blocks and by column quanta, gives
+// the bits of the whole table: its initial values, its pooled vectors and its update.
 
 import type { ExecutionContext } from "ava";
 import {
@@ -23,7 +23,7 @@ import { numbers, random, ruleKinds, ruleOf, widened } from "./scenarios.ts";
 const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
 const key = [11, 12] as const;
 
-/** The tiles of some row blocks, one for each run of quanta. */
+/** The tiles of a run of row blocks, one for each run of quanta. */
 interface Band {
   readonly tree: Subtree;
   readonly tiles: readonly Rows[];
@@ -41,14 +41,14 @@ function cutBlocks(stream: RandomStream, tree: Subtree): Subtree[] {
   return halves.flatMap((first) => cutBlocks(stream, { first, count }));
 }
 
-/** Where runs of quanta begin, and the end. */
+/** The first columns of runs of quanta, and the end. */
 function cutColumns(stream: RandomStream, dim: number): number[] {
   const starts = [0];
   for (let first = 32; first < dim; first += 32) if (stream.below(2) === 0) starts.push(first);
   return [...starts, dim];
 }
 
-/** A table of random shape, and its tiles: all are born alike, and take the same state. */
+/** A table of random shape, and its tiles, with equal initial values and states. */
 function cutTable(k: Kernels, stream: RandomStream, kind: RowRule["kind"]): CutTable {
   const [rows, dim] = [1 + stream.below(30), 1 + stream.below(150)];
   const rowBlocks = 1 << stream.below(4);
@@ -78,7 +78,7 @@ function cutTable(k: Kernels, stream: RandomStream, kind: RowRule["kind"]): CutT
   return { whole, bands };
 }
 
-/** What the whole table holds where the tile lies. */
+/** The values of the whole table at the position of the tile. */
 function partOf(k: Kernels, whole: Rows, tile: Rows, kind: RowRule["kind"]) {
   const { firstRow, firstColumn, dim } = tile;
   const from = Math.min(firstRow, whole.rows);
@@ -115,7 +115,7 @@ function holdsItsPart(t: ExecutionContext, k: Kernels, cut: CutTable, rule: RowR
   }
 }
 
-/** Bags of one table, some empty, some weighted. */
+/** Random bags of one table, some empty, some weighted. */
 function bagsOf(stream: RandomStream, rows: number): Bags<Int32Array> {
   const samples = 1 + stream.below(20);
   const offsets = [0];
@@ -125,7 +125,7 @@ function bagsOf(stream: RandomStream, rows: number): Bags<Int32Array> {
   return stream.below(2) === 0 ? bags : { ...bags, weights: numbers(stream, ids.length) };
 }
 
-/** The ids of the bags that lie in a tile, counted from its first row. */
+/** The ids of the bags that lie in a tile, counted from the tile's first row. */
 function bucketed(bags: Bags<Int32Array>, { firstRow, rows }: Rows): Bags<Int32Array> {
   const offsets = [0];
   const places: number[] = [];
@@ -150,7 +150,7 @@ function lengthsOf(bags: Bags): Int32Array {
   );
 }
 
-/** Pools every tile, and folds them where the samples are. */
+/** Pools every tile, and folds the partial vectors as the samples' device does. */
 function poolTiles(
   k: Kernels,
   { whole, bands }: CutTable,
@@ -163,7 +163,7 @@ function poolTiles(
   runs.forEach(({ firstColumn, dim }, run) => {
     const parts = bands.flatMap(({ tree, tiles }) => {
       const tile = tiles[run];
-      // Blocks without rows need not be there.
+      // Tiles of blocks without rows may be omitted.
       if (tile === undefined || tile.rows === 0) return [];
       const pooled = k.tensor([bags.samples, dim]);
       k.pool(pooled, [tile], bucketed(bags, tile), 0, bags.samples);
@@ -196,7 +196,7 @@ function updateBand(
   phase((tile, d) => k.updateRows([tile], bags, d, slices, [rule], [{ means, trust }]));
 }
 
-/** A cut table, its bags and its rule, for every rule, several times. */
+/** Calls `use` with a cut table, its bags and its rule, several times for every rule. */
 function eachCut(
   k: Kernels,
   use: (cut: CutTable, bags: Bags<Int32Array>, rule: RowRule, stream: RandomStream) => void,
@@ -273,7 +273,8 @@ export const tiles: Cases = {
     });
     const out = k.tensor([1, 1]);
     k.foldPooled(out, 0, parts, 4, 1);
-    // (1 + 2^24) rounds to 2^24; (1 + 1) = 2 is added whole. From left to right both ones are lost.
+    // (1 + 2^24) rounds to 2^24; (1 + 1) = 2 is added whole. From left to right both ones would be
+    // lost.
     t.deepEqual(list(k, out), [2 ** 24 + 2]);
   },
 

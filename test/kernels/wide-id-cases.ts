@@ -1,4 +1,4 @@
-// Cases of the kernels' suite: bags whose ids have 64 bits, and tables of more elements than 2^31.
+// Cases of the kernels' suite: bags with 64-bit ids, and tables of more than 2^31 elements.
 
 import { rowsMax, type Tensor } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
@@ -7,7 +7,7 @@ import { sameValues } from "../helpers/same-values.ts";
 import { type Cases, list, of, smallTable } from "./cases.ts";
 import { embeddingProblem, random, ruleOf, stateOf, widened } from "./scenarios.ts";
 
-/** Ids that no table of four rows has; the low half of most is one that it does. */
+/** Ids outside a table of four rows; the low half of most is a valid row. */
 const strangers = [4n, -1n, 2n ** 32n, 2n ** 31n, 2n ** 63n - 1n, -(2n ** 63n), -(2n ** 32n) + 3n];
 
 export const wideIds: Cases = {
@@ -56,7 +56,7 @@ export const wideIds: Cases = {
   },
 
   "a row is found where its first element lies beyond 2^31 of them": (t, k) => {
-    // One byte an element, and the memory of rows that are not touched is never made.
+    // One byte per element, and memory of untouched rows is never allocated.
     const [count, dim] = [2 ** 26 + 2, 33];
     const plain = { pooling: "sum", rowBlocks: 1, stateWidth: 0 } as const;
     const rows = k.rows({ rows: count, dim, ...plain, precision: "int8" });

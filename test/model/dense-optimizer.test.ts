@@ -54,7 +54,7 @@ const cases: readonly [string, DenseOptimizerOptions, number, Formula][] = [
 ];
 
 for (const [name, options, slots, formula] of cases) {
-  test(`${name} takes gradients as PyTorch defines it`, (t) => {
+  test(`${name} applies gradients as PyTorch defines it`, (t) => {
     const kernels = createReference("float64");
     const optimizer = denseOptimizerOptions.parse(options);
     const state = createDenseState(kernels, optimizer, 3);
@@ -81,7 +81,7 @@ for (const [name, options, slots, formula] of cases) {
   });
 }
 
-test("a step of SGD by hand", (t) => {
+test("a step of SGD equals the one by hand", (t) => {
   const kernels = createReference();
   const optimizer = denseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.5 });
   const [w, g] = [kernels.tensor([2]), kernels.tensor([2])];
@@ -95,7 +95,9 @@ test("a step of SGD by hand", (t) => {
   t.deepEqual([...kernels.read(w)], [0, 4]);
 });
 
-/** What SGD with the rate 1 has left of weights 0: the clipped gradient, turned round. */
+/**
+ * Clips a gradient and applies it by SGD with rate 1 to weights 0; `taken` is the clipped gradient.
+ */
 function clipped(clip: { norm: number } | { value: number }, gradient: readonly number[]) {
   const kernels = createReference("float64");
   const optimizer = denseOptimizerOptions.parse({ kind: "sgd", learningRate: 1, clip });
@@ -107,10 +109,10 @@ function clipped(clip: { norm: number } | { value: number }, gradient: readonly 
   return { isGood, taken: [...valuesOf(w)].map((value) => -value), left: [...valuesOf(g)] };
 }
 
-test("a gradient is clipped as torch.nn.utils clips it, and stays as it was for others", (t) => {
+test("a gradient is clipped as by torch.nn.utils, and its memory stays unchanged", (t) => {
   const gradient = [3, -4, 12];
   const { taken, left } = clipped({ norm: 6.5 }, gradient);
-  // torch.nn.utils.clip_grad_norm_([...], 6.5) of torch 1.13.1, in float64
+  // torch.nn.utils.clip_grad_norm_([...], 6.5) of torch 1.13.1, in float64.
   const torch = [1.4999998846153937, -1.9999998461538582, 5.999999538461575];
   for (const [i, value] of taken.entries()) t.true(Math.abs(value - (torch[i] ?? 0)) < 1e-12);
   t.deepEqual(left, gradient);
@@ -118,14 +120,14 @@ test("a gradient is clipped as torch.nn.utils clips it, and stays as it was for 
   t.deepEqual(clipped({ value: 3.5 }, gradient).taken, [3, -3.5, 3.5]);
 });
 
-test("a clipped gradient that is not finite is still found", (t) => {
+test("a non-finite gradient is found although it is clipped", (t) => {
   for (const bad of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]) {
     t.false(clipped({ value: 1 }, [1, bad]).isGood);
     t.false(clipped({ norm: 1 }, [1, bad]).isGood);
   }
 });
 
-test("the moving average begins with the first step, and stands in for the weights and back", (t) => {
+test("the moving average starts at the first step, and swaps with the weights and back", (t) => {
   const kernels = createReference("float64");
   const dense = { kind: "adam", learningRate: 0.1, ema: { decay: 0.75 } };
   const optimizer = denseOptimizerOptions.parse(dense);

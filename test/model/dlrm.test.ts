@@ -1,4 +1,4 @@
-// The whole DLRM, rows included, against central differences: forward and backward as the step
+// The complete DLRM, rows included, against central differences: forward and backward as the step
 // calls them, on one device, in float64.
 
 import test from "ava";
@@ -12,7 +12,7 @@ const tables = [
 ];
 const small = { kind: "dlrm" as const, top: [5, 1] };
 
-/** Dims of 2, 3 and 6. */
+/** Tables of dims 2, 3 and 6. */
 const widths = [
   { name: "n", rows: 4, dim: 2 },
   { name: "a", rows: 5, dim: 3 },
@@ -53,7 +53,7 @@ for (const [title, options] of Object.entries(models)) {
   });
 }
 
-test("what the top sees has the width that the interaction gives it", (t) => {
+test("the input of the top MLP has the width that the interaction gives it", (t) => {
   const width = (interaction: "dot" | "cat" | "dot+cat") =>
     graphOf(
       modelOptions.parse({ ...small, dense: 2, bottom: [3], tables, interaction }),

@@ -1,4 +1,4 @@
-// Which memory takes the gradient of a value that passes a block unchanged, or that several read.
+// The gradient memory of a value that passes a block unchanged, or that several blocks read.
 
 import test from "ava";
 import { createReference } from "../../src/kernels/reference/reference.ts";
@@ -10,7 +10,7 @@ import { GraphBuilder, reshape, type Value } from "../../src/model/graph/graph.t
 
 const kernels = createReference("float32");
 
-/** The memory of the gradients of a graph over three vectors of lookups, by the values named. */
+/** The memory of the gradients of a graph over three lookup vectors, by the values named. */
 function memoryOf<Names extends string>(
   build: (graph: GraphBuilder, x: Value) => Record<Names, Value> & { readonly logit: Value },
 ): Record<Names, GradientMemory> {
@@ -25,7 +25,7 @@ function memoryOf<Names extends string>(
 const layer = (graph: GraphBuilder, x: Value, name: string, relu = false) =>
   linear(graph, x, { name, outputs: 3, relu });
 
-test("the gradient of a sum is that of its terms, and is not copied", (t) => {
+test("terms of a sum share the memory of its gradient, without a copy", (t) => {
   const { total, left, right } = memoryOf((graph, x) => {
     const [left, right] = [layer(graph, x, "l"), mul(graph, x, x)];
     const total = sum(graph, left, right);
@@ -40,7 +40,7 @@ test("the gradient of a sum is that of its terms, and is not copied", (t) => {
   }
 });
 
-test("a block that overwrites the gradient of its output has one of its own", (t) => {
+test("a block that overwrites its output's gradient has memory of its own", (t) => {
   const { total, left, right } = memoryOf((graph, x) => {
     const [left, right] = [layer(graph, x, "l", true), layer(graph, x, "r")];
     const total = sum(graph, left, right);
@@ -51,7 +51,7 @@ test("a block that overwrites the gradient of its output has one of its own", (t
   t.is(left.readers[0]?.to, left.dOut);
 });
 
-test("the only layer that reads a layer with ReLU zeroes its gradient, no other block does", (t) => {
+test("a layer with ReLU has its gradient zeroed by its reader, if that is one layer alone", (t) => {
   const { one, plain, two, multiplied } = memoryOf((graph, x) => {
     const one = layer(graph, x, "one", true);
     const plain = layer(graph, one, "plain");
@@ -68,7 +68,7 @@ test("the only layer that reads a layer with ReLU zeroes its gradient, no other 
   );
 });
 
-test("vectors of lookups do not share their gradient with a block", (t) => {
+test("lookup vectors do not share gradient memory with a block", (t) => {
   const { x, total } = memoryOf((graph, x) => {
     const total = sum(graph, layer(graph, reshape(x, [3]), "l"), x);
     return { x, total, logit: linear(graph, total, { name: "out", outputs: 1 }) };
@@ -76,7 +76,7 @@ test("vectors of lookups do not share their gradient with a block", (t) => {
   t.not(x.dOut, total.dOut);
 });
 
-test("the first block that reads a value adds the gradients of the others, in their order", (t) => {
+test("the first reader of a value adds the gradients of the others, in their order", (t) => {
   const { x, total } = memoryOf((graph, x) => {
     const [first, squares] = [layer(graph, x, "l"), mul(graph, x, x)];
     const total = concatAdd(graph, [mul(graph, first, squares)], x);
@@ -85,13 +85,13 @@ test("the first block that reads a value adds the gradients of the others, in th
   const [first, left, right, passed] = x.readers;
   t.is(first?.to, x.dOut);
   t.deepEqual(x.dParts, []);
-  // The gradient that passes the sum is that of the sum itself.
+  // The gradient passed through the sum is that of the sum itself.
   t.deepEqual(first?.others, [left?.to, right?.to, total.dOut]);
   t.is(passed?.to, undefined);
   t.is(new Set([x.dOut, left?.to, right?.to, total.dOut]).size, 4);
 });
 
-test("the network adds gradients up where the first block cannot", (t) => {
+test("the network adds gradients where the first reader cannot", (t) => {
   const { x } = memoryOf((graph, x) => {
     const total = sum(graph, mul(graph, x, x), layer(graph, x, "l"));
     return { x, logit: linear(graph, total, { name: "out", outputs: 1 }) };
@@ -102,7 +102,7 @@ test("the network adds gradients up where the first block cannot", (t) => {
   if (graph.dense === undefined) return t.fail();
   const dense = layer(graph, graph.dense, "first");
   const rows = graph.add({ inputs: [], shape: [3], hasLookups: true });
-  // The layer over both waits for lookups, that over the dense features does not.
+  // The layer over both waits for lookups, the one over the dense features does not.
   const late = graph.add({ inputs: [dense, rows], shape: [3], adds: true });
   const early = layer(graph, dense, "second");
   const logit = linear(graph, sum(graph, late, early), { name: "out", outputs: 1 });

@@ -62,7 +62,7 @@ for (const relu of [false, true]) {
   });
 }
 
-test("a layer in bfloat16 has the gradients of the float64 one within the rounding of operands", (t) => {
+test("a bfloat16 layer has the float64 gradients within the rounding of its operands", (t) => {
   const stream = new RandomStream(8, purposes.faults);
   const rounded = createReference();
   const [samples, inputs, outputs] = [40, 30, 20];
@@ -101,7 +101,7 @@ for (const { copied, dots } of [
   { copied: 4, dots: true },
   { copied: 0, dots: true },
 ]) {
-  test(`the interaction has its gradient: ${copied} copied, ${dots ? "" : "no "}dots`, (t) => {
+  test(`the interaction has the numeric gradient: ${copied} copied, ${dots ? "" : "no "}dots`, (t) => {
     const stream = new RandomStream(3, purposes.faults);
     const x = randomTensor(kernels, stream, [3, 4, 5]);
     const width = copied * 5 + (dots ? 6 : 0);
@@ -124,7 +124,7 @@ for (const dropout of [0, 0.4]) {
   });
 }
 
-test("a linear layer without a bias, over the rows of a sample, has the gradients of its output", (t) => {
+test("a linear layer without a bias, over a sample's rows, has its output's gradients", (t) => {
   blockHasGradients(t, [[3, 5]], (graph, [x]) => {
     return linear(graph, x, { name: "own", outputs: 4, bias: false, relu: true });
   });
@@ -136,7 +136,7 @@ test("a shared product of vectors has the gradients of its output", (t) => {
   });
 });
 
-test("dot products have the gradients of both sides, also where both are one value", (t) => {
+test("dot products have the gradients of both sides, even if both are one value", (t) => {
   blockHasGradients(
     t,
     [
@@ -152,13 +152,13 @@ test("layer normalisation has the gradients of its output", (t) => {
   blockHasGradients(t, [[3, 6]], (graph, [x]) => layerNorm(graph, x, { name: "own" }));
 });
 
-test("products and logistic functions of elements have the gradients of their inputs", (t) => {
+test("elementwise products and logistic functions have the gradients of their inputs", (t) => {
   blockHasGradients(t, [[3], [3]], (graph, [a, b]) => {
     return mul(graph, sigmoid(graph, mul(graph, a, b)), a);
   });
 });
 
-test("columns of vectors, their sums and a bias have the gradients of their inputs", (t) => {
+test("columns of vectors, sums and a bias have the gradients of their inputs", (t) => {
   blockHasGradients(t, [[3, 4]], (graph, [x]) => {
     const some = slice(graph, x, { first: 1, count: 2 });
     return sum(
@@ -227,7 +227,7 @@ test("a value that three blocks read has the sum of their gradients", (t) => {
   });
 });
 
-test("dropout drops the rate asked for, and keeps the mean", (t) => {
+test("dropout drops units at its rate, and keeps the mean", (t) => {
   const x = kernels.tensor([1000, 20]);
   kernels.fill(x, 1);
   kernels.dropout(x, keyOf(1), purposes.dropout, 0, 0, 0.3);
@@ -238,7 +238,7 @@ test("dropout drops the rate asked for, and keeps the mean", (t) => {
   t.true(Math.abs(mean - 1) < 0.02, `mean ${mean}`);
 });
 
-test("a dropped unit depends on the sample's place in the batch, not on the call", (t) => {
+test("the units that dropout drops depend on the sample's position, not on the call", (t) => {
   const [whole, half] = [kernels.tensor([8, 5]), kernels.tensor([4, 5])];
   kernels.fill(whole, 1);
   kernels.fill(half, 1);

@@ -1,5 +1,5 @@
-// The loss of a batch against PyTorch 1.13.1 in float64: each case names the calls whose mean loss
-// and gradient these are.
+// The loss of a batch against PyTorch 1.13.1 in float64: each case names the calls that gave its
+// mean loss and gradient.
 
 import test from "ava";
 import {
@@ -14,16 +14,16 @@ import { createReference } from "../../src/kernels/reference/reference.ts";
 
 const kernels: Kernels = createReference("float64");
 const samples = 6;
-/** z (6,3). */
+/** The logits z (6,3). */
 const logits = [0, 0.3, -2, 5, -1, 0.5, -30, 2, 1, 30, -0.25, -4, 1, 0.75, 0, -0.5, 8, -8];
-/** y, and targets r of a regression: (6,2). */
+/** Labels y, and regression targets r: (6,2). */
 const labels = [1, 1.5, 0, -2, 1, 0.25, 0, 30, 1, 0, 1, 7];
 
 const entropy = (options: Partial<CrossEntropyRule>): LossTerm => ({
   ...usualLossTerm,
   rule: { kind: "binaryCrossEntropy", positiveWeight: 1, labelSmoothing: 0, ...options },
 });
-/** Column `logit` takes what column 0 predicts, and column 0 no gradient of it. */
+/** Distillation: column `logit` learns from the prediction of column 0, which gets no gradient. */
 const distilled = (logit: number, weight: number): LossTerm => ({
   ...usualLossTerm,
   logit,
@@ -31,17 +31,17 @@ const distilled = (logit: number, weight: number): LossTerm => ({
   target: { of: "prediction", column: 0 },
 });
 
-/** The labels, of which some are missing: of y in samples 2 and 5, of r in samples 1 and 4. */
+/** The labels with some missing: y in samples 2 and 5, r in samples 1 and 4. */
 const gaps = labels.map((label, i) => ([3, 4, 9, 10].includes(i) ? Number.NaN : label));
 
 interface Case {
   readonly terms: readonly LossTerm[];
   readonly loss: number;
-  /** (6,2): labels, where some are missing: NaN. */
+  /** (6,2): labels if some are missing (NaN). */
   readonly labels?: readonly number[];
   /** (6): the weight of each sample. */
   readonly weights?: readonly number[];
-  /** (6,1), or (6,3). */
+  /** The gradient of the logits: (6,1) or (6,3). */
   readonly gradient: readonly number[];
 }
 
@@ -128,7 +128,7 @@ const cases: Readonly<Record<string, Case>> = {
 for (const [title, { terms, loss, weights, gradient, labels: own = labels }] of Object.entries(
   cases,
 )) {
-  test(`the loss and its gradient are those of PyTorch: ${title}`, (t) => {
+  test(`the loss and its gradient equal PyTorch's: ${title}`, (t) => {
     const width = gradient.length / samples;
     const z = kernels.tensor([samples, width]);
     valuesOf(z).set(logits.filter((_, i) => i % 3 < width));

@@ -1,4 +1,4 @@
-// Models with several tasks: their shapes, their losses, and jobs that they refuse.
+// Models with several tasks: their shapes, their losses, and jobs that are refused.
 
 import test from "ava";
 import { resolveJob } from "../../src/job/job.ts";
@@ -12,9 +12,9 @@ const tables = [
   { name: "b", rows: 10, dim: 6 },
 ];
 const tasks = [{ name: "label", tower: [3], weight: 2 }, { name: "label2" }];
-const common = { dense: 5, tables, tasks }; // 15 inputs.
+const common = { dense: 5, tables, tasks }; // 15 input columns.
 
-/** Elements of the parameters of each part: `experts`, `gates.0`. */
+/** The count of parameter elements of each part: `experts`, `gates.0`. */
 function parametersOf(model: object): Record<string, number> {
   const { layout } = graphOf(modelOptions.parse({ ...common, ...model }));
   const counts: Record<string, number> = {};
@@ -75,7 +75,7 @@ test("each task has a term of the loss with its weight, for its own label", (t) 
   );
 });
 
-test("metrics of a task are those of the samples that have its label, in their groups", (t) => {
+test("metrics of a task cover the samples that have its label, in their groups", (t) => {
   const logits = Float32Array.of(1, -1, 2, 0.5, -3, 4, 0.25, 0.125);
   const labels = Float32Array.of(1, Number.NaN, 0, 1, 1, 0, Number.NaN, 1);
   const groups = Float32Array.of(1, 1, 1, 2, 7, 7, 7, 8);
@@ -100,7 +100,7 @@ test("metrics of a task are those of the samples that have its label, in their g
   t.deepEqual([samples, mae], [2, 4.5]);
 });
 
-test("metrics are those of each task, and the first task's beside them", (t) => {
+test("metrics are given per task, and the first task's at the top level", (t) => {
   const logits = Float32Array.of(1, -1, 2, 0.5, -3, 4);
   const labels = Float32Array.of(1, 0, 0, 1, 1, 0);
   const names = ["click", "buy"].map((name) => ({ name, isNumber: false }));
@@ -114,7 +114,7 @@ test("metrics are those of each task, and the first task's beside them", (t) => 
   t.deepEqual(first, click);
 });
 
-test("tasks that are not the labels of the data are refused, with the option that is wrong", (t) => {
+test("tasks that do not match the labels of the data are refused, naming the option", (t) => {
   const data = { kind: "synthetic", samples: 100, dense: 5, batchSize: 10, labels: 2 } as const;
   const job = (model: object, more: object = {}) => ({
     model: { ...common, kind: "mmoe", experts: 2, expert: [4], ...model },

@@ -1,5 +1,5 @@
-// A model of the user's own: it is the model that its blocks say, and what is wrong with its module
-// is told in one sentence before anything starts.
+// A custom model: its graph is what its blocks say, and each fault of its module is one sentence
+// before anything starts.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ function jobOf(path: string, model: object = {}): JobOptions {
   };
 }
 
-/** A model that takes all features and ends as `returned` says. */
+/** A module whose model takes all features and has this `build` body. */
 const built = (body: string) => `const { sum, product, dotProducts, linear, mlp, reshaped, relu,
   layerNorm, sumOfVectors, columnsOf, attention, crossLayers } = blocks;
 export default defineModel({ build(graph, features) { ${body} } });`;
@@ -157,14 +157,14 @@ for (const [title, code, expected] of refusals) {
   });
 }
 
-test("a logit that nothing can learn is refused", (t) => {
+test("a logit without trainable parameters is refused", (t) => {
   const path = moduleOf(directoryOf(t), built("return features.dense;"));
   const model = { kind: "custom", path, dense: 1, tables: [] };
   const data = { kind: "synthetic", dense: 1, samples: 10, batchSize: 2 };
   t.throws(() => withModel(resolveJob({ model, data })), { message: /one that cannot learn, got/ });
 });
 
-test("vectors of several widths need one", (t) => {
+test("interactions of vectors require one width", (t) => {
   const path = moduleOf(directoryOf(t), built("return features.vectors();"));
   const own = [...tables, { name: "c", rows: 9, dim: 5 }];
   const check = (dim?: number) => withModel(resolveJob(jobOf(path, { tables: own, dim })));
@@ -174,7 +174,7 @@ test("vectors of several widths need one", (t) => {
   t.throws(() => check(4), { message: /a value of the shape \(3, 4\)/ });
 });
 
-test("a file that is no module, or is not there, is refused", (t) => {
+test("a missing file, or one that is no module, is refused", (t) => {
   const directory = directoryOf(t);
   writeFileSync(join(directory, "model.py"), "");
   const told = (name: string) =>
@@ -185,7 +185,7 @@ test("a file that is no module, or is not there, is refused", (t) => {
   t.regex(told("none.ts"), /to be a module that can be read \(ENOENT: /);
 });
 
-test("options are checked by the module's own schema, and named as the job's", (t) => {
+test("options are checked by the module's own schema, and named like the job's", (t) => {
   const { path } = twoTowers;
   const refused = (options: object) =>
     t.throws(() => withModel(resolveJob(jobOf(path, { options }))), {
@@ -204,7 +204,7 @@ test("options are checked by the module's own schema, and named as the job's", (
   });
 });
 
-test("a model is known by the contents of its module, not by its path", (t) => {
+test("the identity of a model is its module's contents, not its path", (t) => {
   const directory = directoryOf(t);
   const code = built(`return mlp(graph, features.rows(), ${top});`);
   const [one, same] = [moduleOf(directory, code), moduleOf(directory, code, "same.js")];
@@ -221,7 +221,7 @@ test("a model is known by the contents of its module, not by its path", (t) => {
   );
 });
 
-test("blocks that are composed as a DLRM's make the graph of a DLRM", (t) => {
+test("blocks composed like a DLRM make the graph of a DLRM", (t) => {
   const path = moduleOf(
     directoryOf(t),
     `import { z } from "zod";
@@ -245,7 +245,7 @@ test("blocks that are composed as a DLRM's make the graph of a DLRM", (t) => {
   t.is(textOf(own), textOf(dlrm));
 });
 
-/** A BST of two blocks, and what a sequence weighs for a second task. */
+/** A BST of two blocks, and a second task that weights the sequence. */
 const ofSequences = `export default defineModel({
   build(graph, features) {
     const [target, seen] = [features.vectors({ of: ["a"] }), features.sequence("seen")];
@@ -292,6 +292,6 @@ test("a module may take sequences, and have a logit for each of several tasks", 
   );
 });
 
-test("the example has the gradients of the loss", (t) => {
+test("the example module has the gradients of the loss", (t) => {
   modelHasGradients(t, { ...twoTowers, options: { ...twoTowers.options, dropout: 0 } });
 });

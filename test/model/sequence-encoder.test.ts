@@ -1,4 +1,4 @@
-// The encoder of sequences against self-attention in plain loops.
+// The sequence encoder against self-attention in plain loops.
 
 import test from "ava";
 import { valuesOf } from "../../src/kernels/reference/memory.ts";
@@ -19,14 +19,14 @@ import { randomTensor } from "../helpers/batches/central-differences.ts";
 const [samples, positions, dim] = [5, 4, 6];
 const lengths = [0, 1, 2, 4, 3];
 
-/** Rows of x (n,D) times w (D,D)^T. */
+/** x (n,D) times the transpose of w (D,D). */
 const times = (x: number[][], w: Float64Array | Float32Array) =>
   x.map((row) =>
     row.map((_, o) => row.reduce((sum, value, i) => sum + value * (w[o * dim + i] ?? 0), 0)),
   );
 
 for (const heads of [1, 2, 3]) {
-  test(`self-attention of ${heads} head(s) over ids that are there, and their mean`, (t) => {
+  test(`self-attention of ${heads} head(s) over the ids present, and their mean`, (t) => {
     const kernels = createReference("float64");
     const stream = new RandomStream(heads, purposes.faults);
     const builder = new GraphBuilder(0);

@@ -1,4 +1,4 @@
-// A Wukong, rows included, against central differences, and what it is made of.
+// A Wukong, rows included, against central differences, and its parameters.
 
 import test from "ava";
 import { graphOf } from "../../src/model/model.ts";
@@ -54,13 +54,13 @@ for (const [title, options] of Object.entries(models)) {
 }
 
 test("a Wukong has the parameters of the paper's formula", (t) => {
-  // 26 features of one vector and one of the bottom MLP.
+  // 26 features of one vector each, and the vector of the bottom MLP.
   const [n, d, k, hidden, vectors] = [27, 16, 24, 64, 8];
   const layers = [0, 1].map(() => ({ interacted: 4, compressed: 4, rank: k, hidden: [hidden] }));
   const all = Array.from({ length: 26 }, (_, i) => ({ name: `T${i}`, rows: 10, dim: d }));
   const options = { kind: "wukong", dense: 13, bottom: [d], tables: all, layers, top: [1] };
   const { layout } = graphOf(modelOptions.parse(options));
-  // Y, layer norm and MLP of its products, linear compression, layer norm.
+  // Per layer: Y, layer norm and MLP of its products, linear compression, layer norm.
   const own = (inputs: number) =>
     inputs * k +
     2 * inputs * k +
@@ -72,7 +72,7 @@ test("a Wukong has the parameters of the paper's formula", (t) => {
   t.is(layout.length, 14 * d + own(n) + residual + own(vectors) + vectors * d + 1);
 });
 
-test("layers that keep the number of vectors have no residual compression", (t) => {
+test("layers that keep the number of vectors have no residual projection", (t) => {
   const { layout } = graphOf(modelOptions.parse({ ...small, layers: [layer, layer] }));
   const names = layout.parameters.map(({ name }) => name);
   t.false(names.includes("layers.0.residual.weight"));

@@ -1,5 +1,5 @@
-// Every architecture but DLRM and Wukong, rows included, against central differences; and the
-// parameters that each has.
+// Every architecture except DLRM and Wukong, rows included, against central differences; and the
+// parameter count of each.
 
 import test from "ava";
 import { graphOf } from "../../src/model/model.ts";
@@ -13,11 +13,11 @@ for (const [title, options] of Object.entries(zoo)) {
   });
 }
 
-/** Ten features of ten columns, as Frappe has. */
+/** Ten tables, one per feature, as for Frappe. */
 const frappe = (dim: number) =>
   Array.from({ length: 10 }, (_, i) => ({ name: `f${i}`, rows: 3, dim }));
 
-// The counts of the zoo's run logs on Frappe.
+// The parameter counts in the zoo's run logs on Frappe.
 const counts: readonly (readonly [string, ModelOptions, number])[] = [
   ["logistic regression", { kind: "lr", tables: frappe(1) }, 1],
   ["factorisation machine", { kind: "fm", tables: frappe(11) }, 1],
@@ -98,12 +98,12 @@ const counts: readonly (readonly [string, ModelOptions, number])[] = [
 ];
 
 for (const [title, options, expected] of counts) {
-  test(`the number of dense parameters is that of the published model: ${title}`, (t) => {
+  test(`the dense parameter count equals that of the published model: ${title}`, (t) => {
     t.is(graphOf(modelOptions.parse(options)).layout.trained, expected);
   });
 }
 
-test("the heads of FinalMLP begin as one layer over the products of both streams", (t) => {
+test("FinalMLP's heads are initialised like one layer over the products of both streams", (t) => {
   const streams = { first: [400], second: [100], heads: 5 };
   const { layout } = graphOf(
     modelOptions.parse({ kind: "finalMlp", tables: frappe(10), ...streams }),

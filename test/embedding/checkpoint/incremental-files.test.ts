@@ -1,4 +1,4 @@
-// Rows of a baseline and its incremental files, merged: the newest record of a row counts.
+// Rows of a baseline and its incremental files, merged: the newest record of each row applies.
 
 import test from "ava";
 import { mergeFiles, withoutRows } from "../../../src/embedding/checkpoint/incremental-files.ts";
@@ -7,7 +7,8 @@ import { createRowSet } from "../../../src/embedding/rows/row-set.ts";
 import { fc } from "../../helpers/properties.ts";
 
 /**
- * Records of some rows in chunks, all in one memory; the numbers encode row and incremental file.
+ * Records of some rows in chunks that share one memory; the numbers encode row and incremental
+ * file.
  */
 function* chunksOf(rows: readonly number[], layer: number, size: number): Generator<RowRecords> {
   const [weights, state] = [new Float32Array(2 * size), new Float32Array(size)];
@@ -30,7 +31,7 @@ const rowLists = fc.array(
   { minLength: 1, maxLength: 4 },
 );
 
-test("of a row the newest layer counts, and rows come in order, once", (t) => {
+test("merged rows come in order, once, from the newest incremental file", (t) => {
   fc.assert(
     fc.property(rowLists, fc.integer({ min: 1, max: 9 }), (files, size) => {
       const expected = new Map<number, number>();
@@ -52,7 +53,7 @@ test("of a row the newest layer counts, and rows come in order, once", (t) => {
   );
 });
 
-test("rows that a newer layer had are left out, with what belongs to them", (t) => {
+test("rows that a newer file has are skipped in older ones, with all their data", (t) => {
   const seen = createRowSet();
   for (const row of [1, 5]) seen.add(row);
   const [chunk] = chunksOf([1, 3, 5, 8], 2, 4);

@@ -1,5 +1,6 @@
-// Rows in fewer bits: their error, against the table of a prototype of Check-N-Run (Eisenman et
-// al., NSDI 2022; mean squared norm of the error of rows of 64 Gaussian columns), and their size.
+// Quantised rows in checkpoints: their error, against the table of a prototype of Check-N-Run
+// (Eisenman et al., NSDI 2022; mean squared norm of the error of rows of 64 Gaussian columns), and
+// their size.
 
 import test from "ava";
 import { writtenBytes } from "../../../bench/service/recovery.bench.ts";
@@ -21,7 +22,7 @@ const [rows, dim] = [400, 64];
 const stream = new RandomStream(1, 2, 3);
 const weights = Float32Array.from({ length: rows * dim }, () => 0.05 * stream.normal());
 
-/** The error of the rows after plain quantisation over the range that `rangeOf` gives. */
+/** The error of rows after plain quantisation over the range that `rangeOf` gives. */
 function plainLoss(
   bits: number,
   rangeOf: (row: Float32Array) => readonly [number, number],
@@ -43,7 +44,7 @@ function lossOf(bits: 8 | 4 | 3 | 2): number {
   return weights.reduce((sum, value, i) => sum + (value - (back[i] ?? 0)) ** 2, 0) / rows;
 }
 
-test("narrowing the range loses as little as the paper's search, and less than the whole range", (t) => {
+test("narrowing the range loses as little as the paper's search, and less than none", (t) => {
   const [two, three, four, eight] = [lossOf(2), lossOf(3), lossOf(4), lossOf(8)];
   t.log(`2 bits ${two.toFixed(4)}, 3 bits ${three.toFixed(5)}, 4 bits ${four.toFixed(5)}`);
   t.true(Math.abs(plainLoss(2, asymmetric) / 0.031 - 1) < 0.1, "the prototype's rows");
@@ -53,7 +54,7 @@ test("narrowing the range loses as little as the paper's search, and less than t
   t.true(Math.abs(eight / plainLoss(8, asymmetric) - 1) < 0.01, `${eight}`);
 });
 
-test("a row of 64 takes 7.1, 9.1 and 12.8 times less in 4, 3 and 2 bits, and 3.6 in 8", (t) => {
+test("a row of 64 columns shrinks 12.8, 9.1, 7.1 and 3.6 times in 2, 3, 4 and 8 bits", (t) => {
   const times = ([8, 4, 3, 2] as const).map(
     (bits) => (4 * dim * rows) / quantisedBytes(bits, rows, dim),
   );
@@ -63,7 +64,7 @@ test("a row of 64 takes 7.1, 9.1 and 12.8 times less in 4, 3 and 2 bits, and 3.6
   );
 });
 
-test("differences in 4 bits write at least 6 times less than all rows in float32", async (t) => {
+test("increments in 4 bits write at least 6 times less than all rows in float32", async (t) => {
   const sum = (values: readonly number[]) => values.reduce((total, one) => total + one, 0);
   const count = rounds("rows of differences in 4 bits", 200, 600);
   for (const share of [0.1, 0.35]) {
@@ -75,7 +76,7 @@ test("differences in 4 bits write at least 6 times less than all rows in float32
   }
 });
 
-test("rows of one value, of huge ones and of any number of columns come back", (t) => {
+test("rows of one value, of huge values and of any number of columns are restored", (t) => {
   for (const bits of [8, 4, 3, 2] as const) {
     for (const columns of [1, 3, 5, 8, 33]) {
       const same = new Float32Array(2 * columns).fill(0.25);
@@ -91,7 +92,7 @@ test("rows of one value, of huge ones and of any number of columns come back", (
   }
 });
 
-test("a part in fewer bits keeps its rows and their state, and is read as any other", async (t) => {
+test("a quantised part keeps its rows and their state, and is read like any other", async (t) => {
   const records: RowRecords = {
     rows: Int32Array.of(3, 7, 8),
     weights: weights.slice(0, 3 * dim),

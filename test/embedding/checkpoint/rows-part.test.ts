@@ -1,4 +1,4 @@
-// Parts of a checkpoint with a table's rows, and the table's digest.
+// Checkpoint parts with the rows of a table, and the table's digest.
 
 import test from "ava";
 import { decodeRows, encodeRows } from "../../../src/embedding/checkpoint/rows-part.ts";
@@ -21,7 +21,10 @@ async function digestOf(state: StateShape, records: Iterable<RowRecords>): Promi
 
 const oneEach = { perElement: 1, perRow: 0 };
 
-/** Records of the rows, cut into chunks of `chunk` rows; each number follows from its row alone. */
+/**
+ * Records of the rows, cut into chunks of `chunk` rows; the numbers of a row depend on the row
+ * alone.
+ */
 function recordsOf(rows: readonly number[], chunk: number, change = 0): RowRecords[] {
   const chunks: RowRecords[] = [];
   for (let at = 0; at < rows.length; at += chunk) {
@@ -59,18 +62,18 @@ const noRecords: RowRecords = {
 };
 const someRows = fc.uniqueArray(fc.nat(99)).map((rows) => rows.sort((a, b) => a - b));
 
-test("rows come back from a part as they went in, however they were chunked", async (t) => {
+test("rows are read back from a part unchanged, however they were chunked", async (t) => {
   await fc.assert(
     fc.asyncProperty(someRows, fc.integer({ min: 1, max: 30 }), async (rows, chunk) => {
       const records = recordsOf(rows, chunk);
-      // A chunk may be empty: of a piece of a table, no row may have an id.
+      // A chunk may be empty: in a piece of a dynamic table, no row may have an id.
       const cut = records.flatMap((one) => [noRecords, one, noRecords]);
       t.deepEqual(flat(decodeRows(await partOf(cut), expect)), flat(records));
     }),
   );
 });
 
-test("the digest of a table does not depend on chunks, nor on a trip through a part", async (t) => {
+test("the digest of a table depends neither on chunks nor on a trip through a part", async (t) => {
   await fc.assert(
     fc.asyncProperty(someRows, fc.integer({ min: 1, max: 30 }), async (rows, chunk) => {
       const expected = await digestOf(oneEach, recordsOf(rows, 100));
@@ -81,7 +84,7 @@ test("the digest of a table does not depend on chunks, nor on a trip through a p
   );
 });
 
-test("the digest tells one row, one weight, one state and one birth apart", async (t) => {
+test("the digest changes with a single weight, state or initialised row", async (t) => {
   const rows = [1, 5, 26, 99];
   const digest = (records: readonly RowRecords[]) => digestOf(oneEach, records);
   const before = await digest(recordsOf(rows, 2));
@@ -106,7 +109,7 @@ test("the digest covers every column of weights and of state", async (t) => {
   t.is(digests.size, 1 + 2 * dim);
 });
 
-test("a row-wise state has a leaf of its own", async (t) => {
+test("row-wise state has a leaf of its own in the digest", async (t) => {
   const records = (state: number): RowRecords[] => [
     { rows: Int32Array.of(3), weights: new Float32Array(dim), state: Float32Array.of(state) },
   ];
@@ -115,7 +118,7 @@ test("a row-wise state has a leaf of its own", async (t) => {
   t.is(await digestOf(state, records(1)), await digestOf(state, records(1)));
 });
 
-test("a table's digest is that of its shards, however it is cut", async (t) => {
+test("a table's digest is computed from its shards, for any sharding", async (t) => {
   const state = { perElement: 1, perRow: 1 };
   const rows = [0, 1, 24, 25, 60, 99];
   const numbers = (row: number, width: number, from: number) =>
@@ -142,7 +145,7 @@ test("a table's digest is that of its shards, however it is cut", async (t) => {
   t.is(tableDigest(grid), expected);
   const right = await shard(0, 4, 1, 1);
   const other = { ...right, leaves: right.leaves.map(() => "00".repeat(32)) };
-  // The row's own state must be the same wherever the row has columns.
+  // Row-wise state must be equal on all shards that have columns of the row.
   const first = await shard(0, 4, 0, 1);
   t.throws(() => tableDigest([first, other]));
 });
@@ -154,7 +157,7 @@ test("the digest of a model depends on the order of its tables", async (t) => {
   t.regex(modelDigest(dense, []), /^[0-9a-f]{64}$/);
 });
 
-test("a part is read from bytes that lie anywhere, a Buffer's too", async (t) => {
+test("a part is read from any bytes, those of a Buffer included", async (t) => {
   const records = recordsOf([2, 3], 2);
   const bytes = await partOf(records);
   for (const shift of [1, 2, 4]) {
@@ -164,7 +167,7 @@ test("a part is read from bytes that lie anywhere, a Buffer's too", async (t) =>
   }
 });
 
-test("a part is read in pieces of any size, each written over the one before", async (t) => {
+test("a part is read in pieces of any size that reuse one memory", async (t) => {
   const records = recordsOf([2, 3, 5, 9, 40], 2);
   const bytes = await partOf(records);
   const rows: number[] = [];
@@ -201,7 +204,7 @@ const damages: Readonly<Record<string, (bytes: Uint8Array) => Uint8Array>> = {
   "with rows out of order": (bytes) => bytes.fill(0, 24, 28),
 };
 
-test("a row that the table has not is refused with the table's rows", async (t) => {
+test("a row beyond the table is refused with the table's rows", async (t) => {
   const bytes = await partOf(recordsOf([4, 9], 2));
   t.is([...decodeRows(bytes, { ...expect, rows: 10 })].length, 1);
   t.throws(() => [...decodeRows(bytes, { ...expect, rows: 9 })], {

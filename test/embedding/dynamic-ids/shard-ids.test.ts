@@ -1,4 +1,4 @@
-// Dynamic ids against a plain Map: which id has which row, in any order of arrival.
+// Dynamic ids against a plain Map: the row of each id, for any order of arrival.
 
 import test from "ava";
 import {
@@ -25,7 +25,7 @@ interface Shape {
   readonly rowBlocks: 1 | 2 | 4 | 8;
 }
 
-/** The ids of some blocks of a table; of all blocks by default. */
+/** Creates the id map of some blocks of a table; of all blocks by default. */
 function idsOf(shape: Shape, dynamic: DynamicSpec, firstBlock = 0, blocks?: number): ShardIds {
   const spec = tableOptions.parse({ name: "user", dim: 4, ...shape });
   const count = blocks ?? shape.rowBlocks;
@@ -75,7 +75,7 @@ const anyShape = fc.record({
 
 const anyHistory = fc.array(fc.array(anyId, { maxLength: 40 }), { maxLength: 14 });
 
-/** Rows of a step's ids, in order. */
+/** Looks up a step's ids; returns their rows, in order. */
 function look(ids: ShardIds, step: number, batch: readonly bigint[]): (number | undefined)[] {
   const find = ids.admitting(step);
   return batch.map((id) => rowFrom(find(...halvesOf(id))));
@@ -93,7 +93,7 @@ function bytesOf(ids: ShardIds): Buffer {
   return Buffer.concat([...encodeIds(ids)]);
 }
 
-test("ids have the rows that a plain Map gives them, under every admission and eviction", (t) => {
+test("ids have the rows of a plain Map, under every admission and eviction policy", (t) => {
   fc.assert(
     fc.property(anyShape, anySpec, anyHistory, (shape, spec, history) => {
       const [ids, plain] = [idsOf(shape, spec), plainOf(shape, spec)];
@@ -113,7 +113,7 @@ test("ids have the rows that a plain Map gives them, under every admission and e
   );
 });
 
-test("a table that grows and loses its ids again finds each of thousands", (t) => {
+test("a table that grows and evicts finds each of thousands of ids", (t) => {
   const shape = { rows: 5000, rowBlocks: 4 } as const;
   const spec = dynamicOptions.parse({ eviction: { kind: "age", steps: 2 }, everySteps: 1 });
   const ids = idsOf(shape, spec);
@@ -135,7 +135,7 @@ test("a table that grows and loses its ids again finds each of thousands", (t) =
   }
 });
 
-test("any runs of blocks, on as many devices, hold together what one device would", (t) => {
+test("id maps of any runs of blocks hold together what one device holds", (t) => {
   fc.assert(
     fc.property(anySpec, anyHistory, fc.integer({ min: 1, max: 3 }), (spec, history, cut) => {
       const shape = { rows: 21, rowBlocks: 4 } as const;
@@ -158,7 +158,7 @@ test("any runs of blocks, on as many devices, hold together what one device woul
   );
 });
 
-test("what is restored goes on as what was saved, in any cut of the blocks", (t) => {
+test("restored ids continue like the saved ones, for any cut of the blocks", (t) => {
   fc.assert(
     fc.property(anySpec, anyHistory, anyHistory, (spec, before, after) => {
       const shape = { rows: 21, rowBlocks: 4 } as const;
@@ -189,7 +189,7 @@ test("what is restored goes on as what was saved, in any cut of the blocks", (t)
   );
 });
 
-test("chance admits the share of occurrences that it was told to, others in every step", (t) => {
+test("probabilistic admission admits its share of occurrences, other ones in each step", (t) => {
   const spec = dynamicOptions.parse({ admission: { kind: "probability", probability: 0.2 } });
   const ids = idsOf({ rows: 10_000, rowBlocks: 2 }, spec);
   const batch = Array.from({ length: 5000 }, (_, i) => BigInt(i));
@@ -200,7 +200,7 @@ test("chance admits the share of occurrences that it was told to, others in ever
   t.true(Math.abs(ids.counts.admitted - first - 800) < 120, `${ids.counts.admitted}`);
 });
 
-test("a damaged part is refused, and so is an id of a block that the shard has not", (t) => {
+test("a damaged part is refused, and so is an id of a block that the shard lacks", (t) => {
   const shape = { rows: 8, rowBlocks: 2 } as const;
   const ids = idsOf(shape, dynamicOptions.parse({}));
   look(ids, 0, [1n, 2n, 3n]);

@@ -1,4 +1,4 @@
-// Frames of bags: what a shard gets of the samples' rows, and how it reads frames that arrive.
+// Frames of bags: the ids that a shard receives for its rows, and how it reads received frames.
 
 import test from "ava";
 import {
@@ -49,7 +49,7 @@ const good: Nested = [
   [[4], [0, 0], [3]],
 ];
 
-test("bags come together from all senders, table by table, in the order of the samples", (t) => {
+test("bags of all senders are gathered table by table, in the order of the samples", (t) => {
   const first = frameOf(good);
   const second = frameOf([[[5]], [[]]]);
   const bags = new BagMemory().gather([first, second], shards);
@@ -60,7 +60,7 @@ test("bags come together from all senders, table by table, in the order of the s
   t.deepEqual([...bags.offsets], [0, 2, 2, 3, 4, 5, 7, 8, 8]);
 });
 
-test("any bags on any number of devices arrive as they were, and memory is used again", (t) => {
+test("any bags on any number of devices arrive unchanged, and memory is reused", (t) => {
   const memory = new BagMemory();
   const bag = (rows: number) => fc.array(fc.nat(rows - 1), { maxLength: 4 });
   const sample = fc.tuple(bag(10), bag(5));
@@ -81,12 +81,12 @@ test("any bags on any number of devices arrive as they were, and memory is used 
   );
 });
 
-test("a frame carries only the features that its receiver has rows of", (t) => {
+test("a frame has only the features whose rows its receiver has", (t) => {
   const bags = new BagMemory().gather([frameOf(good, [whole(1)])], [whole(1)]);
   t.deepEqual([...bags.ids], [4, 0, 0, 3]);
 });
 
-test("each bag is dealt out among shards that have some of the rows, counted from their first", (t) => {
+test("each bag is split among shards by rows, numbered from the shard's first row", (t) => {
   const bag = fc.array(fc.nat(9), { maxLength: 5 });
   const cut = fc.integer({ min: 0, max: 10 });
   fc.assert(
@@ -116,7 +116,7 @@ test("each bag is dealt out among shards that have some of the rows, counted fro
   );
 });
 
-test("a row that the shard has not is refused", (t) => {
+test("a row that the shard does not have is refused", (t) => {
   const frame = frameOf(good, [whole(0)]);
   const part = { ...whole(0), firstRow: 2, rows: 8 };
   t.throws(() => new BagMemory().gather([frame], [part]), {
@@ -142,13 +142,13 @@ for (const [what, damage] of Object.entries(damages)) {
   });
 }
 
-test("a frame cut short is refused", (t) => {
+test("a truncated frame is refused", (t) => {
   const { ints, samples } = frameOf(good);
   const frame = { ints: ints.subarray(0, 9), samples };
   t.throws(() => new BagMemory().gather([frame], shards), { instanceOf: FrameCorruptError });
 });
 
-test("weights travel with the rows of the tables that have them; the others count 1", (t) => {
+test("weights are sent with the rows of weighted tables; others count as 1", (t) => {
   const mixed = [whole(0), whole(1, true)];
   const memory = new BagMemory();
   const frames = [
@@ -159,7 +159,7 @@ test("weights travel with the rows of the tables that have them; the others coun
   t.deepEqual([...bags.ids], [1, 2, 9, 5, 6, 4, 0, 0, 3, 1, 2]);
   t.deepEqual([...(bags.weights ?? [])], [1, 1, 1, 1, 1, 0.5, -2, 3, 4, 7, 8]);
   t.is(memory.gather([frameOf(good)], shards).weights, undefined);
-  // A frame that is cut within its weights.
+  // A frame truncated within its weights.
   const ints = frames[0]?.ints ?? new Int32Array(0);
   const short = { ints: ints.subarray(0, 2 + 6 + 7 + 3), samples: 3 };
   t.throws(() => memory.gather([short], mixed), { instanceOf: FrameCorruptError });

@@ -1,4 +1,5 @@
-// Distinct rows: which rows a device asks for once, and how the rows' owner reads such frames.
+// Distinct rows: the rows that a device requests once, and how their owner reads the request
+// frames.
 
 import test from "ava";
 import type { BagShard } from "../../../src/embedding/lookup/bag-frames.ts";
@@ -24,7 +25,7 @@ const shard = (table: number, firstRow: number, rows: number, isWeighted = false
   return { lookup: table, firstRow, rows, isWhole: rows === tables[table]?.rows, isWeighted };
 };
 
-/** The users in two runs of rows, weighted, then all items. */
+/** The users table as two weighted runs of rows, then the whole items table. */
 const shards = [shard(0, 0, 4, true), shard(0, 4, 6, true), shard(1, 0, 5)];
 
 /** Each shard has one lookup. */
@@ -64,7 +65,7 @@ const sample = fc.tuple(
   fc.array(fc.nat(4), { maxLength: 5 }),
 );
 const slice = fc.array(sample, { maxLength: 4 });
-/** Eight slices, cut among any number of devices. */
+/** Eight slices, divided among any number of devices. */
 const senders = fc
   .tuple(fc.array(slice, { minLength: 8, maxLength: 8 }), fc.integer({ min: 1, max: 8 }))
   .map(([slices, devices]) =>
@@ -75,7 +76,7 @@ const senders = fc
     }),
   );
 
-/** Distinct rows of a shard that the slices first .. first+count-1 look up. */
+/** The distinct rows of a shard that `count` slices from `first` look up. */
 function distinctIn(
   slices: readonly Slice[],
   { lookup: table, firstRow, rows }: BagShard,
@@ -85,7 +86,7 @@ function distinctIn(
   return [...new Set(all.filter(isIn))].sort((a, b) => a - b);
 }
 
-test("every bag is places among the distinct rows, in its order and with its weights", (t) => {
+test("every bag becomes positions of distinct rows, in its order and with its weights", (t) => {
   const memory = new DistinctMemory();
   fc.assert(
     fc.property(senders, (all) => {
@@ -117,7 +118,7 @@ test("every bag is places among the distinct rows, in its order and with its wei
   );
 });
 
-test("a shard is asked for each row once for each subtree, whose slice it stands in", (t) => {
+test("a shard gets each row once per subtree, placed in the subtree's slice", (t) => {
   const [memory, lookupMemory] = [new DistinctMemory(), new LookupMemory()];
   fc.assert(
     fc.property(senders, (all) => {
@@ -173,7 +174,7 @@ const sender: Sender = {
   ],
 };
 
-test("a frame takes what it carries, and can be of some shards alone", (t) => {
+test("a frame has the size of its contents, and can be for some shards alone", (t) => {
   const { asked } = ask(new DistinctMemory(), sender);
   const whole = frameOf(asked);
   t.deepEqual([...whole.ints], [1, 1, 1, 3, 7, 4, 0, 0, 0]);
@@ -183,7 +184,7 @@ test("a frame takes what it carries, and can be of some shards alone", (t) => {
   t.is(distinctFrameInts({ ...sender, ints: part.ints }, 2), 4);
 });
 
-test("a frame that cannot be one is refused", (t) => {
+test("an invalid frame is refused", (t) => {
   const gather = (...ints: number[]) => {
     const frame = { ints: Int32Array.from(ints), subtrees: sender.subtrees };
     return new LookupMemory().gather([frame], [shard(0, 4, 6)], 1);

@@ -1,4 +1,4 @@
-// Ids of 32 bits as rows: how the tables' policies treat ids that a table does not have.
+// 32-bit ids as rows: the tables' policies for ids beyond their rows.
 
 import test from "ava";
 import { mix32 } from "../../../src/data/murmur-hash.ts";
@@ -11,7 +11,7 @@ const tablesThat = (ids: BagTable["ids"]): BagTable[] => [
   { name: "item", rows: 5, ids, idBits: 32 },
 ];
 
-/** Two samples: users 1 2 and no user; items 4 and 0 `id`. */
+/** A batch of two samples: users 1 and 2, and no user; items 4 and 0 are followed by `id`. */
 function localWith(id: number) {
   return {
     samples: 2,
@@ -20,7 +20,7 @@ function localWith(id: number) {
   };
 }
 
-test("ids of the tables' range are rows as they are, and know where each feature begins", (t) => {
+test("ids within the table are rows as they are, with the offsets of each feature", (t) => {
   const rows = new LocalRows().take(localWith(3), tablesThat("reject"), 0);
   t.deepEqual([...rows.rows], [1, 2, 4, 0, 3]);
   t.deepEqual([...rows.starts], [0, 2, 5]);
@@ -38,7 +38,7 @@ for (const id of [5, -1, 2 ** 31 - 1]) {
   });
 }
 
-test("ids are clamped to the nearest row, or hashed, where the table says so, and counted", (t) => {
+test("ids beyond the table are clamped or hashed as the table says, and counted", (t) => {
   const clamped = new LocalRows();
   t.deepEqual([...clamped.take(localWith(7), tablesThat("clamp"), 0).rows], [1, 2, 4, 0, 4]);
   t.deepEqual([...clamped.take(localWith(-3), tablesThat("clamp"), 0).rows], [1, 2, 4, 0, 0]);
@@ -48,20 +48,20 @@ test("ids are clamped to the nearest row, or hashed, where the table says so, an
   t.is(rows[4], mix32(-3) % 5);
 });
 
-test("of a long sequence the first or the last ids count, in their order", (t) => {
+test("a long sequence is truncated to its first or last ids, in their order", (t) => {
   const table = { name: "item", rows: 10, ids: "reject", idBits: 32 } as const;
   const local = { samples: 3, lengths: Int32Array.of(4, 0, 1), ids: Int32Array.of(5, 6, 7, 8, 9) };
   const take = (own: Partial<BagTable>) => {
     const { lengths, rows } = new LocalRows().take(local, [{ ...table, ...own }], 0);
     return { lengths: [...lengths], rows: [...rows] };
   };
-  // Position by position: of the samples 0 and 2, then of sample 0.
+  // By position: of samples 0 and 2, then of sample 0.
   const lengths = [1, 0, 1, 1, 0, 0];
   t.deepEqual(take({ positions: 2 }), { lengths, rows: [5, 9, 6] });
   t.deepEqual(take({ positions: 2, kept: "last" }), { lengths, rows: [7, 9, 8] });
 });
 
-test("the batch's own ids stay as they are, and memory is used again", (t) => {
+test("the batch's ids stay unchanged, and memory is reused", (t) => {
   const memory = new LocalRows();
   const local = localWith(9);
   const first = memory.take(local, tablesThat("clamp"), 0);
@@ -78,7 +78,7 @@ test("lengths that do not fit the ids are refused", (t) => {
   }
 });
 
-test("upper halves and weights that are not there are missed", (t) => {
+test("missing upper halves or weights are refused", (t) => {
   const [user, item] = tablesThat("hash");
   if (user === undefined || item === undefined) return t.fail();
   const take = (table: BagTable) => () => new LocalRows().take(localWith(1), [table, item], 0);

@@ -1,4 +1,4 @@
-// Ids of 64 bits, and how the tables' policies treat them.
+// 64-bit ids, and the tables' policies for them.
 
 import test from "ava";
 import { LocalRows } from "../../../src/embedding/lookup/ids-to-rows.ts";
@@ -7,7 +7,7 @@ import { IdOutOfRangeError } from "../../../src/errors/errors.ts";
 import { edges, halvesOf, rowOf } from "../../helpers/batches/wide-ids.ts";
 import { fc } from "../../helpers/properties.ts";
 
-/** A wide feature between two that are not. */
+/** A 64-bit table between two 32-bit tables. */
 const tablesThat = (ids: BagTable["ids"]): BagTable[] => [
   { name: "day", rows: 7, ids, idBits: 32 },
   { name: "user", rows: 10, ids, idBits: 64 },
@@ -28,7 +28,7 @@ function localOf(bags: Nested) {
 }
 
 for (const policy of ["clamp", "hash"] as const) {
-  test(`ids of 64 bits become rows beside those of 32: ${policy}`, (t) => {
+  test(`64-bit ids become rows beside 32-bit ones: ${policy}`, (t) => {
     const memory = new LocalRows();
     const tables = tablesThat(policy);
     const narrow = (rows: number) => fc.array(fc.nat(rows - 1).map(BigInt), { maxLength: 3 });
@@ -49,7 +49,7 @@ for (const policy of ["clamp", "hash"] as const) {
   });
 }
 
-test("edges of 64 bits are clamped or hashed whole, and counted", (t) => {
+test("extreme 64-bit ids are clamped or hashed exactly, and counted", (t) => {
   const outside = edges.length - 1; // All but 0.
   for (const policy of ["clamp", "hash"] as const) {
     const memory = new LocalRows();
@@ -62,7 +62,7 @@ test("edges of 64 bits are clamped or hashed whole, and counted", (t) => {
   }
 });
 
-test("a refusal names table, feature, sample and the whole id of 64 bits", (t) => {
+test("a refusal names table, feature, sample and the complete 64-bit id", (t) => {
   for (const id of edges.slice(1)) {
     const bad = localOf([
       [[], []],

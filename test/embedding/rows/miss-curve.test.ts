@@ -13,7 +13,7 @@ type Batches = readonly (readonly number[])[];
 
 const rows = 20_000;
 
-/** Distinct rows of batches that draw by Zipf's law, scattered over the table. */
+/** Batches of distinct rows drawn by Zipf's law, scattered over the table. */
 function zipfBatches(zipf: number, batches = 60, draws = 2000): Batches {
   const sampler = new Zipf(rows, zipf);
   const stream = new RandomStream(5, 1, 100 * zipf);
@@ -21,13 +21,14 @@ function zipfBatches(zipf: number, batches = 60, draws = 2000): Batches {
   return Array.from({ length: batches }, () => [...new Set(Array.from({ length: draws }, draw))]);
 }
 
-/** Every fourth row, again and again: a smaller cache has no hits. */
+/** A repeated scan of every fourth row: a cache smaller than the scan has no hits. */
 const scan: Batches = Array.from({ length: 60 }, (_, batch) =>
   Array.from({ length: 500 }, (_, i) => 4 * ((500 * batch + i) % (rows / 4))),
 );
 
 /**
- * Miss ratio of each size, from distances found by sorting all rows before each batch; found once.
+ * The exact miss ratio of each size, from distances found by sorting all rows before each batch;
+ * cached.
  */
 function exactMisses(batches: Batches): (size: number) => number {
   const known = exact.get(batches) ?? missesBySorting(batches);
@@ -64,7 +65,7 @@ const patterns: Record<string, Batches> = {
 };
 
 for (const [name, batches] of Object.entries(patterns)) {
-  test(`of ${name}, a curve of all rows is exact, at every size`, (t) => {
+  test(`${name}: a curve of all rows is exact at every size`, (t) => {
     const missesAt = exactMisses(batches);
     const curve = sampledCurve(batches, { rate: 1, rowsMax: 32_768 });
     t.true(curve.length > 10);
@@ -76,12 +77,12 @@ for (const [name, batches] of Object.entries(patterns)) {
     t.is(missRatioAt(curve, 0), 1);
   });
 
-  test(`of ${name}, a curve of some rows is within two points, in little memory`, (t) => {
+  test(`${name}: a sampled curve is within two points, with little memory`, (t) => {
     const missesAt = exactMisses(batches);
     for (const options of [{ rate: 1 / 8 }, { rate: 1, rowsMax: 2048 }, {}]) {
       const curve = sampledCurve(batches, options);
       for (const size of [2000, 3000, 4000, 6000, 8000, 12_000, 20_000]) {
-        // A scan falls from all to few at one size: beside it, sizes are off, not ratios.
+        // A scan's miss ratio drops at one size: near it, the curve is off in size, not in ratio.
         if (batches === scan && size > 4000 && size < 6200) continue;
         const off = Math.abs(missRatioAt(curve, size) - missesAt(size));
         t.true(off < 0.02, `${JSON.stringify(options)}, ${size} rows: off by ${off}`);
@@ -90,8 +91,9 @@ for (const [name, batches] of Object.entries(patterns)) {
   });
 }
 
-// A cache of little more than one batch also has conflicts: no row of the batch may leave it.
-test("a cache of the least recently used shows the hits that its curve says", (t) => {
+// A cache little larger than a batch also has conflicts: rows of the current batch cannot be
+// evicted.
+test("an LRU cache has the hit rate that its curve predicts", (t) => {
   const kernels = openKernels("auto");
   for (const zipf of [0.6, 1.05]) {
     const batches = zipfBatches(zipf);
@@ -131,7 +133,7 @@ test("counts of shards add up to the curve of their table", (t) => {
   }
 });
 
-test("no access is no curve, and misses all", (t) => {
+test("without an access the curve is empty, and every lookup misses", (t) => {
   const { counts } = createReuseSampler({ rows });
   t.deepEqual(missCurveOf(counts), []);
   t.is(missRatioAt([], 1000), 1);

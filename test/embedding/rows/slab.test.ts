@@ -1,5 +1,5 @@
-// Rows in device memory: how they apply their gradients, by PyTorch's definitions written out in
-// float64, and how they travel to a checkpoint and back.
+// Rows in device memory: how optimizers update them, by PyTorch's definitions written out in
+// float64, and how they are saved to a checkpoint and restored.
 
 import test from "ava";
 import { createSlab, type SlabShard } from "../../../src/embedding/rows/slab.ts";
@@ -51,7 +51,7 @@ function startSlab(options: {
   };
 }
 
-/** All rows of the second table. */
+/** A shard with all rows of the second table. */
 function shardsOn(specs: readonly TableSpec[]): SlabShard[] {
   const tile = { firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 1 };
   const place = { scheme: "table-wise" as const, tier: "memory" as const, device: 0 };
@@ -61,7 +61,7 @@ function shardsOn(specs: readonly TableSpec[]): SlabShard[] {
   return own === undefined ? [] : [{ ...own, lookups }];
 }
 
-/** The gradient of each row, added up by hand. */
+/** The gradient of a row, added up by hand. */
 function gradientOf(row: number, pooling: "sum" | "mean"): number[] {
   return Array.from({ length: dim }, (_, c) => {
     let sum = 0;
@@ -114,7 +114,7 @@ const cases: readonly [SparseOptimizerOptions, Formula][] = [
 
 for (const pooling of ["sum", "mean"] as const) {
   for (const [options, formula] of cases) {
-    test(`${options.kind} updates each touched row once, ids that repeat added up (${pooling})`, async (t) => {
+    test(`${options.kind} updates each looked-up row once, repeated ids summed (${pooling})`, async (t) => {
       const { kernels, slab, optimizer } = startSlab({ optimizer: options, pooling });
       const weights = valuesOf(slab.rowsOf[0]?.weights ?? kernels.tensor([0]));
       const before = [...weights];
@@ -140,7 +140,7 @@ for (const pooling of ["sum", "mean"] as const) {
   }
 }
 
-test("L2 pulls on the rows of the batch, and on no other", (t) => {
+test("L2 applies to the rows of the batch, and to no other", (t) => {
   const { kernels, slab, optimizer } = startSlab({ optimizer: { kind: "sgd", ...rate } });
   const weights = valuesOf(slab.rowsOf[0]?.weights ?? kernels.tensor([0]));
   const before = [...weights];
@@ -155,7 +155,7 @@ test("L2 pulls on the rows of the batch, and on no other", (t) => {
   }
 });
 
-test("two phases give the bits of one, where no row is split", async (t) => {
+test("the two-phase update gives the bits of one phase, where no row is split", async (t) => {
   const optimizer = { kind: "rowWiseAdagrad" as const, ...adagrad };
   const after = [false, true].map((inTwoPhases) => {
     const subject = startSlab({ optimizer, precision: "float32" });
@@ -172,7 +172,7 @@ test("two phases give the bits of one, where no row is split", async (t) => {
   t.deepEqual(await after[0], await after[1]);
 });
 
-test("born rows go to rest and come back, and no other row travels", async (t) => {
+test("initialised rows are saved and restored, and no other row is", async (t) => {
   const optimizer = { kind: "adam" as const };
   const rows = 9000; // Several chunks.
   const first = startSlab({ optimizer, precision: "float32", rows });
@@ -196,7 +196,7 @@ test("born rows go to rest and come back, and no other row travels", async (t) =
   t.deepEqual(weights(second), weights(first));
 });
 
-test("a row is born with a value that its table, its place and the seed decide, within its scale", (t) => {
+test("a row's initial value depends on table, row and seed, within the table's scale", (t) => {
   const make = () => startSlab({ optimizer: { kind: "sgd" }, precision: "float32" });
   const read = ({ kernels, slab }: ReturnType<typeof make>) => [
     ...kernels.read(slab.rowsOf[0]?.weights ?? kernels.tensor([0])),
@@ -207,7 +207,7 @@ test("a row is born with a value that its table, its place and the seed decide, 
   t.is(new Set(values).size, values.length);
 });
 
-test("Adam's corrections are powers, made by squaring, the same wherever they run", (t) => {
+test("Adam's bias corrections are powers by squaring, equal on every machine", (t) => {
   const optimizer = sparseOptimizerOptions.parse({ kind: "adam", beta1: 0.5, beta2: 0.9 });
   if (optimizer.kind !== "adam") throw new Error("The optimizer is another one");
   t.is(adamNumbersOf(optimizer, { step: 9, plateau: 1 }).correction1, 1 - 2 ** -10);

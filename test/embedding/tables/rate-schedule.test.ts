@@ -1,4 +1,4 @@
-// Schedules of learning rates, and their reduction on a plateau, against PyTorch's.
+// Learning rate schedules, and their reduction on a plateau, against PyTorch's.
 
 import { readFileSync } from "node:fs";
 import test from "ava";
@@ -33,7 +33,7 @@ function scheduleOf(options: object): RateSchedule {
 }
 
 for (const [name, options] of Object.entries(schedules)) {
-  test(`${name}: every step has the rate that torch.optim.lr_scheduler gives it`, (t) => {
+  test(`${name}: every step has the rate of torch.optim.lr_scheduler`, (t) => {
     const own = scheduleOf(options);
     for (const [step, share] of golden[name as keyof typeof schedules].entries()) {
       near(t, rateShare(own, step), share, 1e-12);
@@ -41,7 +41,7 @@ for (const [name, options] of Object.entries(schedules)) {
   });
 }
 
-test("without a schedule, and once a warm-up has ended, the rate is whole to the last bit", (t) => {
+test("without a schedule, and after a warm-up, the rate is exact to the last bit", (t) => {
   t.is(rateShare(undefined, 7), 1);
   const constant = scheduleOf({ kind: "constant", warmUpSteps: 3 });
   t.deepEqual(
@@ -50,7 +50,7 @@ test("without a schedule, and once a warm-up has ended, the rate is whole to the
   );
 });
 
-test("a decay may begin later than the warm-up ends, and leaves the share it is told to", (t) => {
+test("a decay may begin after the warm-up ends, and ends at its configured share", (t) => {
   const linear = scheduleOf({ kind: "polynomial", warmUpSteps: 2, from: 10, steps: 4, to: 0.5 });
   t.deepEqual(
     [1, 9, 10, 12, 14, 1e9].map((step) => rateShare(linear, step)),
@@ -58,7 +58,7 @@ test("a decay may begin later than the warm-up ends, and leaves the share it is 
   );
 });
 
-test("a cosine is Math.cos to twelve digits, at its ends exactly", (t) => {
+test("the cosine schedule equals Math.cos to twelve digits, and exactly at its ends", (t) => {
   const cosine = scheduleOf({ kind: "cosine", steps: 1000 });
   for (let step = 0; step <= 1000; step++) {
     near(t, rateShare(cosine, step), (1 + Math.cos((Math.PI * step) / 1000)) / 2, 1e-12);
@@ -72,7 +72,7 @@ test("a decay that begins within the warm-up is refused", (t) => {
   t.regex(error?.message ?? "", /`schedule.from` to be at least `warmUpSteps`, 10/);
 });
 
-test("a plateau reduces the rate at the evaluation at which PyTorch reduces it", (t) => {
+test("a plateau reduces the rate at the same evaluation as PyTorch", (t) => {
   const options = { metric: "auc", factor: 0.5, patience: 2, minDelta: 0.001, least: 0.1 };
   const plateau = checkOptions(plateauOptions, options);
   let state = noPlateau;

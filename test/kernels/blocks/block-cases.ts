@@ -1,5 +1,5 @@
-// Cases of the kernels of blocks: small ones computed by hand, the laws of bits, and random input
-// of odd shapes.
+// Cases of the block kernels: small ones computed by hand, the bitwise laws, and random input of
+// odd shapes.
 
 import type { Kernels, ProductForm, Tensor } from "../../../src/kernels/contract/kernels.ts";
 import { type Slices, slicesOf, subtreesOf } from "../../../src/kernels/contract/slices.ts";
@@ -28,7 +28,7 @@ const blocksByHand: Cases = {
     const large = 2 ** 24;
     const plus = [of(k, [1, 1, 1], [large]), of(k, [1, 1, 1], [-large])];
     const out = k.tensor([1, 1, 1]);
-    // 1 + 2 ** 24 is no float32: the 1 is lost if it is added in this order, and in no other.
+    // 1 + 2 ** 24 is no float32: the 1 is lost only if it is added in this order.
     k.products(out, of(k, [1, 1], [1]), of(k, [1, 1, 1], [1]), "ab", plus);
     t.deepEqual(list(k, out), [0]);
     const [d, w] = [of(k, [1, 2], [0.5, 1]), of(k, [2, 1], [1, 0.5])];
@@ -106,13 +106,13 @@ const blocksByHand: Cases = {
     const unit = 1 / Math.sqrt(1.25);
     near(t, list(k, out).slice(0, 4), [-1.5 * unit, -0.5 * unit, unit, 1 + 1.5 * unit]);
     near(t, list(k, saved).slice(0, 2), [2.5, unit]);
-    // A row of equal numbers has no deviation: only epsilon saves it.
+    // A row of equal numbers has no deviation: epsilon avoids the division by zero.
     k.layerNorm(out, saved, x, of(k, [4], [1, 1, 1, 1]), k.tensor([4]), 1e-5);
     t.deepEqual(list(k, out).slice(4), [0, 0, 0, 0]);
   },
 };
 
-/** Runs of slices that devices have, of eight slices of nine samples. */
+/** Boundaries of eight slices of nine samples. */
 const bounds = [0, 1, 2, 3, 4, 5, 6, 7, 9];
 
 const blocksByBit: Cases = {
@@ -178,10 +178,10 @@ export function operands(
   return [random(k, stream, isShared ? a : [samples, ...a]), random(k, stream, [samples, ...b])];
 }
 
-/** The cases, by title. */
+/** Cases of the block kernels by title. */
 export const blockCases: Cases = { ...elementCases, ...blocksByHand, ...blocksByBit };
 
-/** Outputs so large that they are written past the caches. */
+/** Outputs large enough that the kernels write them past the caches. */
 const large: Scenario = (kernels, stream) => {
   const [rows, dim, rank] = [2 ** 12 + 1 + stream.below(9), 64 + stream.below(2), 3];
   const shape = [rows, dim];
@@ -234,7 +234,7 @@ const ranks: Scenario = (kernels, stream) => {
   const dX = kernels.tensor(x.shape);
   const dW = subtreesOf(1, 3).map(() => kernels.tensor(w.shape));
   const dOut = random(kernels, stream, out.shape);
-  // Three factors: the error of a portable sum grows with its terms.
+  // With three factors, the error of a portable sum grows with its terms.
   kernels.scale(dOut, dOut, 2 ** -4);
   const plus = Array.from({ length: stream.below(3) }, () => random(kernels, stream, x.shape));
   kernels.dRankProducts(dX, dW, dOut, { x, y, w }, slices, plus);
@@ -328,7 +328,7 @@ function read(kernels: Kernels, tensors: readonly Tensor[]): Float32Array[] {
   return tensors.map((tensor) => kernels.read(tensor));
 }
 
-/** By what runs in them. */
+/** Random scenarios, by the kernels that they run. */
 export const blockScenarios: Readonly<Record<string, Scenario>> = {
   "sums and products of elements": elements,
   "products of each sample's matrices": products,

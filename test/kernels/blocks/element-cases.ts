@@ -1,10 +1,10 @@
-// Cases of the kernels that work element by element: small ones computed by hand, and random input.
+// Cases of the elementwise kernels: small ones computed by hand, and random input.
 
 import type { Tensor } from "../../../src/kernels/contract/kernels.ts";
 import { type Cases, list, near, of } from "../cases.ts";
 import { random, type Scenario } from "../scenarios.ts";
 
-/** The cases, by title. */
+/** Cases of the elementwise kernels by title. */
 export const elementCases: Cases = {
   "sums and products of elements may overwrite an operand": (t, k) => {
     const [a, b] = [of(k, [2, 2], [1, -2, 3, 0]), of(k, [2, 2], [5, 7, -3, 2])];

@@ -7,13 +7,13 @@ import { valuesOf } from "../../../src/kernels/reference/memory.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { instructionSet, nativeKernels, resetIsa, testIf } from "../../helpers/needs.ts";
 
-/** Where the method branches, where it rounds, and the ends of float32. */
+/** Values at which the method branches or rounds, and the limits of float32. */
 const special = [
   ...[0, 1, Math.LN2, Math.LN2 / 2, 1.5 * Math.LN2, 2 ** -28, 2 ** -29, 1e-45, 1.17549435e-38],
   ...[87.3, 88.72, 103.97, 104, 700, 707.5, 709.8, 745.2, 1e10, 3.4e38, Infinity, Number.NaN],
 ].flatMap((x) => [x, -x, x * (1 + 2 ** -23), -x * (1 + 2 ** -23)]);
 
-/** Floats of all sizes, and most of them where exponentials are neither 0 nor 1. */
+/** Floats of all sizes, most of them where exponentials are neither 0 nor 1. */
 function inputs(seed: number, count: number): Float32Array {
   const random = new RandomStream(seed, 1);
   const values = Float32Array.from({ length: count }, (_, i) => {
@@ -45,7 +45,7 @@ for (const isa of ["avx512bf16", "avx512", "avx2", "portable"] as const) {
         kernels.dSigmoid(d, out);
         return [out, soft, dX, d].map((tensor) => valuesOf(tensor));
       };
-      // Widths with and without a rest behind whole vectors.
+      // Widths with and without a remainder after full vectors.
       for (const [seed, dim] of [1, 3, 8, 37, 64].entries()) {
         const values = inputs(seed, dim * 4000);
         const actual = rowOf("native", values, dim);

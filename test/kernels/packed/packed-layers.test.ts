@@ -1,5 +1,5 @@
-// Layers with packed weights give the bits of layers, on every instruction set, for any number of
-// samples, inputs and outputs.
+// Layers with packed weights give the same bits as without, on every instruction set, for any
+// number of samples, inputs and outputs.
 
 import test from "ava";
 import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
@@ -35,14 +35,14 @@ function isAlike(k: Kernels, stream: RandomStream): string[] {
   });
 }
 
-test.serial("packed weights change no bit of a layer", (t) => {
+test.serial("packed weights change no bit of a layer's output", (t) => {
   t.deepEqual(isAlike(openKernels("reference"), new RandomStream(3, 1, 1)), []);
   eachIsa(t, (kernels, isa) => {
     t.deepEqual(isAlike(kernels, new RandomStream(3, 1, 1)), [], isa);
   });
 });
 
-test("weights of another shape than the tensors are refused", (t) => {
+test("packed weights whose shape differs from the tensors' are refused", (t) => {
   const k = openKernels("reference");
   const packed = k.packLayer(k.tensor([3, 2]));
   const [x, b] = [k.tensor([1, 2]), k.tensor([3])];

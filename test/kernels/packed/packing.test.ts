@@ -1,5 +1,5 @@
-// Columns on their way between devices: what each precision keeps of a value, and that every
-// instruction set packs, unpacks, folds and bears the same bits as the reference.
+// Columns packed for the exchange between devices: what each precision keeps of a value, and that
+// every instruction set packs, unpacks, folds and initialises the same bits as the reference.
 
 import test from "ava";
 import type { Kernels, Tensor } from "../../../src/kernels/contract/kernels.ts";
@@ -13,7 +13,7 @@ import { eachIsa } from "../instruction-sets.ts";
 const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
 const none = [Number.NaN, 1 / 0, -1 / 0];
 
-/** Numbers of many sizes, those at the edges of a format, and some that are none. */
+/** Numbers of many sizes, those at the limits of a format, and non-finite ones. */
 function values(stream: RandomStream, count: number): Float32Array {
   const special = [
     0,
@@ -48,7 +48,7 @@ function through(k: Kernels, from: Tensor, columns: number, precision: Precision
   return { packed: [...new Uint8Array(buffer)], out: list(k, out) };
 }
 
-test.serial("every instruction set packs, unpacks and folds as the reference does", (t) => {
+test.serial("every instruction set packs, unpacks and folds like the reference", (t) => {
   const stream = new RandomStream(8, 8);
   for (let round = 0; round < rounds("random columns to pack", 8, 30); round++) {
     const [samples, columns] = [1 + stream.below(9), 1 + stream.below(150)];
@@ -67,7 +67,7 @@ test.serial("every instruction set packs, unpacks and folds as the reference doe
   }
 });
 
-test.serial("every instruction set bears rows as the reference does", (t) => {
+test.serial("every instruction set initialises rows like the reference", (t) => {
   const stream = new RandomStream(9, 9);
   for (let round = 0; round < rounds("random rows to bear", 6, 20); round++) {
     const shape = { rows: 1 + stream.below(5), dim: 1 + stream.below(150), stateWidth: 0 };
@@ -86,7 +86,7 @@ test.serial("every instruction set bears rows as the reference does", (t) => {
   }
 });
 
-test("packed columns have the bytes that were promised, and no more are written", (t) => {
+test("packed columns have the predicted number of bytes, and no more are written", (t) => {
   t.deepEqual(
     precisions.map((precision) => packedBytes(3, 33, precision)),
     [396, 200, 200, 108],
@@ -111,7 +111,7 @@ test("packed columns have the bytes that were promised, and no more are written"
   }
 });
 
-test("a value goes to the nearest that its precision has, of two to the even one", (t) => {
+test("a value rounds to the nearest of its precision, ties to even", (t) => {
   const cases: [Precision, number, number][] = [
     ["float16", 1 + 2 ** -11, 1],
     ["float16", 1 + 3 * 2 ** -11, 1 + 2 ** -9],
@@ -121,7 +121,7 @@ test("a value goes to the nearest that its precision has, of two to the even one
     ["float16", -65520, -1 / 0],
     ["bfloat16", 1 + 2 ** -8, 1],
     ["bfloat16", 1 + 3 * 2 ** -8, 1 + 2 ** -6],
-    // Beside a weight of 127 a step is 1.
+    // With a weight of 127 in the quantum, a step is 1.
     ["int8", 2.4, 2],
     ["int8", -3.6, -4],
   ];
@@ -135,7 +135,7 @@ test("a value goes to the nearest that its precision has, of two to the even one
   t.is(encode("float16", 2 ** -25 + 2 ** -45, 0, undefined), 1);
 });
 
-test("what is not finite arrives so in every precision, and leaves the others as they are", (t) => {
+test("non-finite values stay so in every precision, and leave the others unchanged", (t) => {
   for (const name of ["reference", "auto"] as const) {
     const k = openKernels(name);
     for (const precision of precisions) {

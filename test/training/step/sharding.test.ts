@@ -285,10 +285,7 @@ async function drawnPlanIsEqual(
   return { plan, hostOf, dedup, what };
 }
 
-/**
- * Groups of deduplicated features; in mixed models, lookups of one table, or of one projection,
- * have several axes.
- */
+/** Groups of deduplicated features. Mixed: lookups of one table or projection have several axes. */
 const ikjtOf = (isMixed: boolean) => (isMixed ? [[1, 5], [2], [6]] : [[0, 2], [3]]);
 
 // On every change, each case has one random plan on one cluster; every other pair has deduplicated

@@ -1,5 +1,5 @@
-// Checks what cannot run here by reading it: deployment files are well formed, name only existing
-// things, and call commands with options that the commands have.
+// Checks deployment files by reading them, as they cannot run in a test: they are well formed, name
+// only existing things, and call commands with options that the commands have.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -27,7 +27,7 @@ interface Container {
   readonly volumeMounts?: readonly { readonly name: string }[];
 }
 
-/** The parts of Kubernetes objects that these files have. */
+/** The parts of Kubernetes objects that these files use. */
 interface KubernetesObject {
   readonly kind: string;
   readonly metadata: { readonly name: string };
@@ -57,10 +57,10 @@ function documentsOf<Document>(path: string): Document[] {
   });
 }
 
-/** Options with numbers as values. */
+/** Options whose values are numbers. */
 const numeric = new Set(["--devices", "--min-devices", "--port", "--grace"]);
 
-/** The command is one of ours, called with options that it has, and reads `env`. */
+/** Checks that the command is one of osiris's, called with options that it has, and reads `env`. */
 async function checkCommand(
   t: ExecutionContext,
   args: readonly string[],
@@ -83,7 +83,7 @@ async function checkCommand(
   }
 }
 
-test.serial("the Dockerfile copies what there is, and calls what package.json has", (t) => {
+test.serial("the Dockerfile copies existing files, and calls scripts of package.json", (t) => {
   const text = readFileSync("deploy/Dockerfile", "utf8");
   for (const [, from = ""] of text.matchAll(/^COPY (?!--)(.+) \S+$/gm)) {
     for (const path of from.split(" ")) t.true(existsSync(path), path);
@@ -93,7 +93,7 @@ test.serial("the Dockerfile copies what there is, and calls what package.json ha
   for (const [, script = ""] of text.matchAll(/npm run (\S+)/g)) t.truthy(scripts[script], script);
 });
 
-test.serial("the Dockerfile keeps to what hadolint asks for", (t) => {
+test.serial("the Dockerfile follows the rules of hadolint", (t) => {
   const text = readFileSync("deploy/Dockerfile", "utf8").replace(/\\\n\s*/g, " ");
   const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
   const all = lines.map((line) => {
@@ -141,7 +141,7 @@ function servicesOf(path: string): Map<string, Service> {
   return new Map(Object.entries(compose?.services ?? {}));
 }
 
-test.serial("the services of compose.yaml run commands that there are", async (t) => {
+test.serial("the services of compose.yaml run commands that exist", async (t) => {
   const [compose] = documentsOf<{ readonly volumes: object }>("deploy/compose.yaml");
   const services = servicesOf("deploy/compose.yaml");
   t.is([...services.keys()].filter((name) => name.startsWith("host")).length, 2);
@@ -160,15 +160,16 @@ test.serial("the services of compose.yaml run commands that there are", async (t
   }
 });
 
-// On every change their commands are checked above, and test/chaos/processes/nats-lease.test.ts has
-// another root take over on a nats-server from one that was killed.
+// On every change, the test above checks their commands, and
+// test/chaos/processes/nats-lease.test.ts has another leader take over on a nats-server from one
+// that was killed.
 testIf(testAll, natsServer).serial(
-  "as processes, those services train a job, also if the root is restarted",
+  "run as processes, the services of compose.yaml train a job, even if the leader restarts",
   async (t) => {
     const directory = directoryOf(t);
     const services = servicesOf("deploy/compose.yaml");
     const token = "correct-horse";
-    // The files of a container at these paths.
+    // The local files for container paths.
     const here = (word: string) =>
       word
         .replace(/^\$\{OSIRIS_TOKEN\}$/, token)
@@ -202,7 +203,7 @@ testIf(testAll, natsServer).serial(
     const figures = await (await fetch(`${url.replace("0.0.0.0", "127.0.0.1")}/metrics`)).text();
     t.true(figures.includes(`run="${run.run}"`), figures);
     for (const process of [metrics, ...hosts, again]) {
-      process.kill("SIGTERM"); // As a container is stopped.
+      process.kill("SIGTERM"); // As when a container stops.
       const { code, stderr } = await process.ended;
       t.is(code, 0, stderr);
     }
@@ -212,7 +213,7 @@ testIf(testAll, natsServer).serial(
   },
 );
 
-test.serial("the objects of Kubernetes select, mount and run what there is", async (t) => {
+test.serial("Kubernetes objects select, mount and run things that exist", async (t) => {
   const folder = "deploy/kubernetes/";
   const [list] = documentsOf<KubernetesObject>(`${folder}kustomization.yaml`);
   const listed = (list?.resources ?? []).map((name) => folder + name);
@@ -261,7 +262,7 @@ test.serial("the objects of Kubernetes select, mount and run what there is", asy
   }
 });
 
-test.serial("the units of systemd are well formed and run commands that there are", async (t) => {
+test.serial("systemd units are well formed and run commands that exist", async (t) => {
   for (const path of files.filter((one) => one.endsWith(".service"))) {
     const text = readFileSync(path, "utf8");
     const [, line = ""] = /^ExecStart=\/usr\/bin\/osiris (.+)$/m.exec(text) ?? [];
@@ -276,7 +277,7 @@ test.serial("the units of systemd are well formed and run commands that there ar
       t.log("not verified: there is no systemd-analyze");
       continue;
     }
-    // Neither osiris nor its user is installed here.
+    // Ignores that neither osiris nor its user is installed on this machine.
     const complaints = verified.stderr.split("\n").filter((one) => {
       return one.includes(path) && !/not executable|Unknown user|not found|No such file/.test(one);
     });

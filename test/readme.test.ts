@@ -1,6 +1,6 @@
-// The README and the page of the interface. The README: its picture is the command's output, made
-// from the tree, and from the times and sizes in documents and code; its job file is valid.
-// test/package.sh runs its program.
+// The README and docs/api.md. The README's picture is the output of its command, made from the tree
+// and from the times and sizes in documents and code; its job file is valid. test/package.sh runs
+// its program.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -14,7 +14,7 @@ test("the picture of the README is up to date: `npm run draw -- picture` draws i
   t.is(readFileSync(pictureFile, "utf8"), drawPicture());
 });
 
-test("each picture that `npm run draw` names has a program, and no other name has one", (t) => {
+test("each picture that `npm run draw` names has a program, and other names are refused", (t) => {
   const from = new URL("../", import.meta.url);
   t.true(Object.keys(programs).includes("picture"));
   for (const program of Object.values(programs)) t.true(existsSync(new URL(program, from)));
@@ -24,7 +24,7 @@ test("each picture that `npm run draw` names has a program, and no other name ha
   t.regex(stderr, /npm run draw -- picture\|charts\|screens/);
 });
 
-test("the picture has every actor of the architecture's tree, and when its failure is noticed", (t) => {
+test("the picture has the actors of the architecture, and detection times of their failures", (t) => {
   const picture = drawPicture();
   for (const actor of ["cluster supervisor", "host generation", "shard", "training coordinator"]) {
     t.true(picture.includes(`>${actor}</text>`), actor);
@@ -36,7 +36,7 @@ test("the picture has every actor of the architecture's tree, and when its failu
   t.true(picture.includes(">21 to 54 ms</text>"));
 });
 
-test("the job that the README kills is one", async (t) => {
+test("the job file that the README names is valid", async (t) => {
   const path = "examples/synthetic.yaml";
   t.true(readFileSync("README.md", "utf8").includes(`osiris train ${path}`));
   t.is((await loadJob(path)).name, "synthetic");
@@ -54,7 +54,7 @@ test("docs/api.md lists the names that the package exports, at most 120", (t) =>
   t.regex(page, new RegExp(`these ${exported.length} names`));
 });
 
-/** The names in `a, type B,`. */
+/** The names in an export list such as `a, type B,`. */
 function namesOf(list: string): string[] {
   return list.split(",").flatMap((part) => part.trim().split(" ").at(-1) || []);
 }

@@ -1,5 +1,5 @@
-// What lies in the repository beside code and documents: no binary file and no large one that a
-// list does not name, and no install script that package.json does not answer for.
+// Files in the repository besides code and documents: binary and large files must be listed, and
+// package.json must answer for every install script.
 
 import test from "ava";
 import {
@@ -25,7 +25,7 @@ test("every binary file, and every file above 200 KB, is listed with its reason"
   t.deepEqual(unlistedOf(paths.map(seenFile)), []);
 });
 
-test("a list names no file that is gone, and none that is not what the list is of", (t) => {
+test("each list names only existing files of its kind", (t) => {
   const matching = (pattern: RegExp) => paths.filter((path) => pattern.test(path)).map(seenFile);
   for (const { paths: pattern, reason } of binaries) {
     const files = matching(pattern);
@@ -44,7 +44,7 @@ test("a list names no file that is gone, and none that is not what the list is o
   }
 });
 
-test("a stray wheel, a stray large text and a fixture of another kind are seen by this test", (t) => {
+test("this test finds an unlisted wheel, large text and fixture of another kind", (t) => {
   const zip = Uint8Array.from([0x50, 0x4b, 3, 4, 0, 0]);
   const text = (count: number) => new Uint8Array(count).fill(0x61);
   t.deepEqual(unlistedOf([{ path: "safetensors-0.8.0.whl", bytes: zip }]), [
@@ -70,14 +70,14 @@ interface LockedPackage {
   readonly hasInstallScript?: boolean;
 }
 
-test("package.json answers for each install script that the lockfile has, and runs none", (t) => {
+test("package.json lists each install script of the lockfile, and allows none", (t) => {
   const { allowScripts } = JSON.parse(textOf("package.json")) as {
     allowScripts: Record<string, boolean>;
   };
   const { packages } = JSON.parse(textOf("package-lock.json")) as {
     packages: Record<string, LockedPackage>;
   };
-  // npm matches the name in the registry, which the lockfile tells where a package has an alias.
+  // npm matches the name in the registry, which the lockfile states if a package has an alias.
   const scripted = Object.entries(packages)
     .filter(([, { hasInstallScript }]) => hasInstallScript === true)
     .map(([path, { name }]) => name ?? path.replace(/^.*node_modules\//, ""));
@@ -85,9 +85,9 @@ test("package.json answers for each install script that the lockfile has, and ru
   t.true(Object.values(allowScripts).every((isAllowed) => !isAllowed));
 });
 
-test("each server that has a listener guards it, so that an exception ends one request alone", (t) => {
+test("each server with a listener guards it, so that an exception ends one request alone", (t) => {
   const product = paths.filter((path) => isProduct(path));
-  // A server without a listener only tries whether a port is free: it answers no request.
+  // A server without a listener only checks whether a port is free: it answers no request.
   const servers = product.filter((path) => /createServer\((?!\))/.test(textOf(path)));
   t.true(servers.length >= 3, servers.join());
   const isGuarded = (path: string) =>
@@ -98,9 +98,9 @@ test("each server that has a listener guards it, so that an exception ends one r
   );
 });
 
-test("no regular expression is made of what a request or a job says", (t) => {
+test("no regular expression is built from a request or a job", (t) => {
   const product = paths.filter((path) => isProduct(path));
-  // Both are made of constants of the code.
+  // Both are built from constants of the code.
   const constant = ["chaos/faults/schedule.ts", "packages/ingest/first-job/column-roles.ts"];
   const made = product.filter((path) => /\bRegExp\(/.test(textOf(path)));
   t.deepEqual(made.sort(), constant);
@@ -110,12 +110,12 @@ test("the image is built without running a script of any package", (t) => {
   const lines = textOf("deploy/Dockerfile").split("\n");
   const installs = lines.filter((line) => /\bnpm (ci|install|prune)\b/.test(line));
   t.is(installs.length, 2);
-  // npm of node:20 knows no `allowScripts` of package.json.
+  // The npm of node:20 does not support `allowScripts` of package.json.
   for (const line of installs) t.true(line.includes("--ignore-scripts"), line);
 });
 
 // `npm test` rolls the tests of a room up into one module, which would wait between declarations.
-test("no test file waits before its tests are declared", (t) => {
+test("no test file awaits anything before its tests are declared", (t) => {
   const waiting = paths.filter((path) => {
     return (
       /^(test|packages\/\w+\/test)\/.*\.test\.ts$/.test(path) &&

@@ -1,5 +1,5 @@
-// House rules that neither the compiler nor the linter checks: which way imports point, what
-// deterministic rooms may not touch, and what every file, error and document owes its reader.
+// House rules that neither the compiler nor the linter checks: the direction of imports, what
+// deterministic rooms may not use, and requirements of every file, error and document.
 
 import { existsSync } from "node:fs";
 import { basename, dirname, join, normalize } from "node:path";
@@ -28,7 +28,7 @@ function importsOf(path: string): string[] {
   return [...names].map(([, name = ""]) => normalize(join(dirname(path), name)));
 }
 
-/** Files that a C++ file includes lie beside it, or are named from `native`. */
+/** Files that a C++ file includes: relative to it, or to `native`. */
 function includesOf(path: string): string[] {
   const names = [...textOf(path).matchAll(/^#include "([^"]+)"/gm)];
   return names.map(([, name = ""]) => {
@@ -50,7 +50,7 @@ function reachedFrom(path: string, imports: ReadonlyMap<string, readonly string[
   return reached;
 }
 
-/** Files that reach each other: a sentence for each circle. */
+/** Import cycles: a sentence for each. */
 function circlesOf(imports: ReadonlyMap<string, readonly string[]>): string[] {
   const reached = new Map([...imports.keys()].map((path) => [path, reachedFrom(path, imports)]));
   const inCircles = [...reached].filter(([path, others]) => others.has(path));
@@ -60,7 +60,7 @@ function circlesOf(imports: ReadonlyMap<string, readonly string[]>): string[] {
   return [...new Set(circles.map((circle) => circle.join(" ⇄ ")))];
 }
 
-test("every file has its room", (t) => {
+test("every file belongs to a room", (t) => {
   const files = tree.filter((path) => /\.(ts|cc|h)$/.test(path));
   t.deepEqual(
     files.filter((path) => roomOf(path) === undefined),
@@ -103,7 +103,7 @@ test("no file reaches itself by imports, type imports included", (t) => {
   t.deepEqual(circlesOf(new Map(files.map((path) => [path, importsOf(path)]))), []);
 });
 
-test("a circle of files is seen by this test", (t) => {
+test("this test finds an import cycle", (t) => {
   const imports = { "a.ts": ["b.ts"], "b.ts": ["c.ts"], "c.ts": ["b.ts"], "d.ts": ["d.ts"] };
   t.deepEqual(circlesOf(new Map(Object.entries(imports))), ["b.ts ⇄ c.ts", "d.ts"]);
 });
@@ -153,7 +153,7 @@ const exempt: Readonly<Record<string, string>> = {
     "setImmediate only lets pending microtasks end; no time passes",
 };
 
-test("a thread of a generation loads no schemas and no client: it starts before all others go on", (t) => {
+test("a generation's threads load no schemas and no client, as they start before all else", (t) => {
   const heavy = /^import (?!type)[^;]*from "(zod|nats|xstate|pino|@[^"]+)"/m;
   const loaded = new Set<string>();
   const load = (path: string) => {
@@ -172,7 +172,7 @@ test("a thread of a generation loads no schemas and no client: it starts before 
   );
 });
 
-test("rooms that must repeat themselves have no time, no chance and no timer of their own", (t) => {
+test("deterministic rooms use no clock, randomness or timer of their own", (t) => {
   const wrong = code
     .filter((path) => deterministic.test(path) && exempt[path] === undefined)
     .flatMap((path) =>
@@ -183,7 +183,7 @@ test("rooms that must repeat themselves have no time, no chance and no timer of 
   t.deepEqual(wrong, []);
 });
 
-test("every file but a test says first what it is for", (t) => {
+test("every file except a test begins with a comment on its purpose", (t) => {
   const silent = code
     .filter((path) => !path.endsWith(".test.ts"))
     .filter((path) => !/^(#!.*\n)?\/\/ \S/.test(textOf(path)));
@@ -194,7 +194,7 @@ test("no file is longer than 500 lines, no line of code longer than 100 columns"
   const wrong = code.flatMap((path) => {
     const lines = textOf(path).split("\n");
     const long = lines.flatMap((line, i) => {
-      // A string that no formatter breaks may run over: a title, a sentence.
+      // A line with a string that the formatter cannot break may be longer: a title, a sentence.
       return line.length > 100 && !/["'`/]/.test(line) ? [`${path}:${i + 1}`] : [];
     });
     const comments = lines.flatMap((line, i) => {
@@ -207,7 +207,7 @@ test("no file is longer than 500 lines, no line of code longer than 100 columns"
   t.deepEqual(wrong, []);
 });
 
-test("no file is a drawer for things without a place", (t) => {
+test("no file has a catch-all name such as utils", (t) => {
   const drawers = /(^|\/)(utils?|types|common|helpers|misc|shared)\.ts$/;
   t.deepEqual(
     code.filter((path) => drawers.test(path)),
@@ -215,18 +215,18 @@ test("no file is a drawer for things without a place", (t) => {
   );
 });
 
-test("words that mean two things are not used", (t) => {
+test("ambiguous words are not used", (t) => {
   const wrong = code.flatMap((path) => {
     if (path === "test/tidy.test.ts") return [];
     const text = textOf(path);
-    const hasXstate = /from "xstate"/.test(text); // Its word for a machine's state.
+    const hasXstate = /from "xstate"/.test(text); // XState's word for a machine's state.
     const found = [...(hasXstate ? [] : [/\bsnapshots?\b/i]), /\bTODO\b|\bFIXME\b/];
     return found.flatMap((word) => (word.test(text) ? [`${path}: ${word}`] : []));
   });
   t.deepEqual(wrong, []);
 });
 
-test("the house says what the field says: no private word of the table is left", (t) => {
+test("no private word of the table is left in code or documents", (t) => {
   const table = new Set(["test/helpers/private-words.ts", "docs/glossary.md", "CHANGELOG.md"]);
   const read = tree.filter((path) => /\.(ts|md|cc|h|sh)$/.test(path) && !table.has(path));
   const wrong = read.flatMap((path) => {
@@ -246,7 +246,7 @@ test("the glossary has at most 50 words, one line and one meaning each", (t) => 
   t.deepEqual(words.length, new Set(words).size);
 });
 
-/** Class, code and recovery of each error that Osiris raises. */
+/** Class, code and recovery of each error that Osiris declares. */
 function declaredErrors() {
   const files = code.filter((path) => path.startsWith("src/errors/"));
   const text = files.map((path) => textOf(path)).join("\n");
@@ -258,7 +258,7 @@ function declaredErrors() {
   });
 }
 
-test("every error is caused by a test", (t) => {
+test("every error class is caused by a test", (t) => {
   const tests = tree.filter((path) => isTest(path) && path !== "test/tidy.test.ts");
   const texts = tests.map((path) => textOf(path));
   const errors = declaredErrors();
@@ -270,7 +270,7 @@ test("every error is caused by a test", (t) => {
   t.deepEqual(uncaused, []);
 });
 
-test("docs/errors.md lists every error, with its class and what a supervisor does", (t) => {
+test("docs/errors.md lists every error, with its class and the supervisor's reaction", (t) => {
   const rows = [...textOf("docs/errors.md").matchAll(/^\| `([A-Z_]+)` \| `(\w+)` \| (\w+) \|/gm)];
   const listed = rows.map(([, errorCode, name, recovery]) => ({ name, code: errorCode, recovery }));
   const sorted = (errors: readonly object[]) => errors.map((one) => JSON.stringify(one)).sort();
@@ -303,7 +303,7 @@ test("every dependency is used", (t) => {
   t.deepEqual(unused, []);
 });
 
-test("links between documents lead somewhere", (t) => {
+test("links between documents have a target", (t) => {
   const broken = documents.flatMap((path) =>
     [...textOf(path).matchAll(/\]\(([^)#\s]+)(#[^)]*)?\)/g)].flatMap(([, target = ""]) => {
       if (/^[a-z]+:/.test(target)) return [];
@@ -313,7 +313,7 @@ test("links between documents lead somewhere", (t) => {
   t.deepEqual(broken, []);
 });
 
-test("links to a heading find it", (t) => {
+test("links to a heading have a target", (t) => {
   const headingsOf = (path: string) => {
     const titles = textOf(path).matchAll(/^#+ (.*)$/gm);
     return [...titles].map(([, title = ""]) => {
@@ -334,7 +334,7 @@ test("links to a heading find it", (t) => {
   t.deepEqual(broken, []);
 });
 
-test("files that a document names are there", (t) => {
+test("files that a document names exist", (t) => {
   const named =
     /`((?:src|storage|actors|chaos|cli|examples|bench|test|native|docs)\/[\w./-]+\.\w+)`/g;
   const missing = documents.flatMap((path) =>
@@ -345,7 +345,7 @@ test("files that a document names are there", (t) => {
   t.deepEqual(missing, []);
 });
 
-test("tests that docs/failure.md names are there", (t) => {
+test("tests that docs/failure.md names exist", (t) => {
   const tests = new Set(tree.map((path) => basename(path, ".test.ts")));
   const rows = textOf("docs/failure.md")
     .split("\n")
@@ -357,7 +357,7 @@ test("tests that docs/failure.md names are there", (t) => {
   t.deepEqual(missing, []);
 });
 
-test("the walk has at most twelve files, and names only messages that there are", (t) => {
+test("the walk has at most twelve files, and names only existing messages", (t) => {
   const [, walk = ""] = textOf("docs/architecture.md").split(/^## The walk$|^## One step$/m);
   const files = [...walk.matchAll(/^\| \d+ \| `([^`]+)` \|/gm)];
   t.true(files.length > 5 && files.length <= 12, `${files.length} files`);
@@ -379,7 +379,7 @@ test("nothing cites a document that is not in the repository", (t) => {
   t.deepEqual(missing, []);
 });
 
-test("nothing names a place of one machine", (t) => {
+test("no file names a path of one machine", (t) => {
   const places = [/\/work\//, /\/Users\/\w/, /\/root\//];
   const texts = tree.filter((path) => !path.endsWith("package-lock.json"));
   const wrong = texts.flatMap((path) => {
@@ -389,8 +389,8 @@ test("nothing names a place of one machine", (t) => {
   t.deepEqual(wrong, []);
 });
 
-// `osiris` on the npm registry is a stranger's package; ours is `osiris-train`.
-test("nothing installs, runs or imports the package of a stranger", (t) => {
+// `osiris` on the npm registry is another author's package; this one is `osiris-train`.
+test("no file installs, runs or imports the other author's package `osiris`", (t) => {
   const { name } = JSON.parse(textOf("package.json")) as { name: string };
   t.is(name, "osiris-train");
   const strangers = [
@@ -406,7 +406,7 @@ test("nothing installs, runs or imports the package of a stranger", (t) => {
   t.deepEqual(wrong, []);
 });
 
-// A bare `npx osiris` runs a stranger's code in a folder that has not installed `osiris-train`.
+// A bare `npx osiris` runs the other author's code in a folder without `osiris-train`.
 test("no message of the product says npx", (t) => {
   const product = code.filter((path) => !isTest(path) && !/^(bench|examples)\//.test(path));
   t.deepEqual(

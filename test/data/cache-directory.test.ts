@@ -98,7 +98,7 @@ test("a cache is touched while it is built, so that no other run takes it for ab
   t.true([...touched].some((path) => path.includes(".building-")));
 });
 
-test("a limit removes the caches that were not used for longest, and none in use", async (t) => {
+test("a limit removes the least recently used caches, and none in use", async (t) => {
   const cache = join(startDirectory(t), "cache");
   const oldest = await generated(cache, 300);
   const older = await generated(cache, 301);

@@ -47,7 +47,7 @@ test("files of a directory are read in the order in which an object store lists 
   );
 });
 
-test("a pattern means the names that Python's `fnmatch` says it means", (t) => {
+test("a pattern matches the names that Python's `fnmatch` matches", (t) => {
   // Python: [(p, n, fnmatch.fnmatchcase(n, p)) for p, n in …].
   const cases: readonly (readonly [pattern: string, name: string, isMeant: boolean])[] = [
     ...[["*.csv", "a.csv", true] as const, ["*.csv", "a.csvx", false] as const],

@@ -1,18 +1,18 @@
 // A real browser for tests of the dashboard's page: Debian's Chromium, driven by playwright-core.
-// Whatever a page writes to its console, throws, or is refused by its policy is collected.
+// Console output, exceptions and policy violations of a page are collected.
 
 import { type Browser, chromium, type Page } from "playwright-core";
 import { browserFlags, browserPath } from "../../cli/support/browser.ts";
 import type { Need } from "./needs.ts";
 
-/** Debian's package `chromium`: .ci/run installs it. */
+/** The need for Debian's package `chromium`, which .ci/run installs. */
 export const realBrowser: Need = {
   isMet: () => browserPath() !== undefined,
   reason: "There is no Chromium on the PATH: `apt-get install chromium`.",
   isRequired: false,
 };
 
-/** Longest wait for something on a page: minutes, which no busy machine reaches. */
+/** The longest wait for something on a page: minutes, which no busy machine reaches. */
 const waitMs = 300_000;
 
 export async function startBrowser(): Promise<Browser> {
@@ -23,7 +23,7 @@ export async function startBrowser(): Promise<Browser> {
   });
 }
 
-/** A tab, and what went wrong in it. */
+/** A tab, and the problems in it. */
 export interface Tab extends AsyncDisposable {
   readonly page: Page;
   readonly problems: readonly string[];
@@ -52,12 +52,14 @@ export async function openTab(
   return { page, problems, [Symbol.asyncDispose]: () => context.close() };
 }
 
-/** What lies outside the window or over its neighbour: element boxes, no pixels. */
+/**
+ * Element boxes that lie outside the window or their frame, or collapse; pixels are not compared.
+ */
 export async function brokenBoxes(page: Page): Promise<string[]> {
   return await page.evaluate(findBroken);
 }
 
-/** Runs in the page, whose types tests do not have. */
+/** A script that runs in the page; as text, since the tests do not have DOM types. */
 const findBroken = `(() => {
   const found = [];
   const width = document.documentElement.clientWidth;

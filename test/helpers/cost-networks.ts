@@ -1,12 +1,12 @@
-// Small cost networks and tables for tests, drawn by a seed; and the same costs said once more, as
-// plainly as can be.
+// Small random cost networks and tables for tests; and the same costs computed again by plain
+// definitions.
 
 import type { CostLayer, CostNetworks } from "../../packages/sharding/search/cost-networks.ts";
 import { rawFeaturesOf, tableFeatures } from "../../packages/sharding/search/features.ts";
 import { type CostTable, reuseBins } from "../../src/planner/cost-table.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 
-/** Networks whose costs grow with columns and ids, and are not just their sums. */
+/** Random networks whose costs grow with columns and ids, and are not just their sums. */
 export function drawnNetworks(devices: number, seed: number): CostNetworks {
   const random = new RandomStream(seed, 1);
   const layer = (inputs: number, outputs: number, relu: boolean): CostLayer => ({
@@ -39,7 +39,7 @@ export function drawnNetworks(devices: number, seed: number): CostNetworks {
   };
 }
 
-/** Tables of some hundred thousand rows at most, of any width that there are costs for. */
+/** Random tables of up to about 300,000 rows, of any width that there are costs for. */
 export function drawnTables(count: number, seed: number): CostTable[] {
   const random = new RandomStream(seed, 2);
   return Array.from({ length: count }, () => {
@@ -54,7 +54,7 @@ export function drawnTables(count: number, seed: number): CostTable[] {
   });
 }
 
-/** Milliseconds of a plan: the definition, without any cache. */
+/** The cost of a plan in milliseconds by definition, without any cache. */
 export function plainCost(
   networks: CostNetworks,
   tables: readonly CostTable[],
@@ -72,7 +72,7 @@ export function plainCost(
   return Math.max(...before.map((ms, device) => ms + (there[device] ?? 0)));
 }
 
-/** Milliseconds of lookup and update of tables on one device. */
+/** The cost of lookup and update of tables on one device, in milliseconds. */
 export function plainCompute(networks: CostNetworks, tables: readonly CostTable[]): number {
   if (tables.length === 0) return 0;
   const vectors = tables.map((table) => {
@@ -100,7 +100,7 @@ function plain(layers: readonly CostLayer[], inputs: readonly number[]): number[
   }, inputs) as number[];
 }
 
-/** The tables after each of the steps has halved the columns of the one at its index. */
+/** The tables after `steps`, each of which halves the columns of the table at its index. */
 export function halved(tables: readonly CostTable[], steps: readonly number[]): CostTable[] {
   const all = [...tables];
   for (const step of steps) {

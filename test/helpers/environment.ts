@@ -1,9 +1,9 @@
-// Variables of the environment during one test. The tests of a room share a process: a variable
-// that stays behind changes the tests after it.
+// Environment variables for one test. The tests of a room share a process: a variable that is not
+// restored would change later tests.
 
 import type { ExecutionContext } from "ava";
 
-/** Sets variables, or removes them where the value is undefined, until the test ends. */
+/** Sets variables, or removes those with the value undefined, until the test ends. */
 export function setEnvironment(
   t: ExecutionContext,
   variables: Readonly<Record<string, string | undefined>>,

@@ -1,8 +1,8 @@
-// The JSON Schema of a job with every part in its place, as a reader of `$defs` understands it.
+// The JSON Schema of a job with all `$ref`s resolved.
 
 import { jobJsonSchema } from "../../src/job/job-json-schema.ts";
 
-/** `jobJsonSchema()` without references: what stands beside one counts more than its part. */
+/** `jobJsonSchema()` without references: keywords beside a `$ref` override those of its target. */
 export function wholeJobSchema(): unknown {
   const { $defs: parts = {}, ...schema } = jobJsonSchema();
   const whole = (value: unknown): unknown => {

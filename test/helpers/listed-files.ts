@@ -1,20 +1,20 @@
-// Which files of the repository may be binary, and which may be large: each with the reason why it
-// lies here. The tidy test refuses all others, so that none is swept in by a commit unnoticed.
+// Which files of the repository may be binary, and which may be large, each with its reason. The
+// tidy test refuses all others, so that no commit adds one unnoticed.
 
 import { execFileSync } from "node:child_process";
 import { existsSync, lstatSync, readFileSync } from "node:fs";
 import { listTree } from "./tree.ts";
 
-/** A file of more bytes has to be listed. */
+/** A file of more bytes must be listed. */
 export const listedAboveBytes = 200_000;
 
-/** Files that are allowed, and why. */
+/** Allowed files, and the reason. */
 export interface Listed {
   readonly paths: RegExp;
   readonly reason: string;
 }
 
-/** Files that are no text. */
+/** Binary files. */
 export const binaries: readonly Listed[] = [
   {
     paths: /^packages\/sharding\/bench\/networks\/cpu-(4|8|16)\.safetensors$/,
@@ -53,7 +53,7 @@ export const binaries: readonly Listed[] = [
   },
 ];
 
-/** Files above `listedAboveBytes`, text or not. */
+/** Files above `listedAboveBytes`, text or binary. */
 export const largeFiles: readonly Listed[] = [
   {
     paths: /^packages\/sharding\/bench\/networks\/autoshard(-half)?\.safetensors$/,
@@ -65,15 +65,17 @@ export const largeFiles: readonly Listed[] = [
   },
 ];
 
-/** A file as the lists see it. */
+/** A file as the lists check it. */
 export interface SeenFile {
   readonly path: string;
   readonly bytes: Uint8Array;
-  /** Whether it is a symbolic link: git keeps the path of another file, mostly of one machine. */
+  /**
+   * Whether it is a symbolic link: git stores the path of another file, often of one machine only.
+   */
   readonly isLink?: boolean;
 }
 
-/** A sentence for each file that is binary or large and in no list, and for each link. */
+/** One sentence for each binary or large file that is in no list, and for each link. */
 export function unlistedOf(files: Iterable<SeenFile>): string[] {
   const found: string[] = [];
   for (const { path, bytes, isLink } of files) {
@@ -88,7 +90,7 @@ export function unlistedOf(files: Iterable<SeenFile>): string[] {
   return found;
 }
 
-/** Text is UTF-8 without a zero byte. */
+/** Whether bytes are binary: text is UTF-8 without a zero byte. */
 export function isBinary(bytes: Uint8Array): boolean {
   if (bytes.includes(0)) return true;
   try {
@@ -103,7 +105,7 @@ function isListed(list: readonly Listed[], path: string): boolean {
   return list.some(({ paths }) => paths.test(path));
 }
 
-/** The files that git tracks and that are still there; without git all of rooms and root. */
+/** The existing files that git tracks; without git, all files of the rooms and the root. */
 export function committedFiles(): string[] {
   const paths = existsSync(".git") ? trackedFiles() : undefined;
   const isThere = (path: string) => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
@@ -115,11 +117,11 @@ function trackedFiles(): string[] | undefined {
     const options = { encoding: "utf8", maxBuffer: 2 ** 24 } as const;
     return execFileSync("git", ["ls-files", "-z"], options).split("\0").filter(Boolean);
   } catch {
-    return undefined; // No git here, or one that does not trust the folder's owner.
+    return undefined; // No git, or git does not trust the folder's owner.
   }
 }
 
-/** A file of `committedFiles`, read. */
+/** Reads a file of `committedFiles`. */
 export function seenFile(path: string): SeenFile {
   if (lstatSync(path).isSymbolicLink()) return { path, bytes: new Uint8Array(), isLink: true };
   return { path, bytes: readFileSync(path) };

@@ -1,6 +1,6 @@
-// What a test needs that a machine may lack: a nats-server, the native kernels, RocksDB, real data.
-// A test that needs one of them is declared by `testIf`, which skips it where the need is not met;
-// `npm test` lists the skipped tests and the reasons at its end. In CI (CI=true) a test fails where
+// Requirements of tests that a machine may lack: a nats-server, the native kernels, RocksDB, real
+// data. A test with such a need is declared by `testIf`, which skips it if the need is not met;
+// `npm test` lists the skipped tests and the reasons at its end. In CI (CI=true) a test fails if
 // the machine lacks what CI can have. The golden trainings are in the repository: a test without
 // them fails anywhere.
 
@@ -15,14 +15,14 @@ import { hasNatsServer } from "./nats/nats.ts";
 import { hasNamespaces } from "./nats/network-namespaces.ts";
 import { isTestAll } from "./thinned.ts";
 
-/** Where real data lie, if anywhere. */
+/** The directory of real data, if present. */
 export const dataHome = "../shared/data";
 
 export interface Need {
   readonly isMet: () => boolean;
-  /** Why the test is skipped: a sentence. */
+  /** The reason why the test is skipped: a sentence. */
   readonly reason: string;
-  /** Whether CI fails without it. */
+  /** Whether CI fails if the need is not met. */
   readonly isRequired: boolean;
 }
 
@@ -38,7 +38,7 @@ export const nativeKernels: Need = {
   isRequired: true,
 };
 
-/** Its package has binaries for linux-x64 and darwin-arm64. */
+/** RocksDB; its package has binaries for linux-x64 and darwin-arm64. */
 export const rocksDb: Need = {
   isMet: () => {
     try {
@@ -109,7 +109,7 @@ export const officialSafetensors: Need = {
   isRequired: false,
 };
 
-/** A Python with PyTorch: the first on the PATH, or that of the system. */
+/** The path of a Python with PyTorch: the first on the PATH, or that of the system. */
 export function pythonWithTorch(): string | undefined {
   return ["python3", "/usr/bin/python3"].find((python) => {
     try {
@@ -127,7 +127,9 @@ export const pyTorch: Need = {
   isRequired: false,
 };
 
-/** A file of real data, whose terms forbid to have it in the repository: it may lie beside it. */
+/**
+ * A file of real data. The data's terms do not allow them in the repository, so they lie beside it.
+ */
 export function dataFile(file: string): Need {
   return {
     isMet: () => existsSync(resolve(dataHome, file)),
@@ -138,7 +140,7 @@ export function dataFile(file: string): Need {
 
 /**
  * An instruction set that the processor has and the native kernels were compiled for. A clone
- * compiles that of its processor alone: `OSIRIS_SETS=all sh native/build.sh` compiles all.
+ * compiles only its processor's: `OSIRIS_SETS=all sh native/build.sh` compiles all.
  */
 export function instructionSet(isa: (typeof instructionSets)[number]): Need {
   return {
@@ -151,7 +153,7 @@ export function instructionSet(isa: (typeof instructionSets)[number]): Need {
   };
 }
 
-/** Not what every change runs: another test, cheaper, holds the promise on every change. */
+/** Tests that do not run on every change: a cheaper test covers the promise on every change. */
 export const testAll: Need = {
   isMet: () => isTestAll,
   reason: "`npm run test:all` runs these:",
@@ -160,14 +162,17 @@ export const testAll: Need = {
 
 const instructionSets = ["avx512bf16", "avx512", "avx2", "portable"] as const;
 
-/** Whether the native kernels have an instruction set. They keep the best one of this processor. */
+/**
+ * Whether the native kernels have an instruction set. Afterwards they use this processor's best
+ * one.
+ */
 function hasIsa(isa: (typeof instructionSets)[number]): boolean {
   const has = limitIsa(isa);
   resetIsa();
   return has;
 }
 
-/** Gives the native kernels of this thread their best instruction set again. */
+/** Resets the native kernels of this thread to their best instruction set. */
 export function resetIsa(): void {
   instructionSets.some(limitIsa);
 }
@@ -179,7 +184,7 @@ export interface DeclareTest {
 }
 
 /**
- * Declares tests that have needs. Where one is not met ava skips the tests, and `npm test` lists
+ * Declares tests that have needs. If a need is not met, AVA skips the tests, and `npm test` lists
  * them with the reason; in CI they fail if the need is required.
  */
 export function testIf(...needs: readonly Need[]): DeclareTest {
@@ -200,7 +205,7 @@ export function testIf(...needs: readonly Need[]): DeclareTest {
   return Object.assign(declare(test, test.skip), { serial });
 }
 
-/** What becomes of a test that has needs. */
+/** The outcome of declaring a test with needs: it runs, is skipped, or fails. */
 export function outcomeOf(
   needs: readonly Need[],
   { isCi }: { readonly isCi: boolean },
@@ -211,7 +216,7 @@ export function outcomeOf(
 }
 
 /**
- * Whether a test leaves out the part of it that has a need: the runner notes it. In CI the test
+ * Whether a test leaves out a part because of an unmet need, which the runner notes. In CI the test
  * fails if the need is required.
  */
 export function leavesOut(t: ExecutionContext, need: Need): boolean {
@@ -224,7 +229,7 @@ export function leavesOut(t: ExecutionContext, need: Need): boolean {
   return true;
 }
 
-/** Whether a need is met; asked once, because some of the answers start a process. */
+/** Whether a need is met; cached, because some checks start a process. */
 export function isMet(need: Need): boolean {
   const known = answers.get(need.isMet) ?? need.isMet();
   answers.set(need.isMet, known);
@@ -233,7 +238,7 @@ export function isMet(need: Need): boolean {
 
 const answers = new Map<Need["isMet"], boolean>();
 
-/** The need of a store of rows. */
+/** The needs of a row store. */
 export function storeNeeds(store: string): Need[] {
   return store === "rocksdb" ? [rocksDb] : [];
 }

@@ -1,5 +1,5 @@
-// Small tables, tasks and costs that placement policies are trained with in tests, and how their
-// gradients are checked.
+// Small tables, tasks and costs with which tests train placement policies, and checks of the
+// policies' gradients.
 
 import type { Parameters } from "../../packages/sharding/policies/parameters.ts";
 import type { PolicySubject, SizedTable } from "../../packages/sharding/policies/table-pool.ts";
@@ -18,7 +18,9 @@ export function sizedTables(count: number, seed: number): SizedTable[] {
   return drawnTables(count, seed).map((table) => ({ ...table, bytes: weightBytesOf(table) }));
 }
 
-/** Costs that are no sum of those of the tables: a device with many of them is a little faster. */
+/**
+ * Costs that are not the sum of the tables' costs: a device with many tables is slightly faster.
+ */
 export function plainCosts(tables: readonly SizedTable[]) {
   return (placed: TablesOfDevices) => {
     return placed.map((own) => {
@@ -32,7 +34,7 @@ export function plainCosts(tables: readonly SizedTable[]) {
   };
 }
 
-/** Tasks of six of sixteen tables on two devices. */
+/** Training tasks of six of sixteen tables on two devices. */
 export function smallSubject(seed: number, bytes = Number.MAX_SAFE_INTEGER): PolicySubject {
   const tables = sizedTables(16, seed);
   const random = new RandomStream(seed, 4);
@@ -57,19 +59,22 @@ export function allPlacements(tables: readonly SizedTable[]): { least: number; m
   };
 }
 
-/** Kernels in float64, read as such: differences of losses are then far from rounding. */
+/** Kernels in float64 that also read float64, so that differences of losses exceed rounding. */
 export function exactKernels(): Kernels {
   const kernels = createReference("float64");
   return { ...kernels, read: (t) => valuesOf(t).slice() as unknown as Float32Array };
 }
 
-/** The first elements of a parameter: the networks are wide, and their elements are alike. */
+/** The first elements of a parameter: networks are wide, and their elements behave alike. */
 export function someOf(kernels: Kernels, t: Tensor): Tensor {
   const most = rounds("elements of a policy's gradients", 3, 12);
   return kernels.reshape(t, [Math.min(most, valuesOf(t).length)]);
 }
 
-/** How far the gradients of these parameters are from the slopes of `loss`, which sets both. */
+/**
+ * The largest error of these parameters' gradients against the slopes of `loss`, which sets the
+ * gradients.
+ */
 export function worstError(
   kernels: Kernels,
   parameters: Parameters,

@@ -1,14 +1,13 @@
-// Words that the house had of its own, and the field's word in the place of each. The tidy test
-// holds code and documents to the right column. Where another trade means another thing by a word
-// (the verbs of the NATS protocol, the lanes of a vector unit, the gateway of a network), the files
-// of that trade are named.
+// Private words of this project, and the field's word for each. The tidy test requires code and
+// documents to use the latter. Where another domain gives a word another meaning (verbs of the NATS
+// protocol, lanes of a vector unit, the gateway of a network), the files of that domain are named.
 
-/** A word that is not used any more. */
+/** A pattern of the banned word. */
 export interface PrivateWord {
   readonly word: RegExp;
-  /** The field's word. */
+  /** The field's word, to use instead. */
   readonly instead: string;
-  /** Paths in which the word means something else, or is a published name. */
+  /** Paths in which the word has another meaning, or is a published name. */
   readonly elsewhere?: RegExp;
 }
 
@@ -25,7 +24,7 @@ export const privateWords: readonly PrivateWord[] = [
   {
     word: /(?<!device\.)\bsalvag/i,
     instead: "partial recovery",
-    // The command of a device's thread is named as its message.
+    // The command of a device's thread has the name of its message.
     elsewhere:
       /^actors\/(host\/device|threads\/(device|thread)-program)\.ts$|faults?\/|messages\.ts$/,
   },
@@ -49,7 +48,7 @@ export const privateWords: readonly PrivateWord[] = [
   { word: /\bJudgement\b|\bjudges?\b/i, instead: "verdict", elsewhere: /CONTRIBUTING/ },
   { word: /\bdisturbed run/, instead: "faulted run" },
   { word: /\bknocks?\b/, instead: "reachability" },
-  // Elsewhere lanes are those of vector units, of a generator, and of batches in a device.
+  // Elsewhere, lanes are those of vector units, of a generator, and of batches in a device.
   { word: /\b[lL]anes?\b/, instead: "memory link", elsewhere: /^(?!(src|test)\/wire\/)/ },
   { word: /\bpaces?\b|\bPace\b|PaceOptions/, instead: "progress" },
   { word: /PassLedger|stepsPerPass|\bof each pass\b|\bone pass over the data\b/, instead: "epoch" },

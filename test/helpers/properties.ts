@@ -1,5 +1,5 @@
-// fast-check with one seed, unless OSIRIS_SEED names another: a property that holds today holds
-// tomorrow, and a failure comes again.
+// fast-check with a fixed seed, unless OSIRIS_SEED names another: runs are repeatable, and a
+// failure recurs.
 
 import fc from "fast-check";
 

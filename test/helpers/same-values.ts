@@ -1,10 +1,10 @@
-// Many values that have to be the same. `t.deepEqual` sorts the names of all elements of an array:
-// it takes a second for a hundred thousand of them.
+// Compares many values. `t.deepEqual` sorts the names of all elements of an array: that takes a
+// second for a hundred thousand elements.
 
 import { isDeepStrictEqual } from "node:util";
 import type { ExecutionContext } from "ava";
 
-/** Asserts what `t.deepEqual` does; where values differ, it is asked, and shows how. */
+/** Asserts the same as `t.deepEqual`, which is called only to show a difference. */
 export function sameValues<Value>(
   t: ExecutionContext,
   actual: Value,
@@ -12,6 +12,6 @@ export function sameValues<Value>(
   message?: string,
 ): void {
   if (isDeepStrictEqual(actual, expected))
-    t.pass(); // ava fails a test without an assertion.
+    t.pass(); // AVA fails a test without an assertion.
   else t.deepEqual(actual, expected, message);
 }

@@ -1,6 +1,6 @@
 // Simulated clusters in the thread of the test. `simulateSeeds` starts threads, each of which loads
 // the product and computes the reference runs again: for a few seeds that costs more than the seeds
-// do.
+// themselves.
 
 import { type ClusterShape, SimulatedCluster } from "../../chaos/simulation/cluster.ts";
 import { addJob, jobs } from "../../chaos/simulation/jobs.ts";
@@ -11,13 +11,16 @@ import { World } from "../../chaos/simulation/world.ts";
 import type { JobOptions, RunEvent, RunResult } from "../../index.ts";
 
 export interface SeedsHere {
-  /** Faults that were injected, by kind. */
+  /** The count of injected faults, by kind. */
   readonly faults: Readonly<Record<string, number>>;
-  /** A sentence for each seed in which something that must hold was broken. */
+  /** One sentence for each seed that broke an invariant. */
   readonly failures: readonly string[];
 }
 
-/** Simulates each seed, with faults of these kinds; `changes`: what is not as the seed draws it. */
+/**
+ * Simulates each seed with faults of these kinds; `changes`: options that override the seed's
+ * draws.
+ */
 export async function simulateHere(
   seeds: readonly number[],
   kinds?: readonly FaultKind[],
@@ -36,28 +39,28 @@ export async function simulateHere(
   return { faults, failures };
 }
 
-/** A simulated run to its end. */
+/** A completed simulated run. */
 export interface SimulatedStory {
   readonly events: readonly RunEvent[];
   readonly result: RunResult;
-  /** How often a process began to lead, where there is a lease. */
+  /** The count of leader terms, if there is a lease. */
   readonly terms: number;
 }
 
 export interface StoryOptions {
-  /** Devices of each host; the leader's own process comes first. @default one device */
+  /** The devices of each host; the leader's own process comes first. @default one device */
   readonly devices?: readonly number[];
-  /** How long the lease of the leader is good: there is a second process that stands by. */
+  /** The duration of the leader's lease; if given, a second process stands by. */
   readonly leaseMs?: number;
   /** Called once, at the first event of the type `at`. */
   readonly breakIt?: (cluster: SimulatedCluster) => void;
-  /** @default "run.checkpointed" */
+  /** The event type at which `breakIt` is called. @default "run.checkpointed" */
   readonly at?: RunEvent["type"];
-  /** What each committed step and the end must be; left out, nothing is compared. */
+  /** The run to compare each committed step and the end with; if left out, nothing is compared. */
   readonly reference?: ReferenceRun;
 }
 
-/** Runs a job, by its number, to its end. @throws what the monitor finds wrong. */
+/** Runs the job of this number to its end. @throws what the monitor finds wrong. */
 export async function storyOf(job: number, options: StoryOptions = {}): Promise<SimulatedStory> {
   const { devices = [1], leaseMs, breakIt, at = "run.checkpointed", reference } = options;
   const own = jobs[job];
@@ -92,9 +95,10 @@ export function loseThread(cluster: SimulatedCluster, name: string): void {
 }
 
 /**
- * Runs a job on one device, then on three of one host and on two hosts, where a device is lost at
- * the first checkpoint. Every committed step, the history and the model must be the same.
- * Returns the result, the generations of the runs that lost a device, and the events of the last.
+ * Runs a job on one device, then on three of one host and on two hosts, losing a device at the
+ * first checkpoint. Asserts that every committed step, the history and the model are the same.
+ * Returns the result, the generations of the runs that lost a device, and the events of the last
+ * run.
  */
 export async function oneModelAfterLosses(job: Partial<JobOptions>) {
   const number = addJob(job);
@@ -110,7 +114,7 @@ export async function oneModelAfterLosses(job: Partial<JobOptions>) {
   return { result: reference.result, generations, events };
 }
 
-/** The data of small simulated jobs: eight steps. */
+/** The data of small simulated jobs, which have eight steps. */
 export const simulatedData = {
   kind: "synthetic",
   samples: 120,

@@ -1,12 +1,12 @@
-// Tests of many cases that are alike: some of them on every change, all of them in
-// `npm run test:all`.
+// Tests of many similar cases: some of the cases run on every change, all of them in `npm run
+// test:all`.
 
 import { note, testAllVariable } from "../runner/notes.ts";
 
 /** Whether this is `npm run test:all`. */
 export const isTestAll = process.env[testAllVariable] !== undefined;
 
-/** Every third case, or so; all of them in `npm run test:all`. `what` names the cases. */
+/** Returns about every `nth` case; all of them in `npm run test:all`. `what` names the cases. */
 export function thinned<Case>(what: string, cases: readonly Case[], nth = 3): Case[] {
   if (isTestAll) return [...cases];
   const some = cases.filter((_, i) => i % nth === 0);
@@ -14,19 +14,19 @@ export function thinned<Case>(what: string, cases: readonly Case[], nth = 3): Ca
   return some;
 }
 
-/** How many times something random is tried: a few on every change, many in `npm run test:all`. */
+/** The number of random trials: few on every change, many in `npm run test:all`. */
 export function rounds(what: string, usual: number, all: number): number {
   if (!isTestAll) noteSome(`${what}: ${usual} of ${all}`);
   return isTestAll ? all : usual;
 }
 
-/** How far apart the points of a sweep lie, as those of crashes: 1 in `npm run test:all`. */
+/** The distance between points of a sweep, such as crash points: 1 in `npm run test:all`. */
 export function stride(what: string, usual: number): number {
   if (!isTestAll) noteSome(`${what}: one of ${usual}`);
   return isTestAll ? 1 : usual;
 }
 
-/** `some` of the cases on every change, all of them in `npm run test:all`. */
+/** Returns `some` of the cases on every change, all of them in `npm run test:all`. */
 export function someOrAll<Case>(
   what: string,
   some: readonly Case[],
@@ -36,7 +36,7 @@ export function someOrAll<Case>(
   return isTestAll ? all : some;
 }
 
-/** Notes that a test tries some of its cases: `npm run test:all` tries all. */
+/** Notes that a test tries only some of its cases, which `npm run test:all` tries all. */
 function noteSome(cases: string): void {
   note({ kind: "some", cases });
 }

@@ -1,5 +1,5 @@
-// The files of the repository, as the tests of its tidiness read them: from the folder that the
-// tests run in, without what is built, installed or written by runs.
+// The files of the repository for the tidiness tests: below the folder that the tests run in,
+// without files that are built, installed or written by runs.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,10 +21,10 @@ const rooms = [
 ];
 const built = new Set(["native/build", "node_modules", "dist"]);
 
-/** Paths of all files of the rooms and of the root, relative to the root, sorted. */
+/** The paths of all files of the rooms and the root, relative to the root, sorted. */
 export function listTree(): string[] {
   const top = readdirSync(".", { withFileTypes: true });
-  // `.git` is a file where the checkout is a worktree: it names a folder of the machine.
+  // `.git` is a file in a git worktree, and names a folder of the machine.
   const files = top.flatMap((entry) => {
     return entry.isFile() && entry.name !== ".git" ? [entry.name] : [];
   });
@@ -43,7 +43,7 @@ function filesIn(folder: string): string[] {
   });
 }
 
-/** The text of a file of the tree. */
+/** The text of a file. */
 export function textOf(path: string): string {
   return readFileSync(path, "utf8");
 }

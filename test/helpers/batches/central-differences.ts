@@ -1,26 +1,32 @@
-// Central differences: what a gradient has to agree with, whatever formula made it.
+// Central differences: numeric gradients that any formula's gradient must agree with.
 
 import type { Kernels, Tensor } from "../../../src/kernels/contract/kernels.ts";
 import { valuesOf } from "../../../src/kernels/reference/memory.ts";
 import type { RandomStream } from "../../../src/ports/random.ts";
 import { stride as strideOf } from "../thinned.ts";
 
-/** Half the distance of the two looks at the loss: in float64, far from rounding and curvature. */
+/**
+ * Half the distance between the two evaluations of the loss: in float64, this is far from both
+ * rounding and curvature errors.
+ */
 const reach = 1e-5;
 
-/** In `npm test` about so many elements of a tensor are looked at, in `npm run test:all` all. */
+/**
+ * About this many elements of a tensor are checked in `npm test`, all of them in `npm run
+ * test:all`.
+ */
 const elements = 48;
 
 /**
- * How far `gradient` is, at its worst element, from the slope of `loss` over the elements of `at`
- * (float64), relative to the largest of the slopes or 1e-3. `at` is as it was when this returns.
+ * The largest error of an element of `gradient`, against the slope of `loss` over the elements of
+ * `at` (float64), relative to the largest of the slopes or 1e-3. `at` is restored on return.
  */
 export function gradientError(at: Tensor, gradient: ArrayLike<number>, loss: () => number): number {
   const values = valuesOf(at);
   if (gradient.length !== values.length) return Number.POSITIVE_INFINITY;
   let worst = 0;
   let scale = 1e-3;
-  // An odd stride comes by every column of a matrix whose width is a power of two.
+  // An odd stride visits every column of a matrix whose width is a power of two.
   const apart = Math.ceil(values.length / elements) | 1;
   const stride = apart === 1 ? 1 : strideOf("elements of gradients", apart);
   for (let i = 0; i < values.length; i += stride) {
@@ -38,7 +44,7 @@ export function gradientError(at: Tensor, gradient: ArrayLike<number>, loss: () 
   return worst / scale;
 }
 
-/** A tensor of numbers in -1..1. */
+/** A tensor of random numbers in -1..1. */
 export function randomTensor(
   kernels: Kernels,
   stream: RandomStream,
@@ -58,7 +64,7 @@ export function weighted(t: Tensor, weights: Tensor): number {
   return sum;
 }
 
-/** The elements of tensors added up: the whole gradient, from its finished subtrees. */
+/** The elementwise sum of tensors: the complete gradient from its finished subtrees. */
 export function total(parts: readonly Tensor[]): number[] {
   const sum: number[] = [];
   for (const part of parts) {

@@ -1,4 +1,4 @@
-// A job with three tables of dynamic ids, each with an admission and an eviction of its own, and
+// A job with three tables of dynamic ids, each with its own admission and eviction policy, and
 // batches whose ids come and go.
 
 import { dynamicOptions } from "../../../src/embedding/tables/dynamic-options.ts";
@@ -26,7 +26,7 @@ export const recipe = {
   seed,
 };
 
-/** Bags of ids: [feature][sample]. Those of steps long ago come no more. */
+/** Bags of ids: [feature][sample]. Ids of much earlier steps do not return. */
 export type Bags = readonly (readonly (readonly bigint[])[])[];
 
 function drawBags(step: number): Bags {
@@ -44,7 +44,7 @@ function drawBags(step: number): Bags {
 
 export const bagsOf = Array.from({ length: steps + 2 }, (_, step) => drawBags(step));
 
-/** Both halves of ids, or rows that were made of them beforehand. */
+/** The batch of these bags, with both halves of ids, or with rows that were assigned beforehand. */
 export function batchOf(step: number, bags: Bags): WholeBatch {
   const stream = new RandomStream(5, 78, step);
   const halves = bags.flat(2).map(halvesOf);
@@ -61,7 +61,7 @@ export function batchOf(step: number, bags: Bags): WholeBatch {
 export const batches = bagsOf.slice(0, steps).map((bags, step) => batchOf(step, bags));
 export const heldOut = bagsOf.slice(steps).map((bags, i) => batchOf(steps + i, bags));
 
-/** Three tables that say, in this order, what they are beside their names. */
+/** Input of three tables with these options, in this order, besides their names. */
 export function inputOf(
   tables: readonly Partial<TableOptions>[],
   more: Partial<TopologyInput> = {},

@@ -1,11 +1,12 @@
-// Whole batches of generated samples, whose best reachable log loss is far below the base rate's.
+// Full batches of generated samples, whose best reachable log loss is far below that of the base
+// rate.
 
 import { syntheticOptions } from "../../../src/data/options.ts";
 import { Sample } from "../../../src/data/sample.ts";
 import { SyntheticSamples } from "../../../src/data/synthetic/synthetic.ts";
 import type { WholeBatch } from "../devices/local-devices.ts";
 
-/** What they are for: tables with one id a bag, and dense features. */
+/** The shape of the batches: tables with one id per bag, and dense features. */
 export interface GeneratedShape {
   readonly batchSize: number;
   readonly batches: number;
@@ -13,7 +14,7 @@ export interface GeneratedShape {
   readonly tables: readonly { readonly name: string; readonly rows: number }[];
 }
 
-/** The batches of a seed. */
+/** Generates the batches of a seed. */
 export function generatedBatches(shape: GeneratedShape, seed: number): WholeBatch[] {
   const { batchSize, batches, dense, tables } = shape;
   const options = { kind: "synthetic", batchSize, samples: batchSize * batches, dense, seed };

@@ -1,13 +1,15 @@
 // The names that parameters of goldens have in Osiris.
 
-/** A golden's parameter under its name here. */
+/** A golden's parameter under its name in Osiris. */
 export interface Renamed {
   readonly name: string;
-  /** Whether it lies here with its two dimensions exchanged. */
+  /** Whether Osiris stores it transposed. */
   readonly isTransposed: boolean;
 }
 
-/** Patterns of a Wukong's parameters; an MLP counts its ReLUs there, but not here. */
+/**
+ * Patterns of a Wukong's parameters; a golden's MLP counts its ReLUs as layers, Osiris does not.
+ */
 const patterns: readonly [RegExp, (...parts: string[]) => string][] = [
   [/^wk\.P\.l(\d+)_Y$/, (layer) => `layers.${layer}.rank.weight`],
   [/^wk\.P\.l(\d+)_WL$/, (layer) => `layers.${layer}.compress.weight`],
@@ -23,7 +25,7 @@ const patterns: readonly [RegExp, (...parts: string[]) => string][] = [
   [/^wk\.final\.(\d+)\.(.*)$/, (at, part) => `top.${Number(at) / 2}.${part}`],
 ];
 
-/** The name here of a golden's tensor: `init/wk.P.l0_Y` is `init/layers.0.rank.weight`. */
+/** The name in Osiris of a golden's tensor: `init/wk.P.l0_Y` is `init/layers.0.rank.weight`. */
 export function renamed(key: string): Renamed {
   const at = key.lastIndexOf("/") + 1;
   const own = key.slice(at);

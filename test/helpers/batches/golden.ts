@@ -1,4 +1,5 @@
-// Reads the golden trainings (PyTorch) of test/fixtures/golden, whose README has their layout.
+// Reads the golden trainings (PyTorch) of test/fixtures/golden, whose README describes their
+// layout.
 
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -31,19 +32,21 @@ export interface Golden {
   readonly name: string;
   readonly rows: readonly number[];
   readonly dim: number;
-  /** Dense features of a sample. */
+  /** The count of dense features of a sample. */
   readonly dense: number;
-  /** Options of its model, where the manifest has them as a job would. */
+  /** The model options, if the manifest has them as a job would. */
   readonly options:
     | { readonly kind: string; readonly tasks?: readonly { readonly missing?: string }[] }
     | undefined;
-  /** The loss of the job; undefined: the usual one. */
+  /** The loss of the job; undefined: the default loss. */
   readonly loss: LossSpec | undefined;
-  /** Limit of each element of a gradient, of rows and of dense parameters; undefined: none. */
+  /**
+   * The clipping limit of each gradient element, of rows and of dense parameters; undefined: none.
+   */
   readonly clip: number | undefined;
   readonly bottom: readonly number[];
   readonly top: readonly number[];
-  /** Of a Wukong; `k` null: full. */
+  /** The layers of a Wukong; `k` null: full rank. */
   readonly layers: readonly {
     readonly nF: number;
     readonly nL: number;
@@ -58,7 +61,7 @@ export interface Golden {
   tensor(name: string): Float64Array;
 }
 
-/** The tensors of a golden, unpacked; its manifest has where each begins. */
+/** The decompressed tensors of a golden; its manifest has the offset of each. */
 export function goldenBytes(path: string): Uint8Array {
   return gunzipSync(readFileSync(path));
 }
@@ -101,7 +104,7 @@ export function readGolden(name: string): Golden {
   };
 }
 
-/** (M,N) as (N,M). */
+/** Transposes a matrix (M,N) to (N,M). */
 function transposed(values: Float64Array, [rows = 0, columns = 0]: readonly number[]) {
   return values.map((_, i) => values[(i % rows) * columns + Math.floor(i / rows)] ?? Number.NaN);
 }

@@ -1,16 +1,16 @@
-// Batches whose label follows from the ids, so that a model that trains at all gets better.
+// Batches whose label follows from the ids, so that any working training lowers the loss.
 
 import { RandomStream } from "../../../src/ports/random.ts";
 import type { WholeBatch } from "../devices/local-devices.ts";
 
-/** What a batch is drawn from: rows of its tables, in order, and its dense features. */
+/** The shape of a batch: samples, dense features, and the rows of its tables, in order. */
 export interface BatchShape {
   readonly samples: number;
   readonly dense: number;
   readonly rows: readonly number[];
 }
 
-/** Batch `step`: bags of 0 to 2 ids; the label is 1 where the sum of the ids is even. */
+/** Batch `step`: bags of 0 to 2 ids; the label is 1 if the sum of the ids is even. */
 export function learnableBatch(shape: BatchShape, step: number): WholeBatch {
   const { samples, dense, rows } = shape;
   const stream = new RandomStream(5, 6, step);

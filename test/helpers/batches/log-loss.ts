@@ -1,9 +1,9 @@
-// How good a model in training is, on batches that it is not trained on.
+// The quality of a model during training, on held-out batches.
 
 import { evaluate } from "../../../src/training/loop/metrics.ts";
 import type { LocalDevices, WholeBatch } from "../devices/local-devices.ts";
 
-/** Mean log loss of the devices' model over some batches. */
+/** The mean log loss of the devices' model over some batches. */
 export async function logLossOf(
   local: LocalDevices,
   batches: readonly WholeBatch[],

@@ -1,4 +1,4 @@
-// Dynamic ids as a plain Map has them: the tests' own word for which id has which row.
+// Dynamic ids in a plain Map: the tests' reference for the row of each id.
 
 import type { DynamicSpec } from "../../../src/embedding/tables/dynamic-options.ts";
 import { type Key, philox } from "../../../src/ports/random.ts";
@@ -9,7 +9,7 @@ interface Seen {
   last: number;
 }
 
-/** The ids of a whole table. Blocks are counted as the table's mix64 says. */
+/** The ids of a whole table. The block of an id is given by the table's mix64. */
 export class PlainIds {
   readonly rows = new Map<bigint, Seen & { readonly row: number }>();
   readonly waiting = new Map<bigint, Seen>();
@@ -29,7 +29,7 @@ export class PlainIds {
     this.#draw = draw;
   }
 
-  /** What a step looks up: the rows of its ids, in their order; undefined: dropped. */
+  /** The lookups of a step: the rows of its ids, in their order; undefined: dropped. */
   look(step: number, ids: readonly bigint[]): (number | undefined)[] {
     this.#places = [];
     return ids.map((id) => this.#lookOne(step, id));
@@ -82,7 +82,7 @@ export class PlainIds {
     return undefined;
   }
 
-  /** The eviction step before `step`: the rows that are free again, ascending. */
+  /** The eviction step before `step`; returns the freed rows, ascending. */
   decide(step: number): number[] {
     const gone: number[] = [];
     for (let block = 0; block < this.#table.rowBlocks; block++) {

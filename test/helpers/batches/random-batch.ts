@@ -1,9 +1,9 @@
-// Batches of random samples, the same ones for the same step.
+// Batches of random samples; the same step gives the same batch.
 
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
 import type { WholeBatch } from "../devices/local-devices.ts";
 
-/** Bags of `idsMin` (1) to `idsMax` ids of each feature, ids below its `rows`. */
+/** A batch with bags of `idsMin` (1) to `idsMax` ids for each feature, ids below its `rows`. */
 export function randomBatch(
   {
     rows,

@@ -1,12 +1,12 @@
-// Batches in which samples repeat lists of the sample before, as those of a session do.
+// Batches in which samples repeat lists of the sample before, like those of a session.
 
 import type { IkjtGroups } from "../../../src/data/sessions/ikjt.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import type { WholeBatch } from "../devices/local-devices.ts";
 
 /**
- * The batch with lists of each group repeated: a sample has those of the one before it with
- * probability `repeated`, and those of any sample before it with probability `returning`.
+ * The batch with the lists of each group repeated: a sample has the lists of the sample before it
+ * with probability `repeated`, and those of any earlier sample with probability `returning`.
  */
 export function withRepeatedLists(
   batch: WholeBatch,

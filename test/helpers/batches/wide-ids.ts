@@ -1,8 +1,8 @@
-// What an id of 64 bits becomes, computed with bigints: the tests' own word for it.
+// Hashes and rows of 64-bit ids, computed with bigints: the tests' reference.
 
 const mask = 2n ** 64n - 1n;
 
-/** Murmur's 64-bit finalizer as it is published. */
+/** MurmurHash3's 64-bit finaliser (fmix64), as published. */
 export function mix64(value: bigint): bigint {
   let bits = value & mask;
   bits = ((bits ^ (bits >> 33n)) * 0xff51_afd7_ed55_8ccdn) & mask;
@@ -10,7 +10,7 @@ export function mix64(value: bigint): bigint {
   return bits ^ (bits >> 33n);
 }
 
-/** The row of an id under a policy that refuses none. */
+/** The row of an id under a policy that refuses no id. */
 export function rowOf(id: bigint, rows: number, policy: "clamp" | "hash"): number {
   if (id >= 0n && id < BigInt(rows)) return Number(id);
   if (policy === "hash") return Number(mix64(id) % BigInt(rows));
@@ -22,7 +22,7 @@ export function halvesOf(id: bigint): [number, number] {
   return [Number(BigInt.asIntN(32, id)), Number(id >> 32n)];
 }
 
-/** Ids at which halves, signs and float64 would go wrong. */
+/** Ids at which errors with halves, signs or float64 would show. */
 export const edges: readonly bigint[] = [
   0n,
   -1n,

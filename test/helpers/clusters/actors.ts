@@ -1,5 +1,5 @@
-// Actors alone, in simulated time: a network in memory, threads that are only pretended, and a
-// small generation for them to be part of.
+// Single actors in simulated time: an in-memory network, fake threads, and a small generation for
+// the actors to belong to.
 
 import { type AnyStateMachine, createActor, type InputFrom } from "xstate";
 import { Membership } from "../../../actors/host/membership.ts";
@@ -25,11 +25,11 @@ import { smallData, smallModel } from "./clusters.ts";
 export interface SimulatedNetwork {
   readonly network: Network;
   readonly clock: SimulatedClock;
-  /** All that was said to an address of the run, so far. */
+  /** All messages sent to an address of the run, so far. */
   heard(to: Address): ActorMessage[];
-  /** Says something to an address of the run, and lets it arrive. */
+  /** Sends a message to an address of the run, and delivers it. */
   say(to: Address, type: string, body: unknown): void;
-  /** Time goes by; what was promised meanwhile is done. */
+  /** Advances time by `ms`, and runs everything that becomes due. */
   pass(ms: number): Promise<void>;
 }
 
@@ -89,7 +89,7 @@ export function startSimulatedNetwork(overrides: Partial<Network> = {}): Simulat
       clock.advance(0);
     },
     async pass(ms) {
-      // Promises are kept between what is due now and what comes due.
+      // Promises settle between timers due now and timers that become due.
       for (const part of [0, ms, 0]) {
         await new Promise<void>((resume) => setImmediate(resume));
         clock.advance(part);
@@ -99,7 +99,7 @@ export function startSimulatedNetwork(overrides: Partial<Network> = {}): Simulat
   };
 }
 
-/** Starts an actor in the network's time; its failure is kept, not thrown. */
+/** Starts an actor in the network's time; its failure is recorded, not thrown. */
 export function startActor<Machine extends AnyStateMachine>(
   { clock }: SimulatedNetwork,
   machine: Machine,
@@ -120,13 +120,13 @@ export function startActor<Machine extends AnyStateMachine>(
   return { actor, ends };
 }
 
-/** A thread that does nothing but remember what it was told. */
+/** A fake thread that only records the commands sent to it. */
 export interface FakeThread {
   readonly name: string;
   readonly commands: unknown[];
   readonly isKilled: boolean;
   report(report: unknown): void;
-  /** Its exit is seen. */
+  /** Reports the exit of the thread. */
   end(end: ThreadEnd): void;
 }
 
@@ -163,7 +163,7 @@ export function createFakeLauncher(): { launcher: Launcher; threads: FakeThread[
   return { launcher, threads };
 }
 
-/** The membership of a cluster with so many devices of its own. */
+/** The membership of a cluster whose own process has `devices` devices. */
 export function startMembership(options: { devices: number; minDevices?: number }): Membership {
   const { devices, minDevices = 1 } = options;
   return new Membership({

@@ -1,10 +1,10 @@
-// A small CSV of clicks, for jobs whose data is a file: the contents follow from a seed.
+// A small CSV of clicks, for jobs on files: its contents follow from a seed.
 
 import { writeFileSync } from "node:fs";
 import type { JobOptions } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 
-/** Writes so many lines of clicks; the same seed gives the same file. Returns its path. */
+/** Writes `lines` lines of clicks; the same seed gives the same file. Returns its path. */
 export function writeClicks(path: string, lines: number, seed: number): string {
   const stream = new RandomStream(seed, 0, 0);
   const rows = Array.from({ length: lines }, () => {
@@ -16,7 +16,7 @@ export function writeClicks(path: string, lines: number, seed: number): string {
   return path;
 }
 
-/** Warnings, but for that of the small tables of `clicksModel`, in which users share rows. */
+/** Warnings without that of the small tables of `clicksModel`, in which users share rows. */
 export function otherWarnings<One extends { readonly code: string }>(all: readonly One[]): One[] {
   return all.filter(({ code }) => code !== "VALUES_SHARE_ROWS");
 }
@@ -30,7 +30,7 @@ export const clicksModel: JobOptions["model"] = {
   top: [8, 1],
 };
 
-/** The job's data section for these files; `cache`: their cache's directory. */
+/** The data section of a job on these files; `cache`: their cache directory. */
 export function clicksData(paths: readonly string[], cache: string) {
   return {
     kind: "csv" as const,

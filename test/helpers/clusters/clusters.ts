@@ -1,4 +1,4 @@
-// Whole clusters for tests: small jobs on real threads, in directories that are gone afterwards.
+// Clusters for tests: small jobs on real threads, in directories removed after the test.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,13 +19,16 @@ import { sharedResult } from "../../runner/shared-results.ts";
 export interface TestCluster extends AsyncDisposable {
   readonly cluster: Cluster;
   readonly threads: BreakableLauncher;
-  /** What the cluster's supervisors mended. */
+  /** The incidents that the cluster's supervisors recovered from. */
   readonly incidents: Incident[];
   /** A small job with a checkpoint directory of its own. */
   job(overrides?: Partial<JobOptions>): JobOptions;
 }
 
-/** Evaluates at 15, 30 and 43, saves at 10, 20, 30, 40 and 43; the last batch has 12 samples. */
+/**
+ * The steps of the small job: it evaluates at 15, 30 and 43, saves at 10, 20, 30, 40 and 43; the
+ * last batch has 12 samples.
+ */
 export const smallSteps = 43;
 
 export async function startTestCluster(
@@ -54,7 +57,7 @@ export async function startTestCluster(
   };
 }
 
-/** Makes small jobs. All write below `directory`, and each has its own checkpoint directory. */
+/** Makes small jobs, each with its own checkpoint directory below `directory`. */
 export function smallJobs(directory: string): TestCluster["job"] {
   let jobs = 0;
   return (overrides = {}) => {
@@ -68,9 +71,9 @@ export function smallJobs(directory: string): TestCluster["job"] {
         directory: join(directory, `run-${jobs++}`),
         ...checkpoint,
       },
-      sharding: "as-written", // Small tables would be copied, and no vector would travel.
+      sharding: "as-written", // Else small tables are replicated, and no vector is sent.
       stepDeadlineMs: 5000,
-      restarts: { restartsMax: 100, windowMs: 1 }, // Not what these runs are about: no backoff.
+      restarts: { restartsMax: 100, windowMs: 1 }, // No backoff: these runs do not test it.
       ...rest,
     };
   };
@@ -91,14 +94,14 @@ export const smallData = {
   batchSize: 64,
 } as const;
 
-/** A run to its end: what came of it, and all that happened. */
+/** A completed run: its result, and all of its events. */
 export interface Story {
   readonly run: Run;
   readonly result: RunResult;
   readonly events: readonly RunEvent[];
 }
 
-/** Submits a job and follows it. `on` hears every event as it comes. */
+/** Submits a job and follows it to its end. `on` receives every event as it comes. */
 export async function runJob(
   { cluster }: { readonly cluster: Pick<Cluster, "submit"> },
   job: JobOptions,
@@ -113,7 +116,7 @@ export async function runJob(
   return { run, events, result: await run.result() };
 }
 
-/** What the small job comes to with nothing in the way, for each number of epochs. */
+/** The result of the small job without faults, for each number of epochs. */
 export function calmResult(epochs = 1): Promise<RunResult> {
   return sharedResult(`calm-${epochs}`, async () => {
     await using place = await startTestCluster();
@@ -122,8 +125,8 @@ export function calmResult(epochs = 1): Promise<RunResult> {
 }
 
 /**
- * The job with so many epochs. A run of fewer, submitted again with more, goes on: a way to end one
- * at a step that is known.
+ * The job with this number of epochs. A run of fewer epochs, submitted again with more, resumes: a
+ * way to end a run at a known step.
  */
 export function inEpochs(job: JobOptions, epochs: number): JobOptions {
   return { ...job, data: { ...job.data, epochs } as JobOptions["data"] };

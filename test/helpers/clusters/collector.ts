@@ -1,10 +1,10 @@
-// A collector of traces in this process: takes OTLP over HTTP, as JSON, and keeps the spans.
+// A trace collector in this process: receives OTLP over HTTP, as JSON, and stores the spans.
 
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** A span, with what a test looks at. Times are nanoseconds since 1970. */
+/** A span, with the fields that tests check. Times are nanoseconds since 1970. */
 export interface CollectedSpan {
   readonly traceId: string;
   readonly spanId: string;
@@ -35,7 +35,7 @@ interface OtlpRequest {
 }
 
 export interface Collector extends AsyncDisposable {
-  /** For `tracing.endpoint`. */
+  /** The URL for `tracing.endpoint`. */
   readonly endpoint: string;
   readonly spans: readonly CollectedSpan[];
 }

@@ -1,4 +1,4 @@
-// A partitioned directory of Parquet files, a job on it, and what the job comes to.
+// A partitioned directory of Parquet files, a job on it, and the expected result of the job.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ import type { EitherCluster } from "./either-cluster.ts";
 const days = 3;
 const rowsOfDay = 500;
 
-/** A partitioned directory of clicks: each day a file of row groups of 100 rows. */
+/** Writes a partitioned directory of clicks: one file per day with row groups of 100 rows. */
 export function writeDays(t: ExecutionContext): string {
   const home = mkdtempSync(join(tmpdir(), "osiris-streamed-"));
   t.teardown(() => rmSync(home, { recursive: true, force: true }));
@@ -45,7 +45,7 @@ export const modelOfDays = {
   top: [8, 1],
 } as const satisfies JobOptions["model"];
 
-/** The data of a job on that directory; `data`: what they have besides. */
+/** The data section of a job on that directory; `data`: further options. */
 export function dataOfDays(home: string, data: object): JobOptions["data"] {
   return parquet(home, {
     batchSize: 32,
@@ -58,7 +58,7 @@ export function dataOfDays(home: string, data: object): JobOptions["data"] {
   });
 }
 
-/** A job on that directory; `data`, `rest`: what it has besides. */
+/** A job on that directory; `data`, `rest`: further options. */
 export function jobOnDays(
   place: Pick<EitherCluster, "job">,
   home: string,
@@ -74,7 +74,7 @@ export function jobOnDays(
   return { ...job, data: dataOfDays(home, { cache: job.data.cache, ...data }) };
 }
 
-/** What such a job comes to with nothing in the way. */
+/** The result of such a job without faults. */
 export async function streamedOutcome(
   devices: number,
   home: string,

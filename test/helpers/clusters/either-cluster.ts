@@ -1,4 +1,4 @@
-// What tests of faults need of a cluster, whether its threads and its time are real or virtual.
+// The interface that tests of faults need of a cluster, with real or virtual threads and time.
 
 import type { Client } from "../../../actors/client/client.ts";
 import type {
@@ -24,20 +24,20 @@ export interface EitherCluster extends AsyncDisposable {
   readonly job: TestCluster["job"];
   /** Starts one more host process with `devices` devices, which joins the cluster. */
   join(devices: number): Promise<JoinedHost>;
-  /** An actor throws. */
+  /** Makes an actor throw. */
   throwIn(target: Target, reason: string): Promise<void>;
-  /** The broker is away for a while. */
+  /** Cuts the broker off for a while. */
   cutBroker(): Promise<void>;
 }
 
 export interface EitherOptions extends Pick<ClusterOptions, "minDevices" | "faultsAllowed"> {
-  /** Lies over the launcher of threads. */
+  /** Wraps the launcher of threads. */
   readonly over?: (launcher: Launcher) => Launcher;
 }
 
 export interface JoinedHost {
   kill(): void;
-  /** It says that it is leaving, and ends once no run needs it. */
+  /** Announces that the host leaves; the host ends once no run needs it. */
   leave(): void;
   readonly ended: Promise<unknown>;
 }

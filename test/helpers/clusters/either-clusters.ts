@@ -1,5 +1,5 @@
-// Clusters for tests of faults: in virtual time in `npm test`, on real threads in
-// `npm run test:all`. What is real in both: actors, programs of threads, kernels, disk.
+// Clusters for tests of faults: in virtual time in `npm test`, on real threads in `npm run
+// test:all`. Actors, thread programs, kernels and disk are real in both.
 
 import { breakableLauncher, throwIn } from "../../../index.ts";
 import type { Launcher } from "../../../src/ports/launcher.ts";
@@ -9,7 +9,7 @@ import { calmResult, inEpochs, runJob, startTestCluster } from "./clusters.ts";
 import type { EitherCluster, EitherOptions } from "./either-cluster.ts";
 import { startVirtualCluster } from "./virtual-clusters.ts";
 
-/** A cluster whose own process has so many devices. */
+/** Starts a cluster whose own process has `devices` devices. */
 export async function startCluster(
   devices = 2,
   options: EitherOptions = {},
@@ -17,7 +17,7 @@ export async function startCluster(
   return isTestAll ? startOnThreads(devices, options) : startVirtualCluster(devices, options);
 }
 
-/** The same on real threads, in every command. */
+/** Starts the same on real threads, in every command. */
 export async function startOnThreads(
   devices: number,
   { over = (launcher) => launcher, ...options }: EitherOptions,
@@ -47,7 +47,10 @@ export async function startOnThreads(
   };
 }
 
-/** Actors whose name begins so (`reader:`) start with another file than their own. */
+/**
+ * Options with which actors whose name begins with `actors` (`reader:`) start with the given entry
+ * file.
+ */
 export function startingWith(file: URL, actors: string): EitherOptions {
   const isOne = (name: string) => name.replace("-", ":").startsWith(actors);
   const over = (launcher: Launcher): Launcher => ({
@@ -56,7 +59,7 @@ export function startingWith(file: URL, actors: string): EitherOptions {
   return { over };
 }
 
-/** What the small job comes to with nothing in the way, for each number of epochs. */
+/** The result of the small job without faults, for each number of epochs. */
 export function calmRun(epochs = 1): ReturnType<typeof calmResult> {
   if (isTestAll) return calmResult(epochs);
   return sharedResult(`calm-virtual-${epochs}`, async () => {

@@ -1,16 +1,16 @@
-// Something that several tests use one after another, because it takes long to start: a cluster,
-// a browser. The first test that needs it starts it. It is closed when the last declared test of
-// them has ended, so that a failure to close belongs to that test; where not all of them run, as
-// with ava's `--match`, it is closed once no test has used it for a while.
+// A resource that several tests use one after another because it is slow to start, like a cluster
+// or a browser. The first test that needs it starts it. It is closed when the last declared test
+// that uses it has ended, so that a failure to close belongs to that test; where some of the tests
+// do not run, as with AVA's `--match`, it is closed after a while without use.
 
 import type { ExecutionContext } from "ava";
 import { isMet, type Need, testIf } from "../needs.ts";
 
-/** Where tests are left out: how long something unused stays open. */
+/** How long an unused resource stays open if some tests are left out, in milliseconds. */
 const lingerMs = 3000;
 
 export interface Shared<Thing> {
-  /** Declares a serial test that uses it, and has `more` needs. */
+  /** Declares a serial test that uses the resource, and has `more` needs. */
   test(
     title: string,
     run: (t: ExecutionContext, thing: Thing) => unknown,
@@ -18,7 +18,7 @@ export interface Shared<Thing> {
   ): void;
 }
 
-/** Shares what `start` starts among the tests that are declared with it. */
+/** Shares the resource that `start` starts among the tests declared with it. */
 export function shared<Thing extends AsyncDisposable>(
   start: () => Promise<Thing>,
   ...needs: readonly Need[]

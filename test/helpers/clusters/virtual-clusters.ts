@@ -1,6 +1,6 @@
-// Whole clusters in virtual time, on the real disk: the trees of actors, the programs of threads
-// and the kernels are the real ones; clock, network and threads are simulated (chaos/simulation).
-// A run costs a tenth of one on real threads, and no busy machine disturbs its deadlines.
+// Clusters in virtual time, on the real disk: the actor trees, thread programs and kernels are
+// real; clock, network and threads are simulated (chaos/simulation). A run costs a tenth of one on
+// real threads, and a busy machine does not disturb its deadlines.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -33,17 +33,17 @@ import { createMemoryBroker } from "../../../src/wire/transports/memory-transpor
 import { smallJobs } from "./clusters.ts";
 import type { EitherCluster, EitherOptions, JoinedHost } from "./either-cluster.ts";
 
-/** What `startVirtualCluster` may be given. */
+/** Options of `startVirtualCluster`. */
 interface Options extends EitherOptions {
-  /** How long a disk takes for a sync of an actor's thread (`writer:0`). @default 0 */
+  /** The duration of a disk sync of an actor's thread (`writer:0`). @default 0 */
   readonly syncMsOf?: (actor: string) => number;
-  /** The same for a read. @default 0 */
+  /** The duration of a disk read. @default 0 */
   readonly readMsOf?: (actor: string) => number;
-  /** How long a thread of an actor takes for each store to its cells. @default 0 */
+  /** The duration of each store to cells by a thread of an actor. @default 0 */
   readonly storeMsOf?: (actor: string) => number;
   /**
-   * The code with which the disk refuses a write of an actor's thread (`tier:0`), if it does, at a
-   * time of that thread.
+   * The error code with which the disk refuses a write of an actor's thread (`tier:0`) at a time of
+   * that thread; undefined: it does not refuse.
    */
   readonly refusalOf?: (actor: string, atMs: number) => string | undefined;
 }
@@ -51,10 +51,10 @@ interface Options extends EitherOptions {
 const name = "c1";
 const brokerAwayMs = 500;
 const turn = () => new Promise<void>((resume) => void setImmediate(resume));
-/** A step of the small job takes about 20 ms, and a thread 20 ms to start. */
+/** Durations with which a step of the small job takes about 20 ms, and a thread 20 ms to start. */
 const speed = { turnMs: 1, startMs: 20 } as const;
 
-/** Starts a cluster whose own process has so many devices. */
+/** Starts a cluster whose own process has `devices` devices. */
 export function startVirtualCluster(devices = 2, options: Options = {}): EitherCluster {
   const { minDevices = Math.max(1, devices), faultsAllowed = true } = options;
   const { over = (launcher) => launcher } = options;
@@ -175,7 +175,7 @@ function startHost(
   };
 }
 
-/** Virtual time goes by, until `close`. */
+/** Advances virtual time until `close`. */
 function drive(world: World) {
   let isClosed = false;
   let fail: (error: unknown) => void = () => {};
@@ -201,7 +201,7 @@ function drive(world: World) {
 
 // The disk ----
 
-/** A machine with the real disk: who is dead does nothing to it. */
+/** A machine with the real disk: dead processes and threads cannot change it. */
 function machineOf(world: World, options: Options): SimulatedMachine {
   const { syncMsOf = () => 0, readMsOf = () => 0, refusalOf = () => undefined } = options;
   const machine = new SimulatedMachine(world, 1);
@@ -221,9 +221,9 @@ function machineOf(world: World, options: Options): SimulatedMachine {
         owner.spend(readMsOf(actorOf(owner.id)));
         return file.read(bytes, offset);
       });
-    // No power is lost here: a sync takes its time, and need not reach the disk.
+    // Power never fails: a sync takes time, and need not reach the disk.
     const sync = () => act(() => owner.spend(syncMsOf(actorOf(owner.id))));
-    // Nothing waits for real time: what could is done at once.
+    // Nothing waits for real time: calls complete at once.
     const fileOf = (file: DiskFile): DiskFile => ({
       path: file.path,
       write: (bytes, offset) =>
@@ -253,12 +253,12 @@ function machineOf(world: World, options: Options): SimulatedMachine {
   return Object.assign(machine, { diskOf });
 }
 
-/** `root-0/device-1` is the thread of `device:1`. */
+/** The actor of a thread: `root-0/device-1` belongs to `device:1`. */
 function actorOf(thread: string): string {
   return thread.slice(thread.indexOf("/") + 1).replace("-", ":");
 }
 
-// Threads that break ----
+// Threads with faults ----
 
 function breaksOf(world: World, threads: SimulatedThreads, storeMsOf: (actor: string) => number) {
   let planned: readonly (ThreadFault | CommandFault)[] = [];
@@ -298,7 +298,7 @@ function breaksOf(world: World, threads: SimulatedThreads, storeMsOf: (actor: st
     plan(faults: readonly (ThreadFault | CommandFault)[]) {
       planned = faults;
     },
-    /** Counts the threads, and ends those that are to end at a command. */
+    /** Counts the threads, and ends those with a planned fault at a command. */
     launcherOver: (launcher: Launcher): Launcher => ({
       start<Command, Report>(entry: URL, data: unknown, thread: string) {
         const inner = launcher.start<Command, Report>(entry, data, thread);
@@ -320,7 +320,7 @@ function breaksOf(world: World, threads: SimulatedThreads, storeMsOf: (actor: st
   };
 }
 
-/** A thread that ends at a command that `isKilledAt`. */
+/** A thread that ends at a command for which `isKilledAt` is true. */
 function killedAt<Command, Report>(
   thread: Thread<Command, Report>,
   isKilledAt: (type: unknown) => boolean,
@@ -352,7 +352,7 @@ function breaking(
   const isReader = task.program === "reader";
   const own = isReader ? 0 : task.index;
   let [step, point, slowStep] = [-1, 0, -1];
-  // A coroutine can only be stopped where it waits: at the first wait of its step.
+  // A coroutine can be stopped only where it waits: at the first wait of its step.
   const mayStop = fault.effect === "pause" || fault.effect === "stall";
   let isInjected = false;
   const pass = (isWait: boolean) => {

@@ -1,4 +1,4 @@
-// What a golden training asks of devices that repeat it: the tolerances of the goldens' README.
+// Assertions on devices that repeat a golden training, with the tolerances of the goldens' README.
 
 import type { ExecutionContext } from "ava";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
@@ -7,7 +7,7 @@ import type { Golden, GoldenOptimizer } from "../batches/golden.ts";
 import { batchesOf, furthest, parameterNames, read, startGolden } from "./golden-devices.ts";
 import type { LocalDevices } from "./local-devices.ts";
 
-/** Asserts the logits and gradients of the first batch. `model`: as of `startGolden`. */
+/** Asserts the logits and gradients of the first batch. `model`: `own` of `startGolden`. */
 export async function beginsLike(
   t: ExecutionContext,
   from: Golden,
@@ -21,8 +21,8 @@ export async function beginsLike(
   t.true(furthest(logits, from.tensor("step0/act/logits")) <= 1e-5);
   await local.train(batch, 0);
   for (const name of parameterNames(from)) {
-    if (!from.names.includes(`step0/grad/${name}`)) continue; // A statistic.
-    // w - lr*g: the update is the gradient, give or take the rounding of w.
+    if (!from.names.includes(`step0/grad/${name}`)) continue; // A statistic: without a gradient.
+    // w - lr*g: the update gives the gradient, within the rounding of w.
     const before = from.tensor(`init/${name}`);
     const gradient = read(local, name).map((after, i) => ((before[i] ?? 0) - after) / sgd.lr);
     const difference = furthest(gradient, from.tensor(`step0/grad/${name}`));
@@ -30,7 +30,7 @@ export async function beginsLike(
   }
 }
 
-/** Trains through the golden; compares the loss of each step, and the final weights. */
+/** Trains the whole golden; compares the loss of each step, and the final weights. */
 export async function followCurve(
   t: ExecutionContext,
   local: LocalDevices,

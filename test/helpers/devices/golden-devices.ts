@@ -1,4 +1,4 @@
-// Devices that repeat a golden training: they begin with its weights, and train on its batches.
+// Devices that repeat a golden training: they start with its weights, and train on its batches.
 
 import { oneLabel } from "../../../src/data/targets.ts";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
@@ -11,7 +11,10 @@ import type { DeviceState } from "../../../src/training/step/device-state.ts";
 import type { Golden, GoldenOptimizer } from "../batches/golden.ts";
 import { type LocalDevices, startLocalDevices, type WholeBatch } from "./local-devices.ts";
 
-/** Starts devices with the golden's weights. `model`: what is not as wide as the golden's dim. */
+/**
+ * Starts devices with the golden's weights. `own`: model options in place of a DLRM with tables of
+ * the golden's dim.
+ */
 export function startGolden(
   from: Golden,
   optimizer: GoldenOptimizer,
@@ -57,7 +60,7 @@ export function startGolden(
   return local;
 }
 
-/** What of a golden's model is its architecture's own. */
+/** The model options that are specific to the golden's architecture. */
 export function architectureOf({ layers }: Golden): Partial<ModelOptions> {
   if (layers.length === 0) return {};
   return {
@@ -85,23 +88,23 @@ function load(state: DeviceState, from: Golden): void {
   }
 }
 
-/** The slabs of a device, of tables that are pooled there and of tables with rows that travel. */
+/** The slabs of a device: of tables pooled there, and of tables whose rows are sent. */
 function slabsOf({ slab, distinct }: DeviceState) {
   return [slab, ...distinct.slabs];
 }
 
-/** Labels of a sample. */
+/** The count of labels of a sample. */
 function labelsIn({ options }: Golden): number {
   return options?.tasks?.length ?? 1;
 }
 
-/** Indices of the features, from 0 on. */
+/** The indices of the features, from 0 on. */
 function featuresIn(from: Golden): number[] {
   const of = (name: string) => /^train\/lengths\/(\d+)$/.exec(name)?.[1];
   return from.names.flatMap((name) => (of(name) === undefined ? [] : Number(of(name))));
 }
 
-/** A parameter, dense or of a whole table, by its name in the golden. */
+/** Reads a parameter, dense or of a whole table, by its name in the golden. */
 export function read(local: LocalDevices, name: string): Float64Array {
   const table = /^emb\.(\d+)\.weight$/.exec(name)?.[1];
   for (const state of local.states) {
@@ -121,12 +124,12 @@ export function read(local: LocalDevices, name: string): Float64Array {
   throw new RangeError(`No device holds ${name}`);
 }
 
-/** Names of all parameters. */
+/** The names of all parameters. */
 export function parameterNames(from: Golden): string[] {
   return from.names.flatMap((name) => (name.startsWith("init/") ? [name.slice(5)] : []));
 }
 
-/** The first batches of a part. */
+/** The first `count` batches of a part. */
 export function batchesOf(from: Golden, part: "train" | "test", count: number): WholeBatch[] {
   const { batch } = from;
   const features = featuresIn(from);
@@ -155,7 +158,7 @@ export function batchesOf(from: Golden, part: "train" | "test", count: number): 
   });
 }
 
-/** The largest difference of two elements. */
+/** The largest difference between two arrays at one index. */
 export function furthest(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
   if (actual.length !== expected.length) return Number.POSITIVE_INFINITY;
   let most = 0;

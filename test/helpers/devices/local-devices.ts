@@ -30,7 +30,7 @@ import {
 import { leavesOfParts } from "./parts.ts";
 import { belowOf } from "./tiers.ts";
 
-/** A whole batch; ids feature-major, as `BatchMemory` has them. */
+/** A full batch of all devices; ids are feature-major, as in `BatchMemory`. */
 export interface WholeBatch extends BatchMemory {
   readonly samples: number;
 }
@@ -38,13 +38,13 @@ export interface WholeBatch extends BatchMemory {
 export interface LocalDevices {
   readonly topology: Topology;
   readonly states: readonly DeviceState[];
-  /** One step of all devices; the loss, which they agree on. */
+  /** Runs one step on all devices; returns the loss, on which they agree. */
   train(batch: WholeBatch, step: number): Promise<number>;
-  /** Logits of the labels of a batch, sample by sample. */
+  /** The logits of the labels of a batch, sample by sample. */
   score(batch: WholeBatch): Promise<Float32Array>;
-  /** The scores of an evaluation over these batches, whole ones but the last. */
+  /** The scores of an evaluation over these batches, all full but the last. */
   evaluate(batches: readonly WholeBatch[]): Promise<Scores>;
-  /** Digest of the whole model. */
+  /** The digest of the whole model. */
   digest(): Promise<string>;
 }
 
@@ -52,7 +52,7 @@ export function startLocalDevices(options: {
   readonly input: TopologyInput;
   readonly recipe: Recipe;
   readonly devices: number;
-  /** The host of each, as the topology has it; here they share one memory. */
+  /** The host of each device, as in the topology; in these tests, all hosts share one memory. */
   readonly hostOf?: readonly number[];
   readonly kernels: () => Kernels;
   readonly seed?: number;
@@ -135,7 +135,7 @@ export function localPart(topology: Topology, rank: number, batch: WholeBatch): 
   const { labels = 1 } = topology.input.targets ?? {};
   const { sampleWeights, groups } = batch;
   const lengths = new Int32Array(idsMax.length * count);
-  /** Where the ids of each feature's own samples lie. */
+  /** The ranges of ids of the device's own samples, by feature. */
   const own: [from: number, to: number][] = [];
   let at = 0;
   for (let feature = 0; feature < idsMax.length; feature++) {

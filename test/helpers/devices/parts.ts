@@ -1,9 +1,9 @@
-// What devices would write at a cut, read here.
+// Reads the checkpoint parts that devices would write at a cut.
 
 import { partsOf } from "../../../src/training/checkpoint/parts.ts";
 import type { DeviceState } from "../../../src/training/step/device-state.ts";
 
-/** The leaves of all parts of some devices, by name. */
+/** The digest leaves of all parts of some devices, by name. */
 export async function leavesOfParts(
   states: readonly DeviceState[],
 ): Promise<Map<string, readonly string[]>> {
@@ -12,21 +12,21 @@ export async function leavesOfParts(
   return leaves;
 }
 
-/** Their bytes, by name. */
+/** The bytes of all parts of some devices, by name. */
 export async function bytesOfParts(states: readonly DeviceState[]): Promise<Map<string, Buffer>> {
   const parts = new Map<string, Buffer>();
   for (const part of states.flatMap(partsOf)) parts.set(part.name, await bytesOf(part.bytes()));
   return parts;
 }
 
-/** All chunks, one after the other. */
+/** Concatenates all chunks. */
 export async function bytesOf(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const all: Uint8Array[] = [];
   for await (const chunk of chunks) all.push(Uint8Array.from(chunk));
   return Buffer.concat(all);
 }
 
-/** All that comes, in order. */
+/** Collects all items, in order. */
 export async function allOf<T>(items: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = [];
   for await (const item of items) all.push(item);

@@ -1,5 +1,5 @@
 // Devices that train through the pipeline in one thread: the real pipeline, batch ring, step and
-// exchange, over whatever cells a test brings.
+// exchange, over the cells that a test provides.
 
 import {
   type BatchIntake,
@@ -39,8 +39,8 @@ export interface PipedDevices {
   readonly topology: Topology;
   readonly devices: readonly PipedDevice[];
   /**
-   * The only reader: serves `batches` of a stream, each as soon as there is room. `reading` passes
-   * before each of them.
+   * The only reader: serves `batches` of a stream, each as soon as there is room. `reading` runs
+   * before each batch.
    */
   serve(
     stream: Stream,
@@ -50,7 +50,7 @@ export interface PipedDevices {
   digest(): Promise<string>;
 }
 
-/** Cells that the devices and their reader, the participant after them, share. */
+/** The count of cells that the devices and their reader, the participant after them, share. */
 export function pipedCells(input: TopologyInput, devices: number): number {
   const topology = topologyOf(input, devices);
   return layoutOf(exchangeShapeOf(topology)).cells + ringLayoutOf(ringShapeOf(topology)).cells;

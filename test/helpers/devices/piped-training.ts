@@ -1,5 +1,5 @@
 // Trains through the pipeline on devices in one thread, in a random interleaving: window after
-// window, with an evaluation after each, as a run does.
+// window, with an evaluation after each, like a run.
 
 import { createSimulatedCells } from "../../../src/exchange/simulated-cells.ts";
 import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
@@ -18,7 +18,9 @@ export interface Interleaving {
   readonly devices: number;
   readonly depth: PipelineSpec["depth"];
   readonly seed?: number;
-  /** After so many steps, inside a window, device 0 is asked to stop, once; then it goes on. */
+  /**
+   * The steps after which, within a window, device 0 is asked to stop, once; then training resumes.
+   */
   readonly pauseAt?: number;
 }
 
@@ -27,11 +29,11 @@ export async function trainPiped(
     readonly input: TopologyInput;
     readonly recipe: Recipe;
     readonly batches: readonly WholeBatch[];
-    /** Whole batches but the last. */
+    /** Full batches, except for the last. */
     readonly heldOut: readonly WholeBatch[];
-    /** Steps of a window. */
+    /** The number of steps of a window. */
     readonly window: number;
-    /** @default the reference */
+    /** The kernels of the devices. @default the reference */
     readonly kernels?: () => Kernels;
   },
 ) {

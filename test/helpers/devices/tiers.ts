@@ -1,4 +1,4 @@
-// What lies below the devices of a test: records in this process's memory.
+// The backing store of a test's devices: records in this process's memory.
 
 import type { BackingStore } from "../../../src/embedding/rows/backing-store.ts";
 import type { Recipe } from "../../../src/training/step/device-state.ts";
@@ -7,7 +7,7 @@ import { createInlineTiers } from "../../../storage/tiers/inline-tiers.ts";
 import { createMemoryRecords } from "../../../storage/tiers/records/memory-records.ts";
 import { recordShardsOf, tierRingOf } from "../../../storage/tiers/shape.ts";
 
-/** The tiers of one device; undefined where all its rows are in memory. */
+/** The backing store of one device; undefined if all its rows are in memory. */
 export function belowOf(
   topology: Topology,
   rank: number,

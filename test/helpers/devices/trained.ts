@@ -1,4 +1,4 @@
-// Small trained models for tests: a few real steps in one thread, committed as a run would.
+// Small trained models for tests: a few real steps in one thread, committed as in a run.
 
 import type { Means } from "../../../src/data/cache/cache-format.ts";
 import { openCache } from "../../../src/data/cache/cache-reader.ts";
@@ -14,18 +14,21 @@ import { openStore } from "../../../storage/checkpoints/store/directory-checkpoi
 import { type LocalDevices, startLocalDevices, type WholeBatch } from "./local-devices.ts";
 import { bytesOfParts } from "./parts.ts";
 
-/** A job that was trained for some steps on its own data, in file order. */
+/** A job trained for some steps on its own data, in file order. */
 export interface Trained {
   readonly job: JobSpec;
   readonly devices: LocalDevices;
   readonly samples: WholeBatch;
-  /** Trains one more step on all samples, and commits; `best` and `arithmetic` as told. */
+  /**
+   * Trains one more step on all samples, and commits a checkpoint with the given `best` and
+   * `arithmetic`.
+   */
   train(at: { cut: number; best?: boolean; arithmetic?: string }): Promise<Manifest>;
 }
 
 /**
- * Opens the job's data and its checkpoint directory; nothing is trained yet. `plan`: for the
- * `devices`; left out, each table's `sharding` places it.
+ * Opens the job's data and its checkpoint directory, without training yet. `plan`: of the
+ * `devices`; if left out, each table's `sharding` places it.
  */
 export async function startTrained(
   options: JobOptions,
@@ -69,15 +72,15 @@ export async function startTrained(
   };
 }
 
-/** All samples of data as one batch, and what is known of all of them. */
+/** All samples of data as one batch, and statistics of all of them. */
 export interface WholeData extends WholeBatch {
   readonly idsMax: readonly number[];
   readonly targets: Targets;
-  /** The means of those dense columns in which a missing value is replaced by the mean. */
+  /** The means of dense columns in which missing values are replaced by the mean. */
   readonly means: Means | undefined;
 }
 
-/** All samples of a job's data as one batch. */
+/** Reads all samples of a job's data as one batch. */
 export async function readAll(
   data: JobSpec["data"],
   tables: readonly TableShape[],

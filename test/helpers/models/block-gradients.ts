@@ -1,4 +1,4 @@
-// A block alone, in float64, against central differences: its inputs and its parameters.
+// A single block, in float64, against central differences: its inputs and its parameters.
 
 import type { ExecutionContext } from "ava";
 import type { Kernels, Tensor } from "../../../src/kernels/contract/kernels.ts";
@@ -23,12 +23,17 @@ const samples = 9;
 const slices = { first: 2, bounds: Int32Array.of(0, 3, 4, 9) };
 const draw = { key: keyOf(7), step: 3, runs: [{ first: 0, count: samples, place: 18 }] };
 
-/** Ids of sequences: sample 0 has none, sample b one at the first b positions. */
+/**
+ * The count of ids of a sample at a sequence position: sample 0 has no id, sample b one at each of
+ * its first b positions.
+ */
 function lengthAt(lookup: number, sample: number): number {
   return sample > lookup ? 1 : 0;
 }
 
-/** Asserts that the blocks which `build` adds over inputs of these shapes have right gradients. */
+/**
+ * Asserts that the blocks which `build` adds over inputs of these shapes have correct gradients.
+ */
 export function blockHasGradients<const Shapes extends readonly (readonly number[])[]>(
   t: ExecutionContext,
   shapes: Shapes,

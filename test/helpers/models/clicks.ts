@@ -1,4 +1,4 @@
-// A small model of a file of clicks, and the file's lines as records, for tests of predictions.
+// A small model of a click file, and the file's lines as records, for tests of predictions.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import type { JobOptions } from "../../../src/job/job.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { drawModel } from "../stores/drawn-model.ts";
 
-/** The file's lines: a third was clicked; of these with an even number, the item was bought. */
+/** The file's lines: a third are clicks; clicks with an even number are also purchases. */
 export const clicks = Array.from({ length: 60 }, (_, i) => {
   const clicked = i % 3 === 0 ? 1 : 0;
   const bought = clicked === 1 && i % 2 === 0 ? 1 : 0;
@@ -17,7 +17,7 @@ export const clicks = Array.from({ length: 60 }, (_, i) => {
 
 const columns = ["clicked", "bought", "price", "user", "at"] as const;
 
-/** Writes the file. */
+/** Writes the clicks as a CSV file. */
 export function writeClicks(path: string): void {
   const lines = clicks.map((click) => columns.map((column) => click[column]).join(","));
   writeFileSync(path, `${[columns.join(","), ...lines].join("\n")}\n`);
@@ -27,11 +27,11 @@ type Model = JobOptions["model"];
 
 const tables = [{ name: "user", rows: 300, dim: 4, initScale: 1 }];
 
-/** What models of the file may be. */
+/** Models of the file. */
 export const models = {
   dlrm: { kind: "dlrm", dense: 1, tables, bottom: [4], top: [1], interaction: "cat" },
   dcn: { kind: "dcnV2", dense: 1, tables, crossLayers: 2, top: [5, 1] },
-  /** Of two labels, the click and the purchase. */
+  /** A model of two labels, click and purchase. */
   tasks: {
     ...{ kind: "sharedBottom", dense: 1, tables, shared: [6] },
     tasks: [
@@ -56,7 +56,7 @@ export function clicksJob(home: string, model: keyof typeof models = "dlrm"): Jo
   };
 }
 
-/** Writes the file, and a model of it whose weights are drawn. */
+/** Writes the file, and a model of it with drawn weights. */
 export async function drawClicks(t: ExecutionContext, model?: keyof typeof models) {
   const home = startDirectory(t);
   const path = join(home, "clicks.csv");

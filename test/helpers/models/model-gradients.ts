@@ -95,7 +95,7 @@ function startModel(options: ModelOptions) {
     kernels.loss(losses, dLogits, logits, labels, isFrozen ? frozen : terms, samples, slices);
     return losses.reduce((sum, one) => sum + one, 0) / samples;
   };
-  // No gradient flows into what a logit predicts: from the first pass on it is a label of its own.
+  // No gradient flows into a predicted target: after the first forward pass it is fixed as a label.
   let isFrozen = false;
   const frozen = terms.map(
     (term, column): LossTerm => ({ ...term, target: { of: "label", column } }),
@@ -135,7 +135,7 @@ function startModel(options: ModelOptions) {
 /** A lookup, and its index in the job. */
 type Indexed = Lookup & { readonly index: number };
 
-/** The lookups of a model, those of one table side by side. */
+/** The lookups of a model, those of one table adjacent. */
 function byTable(spec: ModelSpec): Indexed[] {
   const all = lookupsOf(featuresOf(spec)).map((own, index) => ({ ...own, index }));
   return spec.tables.flatMap((_, table) => all.filter((own) => own.table === table));
@@ -157,7 +157,7 @@ function lookUp(
   });
 }
 
-/** (lookups, samples): ids of each bag, by the lookup's index in the job. */
+/** (lookups, samples): the count of ids of each bag, by the lookup's index in the job. */
 function lengthsOf(lookups: readonly Indexed[], { offsets }: Bags): Int32Array {
   const lengths = new Int32Array(lookups.length * samples);
   for (const [at, { index }] of lookups.entries()) {
@@ -169,7 +169,10 @@ function lengthsOf(lookups: readonly Indexed[], { offsets }: Bags): Int32Array {
   return lengths;
 }
 
-/** The lookups, by their index in the job, with their columns side by side. */
+/**
+ * Calls back for each lookup, by its index in the job, with its first column in their
+ * concatenation.
+ */
 function eachLookup(
   lookups: readonly Indexed[],
   entries: readonly Rows[],
@@ -182,7 +185,9 @@ function eachLookup(
   }
 }
 
-/** Bags of up to three ids: some empty, some with an id twice; of positions, one id at most. */
+/**
+ * Random bags of up to three ids: some empty, some with an id twice; at most one id per position.
+ */
 function randomBags(
   stream: RandomStream,
   lookups: readonly Indexed[],

@@ -1,7 +1,7 @@
-// A client of an exported model, written from docs/serving/export.md and the file beside the model
-// alone: it makes inputs of records by the rules there, with hashes of its own.
+// A client of an exported model, written only from docs/serving/export.md and the file beside the
+// model: it makes inputs of records by their rules, with its own hashes.
 
-/** The file beside a model, as JSON. */
+/** The JSON file beside a model. */
 export interface InputRules {
   readonly dense: readonly {
     readonly at: number;
@@ -41,7 +41,7 @@ interface FeatureRules {
 
 type Value = string | number | null;
 
-/** The inputs of records, as the vectors have them. */
+/** The model inputs of records, in the form of the test vectors. */
 export function inputsByRules(
   { dense, features }: InputRules,
   records: InputRules["vectors"]["records"],
@@ -85,7 +85,7 @@ export function inputsByRules(
   return inputs;
 }
 
-/** An id of 64 bits, as text. */
+/** A 64-bit id, as text. */
 function givenOf(text: string, rules: FeatureRules): string {
   return String(rules.id.kind === "raw" ? BigInt(text) : wholeOf(text, rules));
 }
@@ -104,7 +104,7 @@ function rowOf(text: string, rules: FeatureRules): number {
   return Number(mixed % BigInt(rows));
 }
 
-/** MurmurHash3_x86_32 of Austin Appleby's MurmurHash3.cpp. */
+/** MurmurHash3_x86_32 from Austin Appleby's MurmurHash3.cpp. */
 function murmur3(bytes: Uint8Array, seed: number): number {
   const rotated = (x: number, by: number) => (x << by) | (x >>> (32 - by));
   const scrambled = (k: number) => Math.imul(rotated(Math.imul(k, 0xcc9e_2d51), 15), 0x1b87_3593);

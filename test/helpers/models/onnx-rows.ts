@@ -1,4 +1,4 @@
-// Raw ids, and what an exported model makes of them, with no model behind it.
+// The rows that an exported model computes for raw ids, without the rest of the model.
 
 import { InferenceSession, Tensor } from "onnxruntime-web";
 import { rowsOfRawIds } from "../../../packages/formats/exports/onnx/hashed-ids.ts";
@@ -37,7 +37,7 @@ export async function rowsInOnnx(raw: RawIds, ids: readonly bigint[]): Promise<n
   }
 }
 
-/** An integer of any size that 64 bits, or 15 digits, have: half of them small. */
+/** A random integer of up to 64 bits, or of up to 15 digits, of any magnitude. */
 export function drawInteger(stream: RandomStream, isWide: boolean): bigint {
   const word = BigInt(stream.below(2 ** 31)) * 2n ** 32n + BigInt(stream.below(2 ** 31)) * 2n;
   const whole = BigInt.asIntN(64, word + BigInt(stream.below(2)));

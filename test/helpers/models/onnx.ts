@@ -9,14 +9,14 @@ import { featuresOf } from "../../../src/model/features.ts";
 import type { RandomStream } from "../../../src/ports/random.ts";
 import { drawnIds } from "../stores/drawn-model.ts";
 
-env.wasm.numThreads = 1; // One order of additions.
+env.wasm.numThreads = 1; // One thread: a fixed order of additions.
 
-/** What the runtime makes of a batch, and the names that the model has. */
+/** Runs a batch; returns the outputs, and the names of inputs and outputs. */
 export function runOnnx(path: string, job: JobSpec, batch: EncodedBatch, dataFile?: string) {
   return runFed(path, feedsOf(job, batch), dataFile);
 }
 
-/** What the runtime makes of the inputs of test vectors, as the file beside a model has them. */
+/** Runs inputs in the form of the test vectors in the file beside a model. */
 export function runInputs(
   path: string,
   inputs: Readonly<Record<string, readonly unknown[]>>,
@@ -60,7 +60,7 @@ async function runFed(path: string, fed: Record<string, Tensor>, dataFile: strin
   }
 }
 
-/** A batch as the inputs of a model. */
+/** Converts a batch to the inputs of a model. */
 function feedsOf({ model }: JobSpec, batch: EncodedBatch): Record<string, Tensor> {
   const { samples, dense, lengths, ids, highs, weights } = batch;
   const fed: Record<string, Tensor> = {};
@@ -84,7 +84,7 @@ function feedsOf({ model }: JobSpec, batch: EncodedBatch): Record<string, Tensor
   return fed;
 }
 
-/** Samples with bags of none to `idsMax` ids; of dynamic ids, every other one has no row. */
+/** Random samples with bags of up to `idsMax` ids; every other dynamic id has no row. */
 export function drawBatch(
   { model }: JobSpec,
   stream: RandomStream,

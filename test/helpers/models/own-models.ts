@@ -1,4 +1,4 @@
-// Models of the user's own, for tests: modules in a directory that goes with the test.
+// Custom models for tests: modules in a directory that is removed with the test.
 
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,14 +19,14 @@ export const twoTowers = {
   ],
 } as const satisfies JobOptions["model"];
 
-/** A directory that goes with the test. */
+/** Makes a directory that is removed with the test. */
 export function directoryOf(t: ExecutionContext): string {
   const directory = realpathSync(mkdtempSync(join(tmpdir(), "osiris-own-")));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   return directory;
 }
 
-/** A module with the usual imports before `code`; returns its path. */
+/** Writes a module with the usual imports before `code`; returns its path. */
 export function moduleOf(directory: string, code: string, name = "model.ts"): string {
   const path = join(directory, name);
   const imports = 'import { blocks, defineModel } from "osiris-train";\n';

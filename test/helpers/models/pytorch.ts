@@ -1,4 +1,4 @@
-// Models that PyTorch made (test/fixtures/pytorch), and what it computed with them.
+// Models that PyTorch made (test/fixtures/pytorch), and its computed results.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ interface Expected {
   };
 }
 
-/** What PyTorch computed. */
+/** The results that PyTorch computed. */
 export function expectedOfPyTorch(): Expected {
   return JSON.parse(readFileSync(pytorchFile("expected.json"), "utf8"));
 }
@@ -40,14 +40,16 @@ function testBatch({ test: { dense, lengths, ids } }: Expected, order: readonly 
   } satisfies EncodedBatch;
 }
 
-/** The logits that the model of a directory gives to these samples, of its probabilities. */
+/**
+ * The logits that the model in a directory gives to these samples, derived from its probabilities.
+ */
 export async function logitsOf(directory: string, order = [0, 1, 2]): Promise<number[]> {
   await using model = await loadModel(directory);
   const probabilities = await model.predictBatch(testBatch(expectedOfPyTorch(), order));
   return Array.from(probabilities, (p) => Math.log(p / (1 - p)));
 }
 
-/** The largest difference between two lists. */
+/** The largest difference between two lists at one index. */
 export function apart(some: readonly number[], others: readonly number[]): number {
   const all = some.map((value, i) => Math.abs(value - (others[i] ?? Number.NaN)));
   return some.length === others.length ? Math.max(...all) : Number.NaN;

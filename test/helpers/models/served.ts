@@ -8,14 +8,14 @@ import type { SampleRecord } from "../../../src/data/records.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { startTrained, type Trained } from "../devices/trained.ts";
 
-/** A model whose training goes on as a test wants it. */
+/** A model that a test can train further. */
 export interface TrainedHere extends Trained {
   readonly home: string;
   /** The checkpoint directory. */
   readonly directory: string;
 }
 
-/** Trains one step; `tasks`: several labels; `rows`: of each table. */
+/** Trains a model for one step; `tasks`: the number of labels; `rows`: of each table. */
 export async function startModel(
   t: Pick<ExecutionContext, "teardown">,
   { tasks = 1, rows = 50 }: { readonly tasks?: number; readonly rows?: number } = {},
@@ -42,7 +42,7 @@ export async function startModel(
   return { ...trained, home, directory };
 }
 
-/** Records of the model, each unlike the others. */
+/** Records for the model, all different. */
 export function recordsOf(count: number, from = 0): SampleRecord[] {
   return Array.from({ length: count }, (_, i) => {
     const at = from + i;
@@ -52,7 +52,7 @@ export function recordsOf(count: number, from = 0): SampleRecord[] {
 
 const json = { "content-type": "application/json" };
 
-/** Serves it on a port of its own until the test ends. */
+/** Serves the model on a port of its own until the test ends. */
 export async function startServer(
   t: Pick<ExecutionContext, "teardown">,
   options: ServerOptions,

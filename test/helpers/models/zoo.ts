@@ -1,4 +1,4 @@
-// Small models of every architecture but DLRM and Wukong, with what each can be asked for.
+// Small models of every architecture but DLRM and Wukong, with each of their options.
 
 import type { ModelOptions } from "../../../src/model/options.ts";
 
@@ -21,7 +21,7 @@ const sessions = {
 } as const;
 const pair = { target: "a", sequence: "a2" };
 
-/** Models by what they are. */
+/** Models by description. */
 export const zoo: Readonly<Record<string, ModelOptions>> = {
   "logistic regression": { kind: "lr", dense: 2, tables: weights },
   "logistic regression without dense features": { kind: "lr", tables: weights },

@@ -1,6 +1,5 @@
-// Forgeries: frames made of those that a cluster really says, each with one thing wrong with it,
-// and some that are said again as they were. The same ones for the same draws and the same frames
-// heard.
+// Forgeries: frames of a cluster, each with one thing made wrong, and some replayed unchanged. The
+// same draws and the same recorded frames give the same forgeries.
 
 import { decode, encode } from "@msgpack/msgpack";
 import type { RandomStream } from "../../../src/ports/random.ts";
@@ -13,16 +12,16 @@ export interface Forgery extends HostileFrame {
   readonly wrong: string;
 }
 
-/** Nothing is wrong with it. */
+/** The frame is valid, and replayed. */
 export const saidAgain = "said again";
 
 type Heard = HostileFrame & { readonly subject: string };
 type Scope = { readonly cluster: string; readonly run: string; readonly generation: number };
 
-/** Frames that are remembered of each role and action: the first ones and the last ones. */
+/** The most frames recorded per role and action: the first ones and the latest ones. */
 const rememberedMax = 40;
 
-/** What was heard on the subjects of actors. */
+/** The frames received on the subjects of actors. */
 export class Overheard {
   readonly #frames = new Map<string, Heard[]>();
 
@@ -35,12 +34,12 @@ export class Overheard {
     this.#frames.set(name, [...list, frame]);
   }
 
-  /** Actions of all roles that were heard: `device device-run`. */
+  /** The recorded actions of all roles: `device device-run`. */
   get names(): readonly string[] {
     return [...this.#frames.keys()].sort();
   }
 
-  /** A frame for this role in this generation, or else in any. */
+  /** Draws a frame for this role in this generation, or else in any generation. */
   draw(stream: RandomStream, role: string | undefined, scope: Scope): Heard | undefined {
     const names = this.names.filter((name) => role === undefined || name.startsWith(`${role} `));
     if (names.length === 0) return undefined;
@@ -51,7 +50,7 @@ export class Overheard {
   }
 }
 
-/** Forgery `index`: to any role, of this generation or of the cluster. */
+/** Makes forgery `index`: to any role, of this generation or of the cluster. */
 export function forgeryOf(index: number, overheard: Overheard, scope: Scope): Forgery | undefined {
   const stream = drawsOf(index);
   const role = oneOf(stream, roles);
@@ -60,7 +59,8 @@ export function forgeryOf(index: number, overheard: Overheard, scope: Scope): Fo
   const isMessage = role !== "frames" && role !== "copies";
   const makers = [...ofFrames, ...(isMessage ? ofMessages : role === "frames" ? ofExchange : [])];
   const { subject, payload, headers } = heard;
-  // Without its checksum, unless that is what is wrong: it is not the wire that finds the rest.
+  // Removes the checksum unless it is what is wrong, so that later checks than the wire's find the
+  // fault.
   const { "osiris-crc": _, ...others } = headers;
   const forged = oneOf(stream, makers)({ stream, heard: { subject, payload, headers: others } });
   if (forged?.wrong === saidAgain || forged?.wrong === "one byte") {
@@ -100,7 +100,7 @@ const ofFrames: readonly Maker[] = [
   },
 ];
 
-/** Of another generation, or of no host of this one. */
+/** Frames of another generation, or of a host outside this generation. */
 const ofExchange: readonly Maker[] = [
   ({ stream, heard: { headers } }) => {
     const [generation, from, sequence] = (headers["osiris-frame"] ?? "").split(" ").map(Number);
@@ -117,7 +117,7 @@ const ofExchange: readonly Maker[] = [
 
 type Envelope = [version: number, type: string, run: string, generation: number, ...unknown[]];
 
-/** With another envelope. */
+/** Makes a frame with a changed envelope. */
 function enveloped(change: (envelope: Envelope, stream: RandomStream) => unknown): Maker {
   return ({ stream, heard: { payload } }) => {
     const envelope = decode(payload) as Envelope;
@@ -141,7 +141,7 @@ const ofMessages: readonly Maker[] = [
     return [version, oneOf(stream, ["chaos.throw", "host.none", "toString"]), ...rest];
   }),
   enveloped((envelope) => envelope.slice(0, -1)),
-  // A value of its body that its schema does not take, or none where there must be one.
+  // A body field with a value that its schema refuses, or a required field removed.
   enveloped(([version, type, run, generation, from, body], stream) => {
     const fields = Object.entries(body as Record<string, unknown>);
     const [name] = fields[stream.below(Math.max(1, fields.length))] ?? [];
@@ -152,7 +152,7 @@ const ofMessages: readonly Maker[] = [
     if (schema.safeParse(wrong).success) return undefined;
     return [version, type, run, generation, from, wrong];
   }),
-  // To another action, and to another generation or run of whoever hears them all.
+  // To another action, generation or run, for receivers of all subjects.
   ({ stream, heard: { subject } }) => {
     const to = parseSubject(subject);
     if (to === undefined) return undefined;
@@ -166,7 +166,7 @@ const ofMessages: readonly Maker[] = [
   },
 ];
 
-/** To a role that takes nothing of the kind: what was said to another one. */
+/** A message recorded for another role, sent to a role that accepts no such message. */
 function misdirected(
   stream: RandomStream,
   role: (typeof roles)[number],

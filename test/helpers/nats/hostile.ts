@@ -1,5 +1,5 @@
-// Hostile messages: what a client sends that knows the protocols and means ill, or is broken. The
-// same ones for the same number.
+// Hostile messages of a client that knows the protocols and is malicious or broken. The same index
+// gives the same message.
 
 import { encode } from "@msgpack/msgpack";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
@@ -11,7 +11,7 @@ export interface HostileFrame {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Draws for message `index`. */
+/** The random stream of message `index`. */
 export function drawsOf(index: number): RandomStream {
   return new RandomStream(7, purposes.syntheticIds, index);
 }
@@ -38,7 +38,9 @@ const numbers = [0, -0, -1, 1e308, -1e308, Number.NaN, Number.POSITIVE_INFINITY,
 const keys = ["job", "run", "key", "since", "most", "devices", "model", "data", "tables", "kind"];
 const foulKeys = ["__proto__", "constructor", "prototype", "toString", "then", "toJSON", "length"];
 
-/** Any value: of the wrong type, too deep, too long, or with names that objects have already. */
+/**
+ * A hostile value: of the wrong type, too deep, too long, or with names of built-in object members.
+ */
 export function hostileValue(stream: RandomStream, depth = 0): unknown {
   switch (stream.below(depth > 40 ? 4 : 9)) {
     case 0:
@@ -58,7 +60,7 @@ export function hostileValue(stream: RandomStream, depth = 0): unknown {
       const from = stream.below(4) === 0 ? foulKeys : keys;
       const names = Array.from({ length: stream.below(5) }, () => oneOf(stream, from));
       const entries = names.map((name) => [name, hostileValue(stream, depth + 1)]);
-      return Object.fromEntries(entries); // Own properties, `__proto__` too.
+      return Object.fromEntries(entries); // Own properties, `__proto__` included.
     }
   }
 }
@@ -67,10 +69,12 @@ function nested(levels: number, inner: unknown): unknown {
   return levels === 0 ? inner : [nested(levels - 1, inner)];
 }
 
-/** A client of NATS sends no larger frame. */
+/** The largest frame that a NATS client sends. */
 const sentBytesMax = 1_000_000;
 
-/** A value as JSON or msgpack, or bytes that only look like it. `valid`: to damage a little. */
+/**
+ * A value as JSON or msgpack, or bytes that only resemble it. `valid`: a value to damage slightly.
+ */
 export function hostileFrame(stream: RandomStream, valid: unknown): HostileFrame {
   const value = stream.below(3) === 0 ? damaged(stream, valid) : hostileValue(stream);
   const isJson = stream.below(2) === 0;
@@ -83,11 +87,11 @@ function packed(value: unknown): Uint8Array {
   try {
     return encode(value, { maxDepth: 100 });
   } catch {
-    return Buffer.from([0xc1]); // There are values that msgpack does not have.
+    return Buffer.from([0xc1]); // Some values have no msgpack form.
   }
 }
 
-/** A valid value in which one entry is another. */
+/** A valid value with one entry replaced. */
 function damaged(stream: RandomStream, value: unknown): unknown {
   if (typeof value !== "object" || value === null || stream.below(4) === 0) {
     return hostileValue(stream, 30);
@@ -108,7 +112,7 @@ function bytesOf(stream: RandomStream, whole: Buffer): Buffer {
       if (wrong.length > 0) wrong[stream.below(wrong.length)] = stream.below(256);
       return wrong;
     }
-    case 2: // Lengths that only a header claims: arrays, maps, strings, bytes of 4 GiB.
+    case 2: // Lengths claimed by a header: arrays, maps, strings, bytes of 4 GiB.
       return Buffer.from([oneOf(stream, [0xdd, 0xdf, 0xdb, 0xc6, 0xc9]), 255, 255, 255, 255, 1]);
     case 3:
       return Buffer.alloc(stream.below(20_000), oneOf(stream, [0x91, 0x81, 0x5b, 0x7b, 0xff]));
@@ -135,7 +139,9 @@ function headersOf(stream: RandomStream, isJson: boolean): Record<string, string
   }
 }
 
-/** A frame to an actor: of the right form as often as not. `type`: what message it is like. */
+/**
+ * A frame to an actor, well formed half of the time. `type`: the message type that it resembles.
+ */
 export function hostileEnvelope(stream: RandomStream): HostileFrame & { readonly type: string } {
   const type = oneOf(stream, [...Object.keys(messages.schemas), "host.none", "__proto__"]);
   const from = oneOf(stream, ["coordinator:0", "", "x".repeat(200), "hosts:-1"]);
@@ -145,7 +151,7 @@ export function hostileEnvelope(stream: RandomStream): HostileFrame & { readonly
   return { payload: packed(envelope).subarray(0, sentBytesMax), headers: {}, type };
 }
 
-/** What messages have in their bodies, with figures that are none of theirs. */
+/** A message body with the usual fields and implausible numbers. */
 function bodyOf(stream: RandomStream): Record<string, unknown> {
   const count = () => oneOf(stream, [0, 1, 7, 2 ** 40, -1, 0.5]);
   const error = { name: "E", code: "PEER_LOST", recovery: "stop", message: "m" };
@@ -158,7 +164,7 @@ function bodyOf(stream: RandomStream): Record<string, unknown> {
   };
 }
 
-/** What a client says to the broker itself: `login` first, mostly. */
+/** Protocol lines of a client to the broker: mostly `login` first. */
 export function hostileTalk(stream: RandomStream, login: string): Buffer {
   const lines = Array.from({ length: 1 + stream.below(4) }, () => hostileLine(stream));
   const talk = Buffer.from([...(stream.below(4) === 0 ? [] : [login]), ...lines].join("\r\n"));

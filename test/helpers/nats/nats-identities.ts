@@ -1,5 +1,5 @@
-// Identities for a nats-server of a test: nkeys, and the signed claims of an operator, an account
-// and a user, as `nsc` makes them; and the certificates of test/wire/certificates.
+// Identities for a test's nats-server: nkeys, and the signed claims of an operator, an account and
+// a user, as `nsc` makes them; and the certificates of test/wire/certificates.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,10 +8,10 @@ import { nkeys } from "nats";
 
 type KeyPair = ReturnType<typeof nkeys.createUser>;
 
-// Compiled, this file is dist/test/helpers/nats/nats-identities.js.
+// This file compiles to dist/test/helpers/nats/nats-identities.js.
 const folder = fileURLToPath(new URL("../../../../test/wire/certificates/", import.meta.url));
 
-/** A PEM file: `ca`, `server`, `server-key`, `client`, `client-key`, `other-ca`. */
+/** The path of a PEM file: `ca`, `server`, `server-key`, `client`, `client-key`, `other-ca`. */
 export function pem(name: string): string {
   return join(folder, `${name}.pem`);
 }
@@ -27,7 +27,7 @@ export function writeSeed(directory: string): {
   return { publicKey: pair.getPublicKey(), file };
 }
 
-/** A server's configuration that knows one operator, and the credentials file of one user. */
+/** Writes a server configuration that knows one operator, and the credentials file of one user. */
 export function writeCredentials(directory: string): {
   readonly config: string;
   readonly file: string;

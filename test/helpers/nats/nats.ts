@@ -7,20 +7,23 @@ import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 export interface NatsServer extends AsyncDisposable {
-  /** `nats://127.0.0.1:41234`; `tls://` where the server encrypts. */
+  /** The URL, such as `nats://127.0.0.1:41234`; `tls://` if the server encrypts. */
   readonly url: string;
-  /** Ends the server as a machine that fails does. */
+  /** Kills the server, as when its machine fails. */
   kill(): Promise<void>;
-  /** Has it stand still, connections open, until it is told to go on. */
+  /** Stops the server with connections open (SIGSTOP), or resumes it (SIGCONT). */
   signal(signal: "SIGSTOP" | "SIGCONT"): void;
 }
 
-/** For a request of a raw client, whose own limit is a second: busy machines take longer. */
+/**
+ * Options for a request of a raw client, whose default limit is a second: busy machines take
+ * longer.
+ */
 export const patient = { timeout: 60_000 };
 
 const env = { ...process.env, PATH: `${process.env.PATH ?? ""}:/usr/sbin` };
 
-/** Whether there is a `nats-server` to start. */
+/** Whether a `nats-server` program is installed. */
 export function hasNatsServer(): boolean {
   const places = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin"];
   return places.some((place) => {
@@ -34,7 +37,8 @@ export function hasNatsServer(): boolean {
 }
 
 /**
- * A server that takes clients. `flags`: of the server program; `inside`: a command that becomes it.
+ * Starts a server and waits until it accepts clients. `flags`: of the server program; `inside`: a
+ * command that runs it.
  */
 export async function startNatsServer(
   flags: readonly string[] = [],

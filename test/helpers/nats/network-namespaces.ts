@@ -1,5 +1,5 @@
-// Network namespaces of Linux: machines of their own as far as the network goes, each with one
-// cable to this one.
+// Network namespaces of Linux: separate machines as far as the network is concerned, each with one
+// cable to this machine.
 
 import { execFileSync } from "node:child_process";
 import type { ExecutionContext } from "ava";
@@ -7,14 +7,14 @@ import type { ExecutionContext } from "ava";
 export interface NetworkNamespace {
   /** This machine's address at its end of the cable. */
   readonly gateway: string;
-  /** The command that runs another one inside. */
+  /** The command prefix that runs another command inside. */
   readonly inside: readonly string[];
-  /** Pulls the cable out, and puts it back. */
+  /** Disconnects the cable; `mend` reconnects it. */
   cut(): void;
   mend(): void;
 }
 
-/** Whether this process may make namespaces. */
+/** Whether this process may create namespaces. */
 export function hasNamespaces(): boolean {
   const name = `osiris-${process.pid}`;
   try {
@@ -26,15 +26,15 @@ export function hasNamespaces(): boolean {
   }
 }
 
-/** Makes namespace `number` (0..63) of this process; it is gone when the test ends. */
+/** Creates namespace `number` (0..63) of this process; it is deleted when the test ends. */
 export function startNamespace(t: ExecutionContext, number: number): NetworkNamespace {
   const name = `osiris-${process.pid}-${number}`;
   const near = `os${process.pid}n${number}`;
   const far = `os${process.pid}f${number}`;
-  // Four addresses for each cable, in a network that hosts of this kind seldom use.
+  // Four addresses per cable, in a network that hosts of tests seldom use.
   const address = (last: number) => `10.213.${process.pid % 256}.${4 * number + last}`;
   ip("netns", "add", name);
-  t.teardown(() => ip("netns", "del", name)); // The cable goes with it.
+  t.teardown(() => ip("netns", "del", name)); // This deletes the cable, too.
   ip("link", "add", near, "type", "veth", "peer", "name", far, "netns", name);
   ip("addr", "add", `${address(1)}/30`, "dev", near);
   ip("link", "set", near, "up");

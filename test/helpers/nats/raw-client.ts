@@ -1,4 +1,4 @@
-// A client of the NATS protocol by hand: for what a well-behaved client never sends.
+// A hand-written client of the NATS protocol, for input that a well-behaved client never sends.
 
 import { connect, type Socket } from "node:net";
 
@@ -7,12 +7,12 @@ export interface RawClient extends Disposable {
   /** Everything that has arrived so far. */
   text(): string;
   send(...lines: readonly string[]): void;
-  /** Resolves when what has arrived contains `part`; rejects if the socket closes before. */
+  /** Resolves when the received text contains `part`; rejects if the socket closes before. */
   until(part: string): Promise<string>;
   readonly closed: Promise<void>;
 }
 
-/** A socket to a broker, after its INFO. */
+/** Opens a socket to a broker and waits for its INFO. */
 export async function startRawClient(port: number): Promise<RawClient> {
   const socket = connect(port, "127.0.0.1");
   let arrived = "";
@@ -36,7 +36,7 @@ export async function startRawClient(port: number): Promise<RawClient> {
   });
   const until = (part: string) =>
     new Promise<string>((resolve, reject) => {
-      // The end of what was looked through: a chunk is not compared with the megabytes before it.
+      // The end of the text already searched: a chunk is not compared with the megabytes before it.
       let end = "";
       const look = (chunk: string) => {
         const text = end + chunk;

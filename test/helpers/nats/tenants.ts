@@ -1,5 +1,5 @@
-// A nats-server with the configuration that `osiris nats-config` writes for two tenants, and a way
-// in for each of its users.
+// A nats-server with the configuration that `osiris nats-config` writes for two tenants, and a
+// login for each of its users.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,7 +20,7 @@ other:
     bob: { pass: correct-horse }
 `;
 
-/** A directory with the file of tenants. */
+/** Makes a directory with the file of tenants. */
 export function directoryOf(t: ExecutionContext): string {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
@@ -28,7 +28,7 @@ export function directoryOf(t: ExecutionContext): string {
   return directory;
 }
 
-/** A server with that configuration. */
+/** Starts a server with that configuration. */
 export async function placeOf(t: ExecutionContext) {
   const directory = directoryOf(t);
   const flags = ["--tenants", "tenants.yaml", "--jetstream", join(directory, "store")];

@@ -1,33 +1,33 @@
 // The program of a CLI session (cli-session.ts): runs `osiris` for each message of its parent, and
-// sees that a run leaves nothing open that would keep its process from ending.
+// checks that a run leaves nothing open that would keep its process alive.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { osiris } from "../../../cli/osiris.ts";
 
-/** How a program ended, and all that it said. */
+/** The exit code of a program, and its output. */
 export interface Ended {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** What the parent asks: one run of `osiris`. */
+/** A request of the parent: one run of `osiris`. */
 export interface Asked {
   readonly args: readonly string[];
   readonly cwd: string;
 }
 
-/** What the parent is told: how the run ended, and what it left open, if anything. */
+/** The answer to the parent: the end of the run, and what it left open, if anything. */
 export interface Answered {
   readonly ended: Ended;
   readonly left: readonly string[];
 }
 
-/** How long a run may take to close what it opened, and how often that is looked at. */
+/** The time a run may take to close its resources, and the polling interval. */
 const closesWithinMs = 10_000;
 const lookEveryMs = 2;
 
-/** Collects what is written to a stream instead of writing it, until the returned call. */
+/** Captures the output to a stream instead of writing it, until the returned function is called. */
 function capture(stream: NodeJS.WriteStream): () => string {
   const write = stream.write;
   let text = "";
@@ -43,7 +43,10 @@ function capture(stream: NodeJS.WriteStream): () => string {
   };
 }
 
-/** What keeps the process alive beside `before`, once a run had its time to close it. */
+/**
+ * Resources that keep the process alive beyond `before`, after the time that a run has to close
+ * them.
+ */
 async function leftOpen(before: readonly string[]): Promise<string[]> {
   const looksMax = closesWithinMs / lookEveryMs;
   for (let looks = 1; ; looks++) {
@@ -57,7 +60,7 @@ async function leftOpen(before: readonly string[]): Promise<string[]> {
   }
 }
 
-/** Takes variables back: `--constants` sets one for the threads of its run. */
+/** Restores environment variables: `--constants` sets one for the threads of its run. */
 function restore(environment: NodeJS.ProcessEnv): void {
   for (const name of Object.keys(process.env)) {
     if (environment[name] === undefined) delete process.env[name];

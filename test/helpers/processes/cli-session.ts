@@ -1,6 +1,6 @@
-// Many runs of the command line in one child process, one after another: a run costs no start of
-// Node. The code is that of `osiris`; what ends with the process (signals, exits) is for
-// `startCli`.
+// Runs of the command line in one child process, one after another, so that a run does not pay for
+// the start of Node. The code is that of `osiris`; behaviour at process end (signals, exits) is
+// tested with `startCli`.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -9,21 +9,21 @@ import type { Answered, Asked, Ended } from "./cli-session-program.ts";
 
 const program = fileURLToPath(new URL("./cli-session-program.js", import.meta.url));
 
-/** A child process that runs `osiris` again and again. Close it. */
+/** A child process that runs `osiris` repeatedly. Close it. */
 export class CliSession {
   readonly #child: ChildProcess;
-  /** Resolves when all runs so far are over. */
+  /** Resolves when all runs so far have ended. */
   #over: Promise<unknown> = Promise.resolve();
 
   constructor() {
     this.#child = fork(program, {
-      stdio: ["ignore", "ignore", "inherit", "ipc"], // Nothing here is a terminal.
-      // This machine is measured only where a test asks for it.
+      stdio: ["ignore", "ignore", "inherit", "ipc"], // No terminal.
+      // This machine is measured only if a test requests it.
       env: { ...process.env, OSIRIS_CONSTANTS: "v100", OSIRIS_CALIBRATION: "brief" },
     });
   }
 
-  /** Runs `osiris` to its end, in a directory, after the runs that were asked for before. */
+  /** Runs `osiris` to its end, in a directory, after the runs requested before. */
   run(args: readonly string[], cwd: string): Promise<Ended> {
     const ended = this.#over.then(() => this.#ask({ args, cwd }));
     this.#over = ended.catch(() => {});
@@ -47,7 +47,7 @@ export class CliSession {
     return ended;
   }
 
-  /** Ends the process. */
+  /** Ends the child process. */
   async close(): Promise<void> {
     const exit = once(this.#child, "exit");
     this.#child.disconnect();

@@ -1,5 +1,5 @@
-// The built command line as a child process: one for each command, or one for all commands of a
-// file of tests that run to their end.
+// The built command line as a child process: one per command, or one for all commands of a test
+// file that run to their end.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -10,20 +10,22 @@ import type { Ended } from "./cli-session-program.ts";
 
 const main = fileURLToPath(new URL("../../../cli/main.js", import.meta.url));
 
-/** A program that runs. */
+/** A running program. */
 export interface Running {
   readonly pid: number;
-  /** The first line on stdout that `wanted` accepts. Rejects if the program ends before. */
+  /**
+   * Resolves to the first line on stdout that `wanted` accepts. Rejects if the program ends before.
+   */
   line(wanted: (line: string) => boolean): Promise<string>;
   kill(signal: NodeJS.Signals): void;
-  /** Resolves when it has ended and nobody holds its output: no child of it is left either. */
+  /**
+   * Resolves when the program has ended and its output is closed, so that no child process is left
+   * either.
+   */
   readonly ended: Promise<Ended>;
 }
 
-/**
- * Starts `osiris` with these arguments. `inside`: a command that runs another, as `startNode`;
- * `flags`: flags of Node.
- */
+/** Starts `osiris` with these arguments. `inside`: as for `startNode`; `flags`: flags of Node. */
 export function startCli(
   args: readonly string[],
   cwd: string,
@@ -37,22 +39,22 @@ let session: CliSession | undefined;
 test.after.always("the session of the command line ends", () => session?.close());
 
 /**
- * Runs `osiris` to its end, in the session of this file of tests. A test of the process itself, its
- * exit code or a signal, asks `startCli`.
+ * Runs `osiris` to its end, in the session of this test file. Use `startCli` to test the process
+ * itself, its exit code or a signal.
  */
 export function runCli(args: readonly string[], cwd: string): Promise<Ended> {
   session ??= new CliSession();
   return session.run(args, cwd);
 }
 
-/** Starts a script of Node, by itself or `inside` a command that becomes it. */
+/** Starts a Node script, directly or `inside` a command that runs it. */
 export function startNode(
   args: readonly string[],
   cwd: string,
   inside: readonly string[] = [],
 ): Running {
   const [program = process.execPath, ...rest] = [...inside, process.execPath, ...args];
-  // No test waits until the machine is measured, and none depends on how fast it is.
+  // No test waits for a measurement of the machine, and none depends on its speed.
   const env = { OSIRIS_CONSTANTS: "v100", OSIRIS_CALIBRATION: "brief", ...process.env };
   const child = spawn(program, rest, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
   let stdout = "";

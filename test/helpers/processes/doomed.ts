@@ -1,4 +1,5 @@
-// A whole process that trains, to be killed: a cluster of two devices and one job, its events told.
+// A process to be killed while it trains: a cluster of two devices and one job; it sends its events
+// to its parent.
 
 import { Cluster, type JobOptions } from "../../../index.ts";
 

@@ -1,5 +1,5 @@
-// A process whose files may not grow beyond what its shell allows: writes rows to RocksDB until one
-// batch is refused, and prints the code of that, and of reading a row of it.
+// A process whose files may not exceed a limit set by its shell: writes rows to RocksDB until a
+// batch is refused, and prints the error codes of that write and of reading one of its rows.
 
 import { openRecords } from "../../../storage/tiers/records/open-records.ts";
 

@@ -1,7 +1,6 @@
-// A process whose disk is full for a while: trains the job that it is given; from step 12 on no
-// file of it may grow beyond `fileBytes`, until the tier has told so and `room` is true, and then
-// for `roomAfterMs` more. Prints its events of trouble, and the digest or the code of what the run
-// came to.
+// A process whose disk is full for a while: trains the given job; from step 12 on, no file may grow
+// beyond `fileBytes`, until the tier has reported it and `room` is true, and then for `roomAfterMs`
+// more. Prints its tier and incident events, and the digest or the error code of the run.
 
 import { spawnSync } from "node:child_process";
 import { Cluster, type JobOptions } from "../../../index.ts";
@@ -39,7 +38,7 @@ const end = await run.result().then(
 process.stdout.write(`${JSON.stringify({ told, ...end })}\n`);
 await cluster.close();
 
-/** The soft limit of this process: what grows beyond it is refused with EFBIG. */
+/** Sets the soft file size limit of this process: writes beyond it fail with EFBIG. */
 function limit(bytes: string): void {
   const { error, status } = spawnSync("prlimit", [`--pid=${process.pid}`, `--fsize=${bytes}:`]);
   if (error !== undefined || status !== 0)

@@ -1,15 +1,15 @@
-// Real host processes for tests: `osiris host` as a child, joined to a test's cluster.
+// Real host processes for tests: `osiris host` as a child process, joined to a test's cluster.
 
 import type { ExecutionContext } from "ava";
 import type { Cluster, HostRecord } from "../../../internal.ts";
 import { type Running, startCli } from "./cli.ts";
 
 export interface HostProcess extends Running {
-  /** Its index in the cluster. */
+  /** The host's index in the cluster. */
   readonly host: number;
 }
 
-/** Starts a host, and waits until the cluster has it. It is killed when the test ends. */
+/** Starts a host, and waits until it has joined the cluster. It is killed when the test ends. */
 export async function startHost(
   t: Pick<ExecutionContext, "teardown">,
   cluster: Cluster,
@@ -18,7 +18,7 @@ export async function startHost(
     readonly cwd?: string;
     /** The broker's address as the host sees it. */
     readonly nats?: string;
-    /** A command that runs it elsewhere. */
+    /** A command prefix that runs the host elsewhere. */
     readonly inside?: readonly string[];
   } = {},
 ): Promise<HostProcess> {

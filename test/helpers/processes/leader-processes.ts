@@ -1,4 +1,5 @@
-// Real root processes for tests: `osiris up --lease` as children, over a broker of the test's own.
+// Real leader processes for tests: `osiris up --lease` as child processes, over a broker of the
+// test's own.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,8 +12,8 @@ import { type Running, startCli } from "./cli.ts";
 export interface LeaderPlace {
   readonly client: Client;
   /**
-   * Starts a process that leads or stands by, and waits until it does. Killed with the test.
-   * `flags`: flags of Node.
+   * Starts a process and waits until it leads or stands by. It is killed with the test. `flags`:
+   * flags of Node.
    */
   start(devices?: number, flags?: readonly string[]): Promise<Running>;
   /** Starts a host of two devices. */
@@ -20,7 +21,10 @@ export interface LeaderPlace {
   job(overrides?: Partial<JobOptions>): JobOptions;
 }
 
-/** `url`: of a server that takes anybody, instead of an embedded broker. */
+/**
+ * Starts a broker and a client, whose processes `start` adds. `url`: of a server that accepts any
+ * client, instead of an embedded broker.
+ */
 export async function startLeaderPlace(t: ExecutionContext, url?: string): Promise<LeaderPlace> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-roots-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));

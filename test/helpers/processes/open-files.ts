@@ -1,15 +1,15 @@
-// Which files of a directory this process has open, as Linux tells. Tests of other files run in the
-// same process and open and close files meanwhile.
+// Which files of a directory this process has open, by Linux's /proc. Other test files run in the
+// same process, and open and close files meanwhile.
 
 import { readdirSync, readlinkSync } from "node:fs";
 
-/** An open file: its descriptor, and its path, which ends in " (deleted)" where it has no name. */
+/** An open file: its descriptor, and its path, which ends in " (deleted)" if it has no name. */
 export interface OpenFile {
   readonly descriptor: number;
   readonly path: string;
 }
 
-/** The open files below a directory, by descriptor; elsewhere than on Linux none is known. */
+/** The open files below a directory, by descriptor; empty on systems other than Linux. */
 export function openFilesIn(directory: string): OpenFile[] {
   if (process.platform !== "linux") return [];
   return readdirSync("/proc/self/fd").flatMap((name) => {

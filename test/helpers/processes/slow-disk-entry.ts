@@ -1,11 +1,11 @@
-// The entry of a writer's thread whose disk is slow: each sync takes a while.
+// The entry of a writer's thread with a slow disk: each sync takes a while.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { workerPorts } from "../../../actors/threads/thread-ports.ts";
 import { type ParticipantTask, runThread } from "../../../actors/threads/thread-program.ts";
 import type { DiskFile, OpenMode } from "../../../src/ports/disk.ts";
 
-/** Milliseconds of a sync. */
+/** Duration of a sync in milliseconds. */
 export const syncMs = 150;
 
 function slow(file: DiskFile): DiskFile {
@@ -26,7 +26,7 @@ function slow(file: DiskFile): DiskFile {
   };
 }
 
-// The test that starts it reads its figure.
+// The test that starts this thread reads `syncMs`.
 if (parentPort !== null && workerData?.program === "writer") {
   const ports = workerPorts(parentPort);
   const disk = {

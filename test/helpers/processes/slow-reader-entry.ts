@@ -1,10 +1,10 @@
-// The entry of a reader's thread that is slow: each batch that it hands over takes a while.
+// The entry of a slow reader thread: each batch that it delivers takes a while.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { workerPorts } from "../../../actors/threads/thread-ports.ts";
 import { type ParticipantTask, runThread } from "../../../actors/threads/thread-program.ts";
 
-/** Milliseconds of a batch. */
+/** Duration of a batch in milliseconds. */
 const batchMs = 100;
 
 if (parentPort === null) throw new Error("slow-reader-entry.js is started as a thread");

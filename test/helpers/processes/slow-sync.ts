@@ -1,4 +1,4 @@
-// Loaded before a program: what its threads save takes a while, as on a slow disk.
+// Preloaded module that slows down the syncs of a program's threads, as on a slow disk.
 
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";

@@ -8,7 +8,7 @@ import { addonPath } from "../../../src/ports/addon.ts";
 
 type Calls = Record<string, (...given: never[]) => unknown>;
 
-/** The read that is slow, and for how long: more than a tenth of the tests' step deadline. */
+/** The number of the slow read, and its duration: more than a tenth of the tests' step deadline. */
 const slowRead = 20;
 const slowMs = 800;
 
@@ -30,7 +30,7 @@ function slowDown(calls: Calls, name: string): void {
   };
 }
 
-/** The addon as this thread will load it: its own calls are read-only. */
+/** The addon as this thread will load it, whose exports are read-only. */
 function ownAddon(): Calls {
   const require = createRequire(import.meta.url);
   const path = addonPath();

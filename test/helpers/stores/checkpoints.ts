@@ -1,4 +1,4 @@
-// Small checkpoints for the tests of the store: two parts whose bytes follow from cut and name.
+// Small checkpoints for tests of the store: two parts whose bytes follow from cut and name.
 
 import type { Disk } from "../../../src/ports/disk.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
@@ -10,12 +10,12 @@ import type {
 } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 
-/** Identity and text of the job that the test stores belong to. */
+/** Identity and text of the job that owns the test stores. */
 export const testJob = { jobIdentity: "a".repeat(64), jobText: '{"model":"m","seed":7}' };
 
 const partNames = ["dense", "rows-0000"];
 
-/** The right bytes of a part. */
+/** The expected bytes of a part. */
 export function contentOf(cut: number, name: string): Uint8Array {
   const bytes = new Uint8Array(40 + cut + name.length);
   return bytes.map((_, index) => (index * 7 + cut * 13 + name.length) % 256);
@@ -23,7 +23,7 @@ export function contentOf(cut: number, name: string): Uint8Array {
 
 /**
  * Writes the parts of `cut` in two pieces each, and commits them with the parts in `extra`. `on`:
- * the rows rest on those of that checkpoint, and on what they rest on.
+ * the checkpoint that the rows are an increment on, with everything it rests on.
  */
 export function commitCheckpoint(
   store: CheckpointStore,
@@ -74,7 +74,7 @@ export function flipByte(disk: Disk, path: string, at: number, mask = 1): void {
   file.close();
 }
 
-/** A store on a simulated disk. */
+/** Starts a store on a simulated disk. */
 export function startStore(disk = new SimulatedDisk()) {
   const open = () => openStore({ directory: "/run", disk, ...testJob });
   return { disk, open, store: open() };

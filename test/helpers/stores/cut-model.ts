@@ -1,5 +1,5 @@
-// A model that is trained a few real steps on drawn batches and cut as a run would: whole, or as
-// increments. For what is made of two checkpoints of one run.
+// A model that is trained for a few real steps on random batches and checkpointed like a run: full,
+// or as increments. For tests that compare or combine two checkpoints of one run.
 
 import { weightedOf } from "../../../src/data/text/match-features.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../../src/job/job.ts";
@@ -20,11 +20,11 @@ const samples = 12;
 export interface CutModel {
   readonly job: JobSpec;
   readonly directory: string;
-  /** Trains `steps` more and commits a checkpoint; whole where `isBaseline`. */
+  /** Trains `steps` more and commits a checkpoint; a full one if `isBaseline`. */
   cut(steps: number, isBaseline?: boolean): Promise<Manifest>;
 }
 
-/** Before its first step. Ids are below `idsBelow` at first, and above later. */
+/** Starts the model before its first step. */
 export function startCutModel(options: JobOptions): CutModel {
   const job = resolveJob(options);
   const { model, slices, optimizer, seed, data, checkpoint } = job;

@@ -1,6 +1,6 @@
-// A checkpoint of a model that was not trained: every dense parameter is drawn, so that no gain is
-// 1 and no bias 0, as rows are from the job's seed. Of tables with dynamic ids, half of the rows
-// have one. Quicker than training, for any architecture.
+// A checkpoint of an untrained model: every dense parameter is random, so that no gain is 1 and no
+// bias 0, and rows come from the job's seed. Half of the rows of dynamic tables have an id. Faster
+// than training, for any architecture.
 
 import type { Means } from "../../../src/data/cache/cache-format.ts";
 import { weightedOf } from "../../../src/data/text/match-features.ts";
@@ -13,7 +13,10 @@ import { createSoloDevice } from "../../../src/training/loop/inference-device.ts
 import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { bytesOfParts, leavesOfParts } from "../devices/parts.ts";
 
-/** Writes it into the job's directory. `means`: those of its data. Returns the job, complete. */
+/**
+ * Writes the checkpoint into the job's directory. `means`: those of its data. Returns the resolved
+ * job.
+ */
 export async function drawModel(options: JobOptions, means?: Means): Promise<JobSpec> {
   const job = resolveJob(options);
   const { model, slices, optimizer, seed, data, checkpoint } = job;
@@ -60,7 +63,7 @@ export async function drawModel(options: JobOptions, means?: Means): Promise<Job
   return job;
 }
 
-/** The ids of a table with dynamic ids: for half of its rows, the ends of 64 bits among them. */
+/** The ids of a dynamic table: one for half of its rows, extreme 64-bit values included. */
 export function drawnIds({ tables }: JobSpec["model"], table: number): bigint[] {
   const stream = new RandomStream(11, 1, table);
   const word = () => BigInt(stream.below(2 ** 31)) * 2n + BigInt(stream.below(2));

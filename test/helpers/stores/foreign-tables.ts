@@ -1,15 +1,15 @@
-// Files of a table that other programs wrote: ids 7, 0, 3 with four columns and one of state.
+// Table files of other programs: ids 7, 0, 3 with four columns and one state column.
 
 import type { FileRows } from "../../../packages/formats/tables/row-file.ts";
 
-/** What is in each of them. */
+/** The contents of each of the files. */
 export const foreignRows: FileRows = {
   ids: BigInt64Array.of(7n, 0n, 3n),
   vectors: Float32Array.of(0.1, -0, 1e-40, 3.4028235e38, 1, 2, 3, 4, -1.5, 0.25, 1 / 3, -7),
   state: Float32Array.of(0.5, 1.5, 2.5),
 };
 
-/** `safetensors.numpy.save` of safetensors 0.8.0. */
+/** Written by `safetensors.numpy.save` of safetensors 0.8.0. */
 const safetensors = [
   "d8000000000000007b225f5f6d657461646174615f5f223a7b227461626c65223a2275736572227d2c226964",
   "73223a7b226474797065223a22493634222c227368617065223a5b335d2c22646174615f6f66667365747322",
@@ -20,7 +20,9 @@ const safetensors = [
   "00000080c2160100ffff7f7f0000803f0000004000004040000080400000c0bf0000803eabaaaa3e0000e0c0",
 ];
 
-/** `pyarrow.parquet.write_table` of pyarrow 25.0.1: optional lists, compressed by Snappy. */
+/**
+ * Written by `pyarrow.parquet.write_table` of pyarrow 25.0.1: optional lists, compressed by Snappy.
+ */
 const parquet = [
   "UEFSMRUEFTAVIEwVBhUAEgAAGAQHADYBABwDAAAAAAAAABUAFRQVGCwVBhUQFQYVBhwAAAAKJAIAAAAGAQIDJAAV",
   "BBVgFWRMFRgVABIAADC8zczMPQAAAIDCFgEA//9/fwAAgD8AAABAAABAQAAAgEAAAMC/AACAPquqqj4AAODAFQAV",

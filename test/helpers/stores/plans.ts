@@ -1,4 +1,4 @@
-// Tables and settings for tests of the planner, small and round unless told otherwise.
+// Tables and settings for tests of the planner, by default small and with round numbers.
 
 import type { ExecutionContext } from "ava";
 import { defaultConstants, type MachineConstants } from "../../../src/planner/cost/constants.ts";
@@ -10,7 +10,7 @@ import {
   schemes,
 } from "../../../src/planner/shards.ts";
 
-/** Asserts that a number is the expected one, but for rounding or a share of it. */
+/** Asserts that a number is the expected one, within rounding or a share of it. */
 export function near(t: ExecutionContext, value: number, expected: number, share = 1e-12): void {
   const isNear = Math.abs(value - expected) <= share * Math.abs(expected);
   t.true(isNear, `${value}, expected ${expected} within ${share}`);
@@ -35,7 +35,7 @@ export function plannedTable(name: string, given: Partial<PlannedTable> = {}): P
   };
 }
 
-/** A setting with those tables, and no dense layers. */
+/** A setting with these tables, and no dense layers. */
 export function settingOf(
   tables: readonly PlannedTable[],
   devices: Devices,
@@ -58,7 +58,7 @@ export function settingOf(
   };
 }
 
-/** The same setting with every table cut by these schemes alone. */
+/** The same setting with every table restricted to these schemes. */
 export function cutBy(setting: Setting, ...allowed: readonly Scheme[]): Setting {
   const tables = setting.workload.tables.map((table) => ({ ...table, schemes: allowed }));
   return { ...setting, workload: { ...setting.workload, tables } };

@@ -1,4 +1,4 @@
-// A trained checkpoint whose tables are of every kind, and what files of their rows hold.
+// A trained checkpoint with tables of every kind, and the contents of their row files.
 
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
@@ -8,11 +8,11 @@ import { realDisk } from "../../../src/ports/disk.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { startTrained } from "../devices/trained.ts";
 
-/** Columns of all tables. */
+/** The column count of all tables. */
 export const dim = 40;
 export const endings = ["safetensors", "csv", "parquet"] as const;
 
-/** Every precision, and every way to cut a table. */
+/** Tables with every precision and sharding. */
 export const tables = [
   { name: "columns", precision: "float32", sharding: "column-wise" },
   { name: "rows", precision: "float16", sharding: "row-wise" },
@@ -21,7 +21,7 @@ export const tables = [
   { name: "copied", precision: "float32", sharding: "data-parallel" },
 ] as const;
 
-/** A job of one batch on those tables; its checkpoints rest in `name`. */
+/** A job of one batch on these tables, with the checkpoint directory `name`. */
 export function tablesJobOf(
   home: string,
   name: string,
@@ -51,7 +51,7 @@ export function tablesJobOf(
   };
 }
 
-/** A checkpoint of three devices. */
+/** Trains a checkpoint on three devices. */
 export async function trainedTables(t: ExecutionContext, options: Partial<JobOptions> = {}) {
   const home = startDirectory(t);
   const directory = join(home, "checkpoints");
@@ -61,7 +61,7 @@ export async function trainedTables(t: ExecutionContext, options: Partial<JobOpt
   return { home, directory, manifest, trained };
 }
 
-/** All that a file of rows holds, numbers as bits. */
+/** The contents of a row file, numbers as bits. */
 export async function contentOf(path: string) {
   const file = await (await formatOf(path)).read(path, realDisk);
   const content = { ids: [] as number[], vectors: [] as number[], state: [] as number[] };
@@ -77,7 +77,7 @@ export async function contentOf(path: string) {
   return content;
 }
 
-/** A CSV of rows that all have the same number in every column. */
+/** A CSV of rows, each with the same number in all of its columns. */
 export function csvOf(rows: readonly (readonly [row: number, value: number])[]): string {
   const header = ["id", ...Array.from({ length: dim }, (_, c) => `v${c}`)].join(",");
   const lines = rows.map(([row, value]) => [row, ...Array(dim).fill(value)].join(","));

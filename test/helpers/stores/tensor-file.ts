@@ -1,4 +1,4 @@
-// Reads a file of safetensors as its format is described, with no code of ours.
+// Reads a safetensors file by the format's specification, without code of the product.
 
 import { readFileSync } from "node:fs";
 
@@ -6,11 +6,11 @@ import { readFileSync } from "node:fs";
 export interface FileTensor {
   readonly dtype: string;
   readonly shape: readonly number[];
-  /** Its numbers: float32, or int64 as bigints. */
+  /** The tensor's numbers: float32, or int64 as bigints. */
   readonly values: Float32Array | BigInt64Array;
 }
 
-/** All tensors of a small file, in the order of their bytes, and its notes. */
+/** All tensors of a small file, in the order of their bytes, and its metadata. */
 export function readTensorFile(path: string) {
   const bytes = readFileSync(path);
   const length = Number(bytes.readBigUInt64LE(0));

@@ -1,10 +1,10 @@
-// Files of torch.save made by hand, byte by byte, so that they can be wrong, and read from memory.
+// torch.save files made by hand, byte by byte, so that they can be invalid, and read from memory.
 
 import { crc32 } from "node:zlib";
 import { layZipOut } from "../../../packages/formats/torch/lay-zip-out.ts";
 import { type Disk, type DiskFile, realDisk } from "../../../src/ports/disk.ts";
 
-/** Bytes, of numbers and of texts in latin1. */
+/** Bytes from numbers, and from texts in latin1. */
 export function bytesOf(...parts: readonly (number | string | Uint8Array)[]): Uint8Array {
   return Buffer.concat(
     parts.map((part) => {
@@ -21,14 +21,14 @@ export function text(own: string): Uint8Array {
   return bytesOf("X", length, own);
 }
 
-/** A whole number in a pickle: BININT, or LONG1 of 8 bytes. */
+/** An integer in a pickle: BININT, or LONG1 of 8 bytes. */
 export function int(value: number): Uint8Array {
   const bytes = Buffer.alloc(8);
   bytes.writeBigInt64LE(BigInt(value));
   return bytesOf(0x8a, 8, bytes);
 }
 
-/** A pickled tensor, that may contradict itself. */
+/** A pickled tensor, possibly inconsistent. */
 export function tensor(of: {
   readonly type?: string;
   readonly key?: string;
@@ -36,7 +36,7 @@ export function tensor(of: {
   readonly offset?: number;
   readonly shape: readonly number[];
   readonly strides: readonly number[];
-  /** What a tensor has beside its numbers, as `true`. */
+  /** Names of tensor metadata, with the value `true`. */
   readonly metadata?: readonly string[];
 }): Uint8Array {
   const { type = "FloatStorage", key = "0", count, offset = 0, shape, strides, metadata } = of;
@@ -67,7 +67,7 @@ export function zipOf(entries: Readonly<Record<string, Uint8Array | string>>): U
   return file;
 }
 
-/** A file of torch.save with this pickle, behind its protocol, and these storages. */
+/** A torch.save file with this pickle, after its protocol header, and these storages. */
 export function torchOf(pickle: Uint8Array, storages: readonly Uint8Array[] = []): Uint8Array {
   const data = storages.map((own, key) => [`m/data/${key}`, own] as const);
   return zipOf({ "m/data.pkl": bytesOf(0x80, 2, pickle, "."), ...Object.fromEntries(data) });

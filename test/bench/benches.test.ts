@@ -1,4 +1,4 @@
-// What every bench states before it measures: names, a duration, and how to narrow it.
+// What every bench declares before it measures: names, a duration, and filtering.
 
 import test from "ava";
 import { type Bench, narrowed, wantedBy } from "../../bench/bench.ts";
@@ -13,7 +13,7 @@ function defaultsOf(bench: Bench): Record<string, unknown> {
   );
 }
 
-/** Benches whose rows all come from real data: without the data they have no rows. */
+/** Benches whose rows all need real data: without the data they have no rows. */
 const needs: Readonly<Record<string, DeclareTest>> = {
   sharding: testIf(dataFile("sharding/tables856.json.gz")),
 };
@@ -51,7 +51,7 @@ for (const [name, bench] of Object.entries(benches)) {
   });
 }
 
-test("a pattern is the beginning of a name, and a star any characters", (t) => {
+test("an --only pattern is the prefix of a name, where a star matches anything", (t) => {
   const isWanted = wantedBy(["wire.allToAll", "*.barrier"]);
   t.true(isWanted("wire.allToAll.8MiB"));
   t.true(isWanted("shared.barrier"));

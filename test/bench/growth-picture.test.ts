@@ -1,4 +1,4 @@
-// The pictures of docs/performance.md are what their program draws of the rows beside them.
+// The pictures of docs/performance.md equal the output of their program for the rows beside them.
 
 import { readFileSync } from "node:fs";
 import test from "ava";

@@ -6,7 +6,7 @@ const row = (name: string, figure: number, more: Partial<BenchRow> = {}): BenchR
   return { name, figure, unit: "GB/s", spread: [figure / 2, figure], ...more };
 };
 
-test("rows of one unit share a scale, and a limit stands where it is", (t) => {
+test("rows with one unit share a scale, and the mark of a limit is at its value", (t) => {
   const limited = row("wire.1", 50, { limit: 100, limitIs: "<memcpy>", ratio: 0.5 });
   const text = htmlOf("exchange", "a machine", [
     limited,

@@ -1,5 +1,5 @@
-// The parts of the ladder's bench at a small size: the modelled disk, and that every layout and
-// every way to a batch has the values that were drawn.
+// The parts of the ladder bench at a small size: the modelled disk, and that every layout and every
+// way to a batch gives the drawn values.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,7 +20,7 @@ import { directoryOf } from "../cli/jobs.ts";
 
 const [rows, features, stripe] = [150, 160, 64];
 
-test("a read on the modelled disk costs a seek, unless it goes on where the last ended", async (t) => {
+test("a read on the modelled disk costs a seek, unless it continues the last one", async (t) => {
   const path = join(directoryOf(t), "bytes");
   writeFileSync(path, new Uint8Array(3000).fill(7));
   const disk = modelledDisk(await openRanges(path));
@@ -34,14 +34,14 @@ test("a read on the modelled disk costs a seek, unless it goes on where the last
   await disk.close();
 });
 
-/** The job's batch, of the values that were drawn and of no file. */
+/** The job's batch, made of the drawn values without a file. */
 function batchOfDrawn(logged: Logged): FeatureBatch {
   const job = featuresOfJob(logged);
   const dense = new Float32Array(logged.rows * job.numbers.length);
   for (const [place, { values }] of job.numbers.entries()) {
     for (let row = 0; row < logged.rows; row++) {
       const value = values.kind === "number" ? values.numbers[row] : undefined;
-      dense[row * job.numbers.length + place] = value || 0; // NaN: not logged
+      dense[row * job.numbers.length + place] = value || 0; // NaN: not logged.
     }
   }
   const lists = job.lists.map(({ values }) => {
@@ -51,7 +51,7 @@ function batchOfDrawn(logged: Logged): FeatureBatch {
   return { rows: logged.rows, dense, lists };
 }
 
-test("every layout has the rows that were drawn, by way of rows and by way of columns", async (t) => {
+test("every layout gives the drawn rows, read by rows and by columns", async (t) => {
   const home = directoryOf(t);
   const logged = drawLogged(rows, features);
   const job = featuresOfJob(logged);
@@ -81,7 +81,7 @@ test("popular features come first, and the job reads more of them", (t) => {
   t.deepEqual(drawLogged(1, 200).job, logged.job);
 });
 
-test("reads of single columns seek, merged reads do not, and a popular order reads less", async (t) => {
+test("single-column reads seek, merged reads do not, and popular order reads less", async (t) => {
   const home = directoryOf(t);
   const logged = drawLogged(rows, features);
   const columns = logged.job.flatMap((key) => logged.features[key]?.name ?? []);
@@ -99,7 +99,7 @@ test("reads of single columns seek, merged reads do not, and a popular order rea
   t.is(reordered.wanted, single.wanted);
 });
 
-test("the bench has a row for each name that it states, and a sign for each step", async (t) => {
+test("the bench has a row for each name that it declares, and a sign for each step", async (t) => {
   const options = { rows: 200, features: 40, stripe: 50, rounds: 1 };
   const found = await ladderRows(options);
   t.deepEqual(

@@ -12,13 +12,13 @@ test("the median of two rounds is their mean, not the better round", (t) => {
   t.is(row.ratio, 2);
 });
 
-test("the median of an odd count is the middle, of an even count the mean of the middle two", (t) => {
+test("the median of an odd count is the middle, of an even count the mean of the two", (t) => {
   t.is(quantiles([5, 1, 9]).median, 5);
   t.is(quantiles([7, 1, 5, 1000]).median, 6);
   t.is(quantiles([4]).median, 4);
 });
 
-test("quantiles between two values are interpolated, and the spread is from 10 % to 90 %", (t) => {
+test("quantiles are interpolated between values, and the spread is from 10 % to 90 %", (t) => {
   const eleven = Array.from({ length: 11 }, (_, i) => 10 * i);
   t.deepEqual(quantiles(eleven).spread, [10, 90]);
   t.is(quantileOf([0, 10])(0.25), 2.5);
@@ -26,7 +26,7 @@ test("quantiles between two values are interpolated, and the spread is from 10 %
   t.is(quantileOf([3, 8])(1), 8);
 });
 
-test("a row has a ratio and its target only where the limit could be measured", (t) => {
+test("a row has a ratio and its target only if the limit could be measured", (t) => {
   const named = { name: "a", unit: "s", limitIs: "b", target: [0.7, 1] } as const;
   t.deepEqual(rowOf(named, [3], [4]).target, [0.7, 1]);
   t.deepEqual(rowOf(named, [3], [0]), {

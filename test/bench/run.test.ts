@@ -1,5 +1,5 @@
-// The benches' command: its output; and its command line in separate processes: what an
-// interruption leaves behind. The peer is a shell script, so the test needs no PyTorch.
+// The command of the benches: its output; and, in separate processes, what an interruption leaves
+// behind. The peer is a shell script, so the test needs no PyTorch.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -23,7 +23,7 @@ interface Ended {
   readonly stderr: readonly string[];
 }
 
-/** Runs the command. Where no directory is named, nothing may be measured. */
+/** Runs the command. If no directory is given, measuring is an error. */
 async function bench(words: readonly string[], directory?: string): Promise<Ended> {
   const [stdout, stderr]: [string[], string[]] = [[], []];
   const command = benchCommand({
@@ -43,7 +43,7 @@ async function bench(words: readonly string[], directory?: string): Promise<Ende
     if (!(error instanceof CommanderError)) throw error;
     return { code: error.exitCode, stdout, stderr };
   } finally {
-    process.exitCode = before; // This process is that of other tests.
+    process.exitCode = before; // This process also runs other tests.
   }
 }
 
@@ -54,7 +54,7 @@ function directoryOf(t: ExecutionContext): string {
 }
 
 testIf(testAll).serial(
-  "--list prints the names that --only leaves, and measures nothing",
+  "--list prints the names that --only selects, and measures nothing",
   async (t) => {
     const words = ["exchange", "--list", "--only", "wire.allReduce", "*.barrier"];
     const { code, stdout } = await bench(words);
@@ -69,7 +69,7 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("a pattern that no row begins with is refused in one sentence", async (t) => {
+test.serial("a pattern that matches no row is refused in one sentence", async (t) => {
   const { code, stdout, stderr } = await bench(["kernels", "--only", "gemm.f64"]);
   t.is(code, 1);
   t.deepEqual(stdout, []);
@@ -104,7 +104,7 @@ test.serial("each row is a line of JSON, the last line has the machine and all r
   t.deepEqual(readdirSync(directory), []);
 });
 
-/** A Python that measures batches of 128 at once, and hangs on batches of 2048. */
+/** A fake Python that measures batches of 128 at once, and hangs on batches of 2048. */
 const fakePython = `#!/bin/sh
 if [ "$3" = 2048 ]; then
   echo "$$ $PPID" > pids.part && mv pids.part pids
@@ -152,7 +152,7 @@ async function textOf({ stdout }: ChildProcess): Promise<string> {
   return text;
 }
 
-/** A process; a negative number means the process group of that leader. */
+/** Whether a process is alive; a negative number names the process group of that leader. */
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -1,5 +1,5 @@
-// The rows of RecD's bench at a small size: real sessions as rows, and that logs and tables by
-// session are smaller, as the figures of the documents say.
+// The rows of RecD's bench at a small size: real sessions as rows, and that logs and tables
+// clustered by session are smaller, as the documents' figures say.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,14 +15,14 @@ import { startDirectory } from "../data/data-files.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
 import { rounds } from "../helpers/thinned.ts";
 
-/** The row of this name. */
+/** The bench row of this name. */
 async function rowOf(bench: Bench, options: object, name: string): Promise<BenchRow> {
   const measurement = bench.measurements(options).find(({ names }) => names.includes(name));
   for await (const row of measurement?.measure(() => true) ?? []) if (row.name === name) return row;
   throw new Error(name);
 }
 
-test("factors of clustered batches are the formula's, and those of shuffled ones 1", async (t) => {
+test("dedup factors of clustered batches follow the formula, and of shuffled ones are 1", async (t) => {
   for (const name of ["16.0.9", "4.0.8"]) {
     const { ratio = 0 } = await rowOf(factorBench, {}, `dedup.factor.clustered.${name}`);
     t.true(Math.abs(ratio - 1) < 0.05, `${name}: ${ratio}`);
@@ -32,7 +32,7 @@ test("factors of clustered batches are the formula's, and those of shuffled ones
 });
 
 testIf(testAll)(
-  "a log in shards by session packs better, and so does a table by session",
+  "a log sharded by session compresses better, and so does a table by session",
   async (t) => {
     const log = {
       messages: rounds("messages of a log", 1500, 20_000),
@@ -47,7 +47,7 @@ testIf(testAll)(
   },
 );
 
-test("clicks have what their session clicked before, ratings the user's profile", (t) => {
+test("click rows list their session's earlier clicks, rating rows the user's profile", (t) => {
   const home = startDirectory(t);
   mkdirSync(join(home, "session"));
   const put = (name: string, lines: readonly string[]) => {

@@ -1,9 +1,9 @@
-// How the length of the walk is counted.
+// How the length of the code walk is counted.
 
 import test from "ava";
 import { walkIn } from "../../bench/walk.ts";
 
-test("the walk's files are those of its rows, with the files that a row names beside its own", (t) => {
+test("the walk's files are those of its rows, with the files named beside each", (t) => {
   const document = [
     "| 1 | `actors/cluster/cluster.ts` | hands on (`leader.ts`) | a message |",
     "| 2 | `src/training/step/step.ts` | a step | calls `src/exchange/exchange.ts`, `none.ts` |",

@@ -19,7 +19,7 @@ import { smallData, smallModel, startTestCluster } from "../helpers/clusters/clu
 import { textOf } from "../helpers/tree.ts";
 
 test.serial(
-  "a loss that is no number ends the run, a run cancelled in time never starts",
+  "a non-finite loss ends the run, and a run cancelled in time never starts",
   async (t) => {
     await using place = await startTestCluster(1);
     const [first, second] = [
@@ -42,7 +42,7 @@ test.serial(
   },
 );
 
-test("every error that docs/errors.md names is a class of errors", (t) => {
+test("every error that docs/errors.md names is an error class", (t) => {
   const names = [...textOf("docs/errors.md").matchAll(/^\| `[A-Z_]+` \| `(\w+)` \|/gm)];
   const documented = names.map(([, name = ""]) => name);
   t.true(documented.length >= 40, `${documented.length} errors`);
@@ -55,7 +55,7 @@ test("every error that docs/errors.md names is a class of errors", (t) => {
   );
 });
 
-test("an error crosses threads and the wire without losing what decides", (t) => {
+test("an error keeps its code, recovery and fields across threads and the wire", (t) => {
   const error = new PeerLostError("device:1", "killed", { cause: new RangeError("a bug") });
   const record = JSON.parse(JSON.stringify(recordError(error))) as ErrorRecord;
   t.deepEqual(record, {
@@ -71,7 +71,7 @@ test("an error crosses threads and the wire without losing what decides", (t) =>
   t.deepEqual(recordError(remote), record);
 });
 
-test("an unknown error is one to restore after: the restart limit ends it", (t) => {
+test("an unknown error has the recovery `restore`, which the restart limit bounds", (t) => {
   t.like(recordError(new TypeError("a bug")), {
     name: "TypeError",
     code: "UNKNOWN",
@@ -81,7 +81,7 @@ test("an unknown error is one to restore after: the restart limit ends it", (t) 
   t.like(recordError("a string"), { name: "Error", code: "UNKNOWN", message: "a string" });
 });
 
-test("what others wrote commands no terminal, as a message, a cause or the name of a table", (t) => {
+test("control characters of messages, causes and table names do not reach a terminal", (t) => {
   const foul = "a\u001b]0;x\u0007\n\tb\u009b";
   const shown = "a\\x1b]0;x\\x07\n\tb\\x9b";
   t.is(new InputUnusableError("a", foul).message, shown);
@@ -94,7 +94,7 @@ test("what others wrote commands no terminal, as a message, a cause or the name 
   }
 });
 
-test("an error that wraps another says what the other said", (t) => {
+test("an error that wraps another includes its message", (t) => {
   const cause = new Error("ENOSPC: no space left on device");
   const store = new StoreFailedError("write", "/c/part", { cause });
   t.is(store.message, "Cannot write /c/part: ENOSPC: no space left on device");
@@ -104,7 +104,7 @@ test("an error that wraps another says what the other said", (t) => {
   t.is(limit.cause, store);
 });
 
-test("the first failure that names an offender stays the cause, whoever hands it up", (t) => {
+test("the first failure that names an offender stays the cause through all supervisors", (t) => {
   const at = { offender: "device:1", supervisor: "generation", context: "running" };
   const first = failureOf(new PeerLostError("device:1", "killed"), at);
   t.true(first instanceof ActorFailedError);

@@ -249,15 +249,15 @@ const refusals: readonly (readonly [string, object, string, string])[] = [
 for (const [title, model, option, expected] of refusals) {
   test(`${title} is refused`, (t) => {
     const data = { kind: "synthetic", dense: 0, samples: 10, batchSize: 2 };
-    const job = { model, data } as unknown as JobOptions; // Wrong on purpose.
+    const job = { model, data } as unknown as JobOptions; // Invalid on purpose.
     const error = t.throws(() => resolveJob(job), { instanceOf: InvalidOptionError });
     t.true(error?.message.includes(`Expected \`${option}\` to be ${expected}`), error?.message);
   });
 }
 
-test("an unknown architecture is refused with all that there are", (t) => {
+test("an unknown architecture is refused, with a list of all architectures", (t) => {
   const data = { kind: "synthetic", dense: 0, samples: 10, batchSize: 2 };
-  // Wrong on purpose.
+  // Invalid on purpose.
   const job = { model: { kind: "gpt", tables }, data } as unknown as JobOptions;
   const kinds =
     '"dlrm", "lr", "fm", "wideAndDeep", "deepFm", "dcnV2", "gdcn", "autoInt", "xDeepFm", "maskNet", ' +

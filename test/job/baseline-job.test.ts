@@ -1,5 +1,5 @@
-// Logistic regression beside a model: its job is valid for every kind of model, and keeps what
-// decides the samples.
+// The logistic regression baseline of a model: its job is valid for every kind of model, and keeps
+// every option that decides the samples.
 
 import test from "ava";
 import { csv, synthetic } from "../../src/data/sources.ts";
@@ -18,7 +18,7 @@ for (const [title, model] of Object.entries(zoo)) {
     const labels = baselineTasks(job);
     t.is(labels.length, tasks?.length ?? 1);
     for (const task of labels) {
-      if (task.data === undefined) continue; // Generated data of several labels.
+      if (task.data === undefined) continue; // Synthetic data of several labels.
       const own = resolveJob(JSON.parse(JSON.stringify(baselineJob(job, task, of))));
       t.is(own.model.kind, "lr");
       t.is(own.seed, 7);
@@ -32,7 +32,7 @@ for (const [title, model] of Object.entries(zoo)) {
   });
 }
 
-test("a job of two labels has two baselines, of the same rows", (t) => {
+test("a job with two labels has two baselines, on the same rows", (t) => {
   const job = resolveJob({
     model: {
       kind: "sharedBottom",

@@ -1,4 +1,4 @@
-// Data that have changed under the same name are told apart, and the sentence names what changed.
+// Data that changed under the same name are detected, and the error names what changed.
 
 import test from "ava";
 import { DataChangedError, type JobOptions } from "../../internal.ts";
@@ -22,14 +22,14 @@ const contents = (text: string, hashes: readonly string[] = []): DataContents =>
 const training = contents("old", ["1", "2"]);
 const held = contents("held", ["5"]);
 
-test("the same data, data of before their contents were recorded, and new evaluation data go on", (t) => {
+test("same data, data of unrecorded contents, and new evaluation data are accepted", (t) => {
   const now = { training, evaluation: held };
   for (const then of [undefined, now, { training }]) {
     t.notThrows(() => checkContents(csvJob, then, now, "runs"));
   }
 });
 
-test("the training file that changed is named, with the directory and both ways out", (t) => {
+test("a changed training file is named, with the directory and both remedies", (t) => {
   const then = { training, evaluation: held };
   const now = { training: { ...contents("new", ["1", "3"]), samples: 90 }, evaluation: held };
   const error = t.throws(() => checkContents(csvJob, then, now, "runs/7"), {
@@ -42,14 +42,14 @@ test("the training file that changed is named, with the directory and both ways 
   t.like(error, { data: "b.csv", directory: "runs/7" });
 });
 
-test("further files that changed are counted", (t) => {
+test("further changed files are counted", (t) => {
   const now = { training: contents("new", ["0", "3"]) };
   t.throws(() => checkContents(csvJob, { training }, now, "runs"), {
     message: /^The training file a\.csv and 1 more has other contents /,
   });
 });
 
-test("the evaluation file that changed is named, with the ways out", (t) => {
+test("a changed evaluation file is named, with the remedies", (t) => {
   const then = { training, evaluation: held };
   const now = { training, evaluation: contents("other", ["6"]) };
   t.throws(() => checkContents(csvJob, then, now, "runs"), {
@@ -65,14 +65,14 @@ test("the evaluation file that changed is named, with the ways out", (t) => {
   });
 });
 
-test("the same text that is read in another way is told as that", (t) => {
+test("text read with other options has an error that says so", (t) => {
   const now = { training: { ...training, digest: "other" } };
   t.throws(() => checkContents(csvJob, { training }, now, "runs"), {
     message: /^The training file a\.csv is read in another way \(/,
   });
 });
 
-test("generated data have no file", (t) => {
+test("the error about changed synthetic data names no file", (t) => {
   const generated = job({ kind: "synthetic", samples: 100, dense: 0 });
   const now = { training: contents("new") };
   t.throws(() => checkContents(generated, { training: contents("old") }, now, "runs"), {
@@ -80,7 +80,7 @@ test("generated data have no file", (t) => {
   });
 });
 
-test("caches of two versions are compared by their text, older ones by their number of samples", (t) => {
+test("caches of two versions are compared by text hash, or else by number of samples", (t) => {
   const newer = { ...training, version: 4, digest: "digest of version 4" };
   t.true(haveSameSamples(training, newer));
   t.false(haveSameSamples(training, { ...newer, text: "other" }));

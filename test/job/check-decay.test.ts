@@ -1,4 +1,4 @@
-// What does not go with tables whose rows decay together.
+// Options that cannot be combined with tables whose rows decay together (`l2Scope: decayed`).
 
 import test from "ava";
 import { synthetic } from "../../src/data/sources.ts";
@@ -46,7 +46,7 @@ const wrong: readonly [Partial<JobOptions>, object, option: string, sentence: Re
 ];
 
 for (const [change, own, option, sentence] of wrong) {
-  test(`refused: ${option}, ${sentence.source}`, (t) => {
+  test(`refused with shared row decay: ${option}, ${sentence.source}`, (t) => {
     const error = t.throws(() => resolveJob(jobOf(change, own)), {
       instanceOf: InvalidOptionError,
     });
@@ -55,14 +55,14 @@ for (const [change, own, option, sentence] of wrong) {
   });
 }
 
-test("a run whose rows decay together is no beginning of another", (t) => {
+test("a run with shared row decay cannot warm-start another", (t) => {
   const source = resolveJob(jobOf());
   const job = resolveJob(jobOf({ warmStart: { from: "there" } }, { l2Scope: "touched" }));
   const error = t.throws(() => checkFit(source, job), { instanceOf: InvalidOptionError });
   t.regex(error?.message ?? "", /`warmStart.from` to be another run: the rows of `a` decay/);
 });
 
-test("the scope decides bits", (t) => {
+test("the L2 scope is part of a job's identity", (t) => {
   const identities = ["touched", "decayed"].map((l2Scope) =>
     jobIdentity(resolveJob(jobOf({}, { l2Scope }))),
   );

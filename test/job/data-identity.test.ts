@@ -1,5 +1,5 @@
-// The rules of data (docs/data.md) in a job's identity: a job that names none has the identity of
-// before there were rules, and a rule that decides bits makes another run.
+// The rules of data (docs/data.md) in a job's identity: a job without rules keeps the identity from
+// before rules existed, and a rule that decides bits changes it.
 
 import test from "ava";
 import type { CsvOptions } from "../../src/data/options.ts";
@@ -21,17 +21,17 @@ function identityOf(change: Partial<CsvOptions> = {}, dense = 2): string {
 
 const before = "cd2c07bf1bc49313"; // As commit 839da58 computed it.
 
-test("a job without rules has the identity of before there were any", (t) => {
+test("a job without data rules has the same identity in every version", (t) => {
   t.is(identityOf().slice(0, before.length), before);
 });
 
-test("a default that is spelled out, a limit and a leave change no identity", (t) => {
+test("explicit defaults, limits and permissions do not change a job's identity", (t) => {
   const q = { column: "q", log: true, missing: 0 as const, unreadable: "reject" as const };
   t.is(identityOf({ missing: 0, unreadable: "reject", dense: ["p", q] }), identityOf());
   t.is(identityOf({ rejectedMax: 0.5, labelAsFeature: true }), identityOf());
 });
 
-test("each rule that decides a sample makes another identity", (t) => {
+test("each rule that decides a sample changes the identity", (t) => {
   const changes: Partial<CsvOptions>[] = [
     { positive: 2 },
     { missing: "mean" },
@@ -49,7 +49,7 @@ test("each rule that decides a sample makes another identity", (t) => {
   t.is(new Set([...identities, identityOf({ missing: "indicator" }, 4)]).size, 8);
 });
 
-test("a rule of the section and the same rule of each column are one job", (t) => {
+test("a rule of the section and the same rule on each column give one identity", (t) => {
   const dense = [
     { column: "p", missing: "mean" as const },
     { column: "q", log: true, missing: "mean" as const },

@@ -1,4 +1,5 @@
-// Dynamic ids in a job: which options are valid, which are refused, and which decide bits.
+// Dynamic ids in a job: which options are valid, which are refused, and which are part of its
+// identity.
 
 import test from "ava";
 import type { TableOptions } from "../../src/embedding/tables/options.ts";
@@ -18,7 +19,7 @@ const jobOf = (table: Partial<TableOptions>, more: Partial<JobOptions> = {}): Jo
   ...more,
 });
 
-test("dynamic ids are admitted on sight and leave by LFU, unless a job says otherwise", (t) => {
+test("by default, dynamic ids are admitted on sight and evicted by LFU", (t) => {
   const [table] = resolveJob(jobOf({ dynamic: {} })).model.tables;
   t.deepEqual(table?.dynamic, {
     admission: { kind: "all" },
@@ -58,7 +59,7 @@ for (const [table, message] of [
   });
 }
 
-test("all that does not go with dynamic ids is told at once", (t) => {
+test("all options that cannot be combined with dynamic ids are reported at once", (t) => {
   const wrong = jobOf({ dynamic: {}, idBits: 32, staleness: 1, dedup: true }, { mode: "bounded" });
   const error = t.throws(() => resolveJob(wrong), { instanceOf: InvalidOptionError });
   t.deepEqual(
@@ -83,7 +84,7 @@ for (const [dynamic, option] of [
   });
 }
 
-test("who gets a row, and when one is lost, is a part of a job's identity", (t) => {
+test("admission and eviction options are part of a job's identity", (t) => {
   const identities = [
     undefined,
     {},
@@ -96,7 +97,7 @@ test("who gets a row, and when one is lost, is a part of a job's identity", (t) 
   t.is(new Set(identities).size, identities.length);
 });
 
-test("a plan for dynamic ids keeps rows whole, and the planner looks for no other", (t) => {
+test("a plan for dynamic ids keeps rows whole, and the planner searches no other", (t) => {
   const job = resolveJob(jobOf({ dynamic: {} }));
   const of = (options: { schemes?: readonly Scheme[] }) =>
     workloadOf(job, options).tables[0]?.schemes;

@@ -1,5 +1,5 @@
-// Held-out data are read as the training data are: what they leave out is inherited, what differs
-// is refused, and both jobs of before keep their identities.
+// Held-out data are read like the training data: omitted options are inherited, differing ones are
+// refused, and jobs of earlier versions keep their identities.
 
 import test, { type ExecutionContext } from "ava";
 import {
@@ -47,12 +47,12 @@ function problemsOf(t: ExecutionContext, job: JobOptions): string[] {
   return error.problems.map(({ message }) => message);
 }
 
-test("evaluation data inherit all that they leave out, but how training goes through its own", (t) => {
+test("evaluation data inherit omitted options, except how training iterates its data", (t) => {
   const { data, evaluation } = resolveJob(jobWith({ paths: ["valid.tsv"] }));
   t.deepEqual(evaluation?.data, { ...data, paths: ["valid.tsv"], passes: 1, shuffle: true });
 });
 
-test("predicates of training data are not those of evaluation data, and theirs may differ", (t) => {
+test("predicates of training data are not inherited by evaluation data, and may differ", (t) => {
   const { kind: _, delimiter: _tab, ...columns } = training;
   const where = [{ column: "date", until: "2026-12-01" }];
   const genres = { column: "genres", table: "item", list: "plain" } as const;
@@ -63,7 +63,7 @@ test("predicates of training data are not those of evaluation data, and theirs m
   t.like(of({ paths: ["train/"], where: own }), { where: own, kind: "parquet" });
 });
 
-test("data that repeat every column have the identity of data that leave them out", (t) => {
+test("evaluation data that repeat the columns have the identity of those that omit them", (t) => {
   const earlyStopping = { metric: "auc", patience: 1 } as const;
   const { epochs: _epochs, shuffle: _shuffle, ...repeated } = training;
   const [short, long, other] = [
@@ -75,7 +75,7 @@ test("data that repeat every column have the identity of data that leave them ou
   t.not(short, other);
 });
 
-test("identities of jobs with evaluation data are those of before the data could be left out", (t) => {
+test("jobs with evaluation data keep the identities of earlier versions", (t) => {
   const { epochs: _epochs, ...repeated } = training;
   const job = jobWith({ ...repeated, paths: ["valid.tsv"] });
   const earlyStopping = { metric: "auc", patience: 1 } as const;
@@ -90,7 +90,7 @@ test("identities of jobs with evaluation data are those of before the data could
   );
 });
 
-test("a complete job, resolved again on another host, stays as it is", (t) => {
+test("a resolved job, resolved again on another host, stays unchanged", (t) => {
   const job = resolveJob(jobWith({ paths: ["valid.tsv"] }));
   t.deepEqual(resolveJob(JSON.parse(JSON.stringify(job))), job);
 });
@@ -148,14 +148,14 @@ const differing: readonly [name: string, data: EvaluationData, message: string][
 ];
 
 for (const [name, data, message] of differing) {
-  test(`evaluation data with ${name} are refused, unless that is meant`, (t) => {
+  test(`evaluation data with ${name} are refused, unless the job allows it`, (t) => {
     const full = { ...data, paths: ["valid.tsv"] };
     t.deepEqual(problemsOf(t, jobWith(full)), [message]);
     t.notThrows(() => resolveJob(jobWith(full, { dataDiffers: true })));
   });
 }
 
-test("files, delimiters, separators, caches and bad lines may differ", (t) => {
+test("files, delimiters, separators, caches and bad lines may differ in evaluation data", (t) => {
   const categorical = [
     { column: "genres", table: "item", ids: "integer", offset: 5, separator: ";" } as const,
     "user",
@@ -164,12 +164,12 @@ test("files, delimiters, separators, caches and bad lines may differ", (t) => {
   t.notThrows(() => resolveJob(jobWith({ ...own, categorical })));
 });
 
-test("all that differs is told at once", (t) => {
+test("all differing options are reported at once", (t) => {
   const data = { label: "bought", dense: ["age", "price"], paths: ["valid.tsv"] };
   t.is(problemsOf(t, jobWith(data)).length, 2);
 });
 
-test("evaluation data of another kind are refused, unless that is meant", (t) => {
+test("evaluation data of another kind are refused, unless the job allows it", (t) => {
   const tables = criteo.tables({ dim: 4 });
   const { batchSize: _batchSize, ...held } = criteo.tsv("valid.tsv", { batchSize: 64 });
   const job: JobOptions = {
@@ -182,7 +182,7 @@ test("evaluation data of another kind are refused, unless that is meant", (t) =>
   t.like(evaluation?.data, { kind: "criteo-tsv", batchSize: 64 });
 });
 
-test("generated evaluation data of another truth are refused", (t) => {
+test("synthetic evaluation data of another true model are refused", (t) => {
   const job: JobOptions = {
     model: { kind: "dlrm", dense: 2, tables: [], bottom: [4], top: [1] },
     data: synthetic({ samples: 1000, dense: 2, seed: 7, batchSize: 64 }),
@@ -195,7 +195,7 @@ test("generated evaluation data of another truth are refused", (t) => {
   );
 });
 
-test("thresholds are different probabilities, and change no identity", (t) => {
+test("thresholds must be distinct probabilities, and do not change the identity", (t) => {
   const paths = ["valid.tsv"];
   const said = (thresholds: number[]) => problemsOf(t, jobWith({ paths }, { thresholds }));
   t.deepEqual(said([0.5, 0.5]), [

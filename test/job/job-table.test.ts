@@ -22,7 +22,7 @@ interface Schema {
   readonly additionalProperties?: Schema | false;
 }
 
-/** Path and default of each option below `schema`: `tables[].dim`, and JSON or "required". */
+/** The path and default of each option below `schema`: `tables[].dim`, and JSON or "required". */
 function* optionsOf(schema: Schema, path: string): Generator<string> {
   for (const branch of [...(schema.oneOf ?? []), ...(schema.anyOf ?? [])]) {
     yield* optionsOf(branch, path);
@@ -36,7 +36,7 @@ function* optionsOf(schema: Schema, path: string): Generator<string> {
   }
 }
 
-/** Whether the entry is only a section: the options in it have the defaults. */
+/** Whether the entry is only a section, whose options have the defaults. */
 function hasOptions({ properties, oneOf }: Schema): boolean {
   return properties !== undefined || oneOf?.some((branch) => branch.properties) === true;
 }
@@ -60,7 +60,7 @@ test("docs/jobs.md lists every option of a job, with its default", (t) => {
   t.deepEqual(listed.sort(), expected.sort());
 });
 
-/** Paths of the options below `schema` that have no sentence. */
+/** The paths of options below `schema` without a description. */
 function* undescribed(schema: Schema, path: string): Generator<string> {
   const { oneOf = [], anyOf = [], items, properties = {}, additionalProperties } = schema;
   for (const [name, inner] of Object.entries(properties)) {
@@ -72,7 +72,7 @@ function* undescribed(schema: Schema, path: string): Generator<string> {
   }
 }
 
-test("the JSON Schema has a sentence for every option of a job", (t) => {
+test("the JSON Schema has a description of every option of a job", (t) => {
   const schema = wholeJobSchema() as Schema;
   t.deepEqual([...new Set(undescribed(schema, "job"))], []);
   t.is(schema.properties?.stepDeadlineMs?.description?.includes("timeout"), true);
@@ -101,11 +101,11 @@ test("the job of docs/jobs.md is the same in YAML and TypeScript, and can be swe
 });
 
 test("the JSON Schema fits into a message of the job service", (t) => {
-  // A broker takes 1 MiB; the schemas of requests and events lie beside that of a job.
+  // A broker accepts 1 MiB; the schemas of requests and events are in the same message.
   t.true(JSON.stringify(jobJsonSchema()).length < 2 ** 18);
 });
 
-test("by the JSON Schema, evaluation data may leave out all that they inherit", (t) => {
+test("by the JSON Schema, evaluation data may omit every inherited option", (t) => {
   const schema = wholeJobSchema() as Schema;
   t.true(schema.properties?.data?.oneOf?.every(({ required }) => required?.includes("batchSize")));
   const { data, test } = schema.properties?.evaluation?.properties ?? {};

@@ -1,4 +1,4 @@
-// What a job leaves out follows from the rest of it; what it says twice must agree.
+// Omitted options of a job follow from the others; options stated twice must agree.
 
 import test from "ava";
 import { csv, synthetic } from "../../src/data/sources.ts";
@@ -28,7 +28,7 @@ function refusalOf(job: unknown): string[] {
   return [];
 }
 
-test("tables, columns and the number of dense features follow from each other", (t) => {
+test("tables, columns and the number of dense features are derived from each other", (t) => {
   const shorter: JobOptions[] = [
     { model: dlrm({ tables: [user, item], ...layers }), data: clicks },
     { model: dlrm({ tables: [user, item], ...layers }), data: csv("clicks.csv", columns) },
@@ -41,7 +41,7 @@ test("tables, columns and the number of dense features follow from each other", 
   }
 });
 
-test("a table's own options go before those of every table", (t) => {
+test("a table's own options take precedence over those of every table", (t) => {
   const table = { rows: 100, dim: 4, pooling: "mean" } as const;
   const { tables } = resolveJob({
     model: dlrm({ table, tables: [{ name: "item", rows: 5, pooling: "sum" }], ...layers }),
@@ -61,7 +61,7 @@ test("a resolved job resolves to itself", (t) => {
   t.deepEqual(resolveJob(job), job);
 });
 
-test("Criteo's logs have 26 tables and 13 dense features without a word", (t) => {
+test("a job on Criteo's logs has 26 tables and 13 dense features by default", (t) => {
   const { model } = resolveJob({
     model: dlrm({ table: shape, ...layers }),
     data: { kind: "criteo-tsv", paths: ["day_0"], batchSize: 10 },
@@ -73,7 +73,7 @@ test("Criteo's logs have 26 tables and 13 dense features without a word", (t) =>
   );
 });
 
-test("generated data take the model's dense features, and the other way round", (t) => {
+test("synthetic data take the model's count of dense features, and vice versa", (t) => {
   const tables = [user];
   const generated = (dense?: number) =>
     synthetic({ samples: 10, batchSize: 10, ...(dense === undefined ? {} : { dense }) });
@@ -82,7 +82,7 @@ test("generated data take the model's dense features, and the other way round", 
   t.deepEqual(found, given);
 });
 
-test("what a job says twice must agree, before anything starts", (t) => {
+test("options that a job states twice must agree, before anything starts", (t) => {
   const model = (options: object) => ({ ...whole, model: { ...whole.model, ...options } });
   const data = (options: object) => ({ ...whole, data: { ...whole.data, ...options } });
   t.deepEqual(refusalOf(model({ dense: 3 })), [

@@ -1,4 +1,4 @@
-// The loss as an option of a job: it decides bits, and the step takes it.
+// The loss option of a job: it is part of the identity, and the step uses it.
 
 import { join } from "node:path";
 import test from "ava";
@@ -17,7 +17,7 @@ const refused = [
 ] as const;
 
 for (const [loss, message] of refused) {
-  test(`a wrong loss is refused by its option: ${message}`, (t) => {
+  test(`an invalid loss is refused by its option: ${message}`, (t) => {
     const model = { kind: "dlrm", dense: 2, bottom: [4], top: [1] } as const;
     const data = { kind: "synthetic", samples: 100, batchSize: 10, dense: 2 } as const;
     const resolve = () =>
@@ -26,7 +26,7 @@ for (const [loss, message] of refused) {
   });
 }
 
-test("a loss is a part of the job's identity, unless it is the usual one", (t) => {
+test("the loss is part of the job's identity, except for the default one", (t) => {
   const job = { model: smallModel, data: smallData };
   const identity = (loss?: Loss) => jobIdentity(resolveJob({ ...job, ...(loss && { loss }) }));
   const kind = "binaryCrossEntropy" as const;
@@ -37,7 +37,7 @@ test("a loss is a part of the job's identity, unless it is the usual one", (t) =
 });
 
 test.serial(
-  "positive samples that count more raise the predictions, on any devices alike",
+  "positive samples with more weight raise the predictions, on any number of devices",
   async (t) => {
     const loss: Loss = { kind: "binaryCrossEntropy", positiveWeight: 20, labelSmoothing: 0.05 };
     const results = [];
@@ -50,7 +50,7 @@ test.serial(
     const [one, two] = results;
     t.is(one?.digest, two?.digest);
     t.true((one?.calibration ?? 0) > 1.5, `a calibration of ${one?.calibration}`);
-    // Its loss is larger than that of the base rate, as it was asked for; it has not diverged.
+    // Its loss exceeds that of the base rate because of the weight; it has not diverged.
     t.deepEqual(one?.warnings, []);
   },
 );

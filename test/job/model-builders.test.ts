@@ -1,4 +1,4 @@
-// The functions that build `model` of a job, one for each kind of the schema.
+// The functions that build `model` of a job, one for each kind in the schema.
 
 import test from "ava";
 import type { ModelOptions } from "../../index.ts";
@@ -7,7 +7,7 @@ import { wholeJobSchema } from "../helpers/job-json-schema.ts";
 
 type Builder = (options: object) => ModelOptions;
 type Kinds = { readonly [Kind in ModelOptions["kind"]]: unknown };
-// A kind without its function is an error of the compiler, too.
+// A kind without its function is also a compiler error.
 const builders: Kinds = osiris;
 
 interface Section {
@@ -27,7 +27,7 @@ test("every kind of model has a function that returns its options with the kind"
   }
 });
 
-test("the functions take the options of their kind alone", (t) => {
+test("the functions accept only the options of their kind", (t) => {
   const { dcnV2, lr } = osiris;
   const tables = [{ name: "a", rows: 9, dim: 4 }] as const;
   const model = { kind: "dcnV2", tables, crossLayers: 2, top: [4, 1] } as const;

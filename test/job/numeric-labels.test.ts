@@ -1,5 +1,5 @@
-// Labels that are numbers as options of a job: what follows from the loss, what contradicts it, and
-// what decides bits.
+// Numeric labels as options of a job: what follows from the loss, what contradicts it, and what is
+// part of the identity.
 
 import test from "ava";
 import { csv, synthetic } from "../../src/data/sources.ts";
@@ -28,7 +28,7 @@ function numericIn(options: unknown): readonly string[] | undefined {
   return data.kind === "criteo-tsv" ? undefined : data.numericLabels;
 }
 
-test("the labels that `mse` trains are numbers, in all parts of the data", (t) => {
+test("the labels trained by `mse` are numeric, in all parts of the data", (t) => {
   const held = { data: { paths: ["other.csv"] } };
   const resolved = resolveJob({ ...job, evaluation: held });
   t.deepEqual(numericIn(job), ["stars"]);
@@ -45,7 +45,7 @@ test("the labels that `mse` trains are numbers, in all parts of the data", (t) =
   t.deepEqual(numericIn(JSON.parse(JSON.stringify(resolved))), ["stars"], "resolved again");
 });
 
-test("the kind of a loss and of a label decide bits", (t) => {
+test("the kinds of loss and label are part of the identity", (t) => {
   const losses = [undefined, mse, { kind: "binaryCrossEntropy", positiveWeight: 2 }] as const;
   const all = losses.map((loss) => jobIdentity(resolveJob({ ...job, loss })));
   t.is(new Set(all).size, 3);
@@ -54,7 +54,7 @@ test("the kind of a loss and of a label decide bits", (t) => {
   t.is(new Set(models.map((model) => jobIdentity(resolveJob({ ...two, model })))).size, 3);
 });
 
-/** What is refused: the job, what is written into it, the option and what was expected there. */
+/** Refused jobs: the job, the changed options, and the expected error. */
 const refused: readonly (readonly [JobOptions, object, string])[] = [
   [
     job,
@@ -145,7 +145,7 @@ const refused: readonly (readonly [JobOptions, object, string])[] = [
 ];
 
 for (const [base, own, expected] of refused) {
-  test(`a job that contradicts itself is refused: ${expected}`, (t) => {
+  test(`a contradictory job is refused: ${expected}`, (t) => {
     const { message } = t.throws(() => resolveJob({ ...base, ...own }), {
       instanceOf: InvalidOptionError,
     });
@@ -153,7 +153,7 @@ for (const [base, own, expected] of refused) {
   });
 }
 
-test("of Parquet files the same follows, and the same is refused", (t) => {
+test("Parquet files have the same numeric label rules, and the same errors", (t) => {
   const data = { ...job.data, kind: "parquet", paths: ["ratings.parquet"] };
   t.deepEqual(numericIn({ ...job, data }), ["stars"]);
   for (const [own, message] of [
@@ -164,7 +164,7 @@ test("of Parquet files the same follows, and the same is refused", (t) => {
   }
 });
 
-test("the label of Criteo's logs is a class", (t) => {
+test("the label of Criteo's logs cannot be numeric", (t) => {
   const tables = Array.from({ length: 26 }, (_, i) => ({ name: `C${i + 1}`, rows: 10, dim: 4 }));
   const model = { kind: "dlrm", dense: 13, tables, bottom: [4], top: [4, 1] };
   const data = { kind: "criteo-tsv", paths: ["a.tsv"], batchSize: 10 };
@@ -174,12 +174,12 @@ test("the label of Criteo's logs is a class", (t) => {
   });
 });
 
-test("a FinalNet of one block may be trained for a number", (t) => {
+test("a FinalNet of one block may have a numeric label", (t) => {
   const model = { kind: "finalNet", tables: [table], first: [4] };
   t.notThrows(() => resolveJob({ ...job, model }));
 });
 
-test("data of another kind than a model's numbers are refused, with the option", (t) => {
+test("data without a model's numeric labels are refused, naming the option", (t) => {
   const { data } = resolveJob({ ...job, data: { ...job.data, categorical: ["item"] } });
   const other = synthetic({ samples: 10, batchSize: 10, dense: 1 });
   t.throws(() => evaluationDataOf(other, data, [table], true), {

@@ -1,5 +1,5 @@
-// The types of the package say of each option what it means: an editor shows it where one is
-// written (option-comments.js, which runs when a package is built).
+// The types of the package describe each option, so that an editor shows the description
+// (option-comments.js, which runs when a package is built).
 
 import test from "ava";
 import * as data from "../../src/data/options.ts";
@@ -13,7 +13,7 @@ import { textOf } from "../helpers/tree.ts";
 
 const script = new URL("../../../option-comments.js", import.meta.url).href;
 
-/** The text of declarations with comments, as a package build writes it. */
+/** Adds comments to declarations, as a package build does. */
 async function commented(text: string, schemas: object): Promise<string> {
   const { commented: make } = (await import(script)) as {
     commented(text: string, schemas: object, kinds: typeof describeKinds): string;
@@ -29,7 +29,7 @@ function bare(text: string): string[] {
   );
 }
 
-test("types that follow from schemas are written out, with a comment on every option", async (t) => {
+test("types derived from schemas are written out, with a comment on every option", async (t) => {
   const { csvOptions, dataOptions, syntheticOptions } = data;
   const of = { checkpointOptions, dlrmOptions, csvOptions, dataOptions, syntheticOptions };
   const text = await commented(
@@ -50,7 +50,7 @@ export type F = z.input<typeof unknownOptions>;`,
   t.false(/partial|readonly keep/.test(e));
 });
 
-test("the options of a job have comments, and sections without a name are written out", async (t) => {
+test("the options of a job have comments, and unnamed sections are written out", async (t) => {
   const text = await commented(
     `export interface JobOptions {
     readonly name?: string;
@@ -70,7 +70,7 @@ test("the options of a job have comments, and sections without a name are writte
   t.regex(text, /Restores that a run may need[\s\S]*readonly restartsMax\?: number \| undefined;/);
 });
 
-test("the functions of the kinds of models take options with comments", async (t) => {
+test("the functions of model kinds take options with comments", async (t) => {
   const text = await commented(
     `/** A. */
 export declare const lr: (options: Omit<{

@@ -1,4 +1,4 @@
-// One case for each rule of a job: a wrong value, and the exact sentence that reports it.
+// One case for each rule of a job: an invalid value, and the exact error message.
 
 import test from "ava";
 import { criteo, csv, synthetic } from "../../src/data/sources.ts";
@@ -29,7 +29,7 @@ function withOption(path: string, value: unknown, base: JobOptions = job): unkno
   return copy;
 }
 
-/** Path, an invalid value, the option as the error names it, what was expected, what was given. */
+/** Path, an invalid value, the option as the error names it, the expected and the given value. */
 type Rule = readonly [path: string, value: unknown, option: string, expected: string, got: string];
 
 const rules: readonly Rule[] = [
@@ -222,7 +222,7 @@ for (const [path, value, option, expected, got] of rules) {
 }
 
 for (const exchange of [{ forward: "float16" }, { backward: "int8" }]) {
-  test(`a job refuses dedup where vectors travel rounded: ${JSON.stringify(exchange)}`, (t) => {
+  test(`a job refuses dedup with a quantised exchange: ${JSON.stringify(exchange)}`, (t) => {
     const rounded = withOption("exchange", exchange) as JobOptions;
     t.throws(() => resolveJob(withOption("model.tables.1.dedup", true, rounded)), {
       instanceOf: InvalidOptionError,
@@ -233,7 +233,7 @@ for (const exchange of [{ forward: "float16" }, { backward: "int8" }]) {
   });
 }
 
-test("an exact job refuses stale tables, and a bounded one has them in its identity", (t) => {
+test("an exact job refuses stale tables; a bounded job has them in its identity", (t) => {
   const stale = withOption("model.tables.1.staleness", 1) as JobOptions;
   t.throws(() => resolveJob(stale), {
     instanceOf: InvalidOptionError,
@@ -252,14 +252,14 @@ test("an exact job refuses stale tables, and a bounded one has them in its ident
     job,
     withOption("mode", "bounded"),
     bounded,
-    // Rows are fresh after every cut, so that cuts decide bits.
+    // Rows are fresh after every cut, so cuts are part of the identity.
     withOption("checkpoint.everySteps", 7, bounded as JobOptions),
     withOption("evaluation.everySteps", 7, bounded as JobOptions),
   ].map(identity);
   t.is(new Set(identities).size, identities.length);
 });
 
-test("a job in the order of its file has no other order", (t) => {
+test("a job in file order refuses any other order", (t) => {
   const sorted = withOption("data.shuffle", false, withOption("data.order", "split") as JobOptions);
   t.throws(() => resolveJob(sorted), {
     instanceOf: InvalidOptionError,
@@ -269,7 +269,7 @@ test("a job in the order of its file has no other order", (t) => {
   });
 });
 
-test("an evaluation's batch size is that of the training data, or left out", (t) => {
+test("an evaluation's batch size equals that of the training data, or is left out", (t) => {
   t.is(resolveJob({ ...job, ...held }).evaluation?.data?.batchSize, 10);
   const other = withOption("evaluation.data.batchSize", 20, { ...job, ...held });
   t.throws(() => resolveJob(other), {
@@ -286,7 +286,7 @@ for (const [path, why] of [
   ["checkpoint.dirctory", "did you mean `directory`?"],
 ] as const) {
   const option = path.replace(/\.(\d+)/, "[$1]");
-  test(`a job refuses an option that there is not: ${option}`, (t) => {
+  test(`a job refuses an unknown option: ${option}`, (t) => {
     t.throws(() => resolveJob(withOption(path, 1)), {
       instanceOf: InvalidOptionError,
       message: `Expected no option \`${option}\`: ${why}`,
@@ -301,12 +301,12 @@ for (const nothing of [undefined, null, 7, "job.ts", []]) {
   });
 }
 
-test("a long value is told in short", (t) => {
+test("a long value is shortened in the error", (t) => {
   const error = t.throws(() => resolveJob(withOption("name", "x".repeat(500))));
   t.true((error?.message.length ?? 999) < 160, error?.message);
 });
 
-test("a job is complete and frozen once it was checked, and checking it again changes nothing", (t) => {
+test("a checked job is complete and frozen, and checking it again changes nothing", (t) => {
   const resolved = resolveJob(job);
   t.like(resolved, { name: "job", slices: 8, seed: 1, devices: 0, arithmetic: "auto" });
   t.like(resolved.optimizer, { dense: { kind: "adagrad" }, sparse: { kind: "rowWiseAdagrad" } });
@@ -314,7 +314,7 @@ test("a job is complete and frozen once it was checked, and checking it again ch
   t.deepEqual(resolveJob(JSON.parse(JSON.stringify(resolved))), resolved);
 });
 
-test("what the builders return is plain data that a job takes", (t) => {
+test("the builders return plain data that a job accepts", (t) => {
   for (const dense of [sgd(), adagrad({ epsilon: 1e-4 }), adam({ learningRate: 1 })]) {
     for (const sparse of [sgd(), adagrad(), rowWiseAdagrad(), adam()]) {
       const given = { ...job, optimizer: { dense, sparse } };
@@ -328,7 +328,7 @@ test("what the builders return is plain data that a job takes", (t) => {
   t.like(resolveJob({ model: model13, data }).data, data);
 });
 
-test("what decides the bits is the identity of a job, and nothing else", (t) => {
+test("the identity of a job covers exactly the options that decide bits", (t) => {
   const identity = (path: string, value: unknown) =>
     jobIdentity(resolveJob(withOption(path, value)));
   const before = jobIdentity(resolveJob(job));
@@ -364,7 +364,7 @@ test("what decides the bits is the identity of a job, and nothing else", (t) => 
   }
 });
 
-test("all that is wrong with a job is told at once", (t) => {
+test("all errors of a job are reported at once", (t) => {
   const shape = withOption("model.tables.1.rows", 0, withOption("seed", -1) as JobOptions);
   const given = { ...(shape as JobOptions), speed: 9, haste: 1 };
   const error = t.throws(() => resolveJob(given), { instanceOf: InvalidOptionError });
@@ -374,7 +374,7 @@ test("all that is wrong with a job is told at once", (t) => {
   const sentences = error?.problems.map(({ message }) => message) ?? [];
   t.deepEqual(sentences.join("; ").split("; "), error?.message.split("; "));
 
-  // Each option is well formed, but the combination is not allowed.
+  // Each option is valid alone, but the combination is not allowed.
   const stale = withOption("model.tables.0.staleness", 1) as JobOptions;
   const apart = withOption("data.dense", 3, stale);
   const second = t.throws(() => resolveJob(apart), { instanceOf: InvalidOptionError });
@@ -382,7 +382,7 @@ test("all that is wrong with a job is told at once", (t) => {
   t.deepEqual(options, ["data.dense", "model.tables[0].staleness"]);
 });
 
-test("a CSV job is refused where its columns are none", (t) => {
+test("a CSV job with invalid columns is refused", (t) => {
   const data = csv("a.csv", { label: "y", batchSize: 8, dense: [7 as never] });
   const error = t.throws(() => resolveJob({ ...job, data }), { instanceOf: InvalidOptionError });
   t.regex(
@@ -391,7 +391,7 @@ test("a CSV job is refused where its columns are none", (t) => {
   );
 });
 
-test("fewer bits are for checkpoints of bounded jobs", (t) => {
+test("quantised checkpoints are for bounded jobs only", (t) => {
   const stored = (mode: string) => ({ ...job, mode, checkpoint: { bits: 4 } });
   const error = t.throws(() => resolveJob(stored("exact")), { instanceOf: InvalidOptionError });
   t.regex(error.message, /checkpoint\.bits` to be 32 in an exact job, .* set `mode: "bounded"`/);

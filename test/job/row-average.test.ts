@@ -1,4 +1,4 @@
-// The option of a moving average of rows: what it may be, and what it goes with.
+// The option of a moving average (EMA) of rows: its values, and what it can be combined with.
 
 import test from "ava";
 import { synthetic } from "../../src/data/sources.ts";
@@ -38,7 +38,7 @@ for (const [ema, option, sentence] of [
   });
 }
 
-test("the decay is 0.999 unless the job says, and belongs to its identity", (t) => {
+test("the EMA decay is 0.999 by default, and part of the job's identity", (t) => {
   const job = resolveJob(jobOf(averaged({})));
   t.deepEqual(job.optimizer.sparse.ema, { decay: 0.999 });
   t.is(resolveJob(jobOf({ sparse: { kind: "sgd" } })).optimizer.sparse.ema, undefined);
@@ -48,7 +48,7 @@ test("the decay is 0.999 unless the job says, and belongs to its identity", (t) 
   t.is(new Set(identities).size, 3);
 });
 
-test("a warm start goes on with averages, and begins none", (t) => {
+test("a warm start continues averages, and cannot add them", (t) => {
   const warm = { warmStart: { from: "there" } };
   const dense = (ema?: object) => ({ dense: { kind: "sgd", ema } }) as Optimizer;
   const checked = (source: Optimizer, mine: Optimizer) =>

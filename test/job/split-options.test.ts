@@ -1,5 +1,5 @@
-// The options that split data: what contradicts itself is refused, what splits is a part of the
-// job's identity, and a test of its own data is none.
+// The options that split data: contradictions are refused, split options are part of the job's
+// identity, and separate test data are not.
 
 import test, { type ExecutionContext } from "ava";
 import { csv, InvalidOptionError, type JobOptions, synthetic } from "../../internal.ts";
@@ -30,13 +30,13 @@ function refused(t: ExecutionContext, evaluation: Evaluation, message: RegExp | 
   else t.regex(error.message, message);
 }
 
-test("a job without a split and a test has the identity of before there were any", (t) => {
-  // As commit 28ec7d2 computed them.
+test("a job without a split or a test has the same identity in every version", (t) => {
+  // As computed by commit 28ec7d2.
   t.is(identityOf({ fraction: 0.2 }).slice(0, 16), "81450b04b8c857ef");
   t.is(identityOf({ data: { paths: ["v.csv"] } }).slice(0, 16), "cd1cefa22aa5f43b");
 });
 
-test("what splits the data decides the identity; a test of its own data decides nothing", (t) => {
+test("split options change the identity; separate test data do not", (t) => {
   const time = { kind: "time", column: "day" } as const;
   const hash = { kind: "hash", column: "user" } as const;
   const splits: Evaluation[] = [
@@ -57,7 +57,7 @@ test("what splits the data decides the identity; a test of its own data decides 
   t.is(identityOf({ split: { ...hash, salt: 0 } }), identityOf({ split: hash }));
 });
 
-test("the data of a test inherit what they leave out, and are read as the training data", (t) => {
+test("test data inherit omitted options, and are read like the training data", (t) => {
   const job = resolveJob(jobWith({ test: { data: { paths: ["t.csv"] } } }));
   t.deepEqual(job.evaluation?.test?.data, { ...job.data, paths: ["t.csv"] });
   const other: Evaluation = { test: { data: { paths: ["t.csv"], label: "bought" } as never } };
@@ -69,7 +69,7 @@ test("the data of a test inherit what they leave out, and are read as the traini
   );
 });
 
-test("parts that contradict each other are refused in one sentence", (t) => {
+test("contradictory parts are refused in one sentence", (t) => {
   const data = { paths: ["valid.csv"] };
   const time = (more: object) => ({ kind: "time" as const, column: "day", ...more });
   refused(

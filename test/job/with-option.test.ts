@@ -1,4 +1,4 @@
-// Other values than the job file's, from the command line; anchors and merges in the file.
+// Options that override the job file, from the command line; anchors and merges in the file.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -26,7 +26,7 @@ test("YAML may have anchors and merges", async (t) => {
   t.deepEqual(model.tables?.[1], { name: "item", rows: 20, dim: 4, pooling: "mean" });
 });
 
-test("--set and --seed change a job before it is checked, the last one last", async (t) => {
+test("--set and --seed change a job before it is checked, the last one wins", async (t) => {
   const path = join(startDirectory(t), "job.json");
   const job = {
     model: { kind: "dlrm", table: { rows: 100, dim: 4 }, top: [4, 1] },
@@ -47,7 +47,7 @@ test("--set and --seed change a job before it is checked, the last one last", as
   t.deepEqual(changed.model.table, { rows: 7, dim: 4 });
 });
 
-test("an integer beyond 2^53 in a job keeps its digits, as text, in YAML, in JSON and in --set", async (t) => {
+test("an integer beyond 2^53 keeps its digits, as text, in YAML, in JSON and in --set", async (t) => {
   const home = startDirectory(t);
   const [most, user] = [Number.MAX_SAFE_INTEGER, "9007199254740993"];
   const where = `[{ column: user, from: ${user}, until: ${most}, in: [1.5, 0x10, -7] }]`;
@@ -68,7 +68,7 @@ test("an integer beyond 2^53 in a job keeps its digits, as text, in YAML, in JSO
   t.deepEqual(await whereOf("job.json", json.replace(user, "1"), set), kept);
 });
 
-test("a --set that is none, or of no option, is refused", async (t) => {
+test("an invalid --set, or one of no option, is refused", async (t) => {
   const path = join(startDirectory(t), "job.json");
   writeFileSync(path, JSON.stringify({ model: {}, data: {} }));
   const refusal = async (...set: string[]) =>
@@ -82,7 +82,7 @@ test("a --set that is none, or of no option, is refused", async (t) => {
   t.regex(await refusal("sede=3"), /Expected no option `sede`: did you mean `seed`\?/);
 });
 
-test("an option of a section that is not there is set in the section's usual kind", async (t) => {
+test("an option of an absent section is set in the section's default kind", async (t) => {
   const path = join(startDirectory(t), "job.json");
   const table = { name: "user", rows: 100, dim: 4 };
   const job = {
@@ -110,7 +110,7 @@ test("an option of a section that is not there is set in the section's usual kin
   t.like(made, { model: { tables: [{ dynamic: { eviction: { kind: "lfu", x: 1 } } }] } });
 });
 
-test("every section whose kind has a default is known to `withOption`", (t) => {
+test("`withOption` knows every section whose kind has a default", (t) => {
   const found: string[] = [];
   const look = (schema: Schema, path: string) => {
     const { oneOf = [], anyOf = [], properties = {}, items, default: usual } = schema;
@@ -147,7 +147,7 @@ interface Schema {
   readonly default?: unknown;
 }
 
-test("a path leads to one entry of a list, to all, or nowhere", (t) => {
+test("an option path matches one list entry, all, or none", (t) => {
   const job = { tables: [{ rows: 1 }, { rows: 2 }] };
   t.deepEqual(withOption(job, "tables[1].rows", 9, "x"), { tables: [{ rows: 1 }, { rows: 9 }] });
   t.deepEqual(withOption(job, "tables[].rows", 9, "x"), { tables: [{ rows: 9 }, { rows: 9 }] });

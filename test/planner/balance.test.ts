@@ -1,4 +1,4 @@
-// The balance of the partitions, beside the reference figures of a prototype: largest over mean
+// The balance of the partitions, against the reference figures of a prototype: largest over mean
 // load of lognormal(0,1) costs, mean of 20 draws.
 
 import test from "ava";
@@ -59,7 +59,7 @@ const rows = [
 ];
 
 for (const { tables, devices, seed, figures } of rows) {
-  test(`${tables} tables on ${devices} devices balance as the reference does`, (t) => {
+  test(`${tables} tables on ${devices} devices balance like the reference`, (t) => {
     const random = new RandomStream(seed, tables);
     const sums = [0, 0, 0, 0, 0];
     for (let i = 0; i < 20; i++) {
@@ -78,7 +78,7 @@ for (const { tables, devices, seed, figures } of rows) {
   });
 }
 
-test("differencing balances no worse than greedy on nine of ten, after splitting", (t) => {
+test("differencing balances no worse than greedy on nine of ten draws, after splitting", (t) => {
   const random = new RandomStream(1, 1);
   let better = 0;
   const trials = 100;
@@ -90,7 +90,7 @@ test("differencing balances no worse than greedy on nine of ten, after splitting
   t.true(better >= 0.9 * trials, `${better} of ${trials}`);
 });
 
-test("differencing places every item once, on top of what devices hold", (t) => {
+test("differencing places every item once, on top of the loads of devices", (t) => {
   const costs = fc.array(fc.integer({ min: 0, max: 100 }), { maxLength: 30 });
   const loads = fc.array(fc.integer({ min: 0, max: 100 }), { minLength: 1, maxLength: 6 });
   fc.assert(
@@ -103,12 +103,12 @@ test("differencing places every item once, on top of what devices hold", (t) => 
       );
     }),
   );
-  // The textbook example: 8 7 6 5 4 in two parts differ by 2, as Karmarkar and Karp leave them.
+  // The textbook example: 8 7 6 5 4 in two parts differ by 2, as in Karmarkar and Karp.
   const sums = difference([8, 7, 6, 5, 4], new Float64Array(2)).map((own) =>
     own.reduce((sum, item) => sum + ([8, 7, 6, 5, 4][item] ?? 0), 0),
   );
   t.deepEqual(sums.sort(), [14, 16]);
-  // The load a device already has counts: the two items go to the empty devices.
+  // The initial load of a device counts: both items go to the empty devices.
   const placed = difference([3, 3], Float64Array.of(10, 0, 0));
   t.deepEqual(
     placed.map((own) => own.length),

@@ -1,5 +1,5 @@
-// The planner's caches (embedding offloading, "Toward 100TB", RecSys 2024): how much of each table
-// lies in device memory.
+// The planner's caches (embedding offloading, "Toward 100TB", RecSys 2024): the share of each table
+// in device memory.
 
 import test from "ava";
 import { Zipf } from "../../src/data/synthetic/zipf.ts";
@@ -24,7 +24,7 @@ import { testAll, testIf } from "../helpers/needs.ts";
 import { plannedTable, settingOf } from "../helpers/stores/plans.ts";
 import { rounds, someOrAll } from "../helpers/thinned.ts";
 
-test("a curve of Zipf's law is that of a cache over drawn batches", (t) => {
+test("a miss curve by Zipf's law equals that of a cache over random batches", (t) => {
   const [rows, draws] = [10_000, 800];
   for (const policy of ["lru", "lfu"] as const) {
     for (const zipf of [0.5, 1.05]) {
@@ -41,7 +41,7 @@ test("a curve of Zipf's law is that of a cache over drawn batches", (t) => {
           });
           const placed = kernels.placeRows(cache, ids.slice(), ids, tick);
           if (tick > 150) {
-            distinct += placed.distinct; // Warm: no popular row is still uninitialised.
+            distinct += placed.distinct; // Warm: every popular row is initialised.
             missed += placed.missed.length;
           }
           kernels.freeSpares(cache, kernels.releaseRows(cache, placed.placed));
@@ -53,7 +53,7 @@ test("a curve of Zipf's law is that of a cache over drawn batches", (t) => {
   }
 });
 
-test("a budget is used whole, no cache is more than its table or less than its least", (t) => {
+test("a memory budget is used up, and each cache keeps to its table and its minimum", (t) => {
   for (let seed = 0; seed < 200; seed++) {
     const stream = new RandomStream(seed, 1, 2);
     const claims = Array.from({ length: 1 + stream.below(9) }, () => {
@@ -101,7 +101,7 @@ function withBudgets(
   return withCurves({ ...setting, workload: { ...setting.workload, budgets } });
 }
 
-test("against one load factor for all, the same bytes miss strictly fewer rows", (t) => {
+test("the planner's caches miss strictly fewer rows than one load factor for all tables", (t) => {
   for (const policy of ["lru", "lfu"] as const) {
     for (let seed = 0; seed < 10; seed++) {
       const setting = withBudgets(heterogeneous(seed), { hosts: 1, perHost: 1 }, 1e9, 1, policy);
@@ -129,7 +129,7 @@ test("against one load factor for all, the same bytes miss strictly fewer rows",
   }
 });
 
-testIf(testAll)("the best amount of memory for caches is no worse than none and all of it", (t) => {
+testIf(testAll)("the best cache memory is no worse than the least and the most", (t) => {
   let better = 0;
   const seeds = rounds("models of heterogeneous tables", 2, 6);
   for (let seed = 0; seed < seeds; seed++) {
@@ -151,7 +151,7 @@ testIf(testAll)("the best amount of memory for caches is no worse than none and 
   t.true(better >= seeds, `${better}`);
 });
 
-test("caches take what their device has for them; small tables are in memory", (t) => {
+test("caches use the memory of their device, and small tables stay in memory", (t) => {
   const big = plannedTable("big", { rows: 100_000, dim: 64, tiers: ["cached"] });
   const flat = { ...big, name: "flat", zipf: 0.4 };
   const tiny = { ...big, name: "tiny", rows: 40, tiers: ["memory", "cached"] as const };
@@ -173,19 +173,19 @@ test("caches take what their device has for them; small tables are in memory", (
     ],
   );
   const [popular, uniform] = told;
-  // A table that a cache helps less, and that needs more rows, gets more memory.
+  // A table that benefits less from a cache, and so needs more rows cached, gets more memory.
   t.true((uniform?.hbmBytes ?? 0) > 2 * (popular?.hbmBytes ?? 0));
   t.true((popular?.rows?.hbm ?? 0) > (uniform?.rows?.hbm ?? 1));
   for (const { rows, moreHbm, moreDdr } of told) {
     if (rows === undefined) continue;
-    t.is(moreHbm?.hbm, 1); // All of them fit into a GiB.
+    t.is(moreHbm?.hbm, 1); // All rows fit into a GiB.
     t.is(moreDdr?.hbm, rows.hbm);
     t.is(moreDdr?.ssd, 0);
     t.true(rows.ssd > 0 && Math.abs(rows.hbm + rows.ddr + rows.ssd - 1) < 1e-12);
   }
 });
 
-test("a curve that a run has counted takes the place of Zipf's law", (t) => {
+test("a miss curve counted by a run replaces Zipf's law", (t) => {
   const table = plannedTable("A", { rows: 10_000, tiers: ["cached"], schemes: ["table-wise"] });
   const easy = { ...table, name: "B", missCurve: [{ rows: 100, missRatio: 0.01 }] };
   const setting = withBudgets([table, easy], { hosts: 1, perHost: 1 }, 1e9, 500_000);
@@ -196,7 +196,7 @@ test("a curve that a run has counted takes the place of Zipf's law", (t) => {
   t.true((counted?.hbmBytes ?? 1) < 0.1 * (lawful?.hbmBytes ?? 0));
 });
 
-test("too little memory for the least caches is refused, and what would do does", (t) => {
+test("too little memory for the smallest caches is refused, and the amount named suffices", (t) => {
   const tables = ["A", "B"].map((name) => {
     const rows = 10_000;
     return plannedTable(name, { rows, rowBlocks: 4, tiers: ["cached"], schemes: ["table-wise"] });

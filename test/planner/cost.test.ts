@@ -40,7 +40,7 @@ test("a whole table reads ids and rows and writes pooled vectors, twice as much 
   near(t, cost, 3 * lookup + 2.048 + 4.096);
 });
 
-test("narrow shards pay for each byte: 1.15 below 128 columns, 1.75 below 64, 32 at least", (t) => {
+test("narrow shards cost more per byte: 1.15 below 128 columns, 1.75 below 64", (t) => {
   const half = secondsOf("column-wise", { quanta: 2 }).lookup;
   near(t, half, (1.15 * (1920 + 240 * 64 * 4 + 80 * 64 * 2)) / 1e6);
   const quarter = secondsOf("column-wise", { quanta: 1 }).lookup;
@@ -54,7 +54,7 @@ test("narrow shards pay for each byte: 1.15 below 128 columns, 1.75 below 64, 32
   );
 });
 
-test("rows over all devices: an eighth of the ids, partial vectors of all samples", (t) => {
+test("row-wise over all devices: an eighth of the ids, partial vectors of all samples", (t) => {
   const seconds = secondsOf("row-wise", { blocks: 1 });
   near(t, seconds.lookup, (30 * 8 + 30 * 128 * 4 + 80 * 128 * 2) / 1e6);
   near(t, seconds.outputExchange, (80 * 128 * 2) / 2e4);
@@ -62,7 +62,7 @@ test("rows over all devices: an eighth of the ids, partial vectors of all sample
   near(t, seconds.backwardExchange, (80 * 128 * 4) / 4e4 + (2.455 * 80 * 128 * 4) / 1e6);
 });
 
-test("rows over one host: inside it by the fast link, the rest across", (t) => {
+test("row-wise within a host: partial vectors by the fast link, sums across hosts", (t) => {
   const seconds = secondsOf("table-row-wise", { blocks: 2 });
   near(t, seconds.lookup, (60 * 8 + 60 * 128 * 4 + 80 * 128 * 2) / 1e6);
   // W/L = 2 hosts: out = b vectors for each.
@@ -74,7 +74,7 @@ test("rows over one host: inside it by the fast link, the rest across", (t) => {
   );
 });
 
-test("a copy on every device: no exchange but the all-reduce of the whole table", (t) => {
+test("data-parallel: no exchange except for the all-reduce of the whole table", (t) => {
   const seconds = secondsOf("data-parallel");
   const lookup = (30 * 8 + 30 * 128 * 4 + 10 * 128 * 2) / 0.5e6;
   near(t, seconds.lookup, lookup);
@@ -84,7 +84,7 @@ test("a copy on every device: no exchange but the all-reduce of the whole table"
   near(t, seconds.allReduce, (bytes * 1.5) / 5e3);
 });
 
-test("what calibration finds besides: blocks, sums of distinct rows, dealing", (t) => {
+test("calibrated costs of blocks, sums of distinct rows, and splitting of ids", (t) => {
   const measured = {
     ...constants,
     blocksFactor: 3,
@@ -101,17 +101,17 @@ test("what calibration finds besides: blocks, sums of distinct rows, dealing", (
     return found.seconds;
   };
   const distinct = distinctIds({ rows: 640, draws: 240, zipf: 1.05, hot: 0 });
-  // Whole, in eight blocks: the tree costs forward alone, and no id is dealt out.
+  // Whole, in eight blocks: the tree costs only in the forward pass, and no id is split by shard.
   const all = cost("table-wise", {});
   const lookup = (1920 + 122_880 + 20_480) / 1e6;
   near(t, all.lookup, 3 * lookup);
   near(t, all.update, 2 * lookup);
   near(t, all.inputExchange, (1920 + 320) / 1e4 + 240e-4);
-  // Half the columns: their gradients are added up a second time, for the sums.
+  // Half the columns: their gradients are summed a second time.
   const half = cost("column-wise", { quanta: 2 });
   const gradients = 2 * secondsOf("column-wise", { quanta: 2 }).lookup;
   near(t, half.update, 2 * gradients + 1e-2 * distinct);
-  // One block: an eighth of the ids, but all ids are scanned on their way.
+  // One block: an eighth of the ids, but all ids are scanned to split them by shard.
   const block = cost("row-wise", { blocks: 1 });
   near(t, block.lookup, secondsOf("row-wise", { blocks: 1 }).lookup);
   near(t, block.inputExchange, (30 * 8 + 320) / 1e4 + 30e-4 + 240e-5);
@@ -126,13 +126,13 @@ test("an all-reduce counts hosts up to two, and doubles beyond two", (t) => {
   t.is(allReduceSeconds({ hosts: 1, perHost: 1 }, all, 1000), 0);
 });
 
-test("a device alone exchanges nothing", (t) => {
+test("a single device exchanges nothing", (t) => {
   const alone: Setting = { ...setting, devices: { hosts: 1, perHost: 1 } };
   const { seconds } = costOf(alone, table, "table-wise", "memory", whole);
   t.is(seconds.inputExchange + seconds.outputExchange + seconds.backwardExchange, 0);
 });
 
-test("memory is weights, state and buffers; behind a cache, its share of the rows", (t) => {
+test("memory counts weights, state and buffers; behind a cache, its share of the rows", (t) => {
   const kept = plannedTable("T", { rows: 640, dim: 128, rowBlocks: 8, poolingFactor: 3 });
   const fat = { ...kept, stateBytes: 4, rowBytes: 5 };
   const buffers = (copies: number) => copies * (240 * 8 + 80 * 4) + 80 * 128 * 6;
@@ -142,12 +142,12 @@ test("memory is weights, state and buffers; behind a cache, its share of the row
   t.is(bytes(kept, "memory"), 640 * 512 + buffers(2));
   t.is(bytes(fat, "memory"), 640 * (1024 + 5) + buffers(2));
   t.is(bytes(fat, "cached"), 640 * 0.2 * (1024 + 5) + buffers(3));
-  // Columns share their state, but not the bytes that a row has beside its columns.
+  // Columns share their state, but not the row's bytes beside the columns.
   const half = bytes(fat, "memory", { quanta: 2 }) - (buffers(2) - 80 * 64 * 6);
   t.is(half, 640 * (512 + 5));
 });
 
-test("held back are six times the dense layers and twenty batches of ids", (t) => {
+test("the reserve is six times the dense layers, and twenty batches of ids", (t) => {
   const workload = { ...setting.workload, denseParameters: 1000 };
   t.is(reserveOf({ ...setting, workload }), 6 * 4000 + 20 * 10 * 3 * 8);
 });
@@ -161,7 +161,7 @@ test("a cache fetches the distinct ids that it does not hold", (t) => {
   near(t, part.prefetch, cached.prefetch / 8);
 });
 
-test("distinct ids of Zipf's law are those of the sum over all rows", (t) => {
+test("distinct ids by Zipf's law equal the sum over all rows", (t) => {
   for (const [rows, draws, zipf, hot] of [
     [1000, 500, 0, 0],
     [1000, 500, 1.05, 0],
@@ -177,7 +177,7 @@ test("distinct ids of Zipf's law are those of the sum over all rows", (t) => {
   t.is(distinctIds({ rows: 10, draws: 100, zipf: 1, hot: 10 }), 0);
 });
 
-test("bytes on the wire are those of Neo's four kinds of parallelism, over all devices", (t) => {
+test("bytes sent equal Neo's four kinds of parallelism, over all devices", (t) => {
   const shard = { ...whole, table: "T", tier: "memory" as const, device: 0 };
   const sent = (scheme: Scheme, tile: Partial<Tile> = {}, sharers = 1) => {
     return trafficOf(setting, table, { ...shard, scheme, ...tile }, sharers);
@@ -187,20 +187,20 @@ test("bytes on the wire are those of Neo's four kinds of parallelism, over all d
     input: 8 * 10 * (8 * 3 + 4) * (7 / 8),
     forward: 8 * 10 * 128 * 2 * (7 / 8),
     backward: 8 * 10 * 128 * 4 * (7 / 8),
-    acrossHosts: 8 * 10 * (8 * 3 + 4 + 128 * 6) * (4 / 8), // Four of eight are of the other host.
+    acrossHosts: 8 * 10 * (8 * 3 + 4 + 128 * 6) * (4 / 8), // Four of eight are on the other host.
   });
-  // Each of W shards sends (W-1)*b*D*e, and is sent lengths of all: W times the whole table's.
+  // Each of W shards sends (W-1)*b*D*e, and receives the lengths of all: W times the whole table's.
   t.deepEqual(sent("row-wise", { blocks: 1 }, 4), {
     input: 7 * 10 * (3 + 4),
     forward: 7 * 10 * 128 * 2,
     backward: 7 * 10 * 128 * 4,
-    acrossHosts: 10 * (4 * (3 + 4) + 128 * 6), // Vectors once for each host.
+    acrossHosts: 10 * (4 * (3 + 4) + 128 * 6), // Vectors once per host.
   });
   // Inside (L-1)/L*W*b*D*e, across (N-1)*b*D*e.
   const hierarchical = sent("table-row-wise", { blocks: 2 }, 4);
   t.is(hierarchical.forward, ((3 / 4) * 80 + 10) * 128 * 2);
   t.is(hierarchical.acrossHosts, 4 * 10 * (6 + 4) + 10 * 128 * 6);
-  // On two of a host's four devices, each is the aggregator to two of the other host's.
+  // On two of a host's four devices, each is the aggregator for two of the other host's devices.
   t.is(sent("table-row-wise", { blocks: 4 }, 2).acrossHosts, 4 * 10 * (12 + 4) + 20 * 128 * 6);
   const copies = sent("data-parallel");
   t.is(copies.backward, 8 * 2 * (7 / 8) * 640 * 128 * 4);

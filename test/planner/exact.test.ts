@@ -1,4 +1,4 @@
-// The exact partition against every possible placement, groups of hosts included.
+// The exact partition against all possible placements, groups of hosts included.
 
 import test from "ava";
 import { isTiny, partitionExactly } from "../../src/planner/exact.ts";
@@ -61,7 +61,7 @@ function leastOf(groups: readonly LoadGroup[], { devices, bytes: most }: Room): 
   return visit(groups, nothing, nothing);
 }
 
-test("nothing cheaper is left, and nothing that fits is missed", (t) => {
+test("the exact partition finds the cheapest placement, and any that fits", (t) => {
   const rooms = fc.record({
     devices: fc.constantFrom({ hosts: 1, perHost: 2 }, { hosts: 2, perHost: 2 }),
     bytes: fc.integer({ min: 0, max: 40 }),
@@ -73,14 +73,14 @@ test("nothing cheaper is left, and nothing that fits is missed", (t) => {
       t.is(found === undefined ? Infinity : Math.max(...found.cost), least);
       if (found === undefined) return;
       t.true(found.bytes.every((bytes) => bytes <= room.bytes));
-      // And nothing if the known placement is as good.
+      // None is returned if the known placement is as good.
       t.is(partitionExactly(groups, room, least), undefined);
     }),
     { numRuns: 300 },
   );
 });
 
-test("only what can be tried in full counts as tiny", (t) => {
+test("only problems that can be searched exhaustively count as tiny", (t) => {
   const one: LoadGroup = { level: "device", parts: [{ cost: 1, bytes: 1 }] };
   const copies: LoadGroup = { ...one, level: "all" };
   t.true(isTiny(new Array<LoadGroup>(14).fill(one), 2));

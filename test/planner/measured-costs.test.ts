@@ -1,4 +1,4 @@
-// Factors of tables from what a run has measured of its plans.
+// Cost factors of tables, from a run's measurements of its plans.
 
 import test from "ava";
 import { assessPlan } from "../../src/planner/assess.ts";
@@ -15,7 +15,7 @@ import { near, plannedTable, settingOf } from "../helpers/stores/plans.ts";
 const devices = { hosts: 1, perHost: 4 };
 const names = Array.from({ length: 12 }, (_, i) => `t${i}`);
 
-/** Tables of different work, whole. `factors`: what their rows really cost. */
+/** Whole tables of different work. `factors`: the true cost factors of their rows. */
 function tablesWith(factors?: ReadonlyMap<string, number>): PlannedTable[] {
   return names.map((name, i) =>
     plannedTable(name, {
@@ -28,7 +28,7 @@ function tablesWith(factors?: ReadonlyMap<string, number>): PlannedTable[] {
 const settingWith = (factors?: ReadonlyMap<string, number>) =>
   settingOf(tablesWith(factors), devices);
 
-/** A plan by chance, with three tables on each device. */
+/** A random plan, with three tables on each device. */
 function planBy(stream: RandomStream): Plan {
   const left = [...names];
   const shards = names.map((_, i) => {
@@ -39,7 +39,7 @@ function planBy(stream: RandomStream): Plan {
   return { devices, shards };
 }
 
-/** What a run would measure, on a machine that is three times slower in all things. */
+/** The measurements of a run on a machine that is three times slower in everything. */
 function measuredOf(
   costs: ReadonlyMap<string, number>,
   plan: Plan,
@@ -51,7 +51,7 @@ function measuredOf(
 
 const truth = new Map(names.map((name, i) => [name, [1, 1.8, 0.6][i % 3] ?? 1]));
 
-test("a system of equations is solved", (t) => {
+test("a symmetric system of equations is solved", (t) => {
   const a = [
     [4, 2, 0],
     [2, 5, 1],
@@ -63,7 +63,7 @@ test("a system of equations is solved", (t) => {
   for (const [i, value] of x.entries()) t.true(Math.abs((found[i] ?? 0) - value) < 1e-12);
 });
 
-test("where all devices are as predicted, or slower by one factor, no table has a factor", (t) => {
+test("if devices are as predicted, or slower by one factor, table factors are 1", (t) => {
   const none = new Map<string, number>();
   const plan = planBy(new RandomStream(1, purposes.sampleOrder));
   for (const [, factor] of costFactors(settingWith(), [measuredOf(none, plan)])) {
@@ -74,11 +74,11 @@ test("where all devices are as predicted, or slower by one factor, no table has 
   t.is(costFactors(settingWith(), []).size, 0);
 });
 
-test("each plan that was measured tells tables apart, and other plans are predicted better", (t) => {
+test("each measured plan separates the tables' costs, and improves other predictions", (t) => {
   const stream = new RandomStream(2, purposes.sampleOrder);
   const plans = Array.from({ length: 8 }, () => planBy(stream));
   const unseen = Array.from({ length: 20 }, () => planBy(stream));
-  /** Mean error of the devices' work under unseen plans, in shares of it. */
+  /** The mean relative error of the devices' work under unseen plans. */
   const errorWith = (factors?: ReadonlyMap<string, number>) => {
     const errors = unseen.flatMap((plan) => {
       const real = assessPlan(settingWith(truth), plan).devices.map(({ busy }) => busy);
@@ -97,7 +97,7 @@ test("each plan that was measured tells tables apart, and other plans are predic
   t.true(one < before && four < one / 2 && eight < before / 10, errors.join());
 });
 
-test("a device that is slow whatever it holds is no fault of its tables", (t) => {
+test("a device that is slow with any tables hardly changes their factors", (t) => {
   const stream = new RandomStream(4, purposes.sampleOrder);
   const none = new Map<string, number>();
   const slow = Array.from({ length: 6 }, () => measuredOf(none, planBy(stream), [1, 1, 0.6, 1]));
@@ -110,7 +110,7 @@ test("a device that is slow whatever it holds is no fault of its tables", (t) =>
   t.true(two < one && six < two && six < 0.06, `${one}, ${two}, ${six}`);
 });
 
-test("the plan that the factors lead to is nearly that of the truth", (t) => {
+test("the plan by measured factors is nearly the best by true ones", (t) => {
   const stream = new RandomStream(3, purposes.sampleOrder);
   const measured = Array.from({ length: 6 }, () => measuredOf(truth, planBy(stream)));
   const scoreBy = (factors?: ReadonlyMap<string, number>) => {

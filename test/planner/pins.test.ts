@@ -1,5 +1,5 @@
-// Pins: a pinned part lies on its device, the rest of the plan goes around it, and every quantum of
-// every table is still placed once.
+// Pins: a pinned part lies on its device, the rest of the plan is arranged around it, and every
+// quantum of every table is still placed once.
 
 import test from "ava";
 import { checkCover } from "../../src/planner/assess.ts";
@@ -41,7 +41,7 @@ const pins = (devices: number) =>
     { maxLength: 4 },
   );
 
-/** The pins in the order in which they are asked for: a later one takes from earlier ones. */
+/** Combines pins in the order of requests: a later pin takes rows from earlier ones. */
 function allOf(given: readonly { tile: object }[]): ShardPin[] {
   return given.reduce<ShardPin[]>((all, { tile: of, ...pin }) => {
     return withPin(all, { ...of, ...pin } as ShardPin);
@@ -60,7 +60,7 @@ function areHeld(plan: Plan, held: readonly ShardPin[]): boolean {
 const tables = (scheme: (typeof schemes)[number]) =>
   ["T0", "T1", "T2"].map((name) => ({ name, rows: 800, dim, rowBlocks, scheme, cost: 1 }));
 
-test("a placement with pins covers every table once, and holds each pin", (t) => {
+test("a placement with pins covers every table once, and satisfies each pin", (t) => {
   const hosts = fc.record({ hosts: fc.constantFrom(1, 2), perHost: fc.constantFrom(1, 2, 3) });
   fc.assert(
     fc.property(hosts, fc.constantFrom(...schemes), pins(6), (devices, scheme, given) => {
@@ -78,7 +78,7 @@ test("a placement with pins covers every table once, and holds each pin", (t) =>
   );
 });
 
-test("a pinned part leaves everything else of the plan where it was", (t) => {
+test("pinning a part moves nothing else of the plan", (t) => {
   const before = place(tables("row-wise"), { hosts: 1, perHost: 2 });
   const [first] = before.shards;
   const pin = { ...first, table: "T0", device: 1, isFrozen: false } as ShardPin;
@@ -97,7 +97,7 @@ test("a pinned part leaves everything else of the plan where it was", (t) => {
   t.deepEqual(others(after), others(before));
 });
 
-test("a shard that keeps some of its cache keeps as large a part of it", (t) => {
+test("the parts of a divided shard get their share of its cache", (t) => {
   const shard = { table: "T0", scheme: "table-wise", tier: "cached", device: 0 } as const;
   const whole = { firstBlock: 0, blocks: 8, firstQuantum: 0, quanta: 4 };
   const cache = { hbmBytes: 800, ddrBytes: 80 };
@@ -113,7 +113,7 @@ test("a shard that keeps some of its cache keeps as large a part of it", (t) => 
   );
 });
 
-test("what is left of a tile and its hole are the tile, without overlap", (t) => {
+test("the rest of a tile and its hole make up the tile, without overlap", (t) => {
   fc.assert(
     fc.property(tile, tile, (whole, hole) => {
       const rest = without(whole, hole);
@@ -129,7 +129,7 @@ test("what is left of a tile and its hole are the tile, without overlap", (t) =>
   );
 });
 
-test("a later pin takes from earlier ones, and a lifted one leaves the rest of them", (t) => {
+test("a later pin overrides earlier ones, and lifting one keeps the rest of them", (t) => {
   const whole = { table: "T0", firstBlock: 0, blocks: 8, firstQuantum: 0, quanta: 4 };
   const part = { ...whole, firstBlock: 2, blocks: 2 };
   const both = withPin([{ ...whole, device: 1, isFrozen: true }], {
@@ -143,7 +143,7 @@ test("a later pin takes from earlier ones, and a lifted one leaves the rest of t
   t.is(pinOf(withoutPin(both, part), { ...whole, firstBlock: 7, blocks: 1 })?.device, 1);
 });
 
-test("a plan that is searched around pins holds them and balances what is left", (t) => {
+test("a plan searched around pins satisfies them and balances the rest", (t) => {
   const planned = (name: string, own: readonly ShardPin[]): PlannedTable => ({
     ...{ name, rows: 80_000, dim, rowBlocks, poolingFactor: 10, zipf: 1.05 },
     ...{ weightBytes: 4, stateBytes: 0, rowBytes: 5, sumRounds: 0, tiers: ["memory"] },
@@ -189,7 +189,7 @@ test("a plan that is searched around pins holds them and balances what is left",
     }),
     { numRuns: 30 },
   );
-  // All of T0 and T1 is held on device 0: what is left goes to device 1.
+  // All of T0 and T1 is pinned to device 0, so the rest goes to device 1.
   const whole = { firstBlock: 0, blocks: rowBlocks, firstQuantum: 0, quanta: 4, device: 0 };
   const onFirst = ["T0", "T1"].map((table) => ({ table, ...whole, isFrozen: true }));
   const own = ["T0", "T1", "T2", "T3"].map((name) => ({

@@ -1,4 +1,4 @@
-// Placements of runs without a plan: every part is placed once, and the load is even.
+// Placements of runs without a plan: every part is placed once, and the load is balanced.
 
 import test from "ava";
 import { quantumColumns as kernelQuantum } from "../../src/kernels/contract/kernels.ts";
@@ -45,7 +45,7 @@ test("every slice is on exactly one device", (t) => {
   }
 });
 
-test("no device has more load than the least plus one table", (t) => {
+test("device loads differ by at most one table", (t) => {
   const costs = fc.array(fc.integer({ min: 1, max: 100 }), { minLength: 1, maxLength: 20 });
   fc.assert(
     fc.property(costs, fc.integer({ min: 1, max: 5 }), (all, devices) => {
@@ -59,7 +59,7 @@ test("no device has more load than the least plus one table", (t) => {
   );
 });
 
-test("rows and columns are cut into as many parts as there are devices for them", (t) => {
+test("rows and columns are cut into one part per device, as far as they can be", (t) => {
   const tables = [
     tableThat("rows", "row-wise", {}),
     tableThat("columns", "column-wise", {}),
@@ -97,6 +97,6 @@ function tableThat(name: string, scheme: Scheme, { cost = 1 }: { cost?: number }
   return { name, scheme, rows: 100, dim: 64, rowBlocks: 8, cost };
 }
 
-test("the planner and the kernels cut columns alike", (t) => {
+test("the planner and the kernels cut columns at the same quanta", (t) => {
   t.is(quantumColumns, kernelQuantum);
 });

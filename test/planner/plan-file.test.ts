@@ -1,4 +1,4 @@
-// Plan files: equal plans are equal text, one line a shard; a file that is no plan of the job is
+// Plan files: equal plans have equal text, one line per shard; a file that is no plan of the job is
 // refused.
 
 import test from "ava";
@@ -25,7 +25,7 @@ function startPlan(): Plan {
   return best?.plan ?? { devices: { hosts: 0, perHost: 0 }, shards: [] };
 }
 
-test("a plan reads back as it was, and writes the same bytes again", (t) => {
+test("a plan reads back unchanged, and writes the same bytes again", (t) => {
   const plan = startPlan();
   const { text, sha256 } = writePlan(plan);
   const read = readPlan(text, "plan.json", tables);
@@ -34,7 +34,7 @@ test("a plan reads back as it was, and writes the same bytes again", (t) => {
   t.regex(sha256, /^[0-9a-f]{64}$/);
 });
 
-test("a shard is one line, so that two plans can be compared line by line", (t) => {
+test("each shard is one line, so that plans can be compared line by line", (t) => {
   const plan = startPlan();
   const [first, ...rest] = plan.shards;
   if (first === undefined) return t.fail();

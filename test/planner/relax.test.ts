@@ -1,5 +1,5 @@
-// When no plan fits: which devices lack how much memory, and which remedies help. Each remedy is
-// applied here by hand and planned again.
+// When no plan fits: which devices lack how much memory, and which remedies help. The test applies
+// each remedy by hand and plans again.
 
 import test from "ava";
 import { reserveOf, type Setting } from "../../src/planner/cost/cost.ts";
@@ -62,7 +62,7 @@ test("a table too large for any device is named with the bytes that it lacks", (
   t.deepEqual(others, []);
   t.is(need?.kind, "table");
   t.regex(need?.sentence ?? "", /^Table big needs \d+ bytes on one device/);
-  // With so many bytes more it fits, to the byte.
+  // With exactly that many bytes more it fits.
   const { bytes } = roomOf(setting);
   t.is(bytes, 40e6 - reserveOf(setting));
   const enough = startTight(40e6 + (need?.lacksBytes ?? 0));
@@ -70,7 +70,7 @@ test("a table too large for any device is named with the bytes that it lacks", (
   t.is(searchPlan(startTight(40e6 + (need?.lacksBytes ?? 0) - 1)).best, undefined);
 });
 
-test("every remedy fits when it is applied, and each kind that can help is there", (t) => {
+test("every remedy makes the plan fit, and each kind that can help is offered", (t) => {
   const setting = startTight(40e6);
   const found = relaxations(setting);
   for (const relaxation of found) {
@@ -87,7 +87,7 @@ test("every remedy fits when it is applied, and each kind that can help is there
   t.is(precision?.sentence, "Store the rows of big in bfloat16");
 });
 
-test("the memory that is asked for is within a hundredth of the least that will do", (t) => {
+test("the memory proposed is within a hundredth of the least that suffices", (t) => {
   const setting = startTight(1e6);
   const memory = relaxations(setting).find(({ kind }) => kind === "memory");
   const asked = Number(/\d+/.exec(memory?.sentence ?? "")?.[0]);
@@ -95,7 +95,7 @@ test("the memory that is asked for is within a hundredth of the least that will 
   t.is(searchPlan(startTight(asked * 0.985)).best, undefined);
 });
 
-test("tables that are too many ask for devices, as few as will do", (t) => {
+test("too many tables: the fewest sufficient devices are proposed", (t) => {
   const tables = Array.from({ length: 9 }, (_, i) => plannedTable(`T${i}`, { rows: 100_000 }));
   const of = (perHost: number) =>
     cutBy(settingOf(tables, { hosts: 1, perHost }, { memoryBytes: 60e6 }, 64), "table-wise");
@@ -106,7 +106,7 @@ test("tables that are too many ask for devices, as few as will do", (t) => {
   t.is(searchPlan(of(4)).best, undefined);
 });
 
-test("whole shards that do not pack are told by device", (t) => {
+test("whole shards that cannot be packed are reported by device", (t) => {
   const tables = ["A", "B", "C"].map((name) => plannedTable(name, { rows: 100_000 }));
   const devices = { hosts: 1, perHost: 2 };
   const setting = cutBy(settingOf(tables, devices, { memoryBytes: 45e6 }, 64), "table-wise");
@@ -118,7 +118,7 @@ test("whole shards that do not pack are told by device", (t) => {
   t.regex(needs[0]?.sentence ?? "", /^Device 0 would hold \d+ bytes of whole shards/);
 });
 
-test("dense layers that fill a device, and schemes that cannot tile, are told as such", (t) => {
+test("dense layers that fill a device, and schemes that cannot tile, are reported", (t) => {
   const base = startTight(40e6);
   const full = { ...base, workload: { ...base.workload, denseParameters: 10e6 } };
   t.is(unmetNeeds(full)[0]?.kind, "reserve");

@@ -1,4 +1,4 @@
-// What rows cost by their columns and by how often they are needed.
+// The cost of rows by their columns and their lookup frequency.
 
 import test from "ava";
 import { checkConstants } from "../../src/planner/cost/constants.ts";
@@ -11,14 +11,14 @@ const costs = (columns: number, seconds: number): RowCosts => ({
   ...(Object.fromEntries(rowCostNames.map((name) => [name, seconds])) as Omit<RowCosts, "columns">),
 });
 
-test("between two measured widths costs lie on a line, beyond the widest in proportion", (t) => {
+test("row costs are interpolated between measured widths, and proportional beyond", (t) => {
   const measured = [costs(64, 4), costs(16, 1), costs(32, 2)];
   const updateOf = (columns: number) => rowCostsOf(measured, columns)?.updateId;
   t.deepEqual([4, 16, 24, 32, 48, 64, 128].map(updateOf), [1, 1, 1.5, 2, 3, 4, 8]);
   t.is(rowCostsOf([], 16), undefined);
 });
 
-test("measured rows cost seconds of each id, vector and distinct row", (t) => {
+test("measured row costs add seconds per id, vector and distinct row", (t) => {
   const rows = [{ ...costs(64, 0), lookupId: 1, lookupRow: 10, vector: 100, updateId: 1000 }];
   const constants = checkConstants({ rows });
   // One id in a bag of each of 8 samples, in a table of one row.

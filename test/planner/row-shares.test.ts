@@ -1,4 +1,4 @@
-// Where in a table ids fall, and what that makes of a table that is cut by rows.
+// The distribution of ids over a table's rows, and its effect on row-wise sharding.
 
 import test from "ava";
 import { serverConstants } from "../../src/planner/cost/constants.ts";
@@ -7,7 +7,7 @@ import { trafficOf } from "../../src/planner/cost/traffic.ts";
 import { enumerateOptions } from "../../src/planner/enumerate.ts";
 import { near, plannedTable, settingOf } from "../helpers/stores/plans.ts";
 
-test("a tile's share of the ids is what was counted of its rows", (t) => {
+test("a tile's share of the ids is that counted for its rows", (t) => {
   const table = { rows: 1000, rowBlocks: 4 };
   const halves = [
     { firstBlock: 0, blocks: 2 },
@@ -17,7 +17,7 @@ test("a tile's share of the ids is what was counted of its rows", (t) => {
     halves.map((tile) => rowShare(table, tile, undefined)),
     [0.5, 0.5],
   );
-  // Ten runs of 100 rows: all ids in the first 100 rows, and so in the first block of 250.
+  // Ten runs of 100 rows: all ids are in the first 100 rows, and so in the first block of 250.
   const first = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
   t.deepEqual(
     halves.map((tile) => rowShare(table, tile, first)),
@@ -28,16 +28,16 @@ test("a tile's share of the ids is what was counted of its rows", (t) => {
   near(t, rowShare(table, { firstBlock: 0, blocks: 1 }, third), 0.5);
 });
 
-test("rows that are needed often are fewer of the distinct ones than of the ids", (t) => {
+test("popular rows are a smaller share of distinct rows than of ids", (t) => {
   const table = { rows: 100, rowBlocks: 2 };
   const [hot = 0, cold = 0] = distinctShares(table, 1000, [0.98, 0.02]) ?? [];
   near(t, hot + cold, 1);
-  // All 50 hot rows, and of 50 cold ones those that 20 draws find: 16.5.
+  // All 50 hot rows, and of 50 cold rows those that 20 draws hit: 16.5.
   near(t, hot, 50 / (50 + 50 * (1 - Math.exp(-20 / 50))), 1e-6);
   t.is(distinctShares(table, 10, undefined), undefined);
 });
 
-test("the row block with the ids costs more than the others, and gets their bytes", (t) => {
+test("the row block with most ids costs more than the others, and receives their bytes", (t) => {
   const given = { rows: 1000, rowBlocks: 2, schemes: ["row-wise" as const] };
   const table = plannedTable("T", { ...given, idShares: [0.9, 0.1] });
   const setting = settingOf([table], { hosts: 1, perHost: 2 }, serverConstants, 100);

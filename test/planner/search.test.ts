@@ -1,4 +1,4 @@
-// The search: as good as brute force where brute force is possible, sound elsewhere, and
+// The plan search: as good as brute force where that is possible, sound elsewhere, and
 // deterministic.
 
 import test from "ava";
@@ -32,7 +32,7 @@ const half = (axis: "blocks" | "quanta", at: number): Tile => ({
   ...(axis === "blocks" ? { firstBlock: at, quanta: 2 } : { firstQuantum: at, blocks: 2 }),
 });
 
-/** Every way to cut a table of two row blocks and two quanta on two hosts or one. */
+/** All cuts of a table with two row blocks and two quanta on two hosts or one. */
 function waysOf(hosts: number, perHost: number): Way[] {
   const all: Tile = { ...whole, blocks: 2, quanta: 2 };
   const rows = [half("blocks", 0), half("blocks", 1)];
@@ -91,7 +91,7 @@ function bruteForce(setting: Setting): number {
   return best;
 }
 
-/** The devices of each part: every choice that the scheme allows. */
+/** The devices of each part: all choices that the scheme allows. */
 function placesOf(scheme: Scheme, parts: number, hosts: number, perHost: number): number[][][] {
   const devices = Array.from({ length: hosts * perHost }, (_, device) => device);
   if (scheme === "data-parallel") return [[devices]];
@@ -117,7 +117,7 @@ const tinyDevices = fc.constantFrom(
   { hosts: 2, perHost: 2 },
 );
 
-test("where everything can be tried, nothing better is left", (t) => {
+test("the search equals brute force where that is possible", (t) => {
   const tables = fc.array(tinyTable, { minLength: 1, maxLength: 3 });
   const memory = fc.integer({ min: 0, max: 40 });
   fc.assert(
@@ -131,7 +131,7 @@ test("where everything can be tried, nothing better is left", (t) => {
       const found = searchPlan(setting).best;
       t.is(found === undefined, best === Infinity);
       if (found === undefined) return;
-      // Less memory may cost a thousandth.
+      // Saving memory may cost a thousandth.
       t.true(found.score <= best * 1.001_000_1, `${found.score}, best ${best}`);
       t.true(found.score >= best * (1 - 1e-12));
     }),
@@ -139,7 +139,7 @@ test("where everything can be tried, nothing better is left", (t) => {
   );
 });
 
-test("whole tables are packed as well as they can be, where greedy cannot", (t) => {
+test("whole tables are packed optimally, even where greedy fails", (t) => {
   const factors = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 4, maxLength: 7 });
   const searched = (given: readonly number[]) => {
     const tables = given.map((poolingFactor, i) => plannedTable(`T${i}`, { poolingFactor }));
@@ -176,7 +176,7 @@ const anyDevices = fc.record({
   perHost: fc.integer({ min: 1, max: 4 }),
 });
 
-test("a plan covers every quantum once, keeps within memory, and means its score", (t) => {
+test("a plan covers every quantum once, keeps to memory, and has its stated score", (t) => {
   let planned = 0;
   const given = fc.array(anyTable, { maxLength: 12 });
   fc.assert(
@@ -204,7 +204,7 @@ test("a plan covers every quantum once, keeps within memory, and means its score
   t.true(planned > 20, `${planned} plans`);
 });
 
-test("parts of a table on one host are on different devices of it", (t) => {
+test("parts of a table within a host are on different devices", (t) => {
   const tables = ["A", "B", "C"].map((name) => plannedTable(name, { rowBlocks: 4, dim: 96 }));
   const devices = { hosts: 3, perHost: 2 };
   for (const scheme of ["table-row-wise", "table-column-wise", "grid"] as const) {
@@ -223,7 +223,7 @@ test("parts of a table on one host are on different devices of it", (t) => {
   }
 });
 
-test("where all fits, tables go before columns, and columns before rows", (t) => {
+test("where everything fits, whole tables are preferred to columns, columns to rows", (t) => {
   const tables = Array.from({ length: 64 }, (_, i) => {
     return plannedTable(`T${i}`, { rows: 100_000, dim: 128, rowBlocks: 64 });
   });
@@ -249,8 +249,8 @@ test("a hot table is cut by columns, and small ones are copied where that is che
   t.true(parts.length >= 4 && parts.every(({ scheme }) => scheme === "column-wise"));
 });
 
-test("less memory on the fullest device is taken where it costs nothing", (t) => {
-  // All but C and D cost the same, so by cost alone the large A and B go to D's device.
+test("the plan with less memory on the fullest device wins where it costs nothing", (t) => {
+  // All tables but C and D cost the same, so by cost alone the large A and B go to D's device.
   const large = ["A", "B"].map((name) => plannedTable(name, { rows: 1_000_000 }));
   const C = plannedTable("C", { poolingFactor: 100 });
   const D = plannedTable("D", { poolingFactor: 80 });

@@ -1,5 +1,5 @@
-// What a step costs besides bytes and products: by the number of devices, in a prediction, and
-// fitted to steps that were measured.
+// Fixed costs of a step besides bytes and products: by the number of devices, in a prediction, and
+// fitted to measured steps.
 
 import test from "ava";
 import { assessPlan, readSeconds } from "../../src/planner/assess.ts";
@@ -21,7 +21,7 @@ const onOne: StepCosts = {
 const onTwo: StepCosts = { ...onOne, devices: 2, step: 8e-4, shard: 3e-5 };
 const steps = [onTwo, onOne];
 
-/** Tables of 16 columns on devices of one host, with some layers. */
+/** A setting of tables of 16 columns on devices of one host, with some layers. */
 function smallSetting(tables: number, perHost: number, batchSize = 256): Setting {
   const planned = Array.from({ length: tables }, (_, i) =>
     plannedTable(`T${i}`, { dim: 16, poolingFactor: 1 + (i % 3), schemes: ["table-wise"] }),
@@ -42,7 +42,7 @@ function stepOf(setting: Setting): number {
   return best === undefined ? Number.NaN : assessPlan(setting, best.plan).step;
 }
 
-test("costs lie on the line between measured numbers of devices; beyond, a step goes on rising", (t) => {
+test("step costs are interpolated between measured device counts, and rise beyond them", (t) => {
   t.deepEqual(stepCostsOn(steps, 1), onOne);
   t.deepEqual(stepCostsOn(steps, 2), onTwo);
   t.deepEqual(stepCostsOn([], 5), noStepCosts);
@@ -53,7 +53,7 @@ test("costs lie on the line between measured numbers of devices; beyond, a step 
   const eight = stepCostsOn([...steps, onFour], 8);
   near(t, eight.step, 1e-3 + 2 * 2e-4);
   t.is(eight.shard, onFour.shard);
-  // A machine where a step on more devices was measured to cost less is not thought to go on so.
+  // A measured decrease with more devices is not extrapolated.
   const falling = stepCostsOn([onOne, { ...onTwo, step: 1e-4 }], 4);
   t.is(falling.step, 1e-4);
 });
@@ -75,7 +75,7 @@ test("more devices are never predicted to cost nothing", (t) => {
   t.pass();
 });
 
-test("a shard counts in a plan's score; vectors and ids are those of a device's samples", (t) => {
+test("a shard adds to a plan's score; vectors and ids cost on the samples' device", (t) => {
   const setting = smallSetting(3, 1);
   const table = plannedTable("T", { dim: 16, poolingFactor: 3 });
   const whole = { firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 1 };
@@ -83,7 +83,7 @@ test("a shard counts in a plan's score; vectors and ids are those of a device's 
   const { seconds, cost } = costOf(own, table, "table-wise", "memory", whole);
   near(t, seconds.overhead, 1e-5);
   t.true(cost >= seconds.overhead);
-  // Wherever the rows lie, the device of the samples has their vectors and ids.
+  // Wherever the rows lie, the samples' device has their vectors and ids.
   const onTwoDevices = { ...own, devices: { hosts: 1, perHost: 2 } };
   const copy = costOf(onTwoDevices, table, "data-parallel", "memory", whole).seconds;
   near(t, copy.overhead, 3e-5);
@@ -98,7 +98,7 @@ test("a shard counts in a plan's score; vectors and ids are those of a device's 
   near(t, stepOn(true, 4) - stepOn(true, 3), 128 * 1e-8, 1e-6);
 });
 
-test("layers cost their values, the products of a sample's own values, and their parameters", (t) => {
+test("layers cost their values, their parameters, and products of a sample's own values", (t) => {
   const setting = smallSetting(2, 1);
   const workload = {
     ...setting.workload,
@@ -112,7 +112,7 @@ test("layers cost their values, the products of a sample's own values, and their
   near(t, stages.overhead, 2e-4 + 4 * 5e-6 + 256 * (300 * 1e-9 + 7000 * 1e-10) + 2000 * 1e-9);
 });
 
-test("a further table, and a larger batch, never make a step shorter", (t) => {
+test("one more table, or a larger batch, never makes a step shorter", (t) => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 12 }),
@@ -130,7 +130,7 @@ test("a further table, and a larger batch, never make a step shorter", (t) => {
   t.pass();
 });
 
-test("devices wait for a reader that is slower; more readers are waited for less", (t) => {
+test("devices wait for a slower reader, and less with more readers", (t) => {
   const slow = { ...onOne, readSample: 1e-5 };
   const setting = smallSetting(2, 1);
   const constants = { ...setting.constants, steps: [slow] };
@@ -141,13 +141,13 @@ test("devices wait for a reader that is slower; more readers are waited for less
   t.true(stepOf(on(1)) >= readSeconds(on(1)));
   t.true(stepOf(on(1)) < 1.01 * readSeconds(on(1)));
   t.true(stepOf(on(4)) < stepOf(on(1)) / 2);
-  // Where reading is quick, it hides behind the step.
+  // Where reading is fast, the step hides it.
   t.true(
     stepOf(setting) < 1.01 * stepOf({ ...setting, workload: { ...setting.workload, readers: 16 } }),
   );
 });
 
-test("a device and its readers share the processors, where there are fewer than of them", (t) => {
+test("a device and its readers share the processors, if there are too few of them", (t) => {
   const setting = smallSetting(2, 1);
   const steps = [{ ...onOne, readSample: 1e-6 }];
   const on = (cores: number | undefined, readers: number): Setting => {
@@ -170,7 +170,7 @@ test("a device and its readers share the processors, where there are fewer than 
   t.is(stepOf(on(2, 1)), stepOf(on(undefined, 1)));
 });
 
-test("devices beyond the processors take turns on them", (t) => {
+test("more devices than processors take turns", (t) => {
   const setting = smallSetting(4, 4);
   const onCores = (cores: number) =>
     stepOf({ ...setting, constants: { ...setting.constants, cores } });
@@ -178,7 +178,7 @@ test("devices beyond the processors take turns on them", (t) => {
   t.is(onCores(8), onCores(4));
 });
 
-test("a device alone is as much faster with rows and layers as was measured", (t) => {
+test("a single device's rows and layers are faster by the measured factors", (t) => {
   const bytes = { memoryBandwidth: 1e9, denseFlops: 1e9, backwardFactor: 1 };
   const stagesOn = (perHost: number) => {
     const setting = smallSetting(2, perHost);
@@ -196,7 +196,7 @@ test("a device alone is as much faster with rows and layers as was measured", (t
   near(t, alone.dense, (2 * beside.dense) / 1.25);
 });
 
-test("the default constants count nothing besides", (t) => {
+test("the default constants have no fixed step costs", (t) => {
   const setting = { ...smallSetting(3, 2), constants: defaultConstants };
   const { best } = searchPlan(setting);
   const { stages } = assessPlan(setting, best?.plan ?? { devices: setting.devices, shards: [] });
@@ -204,7 +204,7 @@ test("the default constants count nothing besides", (t) => {
   t.is(stages.read, 0);
 });
 
-test("costs are found again in the steps that they make, beside the speeds", (t) => {
+test("fitting recovers the fixed costs and speeds behind generated steps", (t) => {
   const measured = [1, 3, 9, 27].flatMap((tables) =>
     [16, 256, 2048].map((batchSize) => {
       const setting = smallSetting(tables, 2, batchSize);
@@ -222,7 +222,7 @@ test("costs are found again in the steps that they make, beside the speeds", (t)
   near(t, fitted.step, onTwo.step, 0.05);
 });
 
-test("no cost is below 0, whatever the times", (t) => {
+test("no fitted cost is below 0, whatever the times", (t) => {
   const number = fc.double({ min: -10, max: 10, noNaN: true });
   const row = fc.tuple(number, number, number);
   fc.assert(
@@ -251,7 +251,7 @@ test("no cost is below 0, whatever the times", (t) => {
   );
 });
 
-test("a machine that is slower by a factor is predicted to be: in every stage, on one plan", (t) => {
+test("a machine slower by a factor is predicted so: in every stage, on one plan", (t) => {
   for (const constants of [defaultConstants, serverConstants]) {
     const setting = { ...smallSetting(9, 2), constants };
     const { best } = searchPlan(setting);

@@ -1,5 +1,5 @@
-// The code cache of the rollups of threads: V8 takes it, and what changed after it was made, or is
-// damaged, is compiled anew.
+// The V8 code cache of thread rollups: V8 accepts it, and rollups that changed after it was made
+// are compiled anew.
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
@@ -17,7 +17,7 @@ import {
 } from "../../src/ports/code-cache.ts";
 import { entryFile } from "../../src/ports/entry-file.ts";
 
-test("V8 takes the cache of every rollup of a thread", (t) => {
+test("V8 accepts the code cache of every thread rollup", (t) => {
   const entry = fileURLToPath(entryFile("threads", "actors/threads/thread-entry.js"));
   const folder = join(entry, "..");
   t.true(hasCodeCache(entry), "`npm run build` made it");
@@ -30,12 +30,12 @@ test("V8 takes the cache of every rollup of a thread", (t) => {
   }
 });
 
-test("V8 takes the cache of every rollup of the command line", (t) => {
+test("V8 accepts the code cache of every command line rollup", (t) => {
   const entry = fileURLToPath(entryFile("processes", "cli/osiris.js"));
   t.true(hasCodeCache(entry), "`npm run build` made it");
   t.true(readCache(join(entry, "..")).has("osiris.cjs"));
   t.deepEqual(rejectedOf(join(entry, "..")), []);
-  // A script from a cache cannot import: a rollup asks whoever runs it, or else Node.
+  // A script from a cache cannot import: the rollup asks its host, or else Node.
   for (const name of readCache(join(entry, "..")).keys()) {
     const text = readFileSync(join(entry, "..", name), "utf8");
     const code = text.replace(/\/\*[\s\S]*?\*\//g, "");
@@ -53,13 +53,13 @@ test("a rollup that runs from its cache imports packages and modules", async (t)
   t.true(folder.endsWith("threads"));
 });
 
-/** The rollups of a folder whose cache V8 rejects in a process of its own. */
+/** The rollups of a folder whose cache V8 rejects, tested in a separate process. */
 function rejectedOf(folder: string): unknown {
   const program = fileURLToPath(new URL("./rejected-caches.js", import.meta.url));
   return JSON.parse(execFileSync(process.execPath, [program, folder], { encoding: "utf8" }));
 }
 
-/** A folder with a rollup of two files and its cache. Returns what the rollup says when it runs. */
+/** Makes a folder with a rollup of two files and its cache; `run` returns the rollup's output. */
 function folderOf(t: ExecutionContext) {
   const folder = join(mkdtempSync(join(tmpdir(), "osiris-code-")), "threads");
   mkdirSync(folder);
@@ -87,15 +87,15 @@ function folderOf(t: ExecutionContext) {
   return { folder, write, run };
 }
 
-test.serial("a rollup runs from its cache, and anew what was written after it", (t) => {
+test.serial("a rollup runs from its cache, except for files written after it", (t) => {
   const { folder, write, run } = folderOf(t);
   t.deepEqual(run(), [1, folder]);
-  // As long as before: V8 itself compares no more than the length.
+  // The same length as before: V8 itself compares only lengths.
   write("other.cjs", "exports.value = 2;", 200);
   t.deepEqual(run(), [2, folder]);
 });
 
-test.serial("a damaged cache is left alone", (t) => {
+test.serial("a damaged code cache is ignored", (t) => {
   const { folder, write, run } = folderOf(t);
   for (const damaged of [
     "",

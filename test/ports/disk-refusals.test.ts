@@ -1,5 +1,5 @@
-// Which refusals of a disk are for want of room: every part of the product that waits for room, or
-// says how to make some, asks the same function.
+// Which disk errors mean a lack of space: every part of the product that waits for space, or
+// advises on it, uses the same function.
 
 import test from "ava";
 import { isFull, lastingRefusal } from "../../src/ports/disk-refusals.ts";
@@ -14,7 +14,7 @@ for (const [code, isRoom] of [
   ["EIO", false],
   ["EACCES", false],
 ] as const) {
-  test(`${code} is ${isRoom ? "a" : "no"} want of room, for checkpoints and for tiers`, (t) => {
+  test(`${code} is ${isRoom ? "a" : "no"} lack of space, for checkpoints and for tiers`, (t) => {
     t.is(isFull(refusalOf(code)), isRoom);
     const expected = isRoom ? "TIER_DISK_FULL" : "TIER_WRITE";
     t.is(refusal("write", "a row", "/tier", code).code, expected);
@@ -22,7 +22,7 @@ for (const [code, isRoom] of [
   });
 }
 
-test("an error that is no system's is no want of room", (t) => {
+test("an error without a system code is no lack of space", (t) => {
   t.false(isFull(Object.assign(new Error("ENOSPC"), { code: "ENOSPC" })));
   t.false(isFull(undefined));
 });

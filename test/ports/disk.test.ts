@@ -1,5 +1,5 @@
-// Directories are made with their parents; where the system refuses one, the refusal is told, and
-// whether it may pass.
+// Directories are created with their parents; a refusal by the system is reported, and whether it
+// may pass.
 
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,7 +18,7 @@ function refusalOf(path: string): unknown {
   return undefined;
 }
 
-test("a directory is made with its parents, and made again without harm", (t) => {
+test("a directory is created with its parents, and again without an error", (t) => {
   const home = mkdtempSync(join(tmpdir(), "osiris-disk-test-"));
   t.teardown(() => rmSync(home, { recursive: true }));
   const path = join(home, "a", "b", "c");
@@ -27,19 +27,19 @@ test("a directory is made with its parents, and made again without harm", (t) =>
   t.true(existsSync(path));
 });
 
-test("a refusal that stays is told at once, with its reason", (t) => {
+test("a lasting refusal is reported at once, with its reason", (t) => {
   const home = mkdtempSync(join(tmpdir(), "osiris-disk-test-"));
   t.teardown(() => rmSync(home, { recursive: true }));
   writeFileSync(join(home, "file"), "");
   t.is(lastingRefusal(refusalOf(join(home, "file"))), "a file is in the place of a directory");
   const below = refusalOf(join(home, "file", "below"));
   t.is(lastingRefusal(below), "a file is in the place of a directory");
-  // Node's own `mkdir` of a directory with its parents never returns from here.
+  // Node's own recursive `mkdir` never returns for this path.
   const reason = lastingRefusal(refusalOf("/proc/osiris/below"));
   t.is(typeof reason, "string");
 });
 
-test("a full disk may have room later, and a failing disk may recover", (t) => {
+test("a full disk may get space later, and a failing disk may recover", (t) => {
   const errorOf = (code: string) => Object.assign(new Error(code), { code, syscall: "write" });
   t.true(isFull(errorOf("ENOSPC")));
   t.true(isFull(errorOf("EDQUOT")));
@@ -50,7 +50,7 @@ test("a full disk may have room later, and a failing disk may recover", (t) => {
   t.is(lastingRefusal(new Error("EACCES")), undefined, "no error of a disk");
 });
 
-test("a file that a full disk refuses leaves no temporary file beside it, and the one before stays", (t) => {
+test("on a full disk a write leaves no temporary file, and keeps the file before", (t) => {
   const home = mkdtempSync(join(tmpdir(), "osiris-disk-test-"));
   t.teardown(() => rmSync(home, { recursive: true }));
   const path = join(home, "record.json");

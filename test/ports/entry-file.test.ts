@@ -1,4 +1,4 @@
-// The file that threads start from: the rollup, unless a module was compiled after it.
+// The entry file of threads: the rollup, unless a module was compiled after it.
 
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,7 +7,7 @@ import { pathToFileURL } from "node:url";
 import test from "ava";
 import { entryFile } from "../../src/ports/entry-file.ts";
 
-test("threads start with the rollup, unless it is older than what was compiled last", (t) => {
+test("threads start with the rollup, unless a module was compiled after it", (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-threads-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const compiled = pathToFileURL(`${directory}/`);

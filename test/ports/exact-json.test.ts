@@ -1,5 +1,5 @@
-// JSON as `JSON.parse` reads it, but for what that loses. RFC 8259 leaves numbers and repeated
-// names to the reader; Python's json module, which keeps all digits, computed the integers below.
+// JSON parsed like `JSON.parse`, without its losses. RFC 8259 leaves numbers and repeated names to
+// the reader; Python's json module, which keeps all digits, computed the integers below.
 
 import test from "ava";
 import {
@@ -11,7 +11,7 @@ import {
 } from "../../src/ports/json/exact-json.ts";
 import { fc } from "../helpers/properties.ts";
 
-test("an integer beyond 2^53 keeps its digits, and every other value is that of JSON.parse", (t) => {
+test("an integer beyond 2^53 keeps its digits, and other values equal JSON.parse's", (t) => {
   for (const [text, value] of [
     ["1474671338756698595", 1474671338756698595n],
     ["-9223372036854775808", -(2n ** 63n)],
@@ -48,13 +48,13 @@ function isLong(value: unknown): boolean {
   return typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value);
 }
 
-test("any value comes back, whichever way it is read", (t) => {
+test("any value is read back, in either mode", (t) => {
   fc.assert(
     fc.property(fc.jsonValue(), (value) => {
-      // A float64 beyond 2^53 is written without a point: its digits are those of an integer.
+      // A float64 beyond 2^53 is written without a point: its digits look like those of an integer.
       const text = JSON.stringify(value, (_, one) => (isLong(one) ? 0.5 : one));
       t.deepEqual(parseExactly(text), JSON.parse(text));
-      // A long integer beside it has the text marked.
+      // A long integer beside the value makes the parser mark the text.
       t.deepEqual(
         parseExactly(`[12345678901234567, ${JSON.stringify(JSON.parse(text), null, 1)}]`),
         [12345678901234567n, JSON.parse(text)],
@@ -64,7 +64,7 @@ test("any value comes back, whichever way it is read", (t) => {
   );
 });
 
-test("what is no JSON is refused as JSON.parse refuses it, and so is a name twice", (t) => {
+test("invalid JSON is refused as by JSON.parse, and so is a repeated name", (t) => {
   for (const text of [
     "",
     "{",
@@ -86,7 +86,7 @@ test("what is no JSON is refused as JSON.parse refuses it, and so is a name twic
   t.throws(() => parseExactly(deep(1_000_000)), { message: /at most 512 levels/ });
 });
 
-test("options have an integer beyond 2^53 as its text, however deep it lies", (t) => {
+test("options keep an integer beyond 2^53 as its text, at any depth", (t) => {
   const read = parseExactly('{"a":[9007199254740993,7,{"b":-9007199254740993}],"c":null,"d":0.5}');
   t.deepEqual(longAsText(read), {
     a: ["9007199254740993", 7, { b: "-9007199254740993" }],
@@ -97,7 +97,7 @@ test("options have an integer beyond 2^53 as its text, however deep it lies", (t
   t.is(longAsText(bytes), bytes);
 });
 
-test("names that are integers stay in the order of the text where objects may be maps", (t) => {
+test("integer names keep the order of the text where objects may be maps", (t) => {
   const text = '{"9":1,"weights":{"10":0.5,"2":1,"a":3}}';
   const read = parseExactly(text, { mayBeMaps: true }) as { weights: object };
   t.false(read instanceof Map);

@@ -1,4 +1,4 @@
-// A misspelled option is one mistake, told once, with the option that was meant.
+// A misspelled option is one error, reported once, with the likely option.
 
 import test from "ava";
 import { z } from "zod";
@@ -26,7 +26,7 @@ function problemsOf(value: unknown): string[] {
   return [];
 }
 
-test("a required option that is misspelled is told once", (t) => {
+test("a misspelled required option is reported once", (t) => {
   t.deepEqual(problemsOf({ batchsize: 7 }), [
     "Expected no option `batchsize`: did you mean `batchSize`?",
   ]);
@@ -35,7 +35,7 @@ test("a required option that is misspelled is told once", (t) => {
   ]);
 });
 
-test("an option that is missing, and another that is wrong, are two mistakes", (t) => {
+test("a missing option and an unrelated wrong one are two errors", (t) => {
   t.deepEqual(problemsOf({ colour: "red" }), [
     "Expected `batchSize` to be a number, got nothing",
     "Expected no option `colour`: there is none of that name; the options here are `batchSize`, " +
@@ -48,7 +48,7 @@ test("an option that is missing, and another that is wrong, are two mistakes", (
   ]);
 });
 
-test("only the options of the kind that is written are proposed", (t) => {
+test("only options of the section's kind are proposed", (t) => {
   t.deepEqual(problemsOf({ batchSize: 7, optimizer: { kind: "sgd", beta: 0.9 } }), [
     "Expected no option `optimizer.beta`: there is none of that name; the options here are " +
       "`kind`, `momentum`",
@@ -58,7 +58,7 @@ test("only the options of the kind that is written are proposed", (t) => {
   ]);
 });
 
-test("a value that is misspelled is told with the value that was meant", (t) => {
+test("a misspelled value is reported with the likely value", (t) => {
   t.deepEqual(problemsOf({ batchSize: 7, optimizer: { kind: "adm" } }), [
     'Expected `optimizer.kind` to be one of "sgd", "adam", got `adm` (string); did you mean `adam`?',
   ]);

@@ -1,9 +1,9 @@
-// Names that a misspelled one was probably meant to be.
+// The name that a misspelled one was probably meant to be.
 
 import test from "ava";
 import { nearestName } from "../../src/ports/nearest-name.ts";
 
-test("the nearest name is found through case, separators and slips of the fingers", (t) => {
+test("the nearest name is found despite case, separators and typing errors", (t) => {
   const names = ["batchSize", "user_id", "price", "prices"];
   const meant: [string, string][] = [
     ["batchsize", "batchSize"],
@@ -17,7 +17,7 @@ test("the nearest name is found through case, separators and slips of the finger
   for (const [wrong, name] of meant) t.is(nearestName(wrong, names), name, wrong);
 });
 
-test("a name that is far from all others is not guessed", (t) => {
+test("no name is proposed for one that is far from all others", (t) => {
   for (const wrong of ["session", "x", "", "user", "é".repeat(1000)]) {
     t.is(nearestName(wrong, ["batchSize", "user_id", "price"]), undefined, wrong);
   }

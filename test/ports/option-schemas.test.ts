@@ -1,4 +1,4 @@
-// The options of a job that name files: all of them are marked where their schema stands.
+// The options of a job that name files: each is marked as a path in its schema.
 
 import test from "ava";
 import { z } from "zod";
@@ -8,8 +8,8 @@ import { checkOptions } from "../../src/ports/check-options.ts";
 import { freeTexts, pathOption, withPaths } from "../../src/ports/option-schemas.ts";
 
 /**
- * Texts of a job that may be anything and name no file: names within the job, characters, values
- * that columns have, hashes that are compared.
+ * Text options that may be anything and name no file: names within the job, characters, column
+ * values, and hashes that are compared.
  */
 const noPaths = [
   ...["data.categorical[].separator", "data.categorical[].weightSeparator", "data.delimiter"],
@@ -21,7 +21,7 @@ const noPaths = [
   ...["warmStart.checkpoint", "warmStart.digest"],
 ];
 
-test("a new option of text says that it is a path, or a person says here that it is none", (t) => {
+test("each text option is marked as a path, or listed in this test as none", (t) => {
   const texts = freeTexts(jobSchema);
   const unmarked = [...texts].flatMap(([option, kind]) => (kind === undefined ? option : []));
   t.deepEqual(unmarked.sort(), [...noPaths].sort());
@@ -37,7 +37,7 @@ test("a new option of text says that it is a path, or a person says here that it
   });
 });
 
-test("paths are found through defaults, lists, records, unions and transforms, each by its place", (t) => {
+test("paths are found through defaults, lists, records, unions and transforms", (t) => {
   const schema = z.strictObject({
     one: pathOption("data", z.string().min(1)).default("d"),
     many: z.array(pathOption("kept", z.string().min(1))).transform((all) => all),
@@ -74,7 +74,7 @@ test("paths are found through defaults, lists, records, unions and transforms, e
   t.is(withPaths(schema, other, change).kind.file, "/m");
 });
 
-test("a value with integers beyond 2^53, as messages have them, is told as any other", (t) => {
+test("an invalid value with integers beyond 2^53 is reported like any other", (t) => {
   const given = () => checkOptions(z.number(), { of: [2n ** 60n] }, "seed");
   const message = /^Expected `seed` to be a number, got `\{"of":\["1152921504606846976"\]\}`/;
   t.throws(given, { instanceOf: InvalidOptionError, message });

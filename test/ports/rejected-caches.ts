@@ -1,5 +1,5 @@
-// Prints the rollups whose code cache V8 rejects in a process of its own, as JSON: a process in
-// which tests run has flags of others, and V8 compares them all.
+// Prints the rollups whose code cache V8 rejects, as JSON. It runs in a process of its own, as
+// processes of tests have other flags, all of which V8 compares.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// The rollups of processes: what `import "osiris-train"` loads, and what `osiris` runs.
+// The rollups of processes: those that `import "osiris-train"` loads, and those that `osiris` runs.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -9,8 +9,8 @@ import { entryFile } from "../../src/ports/entry-file.ts";
 
 const compiled = new URL("../..", import.meta.url);
 
-test("the package has its public names and no other, the same by `import` and by `require`", async (t) => {
-  // By the package's own name, as a program of a user finds it in node_modules.
+test("the package has exactly its public names, the same by `import` and by `require`", async (t) => {
+  // By the package's own name, as a user's program finds it in node_modules.
   const name = "osiris-train";
   const require = createRequire(import.meta.url);
   t.is(pathToFileURL(require.resolve(name)).href, new URL("processes/index.cjs", compiled).href);
@@ -24,7 +24,7 @@ test("the package has its public names and no other, the same by `import` and by
   t.is(typeof imported.Cluster, "function");
 });
 
-test("the rollups of processes have each error once, and the command line loads one of them", (t) => {
+test("process rollups have each error class once, and the command line loads one rollup", (t) => {
   const file = entryFile("processes", "cli/osiris.js");
   t.is(file.href, new URL("processes/osiris.cjs", compiled).href, "`npm run build` made it");
   const folder = new URL("processes/", compiled);

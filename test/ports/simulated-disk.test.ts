@@ -1,4 +1,4 @@
-// Both disks do the same while the power is on; the simulated one loses what a real one may lose.
+// Both disks behave alike without power cuts; the simulated one loses whatever a real one may lose.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,7 +21,7 @@ testDisk(test, "simulated disk", () => {
 
 const bytes = new Uint8Array(100).map((_, index) => index + 1);
 
-/** A disk with the durable directory /d and, in it, the file `a`, open. */
+/** A disk with the durable directory /d, and in it the file `a`, open. */
 function startDisk(options: { seed?: number } = {}) {
   const disk = new SimulatedDisk(options);
   disk.makeDirectory("/d");
@@ -54,7 +54,7 @@ test("a synced name keeps only the bytes that were synced", (t) => {
   t.deepEqual(contentOf(disk, "/d/a"), bytes.slice(0, 10));
 });
 
-test("a renaming and a removal come undone unless the directory was synced", (t) => {
+test("a rename and a removal are undone unless the directory was synced", (t) => {
   const { disk, file } = startDisk();
   file.write(bytes, 0);
   file.sync();
@@ -72,7 +72,7 @@ test("a renaming and a removal come undone unless the directory was synced", (t)
   t.deepEqual(disk.list("/d"), ["b"]);
 });
 
-test("with a seed, unsynced bytes are lost, kept or torn, and always the same way", (t) => {
+test("with a seed, unsynced bytes are lost, kept or torn, always the same way", (t) => {
   const crashed = (seed: number) => {
     const { disk, file } = startDisk({ seed });
     disk.syncDirectory("/d");
@@ -92,7 +92,7 @@ test("with a seed, unsynced bytes are lost, kept or torn, and always the same wa
   t.true(lengths.size > 5, "some writes are torn");
 });
 
-test("with a seed, an unsynced renaming is done or undone, never half", (t) => {
+test("with a seed, an unsynced rename is done or undone, never half", (t) => {
   const outcomes = new Set<string>();
   for (let seed = 0; seed < 40; seed++) {
     const { disk, file } = startDisk({ seed });
@@ -105,7 +105,7 @@ test("with a seed, an unsynced renaming is done or undone, never half", (t) => {
   t.deepEqual([...outcomes].sort(), ["a", "b"]);
 });
 
-test("crashAt loses power in that operation, and nothing works before crash()", (t) => {
+test("crashAt cuts power in that operation, and nothing works before crash()", (t) => {
   const { disk, file } = startDisk();
   const before = disk.operations;
   disk.crashAt(2);
@@ -121,7 +121,7 @@ test("crashAt loses power in that operation, and nothing works before crash()", 
   t.deepEqual(disk.list("/d"), ["b"]);
 });
 
-test("removing a directory is as many operations as there are names", (t) => {
+test("removing a directory takes one operation per name", (t) => {
   const { disk } = startDisk();
   disk.open("/d/b", "write").close();
   const before = disk.operations;
@@ -129,7 +129,7 @@ test("removing a directory is as many operations as there are names", (t) => {
   t.is(disk.operations, before + 3);
 });
 
-test("failAt refuses one operation, which then has not happened", (t) => {
+test("failAt fails one operation, which then has no effect", (t) => {
   const { disk, file } = startDisk();
   disk.failAt(1, "ENOSPC");
   t.throws(() => file.write(bytes, 0), { code: "ENOSPC" });

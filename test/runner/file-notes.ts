@@ -1,5 +1,4 @@
-// Loaded by ava before each file of tests: notes when the file begins, and when
-// its thread ends.
+// Loaded by AVA before each test file: notes the start of the file and the end of its thread.
 
 import test from "ava";
 import { note } from "./notes.ts";

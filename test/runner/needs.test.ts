@@ -1,6 +1,6 @@
-// A test whose needs the machine does not meet is skipped and listed with its reason, but for the
-// needs that CI has to meet: a nats-server, the native kernels, RocksDB. Without one of them CI
-// fails, wherever the clone lies.
+// A test with an unmet need is skipped and listed with its reason, except for the needs that CI
+// must meet: a nats-server, the native kernels, RocksDB. Without one of these CI fails, wherever
+// the clone lies.
 
 import test from "ava";
 import {
@@ -24,7 +24,7 @@ for (const [name, need] of Object.entries({ natsServer, nativeKernels, rocksDb }
   });
 }
 
-test("a test of real data that are not there is skipped in CI too, with their place", (t) => {
+test("a test of missing real data is skipped in CI too, with their path", (t) => {
   const reason = "../shared/data/no/such.csv.gz is not here.";
   t.deepEqual(outcomeOf([dataFile("no/such.csv.gz")], { isCi: true }), { skipped: reason });
 });
@@ -34,7 +34,7 @@ test("a test whose needs are met runs", (t) => {
   t.is(outcomeOf([], { isCi: false }), "runs");
 });
 
-test("no test is skipped but by its needs", (t) => {
+test("no test is skipped except by its needs", (t) => {
   const probes =
     /hasNatsServer\(|hasNamespaces\(|\btest(\.\w+)*\.skip\b|"\.\.\/shared|`\.\.\/shared/;
   const own = /^test\/(helpers\/(needs|nats\/.*)|runner\/.*)\.ts$/;

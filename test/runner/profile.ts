@@ -1,6 +1,6 @@
-// `npm test -- --profile`: where the processor time of the tests goes, by file and by cause. Each
-// file of tests is then a process of its own, because Linux counts processor time by process; this
-// module is loaded in each of them and notes the counts when the process ends.
+// `npm test -- --profile`: the processor time of the tests, by file and by cause. Each test file
+// then runs in its own process, because Linux counts processor time by process; this module is
+// loaded in each of them and notes the counts when the process ends.
 
 import childProcess from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -13,7 +13,7 @@ export const profileVariable = "OSIRIS_TEST_PROFILE";
 const ticksPerSecond = 100; // USER_HZ, which Linux fixes for /proc.
 const rowsMax = 40;
 
-/** Begins to count. What it returns is called at the end of the process. */
+/** Begins to count; the returned function is called at the end of the process. */
 export function beginProfile(): () => FileCost {
   const started = { threads: 0, processes: 0 };
   const Worker = workerThreads.Worker;
@@ -29,12 +29,12 @@ export function beginProfile(): () => FileCost {
       started.processes++;
       return original(...args);
     };
-    // `promisify(execFile)` takes a form of its own from the function.
+    // `promisify(execFile)` uses a custom form that the function carries as a property.
     const own = Object.getOwnPropertyDescriptors(original);
     Object.assign(childProcess, { [name]: Object.defineProperties(counted, own) });
   }
   syncBuiltinESMExports();
-  // A file declares its tests when its imports are loaded; ava then sends their titles.
+  // A file declares its tests once its imports are loaded; AVA then sends their titles.
   let loading = 0;
   const send = process.send?.bind(process);
   process.send = (message: unknown, ...rest: []) => {
@@ -56,7 +56,7 @@ export function beginProfile(): () => FileCost {
   };
 }
 
-/** Processor seconds of this process, of its first thread, and of its children that ended. */
+/** Processor seconds of this process, of its main thread, and of its ended children. */
 function processSeconds(): { own: number; main: number; children: number } {
   const [user = 0, system = 0, childUser = 0, childSystem = 0] = timesOf("/proc/self/stat");
   const [mainUser = 0, mainSystem = 0] = timesOf(`/proc/self/task/${process.pid}/stat`);
@@ -77,7 +77,7 @@ function timesOf(path: string): number[] {
     .map(Number);
 }
 
-/** The table: sums by cause, then the rooms, then the files that cost the most. */
+/** The profile as a table: sums by cause, then rooms, then the most expensive files. */
 export function profileOf(notes: readonly Note[]): string {
   const files = notes.flatMap((one) => (one.kind === "cost" ? [one] : []));
   const rooms = new Map<string, FileCost[]>();

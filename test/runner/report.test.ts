@@ -11,7 +11,7 @@ const notes: readonly Note[] = [
   { kind: "ended", file: "wire/a", seconds: 2.5 },
 ];
 
-test("lines of ava's report are counted, and no other line", (t) => {
+test("result lines of AVA's report are counted, and no other line", (t) => {
   const counts: Counts = { passed: 0, failed: 0, skipped: 0 };
   const lines = [
     "  ✔ a › b (1.2s)",
@@ -24,14 +24,14 @@ test("lines of ava's report are counted, and no other line", (t) => {
   t.deepEqual(counts, { passed: 1, failed: 1, skipped: 1 });
 });
 
-test("progress names the files that ended, the tests, the time and what runs", (t) => {
+test("progress shows ended files, tests, time, and running files", (t) => {
   t.is(
     progressOf(notes, { passed: 7, failed: 1, skipped: 1 }, 9, 75),
     "  … 1 of 9 files, 7 tests passed, 1 failed, 1 min 15 s; running wire/b",
   );
 });
 
-test("the end lists what was skipped once, with its reason, and the counts last", (t) => {
+test("the summary lists skipped tests once, with their reason, and the counts last", (t) => {
   const lines = summaryOf(notes, { passed: 7, failed: 0, skipped: 1 }, [], 30).split("\n");
   t.deepEqual(lines.slice(1, 4), [
     "Skipped tests:",
@@ -46,7 +46,7 @@ test("the end lists what was skipped once, with its reason, and the counts last"
   );
 });
 
-test("what failed is told last, just before the counts", (t) => {
+test("failures come last in the summary, just before the counts", (t) => {
   t.true(isEndOf("  ─"));
   t.false(isEndOf("  ✔ a ─ b"));
   const told = ["  ─", "", "  a › c", "  Difference:"];

@@ -1,5 +1,5 @@
-// The lines that `npm test` adds to ava's report: its progress, the skipped tests, the slowest
-// files and the counts.
+// The lines that `npm test` adds to AVA's report: progress, skipped tests, the slowest files and
+// the counts.
 
 import type { Note } from "./notes.ts";
 
@@ -11,19 +11,19 @@ export interface Counts {
 
 const slowestMax = 10;
 
-/** Counts a line of ava's report, if the line tells how a test ended. */
+/** Counts a line of AVA's report, if it is the result of a test. */
 export function countsOf(line: string, counts: Counts): void {
   if (/^ *✔ /.test(line)) counts.passed++;
   if (/^ *✘ /.test(line)) counts.failed++;
   if (/^ *- \[skip\] /.test(line)) counts.skipped++;
 }
 
-/** Whether a line of ava's report begins its end: what failed, and why. */
+/** Whether a line of AVA's report begins the list of failures at its end. */
 export function isEndOf(line: string): boolean {
   return /^ *─+$/.test(line);
 }
 
-/** How far the tests are: files that ended, tests, time, and the files that are running. */
+/** The progress of the tests: ended files, tests, time, and running files. */
 export function progressOf(
   notes: readonly Note[],
   counts: Counts,
@@ -40,8 +40,8 @@ export function progressOf(
 }
 
 /**
- * The skipped tests by reason; the tests that try some of their cases; the slowest files; what
- * failed, as ava tells it; the counts in the last line.
+ * The summary: skipped tests by reason; tests that try some of their cases; the slowest files;
+ * AVA's report of failures; the counts in the last line.
  */
 export function summaryOf(
   notes: readonly Note[],

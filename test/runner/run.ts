@@ -1,4 +1,4 @@
-// `npm test`: runs ava, prints its progress every few seconds, and ends with the skipped tests and
+// `npm test`: runs AVA, prints progress every few seconds, and ends with the skipped tests and
 // their reasons, the slowest files, and one line of counts, which `.ci/run` reads.
 //
 //   npm test                                  every room in one worker (test/runner/rooms.ts)
@@ -7,7 +7,7 @@
 //   npm test -- --profile [FILE...]           ends with processor time by file and cause
 //   npm test -- --load 8 --times 3            three times, with eight busy processes beside
 //
-// Other arguments go to ava.
+// Other arguments are passed to AVA.
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
@@ -22,9 +22,9 @@ import { type Counts, countsOf, isEndOf, progressOf, summaryOf } from "./report.
 import { testFilesIn } from "./rooms.ts";
 
 const progressEveryMs = 10_000;
-/** Tests of one run write less than half of it. */
+/** Required free memory: the tests of one run write less than half of it. */
 const memoryMinBytes = 2 * 2 ** 30;
-/** A busy process ends by itself, should its parent be killed. */
+/** The maximum life of a busy process, in case its parent is killed. */
 const busyMaxSeconds = 3 * 3600;
 
 const options = {
@@ -35,7 +35,7 @@ const options = {
 } as const;
 const parsed = parseArgs({ options, strict: false, tokens: true });
 const { all: isAll, profile: isProfile } = parsed.values;
-/** What is not ours goes to ava as it was given. */
+/** Other arguments, passed to AVA unchanged. */
 const rest = process.argv
   .slice(2)
   .filter((_, index) => !parsed.tokens.some((token) => isOwn(token, index)));
@@ -67,10 +67,10 @@ function isOwn(token: Token, index: number): boolean {
   return index === token.index || (isValueBehind && index === token.index + 1);
 }
 
-/** Runs ava once, to its end. Returns its exit code. */
+/** Runs AVA once, to its end. Returns its exit code. */
 async function runAva(): Promise<number> {
-  // What tests write lies in memory where there is room: tests sync thousands of small files, and a
-  // disk takes milliseconds for each. `--all` syncs to the disk.
+  // Tests write to a directory in memory if there is room: they sync thousands of small files, and
+  // a disk takes milliseconds for each. `--all` syncs to the disk.
   const directory = mkdtempSync(join(isAll ? tmpdir() : memoryDirectory(), "osiris-npm-test-"));
   const notes = join(directory, "notes");
   writeFileSync(notes, "");
@@ -91,7 +91,7 @@ async function runAva(): Promise<number> {
   });
   running = child;
   const counts: Counts = { passed: 0, failed: 0, skipped: 0 };
-  /** What ava says of failures at its end: kept for our end, which a log that was cut still has. */
+  /** AVA's report of failures, repeated at the end, which a truncated log still has. */
   const failures: string[] = [];
   let isEnd = false;
   createInterface({ input: child.stdout }).on("line", (line) => {
@@ -129,7 +129,7 @@ function startBusy(): ChildProcess {
   return spawn(process.execPath, ["-e", program], { stdio: "ignore" });
 }
 
-/** A directory in memory that has room for tests, and runs the scripts that tests write. */
+/** A directory in memory that has room for tests and can run the scripts that tests write. */
 function memoryDirectory(): string {
   const memory = "/dev/shm";
   const probe = join(memory, `osiris-probe-${process.pid}`);
@@ -140,7 +140,7 @@ function memoryDirectory(): string {
     execFileSync(probe);
     return memory;
   } catch {
-    return tmpdir(); // No such directory, or it is mounted so that nothing runs in it.
+    return tmpdir(); // It is missing, or mounted noexec.
   } finally {
     rmSync(probe, { force: true });
   }

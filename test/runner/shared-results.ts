@@ -1,6 +1,6 @@
-// What several files of tests compare with, computed once in a run of `npm test`: the first file
+// Results that several test files compare with, computed once per run of `npm test`: the first file
 // that needs a result writes it beside the notes of the run. Two files may compute a result at the
-// same time; the later one replaces it with the same. In `npx ava FILE` each process computes its
+// same time; the later one replaces it with the same. In `npx ava FILE`, each process computes its
 // own.
 
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
@@ -10,7 +10,7 @@ import { notesVariable } from "./notes.ts";
 
 const known = new Map<string, Promise<unknown>>();
 
-/** The result of that name, computed by `compute` if no file of tests did before. */
+/** The result of that name, computed by `compute` unless another test file already has. */
 export function sharedResult<Result>(name: string, compute: () => Promise<Result>) {
   const result = (known.get(name) as Promise<Result> | undefined) ?? readOrCompute(name, compute);
   known.set(name, result);
@@ -32,6 +32,6 @@ async function readOrCompute<Result>(
   const result = await compute();
   const written = `${path}.${threadId}`;
   writeFileSync(written, serialize(result));
-  renameSync(written, path); // No file reads half a result.
+  renameSync(written, path); // No test file reads half a result.
   return result;
 }

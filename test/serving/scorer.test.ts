@@ -1,5 +1,5 @@
 // The forward pass of serving gives the bits of an evaluation: every architecture, every pooling,
-// row blocks, weights, fewer bits, dynamic ids, averages and rows that decay.
+// row blocks, weights, reduced precision, dynamic ids, averages and rows with decay.
 
 import test from "ava";
 import { weightedOf } from "../../src/data/text/match-features.ts";
@@ -54,7 +54,7 @@ function jobOf(model: ModelOptions, data: object = {}, more: object = {}): JobSp
   return resolveJob({ model, data: own, ...more } as JobOptions);
 }
 
-/** A device with drawn dense parameters, whose rows' averages are not their weights. */
+/** A device with random dense parameters, and row averages that differ from the weights. */
 function drawnDevice(
   { model, slices, optimizer, seed, data }: JobSpec,
   weighted = weightedOf(data, shapesOf(model)),
@@ -117,12 +117,12 @@ async function differences(job: JobSpec, isWide = false): Promise<string[]> {
 }
 
 for (const [title, model] of Object.entries(models)) {
-  test(`scores are those of an evaluation: ${title}`, async (t) => {
+  test(`serving scores equal those of an evaluation: ${title}`, async (t) => {
     t.deepEqual(await differences(jobOf(model)), []);
   });
 }
 
-/** Features and dense values of one sample, repeated in all. */
+/** A batch with the user's features and dense values of one sample repeated in all. */
 function ranked(batch: ReturnType<typeof drawBatch>, isOfUser: readonly boolean[]) {
   const { samples, lengths, ids, dense } = batch;
   const [rows, counts]: [number[], number[]] = [[], []];
@@ -177,7 +177,7 @@ for (const [title, model] of Object.entries(models)) {
   });
 }
 
-test("ids of some features have weights, and those of others count once", async (t) => {
+test("serving weights the ids of some features, and counts those of others once", async (t) => {
   const job = jobOf(dlrm);
   const weighted = [true, false, true, false, true];
   const device = drawnDevice(job, weighted);
@@ -191,11 +191,11 @@ test("ids of some features have weights, and those of others count once", async 
   t.deepEqual(scorer.score(batch, rowsOfDevice(device)), expected);
 });
 
-test("weights of ids, in all features", async (t) => {
+test("serving weights the ids of all features", async (t) => {
   t.deepEqual(await differences(jobOf(dlrm, { weights: "uniform" })), []);
 });
 
-test("moving averages of weights and of rows", async (t) => {
+test("serving uses moving averages of weights and rows", async (t) => {
   const optimizer = {
     dense: { kind: "adam", ema: { decay: 0.9 } },
     sparse: { kind: "adagrad", ema: { decay: 0.9 } },
@@ -203,7 +203,7 @@ test("moving averages of weights and of rows", async (t) => {
   t.deepEqual(await differences(jobOf(dlrm, {}, { optimizer })), []);
 });
 
-test("rows that decay together", async (t) => {
+test("serving applies the shared decay of rows", async (t) => {
   const decayed = tables.map((table) => ({
     ...table,
     precision: "float32" as const,
@@ -213,7 +213,7 @@ test("rows that decay together", async (t) => {
   t.deepEqual(await differences(jobOf({ ...dlrm, tables: decayed }, {}, { optimizer })), []);
 });
 
-test("tables that every device has a copy of", async (t) => {
+test("serving scores with data-parallel tables", async (t) => {
   const copied = tables.map((table) => ({ ...table, sharding: "data-parallel" as const }));
   t.deepEqual(await differences(jobOf({ ...dlrm, tables: copied.slice(0, 2) })), []);
 });

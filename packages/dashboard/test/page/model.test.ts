@@ -20,7 +20,7 @@ import { Series } from "../../page/model/series.ts";
 import { stageGroups, stageSharesOf } from "../../page/model/stages.ts";
 import { withBlanks } from "../../page/model/template-blanks.ts";
 
-test("a curve of 100,000 points is kept in bounded memory, evenly, with its first and its newest", (t) => {
+test("a curve of 100,000 points has bounded memory, even spacing, and its first and last point", (t) => {
   const series = new Series(1000);
   for (let step = 0; step < 100_000; step++) series.add([step, step / 2]);
   const points = series.points();
@@ -32,7 +32,7 @@ test("a curve of 100,000 points is kept in bounded memory, evenly, with its firs
   t.is(gaps.size, 1, "every point is as far from the next");
 });
 
-test("each part of a step is in one stage, so that the stages add up to the step", (t) => {
+test("each part of a step belongs to one stage, so that the stages add up to the step", (t) => {
   const parts = stageGroups.flatMap((group) => group.parts);
   t.deepEqual([...parts].sort(), ["computing", "sendingIds", ...waitedFor].sort());
   const shares = stageSharesOf({ computing: 0.5, batch: 0.25, rows: 0.125, losses: 0.125 });
@@ -42,7 +42,7 @@ test("each part of a step is in one stage, so that the stages add up to the step
   );
 });
 
-test("steps that were computed again are compared where both tellings tell of the same step", (t) => {
+test("recomputed steps are compared where the same step was reported both times", (t) => {
   const check = new ReplayCheck();
   const last = () => check.found.at(-1) as Replay;
   check.begin(0);
@@ -65,7 +65,7 @@ test("steps that were computed again are compared where both tellings tell of th
     "Steps 11 to 30 were computed again: different at 1 of 2 compared steps",
   );
   t.false(check.note("loss", 40, 1).isAgain, "what lies behind was not done before");
-  // Another recovery is another stretch; that nothing was compared is no contradiction to it.
+  // Another recovery starts another stretch; without a compared step it is no contradiction.
   check.begin(39);
   check.note("loss", 41, 1);
   t.is(
@@ -78,7 +78,7 @@ test("steps that were computed again are compared where both tellings tell of th
   });
 });
 
-test("each metric has its own curve, its last value and its best; one step counts once", (t) => {
+test("each metric has its curve, last and best value; a step counts once", (t) => {
   const metrics = (auc: number, calibration: number) => ({
     ...{ auc, logLoss: 1 - auc, normalizedEntropy: Number.NaN, calibration },
   });
@@ -108,14 +108,14 @@ test("each metric has its own curve, its last value and its best; one step count
   );
 });
 
-test("a metric is better where training says so, and every metric that it compares is shown", (t) => {
+test("every compared metric is shown, and its best value is the one that training calls best", (t) => {
   for (const name of comparedMetric.options) {
     const shown = shownMetrics.find((one) => one.name === name);
     t.is(shown?.best, isHigherBetter(name) ? "highest" : "lowest", name);
   }
 });
 
-test("a line break between a word and an element is a blank, and between two tags nothing", (t) => {
+test("a line break between a word and an element is a space, and between tags nothing", (t) => {
   const strings = [
     "<p>from ",
     "\n  <span>now</span> without\n  <code>x</code>\n  <b>y</b>\n</p>\n",
@@ -127,7 +127,7 @@ test("a line break between a word and an element is a blank, and between two tag
   t.deepEqual(withBlanks(["\n<ul>", "\n</ul>\n"]), ["<ul>", " </ul>"]);
 });
 
-test("a job is told in a few lines, of what is known alone, and two jobs by what differs", (t) => {
+test("a job is summarised in a few lines of known facts, and two jobs by differences", (t) => {
   const options = [
     ...[
       ["model.kind", "dlrm"],
@@ -173,7 +173,7 @@ test("a job is read from YAML and from JSON, long ids exactly", (t) => {
   t.throws(() => jobOfText("a: [1"), { message: /^The job is neither YAML nor JSON: / });
 });
 
-test("a moment has one form: year first, 24 hours", (t) => {
+test("times are shown in one form: year first, 24 hours", (t) => {
   t.is(momentText(new Date(2026, 0, 2, 15, 4, 5)), "2026-01-02 15:04:05");
 });
 
@@ -191,7 +191,7 @@ const record = {
   end: { how: "restored", generation: 2, step: 20, afterMs: 400 },
 } as unknown as IncidentRecord;
 
-test("the phases of an incident join without a gap, from the silence to the step that was reached", (t) => {
+test("the phases of an incident are contiguous, from the silence to the step reached", (t) => {
   const waits = [{ who: "device:0", whom: "device:1", what: "rows", forMs: 300 }];
   const caughtUpAtMs = Date.parse(record.at) + 900;
   const phases = phasesOf({ record: { ...record, waits }, caughtUpAtMs });
@@ -212,14 +212,14 @@ test("the phases of an incident join without a gap, from the silence to the step
 
 const event = (seq: number, type: string, more: object) =>
   ({ seq, run: "r1", generation: 1, type, ...more }) as unknown as RunEvent;
-/** `told`: steps before this one whose losses the event reports as well. */
+/** A progress event. `told`: earlier steps whose losses the event reports as well. */
 const progress = (seq: number, step: number, loss = 1 / step, told: readonly number[] = []) =>
   event(seq, "run.progress", {
     ...{ step, steps: 40, loss, samplesPerSecond: 10, repairedIds: [] },
     losses: told.map((one) => ({ step: one, loss: 1 / one })),
   });
 
-test("a run's story knows what was computed again, marks its incidents, and when it caught up", (t) => {
+test("a run's story has its recomputed steps, its incidents, and when it caught up", (t) => {
   const story = new RunStory("r1");
   const events = [
     event(0, "run.queued", { name: "<i>job</i>" }),
@@ -251,7 +251,7 @@ test("a run's story knows what was computed again, marks its incidents, and when
   t.is(story.state, "running");
 });
 
-test("a figure that differs after a recovery is told", (t) => {
+test("a figure that differs after a recovery is reported", (t) => {
   const story = new RunStory("r1");
   const events = [
     event(0, "run.started", { fromStep: 0, steps: 40, devices: 2 }),

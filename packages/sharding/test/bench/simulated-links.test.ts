@@ -1,11 +1,11 @@
-// Exchanges over simulated links, beside their definition.
+// Exchanges over simulated links, against their definition.
 
 import test from "ava";
 import { drawnNetworks, drawnTables } from "../../../../test/helpers/cost-networks.ts";
 import { overLinks } from "../../bench/simulated-links.ts";
 import { backwardCosts, forwardCosts, setCost } from "../../search/cost-networks.ts";
 
-test("a device's link takes as long as the larger of what it sends and receives", (t) => {
+test("a device's link is busy for the larger of its sent and received bytes", (t) => {
   const measured = drawnNetworks(2, 1);
   const bytesPerSecond = 1e6;
   for (const columns of [
@@ -14,7 +14,7 @@ test("a device's link takes as long as the larger of what it sends and receives"
     [10, 10, 10, 10],
   ]) {
     const networks = overLinks(measured, 4, { bytesPerSecond });
-    // 64 samples, 16 on each device.
+    // 64 samples, 16 per device.
     const all = columns.reduce((sum, own) => sum + own, 0);
     const expected = columns.map((own) => {
       const [sent, received] = [3 * own * 16 * 4, (all - own) * 16 * 4];

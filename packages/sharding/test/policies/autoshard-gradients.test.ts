@@ -15,7 +15,7 @@ import { AutoNetwork } from "../../policies/autoshard/network.ts";
 import { vectorColumns } from "../../policies/cost-model.ts";
 import { Parameters } from "../../policies/parameters.ts";
 
-test("the LSTM's gradients are the slopes of a sum of all its states, by weights and inputs", (t) => {
+test("the LSTM's gradients are slopes of the sum of its states, by weights and inputs", (t) => {
   const kernels = exactKernels();
   const spec = { name: "lstm", columns: 3 };
   const [steps, episodes] = [4, 2];
@@ -46,11 +46,11 @@ test("the LSTM's gradients are the slopes of a sum of all its states, by weights
   t.true(error < 1e-6, `x: ${error}`);
 });
 
-test("an LSTM step is what its equations say", (t) => {
+test("an LSTM step follows its equations", (t) => {
   const kernels = exactKernels();
   const spec = { name: "lstm", columns: 1 };
   const parameters = new Parameters(kernels, lstmShapes(spec), 1);
-  // Input, forget, cell and output gate: of x, of the state before, and a bias.
+  // Weights of input, forget, cell and output gate: for x, for the previous state, and a bias.
   const [of, before, bias] = [
     [0.5, -1, 2, 1],
     [1, 0.5, -1, 2],
@@ -74,7 +74,7 @@ test("an LSTM step is what its equations say", (t) => {
   }
 });
 
-testIf(testAll)("the network's gradients are the slopes of a sum of its scores and values", (t) => {
+testIf(testAll)("AutoShard's gradients are the slopes of a sum of its scores and values", (t) => {
   const kernels = exactKernels();
   const shape = { steps: 3, episodes: 2, devices: 2 };
   const [states, rows] = [6, 12];
@@ -104,7 +104,7 @@ testIf(testAll)("the network's gradients are the slopes of a sum of its scores a
   const error = worstError(kernels, network.parameters, names, loss);
   t.true(error < 1e-4, `${error}`);
 
-  // Played step by step, the devices have the same scores.
+  // Step by step, the devices get the same scores.
   const { scores } = pass.forward(inputs);
   const player = network.pass({ ...shape, isPlayed: true });
   for (let step = 0; step < shape.steps; step++) {

@@ -1,5 +1,5 @@
-// The gradients of DreamShard's networks, by central differences; and REINFORCE beside the slope of
-// what it estimates, the expected reward of a decision process that is small enough to write down.
+// The gradients of DreamShard's networks, by central differences; and REINFORCE against the slope
+// that it estimates, that of the expected reward of a small decision process.
 
 import test from "ava";
 import type { Kernels } from "../../../../src/kernels/contract/kernels.ts";
@@ -38,11 +38,11 @@ test("the cost network's gradients are the slopes of its loss", (t) => {
   t.true(error < 1e-4, `${error}`);
 });
 
-/** Episodes of three tables on two devices with these choices, as if they had been played. */
+/** Episodes of three tables on two devices with these actions, as if they had been played. */
 function chosen(kernels: Kernels, choices: readonly (readonly number[])[], rewards: number[]) {
   const count = choices.length;
   const tables = sizedTables(3, 2);
-  // What is seen is a function of the state, so that equal states look the same.
+  // Observations are a function of the state, so that equal states look the same.
   const seenAt = (episode: number, step: number) => {
     const before = (choices[episode] ?? []).slice(0, step);
     const state = before.reduce((code, own) => 2 * code + own, 1);
@@ -66,11 +66,11 @@ function chosen(kernels: Kernels, choices: readonly (readonly number[])[], rewar
 
 const all = Array.from({ length: 8 }, (_, code) => [code & 1, (code >> 1) & 1, code >> 2]);
 
-test("the policy's gradients are the slopes of its loss, entropy and missing room included", (t) => {
+test("the policy's gradients are slopes of its loss, with entropy and full devices", (t) => {
   const kernels = exactKernels();
   const policy = new Policy(kernels, 4);
   const episodes = chosen(kernels, all.slice(0, 4), [3, 1, 4, 1]);
-  // One device of the last step has no room in an episode that chose the other one.
+  // In the last step of one episode, the device that was not chosen has no room.
   const step = 2 * 4 + 1;
   episodes.hasRoom[2 * step + 1 - (episodes.actions[step] ?? 0)] = 0;
   const names = policy.parameters.named().map(({ name }) => name);
@@ -88,7 +88,7 @@ test("REINFORCE over all choices is the slope of the expected reward", (t) => {
     const one = chosen(kernels, [choices], [0]);
     return { ...one, advantages: one.advantages.map(() => 1) };
   });
-  // With the advantage 1 the loss of an episode is minus the logarithm of its probability.
+  // With advantage 1, the loss of an episode is minus the logarithm of its probability.
   const odds = () => single.map((episode) => Math.exp(-policy.gradients(episode, 0)));
   const expected = () => odds().reduce((sum, own, i) => sum + own * (rewards[i] ?? 0), 0);
   t.true(Math.abs(odds().reduce((sum, own) => sum + own, 0) - 1) < 1e-9);
@@ -110,10 +110,10 @@ test("REINFORCE over all choices is the slope of the expected reward", (t) => {
   }
 });
 
-test("at each step a device has the tables of the steps before", (t) => {
+test("at each step, a device has the tables of the steps before", (t) => {
   const kernels = exactKernels();
   const { places } = chosen(kernels, [[0, 1, 0]], [0]);
-  // A row for each step and device, a column for each table.
+  // One row per step and device, one column per table.
   const rows = [
     [0, 0, 0],
     [0, 0, 0],
@@ -125,7 +125,7 @@ test("at each step a device has the tables of the steps before", (t) => {
   t.deepEqual([...valuesOf(places)], rows.flat());
 });
 
-test("advantages are rewards beside their mean, and plans without room are worth less", (t) => {
+test("advantages are rewards minus their mean, and plans without room are worth less", (t) => {
   const kernels = exactKernels();
   const { advantages } = chosen(kernels, all.slice(0, 2), [1, 3]);
   t.true(Math.abs((advantages[0] ?? 0) + Math.SQRT1_2) < 1e-5);

@@ -1,6 +1,6 @@
-// DreamShard and AutoShard as wholes, on tasks of six tables and two devices: a training repeats
-// bit for bit, plans are better than chance by the measure of each, and no device gets more than it
-// has room for.
+// DreamShard and AutoShard end to end, on tasks of six tables and two devices: a training repeats
+// bit for bit, plans are better than random ones by each method's measure, and no device gets more
+// than it has room for.
 
 import test from "ava";
 import type { Kernels } from "../../../../src/kernels/contract/kernels.ts";
@@ -20,7 +20,7 @@ import { slowestOf } from "../../search/cost-networks.ts";
 
 type Training = (kernels: Kernels, subject: PolicySubject, seed?: number) => PlacementPolicy;
 
-/** Short trainings of both methods. */
+/** Short trainings with both methods. */
 const methods: Readonly<Record<string, Training>> = {
   DreamShard: (kernels, subject, seed = 1) => {
     const short = { turns: 2, plans: 4, costUpdates: 10, policyUpdates: 3, episodes: 3 };
@@ -40,14 +40,14 @@ for (const [name, train] of Object.entries(methods)) {
   });
 
   testIf(nativeKernels)(
-    `${name}: a training has the same bits on the native kernels as on the reference`,
+    `${name}: training has the same bits on native and reference kernels`,
     (t) => {
       const trained = (kind: "native" | "reference") => train(openKernels(kind), smallSubject(2));
       t.deepEqual(trained("native"), trained("reference"));
     },
   );
 
-  test(`${name}: no device gets more than it has room for; without room there is no plan`, (t) => {
+  test(`${name}: no device exceeds its memory; without room there is no plan`, (t) => {
     const kernels = openKernels("auto");
     const bytes = 3.2e6;
     const policy = train(kernels, smallSubject(1, bytes));
@@ -65,7 +65,7 @@ for (const [name, train] of Object.entries(methods)) {
   });
 }
 
-/** What a policy makes of ten sets of six tables that it never saw. */
+/** The placements by a policy of ten unseen sets of six tables. */
 function plansOf(kernels: Kernels, policy: PlacementPolicy) {
   return Array.from({ length: 10 }, (_, i) => {
     const tables = sizedTables(6, 10 + i);
@@ -82,13 +82,13 @@ test("DreamShard: plans of unseen tables are near the best of all placements", (
   const above = plansOf(kernels, policy).map(({ tables, placed }) => {
     t.deepEqual(placed.flat().sort(), [0, 1, 2, 3, 4, 5]);
     const { least, mean } = allPlacements(tables);
-    // 0: the best of all placements; 1: as good as chance.
+    // 0: the best of all placements; 1: as good as random.
     return (slowestOf(plainCosts(tables)(placed)) - least) / (mean - least);
   });
   t.true(meanOf(above) < 0.5, `${meanOf(above)} of the way from the best to chance`);
 });
 
-test("AutoShard: a training makes plans more even, and those of unseen tables too", (t) => {
+test("AutoShard: training balances plans better, those of unseen tables included", (t) => {
   const kernels = openKernels("auto");
   const balances: number[] = [];
   const policy = trainAutoShard(kernels, smallSubject(3), {
@@ -102,7 +102,7 @@ test("AutoShard: a training makes plans more even, and those of unseen tables to
     const measure = plainCosts(tables);
     t.deepEqual(placed.flat().sort(), [0, 1, 2, 3, 4, 5]);
     own.push(balanceOf(measure(placed)));
-    // All 64 placements: what chance is worth.
+    // All 64 placements: the average of random ones.
     for (let code = 0; code < 64; code++) {
       const on = (device: number) => [...tables.keys()].filter((i) => ((code >> i) & 1) === device);
       all.push(balanceOf(measure([on(0), on(1)])));
@@ -111,13 +111,13 @@ test("AutoShard: a training makes plans more even, and those of unseen tables to
   t.true(meanOf(own) > meanOf(all) + 0.15, `${meanOf(own)}, by chance ${meanOf(all)}`);
 });
 
-test("balance is that of the fastest beside the slowest device; 0 without any cost", (t) => {
+test("balance is the fastest device's cost over the slowest's; 0 without any cost", (t) => {
   const of = (compute: number) => ({ compute, backward: 5, forward: 5 });
   t.is(balanceOf([of(2), of(4), of(3)]), 0.5);
   t.is(balanceOf([of(0), of(0)]), 0);
 });
 
-test("AutoShard refuses tasks of several numbers of tables", (t) => {
+test("AutoShard refuses tasks with different numbers of tables", (t) => {
   const { tables, tasks, measure } = smallSubject(1);
   const mixed = tasks.map((task, i) => ({ ...task, tables: task.tables.slice(i % 2) }));
   t.throws(
@@ -126,7 +126,7 @@ test("AutoShard refuses tasks of several numbers of tables", (t) => {
   );
 });
 
-test("DreamShard refuses tasks of several numbers of devices", (t) => {
+test("DreamShard refuses tasks with different numbers of devices", (t) => {
   const { tables, tasks, measure } = smallSubject(1);
   const [first] = tasks;
   if (first === undefined) return t.fail();

@@ -1,4 +1,4 @@
-// The shipped policies on tasks that they never saw: plans that the bench's figures rest on.
+// The shipped policies on unseen tasks: the plans behind the bench's figures.
 
 import test from "ava";
 import { openKernels } from "../../../../src/kernels/index.ts";
@@ -9,7 +9,7 @@ import { publishedHome } from "../../bench/published.ts";
 import { readPolicy } from "../../files/policy-file.ts";
 
 testIf(dataFile("sharding/tables856.json.gz"))(
-  "DreamShard's plans cost less than greedy ones, and less than without predicted costs",
+  "DreamShard's plans cost less than greedy ones, and than those without cost inputs",
   (t) => {
     const rows = dreamRows(openKernels("auto"), 4, { data: publishedHome, tasks: 10 });
     const figureOf = (size: number, row: string) => {
@@ -31,9 +31,9 @@ testIf(dataFile("sharding/tables856.json.gz"))(
 );
 
 testIf(testAll, dataFile("sharding/tables856.json.gz"))(
-  "AutoShard's plans are more even than greedy ones, and than without predicted costs",
+  "AutoShard's plans are more balanced than greedy ones, and than without cost inputs",
   (t) => {
-    // The package has no policy that was trained without costs. Training one takes a minute.
+    // The package ships no policy trained without costs. Training one takes a minute.
     const options = { data: publishedHome, tasks: 20, hasAblations: true };
     const rows = autoRows(openKernels("auto"), options);
     const figureOf = (size: string, row: string) => {
@@ -50,7 +50,7 @@ testIf(testAll, dataFile("sharding/tables856.json.gz"))(
   },
 );
 
-test("the shipped policies say how they were made", (t) => {
+test("the shipped policies state how they were trained", (t) => {
   for (const name of [
     ...["dreamshard-4", "dreamshard-8", "dreamshard-4-no-costs"],
     ...["autoshard", "autoshard-half"],

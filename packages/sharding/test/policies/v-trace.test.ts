@@ -1,13 +1,13 @@
-// V-trace beside a case that is computed by hand, beside its definition as a sum, and beside plain
+// V-trace against a case computed by hand, against its definition as a sum, and against plain
 // returns where nothing is corrected.
 
 import test from "ava";
 import { RandomStream } from "../../../../src/ports/random.ts";
 import { vTrace } from "../../policies/autoshard/v-trace.ts";
 
-test("two steps by hand", (t) => {
-  // The second step: delta 0.5 (2 + 0 - 1) = 0.5, v = 1.5. The first: its ratio counts as 1,
-  // delta 1 (0 + 1 - 3) = -2, v = 3 - 2 + 1 (1.5 - 1) = 1.5.
+test("V-trace of two steps equals values computed by hand", (t) => {
+  // The second step: delta 0.5 (2 + 0 - 1) = 0.5, v = 1.5. The first step: its ratio is clipped to
+  // 1, delta 1 (0 + 1 - 3) = -2, v = 3 - 2 + 1 (1.5 - 1) = 1.5.
   const { values, advantages } = vTrace({
     values: [3, 1],
     rewards: [0, 2],
@@ -15,11 +15,13 @@ test("two steps by hand", (t) => {
     last: 0,
   });
   t.deepEqual([...values], [1.5, 1.5]);
-  // 1 (0 + 1.5 - 3), and 0.5 (2 + 0 - 1)
+  // The advantages: 1 (0 + 1.5 - 3), and 0.5 (2 + 0 - 1).
   t.deepEqual([...advantages], [-1.5, 0.5]);
 });
 
-/** The definition: V + the sum over later steps of the products of ratios times their deltas. */
+/**
+ * Targets by definition: V + the sum over later steps of the products of ratios times their deltas.
+ */
 function plainTargets(values: number[], rewards: number[], ratios: number[], last: number) {
   const valueAt = (step: number) => values[step] ?? last;
   const cut = (step: number) => Math.min(1, ratios[step] ?? 0);
@@ -37,7 +39,7 @@ function plainTargets(values: number[], rewards: number[], ratios: number[], las
   });
 }
 
-test("targets are those of the definition", (t) => {
+test("V-trace targets equal their definition", (t) => {
   const random = new RandomStream(7, 1);
   for (let trial = 0; trial < 50; trial++) {
     const drawn = (most: number) => Array.from({ length: 9 }, () => most * random.uniform());
@@ -55,7 +57,7 @@ test("targets are those of the definition", (t) => {
   }
 });
 
-test("where the same policy played, targets are the sums of the rewards to come", (t) => {
+test("on-policy, V-trace targets are the sums of future rewards", (t) => {
   const rewards = [1, 0, 2, 4];
   const { values } = vTrace({ values: [9, 8, 7, 6], rewards, ratios: [1, 1, 1, 1], last: 10 });
   t.deepEqual([...values], [17, 16, 16, 14]);

@@ -1,5 +1,5 @@
-// What cost networks say: the same as their definition, whatever was cached and in whatever order
-// tables came.
+// Predictions of cost networks: they equal their definition, whatever was cached and in whatever
+// order tables came.
 
 import test from "ava";
 import {
@@ -19,7 +19,7 @@ import { DeviceStates } from "../../search/device-states.ts";
 import { rawFeaturesOf, standardised, standardOf } from "../../search/features.ts";
 import { tableParts } from "../../search/parts.ts";
 
-test("a table is twenty numbers, its bins in the order of the published names", (t) => {
+test("a table has twenty features, with its bins in the order of the published names", (t) => {
   const bins = Array.from({ length: 17 }, (_, bin) => bin / 136);
   const features = rawFeaturesOf({ rows: 1000, dim: 64, poolingFactor: 2.5, bins });
   const order = [0, 1, 10, 11, 12, 13, 14, 15, 16, 2, 3, 4, 5, 6, 7, 8, 9];
@@ -38,7 +38,7 @@ test("inputs are standardised by the mean and the deviation of a sample", (t) =>
   t.deepEqual(standardised([3, 5], standard), [0, 0]);
 });
 
-test("the cost of a device's tables is that of the sum of their vectors, in any order", (t) => {
+test("a device's cost is computed from the sum of its tables' vectors, in any order", (t) => {
   const networks = drawnNetworks(2, 1);
   const tables = drawnTables(6, 1);
   const states = new DeviceStates(networks);
@@ -65,7 +65,7 @@ test("the cost of a device's tables is that of the sum of their vectors, in any 
   }
 });
 
-/** y = sum of w x + b, of one output for each row of weights. */
+/** A layer y = sum of w x + b, with one output per row of weights. */
 function linear(weight: readonly number[], bias: readonly number[]): CostLayer {
   return { weight: Float32Array.from(weight), bias: Float32Array.from(bias), relu: false };
 }
@@ -74,7 +74,10 @@ const plainStandard = (count: number) => {
   return { mean: new Array(count).fill(0), deviation: new Array(count).fill(1) };
 };
 
-/** Backward: a millisecond a column of the device. Forward: ten, and half of its lateness. */
+/**
+ * Networks by hand. Backward: a millisecond per column of the device. Forward: ten, and half of its
+ * lateness.
+ */
 const byHand: CostNetworks = {
   devices: 2,
   batchSize: 64,
@@ -89,8 +92,8 @@ const byHand: CostNetworks = {
   },
 };
 
-test("a plan costs what its slowest device takes: gradients, tables, vectors that wait", (t) => {
-  // Before the vectors: 5 + 1 and 6 + 2. Device 1 is 2 ms late, for which it pays 1 ms.
+test("a plan costs the time of its slowest device: gradients, tables and forward wait", (t) => {
+  // Before the vectors: 5 + 1 and 6 + 2 ms. Device 1 is 2 ms late, which costs it 1 ms.
   const loads = [
     { compute: 5, columns: 1 },
     { compute: 6, columns: 2 },
@@ -98,7 +101,7 @@ test("a plan costs what its slowest device takes: gradients, tables, vectors tha
   t.is(planCost(byHand, loads), 8 + 10 + 1);
 });
 
-test("no network is asked about a start later than any that was measured", (t) => {
+test("networks see no lateness beyond the largest one measured", (t) => {
   t.deepEqual([...forwardCosts(byHand, [1, 1], [0, 3])], [10, 11.5]);
   t.deepEqual([...forwardCosts(byHand, [1, 1], [0, 4000])], [10, 12]);
 });

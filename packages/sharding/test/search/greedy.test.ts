@@ -1,4 +1,4 @@
-// The baselines of learned sharding: the published plans, one for one, and small cases by hand.
+// The baselines of learned sharding: the published plans, each reproduced, and small cases by hand.
 
 import { resolve } from "node:path";
 import test from "ava";
@@ -21,7 +21,7 @@ const publishedNames: readonly [string, GreedyCost][] = [
 ];
 
 testIf(dataFile("sharding/ref_plans_csharding.json.gz"))(
-  "the four greedies give all 1,200 published plans, table by table",
+  "the four greedy baselines give all 1,200 published plans, table by table",
   (t) => {
     const home = resolve(publishedHome);
     const tasks = publishedTasks(home);
@@ -53,10 +53,10 @@ const tables = [
   tableOf(1000, 8, 1),
 ];
 
-test("each cost orders tables by what it is named after", (t) => {
+test("each greedy cost orders tables by the figure in its name", (t) => {
   const room = { devices: 2, bytes: Infinity };
   const expected: Record<GreedyCost, number[][]> = {
-    // Columns 64; 16; then three times 8, the largest first, of equal ones the later.
+    // Columns 64; 16; then three times 8: largest table first, ties in reverse order.
     dim: [[1], [2, 3, 4, 0]],
     // Sizes 16,000; 8,000 twice; 6,400; 160.
     size: [
@@ -72,7 +72,7 @@ test("each cost orders tables by what it is named after", (t) => {
   }
 });
 
-test("a device that is full is passed over, and a table without room ends the placement", (t) => {
+test("a full device is skipped, and a table without room ends the placement", (t) => {
   const [first] = tables;
   if (first === undefined) return t.fail();
   const bytes = weightBytesOf(first);
@@ -83,7 +83,7 @@ test("a device that is full is passed over, and a table without room ends the pl
   t.is(mostBytes(three, [[1], [2, 0]]), 2 * bytes);
 });
 
-test("a random placement is a function of its seed, and places every table once", (t) => {
+test("a random placement depends on its seed alone, and places every table once", (t) => {
   const placed = placeAtRandom(50, 4, 7);
   t.deepEqual(placeAtRandom(50, 4, 7), placed);
   t.notDeepEqual(placeAtRandom(50, 4, 8), placed);
@@ -91,7 +91,7 @@ test("a random placement is a function of its seed, and places every table once"
   t.deepEqual(all, [...Array(50).keys()]);
 });
 
-test("halving keeps the columns of all tables together", (t) => {
+test("halving preserves the columns of all tables", (t) => {
   const columns = (kind: "columns" | "rows", ...steps: number[]) => {
     const parts = tableParts([tableOf(10, 32, 1), tableOf(10, 4, 1)]);
     const after = moved(

@@ -1,5 +1,5 @@
-// Moves of the learned search beyond halved columns: rows, tables below memory and copies, beside
-// everything that could have been done, tried one by one.
+// Moves of the learned search beyond halved columns (rows, caching and copies), against exhaustive
+// search over all moves and placements.
 
 import test from "ava";
 import { type CostTable, weightBytesOf } from "../../../../src/planner/cost-table.ts";
@@ -14,7 +14,7 @@ import type { CostNetworks } from "../../search/cost-networks.ts";
 import type { DeviceRoom } from "../../search/greedy.ts";
 import { type Move, moved, moveKinds, once, type TablePart } from "../../search/parts.ts";
 
-/** Tables that may be cut by rows and columns, kept below memory for a price, or copied for one. */
+/** Random tables that may be cut by rows and columns, and cached or copied at a cost. */
 function drawnParts(count: number, seed: number): TablePart<number>[] {
   return drawnTables(count, seed).map((table, place) => {
     const make = (own: CostTable, tier: "memory" | "cached" | "copied"): TablePart<number> => {
@@ -39,7 +39,10 @@ function drawnParts(count: number, seed: number): TablePart<number>[] {
   });
 }
 
-/** Milliseconds of a placement by the definition: copies on every device, for what they say. */
+/**
+ * The cost of a placement in milliseconds by definition; copies add their formula costs to every
+ * device.
+ */
 function plainCost(
   networks: CostNetworks,
   parts: readonly TablePart[],
@@ -48,7 +51,7 @@ function plainCost(
   const copies = parts.filter(({ isCopied }) => isCopied);
   const own = placed.map((indices) => indices.map((index) => parts[index] as TablePart));
   const tables = own.map((held) => held.map(({ table }) => table));
-  // The exchanges see the columns of what is exchanged, and the lateness of all that is computed.
+  // The exchanges depend on the columns exchanged, and on the lateness due to all computation.
   const compute = own.map((held, device) => {
     const formulas = [...held, ...copies].reduce((sum, { formulaMs }) => sum + formulaMs, 0);
     return formulas + plainCompute(networks, tables[device] ?? []);
@@ -74,7 +77,7 @@ function plainCost(
   return Math.max(...before.map((ms, device) => ms + (there[device] ?? 0)));
 }
 
-/** Bytes of the fullest device, copies included. */
+/** The bytes of the fullest device, copies included. */
 function fullest(parts: readonly TablePart[], placed: readonly (readonly number[])[]): number {
   const copies = parts.filter(({ isCopied }) => isCopied);
   const sums = placed.map((own) =>
@@ -85,7 +88,7 @@ function fullest(parts: readonly TablePart[], placed: readonly (readonly number[
   return Math.max(...sums);
 }
 
-/** The least cost of all ways to place parts on devices that have room. */
+/** The least cost of all placements of parts on devices that have room. */
 function bestPlacement(
   networks: CostNetworks,
   parts: readonly TablePart[],
@@ -103,7 +106,7 @@ function bestPlacement(
   return best;
 }
 
-/** Every way to make so many moves. */
+/** All sequences of `steps` moves. */
 function waysOf(parts: readonly TablePart[], steps: number): Move[][] {
   if (steps === 0) return [[]];
   const first = [...parts.entries()].flatMap(([part, { moves }]) =>
@@ -117,7 +120,7 @@ function waysOf(parts: readonly TablePart[], steps: number): Move[][] {
   ];
 }
 
-test("no plan is better than the best of all moves and placements, and few are much worse", (t) => {
+test("no plan beats the best of all moves and placements, and few are much worse", (t) => {
   const ratios: number[] = [];
   const kinds = new Set<string>();
   const seeds = rounds("seeds of moved tables", 8, 24);
@@ -131,7 +134,7 @@ test("no plan is better than the best of all moves and placements, and few are m
       ...waysOf(parts, 2).map((way) => bestPlacement(networks, moved(parts, way), room)),
     );
     if (best === undefined) {
-      // Greedy placement may find no room where there is hardly some: here it always does.
+      // Where space is scarce, greedy placement may find no room; in this test it always does.
       t.is(optimum, Infinity);
       continue;
     }
@@ -155,7 +158,7 @@ test("no plan is better than the best of all moves and placements, and few are m
   t.deepEqual([...kinds].sort(), [...moveKinds].sort(), "every kind of move is of use somewhere");
 });
 
-test("each half of the rows has half the ids, and is sent whole", (t) => {
+test("each half of the rows has half the ids, and all columns", (t) => {
   const [part] = drawnParts(1, 4);
   const [one, other] = part?.moves.get("rows")?.() ?? [];
   t.is(one?.table.poolingFactor, (part?.table.poolingFactor ?? 0) / 2);
@@ -182,7 +185,7 @@ test("copies need room on every device", (t) => {
   t.deepEqual(best?.placed, [[], []]);
 });
 
-test("a search with every move that is stopped has the best so far, the same for the same effort", (t) => {
+test("a stopped search with every move has the best so far, equal for equal effort", (t) => {
   const networks = drawnNetworks(3, 9);
   const parts = drawnParts(12, 9);
   const room = { devices: 3, bytes: Infinity };

@@ -1,4 +1,4 @@
-// The shipped cost networks on the official tasks: plans that the bench's figures rest on.
+// The shipped cost networks on the official tasks: the plans behind the bench's figures.
 
 import test from "ava";
 import { dataFile, testIf } from "../../../../test/helpers/needs.ts";
@@ -8,7 +8,7 @@ import { shardingRows } from "../../bench/sharding.bench.ts";
 import { readCostNetworks } from "../../files/cost-networks-file.ts";
 
 testIf(dataFile("sharding/tables856.json.gz"))(
-  "on official tasks every search has a plan, at least 15 % below the best greedy one",
+  "on official tasks, every search beats the best greedy plan by at least 15 %",
   (t) => {
     const rows = shardingRows(4, {
       data: publishedHome,
@@ -25,7 +25,7 @@ testIf(dataFile("sharding/tables856.json.gz"))(
   },
 );
 
-test("the shipped networks say where they come from, and how well they did in their test", (t) => {
+test("the shipped networks state their origin and their test error", (t) => {
   for (const [devices, testMseMax] of [
     [4, 2600],
     [8, 20_000],

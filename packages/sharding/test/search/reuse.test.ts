@@ -1,4 +1,4 @@
-// How often a window looks a distinct row up: the law beside a draw.
+// How often a window looks a distinct row up: Zipf's law against random draws.
 
 import test from "ava";
 import { reuseBins } from "../../../../src/planner/cost-table.ts";
@@ -11,7 +11,7 @@ for (const [rows, zipf, poolingFactor] of [
   [200_000, 0.8, 3],
   [100_000, 0, 0.5],
 ] as const) {
-  test(`of ${rows} rows, popular by ${zipf}, with ${poolingFactor} ids a sample`, (t) => {
+  test(`reuse of ${rows} rows, Zipf ${zipf}, ${poolingFactor} ids a sample, equals that of draws`, (t) => {
     const bins = reuseOf({ rows, zipf, poolingFactor });
     const sum = bins.reduce((all, bin) => all + bin, 0);
     t.true(Math.abs(sum - 1) < 1e-9);

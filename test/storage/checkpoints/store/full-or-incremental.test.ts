@@ -40,7 +40,7 @@ test("an intermittent run writes a baseline where that costs no more than going 
   t.deepEqual(baselines("one-shot", Array(40).fill(999)), [0]);
 });
 
-test("every checkpoint is a baseline without increments; the first one always is", (t) => {
+test("every checkpoint is a baseline if increments are off; the first one always is", (t) => {
   const written = { baseline: 10, differences: 3, sum: 3, last: 1 };
   t.true(needsBaseline("none", written));
   for (const policy of ["one-shot", "consecutive", "intermittent"] as const) {

@@ -1,4 +1,4 @@
-// Calibration: threads measure side by side, and their results are constants that a plan can use.
+// Calibration: threads measure at the same time, and their results are constants for a plan.
 
 import test from "ava";
 import { calibrate } from "../../../actors/calibration/calibrate.ts";
@@ -20,7 +20,7 @@ const size = {
   rounds: 2,
 };
 
-test.serial("two threads measure each other, and the file reads back", async (t) => {
+test.serial("two threads measure their exchange, and the constants survive JSON", async (t) => {
   const options = { memoryBytes: 5e9, source: "a test", arithmetic: "reference", size } as const;
   const constants = await calibrate({ ...options, devices: 2 });
   t.deepEqual(checkConstants(JSON.parse(JSON.stringify(constants))), constants);
@@ -49,7 +49,7 @@ test.serial("two threads measure each other, and the file reads back", async (t)
   t.deepEqual(constants.acrossHosts, defaultConstants.acrossHosts);
 });
 
-test("what rows cost is never below 0, however the times are rounded", (t) => {
+test("solved row costs are never negative, whatever the measured times", (t) => {
   const seconds = fc.double({ min: 1e-9, max: 1, noNaN: true });
   const distinct = fc.double({ min: 0, max: 1, noNaN: true });
   const times = fc.record({ lookup: seconds, update: seconds, sums: seconds, distinct });
@@ -63,7 +63,7 @@ test("what rows cost is never below 0, however the times are rounded", (t) => {
   t.pass();
 });
 
-test("costs of rows are told apart from the times that they make", (t) => {
+test("row costs are solved exactly from the step times that they add up to", (t) => {
   const truth = { lookupId: 2, lookupRow: 9, vector: 5, updateId: 10, updateRow: 7 };
   const timesOf = (distinct: number, idsPerBag: number) => ({
     lookup: truth.lookupId + truth.vector / idsPerBag + distinct * truth.lookupRow,
@@ -78,13 +78,13 @@ test("costs of rows are told apart from the times that they make", (t) => {
   }
 });
 
-test.serial("a thread alone measures no exchange", async (t) => {
+test.serial("a single thread measures no exchange and keeps the default constants", async (t) => {
   const options = { memoryBytes: 1, source: "a test", arithmetic: "reference", size } as const;
   const { insideHost } = await calibrate({ ...options, devices: 1 });
   t.deepEqual(insideHost, defaultConstants.insideHost);
 });
 
-test.serial("a thread that fails says why", async (t) => {
+test.serial("a calibration thread that fails rejects the calibration with its error", async (t) => {
   const broken = { ...size, samples: -1 };
   const options = { devices: 1, memoryBytes: 1, source: "", arithmetic: "reference" } as const;
   await t.throwsAsync(calibrate({ ...options, size: broken }, workerLauncher), {

@@ -1,5 +1,5 @@
-// The constants of this machine: measured once, kept for the user, and measured anew where the file
-// is damaged or of another machine.
+// The constants of this machine: measured once, cached in a file of the user, and measured again if
+// the file is damaged or belongs to another machine.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +12,7 @@ import {
 } from "../../../actors/calibration/machine-constants.ts";
 import { defaultConstants } from "../../../src/planner/cost/constants.ts";
 
-/** A machine that counts how often it is measured. */
+/** A machine that records why it was measured each time. */
 function machineIn(t: ExecutionContext, path = "deep/machine.json") {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(directory, { recursive: true }));
@@ -29,7 +29,7 @@ function machineIn(t: ExecutionContext, path = "deep/machine.json") {
   return { file, reasons, known };
 }
 
-test("a machine is measured once, and again when that is asked for", async (t) => {
+test("a machine is measured once, and again on request", async (t) => {
   const { reasons, known } = machineIn(t);
   const first = await known();
   t.is(first.notKept, undefined);
@@ -39,7 +39,7 @@ test("a machine is measured once, and again when that is asked for", async (t) =
   t.is(reasons.length, 2);
 });
 
-test("a damaged file is measured anew, and mended", async (t) => {
+test("if the file of constants is damaged, the machine is measured again and the file rewritten", async (t) => {
   const { file, reasons, known } = machineIn(t, "machine.json");
   await known();
   const text = readFileSync(file, "utf8");
@@ -54,7 +54,7 @@ test("a damaged file is measured anew, and mended", async (t) => {
   }
 });
 
-test("constants of another machine, or other kernels or version, are measured anew", async (t) => {
+test("a file of another machine, other kernels or another version causes a new measurement", async (t) => {
   const { file, reasons, known } = machineIn(t, "machine.json");
   await known();
   const [kept] = JSON.parse(readFileSync(file, "utf8")).measured;
@@ -69,7 +69,7 @@ test("constants of another machine, or other kernels or version, are measured an
     await known();
     t.is(reasons.at(-1), `${file} is of ${name} ${value}, not ${kept.key[name]}`);
   }
-  // Constants for other kernels stay beside those for these.
+  // The file keeps the constants for other kernels beside those for these kernels.
   write("arithmetic", "native-0");
   await known();
   t.regex(reasons.at(-1) ?? "", /^it has not been measured with the kernels reference-\d+$/);
@@ -83,7 +83,7 @@ test("constants of another machine, or other kernels or version, are measured an
   t.is(reasons.length, told);
 });
 
-test("where the file cannot be written, the constants serve all the same", async (t) => {
+test("constants are used even if their file cannot be written", async (t) => {
   const { file, reasons, known } = machineIn(t, "plain/machine.json");
   writeFileSync(join(file, "../../plain"), "no directory");
   const { constants, notKept } = await known();
@@ -93,7 +93,7 @@ test("where the file cannot be written, the constants serve all the same", async
   t.is(reasons.length, 2);
 });
 
-test("steps are measured on 1, 2 and all cores; devices share the memory", (t) => {
+test("steps are measured on 1, 2 and all cores, and each device gets a share of the memory", (t) => {
   t.deepEqual([1, 2, 3, 4, 6, 8, 64].map(measuredDevices), [
     [1],
     [1, 2],

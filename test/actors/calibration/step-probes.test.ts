@@ -1,4 +1,4 @@
-// Step probes: whole steps are trained on real threads, and what they take becomes constants.
+// Step probes: whole steps are trained on real threads, and their times become constants.
 
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,7 +25,7 @@ const probe = {
 const leftovers = () =>
   readdirSync(tmpdir()).filter((name) => name.startsWith("osiris-calibrate-"));
 
-test.serial("steps on one device and on two become costs of each, and no file stays", async (t) => {
+test.serial("step probes yield costs for 1 and 2 devices, and leave no file", async (t) => {
   const done: number[] = [];
   const before = leftovers();
   const found = await measureSteps(
@@ -54,7 +54,7 @@ test.serial("steps on one device and on two become costs of each, and no file st
   t.deepEqual(leftovers(), before);
 });
 
-test("a figure is the median of the quietest pass; what was not sampled counts in none", (t) => {
+test("a probe's figure is the median of its fastest pass; unsampled values (0) are ignored", (t) => {
   const pass = (...readMs: number[]) =>
     readMs.map((ms) => ({ steps: 1, stepMs: 9, readMs: ms, batchesThere: 1, shares: {} as never }));
   const of = ({ readMs }: { readonly readMs: number }) => readMs;
@@ -63,7 +63,7 @@ test("a figure is the median of the quietest pass; what was not sampled counts i
   t.is(quietest([pass(0), []], of), 0);
 });
 
-test.serial("a thread of probes that fails says why", async (t) => {
+test.serial("a probe thread that fails rejects the measurement with its error", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(directory, { recursive: true }));
   const job = resolveJob({
@@ -82,7 +82,7 @@ test.serial("a thread of probes that fails says why", async (t) => {
   t.regex(error?.message ?? "", /none\.cache/);
 });
 
-test.serial("one generation after another trains on the same threads", async (t) => {
+test.serial("consecutive probe generations train on the same threads", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(directory, { recursive: true }));
   const started: string[] = [];

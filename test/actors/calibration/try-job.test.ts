@@ -1,4 +1,4 @@
-// A trial: some steps of a job, and constants that predict them.
+// A trial trains some steps of a job and scales the constants so that they predict those steps.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ import { planJob } from "../../../src/training/planning/plan-job.ts";
 
 const times = { warmUpMs: 1, warmUpSteps: 2, longestMs: 100, sampleMs: 2, samples: 3 };
 
-test("a trial scales all constants alike: another prediction, the same plan", async (t) => {
+test("a trial scales all constants by one factor: the prediction changes, the plan does not", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(directory, { recursive: true }));
   const options: JobOptions = {

@@ -1,5 +1,5 @@
-// A client while there is no leader: what the client reads from JetStream, and what it waits for.
-// In virtual time; the stream is a list that answers as JetStream does.
+// A client without a leader reads a run's events from JetStream and waits for the next leader. In
+// virtual time; the stream is a list that answers as JetStream does.
 
 import test from "ava";
 import { Client } from "../../../actors/client/client.ts";
@@ -30,11 +30,14 @@ function answer(
   });
 }
 
-/** A stream of these events; like JetStream, it returns the next event from a number on. */
+/**
+ * Serves a stream of these events; like JetStream, it returns the first event at or after a
+ * sequence number.
+ */
 function stream(simulated: SimulatedNetwork, events: readonly RunEvent[]) {
   return answer(simulated, "$JS.API.DIRECT.GET.osiris-events-c1", (asked) => {
     if (asked.next_by_subj !== "osiris.c1.stream.r1") return { body: undefined };
-    const place = Math.max(Number(asked.seq), 11); // The oldest are gone.
+    const place = Math.max(Number(asked.seq), 11); // Older events were dropped.
     const headers = { "Nats-Sequence": `${place}` };
     return { body: events[place - 11], headers };
   });
@@ -46,7 +49,7 @@ function startClient() {
   return { simulated, run: new Client({ transport, cluster, clock }).run("r1") };
 }
 
-/** Advances time in short steps: each answer is a promise, and asks for the next event. */
+/** Advances time in short steps: each answer resolves a promise, which requests the next event. */
 async function pass(simulated: SimulatedNetwork, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 20) await simulated.pass(20);
 }
@@ -56,7 +59,7 @@ async function collect<Item>(items: AsyncIterable<Item>, into: Item[] = []): Pro
   return into;
 }
 
-test("events are followed without a root, and with the next one", async (t) => {
+test("a client follows events without a leader, and continues with the next leader", async (t) => {
   const { simulated, run } = startClient();
   const kept = [event(3), event(4), event(5)];
   stream(simulated, kept);
@@ -72,7 +75,7 @@ test("events are followed without a root, and with the next one", async (t) => {
     seen.map(({ seq }) => seq),
     [4, 5],
   );
-  await pass(simulated, 60_000); // It waits.
+  await pass(simulated, 60_000); // The client waits.
   answer(simulated, "osiris.c1.jobs.events", () => ({ body: { events: [last] } }));
   await pass(simulated, 12_000);
   t.deepEqual(
@@ -81,7 +84,7 @@ test("events are followed without a root, and with the next one", async (t) => {
   );
 });
 
-test("without a root and without a stream it is an error, after 10 seconds as before", async (t) => {
+test("without a leader and without a stream, requests of a client fail after 10 seconds", async (t) => {
   const { simulated, run } = startClient();
   const past = collect(run.past());
   const logs = collect(run.logs({ follow: true }));
@@ -90,7 +93,7 @@ test("without a root and without a stream it is an error, after 10 seconds as be
   for (const error of await refused) t.like(error, { code: "REQUEST_FAILED" });
 });
 
-test("a run that the root does not know any more is read from the stream", async (t) => {
+test("the events of a run that the leader has forgotten are read from the stream", async (t) => {
   const { simulated, run } = startClient();
   stream(simulated, [event(0), last]);
   const error = { ...errorOf("Expected `run` to be …"), code: "INVALID_OPTION" };
@@ -100,7 +103,7 @@ test("a run that the root does not know any more is read from the stream", async
   t.deepEqual(await following, [event(0), last]);
 });
 
-test("a log is followed over a time without a root", async (t) => {
+test("a client follows a run's log across a time without a leader", async (t) => {
   const { simulated, run } = startClient();
   const there = stream(simulated, [event(0)]);
   const seen: Record<string, unknown>[] = [];

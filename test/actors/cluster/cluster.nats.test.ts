@@ -1,5 +1,5 @@
 // The whole cluster over a real nats-server, if one is installed: a run outlives the server's
-// death, and has the digest that it has over the embedded broker.
+// death, and its digest equals that over the embedded broker.
 
 import {
   calmResult,
@@ -14,7 +14,7 @@ import { natsServer, testAll, testIf } from "../../helpers/needs.ts";
 const epochs = 4;
 
 testIf(testAll, natsServer).serial(
-  "over a real nats-server that dies and comes back a run has the same digest",
+  "a run over a nats-server that is killed and started again has the same digest",
   async (t) => {
     const calm = await calmResult(epochs);
     const first = await startNatsServer();
@@ -22,7 +22,7 @@ testIf(testAll, natsServer).serial(
     await using place = await startTestCluster(2, { nats: first.url });
     let second: Awaited<ReturnType<typeof startNatsServer>> | undefined;
     t.teardown(() => second?.[Symbol.asyncDispose]());
-    const job = place.job({ stepDeadlineMs: 30_000 }); // As a job has by itself.
+    const job = place.job({ stepDeadlineMs: 30_000 }); // The default of a job.
     const { result, events } = await runJob(place, inEpochs(job, epochs), async ({ type }) => {
       if (type !== "run.progress" || second !== undefined) return;
       await first.kill();

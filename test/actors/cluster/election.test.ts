@@ -1,4 +1,4 @@
-// The lease in virtual time: which process leads, and which processes know it.
+// The lease in virtual time: which process leads, and when each process learns it.
 
 import test from "ava";
 import { Leadership } from "../../../actors/cluster/election.ts";
@@ -64,7 +64,7 @@ async function pass(ms: number, ...processes: readonly { clock: SimulatedClock }
   }
 }
 
-test("the first one leads, and the others stand by as long as it renews its lease", async (t) => {
+test("the first candidate leads, and the others stand by while it renews its lease", async (t) => {
   const { told, start } = startPlace();
   const [a, b] = [start("a"), start("b")];
   await pass(60_000, a, b);
@@ -73,7 +73,7 @@ test("the first one leads, and the others stand by as long as it renews its leas
   t.false(b.leadership.isHeld);
 });
 
-test("one of two leads when the leader is gone, within a lease and a look", async (t) => {
+test("when the leader is gone, one standby leads within the lease and one poll", async (t) => {
   const { told, start } = startPlace();
   const [a, b, c] = [start("a"), start("b"), start("c")];
   await pass(5000, a, b, c);
@@ -81,12 +81,13 @@ test("one of two leads when the leader is gone, within a lease and a look", asyn
   t.deepEqual(told.slice(1), ["b sees a", "c sees a", "b leads 2 after a", "c sees b"]);
 });
 
-test("a leader that stood still does not hold its lease, and learns that it is lost", async (t) => {
+test("a leader that was stalled beyond its lease no longer holds it, and learns that it lost it", async (t) => {
   const { told, start } = startPlace();
   const [a, b] = [start("a"), start("b")];
   await pass(5000, a, b);
   await pass(10_000, b);
-  // The process and its clock resume: before it reads the register, it knows that it cannot know.
+  // The process and its clock resume: even before it reads the register, it no longer trusts its
+  // lease.
   const nowMs = a.clock.now();
   a.clock.now = () => nowMs + 10_000;
   t.false(a.leadership.isHeld);
@@ -95,17 +96,17 @@ test("a leader that stood still does not hold its lease, and learns that it is l
   t.true(b.leadership.isHeld);
 });
 
-test("whoever stood still itself has not heard the leader's silence", async (t) => {
+test("a standby that was stalled itself does not take over from a live leader", async (t) => {
   const { told, start } = startPlace();
   const [a, b] = [start("a"), start("b")];
   await pass(5000, a, b);
   await pass(60_000, a);
-  await pass(400, b); // A minute behind, it reads the register again.
+  await pass(400, b); // A minute late, it reads the register again.
   await pass(5000, a, b);
   t.deepEqual(told, ["a leads 1 after undefined", "b sees a"]);
 });
 
-test("a lease that is given back is taken at the next look", async (t) => {
+test("a lease that a leader gives back is taken at the next poll", async (t) => {
   const { told, start } = startPlace();
   const [a, b] = [start("a"), start("b")];
   await pass(5000, a, b);
@@ -116,7 +117,7 @@ test("a lease that is given back is taken at the next look", async (t) => {
   b.leadership.confirm();
 });
 
-test("a leader that cannot write its lease does not hold it, and holds it again", async (t) => {
+test("a leader that cannot write its lease loses it, and regains it once the disk works", async (t) => {
   const { disk, start } = startPlace();
   const a = start("a");
   await pass(1000, a);
@@ -132,21 +133,21 @@ test("a leader that cannot write its lease does not hold it, and holds it again"
   t.true(a.leadership.isHeld);
 });
 
-test("in a register: one leads, its silence is heard, and what it gives back is taken", async (t) => {
+test("with a register: one leads, a standby takes over when it is silent or gives the lease back", async (t) => {
   const { told, start } = startPlace(createRegister());
   const [a, b, c] = [start("a"), start("b"), start("c")];
   await pass(5000, a, b, c);
   t.deepEqual(told, ["a leads 1 after undefined", "b sees a", "c sees a"]);
   await pass(leaseMs + 450, b, c);
   t.deepEqual(told.slice(3), ["b leads 2 after a", "c sees b"]);
-  await pass(1000, a, b, c); // It was stalled, and finds out.
+  await pass(1000, a, b, c); // `a` was stalled, and finds out.
   t.is(told.at(-1), "a: This process led the cluster in term 1");
   await b.leadership.close();
   await pass(250, c);
   t.is(told.at(-1), "c leads 3 after b");
 });
 
-test("a register that has forgotten its lease is given it again by whoever has it", async (t) => {
+test("the holder of a lease writes it again to a register that lost it, and stays the leader", async (t) => {
   const register = createRegister();
   const { told, start } = startPlace(register);
   const [a, b] = [start("a"), start("b")];
@@ -162,7 +163,7 @@ test("a register that has forgotten its lease is given it again by whoever has i
   t.true(a.leadership.isHeld);
 });
 
-test("of two that claim a term of a register at once, one has it", async (t) => {
+test("of several candidates that claim a term in a register at once, exactly one leads", async (t) => {
   const { told, start } = startPlace(createRegister());
   const all = ["a", "b", "c", "d"].map(start);
   await pass(3000, ...all);

@@ -1,7 +1,6 @@
 // A run on two hosts while a client with the broker's token sends invalid and repeated messages to
-// every actor of the run: each message is answered or counted, and no bit of the model changes.
-// In `npm run test:all`
-// the client sends 100,000 of them.
+// every actor of the run: each message is answered or counted, and no bit of the model changes. In
+// `npm run test:all` the client sends 100,000 messages.
 
 import { connect, headers as emptyHeaders, type NatsConnection } from "nats";
 import { jobMethods } from "../../../actors/jobs/job-api.ts";
@@ -27,15 +26,16 @@ import { testAll, testIf } from "../../helpers/needs.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
 /**
- * Epochs with hostile messages, and the epochs after them, so that the messages meet a live run.
+ * Epochs with hostile messages, and all epochs: two more, so that the run is alive to the last
+ * message.
  */
 const disturbed = rounds("epochs under hostile frames", 2, 60);
 const epochs = disturbed + 2;
-/** Frames at every checkpoint and evaluation; an epoch has seven. */
+/** Hostile frames at each checkpoint and evaluation; an epoch has seven of these. */
 const wave = rounds("hostile frames at each checkpoint", 60, 250);
 
 testIf(testAll).serial(
-  "what is no message, said to all actors of a run, changes no bit of it",
+  "invalid messages to every actor of a run change no bit of its model",
   async (t) => {
     const incidents: Incident[] = [];
     const onIncident = (incident: Incident) => void incidents.push(incident);
@@ -76,7 +76,8 @@ testIf(testAll).serial(
       "and can be asked for",
     );
 
-    // A request without a receiver was answered so; an actor counted each invalid message it got.
+    // A request without a receiver got that answer; an actor counted each invalid message it
+    // received.
     const uncounted = stranger.heardBy(
       (subject) => refused.filter(({ reason }) => reason.message.includes(` ${subject} `)).length,
     );
@@ -106,7 +107,7 @@ testIf(testAll).serial(
 
 type Place = { readonly cluster: string; readonly run: string; readonly generation: number };
 
-/** A client that hears everything and sends invalid messages. */
+/** A client that receives all messages and sends invalid ones. */
 function listenTo(client: NatsConnection) {
   const overheard = new Overheard();
   const told = new Map<number, Forgery>();
@@ -137,12 +138,12 @@ function listenTo(client: NatsConnection) {
       told.set(index, forged);
       client.publish(forged.subject, forged.payload, { headers, reply: `fuzz.${index}` });
     },
-    /** Subjects on which more invalid messages arrived than `countOf` says. */
+    /** Subjects on which more invalid messages arrived than `countOf` returns. */
     heardBy(countOf: (subject: string) => number): string[] {
       const heard = new Map<string, Forgery[]>();
       for (const [index, forged] of told) {
         if (answered.has(index) || forged.wrong === saidAgain) continue;
-        // The actor listens while it asks; a message just after that has no receiver.
+        // The inspector listens only while it requests; a message just after that has no receiver.
         if (forged.subject.includes(".inspector.0.")) continue;
         heard.set(forged.subject, [...(heard.get(forged.subject) ?? []), forged]);
       }
@@ -155,7 +156,9 @@ function listenTo(client: NatsConnection) {
   };
 }
 
-/** A request of a tenant about another tenant's run, or of any sender with any content. */
+/**
+ * A request of a tenant about another tenant's run, or a request of any sender with random content.
+ */
 function requestOf(index: number, { cluster, run }: Place): Forgery {
   const stream = drawsOf(index);
   const method = oneOf(stream, jobMethods);

@@ -1,4 +1,5 @@
-// A job against its data: everything that would end the run is told in one go, before it starts.
+// A job against its data: the doctor reports everything that would end the run at once, before the
+// run starts.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +13,7 @@ import { startTrained } from "../../helpers/devices/trained.ts";
 import { leavesOut, rocksDb } from "../../helpers/needs.ts";
 import { runCli } from "../../helpers/processes/cli.ts";
 
-/** The lines of a CSV file of 300 samples, with these names and this label. */
+/** The text of a CSV file of 300 samples, with the header `names` and the labels of `label`. */
 function csvText(names: string, label: (i: number) => number = (i) => i % 2): string {
   const lines = Array.from({ length: 300 }, (_, i) => `${label(i)},${i},v${i % 5}`);
   return `${names}\n${lines.join("\n")}\n`;
@@ -54,7 +55,7 @@ async function failuresOf(job: JobOptions) {
 }
 
 test.serial(
-  "once the data is cached, each table is told with what was counted of its ids",
+  "once the data is cached, the doctor reports the counts of each table's ids",
   async (t) => {
     const { home, file, job } = startJob(t);
     const before = (await checkJob(job)).checks.find(({ name }) => name === "data: ids");
@@ -83,7 +84,7 @@ test.serial(
   },
 );
 
-test.serial("a job that fits its data is told with its counts, and nothing is made", async (t) => {
+test.serial("the doctor reports the counts of a job that fits, and writes nothing", async (t) => {
   const { job } = startJob(t);
   const { isFit, checks } = await failuresOf(job);
   t.true(isFit);
@@ -97,7 +98,7 @@ test.serial("a job that fits its data is told with its counts, and nothing is ma
   t.regex(found("data: order") ?? "", /^global; split where .* more than 256 MiB/);
 });
 
-test.serial("the order of the samples is told, where the job decides it", async (t) => {
+test.serial("the doctor reports the order of the samples, if the job has one", async (t) => {
   const { job } = startJob(t);
   for (const [more, order] of [
     [{ order: "split" }, "split"],
@@ -109,7 +110,7 @@ test.serial("the order of the samples is told, where the job decides it", async 
   }
 });
 
-test.serial("all that is wrong with the data of a job is told at once", async (t) => {
+test.serial("the doctor reports all errors in the data of a job at once", async (t) => {
   const { home, file, job } = startJob(t);
   const paths = [
     file("a.csv", csvText("y,d,c")),
@@ -141,7 +142,7 @@ test.serial("all that is wrong with the data of a job is told at once", async (t
 });
 
 test.serial(
-  "a directory of another job, and a cache that cannot be, are told before a run",
+  "the doctor reports another job's directory and an impossible cache before a run",
   async (t) => {
     const { home, job } = startJob(t);
     await (await startTrained(job)).train({ cut: 1 });
@@ -161,7 +162,7 @@ test.serial(
 );
 
 test.serial(
-  "osiris train --dry-run and osiris doctor exit with 2 where the job does not fit",
+  "osiris train --dry-run and osiris doctor exit with 2 if the job does not fit",
   async (t) => {
     const { home, job } = startJob(t);
     const wrong = withData(job, { paths: ["none.csv"], label: "label" });
@@ -184,7 +185,7 @@ test.serial(
   },
 );
 
-test.serial("a column that the evaluation's file lacks is not told as the job's", async (t) => {
+test.serial("a column that only the evaluation file lacks is reported as such", async (t) => {
   const { file, job } = startJob(t);
   const held = file("held.csv", csvText("y,dd,cc"));
   const judged = resolveJob({ ...job, evaluation: { data: { paths: [held] } } });
@@ -199,7 +200,7 @@ test.serial("a column that the evaluation's file lacks is not told as the job's"
 });
 
 test.serial(
-  "the store of rows below memory is told: the usual one, or the one that has rows of the run",
+  "the doctor names the backing store: the default, or the one that holds rows of the run",
   async (t) => {
     const { job } = startJob(t);
     const tables = [{ name: "c", rows: 9, dim: 4, tier: "cached", keep: "durable" }] as const;

@@ -1,4 +1,4 @@
-// The doctor: its findings on this machine, at brokers of both kinds, and in directories.
+// The doctor: its findings on this machine, at both kinds of brokers, and in directories.
 
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,7 +30,7 @@ function startJob(t: ExecutionContext, more: Partial<JobOptions> = {}) {
   return { home, job };
 }
 
-test.serial("all of a job that fits is looked at, and nothing is left behind", async (t) => {
+test.serial("the doctor runs every check on a job that fits, and leaves no file", async (t) => {
   const { home, job } = startJob(t, { stepDeadlineMs: 20_000 });
   const diagnosis = await diagnose({ job, devices: 1 });
   t.deepEqual(
@@ -56,14 +56,15 @@ test.serial("all of a job that fits is looked at, and nothing is left behind", a
   t.deepEqual(readdirSync(home), []);
 });
 
-test.serial("a job that is too large fails, and a directory that cannot be", async (t) => {
+test.serial("the doctor fails a job that is too large, and an impossible directory", async (t) => {
   const tables = [{ name: "a", rows: 2 ** 31 - 1, dim: 1024 }];
   const large = startJob(t, { model: { ...smallModel, kind: "dlrm", tables, bottom: [1024] } });
   const written = { ...large.job, sharding: "as-written" as const };
   const diagnosis = await diagnose({ job: written });
   t.false(diagnosis.isHealthy);
   t.is(stateOf(diagnosis, "memory"), "fail");
-  // A run that places its tables itself puts them below memory, but for partial recovery.
+  // A run that plans its placement puts tables into the backing store, unless partial recovery
+  // forbids it.
   const partial = { ...large.job.checkpoint, partial: {} };
   const bounded = { ...large.job, mode: "bounded" as const, checkpoint: partial };
   t.is(stateOf(await diagnose({ job: large.job }), "memory"), "warn");
@@ -76,7 +77,7 @@ test.serial("a job that is too large fails, and a directory that cannot be", asy
   t.is(stateOf(await diagnose({ job: { ...job, checkpoint } }), "checkpoints: sync"), "fail");
 });
 
-test("what a broker is like is judged", (t) => {
+test("the checks of a broker warn or fail by its version, access, distance and clock", (t) => {
   const probe: ServerProbe = {
     ...{ address: "nats://far:4222", version: "2.12.0", payloadBytesMax: 2 ** 20 },
     ...{ hasJetStream: true, mustLogin: true, isEncrypted: true, isLocal: false },
@@ -99,7 +100,7 @@ test("what a broker is like is judged", (t) => {
   t.deepEqual(assess({ mustLogin: false, isEncrypted: false, isLocal: true }), []);
 });
 
-test("every deadline is a share of the step deadline, within the one that it is a part of", (t) => {
+test("every deadline is a share of the step deadline, and at most its parent deadline", (t) => {
   for (const stepDeadlineMs of [100, 2000, 30_000, 86_400_000]) {
     const tree = deadlineTree({ stepDeadlineMs });
     const ms = deadlinesOf({ stepDeadlineMs });
@@ -111,7 +112,7 @@ test("every deadline is a share of the step deadline, within the one that it is 
   }
 });
 
-test("the deadlines of a cluster are listed: heartbeats, and when a host is lost", (t) => {
+test("the doctor lists a cluster's deadlines: the heartbeat, and when a host counts as lost", (t) => {
   const lines = diagnosisLines({
     checks: [],
     deadlines: clusterDeadlines(),
@@ -129,13 +130,13 @@ testIf(natsServer).serial("a real nats-server is asked: JetStream, login, its cl
   const diagnosis = await diagnose({ nats: server.url, token: "secret" });
   t.is(stateOf(diagnosis, "broker JetStream"), "ok");
   t.is(stateOf(diagnosis, "broker login"), "ok");
-  // A busy machine makes it slow.
+  // On a busy machine the round trip is slow.
   t.true(["ok", "warn"].includes(stateOf(diagnosis, "broker round trip") ?? ""));
   const refused = await diagnose({ nats: server.url, token: "wrong" });
   t.is(stateOf(refused, "broker"), "fail");
 });
 
-test.serial("osiris doctor tells, and its exit code says whether something fails", async (t) => {
+test.serial("osiris doctor prints its findings, and exits with 1 if a check fails", async (t) => {
   const { home } = startJob(t);
   const away = await runCli(["doctor", "--nats", "nats://127.0.0.1:1", "--json"], home);
   t.is(away.code, 1, away.stderr);

@@ -1,4 +1,5 @@
-// The actor of a bridge: it reports its thread's replicas, and ends with the thread.
+// The bridge actor: it passes replicas to its thread, reports what the thread keeps, and ends with
+// it.
 
 import test from "ava";
 import { bridgeMachine } from "../../../actors/host/bridge.ts";
@@ -31,7 +32,7 @@ const replicaOf = (name: string) => {
   return { name, cut: 10, generation: 1, bytes: 4, sha256: "0".repeat(64), memory };
 };
 
-test("its thread hears of every replica of the host, until the bridge ends", async (t) => {
+test("a bridge passes every replica of the host to its thread, until the bridge ends", async (t) => {
   const { thread, replicas, say, pass, ends } = startBridge();
   const written = replicaOf("dense");
   replicas.put(written);
@@ -44,7 +45,7 @@ test("its thread hears of every replica of the host, until the bridge ends", asy
   t.is(thread.commands.length, 1);
 });
 
-test("what its thread keeps is told to the checkpoint coordinator", async (t) => {
+test("a bridge reports the replicas that its thread keeps to the checkpoint coordinator", async (t) => {
   const { thread, heard, pass } = startBridge();
   const manifest = "1".repeat(64);
   thread.report({ type: "kept", manifest, cut: 10, files: [], missing: 2 });
@@ -53,7 +54,7 @@ test("what its thread keeps is told to the checkpoint coordinator", async (t) =>
   t.like(kept, { type: "buddy.kept", body: { host: 0, manifest, missing: 2 } });
 });
 
-test("a thread that ends takes its bridge with it", async (t) => {
+test("a bridge fails when its thread ends", async (t) => {
   const { thread, pass, ends } = startBridge();
   thread.end({ kind: "lost", reason: "killed" });
   await pass(0);

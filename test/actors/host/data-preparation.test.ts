@@ -1,4 +1,4 @@
-// A host that prepares data: how long the search for a plan may take.
+// A host that prepares data: the deadline of the search for a plan.
 
 import test from "ava";
 import { createActor } from "xstate";
@@ -29,16 +29,16 @@ function startPreparing(stepDeadlineMs: number) {
   return { ...place, thread, prepared, data: smallGenerationSpec().data };
 }
 
-test("a search for a plan has one step deadline: then the run goes on without, and says why", async (t) => {
+test("a plan search ends at the step deadline; the run continues without a plan and says why", async (t) => {
   const { thread, prepared, pass, data } = startPreparing(5000);
   await pass(60_000);
-  t.false(thread.isKilled); // To make a cache may take long: only the search has this deadline.
+  t.false(thread.isKilled); // Making a cache may take long: only the search has this deadline.
   thread.report({ type: "prepared", plan: data });
   await pass(4900);
   t.false(thread.isKilled);
   await pass(200);
   t.true(thread.isKilled);
-  t.deepEqual(prepared(), []); // Not before its thread is gone.
+  t.deepEqual(prepared(), []); // Only once the thread has exited.
   thread.end({ kind: "lost", reason: "killed" });
   await pass(0);
   const note =
@@ -47,7 +47,7 @@ test("a search for a plan has one step deadline: then the run goes on without, a
   t.like(prepared()[0]?.body, { command: 7, placement: { report: { by: "as-written", note } } });
 });
 
-test("a plan that comes in time is told, and no search takes more than 20 s", async (t) => {
+test("a plan found in time is reported, and no search takes more than 20 s", async (t) => {
   const quick = startPreparing(5000);
   quick.thread.report({ type: "prepared", plan: quick.data });
   await quick.pass(4900);
@@ -66,7 +66,7 @@ test("a plan that comes in time is told, and no search takes more than 20 s", as
   t.true(slow.thread.isKilled);
 });
 
-test("a preparation ends with its generation: the host is released, and its thread is killed", async (t) => {
+test("when the generation ends, the preparing host is released and its thread killed", async (t) => {
   const place = startSimulatedNetwork({ memoryBytes: 1e9 });
   const { launcher, threads } = createFakeLauncher();
   const { network, say, pass, heard } = place;

@@ -1,4 +1,4 @@
-// The actor of a device: each command is carried out once, even if messages repeat or are lost.
+// The device actor executes each command once, even if messages are repeated or lost.
 
 import test from "ava";
 import { deviceMachine } from "../../../actors/host/device.ts";
@@ -40,7 +40,7 @@ const reached = {
   dynamicIds: { admitted: [0], evicted: [0], dropped: [0] },
 };
 
-test("tells that it is ready again and again, until it is asked something", async (t) => {
+test("a device repeats that it is ready until it receives its first command", async (t) => {
   const { thread, types, pass, say } = startDevice();
   thread.report(ready);
   await pass(1);
@@ -54,11 +54,11 @@ test("tells that it is ready again and again, until it is asked something", asyn
   t.deepEqual(types().slice(3), ["device.reached"]);
 });
 
-test("carries out once what it is asked twice, and answers twice", async (t) => {
+test("a device executes a repeated command once, and answers each request", async (t) => {
   const { thread, types, pass, say } = startDevice();
   thread.report(ready);
   say(self, "device.run", { command: 3, toStep: 10, lossSum: 0, plateau: 1 });
-  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0, plateau: 1 }); // While it is busy.
+  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0, plateau: 1 }); // Still busy.
   thread.report(reached);
   await pass(0);
   say(self, "device.run", { command: 3, toStep: 10, lossSum: 0, plateau: 1 }); // The answer was lost.
@@ -67,26 +67,26 @@ test("carries out once what it is asked twice, and answers twice", async (t) => 
   t.deepEqual(types().slice(1), ["device.reached", "device.reached"]);
 });
 
-test("does not carry out what was asked before it answered something else", async (t) => {
+test("a device ignores a command that is older than the last command it answered", async (t) => {
   const { thread, types, pass, say } = startDevice();
   thread.report(ready);
   say(self, "device.run", { command: 3, toStep: 10, lossSum: 0, plateau: 1 });
   thread.report(reached);
   await pass(0);
-  say(self, "device.save", { command: 2, cut: 5, isBaseline: false }); // It would be of step 10.
+  say(self, "device.save", { command: 2, cut: 5, isBaseline: false }); // The device is at step 10.
   await pass(0);
   t.is(thread.commands.length, 1);
   t.deepEqual(types().slice(1), ["device.reached"]);
 });
 
-test("fails with the thread that it answers for", async (t) => {
+test("a device fails when its thread is lost", async (t) => {
   const { thread, pass, ends } = startDevice();
   thread.end({ kind: "lost", reason: "killed" });
   await pass(0);
   t.like(ends.error, { code: "PEER_LOST", message: "device:0 failed: Lost device:0: killed" });
 });
 
-test("ends its thread when it fails itself", async (t) => {
+test("a device that fails kills its thread", async (t) => {
   const { thread, pass, say, ends } = startDevice();
   say(self, "chaos.throw", { reason: "thrown here" });
   await pass(0);

@@ -1,4 +1,4 @@
-// A generation on one host: which threads end together, and which are replaced.
+// A generation on one host: which threads end together, and which one is replaced.
 
 import test from "ava";
 import {
@@ -28,7 +28,7 @@ function startGeneration(spec = smallGenerationSpec()) {
   return { ...place, actor, ends, threads, named, isAborted, abort };
 }
 
-test("a device that ends takes the generation with it: every thread, and whoever waits", async (t) => {
+test("a device that ends aborts the generation: all threads end, and all waits are aborted", async (t) => {
   const { named, threads, pass, ends, isAborted } = startGeneration();
   await pass(0);
   const names = ["device-0", "device-1", "reader-0", "writer-0", "writer-1"];
@@ -44,7 +44,7 @@ test("a device that ends takes the generation with it: every thread, and whoever
   t.true(isAborted());
 });
 
-test("a thread that ends as the generation was aborted is not the first cause", async (t) => {
+test("a thread that exits after the generation was aborted is not reported as the first cause", async (t) => {
   const { named, pass, ends, abort } = startGeneration();
   await pass(0);
   abort(); // By the thread of device 1, whose own end is seen later.
@@ -57,7 +57,7 @@ test("a thread that ends as the generation was aborted is not the first cause", 
   t.like(ends.error, { code: "PEER_LOST", incident: { offender: "device:1" } });
 });
 
-test("a reader that ends is replaced, and only it", async (t) => {
+test("a reader that ends is replaced, and no other thread is", async (t) => {
   const { heard, named, threads, pass, ends } = startGeneration();
   await pass(0);
   named("reader-0")[0]?.end({ kind: "lost", reason: "killed" });
@@ -71,14 +71,14 @@ test("a reader that ends is replaced, and only it", async (t) => {
   t.like(mended?.body, { actor: "reader:0", error: { code: "PEER_LOST" } });
 });
 
-test("the next reader waits until the thread before it is gone", async (t) => {
+test("a replacement reader starts only once the former reader's thread has exited", async (t) => {
   const { named, pass, say } = startGeneration();
   await pass(0);
   say({ role: "reader", index: 0 }, "chaos.throw", { reason: "thrown" });
   await pass(1000);
   const [first] = named("reader-0");
   t.true(first?.isKilled);
-  t.is(named("reader-0").length, 1); // Killed, but it may still write.
+  t.is(named("reader-0").length, 1); // The killed thread may still write.
   first?.end({ kind: "lost", reason: "killed" });
   await pass(0);
   t.is(named("reader-0").length, 2);
@@ -94,7 +94,7 @@ test("readers that fail too often end the generation", async (t) => {
   t.like(ends.error, { incident: { offender: "reader:0" } });
 });
 
-test("its heart beats four times a second", async (t) => {
+test("a host generation sends four heartbeats a second", async (t) => {
   const { heard, pass } = startGeneration();
   for (let i = 0; i < 4; i++) await pass(250);
   const beats = heard({ role: "coordinator", index: 0 });
@@ -104,7 +104,7 @@ test("its heart beats four times a second", async (t) => {
   );
 });
 
-test("computes its layout once: no heartbeat, message or report computes another", async (t) => {
+test("a host generation computes its layout once, whatever it sends or receives", async (t) => {
   const { spec, layouts } = countingLayouts({
     ...smallGenerationSpec(),
     devices: 4,
@@ -123,12 +123,12 @@ test("computes its layout once: no heartbeat, message or report computes another
   }
   const beats = heard({ role: "coordinator", index: 0 });
   t.is(beats.filter(({ type }) => type === "host.progress").length, 9);
-  named("reader-0")[0]?.end({ kind: "lost", reason: "killed" }); // Told with waits of threads.
+  named("reader-0")[0]?.end({ kind: "lost", reason: "killed" }); // Causes a report.
   await pass(100);
   t.is(layouts(), 1);
 });
 
-/** A spec that counts its layouts: only a layout asks for the number of slices of a batch. */
+/** A spec that counts its layouts: only a layout reads the number of slices of a batch. */
 function countingLayouts(spec: GenerationSpec) {
   let count = 0;
   const { slices } = spec.job;

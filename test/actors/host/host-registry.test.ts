@@ -1,4 +1,4 @@
-// Membership in virtual time: which processes are hosts of the cluster, and for how long.
+// Membership in virtual time: which processes are hosts of the cluster, and when each is lost.
 
 import test from "ava";
 import { createActor } from "xstate";
@@ -67,7 +67,7 @@ function startHosts(overrides: Partial<Network> = {}) {
   };
 }
 
-test("a process has one index, each has its own, and none is given twice", async (t) => {
+test("each process has one host index, and no index is given twice", async (t) => {
   const { announce, answers, indices, pass } = startHosts();
   for (const key of [0, 1, 0]) announce({ key });
   await pass(0);
@@ -86,7 +86,7 @@ test("a process has one index, each has its own, and none is given twice", async
   t.deepEqual(indices(), [0, 1, 2, 3], "it is back");
 });
 
-test("a host is gone with the fifth beat in which it could have been heard", async (t) => {
+test("a host is lost at the fifth heartbeat that is missing while the broker is reachable", async (t) => {
   let connectedForMs = Number.POSITIVE_INFINITY;
   const { announce, indices, membership, pass } = startHosts({
     connectedForMs: () => connectedForMs,
@@ -105,7 +105,7 @@ test("a host is gone with the fifth beat in which it could have been heard", asy
   t.is(changes, 2);
 });
 
-test("a host that assembles a generation may be silent four times as long", async (t) => {
+test("a host that assembles a generation is lost only after four times the silence", async (t) => {
   const { announce, indices, membership, pass } = startHosts();
   announce();
   const beats = async (count: number) => {
@@ -126,7 +126,7 @@ test("a host that assembles a generation may be silent four times as long", asyn
   t.deepEqual(indices(), [0]);
 });
 
-test("the silence after which a host is lost is an option of the cluster", async (t) => {
+test("the cluster option `hostSilenceMs` sets the silence after which a host is lost", async (t) => {
   const membership = new Membership({
     ...{ minDevices: 1, joinDeadlineMs: 1000, hostSilenceMs: 3000, own: undefined },
     ...{ arithmetic: announcement.arithmetic, version: announcement.version },
@@ -138,7 +138,7 @@ test("the silence after which a host is lost is an option of the cluster", async
   t.is(membership.devices, 0);
 });
 
-test("a host that is leaving is in no generation, and may go when none holds it", async (t) => {
+test("a leaving host joins no new generation, and may exit once no generation holds it", async (t) => {
   const { announce, answers, membership, pass } = startHosts();
   announce();
   const letGo = membership.hold(membership.sharesFor("r", 8));
@@ -155,7 +155,7 @@ test("a host that is leaving is in no generation, and may go when none holds it"
   t.deepEqual(said, [false, false, true]);
 });
 
-test("a host that leaves is gone at once, and one that is doubted until it speaks", async (t) => {
+test("a host that leaves is removed at once; a doubted host is removed until it announces itself", async (t) => {
   const place = startHosts();
   const { announce, indices, membership } = place;
   announce();
@@ -169,7 +169,7 @@ test("a host that leaves is gone at once, and one that is doubted until it speak
   t.deepEqual(indices(), [0], "the cluster's own host is not doubted");
 });
 
-test("a process of another version or arithmetic is refused, and both are named", async (t) => {
+test("a process with another version or arithmetic is refused, and the error names both", async (t) => {
   const { announce, answers, indices, pass, refused } = startHosts();
   announce({ version: "1.0.1" });
   announce({ arithmetic: "native-3" });
@@ -183,7 +183,7 @@ test("a process of another version or arithmetic is refused, and both are named"
   t.deepEqual(indices(), [0]);
 });
 
-test("a cluster takes 128 hosts, and forgets one that is gone for another", (t) => {
+test("a cluster has at most 128 hosts; a lost host makes room for another", (t) => {
   const membership = startMembership({ devices: 0 });
   const join = (key: number) => membership.announce({ ...announcement, key });
   for (let key = 0; key < 128; key++) join(key);
@@ -193,7 +193,7 @@ test("a cluster takes 128 hosts, and forgets one that is gone for another", (t) 
   t.is(membership.present().length, 128);
 });
 
-test("shares are whole hosts in the order of their indices, and part of the last", (t) => {
+test("devices are allocated as whole hosts in index order, and a part of the last one", (t) => {
   const membership = startMembership({ devices: 1 });
   membership.announce({ ...announcement, key: 1, devices: 3 });
   membership.announce({ ...announcement, key: 2, devices: 3 });
@@ -206,7 +206,7 @@ test("shares are whole hosts in the order of their indices, and part of the last
   t.deepEqual(membership.sharesFor("r", 1), [{ host: 0, devices: 1 }]);
 });
 
-// A process that joins ----
+// A joining process ----
 
 function startJoining() {
   const place = startSimulatedNetwork();
@@ -242,7 +242,7 @@ function startJoining() {
   };
 }
 
-test("a process announces itself at every beat, welcomed or not", async (t) => {
+test("a process announces itself at every heartbeat, before and after it is welcomed", async (t) => {
   const { heard, pass, welcome } = startJoining();
   for (let beat = 0; beat < 2; beat++) await pass(250);
   welcome(3);
@@ -252,12 +252,13 @@ test("a process announces itself at every beat, welcomed or not", async (t) => {
   t.deepEqual(announced.at(-1)?.body, announcement);
 });
 
-test("a joined host serves under its index, and under the next one anew", async (t) => {
+test("a joined host serves under its index, and starts anew under another index", async (t) => {
   const { assemble, pass, threads, told, welcome, heard, ends } = startJoining();
   welcome(1);
   assemble(1, scope.generation);
   await pass(0);
-  // It cannot see unwritten entries: it reports that, and stays a member.
+  // This test writes no shared file, so the host cannot see one: it reports that, and stays a
+  // member.
   const [failed] = heard({ role: "coordinator", index: 0 });
   t.like(failed, { type: "host.failed", from: "host:1" });
   t.like(failed?.body, { host: 1, error: { code: "PATH_NOT_SHARED" } });
@@ -276,7 +277,7 @@ test("a joined host serves under its index, and under the next one anew", async 
   t.is(ends.error, undefined);
 });
 
-test("a host whose cluster is silent for ten seconds ends what it runs, and waits", async (t) => {
+test("a host that receives nothing from its cluster for 10 s ends its generation and waits", async (t) => {
   const { assemble, pass, threads, told, welcome } = startJoining();
   welcome(0);
   assemble(0, 1);
@@ -291,7 +292,7 @@ test("a host whose cluster is silent for ten seconds ends what it runs, and wait
   t.deepEqual(told, [0, undefined, 0]);
 });
 
-test("a host that leaves serves until it is told that nobody needs it", async (t) => {
+test("a leaving host serves until the cluster says that no generation holds it", async (t) => {
   const { heard, leave, pass, welcome } = startJoining();
   welcome(1);
   leave.isAsked = true;
@@ -303,7 +304,7 @@ test("a host that leaves serves until it is told that nobody needs it", async (t
   t.is(leave.mayLeave, 1);
 });
 
-test("a process that is refused ends with the reason", async (t) => {
+test("a refused process ends with the reason", async (t) => {
   const { ends, refuse } = startJoining();
   refuse({
     name: "VersionMismatchError",
@@ -314,7 +315,7 @@ test("a process that is refused ends with the reason", async (t) => {
   t.like(ends.error, { name: "VersionMismatchError", code: "VERSION_MISMATCH" });
 });
 
-// What a generation begins with ----
+// The hosts of a new generation ----
 
 function startGathering(options: { wanted: number; most?: number; isElastic: boolean }) {
   const { clock, pass } = startSimulatedNetwork();
@@ -342,7 +343,7 @@ const both = [
   { host: 2, devices: 2 },
 ];
 
-test("the first generation waits for all that it wants", async (t) => {
+test("the first generation waits for all requested devices", async (t) => {
   const { found, join, pass, waits } = startGathering({ wanted: 4, isElastic: false });
   join(1);
   await pass(50_000);
@@ -353,14 +354,14 @@ test("the first generation waits for all that it wants", async (t) => {
   t.is(waits(), 1);
 });
 
-test("it gives up at its deadline, and says what was missing", async (t) => {
+test("the first generation fails at its deadline, and says how many devices are missing", async (t) => {
   const { found, join, pass } = startGathering({ wanted: 4, isElastic: false });
   join(1);
   await pass(60_000);
   t.like(found.error, { code: "HOSTS_MISSING" });
 });
 
-test("a later one waits a moment for a host to be back, then goes on without it", async (t) => {
+test("a later generation waits 2 s for a lost host, then starts without it", async (t) => {
   const { found, join, pass } = startGathering({ wanted: 4, isElastic: true });
   join(1);
   await pass(1990);
@@ -369,7 +370,7 @@ test("a later one waits a moment for a host to be back, then goes on without it"
   t.deepEqual(found.shares, both.slice(0, 1));
 });
 
-test("with nobody left it waits for the first that comes", async (t) => {
+test("a generation without any host waits for the first that joins", async (t) => {
   const { found, join, pass } = startGathering({ wanted: 4, isElastic: true });
   await pass(30_000);
   t.deepEqual(found, {});

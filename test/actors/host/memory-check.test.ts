@@ -1,4 +1,4 @@
-// Rows that cannot fit into the memory of their host are refused before any is reserved.
+// Rows that cannot fit into the memory of their host are refused before memory is reserved.
 
 import test from "ava";
 import { checkMemory } from "../../../actors/host/memory-check.ts";
@@ -7,7 +7,7 @@ import { MemoryExceededError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { rowMemoryOf } from "../../../src/training/topology/row-memory.ts";
 
-/** A generation of two devices on one host, whose tables have these options. */
+/** A generation of two devices on one host, whose tables have the options `table`. */
 function generationOf(table: object, other: object = {}) {
   const job = resolveJob({
     model: {
@@ -35,7 +35,7 @@ function generationOf(table: object, other: object = {}) {
 /** Bytes of a row of eight columns: weights, and Adam's two moments. */
 const rowBytes = 3 * 4 * 8;
 
-test("rows, optimizer state and precision count, over the devices of the host", (t) => {
+test("the memory of a table counts rows, optimizer state and precision, over all local devices", (t) => {
   const bytes = (table: object, other?: object) => {
     const { spec, layout } = generationOf(table, other);
     return rowMemoryOf(layout.topology, [0, 1], spec.job.optimizer.sparse).map((one) => one.bytes);
@@ -48,7 +48,7 @@ test("rows, optimizer state and precision count, over the devices of the host", 
   t.deepEqual(bytes({ sharding: "row-wise", rowBlocks: 2 })[0], 1000 * rowBytes);
 });
 
-test("a host refuses what it cannot hold, and names the largest tables", (t) => {
+test("a host refuses tables beyond its memory, and names the largest ones", (t) => {
   const { spec, layout, place } = generationOf({});
   const needed = 1100 * rowBytes;
   t.notThrows(() => checkMemory(spec, layout, place as never, needed));

@@ -1,5 +1,5 @@
-// The actor of a reader: what it is told is carried out once, even if messages repeat or are lost,
-// and the thread of a drained reader is followed by another.
+// The reader actor executes each command once, even if messages are repeated or lost, and starts
+// another thread after a drained one.
 
 import test from "ava";
 import { readerMachine } from "../../../actors/host/reader.ts";
@@ -37,7 +37,7 @@ const drained = (command: number, isForced = false) => ({
   body: { command, reader: 0, isForced, position: start },
 });
 
-test("a drained reader waits for the end of its thread, and starts another", async (t) => {
+test("a drained reader waits for the exit of its thread, and starts another", async (t) => {
   const { threads, board, told, pass, say, ends } = await startReader();
   say(self, "reader.drain", { command: 4 });
   await pass(0);
@@ -52,7 +52,7 @@ test("a drained reader waits for the end of its thread, and starts another", asy
   t.is(ends.error, undefined);
 });
 
-test("a drain that is repeated is carried out once, by whoever hears of it", async (t) => {
+test("a repeated drain is executed once, also by the next actor of the reader", async (t) => {
   const { threads, actor, told, pass, say, start: another } = await startReader();
   for (const command of [4, 4, 5]) say(self, "reader.drain", { command });
   await pass(0);
@@ -71,21 +71,21 @@ test("a drain that is repeated is carried out once, by whoever hears of it", asy
   t.deepEqual(told().slice(3), [drained(5)]);
 });
 
-test("a drained thread that does not end is ended after a part of the step deadline", async (t) => {
+test("a drained thread that hangs is killed after a share of the step deadline", async (t) => {
   const { threads, told, pass, say, ends } = await startReader();
   say(self, "reader.drain", { command: 1 });
   await pass(0);
   await pass(60_000);
   t.deepEqual(told(), [drained(1, true)]);
   t.true(threads[0]?.isKilled);
-  t.is(threads.length, 1); // R1: its exit was not seen.
+  t.is(threads.length, 1); // R1: the exit of the thread was not seen yet.
   threads[0]?.end({ kind: "lost", reason: "killed" });
   await pass(0);
   t.is(threads.length, 2);
   t.is(ends.error, undefined);
 });
 
-test("a thread that fails while it is drained is a failure all the same", async (t) => {
+test("a reader thread that crashes while it is drained is a failure", async (t) => {
   const { threads, board, pass, say, ends } = await startReader();
   say(self, "reader.drain", { command: 1 });
   await pass(0);
@@ -95,7 +95,7 @@ test("a thread that fails while it is drained is a failure all the same", async 
   t.is(board.get("failures"), 1);
 });
 
-test("an older limit that comes late is not obeyed, nor one before an actor that failed", async (t) => {
+test("a late, older limit is ignored, also by the actor that replaces a failed one", async (t) => {
   const { board, told, pass, say, actor, start: another } = await startReader(500);
   t.is(board.get("limit"), 500);
   say(self, "reader.rate", { command: 7, samplesPerSecond: 100 });

@@ -1,5 +1,5 @@
-// The actors of a tier and of a shard: what they are asked by name they answer, a flush once, even
-// if messages repeat or are lost. And of a writer: it tells when its disk is full.
+// The tier and shard actors answer requests, and a tier flushes once, even if messages are repeated
+// or lost. The writer actor reports when its disk is full.
 
 import test from "ava";
 import { setup } from "xstate";
@@ -27,7 +27,7 @@ function cachedGeneration() {
   return createGeneration(spec, hostPlaceOf(spec, 0));
 }
 
-/** A host generation, as far as a tier needs one: it takes the news. */
+/** A stand-in for the host generation that receives a tier's events. */
 const parent = setup({
   types: {} as { context: TierInput; input: TierInput },
   actors: { tier: tierMachine },
@@ -48,12 +48,12 @@ function startTier() {
   return { ...place, thread };
 }
 
-test("a flush that is asked twice is carried out once, and answered twice", async (t) => {
+test("a repeated flush is executed once, and each request is answered", async (t) => {
   const { thread, heard, pass, say } = startTier();
   thread.report({ type: "serving" });
   say(self, "tier.flush", { command: 7 });
-  say(self, "tier.flush", { command: 7 }); // While it is busy.
-  say(self, "tier.flush", { command: 8 }); // Another one: it has to ask again.
+  say(self, "tier.flush", { command: 7 }); // While the tier is busy.
+  say(self, "tier.flush", { command: 8 }); // Ignored while a flush runs.
   await pass(0);
   t.deepEqual(thread.commands, [{ type: "flush" }]);
   thread.report({ type: "flushed", rows: 3 });
@@ -70,7 +70,7 @@ test("a flush that is asked twice is carried out once, and answered twice", asyn
   t.is(thread.commands.length, 2);
 });
 
-test("a tier tells its state and its tables, before it has opened its store, too", async (t) => {
+test("a tier answers an inspection with its state and tables, even before its store is open", async (t) => {
   const { thread, heard, pass, say } = startTier();
   say(self, "tier.inspect", { command: 1 });
   await pass(0);
@@ -83,7 +83,7 @@ test("a tier tells its state and its tables, before it has opened its store, too
   t.like(reports[1], { actor: "tier:0", state: "slow", store: "file" });
 });
 
-test("a shard tells what it is as often as it is asked", async (t) => {
+test("a shard answers every inspection with its description", async (t) => {
   const { network, clock, heard, pass, say, ...place } = startSimulatedNetwork();
   const generation = cachedGeneration();
   const shard = generation.layout.topology.heldBy[0]?.[0];
@@ -102,7 +102,7 @@ test("a shard tells what it is as often as it is asked", async (t) => {
   t.like(told[2]?.report, { state: "restoring", table: shard.name, device: 0, cachedRows: 0 });
 });
 
-test("a writer tells the coordinator when its disk is full, and when it has room", async (t) => {
+test("a writer reports to the coordinator that its disk is full, and that it has room again", async (t) => {
   const place = startSimulatedNetwork();
   const { launcher, threads } = createFakeLauncher();
   const spec = smallGenerationSpec();

@@ -1,4 +1,4 @@
-// What tenants may ask for: how often, how much, and in which directories.
+// The limits of tenants: request rate, request size, and allowed directories.
 
 import {
   existsSync,
@@ -29,7 +29,7 @@ import { tenantsOf } from "../../../src/wire/tenancy/tenants.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { patient } from "../../helpers/nats/nats.ts";
 
-test("a tenant asks as often as it may, and the next one is not held up by it", (t) => {
+test("a tenant's requests are limited per second, and do not use up another tenant's limit", (t) => {
   const clock = new SimulatedClock();
   const tenants = tenantsOf({ acme: { users: {}, requestsPerSecond: 2, requestBytesMax: 2000 } });
   const { admit } = openAdmission(clock, tenants);
@@ -68,7 +68,7 @@ function jobOf(paths: readonly string[], directory: string, tiers?: string): Job
   };
 }
 
-/** A job whose ids are the lines of a vocabulary. */
+/** A job whose ids are line numbers of a vocabulary file. */
 function withVocabulary(vocabulary: string): JobOptions {
   const { data, ...job } = jobOf(["a"], "run");
   const transforms = [{ op: "mapId", input: "c", output: "m", vocabulary }] as const;
@@ -76,7 +76,7 @@ function withVocabulary(vocabulary: string): JobOptions {
   return { ...job, model, data: { ...data, transforms } as JobOptions["data"] };
 }
 
-test("no path of a job leads out of the roots, whatever links lie on the way", (t) => {
+test("no path of a job leads out of the roots, whatever symbolic links it contains", (t) => {
   const place = directoryOf(t);
   const roots = { data: join(place, "data"), checkpoints: join(place, "kept") };
   symlinkSync(join(place, "outside"), join(roots.data, "link"));
@@ -130,7 +130,7 @@ test("no path of a job leads out of the roots, whatever links lie on the way", (
   t.is(withinRoots(job, all, undefined).data.cache, job.data.cache);
 });
 
-test("a tenant's paths stay in roots of its own, however they are written", (t) => {
+test("a tenant's paths stay within its own roots, however they are written", (t) => {
   const place = directoryOf(t);
   const roots = { data: join(place, "data", "{tenant}", "in"), checkpoints: join(place, "kept") };
   const [own, others] = ["acme", "other"].map((name) => join(place, "data", name, "in")) as [
@@ -170,7 +170,7 @@ test("a tenant's paths stay in roots of its own, however they are written", (t) 
   }
 });
 
-test("where there is a list of tenants, each has roots of its own unless told otherwise", (t) => {
+test("each listed tenant has default roots of its own; the operator has none", (t) => {
   const tenants = tenantsOf({ acme: { users: {} } });
   const of = (tenant?: string) =>
     withinRoots(resolveJob(jobOf(["a"], "run")), { roots: {}, tenants }, tenant);
@@ -180,7 +180,7 @@ test("where there is a list of tenants, each has roots of its own unless told ot
   t.throws(() => tenantsOf({ acme: { users: {} }, Acme: { users: {} } }), { message: /apart/ });
 });
 
-test("who asks is one of the tenants, and the one that the server says", (t) => {
+test("the tenant of a request must be listed, and match the user that the server names", (t) => {
   const tenants = tenantsOf({ acme: { users: {} }, other: { users: {} } });
   const asking = (subject: string, info?: unknown) => {
     const headers = { "Nats-Request-Info": info === undefined ? "x" : JSON.stringify(info) };
@@ -197,7 +197,7 @@ test("who asks is one of the tenants, and the one that the server says", (t) => 
   t.throws(() => asking("osiris.c1.jobs.acme2.list"), refused);
 });
 
-test.serial("over the wire: a limit, a root and code are refused by their names", async (t) => {
+test.serial("over NATS, large requests, foreign paths and code are refused by name", async (t) => {
   const place = directoryOf(t);
   await using cluster = await Cluster.start({
     devices: 1,
@@ -225,7 +225,7 @@ test.serial("over the wire: a limit, a root and code are refused by their names"
   await t.throwsAsync(small.submit(large), { instanceOf: RemoteError, code: "JOB_TOO_LARGE" });
   const outside = { ...job, checkpoint: { directory: join(place, "outside") } };
   await t.throwsAsync(small.submit(outside), { instanceOf: RemoteError, code: "PATH_FORBIDDEN" });
-  // Our client asks again a moment later, and is served.
+  // Our client repeats its request a moment later, and is served.
   const slow = await clientOf("slow");
   const run = await slow.submit(job);
   for (let asked = 0; asked < 3; asked++) t.is((await run.status()).tenant, "slow");
@@ -259,13 +259,13 @@ test.serial("over the wire: a limit, a root and code are refused by their names"
   };
   const many = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`option${i}`, i]));
   t.is((await wrongJob(many)).problems?.length, 100);
-  // The answer repeats the beginning of the name alone.
+  // The answer repeats only the beginning of the long name.
   t.is((await wrongJob({ ["x".repeat(900_000)]: 1 })).code, "INVALID_OPTION");
   await raw.close();
   await run.cancel();
 });
 
-test.serial("a link that came while a run waited leads it nowhere else", async (t) => {
+test.serial("a link created while a run waits does not lead it out of the roots", async (t) => {
   const place = directoryOf(t);
   const roots = { data: join(place, "data"), checkpoints: join(place, "kept") };
   await using cluster = await Cluster.start({ devices: 1, roots });
@@ -284,7 +284,7 @@ test.serial("a link that came while a run waited leads it nowhere else", async (
   t.deepEqual(readdirSync(join(place, "outside")), []);
 });
 
-test("of very much that is wrong with a job as much is told as a person reads", (t) => {
+test("a job with thousands of errors is refused with a message of limited length", (t) => {
   const job = { model: smallModel, data: smallData };
   const names = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`option${i}`, i]));
   const tables = Array.from({ length: 5000 }, (_, i) => ({ name: `T${i}`, rows: -1, dim: 8 }));

@@ -1,5 +1,5 @@
-// Modules of models are code: a job that comes over the wire names only those that the cluster
-// allows, wherever links and `..` lead.
+// Model modules are code: a job over NATS may name only modules that the cluster allows, wherever
+// links and `..` lead.
 
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
@@ -10,7 +10,7 @@ import { PathForbiddenError } from "../../../src/errors/errors.ts";
 import { smallData } from "../../helpers/clusters/clusters.ts";
 import { directoryOf, moduleOf, twoTowers } from "../../helpers/models/own-models.ts";
 
-test("a module is allowed by its file or a directory above it, as it lies on the disk", (t) => {
+test("a module is allowed by its real path, or by a directory above it", (t) => {
   const place = directoryOf(t);
   const [models, outside] = [join(place, "models"), join(place, "models-of-others")];
   for (const directory of [models, outside]) mkdirSync(directory);
@@ -42,18 +42,19 @@ test("a module is allowed by its file or a directory above it, as it lies on the
     t.true(told.message.includes(`it allows ${models}`), told.message);
   }
   t.is(taken(join(models, "link.ts"), { roots: { models: [other] } }), other);
-  // The path that was checked is the path that is read, not what a shell makes of it.
+  // The path that was checked is the path that is read: `..` is removed before links are followed,
+  // unlike in a shell.
   t.is(taken(`${models}/linked/../a.ts`, { roots }), inside);
 });
 
 test.serial(
-  "over NATS a module that the cluster does not allow is refused, and never runs",
+  "over NATS, a model module that the cluster does not allow is refused and never runs",
   async (t) => {
     const place = directoryOf(t);
     const models = join(place, "models");
     mkdirSync(models);
     const ran = join(place, "ran");
-    // Had it run, it would have reached the process through the constructor of its functions.
+    // If it ran, it would reach `process` through the constructor of its functions.
     const hostile = moduleOf(
       place,
       `const process = defineModel.constructor("return process")();
@@ -78,7 +79,8 @@ test.serial(
     t.throws(() => readFileSync(ran), { code: "ENOENT" });
     const run = await client.submit(jobOf(join(models, "two-towers.ts")));
     t.is((await run.result()).status, "finished");
-    // What this process submits itself, it may run anyway; then others may name it, too.
+    // A job that this process submits itself may name any module; afterwards, other jobs may name
+    // it as well.
     const own = await cluster.submit({ ...jobOf(twoTowers.path), seed: 1 });
     t.is((await own.result()).digest, (await run.result()).digest);
   },

@@ -1,5 +1,5 @@
-// What a tenant that floods costs the others: its own circuit in the flood guard opens, and the
-// guard drops its requests for a while.
+// A tenant that floods the service does not harm others: its own circuit in the flood guard opens,
+// and the guard drops its requests for a while.
 
 import test from "ava";
 import { openFloodGuard } from "../../../actors/jobs/flood-guard.ts";
@@ -7,7 +7,7 @@ import { SimulatedClock } from "../../../src/ports/clock.ts";
 import { silentLog } from "../../../src/ports/log.ts";
 import { tenantsOf } from "../../../src/wire/tenancy/tenants.ts";
 
-test("a tenant that floods is not heard for a while, longer each time; others are", (t) => {
+test("the requests of a flooding tenant are dropped, longer each time; other tenants are served", (t) => {
   const clock = new SimulatedClock();
   const heard = new Map<string, () => void>();
   const told: string[] = [];
@@ -22,7 +22,7 @@ test("a tenant that floods is not heard for a while, longer each time; others ar
   };
   const isHeard = () => heard.has("acme");
 
-  // Ten times its limit within a second: the requests over the limit were refused one by one.
+  // Ten times the limit in a second opens no circuit: excess requests are refused one by one.
   for (let second = 0; second < 3; second++) {
     ask(200);
     t.true(isHeard());

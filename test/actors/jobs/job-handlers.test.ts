@@ -1,5 +1,5 @@
-// What the job service does with a request, without a broker: the queue's bounds, quotas of
-// tenants, and submissions that were made before.
+// The job service's request handlers, without a broker: limits of the queue, quotas of tenants, and
+// repeated submissions.
 
 import test from "ava";
 import { createActor } from "xstate";
@@ -11,7 +11,7 @@ import { QuotaExceededError } from "../../../src/errors/errors.ts";
 import { startMembership, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 
-/** A job service of a cluster with so many devices; the runs in `registry` outlive it. */
+/** The job service of a cluster with `devices` devices; the runs in `registry` outlive it. */
 function startService(
   devices: number,
   registry = new Registry("r", () => {}),
@@ -28,7 +28,7 @@ function startService(
   return { input, registry, submit };
 }
 
-test("a submission that was taken is found by its key, also when its devices are gone", async (t) => {
+test("a repeated submission returns the run with its key, even if the devices are gone", async (t) => {
   const { registry, submit } = startService(2);
   const first = await submit({ devices: 2 }, { key: "k" });
   const fewer = startService(1, registry);
@@ -38,7 +38,7 @@ test("a submission that was taken is found by its key, also when its devices are
   });
 });
 
-test("a tenant's queue is bounded, and so are the devices that it may ask for", async (t) => {
+test("a tenant's queued runs, devices and priority are limited", async (t) => {
   const usual = { users: {}, requestsPerSecond: 100, requestBytesMax: 10_000, connectionsMax: 9 };
   const tenants = { ads: { ...usual, queuedMax: 2, devicesMax: 1, priorityMax: 5 } };
   const { input, submit: ask } = startService(2, undefined, tenants as never);
@@ -65,7 +65,7 @@ test("a tenant's queue is bounded, and so are the devices that it may ask for", 
   await t.throwsAsync(scaled, { message: /may have at most 1 devices/ });
 });
 
-test("a tenant's caches have no more bytes than its quota, whatever its jobs say", async (t) => {
+test("the caches of a tenant's jobs are limited to its quota, whatever the job options say", async (t) => {
   const usual = { users: {}, requestsPerSecond: 100, requestBytesMax: 10_000, connectionsMax: 9 };
   const tenants = { ads: { ...usual, cacheBytesMax: 1000 } };
   const { registry, submit } = startService(2, undefined, tenants as never);
@@ -84,7 +84,7 @@ test("a tenant's caches have no more bytes than its quota, whatever its jobs say
   t.deepEqual(await boundsOf(2000), [2000, 2000, 2000]);
 });
 
-test("a run that has ended two leaders is not begun again: the queue ends it by name, and begins the others", async (t) => {
+test("a run that crashed two leaders fails with RUN_SET_ASIDE, and the queue starts the others", async (t) => {
   const { input, registry, submit } = startService(2);
   const poison = await submit({ seed: 1, devices: 1 });
   const other = await submit({ seed: 2, devices: 1 });
@@ -101,7 +101,7 @@ test("a run that has ended two leaders is not begun again: the queue ends it by 
   t.is(registry.lives.of(other.run), 1, "it is counted before it does anything");
 });
 
-test("a status has the job option by option, without what signs its addresses", async (t) => {
+test("a run's status lists the job's options, without credentials or signatures in URLs", async (t) => {
   const { input, submit } = startService(2);
   const secret = "https://ada:pass@example.org/a.csv?signature=abc";
   const data = {

@@ -1,5 +1,5 @@
-// The job service as the official client sees it: NATS service discovery finds the service, and its
-// answers name all that is wrong with a request.
+// The job service as NATS's official client sees it: service discovery finds it, and its answers
+// name every error of a request.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,7 +18,7 @@ import { shared } from "../../helpers/clusters/one-for-many.ts";
 import { patient } from "../../helpers/nats/nats.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
-/** No run of this cluster starts: each waits for more devices than there are. */
+/** No run of this cluster starts: each waits for more devices than the cluster has. */
 const onCluster = shared(() => Cluster.start({ devices: 1, minDevices: 2 }));
 
 async function clientOf(cluster: Cluster): Promise<NatsConnection> {
@@ -40,7 +40,7 @@ const wrongJob = {
 };
 
 onCluster.test(
-  "services that look for each other find the job service, and its counts",
+  "NATS service discovery finds the job service, its endpoints and its request counts",
   async (t, cluster) => {
     const client = await clientOf(cluster);
     const ask = async (subject: string, body?: unknown) =>
@@ -60,7 +60,7 @@ onCluster.test(
     const submit = endpoints.find(({ name }) => name === "submit");
     t.like(submit, { subject: "osiris.c1.jobs.submit", queue_group: "jobs" });
 
-    // As `nats request osiris.c1.jobs.list ''` asks.
+    // Like `nats request osiris.c1.jobs.list ''`.
     for (const nothing of ["osiris.c1.jobs.list", "osiris.c1.inspect.runs"]) {
       t.deepEqual((await client.request(nothing, "", patient)).json(), { runs: [] }, nothing);
     }
@@ -77,7 +77,7 @@ onCluster.test(
   },
 );
 
-onCluster.test("a bad job gets all that is wrong with it at once", async (t, cluster) => {
+onCluster.test("an invalid job is refused with all its errors at once", async (t, cluster) => {
   const client = await clientOf(cluster);
   const reply = await client.request(
     "osiris.c1.jobs.submit",
@@ -97,7 +97,7 @@ onCluster.test("a bad job gets all that is wrong with it at once", async (t, clu
 });
 
 onCluster.test(
-  "a second leader of a cluster is refused, whatever it keeps its queue in",
+  "a second leader of a cluster is refused, with and without a state directory",
   async (t, cluster) => {
     const at = { nats: cluster.url, token: cluster.token ?? "", devices: 1 };
     await t.throwsAsync(Cluster.start(at), { code: "CLUSTER_SERVED" });
@@ -109,7 +109,7 @@ onCluster.test(
 );
 
 testIf(testAll).serial(
-  "clusters: a submission that was taken is found by its key, also when its devices are gone",
+  "over restarts: a repeated submission returns the run with its key, with fewer devices, too",
   async (t) => {
     const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
     t.teardown(() => rmSync(directory, { recursive: true }));
@@ -148,7 +148,7 @@ onCluster.test("the schemas of a job and of the requests are published", async (
   await client.close();
 });
 
-onCluster.test("a tenant sees and touches its own runs and no others", async (t, cluster) => {
+onCluster.test("a tenant sees and controls its own runs and no others", async (t, cluster) => {
   const at = { nats: cluster.url, ...(cluster.token ? { token: cluster.token } : {}) };
   await using acme = await connectTo({ ...at, tenant: "acme" });
   await using other = await connectTo({ ...at, tenant: "other" });
@@ -194,7 +194,7 @@ onCluster.test("a tenant sees and touches its own runs and no others", async (t,
 });
 
 onCluster.test(
-  "a tenant's name is one that a subject and a broker's configuration can hold",
+  "a tenant's name must be valid in a NATS subject and in a broker's configuration",
   async (t, cluster) => {
     const client = await clientOf(cluster);
     const reply = await client.request("osiris.c1.jobs.a$b.list", "{}", patient);
@@ -214,11 +214,11 @@ function waitingJob(t: ExecutionContext): JobOptions {
 }
 
 testIf(testAll).serial(
-  "over NATS: a tenant's queue is bounded, and so are the devices that it may ask for",
+  "over NATS: a tenant's queued runs, devices and priority are limited",
   async (t) => {
     const usual = { users: {}, requestsPerSecond: 100, requestBytesMax: 10_000, connectionsMax: 9 };
     const tenants = { ads: { ...usual, queuedMax: 1, devicesMax: 1, priorityMax: 5 } };
-    // There is no device: the first run waits for hosts, the second in the queue.
+    // The cluster has no device: the first run waits for hosts, the second in the queue.
     await using cluster = await Cluster.start({ devices: 0, minDevices: 2, tenants });
     const client = await clientOf(cluster);
     const submit = async (seed: number, devices = 1, priority = 5) => {
@@ -252,7 +252,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "a run that would take all devices has as many as its tenant may",
+  "a run that requests all devices gets the tenant's limit of devices",
   async (t) => {
     const tenants = { ads: { users: {}, devicesMax: 1 } };
     const job = waitingJob(t);
@@ -271,7 +271,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "what is damaged of the journal is told, and the rest is taken up",
+  "a damaged journal is reported as an incident, and the rest is restored",
   async (t) => {
     const directory = mkdtempSync(join(tmpdir(), "osiris-damaged-"));
     t.teardown(() => rmSync(directory, { recursive: true, force: true }));

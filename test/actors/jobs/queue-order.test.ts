@@ -1,4 +1,4 @@
-// Which run gets devices next: a table of queues.
+// Which run of the queue gets devices next, and which runs it preempts.
 
 import test from "ava";
 import { Membership } from "../../../actors/host/membership.ts";
@@ -49,7 +49,7 @@ function startQueue(tenants: Tenants = {}) {
       records.push(record);
       return record;
     },
-    /** Starts every run that may start now; returns their names. */
+    /** Starts every run that may start now, and returns the names of these runs. */
     start(): string[] {
       const started: string[] = [];
       for (let move = next(); move.start !== undefined; move = next()) {
@@ -70,7 +70,7 @@ function startQueue(tenants: Tenants = {}) {
   };
 }
 
-test("as many start as have all their devices, in the order of submission", (t) => {
+test("runs start in the order of submission, as long as each gets all its devices", (t) => {
   const queue = startQueue();
   for (const devices of [1, 2, 2, 1]) queue.submit({ devices });
   t.deepEqual(queue.start(), ["r0", "r1"]); // r3 would fit, but must not overtake r2.
@@ -80,7 +80,7 @@ test("as many start as have all their devices, in the order of submission", (t) 
   t.deepEqual(queue.start(), ["r3"]);
 });
 
-test("a run that wants all devices waits for all of them, and nothing passes it", (t) => {
+test("a run that requests all devices waits for all of them, and no later run overtakes it", (t) => {
   const queue = startQueue();
   queue.submit({ devices: 1 });
   queue.submit();
@@ -90,7 +90,7 @@ test("a run that wants all devices waits for all of them, and nothing passes it"
   t.deepEqual(queue.start(), ["r1"]);
 });
 
-test("a higher priority goes first, and those that were interrupted before all others", (t) => {
+test("runs of a higher priority start first, and interrupted runs before all others", (t) => {
   const queue = startQueue();
   queue.submit({ devices: 4 });
   queue.submit({ devices: 4, priority: 5 });
@@ -100,7 +100,7 @@ test("a higher priority goes first, and those that were interrupted before all o
   t.is(queue.next().start?.run, "r1");
 });
 
-test("the least important make room, the last submitted first, and no more than need be", (t) => {
+test("the fewest runs are preempted, of the lowest priority, the last submitted first", (t) => {
   const queue = startQueue();
   for (const priority of [1, 0, 0, 3]) queue.submit({ devices: 1, priority });
   t.is(queue.start().length, 4);
@@ -115,7 +115,7 @@ test("the least important make room, the last submitted first, and no more than 
   t.deepEqual(queue.next(), {}, "they are told once");
 });
 
-test("nobody makes room for an equal, or where it would not be enough", (t) => {
+test("no run is preempted for an equal priority, or if it would not free enough devices", (t) => {
   const queue = startQueue();
   for (const priority of [0, 9]) queue.submit({ devices: 2, priority });
   t.is(queue.start().length, 2);
@@ -126,7 +126,7 @@ test("nobody makes room for an equal, or where it would not be enough", (t) => {
   t.deepEqual(queue.next(), {});
 });
 
-test("a tenant's quota keeps back its own runs, and those of others pass", (t) => {
+test("a tenant's quota holds back its own runs, and those of other tenants overtake them", (t) => {
   const users = {};
   const usual = { users, requestsPerSecond: 100, requestBytesMax: 1024, connectionsMax: 64 };
   const queue = startQueue({
@@ -143,7 +143,7 @@ test("a tenant's quota keeps back its own runs, and those of others pass", (t) =
   t.deepEqual(queue.start(), ["r1"]);
 });
 
-test("what a tenant's other runs leave of its quota is all that a run may grow to", (t) => {
+test("a run grows at most to what the tenant's other runs leave of its quota", (t) => {
   const users = {};
   const usual = { users, requestsPerSecond: 100, requestBytesMax: 1024, connectionsMax: 64 };
   const tenants = { feed: { ...usual, devicesMax: 3 } };
@@ -171,7 +171,7 @@ test("two runs of one checkpoint directory never run at once", (t) => {
   t.deepEqual(queue.start(), ["r1"]);
 });
 
-test("what is paused is passed, and starts when it is resumed", (t) => {
+test("a paused run is overtaken, and starts when it is resumed", (t) => {
   const queue = startQueue();
   const first = queue.submit({ devices: 4 });
   first.pause();
@@ -182,7 +182,7 @@ test("what is paused is passed, and starts when it is resumed", (t) => {
   t.deepEqual(queue.start(), ["r0"]);
 });
 
-test("where nothing runs, the first one starts with what is there: hosts may come", (t) => {
+test("if nothing runs, the first run starts even without enough devices: hosts may join", (t) => {
   const queue = startQueue();
   queue.submit({ devices: 9 });
   t.is(queue.next().start?.run, "r0");

@@ -1,5 +1,5 @@
-// The queue of a whole cluster: runs train side by side, make room for each other, are paused, and
-// outlive their leader's process.
+// The queue of a whole cluster: runs train concurrently, preempt each other, are paused, and
+// outlive the leader's process.
 
 import { appendFileSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +15,7 @@ import { isTestAll } from "../../helpers/thinned.ts";
 
 const onCluster = shared(() => startCluster(2));
 
-/** Follows a run; `on` gets every event. Resolves to all events, in order. */
+/** Follows a run and calls `on` with every event. Resolves to all events, in order. */
 async function follow(run: Run, on: (event: RunEvent) => unknown = () => {}): Promise<RunEvent[]> {
   const events: RunEvent[] = [];
   for await (const event of run.events()) {
@@ -25,7 +25,7 @@ async function follow(run: Run, on: (event: RunEvent) => unknown = () => {}): Pr
   return events;
 }
 
-/** The first event of a type. */
+/** Waits for the first event of a type. */
 async function first(run: Run, type: RunEvent["type"]): Promise<void> {
   for await (const event of run.events()) if (event.type === type) return;
 }
@@ -35,7 +35,7 @@ const longJob = ({ job }: Pick<EitherCluster, "job">, priority = 0, devices = 2)
   inEpochs(job({ priority, devices }), epochs);
 
 onCluster.test(
-  "runs that leave devices free run beside each other, to the same bits",
+  "runs that fit beside each other train concurrently, with unchanged models",
   async (t, place) => {
     const calm = await calmResult();
     const runs = await Promise.all(
@@ -55,7 +55,7 @@ onCluster.test(
 );
 
 onCluster.test(
-  "a run makes room for one of a higher priority, and goes on after it",
+  "a run is preempted by one of a higher priority, and resumes after it, with the same model",
   async (t, place) => {
     const calm = await calmResult(epochs);
     const low = await place.cluster.submit(longJob(place));
@@ -85,7 +85,7 @@ onCluster.test(
 );
 
 onCluster.test(
-  "a run is saved when asked, paused, and resumed to the same bits",
+  "a run that is saved on request, paused and resumed ends with the same model",
   async (t, place) => {
     const calm = await calmResult(epochs);
     const run = await place.cluster.submit(longJob(place));
@@ -117,10 +117,10 @@ onCluster.test(
   },
 );
 
-// On every change, test/actors/jobs/job-service.test.ts takes up a journal, and
+// In `npm test`, test/actors/jobs/job-service.test.ts restores a journal, and
 // test/cli/running.test.ts kills a cluster with `--state`.
 testIf(testAll).serial(
-  "runs outlive the process: finished, running, paused and queued",
+  "finished, running, paused and queued runs outlive the leader's process",
   async (t) => {
     const directory = mkdtempSync(join(tmpdir(), "osiris-state-"));
     t.teardown(() => rmSync(directory, { recursive: true, force: true }));
@@ -143,7 +143,7 @@ testIf(testAll).serial(
       await first(running, "run.checkpointed");
       names.push(...[done, running, paused, queued].map(({ run }) => run));
     }
-    // What is damaged of the journal is told, and the rest is taken up.
+    // Damaged entries of the journal are reported, and the others are restored.
     const journal = readdirSync(join(directory, "runs")).filter((name) => name.endsWith(".jsonl"));
     const last = join(directory, "runs", journal.sort().at(-1) ?? "");
     appendFileSync(last, "0badcafe {}\n0badcafe {}\n\n");
@@ -172,10 +172,10 @@ testIf(testAll).serial(
 );
 
 test.serial(
-  "a run that is cancelled or paused while it prepares its data ends at once, however long they are",
+  "a run that is cancelled or paused while it prepares large data stops at once",
   async (t) => {
     await using place = await startTestCluster(2);
-    // Four thousand million samples: a machine makes them for hours.
+    // Four thousand million samples take a machine hours to make.
     const data = { ...place.job().data, samples: 4_294_967_295 } as JobOptions["data"];
     const isPreparing = () => place.threads.running().includes("prepare");
     const becomes = async (wanted: boolean) => {
@@ -185,7 +185,7 @@ test.serial(
     await becomes(true);
     await cancelled.cancel();
     await t.throwsAsync(cancelled.result(), { code: "RUN_CANCELLED" });
-    await becomes(false); // Its thread is gone with it.
+    await becomes(false); // The thread of the cancelled run has exited.
     const paused = await place.cluster.submit(place.job({ data, name: "later" }));
     await becomes(true);
     await paused.pause();

@@ -1,4 +1,4 @@
-// What inspection tells of the last messages of an actor: bounded, short, and without secrets.
+// The newest messages of an actor, as inspection shows them: bounded, short, and without secrets.
 
 import test from "ava";
 import { heardBy } from "../../../actors/observe/heard-messages.ts";
@@ -13,7 +13,7 @@ const textOf = (body: unknown, bytes: number, secrets: readonly string[] = []) =
   return heardBy({ ...mailbox, heard: { ...mailbox.heard, last } }, 350, secrets)[0];
 };
 
-test("of any number of messages the newest eight are kept, and of large ones only the size", (t) => {
+test("an actor keeps its newest eight messages, and only the size of large ones", (t) => {
   const last = new LastMessages();
   for (let at = 0; at < 10_000; at++) {
     last.note({ type: "device.run", from: "x:0", body: { command: at } }, at % 2 ? 1000 : 50, at);
@@ -26,7 +26,7 @@ test("of any number of messages the newest eight are kept, and of large ones onl
   for (const { body, bytes } of last.all()) t.is(body === undefined, bytes === 1000);
 });
 
-test("a message is told with type, sender, age and size, and its small contents", (t) => {
+test("an inspected message has type, sender, age and size, and its contents if they are small", (t) => {
   t.deepEqual(textOf({ command: 3, until: 40 }, 30), {
     type: "device.run",
     from: "coordinator:0",
@@ -36,7 +36,7 @@ test("a message is told with type, sender, age and size, and its small contents"
   });
 });
 
-test("nothing of a tensor is told, no long list, and no secret", (t) => {
+test("an inspected message shows no tensor, no long list and no secret", (t) => {
   const weights = new Float32Array([1, 2, 3]);
   t.is(
     textOf({ weights, ids: [1, 2, 3, 4, 5] }, 90)?.text,
@@ -49,7 +49,7 @@ test("nothing of a tensor is told, no long list, and no secret", (t) => {
   t.true((textOf({ note: "x".repeat(240) }, 250)?.text ?? "").length <= 162);
 });
 
-test("what an actor hears is kept once, also while a question of it waits beside", (t) => {
+test("a received message is kept once, even while a request of the actor listens as well", (t) => {
   const { network, clock } = startSimulatedNetwork();
   const mailbox = openMailbox(network, scope, { role: "device", index: 0 });
   mailbox.listen(() => {}, "isActor");

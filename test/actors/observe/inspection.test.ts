@@ -1,4 +1,4 @@
-// The inspection of a run: answers of its hosts, and why a run stalls.
+// The inspection of a run: the answers of its hosts, and the reason why a run stalls.
 
 import test from "ava";
 import { createActor, createMachine } from "xstate";
@@ -12,7 +12,7 @@ import type { Frame } from "../../../src/wire/messages/transport.ts";
 import { startMembership, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 
-test("a host that does not answer is named, and the others' state is told", async (t) => {
+test("inspection names a host that does not answer, and shows the state of the others", async (t) => {
   const simulated = startSimulatedNetwork();
   const { network } = simulated;
   const membership = startMembership({ devices: 1 });
@@ -45,7 +45,7 @@ test("a host that does not answer is named, and the others' state is told", asyn
   inspection.unsubscribe();
 });
 
-test("a question that names no subject for its answer is counted, and ends nothing", async (t) => {
+test("a request without a valid reply subject is counted as refused, and crashes nothing", async (t) => {
   const refused: string[] = [];
   const simulated = startSimulatedNetwork({ onCorrupt: (error) => refused.push(error.message) });
   const { transport } = simulated.network;
@@ -76,7 +76,7 @@ test("a question that names no subject for its answer is counted, and ends nothi
   t.is(refused.length, 2);
 });
 
-test("a run that stands still says why, and shows no speed that it had before", async (t) => {
+test("inspection says why a stalled run waits, and shows no speed for it", async (t) => {
   const simulated = startSimulatedNetwork();
   const { network } = simulated;
   const tree = createActor(createMachine({ initial: "idle", states: { idle: {} } })).start();

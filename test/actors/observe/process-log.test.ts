@@ -1,4 +1,4 @@
-// The log of a process: its lines, its file, and no secrets in either.
+// The log of a process: its lines, its file, and no secrets in them.
 
 import test from "ava";
 import { logEvent } from "../../../actors/observe/event-lines.ts";
@@ -25,7 +25,7 @@ interface Line {
 }
 
 test.serial(
-  "one run tells its lines: of its events, its actors and its threads, also in its file",
+  "a run logs its events, actors and threads, on the console and in its file",
   async (t) => {
     const lines: Line[] = [];
     const write = (line: string) => void lines.push(JSON.parse(line) as Line);
@@ -61,7 +61,7 @@ test.serial(
   },
 );
 
-test("no secret leaves a process, wherever it stands", async (t) => {
+test("no secret appears in the log, wherever it occurs in a line", async (t) => {
   const lines: string[] = [];
   const log = await openProcessLog({ level: "info", write: (line) => lines.push(line) }, [
     'se"cret-token',
@@ -81,7 +81,7 @@ test("no secret leaves a process, wherever it stands", async (t) => {
   t.is(redaction(["x"])("max"), "max");
 });
 
-test("refused frames fill no log: some lines a second, and how many there were besides", async (t) => {
+test("refused frames are logged a few times a second, with the number of suppressed lines", async (t) => {
   const lines: string[] = [];
   let told = 0;
   const clock = new SimulatedClock();
@@ -99,7 +99,7 @@ test("refused frames fill no log: some lines a second, and how many there were b
   t.is(told, 26);
 });
 
-test("on a terminal a line says first what it is about", (t) => {
+test("on a terminal a log line begins with time, level, run, generation, step and actor", (t) => {
   const fields = { time: "2026-01-02T12:04:31.120Z", level: "warn", pid: 1, machine: "m" };
   const about = { run: "r1", generation: 2, step: 40, actor: "device:1" };
   const line = JSON.stringify({ ...fields, ...about, code: "PEER_LOST", message: "is gone" });
@@ -116,7 +116,7 @@ function keptLog() {
   return { log, lines };
 }
 
-test("a broker that is lost, and one that is back, is a line each", (t) => {
+test("losing and regaining the broker is one log line each", (t) => {
   const { log, lines } = keptLog();
   const clock = new SimulatedClock();
   let see = (_status: TransportStatus) => {};
@@ -136,7 +136,7 @@ test("a broker that is lost, and one that is back, is a line each", (t) => {
   ]);
 });
 
-test("the line of an incident has its step; what was asked for is no error", (t) => {
+test("an incident's log line has its step; a requested end is not logged as an error", (t) => {
   const { log, lines } = keptLog();
   const error = { name: "E", code: "PEER_LOST", message: "no heartbeat", recovery: "restore" };
   const where = { offender: "host:2", supervisor: "job:r1", context: "x", step: 40, host: 2 };

@@ -1,5 +1,4 @@
-// One run on two hosts, observed in every way: by traces, by clients that ask for its state, and by
-// its log.
+// One run on two hosts, observed in every way: by traces, by inspection requests, and by its log.
 
 import type { ShardReport } from "../../../actors/host/shard.ts";
 import type { HeardMessage } from "../../../actors/observe/heard-messages.ts";
@@ -21,17 +20,17 @@ const epochs = 4;
 let story: Story;
 let spans: readonly CollectedSpan[];
 let report: ClusterReport;
-/** The answer to a plain request in JSON, as any NATS client may send it. */
+/** By part: the answer to an inspection request in JSON, as any NATS client may send it. */
 const parts: Record<string, Record<string, unknown>> = {};
 /** The shards when a checkpoint was committed. */
 let later: { readonly shards: readonly (ShardReport & { readonly host: number })[] };
-/** By rank: what its device heard last. */
+/** By rank: the newest messages of its device. */
 const heard: (readonly HeardMessage[])[] = [];
 let log: ReturnType<typeof readRunLog>;
 /** The output of the second host's process. */
 const hostLines: string[] = [];
 
-/** The run: the first test has it made, all look at what was seen. */
+/** The observed run: the first test starts it, and all tests use its observations. */
 const watched = shared(async () => {
   await using collector = await startCollector();
   const tracing = { endpoint: collector.endpoint, everySteps: 10 };
@@ -75,12 +74,12 @@ const watched = shared(async () => {
   return { async [Symbol.asyncDispose]() {} };
 });
 
-watched.test("being watched changes no bit", async (t) => {
+watched.test("observing a run changes no bit of its model", async (t) => {
   t.is(story.result.digest, (await calmResult(epochs)).digest);
 });
 
 watched.test(
-  "a step is one trace: of both hosts, their devices and readers, with every stage",
+  "a step is one trace of both hosts, their devices and readers, with every stage",
   (t) => {
     const traces = [...byTrace(spans).values()];
     const steps = traces.map(([span]) => Number(span?.attributes["osiris.step"]));
@@ -107,7 +106,7 @@ watched.test(
 );
 
 watched.test(
-  "each shard answers for its rows, how they are looked up, and its part of a checkpoint",
+  "each shard reports its rows, its lookups, and its part of the newest checkpoint",
   (t) => {
     const shards = later.shards.filter(({ part }) => part !== null);
     t.true(shards.length > 0);
@@ -136,7 +135,7 @@ watched.test(
 );
 
 watched.test(
-  "a cluster tells its runs, actors, mailboxes and credits, those of other hosts too",
+  "a cluster reports its runs, actors, mailboxes and credits, including other hosts'",
   (t) => {
     const [run] = report.runs;
     t.like(run, {
@@ -159,7 +158,7 @@ watched.test(
       );
       for (const { used, most } of credits) t.true(used >= 0 && most > 0 && used <= most);
     }
-    // The supervision tree, as the architecture draws it.
+    // The supervision tree, as docs/architecture.md draws it.
     const lines = treeLines(report).map((line) => line.replace(/[│├└─]/g, " "));
     const pathTo = (actor: string) => pathIn(lines, actor);
     t.deepEqual(pathTo("device:0"), ["cluster:0", "host:0", "host:0", "device:0"]);
@@ -173,7 +172,7 @@ watched.test(
     ]);
     t.deepEqual(pathTo("device:1").slice(-3), ["host", "host:1", "device:1"]);
     t.true(topLines(report).some((line) => line.includes(`${story.run.run} (`)));
-    // A device that runs a window has one task, with the time it was given.
+    // A device that runs a window has one task, with the age of the task.
     const boxes = (parts.mailboxes?.mailboxes ?? []) as readonly Record<string, unknown>[];
     const device = boxes.find(({ actor }) => actor === "device:1");
     t.like(device, { host: 1, run: story.run.run, generation: 1 });
@@ -186,7 +185,7 @@ watched.test(
   },
 );
 
-watched.test("a device tells what it heard last, on the leader's host and on another", (t) => {
+watched.test("a device shows its newest messages, on the leader's host and on another", (t) => {
   for (const rank of [0, 1]) {
     const messages = heard[rank] ?? [];
     t.true(messages.length > 0 && messages.length <= 8, `${messages.length} of device:${rank}`);
@@ -225,7 +224,9 @@ function pathIn(lines: readonly string[], actor: string): string[] {
   return path;
 }
 
-/** A device's stages lie in its span, one after the other, each kind in its order. */
+/**
+ * Checks that a device's stages lie in its span, one after the other, and each kind in its order.
+ */
 function checkStages(
   equal: (actual: unknown, expected: unknown, message?: string) => void,
   spans: readonly CollectedSpan[],
@@ -239,7 +240,8 @@ function checkStages(
     const next = stages[at + 1];
     equal(stage.from <= stage.to && (next === undefined || stage.to <= next.from), true);
   }
-  // The first span of each kind: a step's stages in order. Batches may or may not have been ready.
+  // The first span of each kind gives a step's stages in order. A wait for the batch may be
+  // missing.
   const first = [...new Set(stages.map(({ name }) => name))].filter((name) => name !== "batch");
   equal(first, [
     "ids",

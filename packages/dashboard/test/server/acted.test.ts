@@ -1,5 +1,5 @@
-// What a person does on the page, by clicks in a real browser; and what the page shows when a real
-// thread and a real process are killed under a run.
+// Actions on the page by clicks in a real browser; and the page while a real thread and a real
+// process of a run are killed.
 
 import { stringify } from "yaml";
 import { openTab } from "../../../../test/helpers/browsers.ts";
@@ -24,13 +24,13 @@ withBrowser.test(
     const endless = { kind: "synthetic", samples: 20_000, dense: 4, batchSize: 64, epochs: 1000 };
     const slow = { devices: 2, stepDeadlineMs: 60_000 };
     const job = place.job({ ...slow, name: "clicked", data: endless as never });
-    // What cannot be a job is refused where it was asked for.
+    // Invalid job text is refused in the form where it was submitted.
     await page.click("summary:text('Submit a job')");
     await page.fill("textarea", JSON.stringify({ ...job, model: { kind: "none" } }));
     await page.click('button:text-is("Submit")');
     await page.waitForSelector('[role="alert"]');
     await page.click('button:text-is("Dismiss")');
-    await page.fill("textarea", stringify(job)); // In YAML, as job files are.
+    await page.fill("textarea", stringify(job)); // In YAML, like a job file.
     await page.click('button:text-is("Submit")');
     await page.waitForSelector('tr:has(td:text-is("clicked")) .state:text-is("running")');
     const line = (await cluster.client.list()).find(({ name }) => name === "clicked");
@@ -59,7 +59,7 @@ withBrowser.test(
     await state("cancelled");
     t.is((await run.status()).status, "cancelled");
     t.is(await page.locator(`${row} button`).count(), 0, "nothing more can be done with it");
-    // The browser itself tells of the answer to what was refused.
+    // The browser itself logs the 4xx response to the refused submission.
     t.deepEqual(
       tab.problems.filter((one) => !one.includes("status of 4")),
       [],
@@ -68,7 +68,7 @@ withBrowser.test(
 );
 
 withBrowser.test(
-  "a thread and a host's process are killed: tree and timeline show it, and the digest is the same",
+  "a killed thread and a killed host show in tree and timeline, and the digest is the same",
   async (t, { browser }) => {
     const calm = await calmResult(4);
     await using place = await startTestCluster(1, { minDevices: 2, dashboard: dashboard() });
@@ -76,7 +76,7 @@ withBrowser.test(
     const process = await startHost(t, cluster, { devices: 1 });
     const job = inEpochs(place.job({ name: "broken", stepDeadlineMs: 60_000 }), 4);
     const run = await cluster.submit(job);
-    // So slow that the run is not over before a busy machine has shown everything.
+    // So slow that the run does not end before a busy machine has shown everything.
     await run.limitReaders({ samplesPerSecond: 60 });
     const { url = "" } = cluster.dashboard ?? {};
     await using tree = await openTab(browser, `${url}#/tree`);
@@ -103,7 +103,7 @@ withBrowser.test(
     await timeline.page.waitForSelector(
       'article[aria-label="Incident 2"] .phase:text-is("restore")',
     );
-    // The tree of the process that is gone is gone with it: what it ran is below the other host.
+    // The subtree of the killed process disappears: its device now runs below the other host.
     await tree.page.waitForSelector(`[data-key="process ${process.host}"]`, { state: "detached" });
     await tree.page.waitForSelector(device(1), { state: "detached" });
     await tree.page.waitForSelector(`${device(0)} .badge.bad:text("restarted ×2")`);

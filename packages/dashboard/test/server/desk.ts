@@ -1,5 +1,5 @@
-// What the browser tests of this room share: one browser, and one cluster with a run that goes on
-// for as long as tests look at it.
+// What the browser tests of this folder share: one browser, and one cluster with a run that
+// outlasts the tests.
 
 import type { Browser } from "playwright-core";
 import type { Run } from "../../../../index.ts";
@@ -16,13 +16,13 @@ export interface Scene {
 
 export interface Desk extends AsyncDisposable {
   readonly browser: Browser;
-  /** The cluster: it starts when the first test asks for it. */
+  /** The shared cluster; the first call starts it. */
   scene(): Promise<Scene>;
 }
 
 export const withBrowser = shared(openDesk, realBrowser);
 
-/** A name that would be markup, if a page took it for that. */
+/** A name with HTML markup, which a page must show as text. */
 export const hostile = "<img src=x onerror=alert(1)>";
 
 async function openDesk(): Promise<Desk> {
@@ -41,7 +41,7 @@ async function openDesk(): Promise<Desk> {
   };
 }
 
-/** Four devices: the run that is watched has two, another run may have the others. */
+/** Four devices: the watched run has two, so that another run can use the other two. */
 async function startScene(): Promise<Scene> {
   const place = await startTestCluster(4, {
     dashboard: dashboard({ port: 0, allow: ["control", "faults"] }),
@@ -56,7 +56,7 @@ async function startScene(): Promise<Scene> {
       bottom: [8, 8],
       top: [8, 1],
     },
-    // None by itself: a test that wants one says when.
+    // No automatic checkpoint: a test that needs one requests it.
     checkpoint: { everySteps: 100_000 },
     evaluation: { everySteps: 10 },
   });

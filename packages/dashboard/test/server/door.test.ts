@@ -20,7 +20,7 @@ function settingsOf(given: object) {
 
 const alone = { tenants: [], faultsAllowed: true };
 
-test("on this machine alone, and only looking, nobody needs a token; otherwise everybody does", (t) => {
+test("a read-only page on this machine alone needs no token; any wider access needs one", (t) => {
   t.is(accessOf(settingsOf({}), alone).token, undefined);
   for (const wider of [{ host: "0.0.0.0" }, { allow: ["control"] }, { allow: ["faults"] }]) {
     t.regex(
@@ -34,14 +34,14 @@ test("on this machine alone, and only looking, nobody needs a token; otherwise e
   t.is(new Set([token, ...tenantTokens.values()]).size, 3);
 });
 
-test("a page may throw faults only where the cluster allows them", (t) => {
+test("the page may inject faults only if the cluster allows them", (t) => {
   const refused = () =>
     accessOf(settingsOf({ allow: ["faults"] }), { ...alone, faultsAllowed: false });
   t.throws(refused, { instanceOf: InvalidOptionError, message: /dashboard\.allow/ });
   t.throws(() => settingsOf({ token: "short" }), { message: /16 to 256 characters/ });
 });
 
-test("a tenant's token opens the tenant's page: no other, and no faults", (t) => {
+test("a tenant's token opens that tenant's page only, without permission to inject faults", (t) => {
   const settings = settingsOf({ token: "operator-operator", allow: ["control", "faults"] });
   const access = accessOf(settings, { ...alone, tenants: ["acme"] });
   const visit = (token: string) =>
@@ -55,13 +55,13 @@ test("a tenant's token opens the tenant's page: no other, and no faults", (t) =>
   t.like(visitorOf(bearer, access, 80), { tenant: "acme" });
 });
 
-test("without a token, a name that was made to lead here is refused", (t) => {
+test("without a token, a request with a foreign Host header is refused (DNS rebinding)", (t) => {
   const access = accessOf(settingsOf({}), alone);
   t.like(visitorOf(requestWith({ host: "127.0.0.1:80" }), access, 80), { tenant: undefined });
   t.like(visitorOf(requestWith({ host: "evil.example:80" }), access, 80), { status: 403 });
 });
 
-test("a change is refused from another site's page and from a form", (t) => {
+test("a change is refused if it comes from another site's page or from a form", (t) => {
   const good = {
     host: "127.0.0.1:4280",
     origin: "http://127.0.0.1:4280",
@@ -79,7 +79,7 @@ test("a change is refused from another site's page and from a form", (t) => {
 const progress = (run: string, seq: number) =>
   ({ type: "run.progress", run, seq, generation: 1, step: seq, loss: 0.5 }) as unknown as RunEvent;
 
-test("the ring gives what was missed, keeps to its limits, and says when something is forgotten", (t) => {
+test("the event ring returns missed events, keeps its limits, and reports a gap", (t) => {
   const ring = new EventRing({ events: 10, bytes: 10_000 });
   for (let seq = 0; seq < 25; seq++) ring.add(progress("r1", seq), undefined, 1000 + seq);
   t.is(ring.size.events, 10);
@@ -90,14 +90,14 @@ test("the ring gives what was missed, keeps to its limits, and says when somethi
   t.deepEqual(ring.after(25), []);
   t.is(ring.after(15)?.length, 10);
   t.is(ring.after(14), undefined);
-  t.is(ring.after(26), undefined); // Of another life of the server.
+  t.is(ring.after(26), undefined); // A sequence number of an earlier server process.
   t.is(ring.timesOf("r1").get(24), 1024);
   const small = new EventRing({ events: 1000, bytes: 500 });
   for (let seq = 0; seq < 100; seq++) small.add(progress("r1", seq), undefined, seq);
   t.true(small.size.bytes <= 500 && small.size.events > 1, JSON.stringify(small.size));
 });
 
-test("of many events together, no more progress is told than can be seen, and everything else", (t) => {
+test("of many simultaneous events, only so much progress is sent as a page can show", (t) => {
   const ring = new EventRing();
   for (let seq = 0; seq < 1000; seq++) ring.add(progress("r1", seq), undefined, seq);
   ring.add({ ...progress("r1", 1000), type: "run.incident" } as RunEvent, undefined, 0);
@@ -109,7 +109,7 @@ test("of many events together, no more progress is told than can be seen, and ev
   t.is(seenTogether(all.slice(0, 50), 50).length, 50);
 });
 
-test("a history of many steps keeps everything but progress that no chart could show", (t) => {
+test("a long history is thinned of progress beyond a chart's resolution, and of nothing else", (t) => {
   const told = Array.from({ length: 9000 }, (_, seq) => ({ event: progress("r1", seq) }));
   const incident = { event: { ...progress("r1", 4001), type: "run.incident" } as RunEvent };
   const all = [...told.slice(0, 4001), incident, ...told.slice(4001)];
@@ -121,7 +121,7 @@ test("a history of many steps keeps everything but progress that no chart could 
   t.is(events.at(-1), all.at(-1));
 });
 
-test("of steps that were done again, a history keeps all losses that may be compared", (t) => {
+test("a thinned history keeps every loss of replayed steps, so that they can be compared", (t) => {
   const lossAt = (seq: number, step: number) => ({
     event: { ...progress("r1", seq), step, losses: [{ step: step - 1, loss: step }] } as RunEvent,
   });
@@ -149,7 +149,7 @@ const actor = (name: string, run: string | undefined, children: object[] = []) =
   children,
 });
 
-test("a tenant is told of its own runs, their actors and nothing else", (t) => {
+test("a tenant sees only its own runs and their actors", (t) => {
   const tree = actor("cluster:0", undefined, [
     actor("host:0", undefined, [actor("device:0", "r1"), actor("device:0", "r2")]),
     actor("queue:0", undefined, [actor("coordinator:0", "r2")]),
@@ -170,7 +170,7 @@ test("a tenant is told of its own runs, their actors and nothing else", (t) => {
   t.deepEqual(reportFor(report, "nobody").processes, []);
 });
 
-test("only parts of a report that have changed are told", (t) => {
+test("only the changed parts of a report are sent", (t) => {
   const told = new Map<string, string>();
   const report = { cluster: "c1", runs: [], processes: [], silent: [] };
   t.deepEqual(Object.keys(changesOf(report, told)), ["cluster", "runs", "processes", "silent"]);
@@ -178,7 +178,7 @@ test("only parts of a report that have changed are told", (t) => {
   t.deepEqual(changesOf({ ...report, silent: [1] }, told), { silent: [1] });
 });
 
-test("the cluster is looked at while somebody looks, and rests 200 times as long as an answer took", async (t) => {
+test("the server polls the cluster only for open pages, and waits 200 times an answer's time", async (t) => {
   const clock = new SimulatedClock();
   let asked = 0;
   let slowMs = 0;

@@ -1,4 +1,4 @@
-// The exporter: what Prometheus reads about a run that failed once and recovered.
+// The exporter: the metrics that Prometheus reads of runs, incidents and the broker.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +12,7 @@ import { encodeBody } from "../../../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../../../src/wire/messages/subjects.ts";
 import { connectNats } from "../../../../src/wire/transports/nats-transport.ts";
 
-/** Values of the series, by name and labels as they appear in the text. */
+/** Values of the series in the exporter's text, by name and labels. */
 function seriesOf(text: string): Map<string, number> {
   const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
   return new Map(
@@ -20,7 +20,7 @@ function seriesOf(text: string): Map<string, number> {
   );
 }
 
-test.serial("a run's steps, speed, incidents and end are figures", async (t) => {
+test.serial("the exporter has metrics for a run's steps, speed, incidents and end", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const threads = breakableLauncher();
@@ -53,7 +53,7 @@ test.serial("a run's steps, speed, incidents and end are figures", async (t) => 
   let series = new Map<string, number>();
   const ended = 'osiris_runs_ended_total{status="finished"}';
   while (series.get(ended) !== 1) {
-    await new Promise((resume) => setImmediate(resume)); // The text alone lets no frame in.
+    await new Promise((resume) => setImmediate(resume)); // Lets frames arrive between texts.
     series = seriesOf(await exporter.text());
   }
 
@@ -75,7 +75,7 @@ test.serial("a run's steps, speed, incidents and end are figures", async (t) => 
 });
 
 test.serial(
-  "one that comes late knows what trains, and what stands still has no speed",
+  "an exporter that starts late knows the running runs; a run without steps has speed 0",
   async (t) => {
     const broker = await startBroker({ auth: { token: "secret" } });
     const place = { token: "secret" };
@@ -88,11 +88,11 @@ test.serial(
     let series = new Map<string, number>();
     const until = async (name: string, value: number) => {
       while (series.get(`osiris_${name}`) !== value) {
-        await new Promise((resume) => setImmediate(resume)); // The text alone lets no frame in.
+        await new Promise((resume) => setImmediate(resume)); // Lets frames arrive between texts.
         series = seriesOf(await exporter.text());
       }
     };
-    /** Publishes an event of the run, and waits until a figure shows it. */
+    /** Publishes an event of the run, and waits until the metric `name` has `value`. */
     const tell = async (body: EventBody, name: string, value: number) => {
       const event = encodeBody({ ...body, seq: 0, run: "r1", generation: 3 }, "application/json");
       root.publish(eventsSubject("c1", "r1", undefined), event.payload, { headers: event.headers });
@@ -103,7 +103,7 @@ test.serial(
     const of = (name: string, labels = "") => series.get(`osiris_${name}{run="r1"${labels}}`);
     t.deepEqual([of("run_up"), of("run_step"), of("run_steps")], [1, 40, 100]);
     t.is(of("run_samples_per_second"), 900);
-    // `increase` sees the first increment of counters that start at 0.
+    // Counters start at 0, so that `increase` in PromQL counts the first increment.
     for (const name of ["checkpoints_total", "scalings_total", "recovery_seconds_count"]) {
       t.is(of(name), 0, name);
     }
@@ -139,7 +139,7 @@ interface Panel {
   readonly targets: readonly Target[];
 }
 
-test("each line of the dashboard says of which run it is, and rates are of counters", (t) => {
+test("each Grafana series of a run names the run, and `rate` is applied to counters only", (t) => {
   const text = readFileSync("deploy/grafana-dashboard.json", "utf8");
   const { panels } = JSON.parse(text) as { readonly panels: readonly Panel[] };
   t.is(new Set(panels.map(({ id }) => id)).size, panels.length);
@@ -161,7 +161,7 @@ test("each line of the dashboard says of which run it is, and rates are of count
 });
 
 test.serial(
-  "docs/operations.md lists every metric, and the dashboard shows all of them and no other",
+  "docs/operations.md lists every metric, and the Grafana dashboard shows exactly these",
   async (t) => {
     const broker = await startBroker({ auth: { token: "secret" } });
     t.teardown(() => broker.close());
@@ -169,7 +169,7 @@ test.serial(
     const text = await exporter.text();
     const known = [...text.matchAll(/^# TYPE (osiris_\w+)/gm)].map(([, name]) => name ?? "");
     const page = readFileSync("docs/operations.md", "utf8");
-    // A server of models has figures of its own, at its own address.
+    // A model server exports its own metrics (`osiris_serve_…`) at its own address.
     const listed = [...page.matchAll(/^\| `(osiris_(?!serve_)\w+)`/gm)].map(
       ([, name]) => name ?? "",
     );
@@ -181,7 +181,7 @@ test.serial(
   },
 );
 
-test("docs/operations.md lists every event, and the level of its line", (t) => {
+test("docs/operations.md lists every event with its log level", (t) => {
   const page = readFileSync("docs/operations.md", "utf8");
   const rows = [...page.matchAll(/^\| `(run\.\w+)` \| (\w+) \|/gm)];
   const listed = rows.map(([, type, level]) => [type, type === "run.tier" ? "info" : level]);

@@ -1,4 +1,4 @@
-// Reports of runs: one file that shows what there was, in a browser that may ask nobody.
+// Reports of runs: one self-contained HTML file, shown in a browser without network access.
 
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ const belowChart =
 const hostile = "</script><img src=x onerror=alert(1)>";
 
 test.serial(
-  "a run that is over, and the checkpoints that are left of it, are shown by one file each",
+  "a finished run and its remaining checkpoint directory are each shown by one report file",
   async (t) => {
     const directory = directoryOf(t);
     await using place = await startTestCluster(1);
@@ -38,7 +38,7 @@ test.serial(
     const asked = ["--nats", url, "--token", token, "-o", "live.html", "--json"];
     const live = await runCli(["report", "reported", ...asked], directory);
     t.is(live.code, 0, live.stderr);
-    // Without a browser, no picture is begun, and the sentence says what helps.
+    // Without a browser no picture is made, and the error says what helps.
     const without = ["env", `OSIRIS_BROWSER=${join(directory, "none")}`];
     const pictured = ["report", kept, "--png", "a.png"];
     const { code, stderr } = await startCli(pictured, directory, without).ended;
@@ -63,7 +63,7 @@ test.serial(
       await using tab = await openTab(browser, address, { width: 390, height: 844 });
       await tab.page.waitForSelector("#chart-loss canvas");
       await tab.page.waitForSelector(`code:text-is("${digest}")`);
-      // The job is there; what is not known is left out, not told as nothing.
+      // The job is shown; unknown values are left out, not shown as 0.
       await tab.page.waitForSelector("#job dd:text('2 tables, 400 rows, dimension 8')");
       const shown = await tab.page.innerText("main");
       t.notRegex(shown, /0 shards|0 tables|0 B\b|–/, file);
@@ -71,13 +71,13 @@ test.serial(
       await tab.page.goto(`${address}#chart=loss`);
       await tab.page.waitForSelector("#chart-loss canvas");
       t.is(await tab.page.locator(".chart:visible").count(), 1);
-      // The picture of a chart has last values in its legend, and no strip of empty page below.
+      // The picture of a chart has last values in its legend, and no empty strip below.
       t.notRegex(await tab.page.innerText("#chart-loss .u-legend"), /--/);
       const below = await tab.page.evaluate<number>(belowChart);
       t.true(below >= 0 && below < 40, `${below} pixels below the chart`);
       t.deepEqual(tab.problems, []);
       if (file !== "kept.html") continue;
-      // What the log of the directory has: the stages of all steps together.
+      // The log of the directory has the stage times, summed over all steps.
       await tab.page.goto(address);
       await tab.page.waitForSelector("#kept-stages dt:text-is('computing')");
       const stages = await tab.page.locator("#kept-stages dd").allTextContents();
@@ -96,7 +96,7 @@ test.serial(
     t.is(refused.code, 2, refused.stderr);
     t.regex(refused.stderr, /There is no chart `misses` in this report: it has loss/);
     t.false(existsSync(join(directory, "none.png")));
-    // Without its log, a directory tells no times, and the report says so.
+    // A directory without its log has no times, and the report says so.
     rmSync(join(kept, "logs"), { recursive: true });
     t.is((await runCli(["report", kept, "-o", "bare.html"], directory)).code, 0);
     await using bare = await openTab(browser, String(pathToFileURL(join(directory, "bare.html"))));
@@ -105,7 +105,7 @@ test.serial(
   },
 );
 
-/** A report with the metrics of a slice has them as a table. */
+/** Checks that a report shows the metrics of evaluation slices as a table. */
 async function showsSlices(
   t: ExecutionContext,
   browser: Browser,

@@ -20,7 +20,7 @@ const show = async (page: Page, view: string) => {
   await page.waitForSelector("main h2");
 };
 
-/** What a view has to show of a live run. */
+/** By view: the selector of an element that the view must show for a live run. */
 const seen: Readonly<Record<string, string>> = {
   runs: "tbody th a",
   run: "#job dt:text-is('Tables')",
@@ -33,7 +33,7 @@ const seen: Readonly<Record<string, string>> = {
   chaos: "form select",
 };
 
-/** Controls and charts that a screen reader would find without a name. */
+/** Controls and charts without a name for a screen reader. */
 const findNameless = `[...document.querySelectorAll(
   "button, a, input, select, textarea, meter, progress, [role=img], [role=treeitem], main > section"
 )].filter((one) => {
@@ -41,7 +41,7 @@ const findNameless = `[...document.querySelectorAll(
   return !labelled && !one.textContent.trim() && !(one.labels && one.labels.length > 0);
 }).map((one) => one.outerHTML.slice(0, 120))`;
 
-/** Whether the chosen view's tab lies in the bar, which scrolls on a narrow screen. */
+/** Whether the chosen view's tab is visible in the bar, which scrolls on a narrow screen. */
 const isChosenInSight = `(view) => {
   const chosen = document.querySelector("nav a[aria-current]");
   const { left, right } = chosen.getBoundingClientRect();
@@ -49,7 +49,10 @@ const isChosenInSight = `(view) => {
   return chosen.textContent.toLowerCase() === view && isIn;
 }`;
 
-/** Cells of cards beyond the window; and what scrolls without a shadow that shows it. */
+/**
+ * Cells of cards beyond the window, and scrolling elements without the shadow that shows that they
+ * scroll.
+ */
 const findCut = `[...document.querySelectorAll(".cards td, .cards th, .scroll, nav ul")]
   .filter((one) => {
     if (one.matches(".scroll, nav ul")) return !/gradient/.test(getComputedStyle(one).backgroundImage);
@@ -72,7 +75,7 @@ async function lookAtAll(
     t.deepEqual(await brokenBoxes(tab.page), [], `${view} at ${size.width} pixels`);
     t.deepEqual(await tab.page.evaluate<string[]>(findCut), [], `${view}: cells out of sight`);
   }
-  // Who comes by an address clicks no tab, and yet sees which one is chosen.
+  // A person who opens a view by its address clicks no tab, yet sees which one is chosen.
   for (const view of ["runs", "chaos"]) {
     await tab.page.evaluate(`location.hash = "#/${view}"`);
     await tab.page.waitForFunction(isChosenInSight, view);
@@ -81,31 +84,31 @@ async function lookAtAll(
 }
 
 withBrowser.test(
-  "every view shows a live run at 1,280 pixels, names with markup as text, each control by a name",
+  "at 1,280 pixels every view shows a live run, escapes markup and names each control",
   async (t, desk) => {
     await lookAtAll(t, desk, wide, "light");
   },
 );
 
-withBrowser.test("every view fits into 390 pixels, in the dark", async (t, desk) => {
+withBrowser.test("every view fits into 390 pixels, in dark mode", async (t, desk) => {
   await lookAtAll(t, desk, narrow, "dark");
 });
 
 withBrowser.test(
-  "a device that fails is seen: its branch flashes and counts, its incident is timed",
+  "a failed device is visible: its branch flashes and counts restarts; its incident is timed",
   async (t, { browser, scene }) => {
     const { run, url } = await scene();
     await using tab = await openTab(browser, url);
     await using tree = await openTab(browser, url);
     await show(tree.page, "tree");
     await tree.page.waitForSelector('[data-actor="device:1"]');
-    // A flash is short: the page itself notes it, however late a slow machine looks.
+    // A flash is short: the page itself records it, so that a slow machine does not miss it.
     await tree.page.evaluate(noteFlash);
     await show(tab.page, "run");
     await tab.page.waitForSelector("#chart-loss canvas");
     await show(tab.page, "chaos");
     await tab.page.selectOption("form select", "device:1");
-    // What is told between the checkpoint and the fault is told twice.
+    // Steps between the checkpoint and the fault are trained, and reported, twice.
     const { step } = await run.checkpoint();
     for await (const event of run.events()) {
       if (event.type === "run.evaluated" && event.step > step) break;
@@ -123,7 +126,7 @@ withBrowser.test(
       times.join(),
     );
     await tab.page.waitForSelector('.mark.good:text("computed again: equal at")');
-    // The legend has each stage's own last value, and goes on with the curves.
+    // The legend has the last value of each stage, and is updated with the curves.
     await show(tab.page, "run");
     const legend = "#chart-stages .u-legend";
     await tab.page.waitForSelector(legend);
@@ -140,7 +143,7 @@ const noteFlash = `new MutationObserver(() => {
 }).observe(document.body, { subtree: true, childList: true, attributes: true })`;
 
 withBrowser.test(
-  "the keyboard alone reaches every view, and looks into an actor",
+  "with the keyboard alone, a person reaches every view and inspects an actor",
   async (t, { browser, scene }) => {
     const { url } = await scene();
     await using tab = await openTab(browser, url);
@@ -180,7 +183,7 @@ withBrowser.test(
 );
 
 withBrowser.test(
-  "a page finds the server that was started again, and its figures go on",
+  "a page reconnects to a restarted server, and its figures continue",
   async (t, { browser }) => {
     const token = "the-same-token-again";
     await using first = await startTestCluster(1, { dashboard: dashboard({ token }) });
@@ -196,7 +199,7 @@ withBrowser.test(
     await tab.page.waitForSelector('td.name:text-is("after")');
     await run.result();
     await tab.page.waitForSelector('.state:text-is("finished")');
-    // The browser itself tells of the connections that were refused meanwhile.
+    // The browser itself logs the connections that were refused meanwhile.
     const refused = /ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|ERR_EMPTY_RESPONSE/;
     t.deepEqual(
       tab.problems.filter((one) => !refused.test(one)),

@@ -1,4 +1,4 @@
-// The dashboard's server on a live cluster, asked as a browser asks it.
+// The dashboard's server on a live cluster, with the requests of a browser.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ import { shared } from "../../../../test/helpers/clusters/one-for-many.ts";
 import { dashboard } from "../../server/dashboard.ts";
 import type { Hello, RunHistory, ToldEvent } from "../../server/page-api.ts";
 
-/** A cluster whose page may only look. */
+/** A cluster whose page is read-only. */
 const onCluster = shared(() => startTestCluster(1, { dashboard: dashboard() }));
 
 interface Message {
@@ -20,7 +20,9 @@ interface Message {
   readonly data: unknown;
 }
 
-/** The messages of a stream, until `isEnough`; `onHello` is called once it is there. */
+/**
+ * The messages of an event stream, until `isEnough`; `onHello` is called once the stream is open.
+ */
 async function messagesOf(
   url: string,
   headers: Readonly<Record<string, string>>,
@@ -60,7 +62,7 @@ function dashboardOf(cluster: Cluster) {
 }
 
 onCluster.test(
-  "a stream tells every event once, in order, and a reconnected one what it missed",
+  "an event stream sends every event once, in order; a reconnect gets the missed ones",
   async (t, place) => {
     const { url } = dashboardOf(place.cluster);
     let run = "";
@@ -84,7 +86,7 @@ onCluster.test(
     t.like(again[0]?.data, { isGap: false, epoch: hello.epoch });
     const before = toldIn([early]).length;
     t.deepEqual(toldIn(again), told.slice(before));
-    // Of another life of the server: everything is to be asked for again.
+    // The id is of an earlier server process: the client must request everything again.
     const isHello = (messages: readonly Message[]) => messages.length > 0;
     t.like((await messagesOf(url, { "last-event-id": "abc:3" }, isHello))[0]?.data, {
       isGap: true,
@@ -96,7 +98,7 @@ onCluster.test(
 );
 
 onCluster.test(
-  "the page is three files of this package, under 200 kB, and no other place is in them",
+  "the page is three files of this package, under 200 kB, without links to other sites",
   async (t, place) => {
     const { url } = dashboardOf(place.cluster);
     let packed = 0;
@@ -124,12 +126,12 @@ onCluster.test(
     t.is((await fetch(`${url}../package.json`)).status, 404);
     t.is((await fetch(`${url}api/nothing`)).status, 404);
     t.is((await fetch(url, { method: "DELETE" })).status, 405);
-    t.regex(readFileSync("package.json", "utf8"), /"dist"/); // It lies in the package.
+    t.regex(readFileSync("package.json", "utf8"), /"dist"/); // npm publishes `dist`.
   },
 );
 
 onCluster.test(
-  "a page that may only look changes nothing; one that may, changes runs",
+  "a read-only page changes nothing; a page with permission changes runs",
   async (t, other) => {
     const token = "operator-of-the-page";
     const headers = { "content-type": "application/json", "x-osiris-page": "1" };
@@ -172,7 +174,7 @@ onCluster.test(
   },
 );
 
-test.serial("a tenant's link shows the tenant's own runs, and no other run answers", async (t) => {
+test.serial("a tenant's link shows the tenant's own runs, and others are refused", async (t) => {
   const users = { ada: { pass: "a-long-password" } };
   const tenants = { acme: { users }, other: { users } };
   const home = mkdtempSync(join(tmpdir(), "osiris-tenants-"));

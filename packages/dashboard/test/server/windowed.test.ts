@@ -1,5 +1,5 @@
-// Long lists of the page, in a real browser on a cluster of 128 devices and 5,000 tables: only what
-// is in sight is in the document, and everything is reached by wheel, keys and filter.
+// Long lists of the page, in a real browser on a cluster of 128 devices and 5,000 tables: only the
+// visible rows are in the document, and wheel, keys and filter reach all others.
 
 import type { Page } from "playwright-core";
 import { openTab } from "../../../../test/helpers/browsers.ts";
@@ -8,11 +8,11 @@ import { largeDevices, largeTables, openLargeCluster } from "../../bench/large-c
 import { withBrowser } from "./desk.ts";
 
 const list = '[role="region"][aria-label="Shards"]';
-/** Far fewer than there are, and more than fit into a window. */
+/** Far fewer rows than the list has, and more than fit into a window. */
 const drawnMax = 80;
 
 const drawn = (page: Page) => page.locator(`${list} tbody tr[aria-rowindex]`).count();
-/** The row with this place among all, whose head has this text. */
+/** The row with this index among all rows, whose header is `shard:<index>`. */
 const row = (index: number) =>
   `${list} tr[aria-rowindex="${index + 2}"] th:text-is("shard:${index}")`;
 const inView = async (page: Page, index: number) => {
@@ -24,7 +24,7 @@ const inView = async (page: Page, index: number) => {
   })()`);
 };
 
-/** The number of the row near the lower edge of what is in sight; 0: there is none. */
+/** The number of the row near the lower edge of the visible part; 0: none. */
 const rowInSight = (page: Page) =>
   page.evaluate<number>(`(() => {
     const { left, bottom } = document.querySelector('${list}').getBoundingClientRect();
@@ -33,7 +33,7 @@ const rowInSight = (page: Page) =>
   })()`);
 
 withBrowser.test(
-  "of 5,000 shards those in sight are drawn; wheel, keys and filter reach all others",
+  "only visible rows of 5,000 shards are drawn; wheel, keys and filter reach the rest",
   async (t, { browser }) => {
     const large = await openLargeCluster();
     t.teardown(() => large.dashboard.close());
@@ -45,7 +45,7 @@ withBrowser.test(
     t.is(await page.getAttribute(`${list} table`, "aria-rowcount"), String(largeTables + 1));
     t.true((await drawn(page)) <= drawnMax, `${await drawn(page)} rows`);
     const last = largeTables - 1;
-    // Keys, once a person has come to the list with Tab.
+    // Keys, once the list has the focus, as after Tab.
     await page.focus(list);
     await page.keyboard.press("End");
     t.true(await inView(page, last), "End");
@@ -57,7 +57,7 @@ withBrowser.test(
       await page.waitForTimeout(50);
     }
     t.true((await drawn(page)) <= drawnMax, `${await drawn(page)} rows`);
-    // The wheel, into the middle: no gap is in sight.
+    // The wheel scrolls to the middle: no gap is visible.
     await page.evaluate(`document.querySelector('${list}').scrollTop = 0`);
     await page.hover(list);
     await page.mouse.wheel(0, 80_000);
@@ -65,7 +65,7 @@ withBrowser.test(
       if (times > 200) return t.fail("the wheel came to no row");
       await page.waitForTimeout(50);
     }
-    // The filter, from there: the list begins again at its top.
+    // The filter, from the middle: the list starts again at its top.
     await page.fill('input[type="search"]', "TABLE_4998");
     await page.waitForSelector(`${list} td:text-is("table_4998")`);
     t.is(await drawn(page), 1);
@@ -79,7 +79,7 @@ withBrowser.test(
 );
 
 withBrowser.test(
-  "a tree of 128 devices comes in pieces, and the keyboard reaches its last line at once",
+  "a tree of 128 devices is drawn in pieces, and the keyboard reaches its last line at once",
   async (t, { browser }) => {
     const large = await openLargeCluster();
     t.teardown(() => large.dashboard.close());

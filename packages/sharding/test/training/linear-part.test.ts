@@ -1,5 +1,5 @@
-// The linear part of costs: found where costs are linear, and folded into a network that answers as
-// both do.
+// The linear part of costs: fitted where costs are linear, and folded into a network, whose output
+// is then the sum of network and linear part.
 
 import test from "ava";
 import { RandomStream } from "../../../../src/ports/random.ts";
@@ -8,7 +8,7 @@ import { setCost } from "../../search/cost-networks.ts";
 import { featuresOf, standardised } from "../../search/features.ts";
 import { fitLinear, linearCost, withLinear } from "../../training/linear-part.ts";
 
-test("costs that add up from table to table are found", (t) => {
+test("the linear fit recovers costs that add up from table to table", (t) => {
   const random = new RandomStream(1, 5);
   const weight = [3, -2, 0.5];
   const samples = Array.from({ length: 50 }, () => {
@@ -27,7 +27,7 @@ test("costs that add up from table to table are found", (t) => {
   }
 });
 
-test("a network with a linear part answers what the network and the part do", (t) => {
+test("a network with a folded linear part returns the sum of network and part", (t) => {
   const networks = drawnNetworks(2, 3);
   const { standard, layers } = networks.table;
   const linear = {

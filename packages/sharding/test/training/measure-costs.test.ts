@@ -1,4 +1,5 @@
-// Measuring for cost networks: side by side, line by line, and on from where it was stopped.
+// Measuring for cost networks: results are appended line by line, so that a stopped measurement
+// resumes.
 
 import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -47,7 +48,7 @@ testIf(testAll).serial("sets and exchanges are measured, kept, and gone on with"
     t.is(Math.min(...cost.late), 0);
   }
 
-  // A line that was cut off by a kill is measured again; the others stay.
+  // A line that a kill cut off is measured again; complete lines are kept.
   const before = readFileSync(path, "utf8");
   appendFileSync(path, '{"exchange":3,"lat');
   const more = await measureCosts({ ...small, samples: 4, path });
@@ -57,7 +58,7 @@ testIf(testAll).serial("sets and exchanges are measured, kept, and gone on with"
 });
 
 test.serial(
-  "when the time is up what was measured stays; of the passes over a probe the fastest counts",
+  "a measurement out of time keeps its results; the fastest pass over a probe counts",
   async (t) => {
     const path = pathOf(t);
     const none = await measureCosts({ ...small, samples: 2, path, secondsMax: 0 });
@@ -77,7 +78,7 @@ test.serial(
     t.is(again.costs.exchange[1]?.forward[0], costs.exchange[1]?.forward[0]);
     t.is(again.costs.exchange[1]?.forward[1], 1e-6);
 
-    // Measurements of another setting, and broken ones, are not gone on with.
+    // A file with other settings, or a damaged one, is not resumed.
     const other = { ...small, batchSize: 64, samples: 2, path };
     await t.throwsAsync(measureCosts(other), {
       instanceOf: InputUnusableError,
@@ -90,7 +91,7 @@ test.serial(
   },
 );
 
-test("probes are functions of their number, within their limits", (t) => {
+test("a probe is a function of its index and stays within the limits", (t) => {
   for (let index = 0; index < 200; index++) {
     const tables = setProbe(limits, index);
     t.deepEqual(setProbe(limits, index), tables);

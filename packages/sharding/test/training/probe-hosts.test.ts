@@ -1,4 +1,5 @@
-// Exchanges between host processes: measured through a broker, for plans over as many hosts.
+// Exchanges between host processes: measured through a broker, for plans over the same number of
+// hosts.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +14,7 @@ const task = { devices: 4, batchSize: 512, columnsMax: 2048, lateMax: 0 } as con
 const hostOf = [0, 0, 1, 1];
 
 testIf(testAll).serial(
-  "two host processes tell what each of their devices measured, and end",
+  "two host processes report what each of their devices measured, and exit",
   async (t) => {
     const exchanges = [4, 2048].map((columns) => ({
       columns: [columns, columns, columns, columns],
@@ -32,7 +33,7 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("a host process whose device fails is named, with what its device says", async (t) => {
+test.serial("a host process whose device fails is named with the device's error", async (t) => {
   const exchanges = [{ columns: null as never, late: [0, 0] }];
   const given = { ...task, devices: 2, arithmetic: "reference", exchanges } as const;
   const error = await t.throwsAsync(probeOverHosts([0, 1], given), { instanceOf: PeerLostError });

@@ -1,5 +1,5 @@
-// The training of cost networks: ordinary runs, the same on any number of threads, whose networks
-// say in a plan what the trained models say.
+// The training of cost networks: ordinary runs, with the same result on any number of threads. In a
+// plan the networks predict what the trained models predict.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,7 +21,7 @@ import {
 import { trainNetwork } from "../../training/network-job.ts";
 import { trainCostNetworks } from "../../training/train-cost-networks.ts";
 
-/** Costs that grow with ids and columns, of sets of up to four tables. */
+/** Costs that grow with ids and columns, for sets of up to four tables. */
 function drawnCosts(samples: number, devices: number): MeasuredCosts {
   const random = new RandomStream(1, 3);
   const pool = drawnTables(100, 1);
@@ -50,7 +50,7 @@ function drawnCosts(samples: number, devices: number): MeasuredCosts {
 }
 
 testIf(testAll).serial(
-  "networks learn what costs depend on, the same on one thread and on two",
+  "cost networks learn linear costs, with the same weights on one thread and on two",
   async (t) => {
     const costs = drawnCosts(400, 2);
     const { networks, reports } = await trainCostNetworks(costs, { epochs: 500 });
@@ -66,7 +66,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "three networks are trained, and know more of costs than their mean",
+  "the three cost networks are trained and predict costs better than the mean",
   async (t) => {
     const told: string[] = [];
     const { networks, reports } = await trainCostNetworks(drawnCosts(100, 2), {

@@ -1,4 +1,4 @@
-// Policies for a machine: trained with the tables that were measured, by either method.
+// Placement policies for a machine, trained on its measured tables by each method.
 
 import test from "ava";
 import { openKernels } from "../../../../src/kernels/index.ts";
@@ -20,7 +20,7 @@ const costs = {
 };
 
 for (const method of someOrAll("methods of policies", policyMethods.slice(0, 1), policyMethods)) {
-  test(`${method} learns from measured tables, and places others on other devices`, (t) => {
+  test(`${method} learns from measured tables, and places other tables on another device count`, (t) => {
     const networks = drawnNetworks(2, 1);
     const policy = trainPolicy(costs, networks, { method, turns: 1 });
     t.is(policy.method, method);

@@ -1,5 +1,5 @@
-// The mirror of runs in JetStream, with a real nats-server: it holds what the leader knows, each
-// event once and in order, even if the server forgets or refuses some.
+// The mirror of runs in JetStream, with a real nats-server: it holds every event of the leader's
+// runs once and in order, even if the server loses or refuses some.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -37,7 +37,7 @@ async function startServer(t: ExecutionContext, flags: readonly string[] = []) {
   return server;
 }
 
-/** A leader's registry, and its mirror; `former`: the journal's entries before. */
+/** A leader's registry and its mirror; `former` has the journal entries of the leader before. */
 async function startLeader(
   t: ExecutionContext,
   url: string,
@@ -91,7 +91,7 @@ function jobIn(directory: string, name: string): JobOptions {
   return { name, model: smallModel, data: smallData, checkpoint: { directory } };
 }
 
-/** Some of the life of a run. */
+/** Starts a run and appends progress events up to step `steps`. */
 function live(record: RunRecord, steps: number): void {
   record.status = "running";
   for (let step = 1; step <= steps; step++) {
@@ -105,7 +105,10 @@ function end(record: RunRecord): void {
   record.append(1, { type: "run.failed", error });
 }
 
-/** What any client reads: an ordered consumer of JetStream, from a sequence on. */
+/**
+ * The events that any NATS client reads: by an ordered consumer of JetStream, from sequence `from`
+ * on.
+ */
 async function readAll(url: string, subject: string, from = 1): Promise<RunEvent[]> {
   const connection = await dialNats({ servers: url, name: "reader", deadlineMs: 2000 });
   try {
@@ -128,7 +131,7 @@ async function readAll(url: string, subject: string, from = 1): Promise<RunEvent
 }
 
 testIf(natsServer).serial(
-  "a server that comes back empty has all events again, each once and in order",
+  "a server that restarts empty receives all events again, each once and in order",
   async (t) => {
     const server = await startServer(t);
     const { url } = server;
@@ -147,7 +150,7 @@ testIf(natsServer).serial(
     t.true(late.length > 50 && late.length < 151);
     t.deepEqual(late, runs.since(0).slice(-late.length));
 
-    // Events that are not in the journal yet exist nowhere else.
+    // Events that are not in the journal yet are not in the mirror, either.
     const before = runs.since(0);
     leader.state.isTelling = false;
     live(runs, 2);
@@ -176,7 +179,7 @@ testIf(natsServer).serial(
     t.deepEqual(await readAll(url, second), next.registry.get(runs.run)?.since(0));
     t.deepEqual(leader.told, []);
 
-    // Without a leader, our client reads them too.
+    // Without a leader, our client reads the events from the mirror, too.
     await using client = await connect({ nats: url });
     const past: RunEvent[] = [];
     for await (const event of client.run(over.run).events()) past.push(event);
@@ -185,7 +188,7 @@ testIf(natsServer).serial(
 );
 
 testIf(natsServer).serial(
-  "two roots that both write leave nothing twice, and the one that leads has the queue",
+  "two leaders that both write duplicate no event, and the current one owns the queue",
   async (t) => {
     const { url } = await startServer(t);
     const directory = directoryOf(t);
@@ -230,7 +233,7 @@ testIf(natsServer).serial(
 );
 
 testIf(natsServer).serial(
-  "a queue that only JetStream has is taken up once, and only what may go on",
+  "a queue that exists only in JetStream is restored once, with the runs that can resume",
   async (t) => {
     const { url } = await startServer(t);
     const directory = directoryOf(t);
@@ -284,7 +287,7 @@ testIf(natsServer).serial(
 );
 
 testIf(natsServer).serial(
-  "a server that refuses costs a line and a count, and is asked again",
+  "a server that refuses writes is logged and counted, and the mirror retries",
   async (t) => {
     const directory = directoryOf(t);
     const config = join(directory, "refusing.conf");

@@ -1,5 +1,5 @@
-// A training coordinator that adapts its plan, with hosts that the test plays: what it asks, what
-// it says of the answer, and that an answer without a plan ends nothing.
+// A training coordinator that adapts its plan, with hosts played by the test: its requests, its
+// events about the answer, and that an answer without a plan fails nothing.
 
 import test from "ava";
 import { trainingCoordinatorMachine } from "../../../../actors/run/control/training-coordinator.ts";
@@ -21,7 +21,7 @@ const host = { role: "host", index: 0 } as const;
 const setting = { hosts: [2], constants: defaultConstants, memoryBytes: 1e9 };
 const everySteps = 4;
 
-/** A coordinator that trains on two devices by a plan of its own, and tells what it wants. */
+/** Starts a coordinator that trains on two devices by a plan. */
 async function startAdapting(more: { gainMin?: number; margin?: number } = {}) {
   const place = startSimulatedNetwork();
   const { network, say, pass } = place;
@@ -46,7 +46,7 @@ async function startAdapting(more: { gainMin?: number; margin?: number } = {}) {
     say(self, "device.ready", { device, step: 0, arithmetic: "reference-1", restored });
   }
   await pass(0);
-  /** Both devices are at `step`; they worked for 10 and 30 ms of each. */
+  /** A heartbeat with both devices at `step`; they computed for 10 and 30 ms of each step. */
   const beat = async (step: number) => {
     const devices = [10, 30].map((ms) => {
       const words = new Array<number>(meterWords).fill(0);
@@ -73,7 +73,7 @@ async function startAdapting(more: { gainMin?: number; margin?: number } = {}) {
   return { ...place, job, placement, ends, record, beat, asked, answer, events };
 }
 
-test("a window that warms up, one that is measured, and then another plan is asked for", async (t) => {
+test("after a warm-up window and a measured one, the coordinator requests another plan", async (t) => {
   const { beat, asked, placement, job, answer, events, record } = await startAdapting();
   for (const step of [2, 4, 6]) await beat(step);
   t.is(asked().length, 0);
@@ -94,7 +94,7 @@ test("a window that warms up, one that is measured, and then another plan is ask
   t.deepEqual(record.placed?.placement.plan, gain >= 0.05 ? found?.plan : placement.plan);
 });
 
-test("a plan that pays is gone on with, at a cut", async (t) => {
+test("a plan that pays off is adopted at a cut", async (t) => {
   const { beat, answer, placement, record, heard, events } = await startAdapting();
   for (const step of [4, 8]) await beat(step);
   await answer({ ...placement, refined: { now: 2, planned: 1 } });
@@ -104,7 +104,7 @@ test("a plan that pays is gone on with, at a cut", async (t) => {
   t.true(paused.length > 0);
 });
 
-test("a search that finds no plan is told of, and the run goes on", async (t) => {
+test("a search that finds no plan raises an alert, and the run continues", async (t) => {
   const { beat, answer, events, ends, asked } = await startAdapting();
   for (const step of [4, 8]) await beat(step);
   await answer({ report: { by: "as-written", note: "no plan has room" } });

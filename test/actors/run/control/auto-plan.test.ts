@@ -1,5 +1,5 @@
-// A run plans its own tables: the same model whatever the plan, tables that only a plan fits into
-// memory, and a new plan when devices are lost.
+// A run plans its own placement: the model is the same whatever the plan, a plan fits tables into
+// memory that do not fit as written, and lost devices cause a new plan.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -36,23 +36,23 @@ testIf(testAll).serial("planned or as written, on 1, 2 and 3 devices: one model"
   }
 });
 
-/** Large enough that a plan of copies would be slow. */
+/** Large enough that replicating the tables would be slow. */
 const tables = [4000, 3000, 2500, 900, 800, 700].map((rows, i) => {
   return { name: `T${i}`, rows, dim: 8, rowBlocks: 8 } as const;
 });
 const skewed = {
   ...auto,
-  stepDeadlineMs: 60_000, // A search for a plan may take as long.
+  stepDeadlineMs: 60_000, // Also the deadline of a plan search.
   model: { ...smallModel, tables },
   data: { ...smallData, idsPerBag: { min: 1, max: 9 } } as JobOptions["data"],
 } satisfies Partial<JobOptions>;
 
 testIf(testAll).serial(
-  "tables that do not fit as they are written fit by a plan: one model",
+  "tables that fit only by a plan, not as written, train to the same model",
   async (t) => {
     const job = { ...skewed, devices: 2 };
 
-    // The rows of all tables are 0.4 MB, with their state.
+    // The rows of all tables take 0.4 MB, with optimizer state.
     const world = { memoryBytes: 400_000 };
     await using place = await startTestCluster(2, { world });
     const error = await t.throwsAsync(runJob(place, place.job({ ...job, sharding: "as-written" })));
@@ -69,7 +69,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "a machine that was not measured plans for cores; two hosts left of three plan anew",
+  "an unmeasured machine plans for its cores; after a lost host, the other two plan again",
   async (t) => {
     const empty = mkdtempSync(join(tmpdir(), "osiris-unmeasured-"));
     t.teardown(() => rmSync(empty, { recursive: true }));
@@ -87,7 +87,7 @@ testIf(testAll).serial(
     t.deepEqual([plans[0]?.devices, plans.at(-1)?.devices], [3, 2]);
     for (const { by, constants: named, imbalance, stepSeconds } of plans) {
       t.is(by, "auto");
-      t.is(stepSeconds, undefined); // Nobody knows how fast this machine is.
+      t.is(stepSeconds, undefined); // This machine's speed is unknown.
       t.regex(named ?? "", /small server/);
       t.true((imbalance ?? 9) <= 1.1, `${imbalance}`);
     }
@@ -97,7 +97,7 @@ testIf(testAll).serial(
   },
 );
 
-test("a search that fails ends no run: it says why, and each table is placed as written", async (t) => {
+test("a failed plan search is noted with its reason, and tables are placed as written", async (t) => {
   const job = resolveJob(skewedJob());
   const request = { hosts: [2], memoryBytes: 1e9 };
   const found = await planOrNone(job, request, {}, () =>

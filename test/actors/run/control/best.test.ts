@@ -1,5 +1,5 @@
-// The best evaluation of a run is told beside the last one, and its checkpoint is kept where the
-// job says so: the run itself is the same. Both models are tested where the job asks for a test.
+// The best evaluation of a run is reported beside the last one, and its checkpoint is kept with
+// `keepBest`; neither changes the run. If the job has a test, both models are tested.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ import { clicksData, clicksModel, writeClicks } from "../../../helpers/clusters/
 import { someOrAll } from "../../../helpers/thinned.ts";
 import { onCluster, trained } from "./place.ts";
 
-/** Trains until the model knows its samples by heart: the last evaluation is not the best one. */
+/** Jobs that overfit, so that the last evaluation is not the best one. */
 function sceneOf(t: ExecutionContext) {
   const directory = mkdtempSync(join(tmpdir(), "osiris-best-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
@@ -38,7 +38,7 @@ function sceneOf(t: ExecutionContext) {
 }
 
 onCluster.test(
-  "keepBest and a test change no bit, and a run in two parts knows the best of its first part",
+  "keepBest and a test change no bit, and a resumed run knows the best of its first part",
   async (t, place) => {
     const { directory: home, job, test } = sceneOf(t);
     const plain = await trained(place, job("plain"));
@@ -52,7 +52,7 @@ onCluster.test(
       instanceOf: CheckpointMissingError,
       message: /that is the best: `evaluation\.keepBest` or `evaluation\.earlyStopping` keeps one$/,
     });
-    // A run that was over before its job asked for a test has none, and says so.
+    // A run that finished before its job had a test has no test result, and warns of that.
     const late = await trained(place, job("plain", { test }));
     const codes = late.warnings.map(({ code }) => code);
     t.true(late.alreadyFinished && codes.includes("NOT_TESTED"), `${codes}`);

@@ -16,7 +16,7 @@ const cutOf = (command: number) => ({
   ...{ command, cut: 10 * command, arithmetic: "reference-1", best: false, metrics: {} },
 });
 
-test("a cut is taken by the devices that were asked, once, and never an older one", async (t) => {
+test("a cut is saved once, by the requested devices, and an older cut is never saved", async (t) => {
   const place = startSimulatedNetwork();
   const { network, say, heard, pass } = place;
   const { job, hosts } = smallGenerationSpec();
@@ -33,7 +33,7 @@ test("a cut is taken by the devices that were asked, once, and never an older on
   say(self, "checkpoint.cut", cutOf(3));
   await pass(0);
   takenBy(0, 1);
-  takenBy(7, 1); // Not asked for.
+  takenBy(7, 1); // Not requested.
   await pass(0);
   t.deepEqual(taken(), []);
   takenBy(1, 2);

@@ -1,4 +1,4 @@
-// A claim of a generation waits for room on a full disk.
+// The claim of a generation waits while the disk is full.
 
 import test from "ava";
 import { onceThereIsRoom } from "../../../../actors/run/control/claim-generation.ts";
@@ -10,7 +10,7 @@ function fullDisk(): StoreFailedError {
   return new StoreFailedError("begin a generation in", "/run", { cause });
 }
 
-/** Runs to the end; `full`: attempts that find the disk full. */
+/** Claims a generation on a disk that is full for the first `full` attempts. */
 async function claimed(full: number, patienceMs: number) {
   const clock = new SimulatedClock();
   const atMs: number[] = [];
@@ -31,14 +31,14 @@ async function claimed(full: number, patienceMs: number) {
   return { end: await ended, atMs, told };
 }
 
-test("a claim waits longer each time while the disk is full, says so once, and goes on", async (t) => {
+test("a claim on a full disk retries with growing waits, reports it once, and succeeds", async (t) => {
   const { end, atMs, told } = await claimed(6, 240_000);
   t.is(end, "claimed");
   t.is(told, 1);
   t.deepEqual(atMs, [0, 250, 750, 1750, 3750, 7750, 12_750]);
 });
 
-test("a disk that stays full is the claim's error, after so many seconds and not at once", async (t) => {
+test("a claim fails if the disk stays full for the whole patience", async (t) => {
   const { end, atMs } = await claimed(1000, 20_000);
   t.true(end instanceof StoreFailedError);
   t.true((atMs.at(-1) ?? 0) >= 20_000 && atMs.length < 10);

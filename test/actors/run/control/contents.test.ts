@@ -1,4 +1,5 @@
-// A run goes on only with the data that it began with: the contents of its files, not their names.
+// A run resumes only with the data that it started with: the contents of its files count, not their
+// names.
 
 import { cpSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,7 +31,7 @@ interface Scene {
   job(more?: Partial<JobOptions>): JobOptions;
 }
 
-/** A trained job on 600 clicks, with 200 others to evaluate on. */
+/** A trained job on 600 clicks, with 200 other clicks as evaluation data. */
 async function startTrainedRun(t: ExecutionContext, place: EitherCluster): Promise<Scene> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-contents-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
@@ -50,7 +51,7 @@ async function startTrainedRun(t: ExecutionContext, place: EitherCluster): Promi
 }
 
 onCluster.test(
-  "a run goes on with the contents that it began with, and is refused others by name",
+  "a run resumes with unchanged data only; other contents are refused with DATA_CHANGED",
   async (t, place) => {
     const scene = await startTrainedRun(t, place);
     await asksAgain(t, scene);
@@ -59,12 +60,12 @@ onCluster.test(
   },
 );
 
-/** A finished run that is asked for again says that nothing was trained. */
+/** A finished run that is submitted again reports that nothing was trained. */
 async function asksAgain(t: ExecutionContext, { place, train, first, job }: Scene) {
   const again = await trained(place, job());
   t.true(again.alreadyFinished);
   t.like(again, { digest: first.digest, auc: first.auc, step: first.step });
-  // A new time and another form of the same text are the same data.
+  // Another modification time and a compressed copy of the same text are the same data.
   const before = readFileSync(train, "utf8");
   utimesSync(train, 1, 1);
   t.is((await trained(place, job())).digest, first.digest);
@@ -73,7 +74,7 @@ async function asksAgain(t: ExecutionContext, { place, train, first, job }: Scen
   writeFileSync(train, before);
 }
 
-/** Training data with other contents, of as many lines or more. */
+/** Checks training data with other contents, of the same number of lines or more. */
 async function changesTraining(t: ExecutionContext, scene: Scene) {
   const { place, train, checkpoints, first, job } = scene;
   const before = readFileSync(train);
@@ -95,7 +96,7 @@ async function changesTraining(t: ExecutionContext, scene: Scene) {
   t.true((await verifyRun(checkpoints, { from: "start" })).isEqual);
 }
 
-/** Evaluation data with other contents, under the old name and under a new one. */
+/** Checks evaluation data with other contents, under the old name and under a new one. */
 async function changesEvaluation(t: ExecutionContext, scene: Scene) {
   const { place, valid, checkpoints, first, job } = scene;
   const copy = `${valid}.copy`;
@@ -113,13 +114,13 @@ async function changesEvaluation(t: ExecutionContext, scene: Scene) {
     const what = path === valid ? "has other contents" : `took the place of ${valid}, with other`;
     t.true(error.message.startsWith(`The evaluation file ${path} ${what}`));
   }
-  // Nor is the model evaluated on what its job held out and what has changed since.
+  // The model is not evaluated on held-out data that has changed, either.
   await t.throwsAsync(model.evaluate(), { code: "DATA_CHANGED" });
   t.is((await model.evaluate({ paths: [valid] })).samples, 200);
 }
 
 onCluster.test(
-  "a run that ended before its job asked for an evaluation says so; one without recorded contents records them",
+  "a finished run warns of an evaluation added later, and records missing data contents",
   async (t, place) => {
     const directory = mkdtempSync(join(tmpdir(), "osiris-contents-"));
     t.teardown(() => rmSync(directory, { recursive: true, force: true }));
@@ -147,7 +148,7 @@ onCluster.test(
   },
 );
 
-/** Makes the newest manifest one of before: without the contents of its data. */
+/** Removes the data contents from the newest manifest, as an older version wrote it. */
 function forgetContents({ directory, step, generation }: RunResult): void {
   const name = `${String(step).padStart(9, "0")}-g${String(generation).padStart(6, "0")}`;
   const path = join(directory, "checkpoints", name, "manifest.json");

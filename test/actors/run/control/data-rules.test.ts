@@ -1,5 +1,5 @@
 // The data rules of docs/data.md in a run: some data are refused before training, some cause a
-// warning, and the model predicts by the rules of its training.
+// warning, and the model predicts with the rules of its training.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -20,7 +20,7 @@ const lines = Array.from({ length: 300 }, (_, i) => lineOf(i));
 
 type Data = Partial<Omit<CsvOptions, "kind" | "paths">>;
 
-/** A job on these lines, and files beside them. */
+/** A job on the lines `own`, and a function that writes further files. */
 function startJob(t: ExecutionContext, own: readonly string[] = lines, data: Data = {}) {
   const home = startDirectory(t);
   const fileOf = (name: string, rows: readonly string[]) =>
@@ -51,7 +51,7 @@ function startJob(t: ExecutionContext, own: readonly string[] = lines, data: Dat
 const codesOf = ({ warnings }: Pick<RunResult, "warnings">) => warnings.map(({ code }) => code);
 
 onCluster.test(
-  "a missing value is the training data's mean in evaluations, files and records",
+  "with `missing: mean`, evaluations and predictions use the training data's mean",
   async (t, place) => {
     const { home, fileOf, directory, job } = startJob(t, lines, { missing: "mean" });
     const held = fileOf("held.csv", ["1,100,3", "0,,4", "1,,5", "0,50,1"]);
@@ -83,7 +83,7 @@ onCluster.test(
 );
 
 onCluster.test(
-  "`indicator` is one more dense feature of the model, in records, too",
+  "`missing: indicator` adds a dense feature to the model, for records, too",
   async (t, place) => {
     const { job, directory } = startJob(t, lines, { missing: "indicator" });
     await trained(place, job);
@@ -97,7 +97,7 @@ onCluster.test(
   },
 );
 
-test("too many bad lines, and labels of one class, end a run before it trains", async (t) => {
+test("too many bad lines, or labels of one class only, fail a run before it trains", async (t) => {
   const refused = async (own: readonly string[], data: Data = {}) => {
     const { job } = startJob(t, own, data);
     return await t.throwsAsync(prepared(job));
@@ -121,7 +121,7 @@ test("too many bad lines, and labels of one class, end a run before it trains", 
   t.is((await prepared(job)).contents.training.samples, 300, "each label is 2 or it is not");
 });
 
-test("evaluation data of one class are a warning, and no measure to stop by", async (t) => {
+test("evaluation data of one class cause a warning, and early stopping on AUC is refused", async (t) => {
   const { fileOf, job } = startJob(t);
   const data = { paths: [fileOf("held.csv", ["0,1,1", "0,2,2"])] };
   const result = await prepared({ ...job, evaluation: { data } });
@@ -135,7 +135,7 @@ test("evaluation data of one class are a warning, and no measure to stop by", as
   );
 });
 
-test("a feature that predicts the label is a warning", async (t) => {
+test("a feature that alone predicts the label causes a warning", async (t) => {
   const leaking = lines.map((line, i) => line.replace(/,.*,/, i % 3 === 0 ? ",7," : ",3,"));
   const { job } = startJob(t, leaking);
   const { warnings } = await prepared(job);
@@ -144,7 +144,7 @@ test("a feature that predicts the label is a warning", async (t) => {
 });
 
 onCluster.test(
-  "a table's `clamp` and `hash` hold for CSV columns, and are counted",
+  "a table's `clamp` and `hash` apply to CSV columns, and repaired ids are counted",
   async (t, place) => {
     const far = lines.map((line, i) => (i < 30 ? line.replace(/\d+$/, String(100 + i)) : line));
     for (const ids of someOrAll<"clamp" | "hash">(
@@ -167,7 +167,7 @@ onCluster.test(
   },
 );
 
-test("a record with a key that may be a column misspelled is refused", async (t) => {
+test("a record with a key that resembles a column's name is refused", async (t) => {
   const { job, directory } = startJob(t);
   await (await startTrained(job)).train({ cut: 1 });
   await using model = await loadModel(directory);

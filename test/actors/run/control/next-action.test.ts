@@ -1,4 +1,5 @@
-// What a generation does next, as a function of where the run is (T1 and T2 of the coordinator).
+// The next action of a generation, as a function of the run's position (T1 and T2 of the
+// coordinator).
 
 import test from "ava";
 import { nextAction, type RunPosition } from "../../../../actors/run/control/next-action.ts";
@@ -26,7 +27,7 @@ function positionOf(overrides: Partial<RunPosition> = {}): RunPosition {
 const evaluated = { ...restoredMetrics(undefined), evaluatedStep: 10 };
 const saved = { ...evaluated, savedStep: 10 };
 
-test("a cut is reached, evaluated, saved and passed, in this order", (t) => {
+test("at a cut the run is evaluated, then saved, then goes beyond it", (t) => {
   t.is(nextAction(positionOf()), "run");
   t.is(nextAction(positionOf({ step: 10 })), "evaluate");
   t.is(nextAction(positionOf({ step: 10, metrics: evaluated })), "checkpoint");
@@ -34,14 +35,14 @@ test("a cut is reached, evaluated, saved and passed, in this order", (t) => {
   t.is(nextAction(positionOf({ step: 10, metrics: saved, cut: undefined })), "pass");
 });
 
-test("a cut that is no checkpoint is saved where it is the best so far", (t) => {
+test("a cut without a checkpoint is saved if its evaluation is the best so far", (t) => {
   const own = { ...cut, checkpoint: false };
   t.is(nextAction(positionOf({ step: 10, cut: own, metrics: evaluated })), "pass");
   const best = { ...evaluated, isBest: true };
   t.is(nextAction(positionOf({ step: 10, cut: own, metrics: best })), "checkpoint");
 });
 
-test("a run that is cancelled saves its step before it passes the cut", (t) => {
+test("a cancelled run saves its step before it ends", (t) => {
   t.is(nextAction(positionOf({ isCancelAsked: true })), "checkpoint");
   const metrics = { ...restoredMetrics(undefined), savedStep: 4 };
   t.is(nextAction(positionOf({ isCancelAsked: true, metrics })), "pass");
@@ -49,20 +50,20 @@ test("a run that is cancelled saves its step before it passes the cut", (t) => {
   t.is(nextAction(positionOf(ended)), "end");
 });
 
-test("a checkpoint on request is made once, where there are steps to save", (t) => {
+test("a requested checkpoint is made once, if there are unsaved steps", (t) => {
   const record = { isCheckpointAsked: true, cuts: undefined };
   t.is(nextAction(positionOf({ record })), "checkpoint");
   const metrics = { ...restoredMetrics(undefined), savedStep: 4 };
   t.is(nextAction(positionOf({ record, metrics })), "run");
 });
 
-test("a generation that makes room for other devices saves only steps of its own", (t) => {
+test("a generation that ends for a scaling saves only if it has unsaved steps", (t) => {
   t.is(nextAction(positionOf({ isScaleAsked: true })), "checkpoint");
   t.is(nextAction(positionOf({ isScaleAsked: true, latest: { cut: 4 } })), "pass");
   t.is(nextAction(positionOf({ isScaleAsked: true, latest: { cut: 4 }, cut: undefined })), "end");
 });
 
-test("the end of the data, and early stopping, end the generation", (t) => {
+test("the end of the data and early stopping end the generation", (t) => {
   const metrics = { ...restoredMetrics(undefined), savedStep: 20, evaluatedStep: 20 };
   t.is(nextAction(positionOf({ step: 20, cut: undefined, metrics })), "end");
   const stopped = { ...saved, earlyStopping: { ...saved.earlyStopping, stopped: true } };

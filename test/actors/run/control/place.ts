@@ -1,4 +1,4 @@
-// The cluster that the tests of this room share: each test has jobs and directories of its own.
+// The cluster that the tests of this folder share; each test has its own jobs and directories.
 
 import { prepareData } from "../../../../actors/threads/data/prepare-data.ts";
 import type { JobOptions, RunResult } from "../../../../index.ts";
@@ -10,7 +10,7 @@ import { shared } from "../../../helpers/clusters/one-for-many.ts";
 
 export const onCluster = shared(() => startCluster(2));
 
-/** What the host that prepares the data of a run tells of them, without a cluster. */
+/** Prepares the data of a job without a cluster, and returns what the preparing host reports. */
 export function prepared(job: JobOptions) {
   return prepareData(resolveJob(job), realDisk, () => {});
 }

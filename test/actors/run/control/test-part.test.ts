@@ -1,5 +1,5 @@
-// The test of a run: made once training has ended, of the model that the run returns, the same
-// after any kill; it chooses nothing, and a run that had ended before tells it again.
+// The test of a run: it runs once training has ended, on the model that the run returns, and is the
+// same after any kill. It chooses no model, and a run that had finished before reports it again.
 
 import { type JobOptions, loadModel, runHistory } from "../../../../index.ts";
 import { calmResult, only, runJob, smallData } from "../../../helpers/clusters/clusters.ts";
@@ -9,14 +9,14 @@ import { onCluster } from "./place.ts";
 
 type Evaluation = NonNullable<JobOptions["evaluation"]>;
 
-/** A test of generated data with another seed: it decides no bit of the run. */
+/** A test on generated data with another seed, which changes no bit of the run. */
 const evaluation: Evaluation = {
   everySteps: 15,
   test: { data: { samples: 150, seed: 7 }, dataDiffers: true },
 };
 
 testIf(testAll).serial(
-  "a test changes no bit of the run, and a kill in it no figure of the test",
+  "a test changes no bit of the run, and a kill during the test none of its metrics",
   async (t) => {
     await using place = await startCluster();
     const calm = await calmResult();
@@ -25,7 +25,8 @@ testIf(testAll).serial(
     t.deepEqual(plain.result.history, calm.history);
     t.like(plain.result.test, { step: 43, metrics: { samples: 150 } });
     t.is(plain.result.bestTest, undefined);
-    // The test is what device 1 does last before the last checkpoint: count on from the evaluation.
+    // The test is the last work of device 1 before the last checkpoint, so its points follow those
+    // of the evaluation.
     const points = [25, 75, 80, 85];
     const exits = points.map((point, i) => {
       return { actor: "device:1", generation: i + 1, step: 43, point, effect: "exit" } as const;
@@ -46,7 +47,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "one device and three find the same, and so does the model that is loaded",
+  "one device, three devices and the loaded model have the same test metrics",
   async (t) => {
     await using place = await startCluster(3);
     const held: Evaluation = { fraction: 0.1, test: { fraction: 0.2 } };
@@ -69,7 +70,7 @@ testIf(testAll).serial(
 );
 
 onCluster.test(
-  "early stopping returns the test of the best model, and chooses as without it, whatever ends",
+  "early stopping tests the best model, and stops where it does without a test, even if killed",
   async (t, place) => {
     const stopping = { metric: "auc", patience: 2 } as const;
     const job = (more: object) =>

@@ -1,4 +1,4 @@
-// The training coordinator alone: heartbeats, lost hosts, and a broker that is away.
+// The training coordinator alone: heartbeats, lost hosts, and an unreachable broker.
 
 import test from "ava";
 import { comparedLosses } from "../../../../actors/run/control/heartbeat-progress.ts";
@@ -17,7 +17,7 @@ const self = { role: "coordinator", index: 0 } as const;
 const devices = [0, 1].map((index) => ({ role: "device" as const, index }));
 
 /**
- * A coordinator with ready devices. They were told to run, unless some belong to hosts that joined.
+ * A coordinator with ready devices. With `joined` hosts they have not been commanded to run yet.
  */
 async function startRunning(overrides: Partial<Network> = {}, { joined = 0 } = {}) {
   const place = startSimulatedNetwork(overrides);
@@ -69,7 +69,7 @@ const beat = (step: number) => ({
   meters: { devices: [], reading: [0, 0] },
 });
 
-test("a heartbeat does not begin the work again", async (t) => {
+test("heartbeats do not repeat the command to run", async (t) => {
   const { heard, say, pass } = await startRunning();
   for (let step = 1; step <= 9; step++) {
     say(self, "host.progress", beat(step));
@@ -82,7 +82,7 @@ test("a heartbeat does not begin the work again", async (t) => {
   }
 });
 
-test("losses are told of steps that a generation of another speed tells of too", (t) => {
+test("losses are reported for steps that a generation of any speed reports", (t) => {
   const between = (from: number, to: number) => {
     const losses = Array.from({ length: to - from }, (_, at) => from + at + 1);
     return comparedLosses({ lossFrom: from, losses });
@@ -99,7 +99,7 @@ test("losses are told of steps that a generation of another speed tells of too",
   t.deepEqual(between(5, 5), []);
 });
 
-test("a host that says nothing for a second is lost", async (t) => {
+test("a host that is silent for a second is lost", async (t) => {
   const { ends, say, pass } = await startRunning();
   say(self, "host.progress", beat(1));
   await pass(740);
@@ -109,14 +109,14 @@ test("a host that says nothing for a second is lost", async (t) => {
   t.like(ends.error, { code: "PEER_LOST", actor: "host:0" });
 });
 
-test("a host that is lost is waited for no more", async (t) => {
+test("the wait for a host ends when the host is lost", async (t) => {
   const { ends, network, pass } = await startRunning();
   for (let i = 0; i < 6; i++) await pass(250);
   t.like(ends.error, { code: "PEER_LOST" });
   t.deepEqual(network.waits.waits("r1"), []);
 });
 
-test("a full disk of the checkpoints is told once, with the longest wait", async (t) => {
+test("a full checkpoint disk raises one alert, with the longest wait", async (t) => {
   const { record, say, pass } = await startRunning();
   for (const device of [0, 1]) say(self, "writer.room", { device, isAwaited: true });
   await pass(0);
@@ -130,7 +130,7 @@ test("a full disk of the checkpoints is told once, with the longest wait", async
   t.is(record.roomAwaited.size, 0);
 });
 
-test("a run that is cancelled ends when the disk takes no checkpoint", async (t) => {
+test("a cancelled run ends even if the disk has no room for its checkpoint", async (t) => {
   const { ends, record, say, pass } = await startRunning();
   record.isCancelAsked = true;
   say(self, "writer.room", { device: 0, isAwaited: true });
@@ -138,7 +138,7 @@ test("a run that is cancelled ends when the disk takes no checkpoint", async (t)
   t.like(ends.error, { code: "RUN_CANCELLED" });
 });
 
-test("silence means nothing while the broker is away, and for a while after", async (t) => {
+test("no host is lost while the broker is unreachable, and for a second after", async (t) => {
   let connectedForMs = 0;
   const { ends, pass } = await startRunning({ connectedForMs: () => connectedForMs });
   for (let i = 0; i < 20; i++) await pass(250);
@@ -150,7 +150,7 @@ test("silence means nothing while the broker is away, and for a while after", as
   t.like(ends.error, { code: "PEER_LOST" });
 });
 
-test("devices that beat but do not step are given up after twice the step deadline", async (t) => {
+test("devices that send heartbeats but make no steps fail after twice the step deadline", async (t) => {
   const { ends, say, pass } = await startRunning();
   for (let i = 0; i < 239; i++) {
     say(self, "host.progress", beat(0));
@@ -164,7 +164,7 @@ test("devices that beat but do not step are given up after twice the step deadli
   t.like(ends.error, { code: "STEP_TIMEOUT" });
 });
 
-test("each host of the generation must be heard, and the one that is not is named", async (t) => {
+test("each host must send heartbeats, and the error names the silent one", async (t) => {
   const { ends, say, pass } = await startRunning({}, { joined: 1 });
   for (const host of [0, 1]) say(self, "host.progress", { ...beat(0), host });
   await pass(0);
@@ -175,14 +175,14 @@ test("each host of the generation must be heard, and the one that is not is name
   t.like(ends.error, { code: "PEER_LOST", actor: "host:1" });
 });
 
-test("a host that is gone from the cluster ends the generation at once", async (t) => {
+test("a host that leaves the membership fails the generation at once", async (t) => {
   const { ends, membership, pass } = await startRunning({}, { joined: 1 });
   membership.doubt(1);
   await pass(0);
   t.like(ends.error, { code: "PEER_LOST", actor: "host:1" });
 });
 
-test("devices of several hosts run once their hosts hear each other", async (t) => {
+test("devices of several hosts run once the hosts' bridges are connected", async (t) => {
   const { heard, say, pass } = await startRunning({}, { joined: 1 });
   const runs = () =>
     heard({ role: "device", index: 3 }).filter(({ type }) => type === "device.run");

@@ -1,5 +1,5 @@
-// What is warned of in the data of a run, and that a run tells it: in its events and its result, by
-// name, and again when it is asked for after its end.
+// Warnings about the data of a run, and that the run reports them by code: in its events and its
+// result, and again when it is submitted after its end.
 
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ function directoryOf(t: ExecutionContext): string {
 }
 
 onCluster.test(
-  "warnings of the data and of a model that diverged are told by a run, and again after its end",
+  "a run warns of its data and of a diverged model, and again when submitted after its end",
   async (t, { cluster }) => {
     const directory = directoryOf(t);
     const train = writeClicks(join(directory, "train.csv"), 600, 1);
@@ -50,7 +50,7 @@ onCluster.test(
   },
 );
 
-test("a validation file with the samples of the training file is a warning, under any name", async (t) => {
+test("a validation file with the samples of the training file causes a warning, under any name", async (t) => {
   const directory = directoryOf(t);
   const train = writeClicks(join(directory, "train.csv"), 600, 1);
   const [copy, other] = [join(directory, "copy.csv"), join(directory, "other.csv")];
@@ -62,7 +62,7 @@ test("a validation file with the samples of the training file is a warning, unde
     [other, []],
   ] as const) {
     const job = { model: clicksModel, data, evaluation: { data: { ...data, paths: [held] } } };
-    // The second time, the caches are there.
+    // The second time, the caches exist.
     for (const _again of [false, true]) {
       const { warnings } = await prepared({ ...job, checkpoint: { directory } });
       t.deepEqual(
@@ -73,7 +73,7 @@ test("a validation file with the samples of the training file is a warning, unde
   }
 });
 
-test("a test that equals other data of the run is a warning that names which", async (t) => {
+test("a test that equals other data of the run causes a warning that names those data", async (t) => {
   const directory = directoryOf(t);
   const [train, valid, final] = [1, 2, 3].map((seed) =>
     writeClicks(join(directory, `${seed}.csv`), 300, seed),
@@ -94,7 +94,7 @@ test("a test that equals other data of the run is a warning that names which", a
   }
 });
 
-test("a training file among the files to evaluate on is a warning that names it", async (t) => {
+test("a training file among the evaluation files causes a warning that names it", async (t) => {
   const directory = directoryOf(t);
   const pathOf = (name: string) => join(directory, name);
   const train = [writeClicks(pathOf("a.csv"), 300, 1), writeClicks(pathOf("b.csv"), 300, 2)];
@@ -114,7 +114,7 @@ test("a training file among the files to evaluate on is a warning that names it"
   t.true(warning?.message.startsWith(`The evaluation file ${valid[1]} has the text of a training`));
 });
 
-test("generated evaluation data from the training data's stream are a warning", async (t) => {
+test("generated evaluation data with the training data's seed cause a warning", async (t) => {
   const directory = directoryOf(t);
   const warningsWith = async (held: object) => {
     const data = { ...smallData, cache: join(directory, "cache") };
@@ -128,7 +128,7 @@ test("generated evaluation data from the training data's stream are a warning", 
   t.deepEqual(await warningsWith({ samples: 500, zipf: 0.5 }), []);
 });
 
-test("evaluation data with other dense features than the model are refused, also where meant", async (t) => {
+test("evaluation data with other dense features are refused, even with `dataDiffers`", async (t) => {
   const directory = directoryOf(t);
   const data = clicksData([writeClicks(join(directory, "train.csv"), 600, 1)], directory);
   const evaluation = {

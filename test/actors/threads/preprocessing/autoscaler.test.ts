@@ -1,12 +1,13 @@
-// The autoscaler's law in virtual time: a trainer that takes splits at a rate that changes, workers
-// that make them at another, start late and die. After a change of the demand there are as many
-// workers as it needs, to within one, the trainer does not wait, and nothing swings.
+// The autoscaler's control law in virtual time: a trainer takes splits at a changing rate; workers
+// make them at their own rate, start late and die. After a change of the demand the number of
+// workers settles within one of what the demand needs, the trainer does not wait, and the number
+// does not oscillate.
 
 import test from "ava";
 import { Autoscaler, intervalMs } from "../../../../actors/threads/preprocessing/autoscaler.ts";
 import { RandomStream } from "../../../../src/ports/random.ts";
 
-/** A service in steps of 50 ms. Splits are a fluid: the law sees shares alone. */
+/** Simulates a service in steps of 50 ms. Splits are a fluid, since the law sees only shares. */
 function simulate(seed: number) {
   const stream = new RandomStream(seed, 91, 1);
   const tickMs = 50;
@@ -17,7 +18,7 @@ function simulate(seed: number) {
   const capacity = 16 + stream.below(32);
   const phaseMs = 150_000;
   const phases = [demandOf(), demandOf(), demandOf()];
-  let workers: number[] = [0]; // When each is there.
+  let workers: number[] = [0]; // The start time of each.
   let [buffered, busyMs, stalledMs] = [0, 0, 0];
   const found: { demand: number; counts: number[]; stalledMs: number }[] = [];
   for (const [phase, demand] of phases.entries()) {
@@ -26,7 +27,7 @@ function simulate(seed: number) {
     for (let ms = 0; ms < phaseMs; ms += tickMs) {
       const nowMs = phase * phaseMs + ms;
       const live = workers.filter((since) => since <= nowMs);
-      // Workers are faster and slower from moment to moment.
+      // The workers' speed varies from step to step.
       const rate = perWorker * (0.85 + 0.3 * stream.uniform());
       const can = (live.length * rate * tickMs) / 1000;
       const made = Math.min(can, capacity - buffered + (demand * tickMs) / 1000);
@@ -37,7 +38,7 @@ function simulate(seed: number) {
       stalledMs += waitMs;
       if (ms > 30_000) here.stalledMs += waitMs;
       buffered = Math.min(capacity, buffered + made - taken);
-      if (stream.below(2400) === 0 && live.length > 1) workers = workers.slice(1); // One dies.
+      if (stream.below(2400) === 0 && live.length > 1) workers = workers.slice(1); // A worker dies.
       if (nowMs % intervalMs !== 0 || nowMs === 0) continue;
       const news = {
         atMs: nowMs,
@@ -50,7 +51,7 @@ function simulate(seed: number) {
       [busyMs, stalledMs] = [0, 0];
       const count = scaler.hear(news);
       here.counts.push(count);
-      // A worker takes a second to start; those that are too many drain at once.
+      // A worker takes a second to start; surplus workers drain at once.
       while (workers.length < count) workers.push(nowMs + 1000);
       workers = workers.slice(0, count);
     }
@@ -59,7 +60,7 @@ function simulate(seed: number) {
 }
 
 for (const least of [0, 50]) {
-  test(`100 seeds: as many as needed, no stall, no swing; ${least} and on`, (t) => {
+  test(`from seed ${least} on, 50 seeds: the workers match the demand; no stall, no oscillation`, (t) => {
     for (let seed = least; seed < least + 50; seed++) {
       const { found, phaseMs } = simulate(seed);
       for (const [phase, { demand, counts, stalledMs }] of found.entries()) {
@@ -81,7 +82,7 @@ for (const least of [0, 50]) {
   });
 }
 
-test("the limits hold; without a worker it starts one where splits are wanted", (t) => {
+test("the autoscaler keeps its limits, and without a worker starts one if splits are wanted", (t) => {
   const scaler = new Autoscaler({ least: 0, most: 2, atMs: 0 });
   const idle = { workers: 0, busy: 0, stalled: 0, buffered: 1, isWanted: false };
   t.is(scaler.hear({ ...idle, atMs: 1000 }), 0);

@@ -1,6 +1,6 @@
-// The preprocessing service in simulated time: readers get every split that they ask for, with the
-// bytes of the index, whatever is lost on the way and whoever dies. Two workers share memory with
-// the readers, the third is a process.
+// The preprocessing service in simulated time: readers get every requested split, with the bytes of
+// the index, whatever frames are lost and whichever workers or masters die. Two workers share
+// memory with the readers, the third is a process.
 
 import { crc32 } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
@@ -38,7 +38,7 @@ import { someOrAll } from "../../../helpers/thinned.ts";
 
 const blocks = 120;
 
-/** Words of the blocks, and their table. */
+/** Draws the words of the blocks, and the blocks' table. */
 function dataOf(stream: RandomStream): {
   readonly words: Int32Array[];
   readonly table: BlockTable;
@@ -60,9 +60,9 @@ interface World {
   readonly stream: RandomStream;
   readonly words: readonly Int32Array[];
   readonly table: BlockTable;
-  /** What the clients had put before their readers. */
+  /** Identifies the run for the clients, the workers and the master. */
   readonly place: { cluster: string; run: string; generation: number };
-  /** Between the workers in two places and both readers. */
+  /** Shared memory between two of the workers and both readers. */
   readonly shelves: {
     readonly memory: SharedArrayBuffer;
     readonly shape: { readonly readers: number; readonly shelves: number };
@@ -102,7 +102,7 @@ function startWorld(seed: number, attemptsMax = 3): World {
   return { clock, broker, stream, ...dataOf(stream), place, shelves, startMaster };
 }
 
-/** Looks at the word again every hundredth of a second. */
+/** A sleep that polls the word every 10 ms. */
 function sleepOn(clock: SimulatedClock): Sleep {
   return (words, at, seen, ms) =>
     new Promise<void>((resume) => {
@@ -115,7 +115,7 @@ function sleepOn(clock: SimulatedClock): Sleep {
     });
 }
 
-/** Makes splits in a time that chance draws. */
+/** Makes splits, each in a random time. */
 function makerOf({ clock, stream, words }: World, isBad: (split: Split) => boolean): SplitMaker {
   return {
     async make(split) {
@@ -128,7 +128,10 @@ function makerOf({ clock, stream, words }: World, isBad: (split: Split) => boole
   };
 }
 
-/** A worker, and its end: at once, with what it has begun. `shelf`: its place, of a thread. */
+/**
+ * Starts a worker; returns its kill and its drain. `shelf`: the index of a thread's shelf in shared
+ * memory; undefined: a process.
+ */
 function startWorker(
   world: World,
   name: string,
@@ -143,13 +146,13 @@ function startWorker(
   const writer = shelf === undefined ? undefined : createShelfWriter({ ...writing, shelf });
   const near: NearReaders | undefined = writer && {
     has: () => true,
-    // A thread that has ended writes nothing.
+    // A killed thread writes nothing.
     send: (...sent) => (isOver ? new Promise(() => {}) : writer.send(...sent)),
   };
   const serving = serveSplits({
     ...{ transport, place, worker: name, clock, maker: makerOf(world, isBad), near },
     isOver: () => isOver,
-  }).catch(() => {}); // It was cut off.
+  }).catch(() => {}); // It was killed.
   return {
     kill() {
       isOver = true;
@@ -162,7 +165,7 @@ function startWorker(
   };
 }
 
-/** Asks for all blocks, some splits ahead, and checks what comes. */
+/** Requests all blocks, some splits ahead, and checks the bytes that arrive. */
 async function readAll(t: ExecutionContext, world: World, reader: number): Promise<void> {
   const { broker, clock, place, table, words } = world;
   const transport = broker.connect(`reader-${reader}`);
@@ -187,7 +190,7 @@ async function readAll(t: ExecutionContext, world: World, reader: number): Promi
   client.close();
 }
 
-/** Lets time go by until `what` has happened. */
+/** Advances time until `what` has settled. */
 async function until(clock: SimulatedClock, what: Promise<unknown>, hoursMax = 1): Promise<void> {
   let isDone = false;
   const done = what.finally(() => {
@@ -202,7 +205,7 @@ async function until(clock: SimulatedClock, what: Promise<unknown>, hoursMax = 1
 }
 
 for (const seed of someOrAll("seeds of the preprocessing service", few(12), few(200))) {
-  test(`every split comes, whatever is lost: seed ${seed}`, async (t) => {
+  test(`every split arrives, whatever is lost: seed ${seed}`, async (t) => {
     const world = startWorld(seed);
     const { clock, broker, stream } = world;
     const faults = { drop: 0.05, duplicate: 0.05, reorder: 0.1, corrupt: 0.03 };
@@ -232,7 +235,7 @@ for (const seed of someOrAll("seeds of the preprocessing service", few(12), few(
   });
 }
 
-test("a split that cannot be made is named after three tries, others come", async (t) => {
+test("a split that fails three times is named in an error, and other splits arrive", async (t) => {
   const world = startWorld(1);
   const { clock, broker, place, table } = world;
   const master = world.startMaster();
@@ -258,7 +261,7 @@ test("a split that cannot be made is named after three tries, others come", asyn
   master.stop();
 });
 
-test("an error that says what to do comes as it is; a silent service has a deadline", async (t) => {
+test("a reader gets a worker's error unchanged, and an error at the deadline without a worker", async (t) => {
   const world = startWorld(2, 1);
   const { clock, broker, place, table } = world;
   const transport = broker.connect("reader");

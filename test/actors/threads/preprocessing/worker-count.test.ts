@@ -1,4 +1,4 @@
-// What readers and workers tell, as shares of an interval; and the pool that follows the master.
+// Reports of readers and workers become shares of an interval; the worker pool follows the master.
 
 import test from "ava";
 import { workerPoolMachine } from "../../../../actors/host/worker-pool.ts";
@@ -20,13 +20,13 @@ const limits = {
   attemptsMax: 3,
 };
 
-test("a starving reader brings workers, full buffers of idle workers end them", (t) => {
+test("a starving reader adds workers, and full buffers with idle workers remove them", (t) => {
   const count = new WorkerCount(limits, 0);
   let [nowMs, stalledMs, workers] = [0, 500, 1];
-  /** A second goes by. */
+  /** Reports one second of readers and workers. */
   const pass = (stalled: number, busy: number, buffered: number) => {
     stalledMs += 1000 * stalled;
-    count.tellReader(0, { buffered: 8, wanted: 0, stalledMs: 70 }); // Another one has enough.
+    count.tellReader(0, { buffered: 8, wanted: 0, stalledMs: 70 }); // Another reader has enough.
     count.tellReader(1, { buffered, wanted: 8 - buffered, stalledMs });
     for (let i = 0; i < workers; i++) count.tellWorker(500 * busy, 500);
     nowMs += 1000;
@@ -42,7 +42,7 @@ test("a starving reader brings workers, full buffers of idle workers end them", 
   t.is(idle.at(-1), 2);
 });
 
-test("a pool starts, drains and replaces the threads of its workers", async (t) => {
+test("a worker pool starts, drains and replaces its threads", async (t) => {
   const place = startSimulatedNetwork();
   const { launcher, threads } = createFakeLauncher();
   const small = smallGenerationSpec();

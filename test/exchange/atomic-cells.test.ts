@@ -58,7 +58,7 @@ function startThreads(options: {
 
 for (const devices of someOrAll("threads of an exchange", [3], [1, 2, 3])) {
   test.serial(
-    `${devices} threads exchange what they were told to, round after round`,
+    `${devices} threads exchange the right bytes, in every one of 200 rounds`,
     async (t) => {
       const ranks = Array.from({ length: devices }, (_, rank) => rank);
       const threads = startThreads({ devices, ranks, rounds: 200, deadlineMs: 60_000 });
@@ -70,9 +70,10 @@ for (const devices of someOrAll("threads of an exchange", [3], [1, 2, 3])) {
   );
 }
 
-// On every change simulated-cells.test.ts has it of an exchange, and a test below of these cells.
+// In `npm test`, simulated-cells.test.ts covers this for an exchange, and a test below for these
+// cells.
 testIf(testAll).serial(
-  "a missing device becomes a timeout that names it, on every device that waits",
+  "a missing device causes a timeout that names it, on every waiting device",
   async (t) => {
     const threads = startThreads({ devices: 3, ranks: [0, 2], rounds: 5, deadlineMs: 3000 });
     for (const { error } of await threads.outcomes) {
@@ -82,7 +83,7 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("an abort releases everybody who waits, long before the deadline", async (t) => {
+test.serial("an abort releases every waiting device, long before the deadline", async (t) => {
   const threads = startThreads({ devices: 3, ranks: [0, 1], rounds: 5, deadlineMs: 600_000 });
   await threads.started;
   threads.abort();
@@ -100,7 +101,7 @@ function startCells(deadlineMs: number, clock = realClock) {
   return { words, mine, other };
 }
 
-test("a cell holds what was stored, and the doorbell of those to wake has rung", (t) => {
+test("a store sets its cell and rings the doorbells of the participants to wake", (t) => {
   const { words, mine, other } = startCells(1000);
   mine.store(2, 7, [1]);
   t.is(other.load(2), 7);
@@ -110,7 +111,7 @@ test("a cell holds what was stored, and the doorbell of those to wake has rung",
   t.deepEqual([...words.subarray(0, 3)], [0, 1, 1]);
 });
 
-test("a wait ends at its deadline with the name of what it waited for", async (t) => {
+test("a wait fails at its deadline with an error that names the awaited data", async (t) => {
   const { mine } = startCells(20);
   const error = await t.throwsAsync(
     mine.waitUntil(
@@ -126,7 +127,7 @@ test("a wait ends at its deadline with the name of what it waited for", async (t
   t.is(error?.wait, "the answer");
 });
 
-test("a declared wait of one thread stops the deadlines of all others", async (t) => {
+test("a declared hold by one thread suspends the deadlines of all others", async (t) => {
   const words = new Int32Array(new SharedArrayBuffer(4 * cellWords(2, 3)));
   const sleep = (_words: Int32Array, _at: number, _value: number, ms: number) =>
     setTimeout(Math.min(ms, 10));
@@ -145,7 +146,7 @@ test("a declared wait of one thread stops the deadlines of all others", async (t
   t.true(performance.now() - startMs >= 500, "the deadline begins anew when the wait ends");
 });
 
-test("a wait for what is so does not look at the clock", async (t) => {
+test("a wait whose condition holds does not read the clock", async (t) => {
   const { mine } = startCells(0, new SimulatedClock());
   await t.notThrowsAsync(
     mine.waitUntil(
@@ -156,7 +157,7 @@ test("a wait for what is so does not look at the clock", async (t) => {
   );
 });
 
-test("after an abort nobody waits again", async (t) => {
+test("after an abort every wait fails", async (t) => {
   const { words, mine, other } = startCells(60_000);
   abortCells(words, 2);
   for (const cells of [mine, other]) {

@@ -51,12 +51,12 @@ function startRing(options: {
   };
 }
 
-/** A number that is unique to one place of one batch. */
+/** A number that is unique to one stream, ticket and device. */
 function mark(stream: Stream, ticket: number, device: number): number {
   return (stream === "training" ? 1 : 2) * 1000 + ticket * 10 + device;
 }
 
-/** Fills the slot of a device, and hands the slot over unless the reader dies before. */
+/** Fills the slot of a device, and publishes the slot unless the reader dies before. */
 function fill(
   outlet: BatchOutlet,
   at: { stream: Stream; device: number; ticket: number; dies: boolean },
@@ -73,7 +73,10 @@ function fill(
   outlet.publish(stream, device, ticket, { samples, batchSamples: 7, idCount: samples });
 }
 
-/** A reader that is ended at random points; each successor starts without its state. */
+/**
+ * A reader that is killed at random points; each successor starts without the state of the reader
+ * before.
+ */
 async function serve(
   ring: ReturnType<typeof startRing>,
   reader: number,
@@ -109,7 +112,7 @@ async function serve(
   }
 }
 
-test("readers that die at any point lose no batch and repeat none", async (t) => {
+test("readers that die at any point neither lose nor repeat a batch", async (t) => {
   const batches = { training: 12, evaluation: 6 };
   for (let seed = 0; seed < rounds("seeds of a batch ring", 12, 60); seed++) {
     const readers = 1 + (seed % 2);
@@ -146,7 +149,7 @@ test("readers that die at any point lose no batch and repeat none", async (t) =>
   t.pass();
 });
 
-test("a reader gets no ticket that was not granted, and runs ahead by the slots only", (t) => {
+test("a reader gets only granted tickets, and runs ahead by at most the ring's slots", (t) => {
   const ring = startRing({ seed: 1, readers: 1 });
   const outlet = ring.outlet(0);
   const intakes = [0, 1, 2].map((device) => ring.intake(device));
@@ -170,7 +173,7 @@ test("a reader gets no ticket that was not granted, and runs ahead by the slots 
   t.is(outlet.nextTicket("training"), ringSlots);
 });
 
-test("the readers of a host serve its devices only, as its first device grants", (t) => {
+test("the readers of a host serve only its devices, by the grants of its first device", (t) => {
   const ring = startRing({ seed: 1, readers: 1, local: { first: 1, count: 2 } });
   const outlet = ring.outlet(0);
   t.deepEqual(outlet.devicesOf("training"), [1, 2]);
@@ -184,14 +187,14 @@ test("the readers of a host serve its devices only, as its first device grants",
   t.is(outlet.nextTicket("training"), undefined, "device 0 is another host's");
 });
 
-test("two readers share the tickets between them", (t) => {
+test("two readers share the tickets of a stream", (t) => {
   const ring = startRing({ seed: 1, readers: 2 });
   ring.intake(0).grant("evaluation", 3);
   t.is(ring.outlet(0).nextTicket("evaluation"), 0);
   t.is(ring.outlet(1).nextTicket("evaluation"), 1);
 });
 
-test("without halves and weights, slots are as small as their ids", (t) => {
+test("without high halves of ids and weights, slots are only as large as their ids", (t) => {
   const idsPerSample = 3;
   const slots = 2 * ringSlots;
   const part = 4 * slots * idsPerSample * (3 + 2 + 2);
@@ -208,7 +211,7 @@ for (const [isWide, isWeighted] of [
   [true, false],
   [true, true],
 ] as const) {
-  test(`slots lie apart: ${isWide ? "" : "no "}halves, ${isWeighted ? "" : "no "}weights`, (t) => {
+  test(`slots do not overlap: ${isWide ? "" : "no "}high halves, ${isWeighted ? "" : "no "}weights`, (t) => {
     const layout = ringLayoutOf({ ...shape, isWide, isWeighted });
     const spans: { from: number; to: number }[] = [];
     for (const stream of ["training", "evaluation"] as const) {

@@ -33,7 +33,7 @@ const weathers: Readonly<Record<string, MemoryFaults>> = {
 
 for (const hostOf of placements) {
   for (const [weather, faults] of Object.entries(weathers)) {
-    test(`devices of hosts ${hostOf} exchange what they were told to: ${weather}`, async (t) => {
+    test(`devices of hosts ${hostOf} exchange the right bytes: ${weather}`, async (t) => {
       for (let seed = 0; seed < rounds("seeds of bridged devices", 2, 6); seed++) {
         const shape = roundsShape(hostOf.length);
         const hosts = startBridgedHosts({ shape, hostOf, seed, faults });
@@ -47,7 +47,7 @@ for (const hostOf of placements) {
   }
 }
 
-test("parts that take many frames, and windows of one frame, change nothing", async (t) => {
+test("the exchange is right with parts of many frames and windows of one frame", async (t) => {
   const hostOf = [0, 0, 1];
   for (let seed = 0; seed < rounds("seeds of small frames", 2, 6); seed++) {
     const shape = roundsShape(hostOf.length);
@@ -74,7 +74,7 @@ test("the same seed gives the same frames", async (t) => {
   t.notDeepEqual(await trafficOf(5), await trafficOf(6));
 });
 
-/** Runs until a bridge or a device fails; returns how each of them ended. */
+/** Runs `task` until a bridge or a device fails; returns the outcome of each. */
 async function endsOf(hosts: BridgedHosts, task: (exchange: Exchange) => Promise<unknown>) {
   const ended = async (run: Promise<unknown>): Promise<unknown> => {
     try {
@@ -97,7 +97,7 @@ async function endsOf(hosts: BridgedHosts, task: (exchange: Exchange) => Promise
   return { devices, bridges };
 }
 
-test("a host that nobody hears any more is named, and all who wait are released", async (t) => {
+test("an unreachable host is named in the error, and all waiting devices are released", async (t) => {
   const shape = roundsShape(4);
   const hosts = startBridgedHosts({ shape, hostOf: [0, 0, 1, 1], seed: 1, deadlineMs: 8000 });
   hosts.clock.after(0, () => hosts.broker.partition(["host0"], ["host1"]));
@@ -113,7 +113,7 @@ test("a host that nobody hears any more is named, and all who wait are released"
   t.true(hosts.clock.now() < 8000);
 });
 
-test("where it is the connection that was lost, the error says so", async (t) => {
+test("a host whose own connection is lost fails with TransportLostError", async (t) => {
   const shape = roundsShape(2);
   const hosts = startBridgedHosts({ shape, hostOf: [0, 1], seed: 1, deadlineMs: 8000 });
   hosts.clock.after(100, () => hosts.broker.cut("host0"));
@@ -124,7 +124,7 @@ test("where it is the connection that was lost, the error says so", async (t) =>
   t.true(other instanceof PeerLostError);
 });
 
-test("a connection that comes back goes on where it was", async (t) => {
+test("after a reconnect the exchange continues without loss", async (t) => {
   const shape = roundsShape(2);
   const hosts = startBridgedHosts({ shape, hostOf: [0, 1], seed: 2, faults: { delayMs: [1, 5] } });
   for (let i = 1; i < 20; i++) {
@@ -139,7 +139,7 @@ test("a connection that comes back goes on where it was", async (t) => {
   t.true(hosts.bridges.some(({ traffic }) => traffic.resent > 0));
 });
 
-test("a host that is there but takes nothing is a timeout that names what it does not take", async (t) => {
+test("a live host that acknowledges nothing causes a timeout that names the unacknowledged data", async (t) => {
   const shape = roundsShape(2);
   const hosts = startBridgedHosts({ shape, hostOf: [0, 1], seed: 1, deadlineMs: 8000 });
   const talker = hosts.broker.connect("talker");
@@ -165,7 +165,7 @@ function subjectOf(host: number): string {
   return `osiris.test.r1.3.frames.${host}.frame`;
 }
 
-test("frames of another generation, of nobody, and without a place change no byte", async (t) => {
+test("frames of other generations, unknown senders or unknown routes change no byte", async (t) => {
   const hostOf = [0, 1];
   const shape = roundsShape(2);
   const errors: unknown[] = [];
@@ -200,7 +200,7 @@ test("frames of another generation, of nobody, and without a place change no byt
   for (const error of errors) t.true(error instanceof FrameCorruptError);
 });
 
-test("between hosts a sum travels once for each host, not for each device", async (t) => {
+test("an all-reduce sends its sum between hosts once per host, not once per device", async (t) => {
   const length = 16 * 4 * 3; // Ranges of the same size.
   const wireOf = async (hostOf: readonly number[]) => {
     const shape = { ...roundsShape(4), gradientLength: length };
@@ -217,7 +217,7 @@ test("between hosts a sum travels once for each host, not for each device", asyn
     return byDevices;
   };
   const vector = 4 * length;
-  // 2 (H-1)/H of the vector for each host: a ring's traffic, here for H hosts, not W devices.
+  // Each host sends 2 (H-1)/H of the vector: a ring's traffic for H hosts instead of W devices.
   t.is(await wireOf([0, 0, 1, 1]), 2 * (2 * (1 / 2) * vector));
   t.is(await wireOf([0, 1, 2, 3]), 4 * (2 * (3 / 4) * vector));
   t.true(gradientLength % 64 !== 0, "the other tests have ranges of unequal size");

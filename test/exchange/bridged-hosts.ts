@@ -1,5 +1,5 @@
-// Several hosts in one thread, in virtual time: the real exchange and the real bridges, over cells
-// of simulated hosts and a memory transport that can lose, repeat, delay and reorder.
+// Several hosts in one thread, in virtual time: the real exchange and the real bridges, over
+// simulated cells and a memory transport that can drop, duplicate, delay and reorder frames.
 
 import { type Bridge, createBridge } from "../../src/exchange/bridge.ts";
 import type { Exchange, ExchangeShape } from "../../src/exchange/exchange.ts";
@@ -20,11 +20,11 @@ export interface BridgedHosts {
   readonly broker: MemoryBroker;
   readonly cells: SimulatedCells;
   readonly clock: SimulatedClock;
-  /** Runs a task on every device until all have ended; then the bridges end. */
+  /** Runs a task on every device; when all tasks have ended, ends the bridges. */
   run(task: (exchange: Exchange) => Promise<void>): Promise<void>;
 }
 
-/** `hostOf[rank]` is the host of each device. */
+/** Starts the hosts of an exchange; `hostOf[rank]` is the host of each device. */
 export function startBridgedHosts(options: {
   readonly shape: ExchangeShape;
   readonly hostOf: readonly number[];
@@ -33,7 +33,7 @@ export function startBridgedHosts(options: {
   readonly windowBytes?: number;
   readonly frameBytesMax?: number;
   readonly deadlineMs?: number;
-  /** Receives the errors that a receiver threw. @default the error is thrown */
+  /** Receives errors thrown by receivers of frames. @default the error is thrown */
   readonly onError?: (error: unknown) => void;
 }): BridgedHosts {
   const { hostOf, seed, windowBytes, frameBytesMax, deadlineMs = 60_000 } = options;

@@ -1,5 +1,6 @@
 // One host of bridged-processes.test.ts in a separate process: the bridge on its main thread, its
-// devices on worker threads. Tells its parent when all have begun, and how each of them ended.
+// devices on worker threads. It reports to its parent when all have started, and the outcome of
+// each.
 
 import { Worker } from "node:worker_threads";
 import { type ErrorRecord, recordError } from "../../src/errors/errors.ts";
@@ -73,7 +74,7 @@ const carried = bridge.run().then(
 );
 await bridge.ready;
 tell({ type: "ready" });
-// All bridges listen before a device begins.
+// All bridges subscribe before a device starts.
 await new Promise((begin) => process.once("message", begin));
 const devices = await Promise.all(
   (layout.hosts[host] ?? []).map((rank) => {
@@ -88,7 +89,8 @@ const devices = await Promise.all(
     });
   }),
 );
-// Its last messages may not have arrived: the parent says when every process has its data.
+// The last messages of this process may not have arrived: the parent sends a message when every
+// process has its data.
 const ended = { type: "ended", devices, traffic: bridge.traffic } as const;
 const failure = await Promise.race([
   carried,

@@ -1,5 +1,5 @@
-// Two processes, a device or two each, joined by a broker. The simulated hosts cannot show that
-// real memory, threads and connections do the same, and what happens when a process is gone.
+// Two processes, each with one or two devices, connected by a broker. Unlike the simulated hosts,
+// this tests real memory, threads and connections, and the death of a process.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
@@ -55,7 +55,7 @@ async function startServer(kind: "broker" | "nats-server") {
   return { broker: { servers: server.url, ...login }, stop: () => server.close() };
 }
 
-// On every change each placement has one of the two servers, and one process is killed.
+// `npm test` runs each placement on one of the two servers, and kills one process.
 const onEveryChange = ["two devices each, broker", "one device each, nats-server"];
 
 for (const kind of ["broker", "nats-server"] as const) {
@@ -63,7 +63,7 @@ for (const kind of ["broker", "nats-server"] as const) {
   for (const [title, hostOf] of Object.entries(placements)) {
     const needs = onEveryChange.includes(`${title}, ${kind}`) ? server : [...server, testAll];
     testIf(...needs).serial(
-      `two processes, ${title}, exchange what they were told to, over a ${kind}`,
+      `two processes, ${title}, exchange the right bytes over a ${kind}`,
       async (t) => {
         const { broker, stop } = await startServer(kind);
         const hosts = await startHosts({ broker, hostOf, rounds: 40, deadlineMs: 300_000 });
@@ -74,7 +74,7 @@ for (const kind of ["broker", "nats-server"] as const) {
         )) {
           t.is(bridge, null);
           for (const { wrong, error } of devices) t.deepEqual([wrong, error], [[], undefined]);
-          // Devices hand over the bytes that bridges send.
+          // The bytes that devices hand over are the bytes that bridges send.
           const sums = Object.fromEntries(
             Object.keys(traffic.bytes).map((name) => [
               name,
@@ -89,10 +89,10 @@ for (const kind of ["broker", "nats-server"] as const) {
   }
 
   testIf(...(kind === "broker" ? [] : [...server, testAll])).serial(
-    `a process that is killed is named after half of the deadline, over a ${kind}`,
+    `a killed process is named after half of the deadline, over a ${kind}`,
     async (t) => {
       const { broker, stop } = await startServer(kind);
-      // A process that is silent for half of it, because the machine is busy, is named as well.
+      // Long enough for a busy machine: a live process that is silent for half of it is named, too.
       const deadlineMs = 4000;
       const [left, lost] = await startHosts({
         broker,

@@ -1,4 +1,4 @@
-// A pipe between two participants, under randomly drawn interleavings.
+// A byte pipe between two participants, under randomly drawn interleavings.
 
 import test from "ava";
 import { createPipeReader, createPipeWriter } from "../../src/exchange/byte-pipe.ts";
@@ -21,7 +21,7 @@ function startPipe(ringBytes: number, seed: number) {
   };
 }
 
-test("what goes in comes out, in whatever pieces, through a ring of any size", async (t) => {
+test("a pipe delivers the written bytes, in pieces of any size, through a ring of any size", async (t) => {
   for (let seed = 0; seed < 60; seed++) {
     const stream = new RandomStream(1, 2, seed);
     const { cells, writer, reader } = startPipe(1 + stream.below(40), seed);
@@ -53,7 +53,7 @@ test("what goes in comes out, in whatever pieces, through a ring of any size", a
   }
 });
 
-test("a small load stays at the front of the ring", async (t) => {
+test("after each rewind a small load uses the front of the ring again", async (t) => {
   const { cells, writer, reader } = startPipe(1000, 1);
   const memory = new Uint8Array(1);
   for (let cut = 0; cut < 300; cut++) {
@@ -72,7 +72,7 @@ test("a small load stays at the front of the ring", async (t) => {
   }
 });
 
-test("the items of a cut arrive as they were sent", async (t) => {
+test("the stream items of a cut arrive as they were sent", async (t) => {
   const { cells, writer, reader } = startPipe(64, 3);
   const items: readonly StreamItem[] = [
     { kind: "part", cut: 10, name: "table-00001", isWhole: false },

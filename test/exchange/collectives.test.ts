@@ -1,4 +1,5 @@
-// What the rounds (rounds.ts) do not see of the collectives: which devices each one waits for.
+// Properties of the collectives that the rounds (rounds.ts) do not test: which devices each one
+// waits for, and how many bytes it sends.
 
 import test from "ava";
 import { GenerationAbortedError, StepTimeoutError } from "../../src/errors/errors.ts";
@@ -13,7 +14,7 @@ const placements = { shared: [0, 0, 0, 0], wire: [0, 1, 2, 3], hierarchical: [0,
 const start = (hostOf: readonly number[], seed: number) =>
   startBridgedHosts({ shape: roundsShape(devices), hostOf, seed, faults: { delayMs: [0, 9] } });
 
-/** Each collective, and what it waits for from device 1. */
+/** Each collective, and the name of the data that it misses from device 1. */
 const collectives: Record<string, { run(one: Exchange): Promise<unknown>; missed: string }> = {
   "an all-gather": {
     async run({ losses }) {
@@ -54,7 +55,7 @@ const collectives: Record<string, { run(one: Exchange): Promise<unknown>; missed
 };
 
 for (const [title, { run, missed }] of Object.entries(collectives)) {
-  test(`${title} without device 1 is a timeout that names it, and releases the others`, async (t) => {
+  test(`${title} without device 1 times out, names that device, and releases the others`, async (t) => {
     const { exchanges, cells } = start(placements.shared, 1);
     const ends: unknown[] = [];
     const present = exchanges.filter(({ rank }) => rank !== 1);
@@ -74,7 +75,7 @@ for (const [title, { run, missed }] of Object.entries(collectives)) {
 }
 
 for (const [way, hostOf] of Object.entries(placements)) {
-  test(`nobody leaves a barrier before all have come: ${way}`, async (t) => {
+  test(`no device leaves a barrier before all have arrived: ${way}`, async (t) => {
     for (let seed = 0; seed < rounds("seeds of a barrier", 4, 10); seed++) {
       let came = 0;
       const early: number[] = [];
@@ -83,7 +84,7 @@ for (const [way, hostOf] of Object.entries(placements)) {
         for (let round = 1; round <= 5; round++) {
           const { waitUntil } = hosts.cells.cellsOf(rank, hostOf[rank]);
           const wait = () => "the scheduler";
-          await waitUntil(wait, () => true, rank); // So that they arrive one after the other.
+          await waitUntil(wait, () => true, rank); // Staggers the arrivals.
           came++;
           await barrier();
           if (came < devices * round) early.push(rank);
@@ -93,7 +94,7 @@ for (const [way, hostOf] of Object.entries(placements)) {
     }
   });
 
-  test(`the bytes of an all-gather and of a broadcast are those of the formulas: ${way}`, async (t) => {
+  test(`the bytes that an all-gather and a broadcast send match the formulas: ${way}`, async (t) => {
     const hosts = start(hostOf, 1);
     const neighbours = hostOf.filter((host) => host === 0).length - 1;
     const otherHosts = Math.max(...hostOf);
@@ -118,7 +119,7 @@ for (const [way, hostOf] of Object.entries(placements)) {
   });
 }
 
-test("who broadcasts waits for nobody", async (t) => {
+test("the sender of a broadcast waits for no device", async (t) => {
   const { exchanges, cells } = start(placements.shared, 1);
   const [root] = exchanges;
   await cells.run([

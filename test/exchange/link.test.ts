@@ -17,7 +17,7 @@ function linkWith(options: { windowBytes: number; total: number }): Link {
   return link;
 }
 
-test("a message is cut into frames that together are all of it", (t) => {
+test("a message is cut into frames that together cover it", (t) => {
   const link = linkWith({ windowBytes: 1e6, total: 2500 });
   const pieces = [1, 2, 3].flatMap(() => link.next(frameBytes, 0)?.pieces ?? []);
   t.is(link.next(frameBytes, 0), undefined);
@@ -29,7 +29,7 @@ test("a message is cut into frames that together are all of it", (t) => {
   ]);
 });
 
-test("small messages share a frame, and one of no bytes is a piece too", (t) => {
+test("small messages share a frame, and a message without bytes is a piece, too", (t) => {
   const link = linkWith({ windowBytes: 1e6, total: 16 });
   link.add({ route: 4, round: 1, first: 0, total: 0 });
   link.add({ route: 5, round: 1, first: 0, total: frameBytes });
@@ -43,7 +43,7 @@ test("small messages share a frame, and one of no bytes is a piece too", (t) => 
   t.is(link.next(frameBytes, 0)?.bytes, frameBytes);
 });
 
-test("no more is in flight than the window allows, until it is acknowledged", (t) => {
+test("unacknowledged bytes in flight never exceed the window", (t) => {
   const windowBytes = 3 * (frameBytes + frameCost);
   const link = linkWith({ windowBytes, total: 100 * frameBytes });
   let sequence = 0;
@@ -62,12 +62,12 @@ test("no more is in flight than the window allows, until it is acknowledged", (t
   );
 });
 
-test("each frame is accepted once, in whatever order they come, and what lacks is known", (t) => {
+test("each frame is accepted once, in any order of arrival, and missing frames are known", (t) => {
   for (let seed = 0; seed < 50; seed++) {
     const random = new RandomStream(seed, purposes.faults);
     const link = new Link(0, 400 * frameCost);
     const accepted = new Set<number>();
-    const coming = Array.from({ length: 300 }, (_, i) => 1 + (i % 200)); // Half of them twice.
+    const coming = Array.from({ length: 300 }, (_, i) => 1 + (i % 200)); // 100 of them twice.
     while (coming.length > 0) {
       const [sequence = 0] = coming.splice(random.below(coming.length), 1);
       t.is(link.accept(sequence, 0), !accepted.has(sequence), `seed ${seed}, ${sequence}`);
@@ -80,7 +80,7 @@ test("each frame is accepted once, in whatever order they come, and what lacks i
   }
 });
 
-test("a sequence that no window allows is not remembered", (t) => {
+test("a sequence number beyond the window is refused and forgotten", (t) => {
   const link = new Link(0, 4 * frameCost);
   t.false(link.accept(1000, 0));
   t.true(link.accept(1, 0));
@@ -101,7 +101,7 @@ const whole = {
 const subject = "osiris.c.r.7.frames.0.frame";
 const payload = Uint8Array.of(1, 2, 3);
 
-test("the headers of a frame say what was said, in little room", (t) => {
+test("the headers of a frame survive a round trip, and are short", (t) => {
   const headers = encodeFrame(whole);
   t.deepEqual(decodeFrame({ subject, headers, payload }), whole);
   const digits = 999_999_999_999_999;

@@ -1,5 +1,5 @@
-// One device's thread of atomic-cells.test.ts, or of bridged-process.ts: runs the rounds over real
-// atomics, and reports wrong results, or its failure.
+// The thread of one device for atomic-cells.test.ts and bridged-process.ts: runs the rounds over
+// real atomics, and reports wrong results, or its failure.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { recordError } from "../../src/errors/errors.ts";
@@ -11,7 +11,10 @@ import { exchangeRounds, roundsShape } from "./rounds.ts";
 
 const { devices, hostOf, rank, rounds, deadlineMs, words, memory } = workerData as {
   devices: number;
-  /** Whether a bridge follows the devices. @default one host, no bridge */
+  /**
+   * The host of each rank; several hosts have a bridge as the participant after the devices.
+   * @default one host, no bridge
+   */
   hostOf?: readonly number[];
   rank: number;
   rounds: number;

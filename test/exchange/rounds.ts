@@ -1,7 +1,7 @@
-// What every exchange has to do, as a program of one device: rounds of all collectives (all-to-all,
+// The conformance program of an exchange, for one device: rounds of all collectives (all-to-all,
 // all-gather, broadcast, all-reduce, reduce-scatter, barrier), overlapping as in a step. The size
-// and the content of each part depend only on (channel, round, from, to). Runs under simulated
-// cells and, in worker threads, over real ones.
+// and the content of each part depend only on (channel, round, from, to). Runs over simulated cells
+// and, in worker threads, over real ones.
 
 import {
   type AllToAll,
@@ -16,7 +16,7 @@ import { type Subtree, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { valuesOf } from "../../src/kernels/reference/memory.ts";
 
 const slices = 8;
-/** Not a multiple of the number of devices. */
+/** Not a multiple of the number of devices, so that ranges have unequal sizes. */
 export const gradientLength = 83;
 
 /** The shape of an exchange with room for the rounds. */
@@ -51,7 +51,7 @@ export async function exchangeRounds(
     await send(pooled, 2, round, exchange);
     await gradients.open();
     await send(dPooled, 3, round, exchange);
-    await check(pooled, 2, round, exchange, wrong); // Others may go on to their sum.
+    await check(pooled, 2, round, exchange, wrong); // Other devices may already reduce.
     const trees = shape.subtrees[rank] ?? [];
     for (const [i, tree] of trees.entries()) {
       const t = gradients.subtrees[i];
@@ -123,9 +123,7 @@ async function check(
   channel.close();
 }
 
-/**
- * The payload of an all-gather: the parts of all devices, in some rounds a broadcast, or nothing.
- */
+/** The bytes that each device contributes to an all-gather: every third round is a broadcast. */
 function toldIn(round: number, devices: number): PartBytes {
   if (round % 3 === 0) return broadcastOf(round % devices, 40);
   return (from) => 8 * ((round + 2 * from) % 7);
@@ -170,7 +168,7 @@ function checkSum(
 }
 
 /**
- * The addend of slice `slice` to element n: numbers whose sum depends on the order of additions.
+ * The addend of slice `slice` for element n: numbers whose sum depends on the order of additions.
  */
 function share(slice: number, n: number, round: number): number {
   return Math.fround(Math.sin(1 + slice * 7 + n * 3 + round) * 10 ** ((slice * 5 + n) % 7));

@@ -22,7 +22,7 @@ function startExchanges(devices: number, seed: number) {
 }
 
 for (const devices of [1, 2, 3, 5, 8]) {
-  test(`${devices} devices exchange what they were told to, in any interleaving`, async (t) => {
+  test(`${devices} devices exchange the right bytes, in any interleaving`, async (t) => {
     for (let seed = 0; seed < 30; seed++) {
       const { shape, cells, exchanges } = startExchanges(devices, seed);
       const wrong: string[] = [];
@@ -35,7 +35,7 @@ for (const devices of [1, 2, 3, 5, 8]) {
   });
 }
 
-test("a missing device becomes a timeout that names it, and releases the others", async (t) => {
+test("a missing device causes a timeout that names it, and releases the others", async (t) => {
   const { shape, cells, exchanges } = startExchanges(3, 1);
   const present = exchanges.filter(({ rank }) => rank !== 1);
   const ends: unknown[] = [];
@@ -53,7 +53,7 @@ test("a missing device becomes a timeout that names it, and releases the others"
   t.true(ends.some((end) => end instanceof GenerationAbortedError));
 });
 
-test("a device that fails ends the wait of the others, and its own error is the one told", async (t) => {
+test("a device that fails ends the waits of the others, and its own error is reported", async (t) => {
   const { shape, cells, exchanges } = startExchanges(2, 1);
   const [first, second] = exchanges;
   if (first === undefined || second === undefined) return t.fail();
@@ -67,7 +67,7 @@ test("a device that fails ends the wait of the others, and its own error is the 
   await t.throwsAsync(run, { instanceOf: TypeError, message: "a bug" });
 });
 
-test("an abort releases every task that waits, with its generation", async (t) => {
+test("an abort releases every waiting task, and its error names the generation", async (t) => {
   const { cells } = startExchanges(2, 1);
   const wait = (rank: number) =>
     cells.cellsOf(rank).waitUntil(

@@ -1,4 +1,4 @@
-// Actors: their mailbox, their children, and the order in which these end.
+// Actors: their mailbox, their children, and the order in which the children end.
 
 import test from "ava";
 import { fromCallback, setup } from "xstate";
@@ -9,7 +9,10 @@ import { scope, startActor, startSimulatedNetwork } from "../../helpers/clusters
 
 const self = { role: "device", index: 0 } as const;
 
-/** An actor with two children; its state lists what it received, `ended` which children ended. */
+/**
+ * An actor with two children; its state shows what it received, and `ended` lists the children that
+ * ended.
+ */
 function startParent() {
   const place = startSimulatedNetwork();
   const ended: string[] = [];
@@ -36,13 +39,13 @@ function startParent() {
   return { ...place, actor, ends, ended };
 }
 
-test("an actor hears its mailbox", (t) => {
+test("an actor receives messages from its mailbox", (t) => {
   const { actor, say } = startParent();
   say(self, "device.pause", { command: 1, afterStep: 0 });
   t.is(actor.getSnapshot().value, "paused");
 });
 
-test("an actor fails on request in any state, and its children end first, the last one first", (t) => {
+test("`chaos.throw` fails an actor in any state, after its children end in reverse order", (t) => {
   const { ends, ended, say } = startParent();
   say(self, "device.pause", { command: 1, afterStep: 0 });
   say(self, "chaos.throw", { reason: "thrown here" });
@@ -50,7 +53,7 @@ test("an actor fails on request in any state, and its children end first, the la
   t.deepEqual(ended, ["second", "first"]);
 });
 
-test("an actor that is stopped ends its children, the last one first, and hears no more", (t) => {
+test("a stopped actor ends its children in reverse order, and receives nothing more", (t) => {
   const { actor, ends, ended, say } = startParent();
   actor.stop();
   t.deepEqual(ended, ["second", "first"]);

@@ -8,7 +8,10 @@ import { scope, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
 
 const body = { command: 1 };
 
-/** The messages that an actor of `role` accepts from frames on `subject`. */
+/**
+ * Starts an actor of `role`; `heard` lists the messages that it accepts, `refused` the errors of
+ * the others.
+ */
 function startActorOf(role: Role, overrides: Partial<Network> = {}) {
   const refused: string[] = [];
   const place = startSimulatedNetwork({
@@ -39,33 +42,33 @@ function startActorOf(role: Role, overrides: Partial<Network> = {}) {
   };
 }
 
-test("an actor takes what its subject says too, and what is for its role", (t) => {
+test("an actor accepts a message only if its subject matches and it is for the actor's role", (t) => {
   const inspector = startActorOf("inspector");
   inspector.send("host.inspect");
   inspector.send("host.inspect", { generation: scope.generation + 1 });
   inspector.send("host.inspect", { action: "host-inspected" });
   inspector.send("host.release");
   t.deepEqual(inspector.heard, ["host.inspect"]);
-  // The network has an inspector of its own, which refuses the same frames.
+  // The simulated network also has an inspector, which refuses the same frames.
   const refused = [...new Set(inspector.refused)];
   t.is(refused.length, 3);
   t.regex(refused[2] ?? "", /`host\.release` is for a host/);
 });
 
-test("an order to fail is counted where faults are not allowed", (t) => {
+test("an injected fault is refused and counted if faults are not allowed", (t) => {
   const reader = startActorOf("reader");
   reader.send("chaos.throw");
   t.deepEqual(reader.heard, []);
   t.is(reader.refused.length, 1);
 });
 
-test("every message has a taker, and every taker subjects", (t) => {
+test("every message type has a receiver, and every receiver is a known role", (t) => {
   t.deepEqual(Object.keys(takers).sort(), Object.keys(messages.schemas).sort());
   const known = new Set<string>([...roles, "any"]);
   t.true(Object.values(takers).every((taker) => known.has(taker)));
 });
 
-test("an answer of somebody who was not asked is none", async (t) => {
+test("an answer from an actor that was not asked is ignored", async (t) => {
   const { network, mailbox, say, pass } = startActorOf("coordinator");
   let isAnswered = false;
   void ask({

@@ -92,7 +92,7 @@ test("a child that ended for good is neither stopped nor started with its siblin
   t.deepEqual(orders(third), { stop: ["c"], start: ["c", "d"] });
 });
 
-test("an error that a restart cannot mend goes up at once, as it was", (t) => {
+test("an error that a restart cannot fix escalates at once, unchanged", (t) => {
   const error = recordError(new InvalidOptionError("model", "Expected a model"));
   for (const restart of ["permanent", "transient", "temporary"] as const) {
     const policy = startPolicy({ children: [{ id: "a", restart }] });
@@ -112,7 +112,7 @@ function failAt(t: ExecutionContext, policy: RestartPolicy, ...times: number[]):
   return decision ?? (t.fail("no times") as never);
 }
 
-test("one restart too many within the window goes up, with the last failure", (t) => {
+test("one restart too many within the window escalates, with the last failure as cause", (t) => {
   const policy = startPolicy();
   t.false(failAt(t, policy, 0, 300, 600).escalate);
   const decision = failAt(t, policy, 0, 300, 600, 1000);
@@ -133,12 +133,12 @@ test("the window slides: old restarts are forgotten one by one", (t) => {
   t.false(failAt(t, policy, 0, 300, 600, 1001, 1301, 1601, 2002).escalate);
 });
 
-test("no restarts at all can be asked for", (t) => {
+test("a limit of zero restarts escalates the first failure", (t) => {
   const policy = startPolicy({ intensity: { restartsMax: 0, windowMs: 1000 } });
   t.true(failAt(t, policy, 0).escalate);
 });
 
-test("the wait doubles up to its limit, and starts again after a quiet window", (t) => {
+test("the backoff doubles up to its limit, and starts again after a quiet window", (t) => {
   const policy = startPolicy({
     intensity: { restartsMax: 100, windowMs: 1000 },
     backoff: { baseMs: 10, factor: 2, maxMs: 60 },
@@ -152,7 +152,7 @@ test("the wait doubles up to its limit, and starts again after a quiet window", 
   t.is(delay(0, 100, 200, 1201), 10);
 });
 
-test("a wait of zero stays zero however long the streak", (t) => {
+test("a backoff of zero stays zero however many failures follow each other", (t) => {
   const policy = startPolicy({ backoff: { baseMs: 0, factor: 2, maxMs: 60 } });
   const history = { restartsAtMs: [0], streak: 5000, ended: [] };
   t.is(restartOf(t, decide(policy, history, failed("a", 1))).delayMs, 0);
@@ -167,6 +167,6 @@ test("the history is not changed in place", (t) => {
   });
 });
 
-test("a stranger's end is a bug of the supervisor", (t) => {
+test("the end of an unknown child is an assertion error", (t) => {
   t.throws(() => decide(startPolicy(), emptyHistory, failed("x")), { message: /x is a child/ });
 });

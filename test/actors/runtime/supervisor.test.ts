@@ -43,7 +43,7 @@ function startSupervisor(options: Partial<RestartPolicy> = {}) {
     actor,
     ends,
     incidents,
-    /** The records since the last call. */
+    /** The recorded starts and stops since the last call. */
     told: () => told.splice(0),
     fail(id: string, error: unknown = new Error(`${id} fell`)) {
       actor.getSnapshot().children[id]?.send({ type: "fail", error });
@@ -51,13 +51,13 @@ function startSupervisor(options: Partial<RestartPolicy> = {}) {
   };
 }
 
-test("starts its children in order, and stops them in reverse", (t) => {
+test("a supervisor starts its children in order, and stops them in reverse", (t) => {
   const { actor, told } = startSupervisor();
   actor.stop();
   t.deepEqual(told(), ["+a", "+b", "+c", "-c", "-b", "-a"]);
 });
 
-test("one-for-one: starts the one that failed again, after a moment", (t) => {
+test("one-for-one: the failed child restarts after the backoff", (t) => {
   const { fail, told, clock, incidents } = startSupervisor();
   told();
   fail("b");
@@ -71,7 +71,7 @@ test("one-for-one: starts the one that failed again, after a moment", (t) => {
   t.deepEqual(incidents, ["b of boss"]);
 });
 
-test("rest-for-one: takes those along that were started after it", (t) => {
+test("rest-for-one: the children started after the failed one restart with it", (t) => {
   const { fail, told, clock } = startSupervisor({ strategy: "rest-for-one" });
   told();
   fail("b");
@@ -83,7 +83,7 @@ test("rest-for-one: takes those along that were started after it", (t) => {
   t.deepEqual(told(), ["+b", "+c"]);
 });
 
-test("hands up at once what a restart cannot mend, and leaves nobody behind", (t) => {
+test("an error that a restart cannot fix escalates at once, and every child is stopped", (t) => {
   const { fail, told, ends } = startSupervisor();
   told();
   fail("b", new NonFiniteLossError(3, Number.NaN));
@@ -94,7 +94,7 @@ test("hands up at once what a restart cannot mend, and leaves nobody behind", (t
   );
 });
 
-test("gives up after too many restarts, with the last failure in the error", (t) => {
+test("a supervisor fails after too many restarts, with the last failure in its error", (t) => {
   const { fail, clock, ends } = startSupervisor();
   for (let i = 0; i < 4; i++) {
     t.is(ends.error, undefined);
@@ -105,7 +105,7 @@ test("gives up after too many restarts, with the last failure in the error", (t)
   t.regex(String(ends.error), /Gave up after 3 restarts.*c fell/);
 });
 
-test("takes its children with it when it fails itself", async (t) => {
+test("a supervisor that fails itself stops its children", async (t) => {
   const { say, told, ends, network, pass } = startSupervisor();
   told();
   openMailbox(network, clusterScope, { role: "cluster", index: 1 }).tell(

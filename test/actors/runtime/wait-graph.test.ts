@@ -1,4 +1,4 @@
-// The waits-for graph: the waits that threads note, that actors note, and who is unresponsive.
+// The waits-for graph: waits recorded by threads and by actors, and which actors are unresponsive.
 
 import test from "ava";
 import {
@@ -14,7 +14,7 @@ import { SimulatedClock } from "../../../src/ports/clock.ts";
 
 const edge = (who: string, whom: string): Wait => ({ who, whom, what: "it", forMs: 1 });
 
-test("who is waited for and waits for nobody is silent, however long the way there", (t) => {
+test("an actor that others wait for, waiting for none itself, is unresponsive", (t) => {
   const waits = [
     edge("device:0", "device:1"),
     edge("device:1", "tier:1"),
@@ -26,13 +26,13 @@ test("who is waited for and waits for nobody is silent, however long the way the
   t.deepEqual(unresponsiveIn(waits, "device:9"), []);
 });
 
-test("in a circle all are silent, and nobody that could not be named", (t) => {
+test("in a circle of waits all actors are unresponsive; a wait for `anyone` names none", (t) => {
   const circle = [edge("device:0", "device:1"), edge("device:1", "device:0")];
   t.deepEqual(unresponsiveIn(circle, "device:0"), ["device:0", "device:1"]);
   t.deepEqual(unresponsiveIn([edge("device:0", "anyone")]), []);
 });
 
-test("an actor's wait is told while it lasts, with those who have not answered", (t) => {
+test("an actor's wait is listed while it lasts, with the actors that have not answered", (t) => {
   const clock = new SimulatedClock();
   const book = new WaitBook(clock);
   const missing = ["host:0", "host:1"];
@@ -73,7 +73,7 @@ function startNoting(deadlineMs: number) {
   return { words, notes, cells, pass };
 }
 
-test("a thread notes a wait that takes long, and takes it back when it is over", async (t) => {
+test("a thread records a long wait, and removes the record when the wait ends", async (t) => {
   const { notes, cells, pass } = startNoting(800);
   let isThere = false;
   const waited = cells.waitUntil(
@@ -92,7 +92,7 @@ test("a thread notes a wait that takes long, and takes it back when it is over",
   t.deepEqual(readWaitNotes(notes), []);
 });
 
-test("what was waited for in vain stays noted: it says who is to blame", async (t) => {
+test("a wait that times out stays recorded, so that it names the cause", async (t) => {
   const { notes, cells, pass } = startNoting(800);
   const long = `${"x".repeat(200)}`;
   const failed = t.throwsAsync(
@@ -109,7 +109,7 @@ test("what was waited for in vain stays noted: it says who is to blame", async (
   t.true(long.startsWith(readWaitNotes(notes)[0]?.what ?? "-"));
 });
 
-test("who idles until there is work waits for nobody", async (t) => {
+test("a thread that idles until it gets a command records no wait", async (t) => {
   const { words, notes, cells, pass } = startNoting(Number.POSITIVE_INFINITY);
   const idle = cells.waitUntil(
     () => "a command",

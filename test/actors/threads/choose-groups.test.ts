@@ -1,4 +1,4 @@
-// Which groups of lists `ikjt: auto` chooses, and how many samples it reads for that.
+// Which feature groups `ikjt: auto` chooses, and how many samples it reads for the choice.
 
 import test, { type ExecutionContext } from "ava";
 import { chooseGroups } from "../../../actors/threads/data/choose-groups.ts";
@@ -12,7 +12,9 @@ import { startDirectory } from "../../data/data-files.ts";
 const [samples, batchSize] = [60_000, 1000];
 const tables = [{ name: "user", rows: 5000 }];
 
-/** The groups of sessions of eight samples, and the batches that were read to choose them. */
+/**
+ * The groups chosen for sessions of eight samples, and the number of batches read to choose them.
+ */
 async function chosen(t: ExecutionContext, shuffle: boolean) {
   const data = dataOptions.parse({
     ...{ kind: "synthetic", samples, dense: 1, batchSize, cache: startDirectory(t) },
@@ -37,13 +39,13 @@ async function chosen(t: ExecutionContext, shuffle: boolean) {
   return { groups, batches };
 }
 
-test("sessions that stand together are found, and all samples are read twice for them", async (t) => {
+test("contiguous sessions are found, and all samples are read twice for that", async (t) => {
   const { groups, batches } = await chosen(t, false);
   t.like(groups, [{ features: ["user"], isChosen: true }]);
   t.is(batches, (2 * samples) / batchSize);
 });
 
-test("where hardly a list repeats, `auto` gives up early", async (t) => {
+test("if lists hardly repeat, `ikjt: auto` gives up early", async (t) => {
   const { groups, batches } = await chosen(t, true);
   t.deepEqual(groups, []);
   t.is(batches, 25_000 / batchSize);

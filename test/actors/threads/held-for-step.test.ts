@@ -1,5 +1,5 @@
-// What a reader holds for the batch of a step: nothing is waited for but at the very beginning and
-// in the short batch of an epoch, and little is held.
+// The splits that a reader holds for the batch of a step: it waits for splits only at the very
+// beginning and in an epoch's short batch, and holds few.
 
 import test from "ava";
 import { heldForStep } from "../../../actors/threads/data/held-for-step.ts";
@@ -7,7 +7,9 @@ import { evenSplits } from "../../../src/data/split-order.ts";
 import { EpochOrder } from "../../../src/training/loop/epoch-order.ts";
 import { scheduleOf } from "../../../src/training/loop/schedule.ts";
 
-/** Holds what each step asks for. Returns which ranges had to be waited for, by step. */
+/**
+ * Holds the ranges that each step requests. Returns by step the ranges that were not read ahead.
+ */
 function walk(input: Parameters<typeof heldForStep>[0]) {
   let held = new Set<string>();
   const late: string[][] = [];
@@ -29,7 +31,7 @@ const slices = 4;
 const begin = 7; // After a warm start.
 const partsOf = (count: number) => [{ first: 0, count }];
 
-test("an epoch's first splits are read ahead while the one before ends", (t) => {
+test("an epoch's first splits are read ahead at the end of the epoch before", (t) => {
   const [samples, splitSamples, batchSize, passes] = [5000, 100, 96, 3];
   const schedule = scheduleOf({ samples, batchSize, passes, begin });
   const split = { splitSamples, splits: undefined, slices };
@@ -42,12 +44,12 @@ test("an epoch's first splits are read ahead while the one before ends", (t) => 
   const others = late.filter((_, i) => i > 0 && !isShort(i));
   t.deepEqual(others.flat(), [], "only short batches wait");
   const splits = evenSplits(samples, splitSamples).length - 1;
-  // At both ends of its part a slice reads a split that another slice reads, too.
+  // At both ends of its part a slice shares a split with another slice, and both read it.
   t.true(reads <= passes * (splits + 2 * slices), `${reads} of ${passes * splits}`);
   t.true(most <= 2 * slices + 2, `${most} splits at once`);
 });
 
-test("the last epoch reads nothing ahead that no step trains on", (t) => {
+test("the last epoch reads no split ahead that no step trains on", (t) => {
   const schedule = scheduleOf({ samples: 960, batchSize: 96, passes: 2 });
   const split = { splitSamples: 60, splits: undefined, slices };
   const order = new EpochOrder({ seed: 3, shuffle: true, split }, schedule);
@@ -56,7 +58,7 @@ test("the last epoch reads nothing ahead that no step trains on", (t) => {
   t.deepEqual(heldForStep(input, 19)?.next, []);
 });
 
-test("pieces in the order of the file begin again before the pass is over", (t) => {
+test("pieces in file order are read ahead for the next epoch before this one ends", (t) => {
   const pieces = Uint32Array.from([0, 200, 400, 600]);
   const schedule = scheduleOf({ samples: 600, batchSize: 50, passes: 2 });
   const order = new EpochOrder({ seed: 3, shuffle: false }, schedule);

@@ -1,4 +1,4 @@
-// Hosts that have different data under one name do not train together.
+// Hosts with different data under the same name do not train together.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ import { resolveJob } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";
 
-test("a host that has other samples in its cache than the first one refuses to read them", async (t) => {
+test("a host whose cache has other samples than the first host's refuses to read them", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-datasets-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const train = writeClicks(join(directory, "train.csv"), 300, 1);

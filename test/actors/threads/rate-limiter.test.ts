@@ -1,10 +1,13 @@
-// When the readers of a limited run may begin their batches, on a clock of the test's own.
+// When the readers of a rate-limited run may begin their batches, in virtual time.
 
 import test from "ava";
 import { createRateLimiter, type RateLimiter } from "../../../actors/threads/data/rate-limiter.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 
-/** The times at which readers begin `batches` batches of 100 samples, each when it may. */
+/**
+ * The times at which readers begin `batches` batches of 100 samples, each at the earliest allowed
+ * time.
+ */
 function timesOf(
   limiters: readonly RateLimiter[],
   clock: SimulatedClock,
@@ -26,7 +29,7 @@ function timesOf(
 const three = (limit: () => number) =>
   [0, 1, 2].map((turn) => createRateLimiter({ limit, turns: 3, turn, batchSize: 100 }));
 
-test("the readers of a host take turns, evenly over time", (t) => {
+test("the readers of a rate-limited host take turns at even intervals", (t) => {
   const times = timesOf(
     three(() => 1000),
     new SimulatedClock(),
@@ -35,7 +38,7 @@ test("the readers of a host take turns, evenly over time", (t) => {
   t.deepEqual(times.map(Math.round), [0, 100, 200, 300, 400, 500, 600, 700, 800]);
 });
 
-test("without a limit nobody waits, and a new limit holds from the next batch on", (t) => {
+test("without a limit no reader waits, and a new limit applies from the next batch on", (t) => {
   let limit = 0;
   const limiter = createRateLimiter({ limit: () => limit, turns: 1, turn: 0, batchSize: 100 });
   for (const atMs of [0, 1, 2]) {
@@ -52,11 +55,11 @@ test("without a limit nobody waits, and a new limit holds from the next batch on
   t.is(limiter.waitMs(10), 0);
 });
 
-test("a short batch is followed sooner, and lost time is made up for by one turn alone", (t) => {
+test("a short batch costs a shorter wait, and lost time is made up by one batch only", (t) => {
   const limiter = createRateLimiter({ limit: () => 1000, turns: 1, turn: 0, batchSize: 100 });
   limiter.began(0, 12);
   t.is(limiter.waitMs(0), 12);
-  t.is(limiter.waitMs(5000), 0); // Its slots were full all the time.
+  t.is(limiter.waitMs(5000), 0); // Its slots were full meanwhile.
   limiter.began(5000, 100);
   t.is(limiter.waitMs(5000), 0);
   limiter.began(5000, 100);

@@ -1,4 +1,4 @@
-// The proof for a run without a reference run: train again from one checkpoint to the next.
+// Verification of a run without a reference run: training again from one checkpoint to the next.
 
 import { createHash } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -32,7 +32,7 @@ import { runCli } from "../../helpers/processes/cli.ts";
 const wrongOf = ({ leaves }: RunProof) => leaves.filter(({ isEqual }) => !isEqual);
 
 test.serial(
-  "a run that was killed and scaled is proved, while it goes on and after; a forged row is named",
+  "a killed and scaled run verifies while it trains and after; a forged row is named",
   async (t) => {
     await using place = await startTestCluster(2);
     const checkpoint = { everySteps: 10, keep: 100, differential: "none" } as const;
@@ -55,7 +55,8 @@ test.serial(
     const { checkpoints } = listCheckpoints(directory);
     const [newest] = checkpoints as [CheckpointRecord];
     t.is(newest.digest, result.digest);
-    // The kill came after cut 20 was taken, so that 10 was committed; the scaling after cut 30 was.
+    // The kill came after cut 20 was taken, so that cut 10 was committed; the scaling came after
+    // cut 30.
     const begun = newest.lineage.map(({ from }) => from);
     t.is(begun.length, 3, `${begun}`);
     t.true(
@@ -85,7 +86,7 @@ test.serial(
   },
 );
 
-test("a proof that is broken off leaves nothing behind", async (t) => {
+test("an aborted verification leaves no temporary directory", async (t) => {
   const { directory, trained } = await startSmall(t);
   for (const cut of [1, 2]) await trained.train({ cut });
   const homes = () => readdirSync(tmpdir()).filter((name) => name.startsWith("osiris-verify-"));
@@ -99,7 +100,7 @@ test("a proof that is broken off leaves nothing behind", async (t) => {
   );
 });
 
-test("what does not follow from the first checkpoint alone is refused, and says why", async (t) => {
+test("checkpoints that cannot be verified by replay are refused with the reason", async (t) => {
   const { directory, trained } = await startSmall(t);
   const [first, second] = [await trained.train({ cut: 1 }), await trained.train({ cut: 2 })];
   await t.throwsAsync(verifyRun(directory, { from: second.sha256, to: first.sha256 }), {
@@ -167,7 +168,7 @@ function reseal(
   writeFileSync(path, encodeRecord(change(record)).bytes);
 }
 
-test("a name that is no directory is told of before the broker is waited for", async (t) => {
+test("verify reports a name that is no directory before it waits for a broker", async (t) => {
   const { code, stderr } = await runCli(
     ["verify", "nope", "--nats", "nats://127.0.0.1:1"],
     tmpdir(),

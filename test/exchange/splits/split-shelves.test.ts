@@ -1,5 +1,5 @@
 // Shelves between the workers of a host and its readers, in simulated time: every part of a split
-// that a reader is passed is whole, whoever dies at whatever byte; and memory is bounded.
+// that reaches a reader is complete, whoever dies at whatever byte; and memory is bounded.
 
 import test from "ava";
 import type { Sleep } from "../../../src/exchange/atomic-cells.ts";
@@ -27,7 +27,7 @@ interface World {
 
 function startWorld(): World {
   const clock = new SimulatedClock();
-  /** Looks again every millisecond, as if the bell had been heard late. */
+  /** Polls every millisecond, as if the doorbell were noticed late. */
   const sleep: Sleep = (words, at, seen, ms) =>
     new Promise<void>((resume) => {
       const untilMs = clock.now() + ms;
@@ -50,14 +50,14 @@ function writerOf(world: World, shelf: number) {
 const period = 251;
 const ramp = Uint8Array.from({ length: slotBytes * (slotsOfShelf + 4) }, (_, i) => i % period);
 
-/** A split's bytes follow from its first block: whoever makes them. */
+/** A split's bytes depend only on its first block, so that every worker makes the same. */
 function bytesOf({ first }: Split, length: number): Uint8Array {
   return ramp.subarray(first % period, (first % period) + length);
 }
 
 const splitAt = (first: number): Split => ({ stream: "training", first, end: first + 1 });
 
-/** What came for a reader, with its own copy of the bytes. */
+/** A part that a reader received, with a copy of its bytes. */
 interface Came {
   readonly part: SplitPart;
   readonly bytes: Uint8Array;
@@ -70,7 +70,7 @@ function startReader({ memory, sleep }: World, reader: number): [ShelfReader, Ca
   return [shelves, came];
 }
 
-/** Lets virtual time go by until `isOver`. */
+/** Advances virtual time until `isOver` returns true. */
 async function pass({ clock }: World, isOver: () => boolean): Promise<void> {
   while (!isOver()) {
     await new Promise<void>((resume) => setImmediate(resume));
@@ -86,7 +86,7 @@ async function sent(world: World, ...sending: Promise<void>[]): Promise<void> {
   await pass(world, () => isOver);
 }
 
-test("each reader is passed its own splits, from all shelves, more than a shelf holds", async (t) => {
+test("each reader gets its own splits from all shelves, even splits larger than a shelf", async (t) => {
   const world = startWorld();
   const [length, first] = [slotBytes * (slotsOfShelf + 3) + 70, 5];
   const [readers, writers] = [
@@ -111,13 +111,13 @@ test("each reader is passed its own splits, from all shelves, more than a shelf 
   }
 });
 
-test("what a worker that dies was writing is never read; the next one goes on", async (t) => {
+test("a part that a dying worker was writing is never read, and its successor continues", async (t) => {
   const world = startWorld();
   const [shelves, came] = startReader(world, 0);
   const [split, length] = [splitAt(9), 3000];
   const whole = bytesOf(split, length);
   for (const dies of [0, 1, 1500, 2999]) {
-    // Copying ends at this byte, as if the thread ended there.
+    // Copying ends at byte `dies`, as if the thread ended there.
     const half = new Proxy(whole, {
       get(target, key) {
         if (key === "subarray") return () => half;
@@ -136,7 +136,7 @@ test("what a worker that dies was writing is never read; the next one goes on", 
   shelves.close();
 });
 
-test("a reader that is gone holds up a worker for a while; its successor has what is whole", async (t) => {
+test("a reader that is gone delays a worker briefly; its successor gets the complete parts", async (t) => {
   const world = startWorld();
   const writer = writerOf(world, 0);
   const long = bytesOf(splitAt(1), slotBytes * (slotsOfShelf + 1));
@@ -156,7 +156,7 @@ test("a reader that is gone holds up a worker for a while; its successor has wha
   shelves.close();
 });
 
-test("a generation that is over holds up no worker", async (t) => {
+test("an aborted generation delays no worker", async (t) => {
   const world = startWorld();
   const writer = writerOf(world, 0);
   const fromMs = world.clock.now();
@@ -166,14 +166,14 @@ test("a generation that is over holds up no worker", async (t) => {
   t.true(world.clock.now() - fromMs < patienceMs);
 });
 
-test("a host's memory is that of its places for workers, whatever the splits", (t) => {
+test("shelf memory depends on the numbers of workers and readers, not on the splits", (t) => {
   const one = shelfBytes({ readers: 1, shelves: 1 });
   t.true(one < 4.01 * 2 ** 20);
   t.true(shelfBytes({ readers: 1, shelves: 4 }) < 4 * one);
   t.true(shelfBytes({ readers: 3, shelves: 0 }) < 100);
 });
 
-test("drawn stories: workers and readers come and go, all parts come, each whole", async (t) => {
+test("workers and readers restart at random: every part arrives, and is complete", async (t) => {
   for (let seed = 1; seed <= 10; seed++) {
     const stream = new RandomStream(seed, 91, 2);
     const world = startWorld();
@@ -188,7 +188,7 @@ test("drawn stories: workers and readers come and go, all parts come, each whole
       }
       const bytes = bytesOf(split, 1 + stream.below(2 * slotBytes));
       parts += Math.ceil(bytes.length / slotBytes);
-      // Another writer in the place: the one before has ended.
+      // A new writer on the shelf, as if the former worker had ended.
       await sent(world, writerOf(world, story % 2).send(reader, split, bytes));
     }
     await pass(world, () => whoCame().length === parts);

@@ -1,4 +1,4 @@
-// The embedded broker, line by line, as raw sockets see it.
+// The embedded broker's protocol, line by line over raw sockets.
 
 import test from "ava";
 import { connect } from "nats";
@@ -18,7 +18,7 @@ function startOpen(options: BrokerOptions = {}) {
   return startBroker({ auth: "open", ...options });
 }
 
-test("a client hears INFO first, and PONG after PING", async (t) => {
+test("a client receives INFO first, and PONG after PING", async (t) => {
   await using broker = await startOpen({ payloadBytesMax: 4096 });
   using client = await startRawClient(broker.port);
   const info: unknown = JSON.parse(client.text().slice("INFO ".length));
@@ -27,7 +27,7 @@ test("a client hears INFO first, and PONG after PING", async (t) => {
   t.true((await client.until("PONG\r\n")).endsWith("}\r\nPONG\r\n"));
 });
 
-test("a verbose client hears +OK after each command", async (t) => {
+test("a verbose client receives +OK after each command", async (t) => {
   await using broker = await startOpen();
   using client = await startRawClient(broker.port);
   client.send("CONNECT {}", "SUB a 1", "PUB a 2", "hi", "UNSUB 1", "PING");
@@ -35,7 +35,7 @@ test("a verbose client hears +OK after each command", async (t) => {
   t.true(text.endsWith("}\r\n+OK\r\n+OK\r\n+OK\r\nMSG a 1 2\r\nhi\r\n+OK\r\nPONG\r\n"));
 });
 
-test("a frame that comes byte by byte arrives whole", async (t) => {
+test("a frame that is sent byte by byte is delivered whole", async (t) => {
   await using broker = await startOpen();
   using client = await startRawClient(broker.port);
   client.send(quiet, "SUB a.* 9", "PING");
@@ -48,7 +48,7 @@ test("a frame that comes byte by byte arrives whole", async (t) => {
   t.true((await client.until("lo\r\nPONG")).includes("MSG a.b 9 back 5\r\nh\r\nlo\r\nPONG\r\n"));
 });
 
-test("headers reach who understands them, and are taken off for who does not", async (t) => {
+test("headers are delivered to clients that support them, and stripped for others", async (t) => {
   await using broker = await startOpen();
   using modern = await startRawClient(broker.port);
   using plain = await startRawClient(broker.port);
@@ -62,7 +62,7 @@ test("headers reach who understands them, and are taken off for who does not", a
   t.true((await plain.until("hi\r\n")).endsWith("MSG h 2 2\r\nhi\r\n"));
 });
 
-test("UNSUB with a maximum counts from the beginning", async (t) => {
+test("the maximum of UNSUB counts all messages since SUB", async (t) => {
   await using broker = await startOpen();
   using client = await startRawClient(broker.port);
   client.send(
@@ -83,21 +83,21 @@ test("UNSUB with a maximum counts from the beginning", async (t) => {
   t.is(text.match(/MSG b 2/g)?.length, 1);
 });
 
-test("who asks where nobody listens hears 503", async (t) => {
+test("a request without a subscriber is answered with 503", async (t) => {
   await using broker = await startOpen();
   using client = await startRawClient(broker.port);
   client.send(quiet, "SUB inbox.* 4", "PUB nobody inbox.1 0", "", "PING");
   t.true((await client.until("PONG")).includes("HMSG inbox.1 4 16 16\r\nNATS/1.0 503\r\n\r\n\r\n"));
 });
 
-test("a client that wants no echo does not hear itself", async (t) => {
+test("a client with `echo: false` does not receive its own messages", async (t) => {
   await using broker = await startOpen();
   using client = await startRawClient(broker.port);
   client.send('CONNECT {"verbose":false,"echo":false}', "SUB a 1", "PUB a 1", "x", "PING");
   t.false((await client.until("PONG")).includes("MSG"));
 });
 
-test("a queue group takes turns", async (t) => {
+test("the members of a queue group receive messages in turn", async (t) => {
   await using broker = await startOpen();
   using client = await startRawClient(broker.port);
   client.send(quiet, "SUB job workers 1", "SUB job workers 2", "SUB * workers 3");
@@ -120,7 +120,7 @@ for (const [sent, reason] of [
   [`SUB ${"a".repeat(5000)} 1`, "maximum control line exceeded"],
   ["a".repeat(5000), "maximum control line exceeded"],
 ] as const) {
-  test(`a client that sends "${sent.slice(0, 30)}" is told "${reason}" and cut`, async (t) => {
+  test(`a client that sends "${sent.slice(0, 30)}" gets "${reason}" and is disconnected`, async (t) => {
     await using broker = await startOpen();
     using client = await startRawClient(broker.port);
     client.send('CONNECT {"headers":true}', sent);
@@ -132,7 +132,7 @@ for (const [sent, reason] of [
   });
 }
 
-test("a subject that is none is refused, and the client stays", async (t) => {
+test("an invalid subject is refused, and the client stays connected", async (t) => {
   await using broker = await startOpen();
   using client = await startRawClient(broker.port);
   const pedantic = quiet.replace('"pedantic":false', '"pedantic":true');
@@ -142,7 +142,7 @@ test("a subject that is none is refused, and the client stays", async (t) => {
   t.is(text.match(/-ERR 'Invalid Publish Subject'/g)?.length, 2);
 });
 
-test("a subject in UTF-8 comes out as it went in", async (t) => {
+test("a subject in UTF-8 is delivered unchanged", async (t) => {
   await using broker = await startBroker();
   const { url, auth } = broker;
   const client = await connect({ servers: url, ...(auth === "open" ? {} : auth) });
@@ -158,7 +158,7 @@ test("a subject in UTF-8 comes out as it went in", async (t) => {
   await client.close();
 });
 
-test("without the token only CONNECT is heard, and not for long", async (t) => {
+test("without the token only CONNECT is accepted, and only until a deadline", async (t) => {
   const clock = new SimulatedClock();
   await using broker = await startBroker({ clock, auth: { token: "secret" } });
   using hasty = await startRawClient(broker.port);
@@ -193,7 +193,7 @@ test("a user needs the right password", async (t) => {
   await t.throwsAsync(connectNats(login), refused);
 });
 
-test("a client that does not read is cut, and the others go on", async (t) => {
+test("a client that does not read is disconnected, and the others are served", async (t) => {
   await using broker = await startOpen({ pendingBytesMax: 1024 * 1024 });
   using slow = await startRawClient(broker.port);
   using fast = await startRawClient(broker.port);
@@ -214,7 +214,7 @@ test("a client that does not read is cut, and the others go on", async (t) => {
   t.true((await fast.until("MSG done 1 2")).length > 0);
 });
 
-test("a client that answers no ping is cut; one that does is not", async (t) => {
+test("a client that answers no PING is disconnected; one that answers is not", async (t) => {
   const clock = new SimulatedClock();
   await using broker = await startOpen({ clock, pingIntervalMs: 1000 });
   using dead = await startRawClient(broker.port);
@@ -229,7 +229,7 @@ test("a client that answers no ping is cut; one that does is not", async (t) => 
   t.is(broker.clients().length, 1);
 });
 
-test("one connection too many is told so", async (t) => {
+test("a connection beyond the maximum gets an error", async (t) => {
   await using broker = await startOpen({ connectionsMax: 1 });
   using first = await startRawClient(broker.port);
   using second = await startRawClient(broker.port);
@@ -238,7 +238,7 @@ test("one connection too many is told so", async (t) => {
   t.true((await first.until("PONG")).length > 0);
 });
 
-test("who has no token keeps nobody out who has it", async (t) => {
+test("unauthenticated connections make room for clients with the token", async (t) => {
   await using broker = await startBroker({ auth: { token: "t" }, connectionsMax: 2 });
   const login = 'CONNECT {"verbose":false,"auth_token":"t"}';
   using first = await startRawClient(broker.port);
@@ -257,14 +257,14 @@ test("who has no token keeps nobody out who has it", async (t) => {
   t.is(broker.clients().length, 2);
 });
 
-test("one subscription too many ends the client", async (t) => {
+test("a client with one subscription too many is disconnected", async (t) => {
   await using broker = await startOpen({ subscriptionsMax: 2 });
   using client = await startRawClient(broker.port);
   client.send(quiet, "SUB a 1", "SUB a 1", "SUB b 2", "SUB c 3");
   t.true((await client.until("-ERR 'maximum subscriptions exceeded'")).length > 0);
 });
 
-test("frames are dropped, repeated and held back as the harness says", async (t) => {
+test("`intercept` of the test harness drops, repeats and delays frames", async (t) => {
   const clock = new SimulatedClock();
   await using broker = await startOpen({
     clock,
@@ -295,7 +295,7 @@ test("frames are dropped, repeated and held back as the harness says", async (t)
   await Promise.all([sender.close(), receiver.close()]);
 });
 
-test("a client that the harness cuts comes back with its subscriptions", async (t) => {
+test("a client that the harness disconnects reconnects with its subscriptions", async (t) => {
   await using broker = await startOpen();
   const options = { servers: broker.url, deadlineMs: 60_000 };
   const client = await connectNats({ ...options, name: "victim" });
@@ -318,7 +318,7 @@ test("a client that the harness cuts comes back with its subscriptions", async (
   await client.close();
 });
 
-test("a broker listens on a loopback address, on a port that is free", async (t) => {
+test("a broker listens only on a loopback address and a free port", async (t) => {
   await t.throwsAsync(startBroker({ host: "0.0.0.0" }), { instanceOf: InvalidOptionError });
   await using broker = await startBroker();
   const error = await t.throwsAsync(startBroker({ port: broker.port }), {
@@ -337,7 +337,7 @@ test("a closed broker leaves no socket and no timer", async (t) => {
   t.deepEqual(broker.clients(), []);
 });
 
-test("a broker tells who is connected, and what each sent, got and listens to", async (t) => {
+test("a broker lists its clients, with their message counts and subscriptions", async (t) => {
   await using broker = await startOpen();
   using one = await startRawClient(broker.port);
   using other = await startRawClient(broker.port);

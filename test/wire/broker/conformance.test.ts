@@ -1,4 +1,5 @@
-// The embedded broker beside a real nats-server, under the official client, and under noise.
+// The embedded broker compared with a real nats-server, with the official client, and with random
+// input.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
@@ -11,7 +12,8 @@ import { fc } from "../../helpers/properties.ts";
 
 const quiet = 'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}';
 
-// A client's lines in one connection; the last line of each makes the end visible.
+// By name: the lines that a client sends on one connection; the last line makes the end of the
+// answers visible.
 const conversations: Readonly<Record<string, readonly string[]>> = {
   "plain frames": [quiet, "SUB a 1", "PUB a 2", "hi", "PUB a r.1 0", "", "PING"],
   "a verbose client": ["CONNECT {}", "SUB a 1", "PUB a 2", "hi", "UNSUB 1", "PUB a 1", "x", "PING"],
@@ -74,7 +76,7 @@ function startClient(broker: Broker, options: { readonly noEcho?: boolean } = {}
   return connect({ servers: url, ...(auth === "open" ? {} : auth), ...options });
 }
 
-test("the official client: many answers, single answers without its shared inbox", async (t) => {
+test("the official client: several replies, and single replies without its shared inbox", async (t) => {
   await using broker = await startBroker();
   const [asker, answerer] = await Promise.all([startClient(broker), startClient(broker)]);
   for (const name of ["one", "two", "three"]) {
@@ -105,7 +107,7 @@ test("the official client: many answers, single answers without its shared inbox
   await Promise.all([asker.drain(), answerer.drain()]);
 });
 
-test("the official client: a maximum, a drain that loses nothing, and no echo", async (t) => {
+test("the official client: a message maximum, a lossless drain, and no echo", async (t) => {
   await using broker = await startBroker();
   const [sender, receiver] = await Promise.all([
     startClient(broker, { noEcho: true }),
@@ -126,7 +128,7 @@ test("the official client: a maximum, a drain that loses nothing, and no echo", 
   await Promise.all([sender.drain(), receiver.drain()]);
 });
 
-test("whatever a stranger sends, the broker goes on for the others", async (t) => {
+test("whatever bytes one client sends, the broker serves the others", async (t) => {
   await using broker = await startBroker({ auth: "open" });
   using witness = await startRawClient(broker.port);
   const words = fc.constantFrom(

@@ -1,4 +1,4 @@
-// The protocol parser under every way of cutting a stream, and under noise.
+// The protocol parser with streams cut at any position, and with random bytes.
 
 import test from "ava";
 import { type CommandSink, ProtocolParser } from "../../../src/wire/broker/parser.ts";
@@ -6,7 +6,7 @@ import { fc } from "../../helpers/properties.ts";
 
 const limits = { controlLineBytesMax: 200, payloadBytesMax: 1000 };
 
-/** The operations that a parser recognised, and where it stopped. */
+/** The operations that a parser recognised, and the error that stopped it. */
 function understood(chunks: readonly Uint8Array[]): unknown[] {
   const told: unknown[] = [];
   const sink: CommandSink = {
@@ -27,7 +27,7 @@ function understood(chunks: readonly Uint8Array[]): unknown[] {
   return told;
 }
 
-/** `bytes`, cut at these places. */
+/** `bytes`, cut at `places`. */
 function cutAt(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
   const sorted = places.map((place) => place % (bytes.length + 1)).sort((a, b) => a - b);
   const cuts = [0, ...sorted, bytes.length];
@@ -60,7 +60,7 @@ const command = fc.oneof(
   }),
 );
 
-test("a stream means the same, however it is cut", (t) => {
+test("a stream parses to the same commands, however it is cut", (t) => {
   const property = fc.property(
     fc.array(command, { minLength: 1, maxLength: 8 }),
     fc.array(fc.nat(5000), { maxLength: 20 }),
@@ -74,7 +74,7 @@ test("a stream means the same, however it is cut", (t) => {
   t.notThrows(() => fc.assert(property, { seed: 7, numRuns: 300 }));
 });
 
-test("a stream of single bytes means the same as one piece", (t) => {
+test("a stream of single bytes parses to the same commands as one piece", (t) => {
   const stream = Buffer.from(
     "SUB a.* q 1\r\nPUB a.b c 3\r\n\r\n!\r\nUNSUB 1 2\r\nPUB e 0\r\n\r\nPING\r\n",
   );
@@ -105,7 +105,7 @@ test("random bytes never throw, and stop the parser once", (t) => {
   t.notThrows(() => fc.assert(property, { seed: 7, numRuns: 1000 }));
 });
 
-test("what exceeds a limit is refused before it is held", (t) => {
+test("payloads and lines beyond a limit are refused before they are buffered", (t) => {
   t.deepEqual(understood([Buffer.from("PUB a 1001\r\n")]), ["Maximum Payload Violation"]);
   const line = Buffer.alloc(201, "a");
   t.deepEqual(understood([line]), ["maximum control line exceeded"]);

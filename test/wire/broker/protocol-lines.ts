@@ -1,13 +1,13 @@
-// What the documentation of the NATS client protocol says, line by line: what a client sends, what
-// a server answers, and whether the server then closes the connection. The rules are those of
-// docs.nats.io, "Client Protocol"; spellings of -ERR are nats-server's.
+// The NATS client protocol as conversations: the lines that a client sends, the server's answer,
+// and whether the server then closes the connection. The rules are from docs.nats.io, "Client
+// Protocol"; spellings of -ERR are nats-server's.
 
 /** One rule, as a conversation. */
 export interface ProtocolLine {
   readonly rule: string;
-  /** Lines, each sent with CR LF. Where the connection stays, the last one is PING. */
+  /** Lines, each sent with CR LF. If the connection stays open, the last line is PING. */
   readonly send: readonly string[];
-  /** All that comes after INFO; PONG, which ends a conversation that goes on, is left out. */
+  /** All that the server sends after INFO, without the PONG that ends an open conversation. */
   readonly answer: string | RegExp;
   readonly isCut?: true;
 }
@@ -15,7 +15,7 @@ export interface ProtocolLine {
 const quiet = 'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}';
 const pedantic = quiet.replace('"pedantic":false', '"pedantic":true');
 const simple = 'CONNECT {"verbose":false,"pedantic":false}';
-/** A server may say why, or close without a word. */
+/** A server may send the reason, or close without one. */
 const cutByParser = /^(-ERR 'Parser Error'\r\n)?$/;
 const cutForHeaders = /^(-ERR 'message headers not supported'\r\n)?$/;
 const long = "s".repeat(2000);
@@ -261,7 +261,7 @@ const violations: readonly ProtocolLine[] = [
   ),
 ];
 
-/** All of it, by chapter. */
+/** All rules, by chapter. */
 export const chapters: Readonly<Record<string, readonly ProtocolLine[]>> = {
   CONNECT: connect,
   frames,

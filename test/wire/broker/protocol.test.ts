@@ -1,5 +1,5 @@
-// The embedded broker under the documentation of the protocol: each rule is tested against the
-// embedded broker and, where one is installed, against a real nats-server, by the same test.
+// The rules of the documented NATS protocol: the same test checks each rule against the embedded
+// broker and, where one is installed, a real nats-server.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ interface Served extends AsyncDisposable {
   readonly port: number;
 }
 
-/** The settings that both have, in the words of each. */
+/** The settings that both servers have; each server's start function translates them. */
 interface Settings {
   readonly token?: string;
   readonly maxConnections?: number;
@@ -38,7 +38,7 @@ const servers: Readonly<Record<string, (settings: Settings) => Promise<Served>>>
   "nats-server": startConfigured,
 };
 
-/** A nats-server with a configuration file. */
+/** Starts a nats-server with a configuration file. */
 async function startConfigured(settings: Settings): Promise<Served> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-protocol-"));
   const file = join(directory, "nats.conf");
@@ -60,11 +60,14 @@ async function startConfigured(settings: Settings): Promise<Served> {
   };
 }
 
-/** What both have without being told, and a limit on what waits for a client. */
+/** The default payload limit of both servers, and a limit on a client's pending bytes. */
 const maxPayload = 2 ** 20;
 const usual: Settings = { maxPending: 2 ** 21 };
 
-/** The same test for each server; where there is no nats-server, the second is noted as skipped. */
+/**
+ * Declares a test for each server; without an installed nats-server, the second one is listed as
+ * skipped.
+ */
 function testBoth(
   title: string,
   settings: Settings,
@@ -85,7 +88,7 @@ function withoutInfo(client: RawClient): string {
   return client.text().replace(/^INFO [^\r]*\r\n/, "");
 }
 
-/** Fails where the server neither answers nor closes. */
+/** Fails if the server neither answers nor closes. */
 async function inTime(done: Promise<unknown>, send: readonly string[]): Promise<void> {
   const isLate = await Promise.race([done.then(() => false), sleep(30_000, true, { ref: false })]);
   if (isLate) throw new Error(`No end of the conversation ${JSON.stringify(send).slice(0, 200)}`);
@@ -100,7 +103,7 @@ async function answerOf(port: number, { send, isCut }: ProtocolLine): Promise<st
 }
 
 testBoth(
-  "answers as documented, is cut where it is, and cuts a slow reader",
+  "every documented rule holds, the largest payload arrives, and a slow reader is cut",
   usual,
   async (t, server) => {
     const { port } = server;
@@ -135,7 +138,7 @@ async function saysWhatClientsNeed(t: ExecutionContext, { port }: Served): Promi
   t.falsy(one.auth_required);
 }
 
-testBoth("a token admits, and nothing else does", { token: "tok" }, async (t, { port }) => {
+testBoth("only the token authenticates a client", { token: "tok" }, async (t, { port }) => {
   const said = async (...send: readonly string[]) =>
     answerOf(port, { rule: "", send, answer: "", isCut: true });
   const violation = "-ERR 'Authorization Violation'\r\n";
@@ -175,7 +178,7 @@ testBoth("one connection too many is told so", { maxConnections: 1 }, async (t, 
   t.true(second.text().endsWith("-ERR 'maximum connections exceeded'\r\n"));
 });
 
-testBoth("a client that answers no ping is cut", { pingMs: 100 }, async (t, { port }) => {
+testBoth("a client without PONG is disconnected", { pingMs: 100 }, async (t, { port }) => {
   using client = await startRawClient(port);
   client.send(quiet);
   await client.closed;

@@ -7,13 +7,13 @@ import { addressOf, guarded, serverOfFew } from "../../../src/wire/http/answerin
 import { closeServer, listenAt } from "../../../src/wire/http/listen.ts";
 import { connectionsWithin } from "../../../src/wire/http/open-files.ts";
 
-// Each passes node's parser of HTTP, and made `new URL(target, base)` throw.
+// Request targets that pass node's HTTP parser but make `new URL(target, base)` throw.
 const unusable = [
   ..."// /// //?x //# //% //[ //:x /\\".split(" "),
   ..."http:// http://[ http://a:99999/ https://@".split(" "),
 ];
 
-/** What a server answers to bytes, until it closes the connection. */
+/** A server's answer to `text`, until it closes the connection. */
 function answerTo(port: number, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, "127.0.0.1", () => socket.write(text));
@@ -39,7 +39,7 @@ async function checkTargets(t: ExecutionContext, server: ReturnType<typeof serve
   }
 }
 
-test("a target of a request that is no path is answered by 400, and the server lives on", async (t) => {
+test("a request target that is no path is answered with 400, and the server survives", async (t) => {
   const server = serverOfFew(
     (request, response) => {
       const { pathname } = addressOf(request);
@@ -54,7 +54,7 @@ test("a target of a request that is no path is answered by 400, and the server l
   t.regex(await ask("/other"), /^HTTP\/1\.1 500 /);
 });
 
-test("a cluster's figures are served to a request for this machine, and refused by a sentence otherwise", async (t) => {
+test("a cluster's metrics are served for a loopback Host header, and refused for any other", async (t) => {
   const figures = { contentType: "text/plain", text: async () => "figures" };
   const ask = await checkTargets(t, metricsServer(figures, "127.0.0.1"));
   t.regex(
@@ -71,7 +71,7 @@ test("a cluster's figures are served to a request for this machine, and refused 
   await closeServer(server, 0, realClock);
 });
 
-test("a guarded listener never throws: not at once, not later, and not in its refusal", async (t) => {
+test("a guarded listener never throws: not synchronously, not later, not in its refusal", async (t) => {
   const refused: string[] = [];
   const refuse = (error: unknown, given: string) => {
     refused.push(`${given}: ${(error as Error).message}`);
@@ -87,7 +87,7 @@ test("a guarded listener never throws: not at once, not later, and not in its re
   t.deepEqual(refused, ["a: at once", "b: later"]);
 });
 
-test("a page's server holds no more connections than a page needs, whoever opens them", async (t) => {
+test("a page's server limits its connections and its request times", async (t) => {
   const server = serverOfFew(
     (_request, response) => response.end(),
     () => {},
@@ -106,7 +106,7 @@ test("a page's server holds no more connections than a page needs, whoever opens
   await closeServer(server, 0, realClock);
 });
 
-test("a server leaves three quarters of the files that a process may open to others", (t) => {
+test("a server uses at most a quarter of the process's file descriptors for connections", (t) => {
   t.is(connectionsWithin(128, 200), 50);
   t.is(connectionsWithin(128, 1_048_576), 128);
   t.is(connectionsWithin(128, Number.POSITIVE_INFINITY), 128);

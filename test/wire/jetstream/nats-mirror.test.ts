@@ -1,11 +1,13 @@
-// The entries of a queue's bucket are read whole, or not at all.
+// The entries of the queue's key-value bucket are read completely, or not at all.
 
 import type { KV } from "@nats-io/kv";
 import test from "ava";
 import { RequestFailedError } from "../../../src/errors/errors.ts";
 import { wholeHistory } from "../../../src/wire/jetstream/nats-mirror.ts";
 
-/** A bucket of `runs` whose histories end after so many entries; the last number is repeated. */
+/**
+ * A bucket of `runs` whose n-th history ends after `ends[n]` entries; the last number is repeated.
+ */
 function bucketOf(runs: readonly string[], ends: readonly number[]) {
   let reads = 0;
   const bucket = {
@@ -25,13 +27,13 @@ function bucketOf(runs: readonly string[], ends: readonly number[]) {
         }
       })();
     },
-  } as unknown as Pick<KV, "history" | "status">; // The mirror reads these members alone.
+  } as unknown as Pick<KV, "history" | "status">; // The mirror uses only these members.
   return { bucket, reads: () => reads };
 }
 
 const atOnce = async () => {};
 
-test("a history that a heartbeat ended early is read again until it is whole", async (t) => {
+test("a history that a heartbeat ended early is read again until it is complete", async (t) => {
   const { bucket, reads } = bucketOf(["a", "gone-b", "c"], [0, 2, 3]);
   const found = await wholeHistory(bucket, atOnce);
   t.deepEqual([...found.keys()], ["a", "c"]);
@@ -39,7 +41,7 @@ test("a history that a heartbeat ended early is read again until it is whole", a
   t.is(reads(), 3);
 });
 
-test("an empty bucket is read once; one that never comes whole is an error, not an empty queue", async (t) => {
+test("an empty bucket is read once; a bucket that is never complete is an error", async (t) => {
   const empty = bucketOf([], [0]);
   t.is((await wholeHistory(empty.bucket, atOnce)).size, 0);
   t.is(empty.reads(), 1);

@@ -1,4 +1,5 @@
-// Streams of a real nats-server, read in order: what is deleted, dropped or stopped meanwhile.
+// Streams of a real nats-server, read in order while messages are deleted or dropped, or the server
+// stops.
 
 import type { ExecutionContext } from "ava";
 import {
@@ -38,7 +39,7 @@ async function all(reader: AsyncGenerator<StoredMessage, void>): Promise<number[
   return found;
 }
 
-/** The consumers of the stream go, as the server forgets those that nobody asks. */
+/** Deletes the stream's consumers, as the server does with inactive ones; returns their number. */
 async function forgetConsumers({ manager }: TestStreams): Promise<number> {
   let forgotten = 0;
   for await (const { name } of manager.consumers.list("s")) {
@@ -49,7 +50,7 @@ async function forgetConsumers({ manager }: TestStreams): Promise<number> {
 }
 
 testIf(natsServer)(
-  "messages come in order from any one on, up to any one, without those that were deleted",
+  "a range of messages is read in order, and deleted messages are skipped",
   async (t) => {
     const { streams, source, read } = await startReader(t, 10);
     t.deepEqual(await all(read(8, 10)), [8, 8, 9, 9, 10, 10]);
@@ -57,18 +58,18 @@ testIf(natsServer)(
     t.deepEqual(await all(read(11, 10)), []);
     await streams.manager.streams.deleteMessage("s", 9);
     t.deepEqual(await all(read(8, 10)), [8, 8, 10, 10]);
-    // The last ones: what does not come any more is not waited for.
+    // Deleted messages at the end of the range are not waited for.
     await streams.manager.streams.deleteMessage("s", 10);
     t.deepEqual(await all(read(7, 10)), [7, 7, 8, 8]);
     t.deepEqual(await all(read(10, 10)), []);
     const { first, last } = await source.facts("s");
     t.deepEqual([first, last], [1, 10]);
-    t.is(await forgetConsumers(streams), 0); // Each reader has seen to it.
+    t.is(await forgetConsumers(streams), 0); // Each reader has deleted its own.
   },
 );
 
 testIf(natsServer)(
-  "a consumer that the server has forgotten is made again, at the next message",
+  "a consumer that the server deleted is created again, at the next message",
   async (t) => {
     const { streams, read } = await startReader(t, 3);
     const reader = read(1);
@@ -81,7 +82,7 @@ testIf(natsServer)(
 );
 
 testIf(natsServer)(
-  "messages that a stream drops before they are read are an error, and no gap",
+  "messages that a stream drops before they are read cause an error, not a gap",
   async (t) => {
     const { streams, read } = await startReader(t, 300);
     const reader = read(2);
@@ -93,7 +94,7 @@ testIf(natsServer)(
   },
 );
 
-testIf(natsServer)("a stopped reader ends, waiting or not", async (t) => {
+testIf(natsServer)("an aborted reader ends, whether it waits or not", async (t) => {
   const { read, controller } = await startReader(t, 2);
   const reader = read(1);
   await reader.next();
@@ -104,10 +105,10 @@ testIf(natsServer)("a stopped reader ends, waiting or not", async (t) => {
   t.deepEqual(await all(read(1, 2)), []);
 });
 
-testIf(natsServer)("a server that stays silent is lost, after a minute", async (t) => {
+testIf(natsServer)("a server that is silent for a minute counts as lost", async (t) => {
   const { streams } = await startReader(t, 1);
   const clock = new SimulatedClock();
-  // Dialled in real time: the clock is for the reader.
+  // The connection uses real time: the clock is for the reader.
   const source: StreamSource = await openStreamSource({
     ...{ servers: streams.url, name: "t", deadlineMs: 60_000 },
     clock,

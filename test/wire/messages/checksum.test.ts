@@ -1,5 +1,5 @@
-// A bug that the chaos harness found: one flipped bit of a `device.reached` in the broker put
-// another loss into the run's history, unnoticed.
+// The checksum of frames. Without it, one bit of a `device.reached` that flips in the broker
+// changes a loss in the run's history, unnoticed.
 
 import test from "ava";
 import { FrameCorruptError } from "../../../internal.ts";
@@ -14,20 +14,20 @@ import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
 const subject = "a.b";
 const payload = Buffer.from("a row of weights");
 
-test("a frame comes out of its checksum as it went in", (t) => {
+test("adding and checking a checksum leaves a frame's headers unchanged", (t) => {
   const headers = { "osiris-frame": "7 1 3" };
   const sealed = withChecksum(payload, headers);
   t.deepEqual(withoutChecksum({ subject, payload, headers: sealed }), headers);
   t.deepEqual(withoutChecksum({ subject, payload, headers }), headers, "foreign clients have none");
 });
 
-test("what a server writes about who asks is no damage", (t) => {
+test("a header that the server adds about the requester does not invalidate the checksum", (t) => {
   const headers = { "content-type": "application/json" };
   const sealed = { ...withChecksum(payload, headers), "Nats-Request-Info": '{"acc":"acme"}' };
   t.like(withoutChecksum({ subject, payload, headers: sealed }), headers);
 });
 
-test("any one bit, of the payload or a header, is noticed", (t) => {
+test("a flip of any bit of the payload or a header is detected", (t) => {
   const headers = withChecksum(payload, { "osiris-frame": "7 1 3" });
   for (let bit = 0; bit < 8 * payload.length; bit++) {
     const wrong = Buffer.from(payload);
@@ -43,7 +43,7 @@ test("any one bit, of the payload or a header, is noticed", (t) => {
   );
 });
 
-test("a frame that the broker has damaged counts as lost, and is told", async (t) => {
+test("a frame that the broker has damaged is dropped and reported", async (t) => {
   let isBad = true;
   await using broker = await startBroker({
     auth: "open",
@@ -68,7 +68,7 @@ test("a frame that the broker has damaged counts as lost, and is told", async (t
   await Promise.all([sender.close(), receiver.close()]);
 });
 
-test("a broker that reorders lets the next frame overtake, and loses none", async (t) => {
+test("a frame that the broker reorders is overtaken by the next one, and not lost", async (t) => {
   let frames = 0;
   await using broker = await startBroker({
     auth: "open",

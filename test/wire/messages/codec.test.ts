@@ -1,4 +1,4 @@
-// Messages and bodies: the round trip, and refusals.
+// Encoding of messages and bodies: round trips, and refusals.
 
 import { encode } from "@msgpack/msgpack";
 import test from "ava";
@@ -30,7 +30,7 @@ const grant = {
 
 const frame = (payload: Uint8Array) => ({ subject: "osiris.test", payload, headers: {} });
 
-test("a message comes back as it was sent, its body typed by its type", (t) => {
+test("a message survives a round trip, and its type determines the type of its body", (t) => {
   const message = catalogue.decode(frame(catalogue.encode(grant)));
   t.deepEqual(message, grant);
   const lastStep = (one: MessageOf<typeof catalogue.schemas>): number =>
@@ -38,7 +38,7 @@ test("a message comes back as it was sent, its body typed by its type", (t) => {
   t.is(lastStep(message), 200);
 });
 
-test("a body's defaults are filled in by whoever receives it", (t) => {
+test("the receiver fills in the defaults of a message body", (t) => {
   const body = { reason: "gone" };
   const message = catalogue.decode(
     frame(catalogue.encode({ ...grant, type: "device.failed", body })),
@@ -84,7 +84,7 @@ test("an integer of 64 bits in a body keeps its digits, in JSON and in msgpack",
   });
 });
 
-test("random bytes are a message or a corrupt frame, never anything else", (t) => {
+test("random bytes decode to a message or throw FrameCorruptError, nothing else", (t) => {
   const property = fc.property(fc.uint8Array({ maxLength: 200 }), (payload) => {
     try {
       decodeValue("fuzz", payload);
@@ -95,7 +95,7 @@ test("random bytes are a message or a corrupt frame, never anything else", (t) =
   t.notThrows(() => fc.assert(property, { seed: 7, numRuns: 2000 }));
 });
 
-test("whatever msgpack writes passes the walk before decoding", (t) => {
+test("everything that msgpack encodes passes the check before decoding", (t) => {
   const leaf = fc.oneof(
     fc.integer(),
     fc.double({ noNaN: true }),
@@ -127,7 +127,7 @@ test("whatever msgpack writes passes the walk before decoding", (t) => {
   t.notThrows(() => fc.assert(property, { seed: 7, numRuns: 300 }));
 });
 
-test("long lists, strings and byte strings come back", (t) => {
+test("long lists, strings and byte strings survive a round trip", (t) => {
   for (const length of [15, 16, 255, 256, 65_535, 65_536]) {
     const value = {
       list: new Array(length).fill(1),
@@ -140,7 +140,7 @@ test("long lists, strings and byte strings come back", (t) => {
   }
 });
 
-test("a body is JSON or msgpack, as the header says or the first byte shows", (t) => {
+test("a body is decoded as JSON or msgpack, by its header or else its first byte", (t) => {
   const value = { run: "r7", steps: [1, 2], name: "ü" };
   for (const contentType of ["application/json", "application/msgpack"] as const) {
     const { payload, headers } = encodeBody(value, contentType);

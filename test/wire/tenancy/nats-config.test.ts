@@ -1,5 +1,5 @@
-// The configuration that `osiris nats-config` writes, in a real nats-server: which subjects each
-// user may publish and subscribe to; and a cluster of two hosts trains a tenant's job behind it.
+// The configuration that `osiris nats-config` writes, in a real nats-server: the subjects that each
+// user may publish and subscribe to, and a tenant's job on a cluster of two hosts.
 
 import { realpathSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ import { leavesOut, natsServer, testIf } from "../../helpers/needs.ts";
 import { runCli } from "../../helpers/processes/cli.ts";
 
 testIf(natsServer)(
-  "a cluster of two hosts trains a tenant's job; nobody else reads or touches it",
+  "a cluster of two hosts trains a tenant's job, and no other tenant reads or changes it",
   async (t) => {
     const place = await placeOf(t);
     const { url: nats, as, directory } = place;
@@ -49,7 +49,8 @@ testIf(natsServer)(
     t.is((await admin.run(run.run).status()).tenant, "acme");
     t.deepEqual(await bob.list(), []);
 
-    // With rights, a tenant reaches only its own run; reading includes neither submit nor cancel.
+    // A user with all rights reaches only its own tenant's runs; the right to read includes neither
+    // submit nor cancel.
     const long = { ...job("second"), data: { ...job("").data, epochs: 1000 } };
     const mine = await ada.submit(long);
     await t.throwsAsync(bob.run(mine.run).cancel(), { code: "INVALID_OPTION" });
@@ -67,13 +68,13 @@ testIf(natsServer)(
 );
 
 testIf(natsServer)(
-  "a tenant is who its account is, and reads and writes where it is at home",
+  "a tenant is determined by its account, and reads and writes only its own directories",
   async (t) => {
     const directory = directoryOf(t);
     const jobsOf = (tenant: string) => ({
       service: { account: "OSIRIS", subject: `osiris.c1.jobs.${tenant}.*` },
     });
-    // Written by an operator who lets `other` ask as `acme`.
+    // The configuration of an operator who lets `other` send requests as `acme`.
     const accounts = {
       OSIRIS: {
         users: [{ user: "root", password: "r" }],
@@ -111,7 +112,7 @@ testIf(natsServer)(
     await t.throwsAsync(posing.submit(jobWith("cache")), { code: "TENANT_REFUSED" });
     await t.throwsAsync(posing.run(mine.run).cancel(), { code: "TENANT_REFUSED" });
 
-    // Forged: the server's header in another spelling, a second time, or swallowed.
+    // Forged headers: the server's header in another spelling, twice, or swallowed.
     const claim = 'Nats-Request-Info: {"acc":"acme"}\r\n';
     const forged = [
       `${claim.toLowerCase()}\r\n`,
@@ -130,7 +131,7 @@ testIf(natsServer)(
 );
 
 testIf(natsServer)(
-  "each user says and hears what is its own, and the server refuses the rest",
+  "each user publishes and receives only its own subjects; the server refuses the rest",
   async (t) => {
     const place = await placeOf(t);
     const house = await place.dial("root");
@@ -191,7 +192,7 @@ testIf(natsServer)(
 );
 
 testIf(natsServer)(
-  "a tenant reads its own events from JetStream, and nothing of another's",
+  "a tenant reads its own events from JetStream, and no other tenant's",
   async (t) => {
     const place = await placeOf(t);
     const at = (user: keyof typeof place.as) => {
@@ -225,7 +226,7 @@ testIf(natsServer)(
     t.is(await ada(`${api}.DIRECT.GET.${own}`, second), "two");
     t.is(await ada(`${api}.DIRECT.GET.${own}.osiris.c1.stream.acme.r1`), "two");
 
-    // A user's consumer knows what it took; another user has another consumer.
+    // A user's consumer has its own position; another user has another consumer.
     const next = (user: string) => `${api}.CONSUMER.MSG.NEXT.${own}.${user}`;
     const take = async (by: typeof connection, user: string) => {
       const inbox = createInbox();
@@ -265,7 +266,7 @@ testIf(natsServer)(
       await t.throwsAsync(ada(subject, consumer, 1000), undefined, subject);
     t.is((await mirror.last("acme", "osiris.c1.stream.acme.r1"))?.place, 2);
 
-    // The admin reads all streams, and creates no consumer either.
+    // The admin reads all streams, but may not create a consumer, either.
     const { ask: admin } = await dial("admin");
     t.is(await admin(`${api}.DIRECT.GET.${theirs}`, { seq: 1 }), "secret");
     t.is(JSON.parse(await admin(`${api}.STREAM.INFO.${own}`, {})).state.messages, 2);
@@ -274,7 +275,7 @@ testIf(natsServer)(
 );
 
 testIf(natsServer)(
-  "a tenant has as many connections and subscriptions as it may, and nobody comes in unnamed",
+  "a tenant's connections and subscriptions are limited, and anonymous clients are refused",
   async (t) => {
     const place = await placeOf(t);
     for (let connections = 0; connections < 2; connections++) await place.dial("ada");
@@ -296,7 +297,7 @@ testIf(natsServer)(
   },
 );
 
-test("written again, users keep their secrets, which only their owner may read", async (t) => {
+test("a rewritten configuration keeps the users' secrets, in files only their owner may read", async (t) => {
   const directory = directoryOf(t);
   const flags = ["nats-config", "--tenants", "tenants.yaml", "--json"];
   const secure = [
@@ -346,7 +347,7 @@ test("written again, users keep their secrets, which only their owner may read",
   t.regex(half.stderr, /Expected `--tls-cert` and `--tls-key`/);
 });
 
-test("a file of tenants that is none is refused with all that is wrong", (t) => {
+test("an invalid file of tenants is refused with all its errors", (t) => {
   const wrong = {
     "a.b": { users: {} },
     acme: { users: { ada: { pass: "short", may: "all" } }, connectionsMax: 0 },
@@ -359,7 +360,7 @@ test("a file of tenants that is none is refused with all that is wrong", (t) => 
   t.throws(() => tenantsOf({ OSIRIS: { users: {} } }), { message: /named otherwise than OSIRIS/ });
   const both = { pass: "correct-horse", nkey: `U${"A".repeat(55)}` };
   t.throws(() => tenantsOf({ a: { users: { b: both } } }), { message: /left out where .* `pass`/ });
-  // A configuration that nats-server would refuse as a whole at its start.
+  // Users with which nats-server would refuse the whole configuration at its start.
   const unusable = [{ pass: "correct\u0007horse" }, { nkey: `U${"A".repeat(55)}` }];
   for (const user of unusable) {
     t.throws(() => tenantsOf({ a: { users: { b: user } } }), { instanceOf: InvalidOptionError });
@@ -374,7 +375,7 @@ test("a file of tenants that is none is refused with all that is wrong", (t) => 
   });
 });
 
-test("names of tenants and users that would run into each other do not", async (t) => {
+test("names of tenants and users that look alike when joined stay distinct", async (t) => {
   const pass = "correct-horse";
   const tenants = tenantsOf({
     "a-b": { users: { c: { pass } } },

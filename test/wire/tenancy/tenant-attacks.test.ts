@@ -8,7 +8,7 @@ import { placeOf } from "../../helpers/nats/tenants.ts";
 import { natsServer, testIf } from "../../helpers/needs.ts";
 
 testIf(natsServer)(
-  "no answer is a command, no header a fault, and who floods is alone with it",
+  "replies cannot be commands, headers cannot crash, and a flood harms only its tenant",
   async (t) => {
     const place = await placeOf(t);
     const { url: nats, as } = place;
@@ -22,8 +22,8 @@ testIf(natsServer)(
     const refused = async () => (await asAdmin.inspect()).processes[0]?.refusedFrames;
     const before = (await refused()) ?? 0;
 
-    // The leader (user `root`) may publish where an admin may not: asked to answer there, it is
-    // silent.
+    // The leader (user `root`) may publish on subjects where an admin may not: it sends no reply to
+    // such a subject.
     const [{ transport: house }, { transport: admin }] = [
       await place.dial("root"),
       await place.dial("admin"),
@@ -40,7 +40,7 @@ testIf(natsServer)(
     await house.flush();
     t.deepEqual(said, []);
 
-    // Invalid headers count as invalid messages, and are no failure of the transport.
+    // Invalid headers count as invalid messages, not as failures of the transport.
     using raw = await startRawClient(Number(new URL(nats).port));
     const login = {
       ...{ user: "other.bob", pass: "correct-horse" },
@@ -58,7 +58,7 @@ testIf(natsServer)(
     t.is(await refused(), before + 9);
     t.true(incidents.every((incident) => incident.startsWith("FRAME_CORRUPT")));
 
-    // Enough of a flood is refused to show that it is one; the rest reaches no actor.
+    // Some requests of a flood are refused with an error; the others reach no actor.
     const { transport: ada } = await place.dial("ada");
     let answers = 0;
     ada.subscribe("_INBOX.flood", () => answers++);

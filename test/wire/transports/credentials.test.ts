@@ -1,5 +1,5 @@
-// Our identity at a real nats-server: every method of authentication that it knows, and a refusal
-// of each with wrong credentials.
+// Authentication at a real nats-server: each of its methods, and each refused with wrong
+// credentials.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,10 +30,13 @@ async function serverOf(t: ExecutionContext, config: string): Promise<NatsServer
   return startNatsServer(["-c", file]);
 }
 
-/** A server that is refused for its certificate is dialled again until the deadline. */
+/**
+ * The deadline for servers that are refused for their certificate: the client dials again until
+ * then.
+ */
 const dialledMs = 1000;
 
-/** Connects, and receives its own message. */
+/** Connects, and returns whether it receives its own message. */
 async function speaks(
   servers: string,
   credentials: Credentials,
@@ -58,7 +61,7 @@ const tls = (verify: boolean) => `tls {
 `;
 
 testIf(natsServer).serial(
-  "a password, or an nkey whose seed never leaves this machine",
+  "a user logs in with a password, or with an nkey whose seed stays local",
   async (t) => {
     const { publicKey, file } = writeSeed(directoryOf(t));
     const other = writeSeed(directoryOf(t));
@@ -75,7 +78,7 @@ testIf(natsServer).serial(
       instanceOf: TransportLostError,
       message: /refused the credentials/,
     });
-    // TLS is not given up where the server has none.
+    // A client with TLS options does not fall back to plain text if the server has no TLS.
     await t.throwsAsync(
       speaks(server.url, { user: "ada", pass: "s3cret", tls: { ca: pem("ca") } }, dialledMs),
       {
@@ -86,7 +89,7 @@ testIf(natsServer).serial(
   },
 );
 
-/** A password that stands in the address is in no output of `up` and `host`. */
+/** Checks that a password in the address appears in no output of `up` and `host`. */
 async function keepsPasswordsToItself(t: ExecutionContext, url: string): Promise<void> {
   const at = ["--nats", url.replace("//", "//ada:s3cret@"), "--devices"];
   const up = startCli(["up", ...at, "0"], directoryOf(t));
@@ -112,7 +115,7 @@ testIf(natsServer).serial("a credentials file", async (t) => {
 });
 
 testIf(natsServer).serial(
-  "TLS: the server is who it says, or there is no connection",
+  "TLS: a client connects only if it trusts the server's certificate and name",
   async (t) => {
     await using server = (await serverOf(t, tls(false))) ?? null;
     if (server === null) return;
@@ -135,7 +138,7 @@ testIf(natsServer).serial("mutual TLS: a client without a certificate stays outs
 });
 
 testIf(natsServer, testAll).serial(
-  "mutual TLS: a cluster of two hosts trains behind it",
+  "mutual TLS: a cluster of two hosts trains over it",
   async (t) => {
     await using server = (await serverOf(t, tls(true))) ?? null;
     if (server === null) return;
@@ -161,7 +164,7 @@ testIf(natsServer, testAll).serial(
   },
 );
 
-test("credentials that are none are refused before anything is dialled", async (t) => {
+test("invalid credentials are refused before a connection is opened", async (t) => {
   const directory = directoryOf(t);
   const broken = join(directory, "broken");
   writeFileSync(broken, "not a seed\n");

@@ -29,7 +29,7 @@ function startPair(faults: MemoryFaults = {}, seed = 7) {
 
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
 
-test("delays vary and the order stays", (t) => {
+test("delays vary, and frames keep their order", (t) => {
   const { clock, sender, seen } = startPair({ delayMs: [1, 20] });
   const arrivals: number[] = [];
   for (const index of upTo(50)) sender.publish("n", number(index));
@@ -41,7 +41,7 @@ test("delays vary and the order stays", (t) => {
   t.true(new Set(arrivals).size > 3, "they did not come all at once");
 });
 
-test("nothing happens inside a call", (t) => {
+test("a frame is delivered by the clock, never inside the call to publish", (t) => {
   const { clock, sender, seen } = startPair();
   sender.publish("n", number(1));
   t.deepEqual(seen, []);
@@ -49,7 +49,7 @@ test("nothing happens inside a call", (t) => {
   t.deepEqual(seen, [1]);
 });
 
-test("frames are dropped, repeated and overtaken as often as asked", (t) => {
+test("frames are dropped, repeated and reordered at the configured rates", (t) => {
   const dropping = startPair({ drop: 0.3 });
   dropping.send(1000);
   t.true(dropping.seen.length > 600 && dropping.seen.length < 800);
@@ -67,7 +67,7 @@ test("frames are dropped, repeated and overtaken as often as asked", (t) => {
   );
 });
 
-test("a seed repeats a run, and another seed gives another", (t) => {
+test("the same seed gives the same faults, and another seed gives others", (t) => {
   const faults = { drop: 0.2, duplicate: 0.2, reorder: 0.2, delayMs: [0, 9] } as const;
   const [one, same, other] = [7, 7, 8].map((seed) => {
     const pair = startPair(faults, seed);
@@ -78,7 +78,7 @@ test("a seed repeats a run, and another seed gives another", (t) => {
   t.notDeepEqual(one, other);
 });
 
-test("a partition loses frames both ways until it is healed", (t) => {
+test("a partition drops frames both ways until it is healed", (t) => {
   const { clock, broker, sender, receiver, seen, send } = startPair();
   const back: number[] = [];
   sender.subscribe("back", (frame) => back.push(indexOf(frame)));
@@ -94,7 +94,7 @@ test("a partition loses frames both ways until it is healed", (t) => {
   t.deepEqual([seen, back], [[0, 1, 2], [2]]);
 });
 
-test("a cut loses what is in flight, and healing brings the subscriptions back", async (t) => {
+test("a cut connection loses frames in flight, and healing restores its subscriptions", async (t) => {
   const { clock, broker, sender, receiver, seen, send } = startPair({ delayMs: [5, 5] });
   const statuses: string[] = [];
   receiver.onStatus((status) => statuses.push(status));
@@ -121,7 +121,7 @@ test("a cut loses what is in flight, and healing brings the subscriptions back",
   );
 });
 
-test("a request that waits is released when the connection is cut", async (t) => {
+test("a pending request fails when the connection is cut", async (t) => {
   const { clock, broker, sender } = startPair({ delayMs: [1, 1] });
   const [asked, flushed] = [sender.request("n", number(1), { deadlineMs: 1e9 }), sender.flush()];
   clock.advance(1);
@@ -131,7 +131,7 @@ test("a request that waits is released when the connection is cut", async (t) =>
   await t.throwsAsync(flushed, { instanceOf: TransportLostError });
 });
 
-test("what a receiver throws goes through whoever drives the clock", (t) => {
+test("an error that a receiver throws reaches the caller that advances the clock", (t) => {
   const { clock, sender, receiver } = startPair();
   receiver.subscribe("fragile", () => {
     throw new Error("broken receiver");

@@ -1,4 +1,4 @@
-// The NATS client beside a broker that comes, goes and fills up.
+// The NATS client with a broker that starts late, stops, restarts or stalls.
 
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -25,7 +25,7 @@ function statusOf(transport: Transport, wanted: string): Promise<void> {
 }
 
 for (const end of ["close", "kill"] as const) {
-  test(`a client outlives its broker (${end}) and is heard again on the same port`, async (t) => {
+  test(`a client outlives its broker (${end}) and reconnects on the same port`, async (t) => {
     const first = await startBrokerThread();
     const { url, port, auth } = first;
     const login = auth === "open" ? {} : auth;
@@ -41,7 +41,7 @@ for (const end of ["close", "kill"] as const) {
     const back = statusOf(client, "connected");
     await first[end]();
     await lost;
-    client.publish("n.2", Uint8Array.of(2)); // Lost: at most once.
+    client.publish("n.2", Uint8Array.of(2)); // Lost: delivery is at most once.
     await t.throwsAsync(client.flush(), { instanceOf: TransportLostError });
     const error = await t.throwsAsync(
       client.request("ask", Uint8Array.of(7), { deadlineMs: 60_000 }),
@@ -57,7 +57,7 @@ for (const end of ["close", "kill"] as const) {
   });
 }
 
-test("a thread that ends says why, unless it was asked to end", async (t) => {
+test("a broker thread that exits reports why, unless it was closed", async (t) => {
   const asked = await startBrokerThread();
   await asked.close();
   await asked.close();
@@ -67,7 +67,7 @@ test("a thread that ends says why, unless it was asked to end", async (t) => {
   t.regex((await killed.exited).error?.message ?? "", /exited with code 1/);
 });
 
-test("a thread that cannot listen fails with the broker's own error", async (t) => {
+test("a broker thread that cannot listen fails with the broker's own error", async (t) => {
   await using broker = await startBroker();
   await t.throwsAsync(startBrokerThread({ port: broker.port }), {
     name: "InputUnusableError",
@@ -75,7 +75,7 @@ test("a thread that cannot listen fails with the broker's own error", async (t) 
   });
 });
 
-test("a broker that is not there is named after the deadline", async (t) => {
+test("a missing broker is named in an error after the deadline", async (t) => {
   const gone = await startBroker();
   await gone.close();
   const error = await t.throwsAsync(
@@ -88,7 +88,7 @@ test("a broker that is not there is named after the deadline", async (t) => {
   );
 });
 
-test("a broker that comes before the deadline is found", async (t) => {
+test("a broker that starts before the deadline is found", async (t) => {
   const reserved = await startBroker({ auth: "open" });
   const { url, port } = reserved;
   await reserved.close();
@@ -100,7 +100,7 @@ test("a broker that comes before the deadline is found", async (t) => {
   await client.close();
 });
 
-test("a server that accepts and says nothing is passed over after the deadline", async (t) => {
+test("a server that accepts connections and sends nothing is skipped after the deadline", async (t) => {
   const mute = createServer((socket) => socket.on("error", () => undefined).unref());
   await new Promise<void>((resolve) => mute.listen(0, "127.0.0.1", resolve));
   mute.unref();
@@ -113,7 +113,7 @@ test("a server that accepts and says nothing is passed over after the deadline",
   mute.close();
 });
 
-test("a login that a busy machine sent too late is tried again, a refused one is not", async (t) => {
+test("a login that timed out is tried again, a refused one is not", async (t) => {
   const info = { version: "2.10.0", proto: 1, max_payload: 2 ** 20, headers: true };
   const about = `INFO ${JSON.stringify({ server_id: "s", auth_required: true, ...info })}\r\n`;
   let logins = 0;
@@ -142,13 +142,13 @@ test("a login that a busy machine sent too late is tried again, a refused one is
   t.is(logins, 3);
 });
 
-test("addresses that are none are refused before anything is dialled", async (t) => {
+test("invalid addresses are refused before a connection is opened", async (t) => {
   for (const servers of [[], "http://127.0.0.1", "nats://"] as ConnectOptions["servers"][]) {
     await t.throwsAsync(connectNats({ ...options, servers }), { instanceOf: InvalidOptionError });
   }
 });
 
-test("a token may stand in the address, and is not shown", async (t) => {
+test("a token may be part of the address, and is not shown", async (t) => {
   await using broker = await startBroker({ auth: { token: "s%/t" } });
   const servers = broker.url.replace("//", `//${encodeURIComponent("s%/t")}@`);
   const client = await connectNats({ ...options, servers });
@@ -156,7 +156,7 @@ test("a token may stand in the address, and is not shown", async (t) => {
   await client.close();
 });
 
-test("an address that is none is refused without its secrets", async (t) => {
+test("the error about an invalid address does not show its secrets", async (t) => {
   const wrong = ["http://u:s3cret@h", "nats://u:s3cret@no host", "u:s3cret@no host", "u:s3cret%@h"];
   for (const servers of wrong) {
     const refused = { instanceOf: InvalidOptionError, message: /\/\/\*\*\*@/ };
@@ -165,7 +165,7 @@ test("an address that is none is refused without its secrets", async (t) => {
   }
 });
 
-test("bytes on their way are bounded: what is beyond is dropped and reported", async (t) => {
+test("bytes in flight are bounded: frames beyond are dropped and reported", async (t) => {
   await using broker = await startBroker({ auth: "open" });
   const errors: unknown[] = [];
   const client = await connectNats({
@@ -201,7 +201,7 @@ test("closing while the broker is gone does not wait for it", async (t) => {
   t.deepEqual(statuses, ["lost", "closed"]);
 });
 
-test("what was on its way when the connection was lost no longer counts", async (t) => {
+test("bytes in flight when the connection is lost stop counting", async (t) => {
   await using broker = await startBroker({ auth: "open" });
   const errors: unknown[] = [];
   const onError = (error: unknown) => errors.push(error);
@@ -216,7 +216,7 @@ test("what was on its way when the connection was lost no longer counts", async 
   await client.close();
 });
 
-test("a listener that throws is reported, and the others are told", async (t) => {
+test("a status listener that throws is reported, and the other listeners are called", async (t) => {
   await using broker = await startBroker({ auth: "open" });
   const errors: unknown[] = [];
   const onError = (error: unknown) => errors.push(error);

@@ -9,7 +9,7 @@ import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { natsServer, testIf } from "../../helpers/needs.ts";
 import { type TransportBed, transportSuite } from "../../suites/transport.ts";
 
-/** A busy machine does not take so long. */
+/** Longer than a busy machine takes. */
 const deadlineMs = 120_000;
 
 transportSuite(test.serial, "memory", async () => startMemory());
@@ -52,7 +52,7 @@ testIf(natsServer).serial("nats-server: the whole suite, at one server", async (
   for (const run of checks) await run(t);
 });
 
-/** A memory broker whose clock runs by itself: as fast as the event loop turns. */
+/** A memory broker whose clock advances by itself, as fast as the event loop turns. */
 function startMemory(): TransportBed {
   const clock = new SimulatedClock();
   let onError: (error: unknown) => void = (error) => {

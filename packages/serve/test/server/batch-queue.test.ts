@@ -1,4 +1,5 @@
-// The queue of a version: what waits together is scored together, within its limits.
+// The queue of a served version: requests that wait together are scored as one batch, within
+// limits.
 
 import test from "ava";
 import {
@@ -25,7 +26,7 @@ const job = resolveJob({
   checkpoint: { directory: "unused" },
 });
 
-/** A queue over an engine that a test lets go on, batch after batch. */
+/** A queue over an engine that a test can hold, and whose batches it sees. */
 function startQueue({ samples = 100, batchMax = 8, latencyBudgetMs = 10 } = {}) {
   const clock = new SimulatedClock();
   const batches: number[][] = [];
@@ -61,7 +62,7 @@ function startQueue({ samples = 100, batchMax = 8, latencyBudgetMs = 10 } = {}) 
     answer.catch(() => {});
     return answer;
   };
-  /** Runs what is due until nothing is. */
+  /** Runs pending turns until none is left. */
   const settle = async () => {
     for (let left = 50; left > 0; left--) {
       turns.shift()?.();
@@ -80,7 +81,7 @@ function startQueue({ samples = 100, batchMax = 8, latencyBudgetMs = 10 } = {}) 
   };
 }
 
-test("what came in within one turn is one batch, and each caller gets its own scores", async (t) => {
+test("requests of one event-loop turn are one batch, and each caller gets its own scores", async (t) => {
   const { submit, settle, batches, backlog } = startQueue();
   const answers = [submit([1, 2]), submit([3]), submit([4])];
   await settle();
@@ -90,7 +91,7 @@ test("what came in within one turn is one batch, and each caller gets its own sc
   t.like(backlog, { samples: 0, bytes: 0, requests: 0 });
 });
 
-test("what comes while the engine is busy is the next batch, cut at the most samples", async (t) => {
+test("requests that arrive while the engine is busy form the next batches, up to `batchMax`", async (t) => {
   const { submit, settle, batches, holdUntil, queue } = startQueue({ batchMax: 3 });
   let go = () => {};
   holdUntil(new Promise((resolve) => (go = resolve)));
@@ -104,7 +105,7 @@ test("what comes while the engine is busy is the next batch, cut at the most sam
   await queue.idle();
 });
 
-test("a batch is no longer than the latency budget, as the engine was measured", async (t) => {
+test("a batch takes no longer than the latency budget, by the engine's measured speed", async (t) => {
   const { submit, settle, batches, slow } = startQueue({ latencyBudgetMs: 10 });
   slow(5); // Two samples are the budget.
   await Promise.all([submit([1]), settle()]);
@@ -114,11 +115,11 @@ test("a batch is no longer than the latency budget, as the engine was measured",
   t.deepEqual(batches, [[1], [2, 3], [4]]);
 });
 
-test("one slow batch of one keeps no larger batch from being taken", async (t) => {
+test("a single slow batch of one sample does not prevent larger batches", async (t) => {
   const { submit, settle, batches, slow } = startQueue({ latencyBudgetMs: 10 });
   const some = (from: number, count: number) =>
     Array.from({ length: count }, (_, i) => submit([from + i]));
-  await Promise.all([...some(1, 8), settle()]); // 1 ms a sample.
+  await Promise.all([...some(1, 8), settle()]); // 1 ms per sample.
   slow(80);
   await Promise.all([submit([20]), settle()]);
   slow(1);
@@ -129,7 +130,7 @@ test("one slow batch of one keeps no larger batch from being taken", async (t) =
   );
 });
 
-test("batches of a size are as long as those of their size were, or smaller ones in proportion", (t) => {
+test("a batch's time is predicted from batches of its size, or in proportion from smaller ones", (t) => {
   const times = new BatchTimes();
   t.is(times.within(5), undefined);
   times.add(1, 100);
@@ -143,21 +144,21 @@ test("batches of a size are as long as those of their size were, or smaller ones
   t.is(times.within(5), 80);
 });
 
-test("a queue that is full refuses by name, and takes again when it is empty", async (t) => {
+test("a full queue refuses with SERVER_BUSY, and accepts requests again when it is empty", async (t) => {
   const { submit, settle } = startQueue({ samples: 3 });
   const first = submit([1, 2, 3]);
   const error = await t.throwsAsync(submit([4]), { instanceOf: ServerBusyError });
   t.regex(error?.message ?? "", /3 samples wait already/);
   await settle();
   await first;
-  const large = submit([5, 6, 7, 8]); // Alone it fits, however large.
+  const large = submit([5, 6, 7, 8]); // An empty queue takes a request of any size.
   const second = await t.throwsAsync(submit([9], { bytes: 2000 }), { code: "SERVER_BUSY" });
   t.true(second instanceof ServerBusyError);
   await settle();
   t.is((await large).scores.length, 4);
 });
 
-test("a request whose deadline passed, or whose caller is gone, is not scored", async (t) => {
+test("a request is not scored after its deadline, or if its caller has disconnected", async (t) => {
   const { submit, settle, batches, clock } = startQueue();
   const late = submit([1], { untilMs: clock.now() });
   const gone = submit([2], { isGone: () => true });
@@ -169,7 +170,7 @@ test("a request whose deadline passed, or whose caller is gone, is not scored", 
   t.deepEqual([...(await there).scores], [3]);
 });
 
-test("a bad request fails alone", async (t) => {
+test("an invalid request fails alone: the others of its batch are scored", async (t) => {
   const { submit, settle, batches } = startQueue();
   const answers = [submit([1]), submit([13]), submit([2])];
   await settle();
@@ -178,7 +179,7 @@ test("a bad request fails alone", async (t) => {
   t.deepEqual([...((await answers[2])?.scores ?? [])], [2]);
 });
 
-test("an engine that hangs is told of, and what it was asked fails by name", async (t) => {
+test("an engine that hangs is reported, and its requests fail with a named error", async (t) => {
   const { submit, settle, clock, holdUntil, hangs, queue } = startQueue();
   holdUntil(new Promise(() => {}));
   const stuck = submit([1]);
@@ -192,7 +193,7 @@ test("an engine that hangs is told of, and what it was asked fails by name", asy
   await t.throwsAsync(submit([3]), { code: "MODEL_UNAVAILABLE" });
 });
 
-test("a batch whose arrays do not fit the model is refused before it meets another's", (t) => {
+test("a batch whose arrays do not fit the model is refused before it joins other requests", (t) => {
   const { queue } = startQueue();
   const batch = {
     ...{ samples: 1, dense: new Float32Array(1), lengths: Int32Array.of(2) },

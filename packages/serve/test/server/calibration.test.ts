@@ -1,5 +1,5 @@
 // A server applies the calibration that is stored with a version, says so in every answer, and
-// takes up one that comes while it serves.
+// loads a calibration that appears while it serves.
 
 import { cpSync, renameSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ const tensors = {
   ],
 };
 
-/** Waits until something holds. */
+/** Waits until `holds` returns true. */
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   for (let left = 400; left > 0; left--) {
     if (await holds()) return;
@@ -37,7 +37,7 @@ async function scoresIn(path: string, calibration: "stored" | "none"): Promise<n
   return [...(await model.predict(records))];
 }
 
-test("a calibration is applied as it comes and goes, and answers say so", async (t) => {
+test("a server applies a calibration that appears, drops one that disappears, and answers say so", async (t) => {
   const model = await startModel(t);
   const { directory, home } = model;
   const file = `${home}/m.osiris`;
@@ -47,7 +47,7 @@ test("a calibration is applied as it comes and goes, and answers say so", async 
     const raw = await scoresIn(path, "none");
     const first = (await post(predict, { instances: records })).body;
     t.deepEqual([first.predictions, first.calibrated], [raw, undefined]);
-    // The directory has been looked at once: what comes from here on is a change.
+    // By now the server has polled the directory once, so that the calibration is a change.
     await sleep(50);
     await calibrateModel(path, { data: { samples: 64 } });
     await until(() => server.versions.m?.calibrated === true);
@@ -66,7 +66,7 @@ test("a calibration is applied as it comes and goes, and answers say so", async 
   }
 });
 
-test("a version without a calibration is not served where one is required", async (t) => {
+test("with `calibration: required`, a version without a calibration is not served", async (t) => {
   const model = await startModel(t);
   const { directory } = model;
   await calibrateModel(directory, { data: { samples: 64 } });
@@ -85,7 +85,7 @@ test("a version without a calibration is not served where one is required", asyn
   t.deepEqual([after.predictions, after.calibrated], [await scoresIn(directory, "stored"), true]);
 });
 
-test("a delta leads to the calibration of its own model, or to none", async (t) => {
+test("a model updated by a delta uses its own calibration, or none", async (t) => {
   const model = await startModel(t);
   const { directory, home } = model;
   await calibrateModel(directory, { data: { samples: 64 } });

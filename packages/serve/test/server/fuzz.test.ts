@@ -1,5 +1,5 @@
-// Hostile input: whatever comes, the answer is a sentence with a status of 4xx, and the server goes
-// on to score as before.
+// Hostile input: whatever the input, the answer is a sentence with a 4xx status, and the server's
+// scores stay right.
 
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -11,12 +11,12 @@ const predict = "/v1/models/m:predict";
 const infer = "/v2/models/m/infer";
 const json = "application/json";
 
-/** A request that somebody made up. */
+/** A hostile request. */
 interface Hostile {
   readonly path: string;
   readonly body: string | Buffer;
   readonly headers?: Readonly<Record<string, string>>;
-  /** It may come to be a valid one. */
+  /** Whether the request may be valid by chance. */
   readonly mayPass?: boolean;
 }
 
@@ -28,7 +28,7 @@ const tensors = (...inputs: object[]): Hostile => ({
   body: JSON.stringify({ inputs }),
 });
 
-/** Cases with a thought behind each. */
+/** Hand-written cases. */
 const known: readonly Hostile[] = [
   { path: predict, body: "" },
   { path: predict, body: "null" },
@@ -95,7 +95,7 @@ const known: readonly Hostile[] = [
   { path: predict, body: "{}", headers: { "content-encoding": "br" } },
 ];
 
-/** A valid request with some bytes changed, left out, or put in. */
+/** A valid request with some bytes changed, removed or inserted. */
 function mutated(random: RandomStream): Hostile {
   const isTensor = random.below(2) === 0;
   const whole = isTensor ? { inputs: [tensor] } : { instances };
@@ -114,7 +114,7 @@ function mutated(random: RandomStream): Hostile {
 
 const seed = 24;
 
-test("every hostile body is refused in a sentence, and scores stay right", async (t) => {
+test("every hostile body is refused in a sentence, and later scores are right", async (t) => {
   const model = await startModel(t);
   const { server, post } = await startServer(t, { models: { m: { path: model.directory } } });
   const expected = [...(await server.predict("m", instances)).scores];
@@ -135,7 +135,7 @@ test("every hostile body is refused in a sentence, and scores stay right", async
   t.is(({} as { A?: unknown }).A, undefined);
 });
 
-/** What a server says to these bytes until it ends the connection, or falls silent. */
+/** A server's answer to `pieces`, until it closes the connection or is silent. */
 async function told(port: number, ...pieces: readonly string[]): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   let text = "";
@@ -150,7 +150,7 @@ async function told(port: number, ...pieces: readonly string[]): Promise<string>
   return text;
 }
 
-test("hostile bytes on the connection end that connection alone", async (t) => {
+test("hostile bytes on a connection end only that connection", async (t) => {
   const model = await startModel(t);
   const options = { models: { m: { path: model.directory } }, requestBytes: 4096 };
   const { server, post } = await startServer(t, options);

@@ -1,4 +1,4 @@
-// The server over HTTP: the Open Inference Protocol, plain JSON, access and limits.
+// The model server over HTTP: the Open Inference Protocol, plain JSON, access and limits.
 
 import { readFileSync } from "node:fs";
 import { request } from "node:https";
@@ -39,7 +39,7 @@ async function scoresOf(records: ReturnType<typeof recordsOf>): Promise<number[]
 }
 
 withModel.test(
-  "records are predicted as the model predicts them, with the version that did",
+  "the server returns the model's own predictions, with the version that made them",
   async (t) => {
     const { post, server } = await start(t);
     const records = recordsOf(5);
@@ -57,7 +57,7 @@ withModel.test(
   },
 );
 
-withModel.test("one user's candidates are ranked, the best first", async (t) => {
+withModel.test("the candidates of a user are ranked, the best first", async (t) => {
   const { post } = await start(t);
   const user = { I1: 0.5, I2: 1 };
   const candidates = recordsOf(20).map(({ A, B }) => ({ A, B }));
@@ -67,7 +67,7 @@ withModel.test("one user's candidates are ranked, the best first", async (t) => 
   t.deepEqual(body.ranked, best.slice(0, 3));
 });
 
-withModel.test("the protocol's paths answer as its specification says", async (t) => {
+withModel.test("the Open Inference Protocol's paths answer as specified", async (t) => {
   const { get, server } = await start(t);
   t.deepEqual((await get("/v2/health/live")).body, { live: true });
   t.deepEqual((await get("/v2/health/ready")).body, { ready: true });
@@ -89,7 +89,7 @@ withModel.test("the protocol's paths answer as its specification says", async (t
   t.deepEqual(listed.sort(), known.sort());
 });
 
-withModel.test("tensors of columns are records, in the JSON or in binary behind it", async (t) => {
+withModel.test("tensors of columns are read as records, in JSON or as binary data", async (t) => {
   const { post, server } = await start(t);
   const records = [
     { I1: 0.25, I2: 2, A: 4, B: [1, 2] },
@@ -140,7 +140,7 @@ withModel.test("tensors of columns are records, in the JSON or in binary behind 
   t.deepEqual(ragged.body.outputs[0].data, same);
 });
 
-withModel.test("the names of the ONNX export are an encoded batch", async (t) => {
+withModel.test("tensors named like the ONNX export's inputs are an encoded batch", async (t) => {
   const { post } = await start(t);
   const { status, body } = await post("/v2/models/ctr/infer", {
     inputs: [
@@ -161,9 +161,9 @@ withModel.test("the names of the ONNX export are an encoded batch", async (t) =>
   t.deepEqual(body.outputs[0].data, [...(await loaded.predictBatch(batch))]);
 });
 
-// The example of the REST specification, of another model than ours, in the protocol's own form.
+// The example of the REST specification, which is for another model, in the protocol's own form.
 withModel.test(
-  "the specification's own example is read, and refused by what it names",
+  "the specification's example is parsed, and refused for its unknown tensor names",
   async (t) => {
     const { post } = await start(t);
     const example = {
@@ -186,7 +186,7 @@ withModel.test(
   },
 );
 
-withModel.test("what is wrong with a request is told with a status and a sentence", async (t) => {
+withModel.test("an invalid request is answered with a status and a sentence", async (t) => {
   const { post, get, server } = await start(t, { requestBytes: 4096, requestSamples: 3 });
   const predict = "/v1/models/ctr:predict";
   const wrong: [
@@ -215,7 +215,7 @@ withModel.test("what is wrong with a request is told with a status and a sentenc
   t.is((await server.predict("ctr", recordsOf(2))).scores.length, 2);
 });
 
-withModel.test("only who brings a token is answered; probes need none", async (t) => {
+withModel.test("requests need a token of the server; health probes need none", async (t) => {
   const { post, get } = await start(t, { tokens: ["a-token-of-this-test", "another-token-of-it"] });
   const ask = (authorization: string) =>
     post("/v1/models/ctr:predict", { instances: recordsOf(1) }, { authorization });
@@ -229,14 +229,14 @@ withModel.test("only who brings a token is answered; probes need none", async (t
   t.is((await get("/v2/health/ready")).status, 200);
 });
 
-withModel.test("a page of another site whose name leads here is refused", async (t) => {
+withModel.test("a request with a foreign Host header is refused (DNS rebinding)", async (t) => {
   const { server } = await start(t);
   const { port } = new URL(server.url);
   const told = await rawAnswer(Number(port), "GET /v2 HTTP/1.1\r\nHost: evil.example\r\n\r\n");
   t.regex(told, /^HTTP\/1\.1 403 /);
 });
 
-/** What comes back for these bytes until the connection rests. */
+/** The server's answer to `text`, until the connection is idle. */
 async function rawAnswer(port: number, text: string): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   let told = "";
@@ -251,7 +251,7 @@ async function rawAnswer(port: number, text: string): Promise<string> {
 }
 
 withModel.test(
-  "a wider address without a token, and other wrong options, are refused in a sentence",
+  "a public address without a token, and other invalid options, are refused in a sentence",
   (t) => {
     const models = { m: { path: "p" } };
     const wrong: [object, RegExp][] = [
@@ -273,7 +273,7 @@ withModel.test(
 );
 
 withModel.test(
-  "a model that is not there, and an address that is taken, fail at the start",
+  "`serve` fails at the start for a missing model and for an address in use",
   async (t) => {
     const missing = serve({ port: 0, models: { m: { path: "no/where" } } });
     await t.throwsAsync(missing, { instanceOf: CheckpointMissingError });
@@ -284,7 +284,7 @@ withModel.test(
   },
 );
 
-/** The engine of Osiris, whose answers wait until they are let go. */
+/** The engine of Osiris, whose answers wait until the test calls `go`. */
 function slowEngine() {
   let go = () => {};
   let began = 0;
@@ -306,14 +306,14 @@ function slowEngine() {
       },
     });
   };
-  /** Until the first request waits in it. */
+  /** Waits until the first request is in the engine. */
   const until = async () => {
     while (began === 0) await sleep(5);
   };
   return { open, go: () => go(), began: () => began, until };
 }
 
-withModel.test("a full queue answers 429 with the time to ask again", async (t) => {
+withModel.test("a full queue answers 429 with a time to retry after", async (t) => {
   const { open, go, until } = slowEngine();
   const { post } = await start(t, { queueSamples: 2 }, { open });
   const ask = (count: number) => post("/v1/models/ctr:predict", { instances: recordsOf(count) });
@@ -329,7 +329,7 @@ withModel.test("a full queue answers 429 with the time to ask again", async (t) 
 });
 
 withModel.test(
-  "a request that waits beyond its deadline is told so, and is not scored",
+  "a request that waits beyond its deadline gets an error, and is not scored",
   async (t) => {
     const { open, go, began, until } = slowEngine();
     const { post, get } = await start(t, {}, { open });
@@ -349,7 +349,7 @@ withModel.test(
   },
 );
 
-withModel.test("a server that ends answers what it took, and takes nothing more", async (t) => {
+withModel.test("a closing server answers accepted requests, and accepts no more", async (t) => {
   const { open, go, until } = slowEngine();
   const { post, server } = await start(t, {}, { open });
   const first = post("/v1/models/ctr:predict", { instances: recordsOf(2) });
@@ -365,7 +365,7 @@ withModel.test("a server that ends answers what it took, and takes nothing more"
   await closing;
 });
 
-withModel.test("a body that comes too slowly ends its connection, and nobody else's", async (t) => {
+withModel.test("a body that arrives too slowly ends its own connection only", async (t) => {
   const { server, post } = await start(t, { requestMs: 1000 });
   const { port } = new URL(server.url);
   const head =
@@ -376,7 +376,7 @@ withModel.test("a body that comes too slowly ends its connection, and nobody els
 });
 
 withModel.test(
-  "TLS: who knows the authority of the certificate is answered, others end",
+  "TLS: clients that trust the certificate's authority are answered, others fail",
   async (t) => {
     const tls = { cert: pem("server"), key: pem("server-key") };
     const { server } = await start(t, { tls });

@@ -1,5 +1,5 @@
-// What a server of models does about callers that read nothing, that send much at once, and that
-// are still there when it ends.
+// A model server limits clients that do not read answers and clients that send much at once, and
+// drains open connections when it closes.
 
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -8,7 +8,7 @@ import { SimulatedClock } from "../../../../src/ports/clock.ts";
 import { recordsOf, startModel, startServer } from "../../../../test/helpers/models/served.ts";
 import { SlowReaders, type Written } from "../../server/protocols/slow-readers.ts";
 
-/** A socket whose bytes leave as the test says. */
+/** A fake socket whose buffered bytes the test controls. */
 function socketOf(writableLength: number) {
   const socket = {
     writableLength,
@@ -21,7 +21,7 @@ function socketOf(writableLength: number) {
   return socket satisfies Written;
 }
 
-test("an answer that nobody takes ends its connection, and one that is taken slowly does not", (t) => {
+test("a connection is closed if its client reads nothing, but not if the client reads slowly", (t) => {
   const clock = new SimulatedClock();
   const slow = new SlowReaders({ stalledMs: 10_000, checkMs: 500, clock });
   const [stalled, sipping, quick] = [socketOf(1_000_000), socketOf(1_000_000), socketOf(0)];
@@ -40,7 +40,7 @@ test("an answer that nobody takes ends its connection, and one that is taken slo
   t.is(slow.count, 0);
 });
 
-/** What a connection was told, until it is closed. */
+/** The bytes that a connection receives until it is closed. */
 async function told(socket: Socket): Promise<string> {
   let text = "";
   socket.setEncoding("latin1").on("data", (chunk: string) => {
@@ -55,14 +55,14 @@ const headOf = (bytes: number) =>
   `content-length: ${bytes}\r\n\r\n`;
 
 test.serial(
-  "bodies that are coming in have a common limit, and leave it when they are read or refused",
+  "incoming bodies share a byte limit, and stop counting when they are read or refused",
   async (t) => {
     const { directory } = await startModel(t);
     const models = { m: { path: directory } };
     const { server, post } = await startServer(t, { models, readingBytes: 300_000 });
     const port = Number(new URL(server.url).port);
     const first = connect(port, "127.0.0.1");
-    first.write(headOf(400_000) + "[".repeat(200_000)); // Of more than the quick way takes.
+    first.write(headOf(400_000) + "[".repeat(200_000)); // Too large for the fast path.
     const other = connect(port, "127.0.0.1");
     other.write(headOf(400_000));
     // The request that exceeds the common limit is refused, and its bytes no longer count.
@@ -78,7 +78,7 @@ test.serial(
 );
 
 test.serial(
-  "a server that ends is not ready first, answers whoever is there, and ends each connection with its answer",
+  "a closing server reports that it is not ready, and closes each connection after its answer",
   async (t) => {
     const { directory } = await startModel(t);
     const models = { m: { path: directory } };
@@ -87,7 +87,7 @@ test.serial(
     const kept = connect(port, "127.0.0.1");
     await once(kept, "connect");
     const closing = server.close();
-    // It listens all the while: a probe sees that it is not ready.
+    // It still listens, so that a probe sees that it is not ready.
     const probe = connect(port, "127.0.0.1");
     probe.write("GET /v2/health/ready HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
     const [head = "", text = ""] = (await told(probe)).split("\r\n\r\n");
@@ -96,7 +96,7 @@ test.serial(
     const body = JSON.stringify({ instances: recordsOf(1) });
     kept.write(headOf(body.length) + body);
     t.regex(await told(kept), /^HTTP\/1\.1 200 [\s\S]*connection: close[\s\S]*predictions/i);
-    await closing; // At once: no connection is open.
+    await closing; // Resolves at once: no connection is open.
     const late = connect(port, "127.0.0.1");
     const [error] = await once(late, "error");
     t.is(error.code, "ECONNREFUSED");

@@ -1,4 +1,5 @@
-// Served models over NATS: requests in both forms, discovery, refusals, and a broker that dies.
+// Served models over NATS: requests in both encodings, service discovery, refusals, and a broker
+// that dies.
 
 import { decode, encode } from "@msgpack/msgpack";
 import test from "ava";
@@ -7,7 +8,7 @@ import { startBroker } from "../../../../src/wire/broker/broker.ts";
 import { recordsOf, startModel, startServer } from "../../../../test/helpers/models/served.ts";
 import { patient } from "../../../../test/helpers/nats/nats.ts";
 
-test.serial("a model is found and asked over NATS, and outlives its broker", async (t) => {
+test.serial("a model is discovered and queried over NATS, and survives its broker", async (t) => {
   const model = await startModel(t);
   let broker = await startBroker({ auth: "open" });
   const { port } = broker;

@@ -1,5 +1,5 @@
-// Requests in the usual form have a way of their own, and node's parser has all others: what is
-// read on the one is what the other reads, and a connection may change from one to the other.
+// Requests in the usual form take a fast path, and node's HTTP parser handles all others: both
+// parse the same, and a connection may change from one to the other.
 
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -23,7 +23,10 @@ const usual = [
   "osiris-timeout-ms: 50",
 ];
 
-/** Heads by one change or two of the usual one: a line dropped, doubled, moved or damaged. */
+/**
+ * A request head that differs from the usual one by one or two changes: a line dropped, doubled,
+ * moved or damaged.
+ */
 function changedHead(random: RandomStream): string {
   const lines = [...usual];
   for (let times = 1 + random.below(2); times > 0; times--) {
@@ -52,7 +55,7 @@ function changedHead(random: RandomStream): string {
   return lines.join("\r\n");
 }
 
-test.serial("a head that is read quickly is the head that node reads", async (t) => {
+test.serial("the fast path parses a request head exactly as node does", async (t) => {
   const server = createServer((request, response) => {
     request.setEncoding("latin1");
     let body = "";
@@ -90,7 +93,7 @@ test.serial("a head that is read quickly is the head that node reads", async (t)
   t.true(read > 100 && left > 500, `${read} heads were read, ${left} were not`);
 });
 
-/** What comes back for bytes, until the answer is there. */
+/** The server's answer to `text`. */
 async function toldBy(port: number, text: string): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   let told = "";
@@ -122,7 +125,7 @@ async function startHere(t: Parameters<typeof startModel>[0], more = {}) {
   return { ...started, port: Number(port) };
 }
 
-/** The bodies of answers on one connection, and its end. */
+/** Opens a connection; returns the bodies of its answers, and a promise of its end. */
 function open(port: number) {
   const socket = connect(port, "127.0.0.1").setNoDelay(true);
   let told = "";
@@ -130,7 +133,7 @@ function open(port: number) {
     told += data;
   });
   socket.on("error", () => {});
-  const isClosed = new Promise((resolve) => socket.once("close", resolve)); // By a reset, too.
+  const isClosed = new Promise((resolve) => socket.once("close", resolve)); // Or reset.
   const bodies = () => [...told.matchAll(/\r\n\r\n(\{[^\r]*\})(?=HTTP|$)/g)].map(([, one]) => one);
   const until = async (count: number) => {
     for (let turn = 0; turn < 2000 && bodies().length < count; turn++) await sleep(5);
@@ -140,7 +143,7 @@ function open(port: number) {
 }
 
 test.serial(
-  "requests in any form have the same answers, in their order, on one connection",
+  "requests in any form on one connection get the same answers, in their order",
   async (t) => {
     const { port } = await startHere(t);
     for (const requests of [
@@ -150,7 +153,7 @@ test.serial(
       [post("Expect: 100-continue\r\n"), post()],
       [probe, post()],
     ]) {
-      // One after the other, all at once, and a byte at a time.
+      // One after the other, all at once, and byte by byte.
       for (const way of ["turns", "once", "bytes"] as const) {
         const { socket, until, told } = open(port);
         for (const [i, request] of requests.entries()) {
@@ -175,7 +178,7 @@ test.serial(
 );
 
 test.serial(
-  "a caller that ends its side is answered, and one that ends within a request is refused",
+  "a client that half-closes after its requests is answered, within a request it is refused",
   async (t) => {
     const { port } = await startHere(t);
     const whole = open(port);
@@ -190,7 +193,7 @@ test.serial(
 );
 
 test.serial(
-  "a server that ends cuts connections that rest, and answers what it took",
+  "a closing server closes idle connections, and answers accepted requests",
   async (t) => {
     const { server, port } = await startHere(t);
     const resting = open(port);
@@ -198,7 +201,7 @@ test.serial(
     await resting.until(1);
     const within = open(port);
     const text = post();
-    within.socket.write(post() + text.slice(0, -5)); // The server has both when it answers the first.
+    within.socket.write(post() + text.slice(0, -5)); // It has both by its first answer.
     await within.until(1);
     const closing = server.close();
     await resting.isClosed;
@@ -209,7 +212,7 @@ test.serial(
   },
 );
 
-test.serial("who is slow, silent or at rest for too long loses the connection", async (t) => {
+test.serial("a client that is slow, silent or idle for too long is disconnected", async (t) => {
   const started = async (times: { requestMs: number; keepAliveMs: number }) => {
     const refused: (string | undefined)[] = [];
     const quick = new QuickConnections({

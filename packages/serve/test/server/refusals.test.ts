@@ -1,4 +1,4 @@
-// Refusals say what was wrong in few words, however long what was asked is.
+// Refusals stay short, however long the request is.
 
 import test from "ava";
 import { z } from "zod";
@@ -14,7 +14,7 @@ import { refusalOf } from "../../server/protocols/refusals.ts";
 const long = "k".repeat(1_000_000);
 const part = long.slice(0, 5000);
 
-test("a refusal repeats no more of a name than its beginning, so that no answer outgrows its request", (t) => {
+test("a refusal repeats only the start of a long name, so that no answer outgrows its request", (t) => {
   const unknown = t.throws(
     () => checkOptions(z.strictObject({ a: z.int() }), { a: 1, [long]: 1 }),
     {
@@ -37,7 +37,7 @@ test("a refusal repeats no more of a name than its beginning, so that no answer 
   }
 });
 
-test("a body of more different names than any model has is refused before it is parsed", (t) => {
+test("a body with too many different names is refused before it is parsed", (t) => {
   const body = (names: number, nameAt: (i: number) => string) => {
     const members = Array.from({ length: names }, (_, i) => `"${nameAt(i)}":1`);
     return Buffer.from(`{"instances":[{${members.join("},{")}}]}`);
@@ -51,12 +51,12 @@ test("a body of more different names than any model has is refused before it is 
   t.is((instances as unknown[]).length, 200_000, "names that repeat are no burden");
 });
 
-test("a body of more objects than a server answers is refused before it is parsed", (t) => {
+test("a body with far more objects than a request may have is refused before it is parsed", (t) => {
   const body = (objects: number) => {
     return Buffer.from(`{"instances":[${"{},".repeat(objects - 1)}{}],"note":"{{{{"}`);
   };
   const tooMany = { instanceOf: RequestTooLargeError, message: /at most 100 samples, got 1000001/ };
   t.throws(() => jsonOf(body(1_000_000), 100), tooMany);
-  const { instances } = jsonOf(body(101), 100); // Counted where they are read, one by one.
+  const { instances } = jsonOf(body(101), 100); // Counted later, as records are read.
   t.is((instances as unknown[]).length, 101);
 });

@@ -1,5 +1,5 @@
-// Newer checkpoints, several versions, splits and shadows: which version answers, and that it is
-// the one that the answer names.
+// Newer checkpoints, several versions, traffic splits and shadows: which version answers, and that
+// the answer names that version.
 
 import { cpSync, readdirSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ import { ModelWatch } from "../../server/models/model-watch.ts";
 const records = recordsOf(3);
 const predict = "/v1/models/m:predict";
 
-/** Waits until something holds. */
+/** Waits until `holds` returns true. */
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   for (let left = 400; left > 0; left--) {
     if (await holds()) return;
@@ -32,7 +32,7 @@ async function scoresIn(directory: string, manifest = "last"): Promise<number[]>
   return [...(await model.predict(records))];
 }
 
-test("a newer checkpoint answers without a lost request, and the one before it by its name", async (t) => {
+test("a newer checkpoint takes over without a lost request; the former answers by its name", async (t) => {
   const model = await startModel(t);
   const { directory } = model;
   const { server, post, get } = await startServer(t, { models: { m: { path: directory } } });
@@ -73,14 +73,14 @@ async function digestIn(directory: string): Promise<string> {
   return model.digest;
 }
 
-test("a damaged checkpoint is told of, and the version before it goes on", async (t) => {
+test("a damaged checkpoint is reported, and the former version continues to serve", async (t) => {
   const model = await startModel(t);
   const served = join(model.home, "served");
   cpSync(model.directory, served, { recursive: true });
   const { post, get, server } = await startServer(t, { models: { m: { path: served } } });
   const before = await scoresIn(served);
   await model.train({ cut: 2 });
-  // It comes into the directory that is served whole, and damaged.
+  // The complete but damaged checkpoint appears in the served directory.
   const name = "000000002-g000001";
   const copy = join(model.home, name);
   cpSync(join(model.directory, "checkpoints", name), copy, { recursive: true });
@@ -94,7 +94,7 @@ test("a damaged checkpoint is told of, and the version before it goes on", async
   t.regex(await server.metrics(), /osiris_serve_reloads_total\{model="m",result="failed"\} 1/);
 });
 
-test("a model directory that vanishes takes nothing with it", async (t) => {
+test("a model whose directory disappears continues to serve", async (t) => {
   const model = await startModel(t);
   const { directory } = model;
   const { server, post } = await startServer(t, { models: { m: { path: directory } } });
@@ -107,7 +107,7 @@ test("a model directory that vanishes takes nothing with it", async (t) => {
   await until(() => server.versions.m?.step === 2);
 });
 
-test("a file that is replaced is switched to; a damaged one in its place changes nothing", async (t) => {
+test("a replaced model file is loaded; a damaged one in its place is not", async (t) => {
   const model = await startModel(t);
   const path = join(model.home, "model.osiris");
   const next = join(model.home, "next.osiris");
@@ -132,7 +132,7 @@ test("a file that is replaced is switched to; a damaged one in its place changes
   t.is(await failure(), undefined);
 });
 
-test("a delta in the directory is switched to; a damaged one changes nothing", async (t) => {
+test("a delta in the model directory is applied; a damaged one is not", async (t) => {
   const model = await startModel(t);
   const served = join(model.home, "served");
   cpSync(model.directory, served, { recursive: true });
@@ -158,7 +158,7 @@ test("a delta in the directory is switched to; a damaged one changes nothing", a
   t.deepEqual((await post(predict, { instances: records })).body, body);
 });
 
-test("what was refused is tried again once something has changed", async (t) => {
+test("a refused delta or checkpoint is tried again once it or the served version has changed", async (t) => {
   const model = await startModel(t);
   const watch = new ModelWatch(model.directory, undefined, realDisk);
   const { digest } = await loadedIn(model.directory);
@@ -167,7 +167,8 @@ test("what was refused is tried again once something has changed", async (t) => 
   const delta = watch.look({ digest, step: 1 });
   t.like(delta, { kind: "delta", path: join(model.directory, "b.delta") });
   t.is(watch.look({ digest, step: 1 }), undefined);
-  // Another delta has led elsewhere: this one may follow by now; the checkpoint is left behind.
+  // Another delta has changed the served version: `b.delta` may follow it now, and the checkpoint
+  // is older.
   t.like(watch.look({ digest: "sha256:77", step: 2 }), { kind: "delta" });
   t.is(watch.look({ digest: "sha256:77", step: 2 }), undefined);
   await model.train({ cut: 3 });
@@ -183,7 +184,7 @@ async function loadedIn(directory: string) {
   return { digest: loaded.digest };
 }
 
-test("an engine that hangs is loaded anew", async (t) => {
+test("an engine that hangs is loaded again", async (t) => {
   const model = await startModel(t);
   let opened = 0;
   const open = async (path: string) => {
@@ -206,7 +207,7 @@ test("an engine that hangs is loaded anew", async (t) => {
   t.is((await post(predict, { instances: records })).status, 200);
 });
 
-test("a split sends each key to one side, by its share", async (t) => {
+test("a traffic split sends each key to one side, in its percentage", async (t) => {
   const [model, other] = [await startModel(t), await startModel(t)];
   await other.train({ cut: 2 });
   const split = { model: "next", percent: 30 };
@@ -222,14 +223,14 @@ test("a split sends each key to one side, by its share", async (t) => {
   t.deepEqual(await Promise.all(keys.map(sideOf)), sides);
   const share = sides.filter((side) => side === "next").length / keys.length;
   t.true(Math.abs(share - 0.3) < 0.08, `${share}`);
-  // Without a key requests take turns.
+  // Requests without a key alternate by the percentage.
   const turns = await Promise.all(
     Array.from({ length: 100 }, async () => (await server.predict("m", records)).model),
   );
   t.true(Math.abs(turns.filter((side) => side === "next").length - 30) < 5);
 });
 
-test("a shadow is compared and never answers", async (t) => {
+test("a shadow version is compared with the served one, and never answers", async (t) => {
   const [model, other] = [await startModel(t), await startModel(t)];
   await other.train({ cut: 2 });
   const models = {
@@ -249,7 +250,7 @@ test("a shadow is compared and never answers", async (t) => {
   t.is(Number(told), largest);
 });
 
-test("tables on disk answer as those in memory, are told of and counted", async (t) => {
+test("tables on disk give the same answers as tables in memory, and are logged and counted", async (t) => {
   const model = await startModel(t, { rows: 5000 });
   const { directory: path, home } = model;
   const tierDirectory = join(home, "tiers");
@@ -291,7 +292,7 @@ test("tables on disk answer as those in memory, are told of and counted", async 
 });
 
 test.serial(
-  "a version of another arithmetic is served only where that is asked for, and told",
+  "a version of another arithmetic is served only if an option allows it, and is reported",
   async (t) => {
     const trained = await startModel(t);
     await trained.train({ cut: 2, arithmetic: "abacus" });

@@ -1,4 +1,4 @@
-// Tensors of the Open Inference Protocol of fewer bits and of more: half floats, and wide ids.
+// Tensors of the Open Inference Protocol with 16 and with 64 bits: half floats, and wide ids.
 
 import { join } from "node:path";
 import test from "ava";
@@ -12,7 +12,7 @@ import { readPlain } from "../../server/protocols/plain-json.ts";
 import { askedOf } from "../../server/protocols/tensor-inputs.ts";
 import { tensorsOf } from "../../server/protocols/tensors.ts";
 
-/** The numbers of a tensor whose 16 bits are these. */
+/** The numbers of a tensor of 16-bit values with these bits. */
 function read(datatype: string, bits: readonly number[]): number[] {
   const bytes = new Uint8Array(Uint16Array.from(bits).buffer);
   const about = { name: "x", datatype, shape: [bits.length] };
@@ -20,8 +20,9 @@ function read(datatype: string, bits: readonly number[]): number[] {
   return tensorsOf([input], bytes)[0]?.elements as number[];
 }
 
-test("half floats have the numbers of IEEE 754, all of them", (t) => {
-  // 0, the least, the largest denormal, the least normal, 1, -2, the largest, infinities.
+test("every half float is read as its IEEE 754 value", (t) => {
+  // 0, the smallest and the largest denormal, the smallest normal, 1, -2, the largest, both
+  // infinities, and a third.
   const bits = [0, 1, 0x3ff, 0x400, 0x3c00, 0xc000, 0x7bff, 0x7c00, 0xfc00, 0x3555];
   const largest = 65_504;
   const third = 0.333251953125;
@@ -34,7 +35,7 @@ test("half floats have the numbers of IEEE 754, all of them", (t) => {
   t.deepEqual(read("BF16", [0x3f80, 0xc000, 0x7f80, 0x3eab, 1]), [
     ...[1, -2, Number.POSITIVE_INFINITY, 0.333984375, 2 ** -133],
   ]);
-  // Each of the others is above the one before.
+  // All positive finite values increase with their bits.
   const all = read(
     "FP16",
     Array.from({ length: 0x7c00 }, (_, i) => i),
@@ -50,7 +51,7 @@ test("half floats have the numbers of IEEE 754, all of them", (t) => {
   }
 });
 
-test("JSON of a request keeps the digits of an id, in records and in tensors", (t) => {
+test("the JSON of a request keeps all digits of 64-bit ids, in records and in tensors", (t) => {
   const body = (text: string) => jsonOf(Buffer.from(text), 1024);
   const asked = (method: "predict" | "rank", text: string) => readPlain(method, body(text)).asked;
   const user = 1474671338756698595n;
@@ -89,12 +90,12 @@ test("JSON of a request keeps the digits of an id, in records and in tensors", (
   }
 });
 
-test("a float of JSON is one that its type holds, and null is a missing one", (t) => {
+test("a JSON float must fit its datatype, and null is a missing value", (t) => {
   const read = (datatype: string, data: unknown[]) => {
     const input = { name: "x", datatype, shape: [data.length], data };
     return tensorsOf([input], new Uint8Array())[0]?.elements;
   };
-  // As MLServer has it: JSON has no NaN.
+  // Null means NaN, as in MLServer: JSON has no NaN.
   t.deepEqual(read("FP32", [0.5, null, 3e38]), [0.5, Number.NaN, 3e38]);
   t.deepEqual(read("FP64", [1e39, null]), [1e39, Number.NaN]);
   const message =
@@ -105,7 +106,7 @@ test("a float of JSON is one that its type holds, and null is a missing one", (t
   t.throws(() => read("FP64", [Number.POSITIVE_INFINITY]), { instanceOf: RequestUnusableError });
 });
 
-test("a shape with a zero asks for no more records than the server answers", (t) => {
+test("a shape with a zero cannot request more records than the server's limit", (t) => {
   const job = {
     model: { kind: "dlrm", dense: 1, tables: [], bottom: [1], top: [1] },
   } as unknown as Parameters<typeof askedOf>[1];
@@ -116,18 +117,18 @@ test("a shape with a zero asks for no more records than the server answers", (t)
       1024,
     );
   const tooMany = { instanceOf: RequestTooLargeError, message: /at most 1024 samples, got \d+/ };
-  // The number of records is what the array would have had: 2^53 of them are no memory's.
+  // An array of 2^53 records would fit into no memory, so the number of records is checked first.
   for (const records of [1025, 100_000_000, Number.MAX_SAFE_INTEGER]) {
     t.throws(() => ask("I1", [records, 0]), tooMany);
     const lengths = { name: "I1.lengths", datatype: "INT32", shape: [records, 0], data: [] };
     t.throws(() => ask("I1", [0], [lengths]), tooMany);
     t.throws(() => ask("dense", [records, 0], [{ ...lengths, name: "other" }]), tooMany);
   }
-  // Lists without an entry are lists.
+  // Empty lists are valid lists.
   t.like(ask("I1", [3, 0]), { kind: "records", records: [{ I1: [] }, { I1: [] }, { I1: [] }] });
 });
 
-test("ids of 64 bits come as they are, in binary, in text and in JSON", async (t) => {
+test("ids of 64 bits are read exactly, in binary, in text and in JSON", async (t) => {
   const home = startDirectory(t);
   const wide = { idBits: 64, dim: 4, initScale: 0.5 } as const;
   const job = await drawModel({
@@ -212,7 +213,7 @@ test("ids of 64 bits come as they are, in binary, in text and in JSON", async (t
   t.regex(body.error, /`user\.ids` to be there/);
 });
 
-test("a record of which the model predicts no number is refused by its name, and no other", async (t) => {
+test("a record with a prediction that is not finite is refused by name; the others are answered", async (t) => {
   const home = startDirectory(t);
   const job = await drawModel({
     model: {

@@ -167,7 +167,7 @@ onCluster.test(
   },
 );
 
-test("a record with a key that resembles a column's name is refused", async (t) => {
+test("a record with an unknown key is refused if it may be a misspelt column", async (t) => {
   const { job, directory } = startJob(t);
   await (await startTrained(job)).train({ cut: 1 });
   await using model = await loadModel(directory);

@@ -70,7 +70,7 @@ testIf(testAll).serial(
 );
 
 onCluster.test(
-  "early stopping tests the best model, and stops where it does without a test, even if killed",
+  "early stopping tests the best model, and stops where it would without a test, after kills",
   async (t, place) => {
     const stopping = { metric: "auc", patience: 2 } as const;
     const job = (more: object) =>

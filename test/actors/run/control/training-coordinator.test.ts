@@ -82,7 +82,7 @@ test("heartbeats do not repeat the command to run", async (t) => {
   }
 });
 
-test("losses are reported for steps that a generation of any speed reports", (t) => {
+test("the steps of a fast generation's losses are among those of a slow one", (t) => {
   const between = (from: number, to: number) => {
     const losses = Array.from({ length: to - from }, (_, at) => from + at + 1);
     return comparedLosses({ lossFrom: from, losses });

@@ -1,4 +1,4 @@
-// A model that has diverged is told of by name; a model that merely learned little is not.
+// A diverged or overfitted model causes a warning; a model that merely learned little does not.
 
 import test from "ava";
 import { divergenceWarnings } from "../../../../actors/run/state/divergence.ts";
@@ -14,7 +14,7 @@ const metricsOf = (logit: (i: number) => number): Metrics =>
 const restored = (metrics: Metrics): Metrics => JSON.parse(JSON.stringify(metrics));
 const pointOf = (trainLoss: number) => ({ history: [{ step: 7, trainLoss }] });
 
-test("a log loss far above that of the base rate is a warning with both figures", (t) => {
+test("a log loss far above that of the base rate causes a warning with both figures", (t) => {
   const [warning, ...others] = divergenceWarnings(
     pointOf(0.6),
     metricsOf((i) => (i % 2 === 0 ? 6e5 : -6e5)),
@@ -27,7 +27,7 @@ test("a log loss far above that of the base rate is a warning with both figures"
   );
 });
 
-test("a model that explains its training samples, and held-out ones badly, is overfitted", (t) => {
+test("a model that fits training samples well and held-out ones badly is overfitted", (t) => {
   const held = metricsOf((i) => (i % 2 === 0 ? 6 : -6));
   t.true(held.normalizedEntropy > 1.5);
   const [warning, ...others] = divergenceWarnings(pointOf(0.076), held);
@@ -40,7 +40,7 @@ test("a model that explains its training samples, and held-out ones badly, is ov
   t.is(divergenceWarnings(pointOf(0.6), held)[0]?.code, "MODEL_DIVERGED", "above the base rate");
 });
 
-test("a model past its best evaluation is overfitted, and the best one itself is not", (t) => {
+test("a model past its best evaluation causes an overfitting warning, the best one does not", (t) => {
   const best = metricsOf((i) => (i % 4 === 0 ? 0 : -2));
   const past = metricsOf((i) => (i % 4 === 0 ? -1.2 : -1.2));
   t.true(past.logLoss > 1.1 * best.logLoss && past.normalizedEntropy < 1.5);
@@ -55,7 +55,7 @@ test("a model past its best evaluation is overfitted, and the best one itself is
   t.deepEqual(divergenceWarnings(points(0.55), past), [], "it remembers nothing");
 });
 
-test("a log loss that is no finite number is one too, also as JSON gives it back", (t) => {
+test("a log loss that is not finite counts as divergence, even after a round trip through JSON", (t) => {
   const metrics = metricsOf(() => Number.NaN);
   for (const evaluation of [metrics, restored(metrics)]) {
     const [warning] = divergenceWarnings(pointOf(0.6), evaluation);
@@ -63,7 +63,7 @@ test("a log loss that is no finite number is one too, also as JSON gives it back
   }
 });
 
-test("of a number, an MSE far above that of the mean label is a warning with both figures", (t) => {
+test("in regression, an MSE far above that of the mean label causes a warning with both figures", (t) => {
   const tasks = [{ name: "stars", isNumber: true }];
   const numbers = Float32Array.from({ length: 100 }, (_, i) => i % 4);
   const found = (prediction: (i: number) => number) =>
@@ -88,7 +88,7 @@ test("of a number, an MSE far above that of the mean label is a warning with bot
   }
 });
 
-test("a model that knows no more than the base rate has not diverged", (t) => {
+test("a model that predicts the base rate has not diverged", (t) => {
   const base = Math.log(1 / 3);
   t.deepEqual(
     divergenceWarnings(
@@ -106,26 +106,26 @@ test("a model that knows no more than the base rate has not diverged", (t) => {
   );
 });
 
-test("held-out labels that are all alike tell of no divergence", (t) => {
+test("held-out labels of one class cause no divergence warning", (t) => {
   const ones = new Float32Array(10).fill(1);
   const evaluation = evaluate(new Float32Array(10), ones);
   t.deepEqual(divergenceWarnings(pointOf(0.6), restored(evaluation)), []);
 });
 
-test("without an evaluation the training loss tells", (t) => {
+test("without an evaluation the training loss shows the divergence", (t) => {
   t.deepEqual(divergenceWarnings({ history: [] }, undefined), []);
   t.deepEqual(divergenceWarnings(pointOf(Math.LN2), undefined), []);
   const [warning] = divergenceWarnings(pointOf(1234.5), undefined);
   t.regex(warning?.message ?? "", /its training loss is 1235, and a model that knows nothing has/);
   t.is(divergenceWarnings(pointOf(Number.NaN), undefined).length, 1);
-  // With positive samples that count ten times, a model that knows nothing has up to ten times it.
+  // If positive samples have weight ten, a constant model has up to ten times the loss.
   t.deepEqual(
     divergenceWarnings(pointOf(6), undefined, () => ({ ofNothing: 10 * Math.LN2, skew: 10 })),
     [],
   );
 });
 
-test("a held-out part of one class is a warning, unless the data told of it", (t) => {
+test("held-out data of one class cause a warning, unless the preparation has warned already", (t) => {
   const ones = evaluate(new Float32Array(9), new Float32Array(9).fill(1));
   const found = warningsOf([], pointOf(0.6), ones);
   t.deepEqual(
@@ -145,7 +145,7 @@ test("a held-out part of one class is a warning, unless the data told of it", (t
   t.deepEqual(warningsOf([], pointOf(0.6), undefined), []);
 });
 
-test("an evaluation with a prediction that is no number is told, by its task", (t) => {
+test("an evaluation with a prediction that is not finite causes a warning that names its task", (t) => {
   const plain = evaluate(Float32Array.of(0, 1), Float32Array.of(0, 1));
   const broken = evaluate(Float32Array.of(0, Number.NaN), Float32Array.of(0, 1));
   t.deepEqual(finiteWarnings("test", plain), []);
@@ -158,7 +158,7 @@ test("an evaluation with a prediction that is no number is told, by its task", (
     warning?.message ?? "",
     /^There is no loss of the evaluation: some predictions of `buy` are no finite numbers/,
   );
-  // Of a number: there is no log loss, and its error decides.
+  // Regression has no log loss: its RMSE decides.
   const numbers = { ...plain, logLoss: Number.NaN };
   t.deepEqual(finiteWarnings("test", { ...numbers, rmse: 0.5 }), []);
   t.is(finiteWarnings("test", { ...numbers, rmse: Number.POSITIVE_INFINITY }).length, 1);

@@ -1,4 +1,5 @@
-// The run keeper: what it brings to the journal before it tells it, and what it says of the rest.
+// The journal writer writes events to the journal before it publishes them, and marks a journal
+// that may lack some.
 
 import test from "ava";
 import { openRunKeeper } from "../../../../actors/run/state/journal-writer.ts";
@@ -8,7 +9,7 @@ import type { JournalEntry, RunJournal } from "../../../../storage/cluster/run-j
 
 const event = (seq: number): RunEvent => ({ type: "run.resumed", seq, run: "r1", generation: 1 });
 
-/** A keeper, and what it does, in order. */
+/** A journal writer, and a list of its actions in order. */
 function startKeeper() {
   const clock = new SimulatedClock();
   const done: string[] = [];
@@ -47,7 +48,7 @@ function startKeeper() {
   return { done, state, happen, pass };
 }
 
-test("an event is kept before it is told", async (t) => {
+test("an event is written to the journal before it is published", async (t) => {
   const { done, happen, pass } = startKeeper();
   happen(0);
   happen(1);
@@ -55,7 +56,7 @@ test("an event is kept before it is told", async (t) => {
   t.deepEqual(done, ["keep 0", "keep 1", "tell 0", "tell 1"]);
 });
 
-test("before an event is told that the disk refused, the mark is gone until the disk has it", async (t) => {
+test("if the disk refuses an event, the mark of a whole journal is removed before publication", async (t) => {
   const { done, state, happen, pass } = startKeeper();
   state.isFull = true;
   happen(0);
@@ -66,7 +67,7 @@ test("before an event is told that the disk refused, the mark is gone until the 
   t.deepEqual(done, ["keep 0", "mark"]);
 });
 
-test("what a leader without its lease has left out takes the mark for good", async (t) => {
+test("an event left out by a leader without its lease removes the mark for good", async (t) => {
   const { done, state, happen, pass } = startKeeper();
   state.isHeld = false;
   happen(0);

@@ -1,4 +1,4 @@
-// What a run has measured of its plans, and whether another plan pays.
+// The measured step times of a run's plans, and the decision whether another plan pays off.
 
 import test from "ava";
 import {
@@ -13,7 +13,7 @@ import { type HostMeters, meterWords } from "../../../../src/training/meters/ste
 const options = { gainMin: 0.05, margin: 2 };
 const run = { stepSeconds: 0.1, stepsLeft: 1000, moveSeconds: 5 };
 
-test("a plan is taken where it saves its share of a step, and twice its move in the end", (t) => {
+test("a plan is adopted if its gain is large enough and saves twice the time of the move", (t) => {
   const assessed = assessMove({ now: 4, planned: 3 }, run, options);
   t.deepEqual(assessed, { gain: 0.25, savesSeconds: 25, moveSeconds: 5, isTaken: true });
   const isTaken = (planned: number, more: Partial<typeof run> = {}) =>
@@ -36,7 +36,7 @@ const planOn = (device: number) => ({
   ),
 });
 
-test("a plan is remembered with its newest seconds, for its devices, and old plans are forgotten", (t) => {
+test("plans are kept with their newest times, by devices, and the oldest plans are dropped", (t) => {
   const none: MeasuredSoFar = { plans: [], changeSeconds: 3 };
   const first = withMeasured(none, [2], { plan: planOn(0), seconds: [1, 2] });
   const again = withMeasured(first, [2], { plan: planOn(0), seconds: [2, 2] });
@@ -51,7 +51,7 @@ test("a plan is remembered with its newest seconds, for its devices, and old pla
   t.deepEqual(measuredOn(all, [2]).at(-1)?.plan, planOn(19));
 });
 
-test("no more plans are told than a message holds, but always the present one", (t) => {
+test("the measured plans are limited to the size of a message, but include the current plan", (t) => {
   const large = (device: number, shards: number) => {
     const [one] = planOn(device).shards;
     return {
@@ -75,7 +75,7 @@ test("no more plans are told than a message holds, but always the present one", 
   t.deepEqual(measuredOn({ plans: [], changeSeconds: undefined }, [2]), []);
 });
 
-test("a window is over once every device has made its steps", (t) => {
+test("a measuring window ends once every device has made its steps", (t) => {
   const hosts = [{ host: 3, devices: 2 }];
   const meters = (devices: readonly (readonly [steps: number, micros: number])[]): HostMeters => ({
     devices: devices.map(([steps, micros]) => {

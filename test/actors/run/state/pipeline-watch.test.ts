@@ -1,4 +1,4 @@
-// The watch over the pipeline: when a run reports that devices wait for batches.
+// The watch over the input pipeline: when a run raises an alert that devices wait for batches.
 
 import test from "ava";
 import {
@@ -15,7 +15,8 @@ import { type HostMeters, meterWords } from "../../../../src/training/meters/ste
 const job = (depth: 1 | 2 | 3, readers = 2) => ({ pipeline: { depth }, readers });
 
 /**
- * A host of one device after `steps` steps of `stepMs` each; `there`: batches ready at each step.
+ * The meters of a host with one device after `steps` steps of `stepMs` each; `there`: batches ready
+ * at each step.
  */
 function hostAfter(
   steps: number,
@@ -39,7 +40,7 @@ function sentences(samples: readonly HostMeters[], of = job(3)): (string | undef
   });
 }
 
-test("devices that wait for readers half of the time raise one alert, until they have recovered", (t) => {
+test("devices that wait for readers raise one alert, and another one only after a recovery", (t) => {
   const slow = { batchMs: 6, there: 0.5, readMs: 10 };
   const samples = [hostAfter(299, slow)]; // Less than three seconds.
   for (const how of [slow, slow, {}, slow]) {
@@ -57,7 +58,7 @@ test("devices that wait for readers half of the time raise one alert, until they
   ]);
 });
 
-test("it names as many readers as keep up, and at depth 1 the depth", (t) => {
+test("the alert names the number of readers that would keep up, or a deeper pipeline at depth 1", (t) => {
   const slow = hostAfter(400, { batchMs: 9, readMs: 4.5 });
   t.regex(sentences([slow])[0] ?? "", /; set `readers: 5` instead of 2$/);
   t.regex(sentences([slow], job(3, 7))[0] ?? "", /; set `readers: 8` instead of 7$/);
@@ -65,14 +66,14 @@ test("it names as many readers as keep up, and at depth 1 the depth", (t) => {
   t.regex(sentences([slow], job(1))[0] ?? "", /nothing is read .*: set `pipeline.depth: 3`$/);
 });
 
-test("where no batch was ever there ahead the pipeline is serial, however short the waits", (t) => {
+test("a pipeline that never had a batch ready raises an alert, even if the waits are short", (t) => {
   const never = hostAfter(400, { batchMs: 1, there: 0 });
   t.regex(sentences([never])[0] ?? "", /waited for batches in 10 % of 4 s/);
   t.deepEqual(sentences([never], job(1)), [undefined]);
   t.deepEqual(sentences([hostAfter(7, { stepMs: 1000, batchMs: 1, there: 0 })]), [undefined]);
 });
 
-test("each host is judged for itself", (t) => {
+test("each host's waits are assessed separately", (t) => {
   const slow = hostAfter(400, { batchMs: 9 });
   const first = assess(withSample(emptyWatch, 1, slow), 1, job(3));
   t.regex(first.alert?.message ?? "", /^Devices of host 1 /);
@@ -86,7 +87,7 @@ test("each host is judged for itself", (t) => {
   t.is(again.alert, undefined);
 });
 
-test("the speed that is told is that of the last ten seconds, not of the whole generation", (t) => {
+test("the reported speed is the average of the last ten seconds, not of the generation", (t) => {
   const start = { step: 100, atMs: 5000 };
   let watch = emptyWatch;
   let step = start.step;
@@ -106,11 +107,11 @@ test("the speed that is told is that of the last ten seconds, not of the whole g
   t.is(told.at(-1), 0.2);
 });
 
-test("what a compiled step took is told of a run that went on for a second after three", (t) => {
-  const cold = hostAfter(150, { stepMs: 20 }); // Three seconds, in which programs are compiled.
+test("the time of a warm step is known one second after a warm-up of three seconds", (t) => {
+  const cold = hostAfter(150, { stepMs: 20 }); // Three seconds of warm-up: programs compile.
   const short = hostAfter(100, { stepMs: 8 }, cold);
   const long = hostAfter(400, { stepMs: 8 }, cold);
-  // A checkpoint of 1.6 s among these steps is no part of a step.
+  // A checkpoint of 1.6 s between these steps does not count as step time.
   const checkpoint = meterWords - 5;
   const [words = []] = long.devices;
   const cut = words.map((word, at) => word + (at === 2 || at === checkpoint ? 1_600_000 : 0));
@@ -126,6 +127,6 @@ test("what a compiled step took is told of a run that went on for a second after
   t.deepEqual(warmAfter(cold, { ...long, devices: [cut] }), { steps: 400, stepMs: 8 });
   const all = [cold, long].reduce((so, sample) => withSample(so, 0, sample), emptyWatch);
   t.is(timesOfAll(all)?.steps, 550);
-  // A second host, whose steps were not seen for as long, makes no figure of all.
+  // With a second host that was not observed for as long, there is no figure for all hosts.
   t.is(timesOfAll(withSample(all, 1, hostAfter(10)))?.warm, undefined);
 });

@@ -1,4 +1,5 @@
-// The limit of a run's readers is kept where another leader finds it, and lifted there too.
+// The limit of a run's readers is kept in the journal, so that another leader finds it, and its
+// removal, too.
 
 import test from "ava";
 import { RunRecord } from "../../../../actors/run/state/run-record.ts";
@@ -13,7 +14,7 @@ const job = resolveJob({
   checkpoint: { everySteps: 10, directory: "run" },
 });
 
-/** A record, and what its journal has. */
+/** A run record, and its journal entries. */
 function newRecord() {
   const journal: JournalEntry<RunEvent>[] = [];
   const keeper = { keep: (entry: JournalEntry<RunEvent>) => void journal.push(entry) };
@@ -26,7 +27,7 @@ function successorOf(journal: readonly JournalEntry<RunEvent>[]): RunRecord {
   return record;
 }
 
-test("the next leader finds a limit in the journal, and in what the journal is rewritten to", (t) => {
+test("the next leader finds a reader limit in the journal, and in the compacted journal", (t) => {
   const { record, journal } = newRecord();
   record.readers.limit = 500;
   t.is(successorOf(journal).readers.limit, 500);
@@ -36,7 +37,7 @@ test("the next leader finds a limit in the journal, and in what the journal is r
   t.is(successorOf([...record.entries()]).readers.limit, 0);
 });
 
-test("a request is told until it is answered or withdrawn, and answered once", (t) => {
+test("a reader request is published until it is answered or withdrawn, and answered once", (t) => {
   const { record } = newRecord();
   let told = 0;
   record.onWish(() => told++);

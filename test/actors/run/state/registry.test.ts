@@ -1,4 +1,4 @@
-// The registry: what it counts and finds as runs change, and what it drops.
+// The registry of runs: its counts and look-ups as runs change, and which runs it drops.
 
 import test from "ava";
 import { decodeEntry, entryOf } from "../../../../actors/jobs/mirror/queue-entry.ts";
@@ -16,7 +16,7 @@ function end(record: RunRecord): void {
   record.append(1, { type: "run.failed", error });
 }
 
-test("of the runs that are over it remembers the last to be so, and of the others all", (t) => {
+test("the registry keeps the last finished runs and all unfinished ones", (t) => {
   const forgotten: string[] = [];
   const keeper = { keep() {}, kept: async () => {}, forget: (run: string) => forgotten.push(run) };
   const registry = new Registry("r", () => {}, keeper, 2);
@@ -32,7 +32,7 @@ test("of the runs that are over it remembers the last to be so, and of the other
   t.is(registry.find(jobIn("b"), { key: "b" }), records[1]);
 });
 
-test("a tenant's runs are numbered by themselves, and make nobody else's be forgotten", (t) => {
+test("each tenant's runs have their own numbers, and drop no other tenant's runs", (t) => {
   const forgotten: string[] = [];
   const keeper = { keep() {}, kept: async () => {}, forget: (run: string) => forgotten.push(run) };
   const registry = new Registry("r", () => {}, keeper, 3);
@@ -50,7 +50,7 @@ test("a tenant's runs are numbered by themselves, and make nobody else's be forg
   t.is(registry.find(jobIn("b"), { key: "b", tenant: "other" }), other);
 });
 
-test("who waits is counted as it changes, and found by its job as long as it is not over", (t) => {
+test("waiting runs are counted as they change, and found by their job until they finish", (t) => {
   const registry = new Registry("r", () => {});
   const { open } = registry;
   const mine = registry.add(jobIn("a"), { tenant: "t" });
@@ -71,7 +71,7 @@ test("who waits is counted as it changes, and found by its job as long as it is 
   t.deepEqual([open.waiting, [...open.inOrder()]], [0, []]);
 });
 
-test("a run whose steps were made by an earlier one is listed as far as its result is", (t) => {
+test("a run that an earlier run has already finished is listed with the progress of its result", (t) => {
   const record = new Registry("r", () => {}).add(jobIn("a"), {});
   const { samples, batchSize } = smallData;
   const steps = Math.ceil(samples / batchSize);
@@ -98,7 +98,7 @@ test("a run whose steps were made by an earlier one is listed as far as its resu
   t.deepEqual(record.progress, { step: steps, steps });
 });
 
-test("a new leader numbers events on; where the journal may lack some, it leaves a block out and says so", (t) => {
+test("a new leader continues the event numbers, and skips a block if the journal may lack some", (t) => {
   const first = new Registry("r", () => {});
   const [open, over] = ["a", "b"].map((key) => first.add(jobIn(key), { key })) as RunRecord[];
   if (open === undefined || over === undefined) return t.fail();
@@ -126,7 +126,7 @@ test("a new leader numbers events on; where the journal may lack some, it leaves
   );
 });
 
-test("where shards are pinned outlives a leader, in its journal and in the mirror of the queue", (t) => {
+test("pinned shards outlive a leader, in its journal and in the mirror of the queue", (t) => {
   const kept: object[] = [];
   const keeper = { keep: (entry: object) => kept.push(entry), kept: async () => {}, forget() {} };
   const record = new Registry("r", () => {}, keeper).add(jobIn("a"));
@@ -146,10 +146,10 @@ test("where shards are pinned outlives a leader, in its journal and in the mirro
   t.deepEqual(next()?.pins, [], "the last wish counts");
 });
 
-test("a run that ended two leaders before its first step is known to the third, and to no other run's harm", (t) => {
+test("a run that ended two leaders before its first step is set aside; other runs are not", (t) => {
   let kept: object[] = [];
   const keeper = { keep: (entry: object) => kept.push(entry), kept: async () => {}, forget() {} };
-  /** The registry of the next leader, with what the journal of the one before has. */
+  /** The registry of the next leader, restored from the former leader's journal. */
   const next = (isReleased = false) => {
     const entries = JSON.parse(JSON.stringify(kept));
     kept = [...entries];
@@ -163,7 +163,7 @@ test("a run that ended two leaders before its first step is known to the third, 
   if (poison === undefined || good === undefined) return t.fail();
   const begin = (registry: Registry) => {
     for (const run of [poison, good]) registry.lives.begin(run);
-    for (const run of [poison, good]) registry.lives.begin(run); // The queue's actor was restarted.
+    for (const run of [poison, good]) registry.lives.begin(run); // The queue actor has restarted.
     registry.get(good)?.append(1, { type: "run.started", ...started });
   };
   begin(first);
@@ -172,7 +172,7 @@ test("a run that ended two leaders before its first step is known to the third, 
   const third = next();
   t.true(third.lives.isSetAside(poison));
   t.false(third.lives.isSetAside(good));
-  // A journal that is written anew has it too.
+  // A compacted journal has the count, too.
   kept = [...third.entries()];
   t.true(next().lives.isSetAside(poison));
   t.false(next(true).lives.isSetAside(poison), "a leader that stopped as it should was not ended");

@@ -4,7 +4,7 @@ import test from "ava";
 import { runEventSchema } from "../../../../actors/run/state/run-events.ts";
 import { runJob, startTestCluster } from "../../../helpers/clusters/clusters.ts";
 
-test.serial("all that a run tells is as its schema says, and nothing beside it", async (t) => {
+test.serial("every event of a run matches the published schema exactly", async (t) => {
   await using place = await startTestCluster(1);
   const { events } = await runJob(place, place.job());
   t.true(events.length > 5);

@@ -1,4 +1,4 @@
-// The watch over stragglers: which devices a window counts as slow.
+// The watch over stragglers: which devices count as slow in a window.
 
 import test from "ava";
 import {
@@ -16,7 +16,8 @@ const hosts = [
 const slices = [2, 3, 3];
 
 /**
- * Assesses windows of 100 steps of `stepMs`; `windows` has the milliseconds each device computes.
+ * Assesses windows of 100 steps of `stepMs`; `windows` has each device's compute time in
+ * milliseconds.
  */
 function assessed(windows: readonly (readonly number[])[], stepMs = 10): Straggler[][] {
   let watch = noStragglers;
@@ -49,31 +50,31 @@ function assessed(windows: readonly (readonly number[])[], stepMs = 10): Straggl
 
 const names = (found: readonly Straggler[][]) => found.map((all) => all.map(({ name }) => name));
 
-test("a device is named in the third window in a row in which it is twice as slow", (t) => {
+test("a device is named as a straggler in the third consecutive window of half the speed", (t) => {
   const slow = [4, 4, 9];
   const found = assessed([slow, slow, [4, 4, 7], slow, slow, slow, slow]);
   t.deepEqual(names(found), [[], [], [], [], [], ["4/0"], []]);
   t.like(found[5]?.[0], { device: 2, host: 4 });
   t.is(found[5]?.[0]?.factor.toFixed(2), "2.25");
-  // The others compute a slice in 2 and 1.33 ms, this one in 3.
+  // The others compute a slice in 2 and 1.33 ms, the straggler in 3.
   t.is(found[5]?.[0]?.speed.toFixed(2), "0.67");
 });
 
-test("waiting for one that is slow does not make the others slow", (t) => {
+test("devices that wait for a straggler do not count as slow", (t) => {
   t.deepEqual(names(assessed(new Array(4).fill([1, 1, 1]))), [[], [], [], []]);
 });
 
-test("devices that computed in no time that could be measured are not slow", (t) => {
+test("devices without measurable compute time do not count as slow", (t) => {
   t.deepEqual(names(assessed(new Array(4).fill([0, 0, 0]))), [[], [], [], []]);
   t.deepEqual(names(assessed(new Array(4).fill([0, 0, 3]))), [[], [], [], []]);
 });
 
-test("a window in which a device has hardly stepped is not judged", (t) => {
+test("a window in which a device has hardly made steps is not assessed", (t) => {
   const found = assessed(new Array(4).fill([0.4, 0.4, 0.9]), 1);
   t.deepEqual(names(found), [[], [], [], []]);
 });
 
-test("slices are dealt evenly where nobody is slow, by speed where one is, one at least", (t) => {
+test("slices are dealt evenly without stragglers, else by speed, at least one to each device", (t) => {
   t.is(dealSlices(8, hosts, new Map()), undefined);
   t.is(dealSlices(8, hosts, new Map([["9/0", 0.1]])), undefined, "it takes no part");
   t.deepEqual(dealSlices(8, hosts, new Map([["1/1", 0.5]])), [4, 1, 3]);

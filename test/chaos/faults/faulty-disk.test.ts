@@ -1,4 +1,4 @@
-// The faulty disk over a real one, and how the store reacts to its faults.
+// The faulty disk, which wraps a real one and injects faults.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,7 +8,7 @@ import { type DiskTrouble, FaultyDisk } from "../../../chaos/faults/faulty-disk.
 import { realDisk } from "../../../src/ports/disk.ts";
 import { readWhole, replaceDurably } from "../../../storage/disk/durable-files.ts";
 
-/** A directory, and a disk with one fault in it. */
+/** A directory, and a disk that injects the fault `what` there, `operations` times. */
 function startDisk(t: ExecutionContext, what: DiskTrouble, operations = 1) {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
@@ -32,7 +32,7 @@ function startDisk(t: ExecutionContext, what: DiskTrouble, operations = 1) {
 
 const textOf = (path: string) => Buffer.from(readWhole(realDisk, path)).toString();
 
-test("a full disk refuses what needs room, so often, with Node's own code", (t) => {
+test("a full disk refuses the given number of writes with ENOSPC", (t) => {
   const { path, told, write } = startDisk(t, "disk-full", 2);
   t.throws(() => write("one"), { code: "ENOSPC" });
   t.throws(() => write("two"), { code: "ENOSPC" });
@@ -41,14 +41,14 @@ test("a full disk refuses what needs room, so often, with Node's own code", (t) 
   t.is(textOf(path), "three");
 });
 
-test("a write that tears leaves its first half, and ends whoever wrote", (t) => {
+test("a torn write leaves its first half, and kills the writer", (t) => {
   const { path, told, write } = startDisk(t, "torn-write");
   write("12345678");
   t.is(textOf(path), "1234");
   t.deepEqual(told, { hits: 1, deaths: 1 });
 });
 
-test("a flipped bit is one bit of one write, and nobody is told", (t) => {
+test("a flipped bit silently changes one bit of one write", (t) => {
   const { path, told, write } = startDisk(t, "flipped-bit");
   write("aaaa");
   t.is(textOf(path), "aa`a");
@@ -57,14 +57,14 @@ test("a flipped bit is one bit of one write, and nobody is told", (t) => {
   t.is(textOf(path), "aaaa");
 });
 
-test("what was not synced, as the disk had said, is gone when power fails", (t) => {
+test("bytes whose sync was lost are gone when the power fails", (t) => {
   const { path, told, write } = startDisk(t, "lost-sync");
   write("12345678");
   t.is(textOf(path), "", "its name is durable, its bytes are not");
   t.deepEqual(told, { hits: 1, deaths: 1 });
 });
 
-test("a part whose sync was lost goes with the next power cut", (t) => {
+test("a file whose sync was lost is lost at the next power failure", (t) => {
   const { disk, path, told } = startDisk(t, "lost-sync");
   const file = disk.open(path, "write");
   file.write(Buffer.from("rows"), 0);
@@ -76,7 +76,7 @@ test("a part whose sync was lost goes with the next power cut", (t) => {
   t.is(told.deaths, 1);
 });
 
-test("outside its directory nothing is wrong, whatever is armed", (t) => {
+test("a faulty disk injects no fault outside its directory", (t) => {
   const { disk, told } = startDisk(t, "disk-full", 9);
   const other = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(other, { recursive: true, force: true }));

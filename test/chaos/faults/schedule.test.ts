@@ -1,4 +1,4 @@
-// Schedules of faults: a seed draws them, and their text reads back.
+// Fault schedules: a seed draws them, and their JSON parses to the same schedule.
 
 import test from "ava";
 import { drawSchedule } from "../../../chaos/faults/draw.ts";
@@ -20,13 +20,13 @@ const facts = {
   isTiered: true,
 } as const;
 
-test("the same seed draws the same schedule, and another one another", (t) => {
+test("the same seed draws the same fault schedule, and another seed another one", (t) => {
   const drawn = (seed: number) => JSON.stringify(drawSchedule({ seed, ...facts }));
   t.is(drawn(7), drawn(7));
   t.not(drawn(7), drawn(8));
 });
 
-test("a thousand seeds draw every kind of fault, in order, and what they draw can be read back", (t) => {
+test("a thousand seeds draw every kind of fault, in order, and each schedule survives JSON", (t) => {
   const seen = new Set<string>();
   for (let seed = 0; seed < 1000; seed++) {
     const schedule = drawSchedule({ seed, ...facts });
@@ -37,7 +37,7 @@ test("a thousand seeds draw every kind of fault, in order, and what they draw ca
   t.deepEqual([...seen].sort(), [...faultKinds].sort());
 });
 
-test("only the kinds that are asked for are drawn; a flipped bit comes with who reads it", (t) => {
+test("only requested kinds of faults are drawn; a flipped bit comes with a kill, so it is read", (t) => {
   for (let seed = 0; seed < 100; seed++) {
     const { faults } = drawSchedule({ seed, ...facts, kinds: faultGroups.messages });
     for (const { what } of faults)
@@ -47,7 +47,7 @@ test("only the kinds that are asked for are drawn; a flipped bit comes with who 
   }
 });
 
-test("a fault reads as a sentence", (t) => {
+test("a fault is described by a sentence", (t) => {
   const { faults } = checkSchedule({
     version: 1,
     stage,

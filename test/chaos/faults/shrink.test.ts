@@ -4,24 +4,24 @@ import test from "ava";
 import { shrink } from "../../../chaos/faults/shrink.ts";
 import { fc } from "../../helpers/properties.ts";
 
-test("two faults that only fail together are what is left of a schedule, in their order", async (t) => {
+test("a schedule shrinks to the two faults that fail only together, in order", async (t) => {
   const faults = Array.from({ length: 20 }, (_, i) => i);
   const fails = (part: readonly number[]) => part.includes(3) && part.includes(17);
   t.deepEqual(await shrink(faults, fails), [3, 17]);
 });
 
-test("what fails without any fault shrinks to none", async (t) => {
+test("a schedule that fails without any fault shrinks to none", async (t) => {
   t.deepEqual(await shrink(["kill", "pause"], () => true), []);
 });
 
-test("faults that do not fail as a whole are no failure to shrink", async (t) => {
+test("a schedule that does not fail cannot be shrunk", async (t) => {
   await t.throwsAsync(
     shrink(["kill"], () => false),
     { message: /does not fail/ },
   );
 });
 
-test("whatever fails, what is left fails, and no longer with any one of it less", async (t) => {
+test("a shrunk schedule still fails, and fails no more without any one of its faults", async (t) => {
   const needed = fc.array(fc.uniqueArray(fc.nat(11), { minLength: 1 }), {
     minLength: 1,
     maxLength: 3,

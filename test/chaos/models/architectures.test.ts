@@ -1,5 +1,5 @@
 // Every architecture: no bit depends on the number of devices, on the kernels of a placement or on
-// a kill, and the trained model scores as the run did. Simulated on every change, and on real
+// a kill, and the trained model scores as the run did. In virtual time in `npm test`, and on real
 // threads in `npm run test:all`.
 
 import { type JobOptions, loadModel } from "../../../index.ts";
@@ -79,22 +79,22 @@ const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "ex
 const lists = { seen: { idsPerBag: { min: 0, max: 9 } } };
 const hasLists = (model: JobOptions["model"]) => model.kind === "din" || model.kind === "bst";
 
-/** Simulated on every change: a plain kind, and one of sequences. */
+/** The architectures that `npm test` simulates: a plain one, and one with sequences. */
 const usual = ["dlrm with batch normalisation", "din with sequences of none to nine ids"];
 
 for (const [title, model] of Object.entries(models)) {
   testIf(...(usual.includes(title) ? [] : [testAll])).serial(
-    `a simulated ${title} has one model on 1, 2 and 3 devices, and after a loss`,
+    `a simulated ${title} trains to the same model on 1, 2 and 3 devices, and after a loss`,
     async (t) => {
       const data = hasLists(model) ? { ...simulatedData, perFeature: lists } : simulatedData;
       const { result, generations } = await oneModelAfterLosses({ model, data });
-      t.is(result.step, 7); // Of eight batches, one is for evaluations.
+      t.is(result.step, 7); // One of eight batches is held out.
       t.deepEqual(generations, [2, 2]);
     },
   );
 
   testIf(testAll).serial(
-    `a ${title} has one model on 1, 2 and 3 devices, and after a kill`,
+    `a ${title} trains to the same model on 1, 2 and 3 devices, and after a kill`,
     async (t) => {
       const digests: string[] = [];
       for (const devices of [1, 2, 3]) {

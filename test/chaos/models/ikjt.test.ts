@@ -1,4 +1,4 @@
-// Deduplicated lists in whole runs: the groups that pay are found in the data, and no bit depends
+// Deduplicated lists in whole runs: `ikjt: auto` finds the groups that pay off, and no bit depends
 // on the number of devices, on tiers, on the depth of the pipeline or on a kill.
 
 import test from "ava";
@@ -42,7 +42,7 @@ function jobOn(place: EitherCluster, more: Partial<JobOptions> = {}): JobOptions
 }
 
 testIf(testAll).serial(
-  "deduplicated lists have one model on 1 and 3 devices, through tiers and after kills",
+  "deduplicated lists train to the same model on 1 and 3 devices, with tiers and after kills",
   async (t) => {
     const digests: string[] = [];
     for (const devices of [1, 3]) {
@@ -80,7 +80,7 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("deduplicated lists have one simulated model on 1, 2 and 3 devices", async (t) => {
+test.serial("simulated deduplicated lists: the same model on 1, 2 and 3 devices", async (t) => {
   const job = { model, data: { ...simulated, ikjt: "auto" } } as Partial<JobOptions>;
   const { generations, events } = await oneModelAfterLosses(job);
   t.deepEqual(generations, [2, 2]);
@@ -89,7 +89,7 @@ test.serial("deduplicated lists have one simulated model on 1, 2 and 3 devices",
 });
 
 test.serial(
-  "where no list repeats, `auto` chooses nothing, and the model is that of plain lists",
+  "if no list repeats, `ikjt: auto` chooses no group, and the model is that of plain lists",
   async (t) => {
     const own = { ...simulated, sessions: { ...sessions, features: {} } };
     const jobWith = (data: object) => addJob({ model, data } as Partial<JobOptions>);

@@ -1,6 +1,6 @@
-// Labels that are numbers, from generated data and from a file to the model, its metrics and its
-// predictions: no bit depends on the number of devices or on a kill. And models with one task of
-// each kind.
+// Numeric labels (regression), from generated data and from a file to the model, its metrics and
+// its predictions: no bit depends on the number of devices or on a kill. Also models with one task
+// of each kind.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -73,7 +73,7 @@ for (const [title, jobOn] of [
   ["with a task of each kind", taskJob],
 ] as const) {
   testIf(testAll).serial(
-    `a model ${title} is one on 1, 2 and 3 devices, and after a kill`,
+    `a model ${title} is the same on 1, 2 and 3 devices, and after a kill`,
     async (t) => {
       const found: string[] = [];
       for (const devices of [1, 2, 3]) {
@@ -89,7 +89,7 @@ for (const [title, jobOn] of [
 }
 
 test.serial(
-  "a simulated model with a task of each kind is one on 1, 2 and 3 devices, and after a loss",
+  "a simulated model with a task of each kind is the same on 1 to 3 devices and after a loss",
   async (t) => {
     const { result, generations } = await oneModelAfterLosses({
       ...taskOptions,
@@ -105,7 +105,7 @@ test.serial(
 );
 
 testIf(testAll).serial(
-  "labels that are numbers, in one whole run each: of a number, of two kinds, of a file",
+  "numeric labels in whole runs: a regression, a task of each kind, and a file of ratings",
   async (t) => {
     await using place = await startCluster(2);
     await numberIsPredicted(t, place);
@@ -114,7 +114,7 @@ testIf(testAll).serial(
   },
 );
 
-/** A number is predicted as it is, and compared by its own metrics. */
+/** Checks that a regression predicts plain numbers, and has the metrics of regression. */
 async function numberIsPredicted(t: ExecutionContext, place: EitherCluster): Promise<void> {
   const { result } = await runJob(place, numberJob(place));
   t.true((result.r2 ?? 0) > 0.1, `R² ${result.r2}`);
@@ -141,7 +141,7 @@ async function numberIsPredicted(t: ExecutionContext, place: EitherCluster): Pro
   t.is(head, "epoch,step,samples,loss,mse,rmse,mae,r2,test.mse,test.rmse,test.mae,test.r2");
 }
 
-/** Each task has metrics, columns and predictions of its own kind. */
+/** Checks that each task has metrics, columns and predictions of its kind. */
 async function eachTaskIsOfItsKind(t: ExecutionContext, place: EitherCluster): Promise<void> {
   const { result } = await runJob(place, taskJob(place));
   const { label, label2 } = result.tasks ?? {};
@@ -175,7 +175,7 @@ async function eachTaskIsOfItsKind(t: ExecutionContext, place: EitherCluster): P
   await model.close();
 }
 
-/** A file of ratings gives a file of predictions. */
+/** Checks that a file of ratings leads to a file of predictions. */
 async function ratingsArePredicted(t: ExecutionContext, place: EitherCluster): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-ratings-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));

@@ -1,5 +1,6 @@
-// A model of the user's own keeps the promises of the others: one digest on any number of devices,
-// after a kill and by other kernels; and its runs end rather than go on with another module.
+// A model module of the user keeps the promises of the built-in models: the same digest on any
+// number of devices, after a kill and with other kernels; and its runs fail rather than continue
+// with a changed module.
 
 import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,7 +21,7 @@ function jobOf(place: EitherCluster, overrides: Partial<JobOptions> = {}): JobOp
 const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
 
 testIf(testAll).serial(
-  "a model of the user's own is one model on 1, 2 and 3 devices, and after a kill",
+  "a user's model module trains to the same model on 1, 2 and 3 devices, and after a kill",
   async (t) => {
     const digests: string[] = [];
     for (const devices of [1, 2, 3]) {
@@ -42,7 +43,7 @@ testIf(testAll).serial(
   },
 );
 
-/** A module of sequences with two tasks, and what data it takes. */
+/** A model module with sequences and two tasks, and the options of its data. */
 function sequencesWithTwoTasks(t: ExecutionContext, plain: JobOptions["data"]) {
   const path = moduleOf(
     directoryOf(t),
@@ -70,7 +71,7 @@ function sequencesWithTwoTasks(t: ExecutionContext, plain: JobOptions["data"]) {
 }
 
 test.serial(
-  "a simulated module of sequences with two tasks is one model on 1, 2 and 3 devices",
+  "a simulated model module with sequences and two tasks is the same on 1, 2 and 3 devices",
   async (t) => {
     const { result, generations } = await oneModelAfterLosses(
       sequencesWithTwoTasks(t, simulatedData),
@@ -81,7 +82,7 @@ test.serial(
 );
 
 testIf(testAll).serial(
-  "a module of sequences with two tasks is one model on 1 and 2 devices, and after a kill",
+  "a model module with sequences and two tasks is the same on 1 and 2 devices, after a kill",
   async (t) => {
     const { model, data } = sequencesWithTwoTasks(t, smallData);
     const digests: string[] = [];
@@ -97,7 +98,7 @@ testIf(testAll).serial(
 );
 
 test.serial(
-  "a run whose module changes on the way ends, and goes on with the old contents",
+  "a run whose model module changes fails, and resumes once the old contents are back",
   async (t) => {
     const path = join(directoryOf(t), "two-towers.ts");
     copyFileSync(twoTowers.path, path);
@@ -113,7 +114,7 @@ test.serial(
       message:
         /`model.path` to be the module that the job began with, whose contents have the SHA-256/,
     });
-    // Other contents are another model, which the checkpoints are not of.
+    // Other contents are another model, to which the checkpoints do not belong.
     copyFileSync(twoTowers.path, path);
     writeFileSync(path, "\n// Another module.\n", { flag: "a" });
     await t.throwsAsync(runJob(place, job), {

@@ -41,7 +41,7 @@ async function digestOf(devices: number): Promise<string> {
 }
 
 testIf(testAll).serial(
-  "schedules, clipping and plateaus give one model on 1, 2 and 3 devices, after a kill, and replayed",
+  "schedules, clipping and plateaus: one model on 1 to 3 devices, after a kill and replayed",
   async (t) => {
     const digests = [await digestOf(1), await digestOf(2)];
     await using place = await startCluster(3);
@@ -66,14 +66,14 @@ const simulated = {
 };
 
 test.serial(
-  "schedules, clipping and plateaus give one simulated model on 1, 2 and 3 devices",
+  "simulated schedules, clipping and plateaus: one model on 1, 2 and 3 devices",
   async (t) => {
     const { generations } = await oneModelAfterLosses(simulated);
     t.deepEqual(generations, [2, 2]);
   },
 );
 
-test.serial("each part of the recipe decides bits", async (t) => {
+test.serial("each part of the optimizer recipe changes the model", async (t) => {
   const { schedule: _dense, ...steadyDense } = optimizer.dense;
   const { schedule: _sparse, ...steadySparse } = optimizer.sparse;
   const { clip: _clip, ...unclipped } = optimizer.dense;
@@ -92,7 +92,7 @@ test.serial("each part of the recipe decides bits", async (t) => {
   t.is(new Set(digests).size, digests.length, digests.join("\n"));
 });
 
-test.serial("a moving average changes what is evaluated, and not what is trained", async (t) => {
+test.serial("a moving average changes the evaluations, but not the training", async (t) => {
   const { ema: _ema, ...plain } = optimizer.dense;
   const histories = [];
   for (const dense of [optimizer.dense, plain]) {
@@ -111,7 +111,7 @@ test.serial("a moving average changes what is evaluated, and not what is trained
   t.true(averaged.every((point, i) => point.evaluation?.logLoss !== own[i]?.evaluation?.logLoss));
 });
 
-test("a plateau beside FTRL is refused", (t) => {
+test("a learning rate that is reduced on a plateau is refused with FTRL", (t) => {
   const ftrl = {
     ...{ model: smallModel, data: smallData, checkpoint: { directory: "unused" } },
     ...{ optimizer: { sparse: { kind: "ftrl" } }, evaluation },

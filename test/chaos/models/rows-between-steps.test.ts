@@ -1,6 +1,6 @@
-// Rows that change in steps which do not touch them, in whole runs: moving averages of rows, and
-// tables whose rows decay together. No bit depends on the devices, on a kill, on when cuts are made
-// or on where the rows rest; the saved model predicts as the run did, and exports averages.
+// Rows that change in steps which do not access them, in whole runs: moving averages of rows, and
+// tables whose rows all decay. No bit depends on the devices, on a kill, on when cuts are made or
+// on where the rows are stored; the saved model predicts as the run did, and exports averages.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ const ema = { decay: 0.9 };
 
 interface Recipe {
   readonly optimizer: NonNullable<JobOptions["optimizer"]>;
-  /** What each table has. */
+  /** Options of each table. */
   readonly table: object;
 }
 
@@ -62,9 +62,9 @@ function jobOn(place: EitherCluster, recipe: Recipe, checkpoint: JobOptions["che
 }
 
 for (const [at, [name, recipe]] of Object.entries(recipes).entries()) {
-  // On every change the first of them.
+  // `npm test` runs only the first of them.
   testIf(...(at === 0 ? [] : [testAll])).serial(
-    `${name}: one simulated model on 1, 2 and 3 devices, and after a loss`,
+    `${name}: the same simulated model on 1, 2 and 3 devices, and after a loss`,
     async (t) => {
       const { generations } = await oneModelAfterLosses({
         ...{ model: modelWith(recipe), optimizer: recipe.optimizer, data: simulatedData },
@@ -93,14 +93,14 @@ for (const [at, [name, recipe]] of Object.entries(recipes).entries()) {
   });
 }
 
-/** The numbers of an exported CSV file, line by line: of a row, its id first. */
+/** The numbers of an exported CSV file, a line per row, the id first. */
 function numbersOf(path: string): number[][] {
   const lines = readFileSync(path, "utf8").trim().split("\n").slice(1);
   return lines.map((line) => line.split(",").map(Number));
 }
 
 test.serial(
-  "exported vectors are the averages; with their state, rows go on as they were",
+  "exported vectors are the moving averages; rows imported with their state are unchanged",
   async (t) => {
     const home = startDirectory(t);
     await using place = await startCluster(1);

@@ -18,7 +18,9 @@ import { someOrAll } from "../../helpers/thinned.ts";
 
 const samples = 1200;
 
-/** Click logs: a user's taste decides the level, an item the ranking among the user's lines. */
+/**
+ * Click logs: the user determines the level of the labels, the item their ranking within the user.
+ */
 function writeClicks(t: ExecutionContext, weightOf: (item: number) => number): string {
   const directory = mkdtempSync(join(tmpdir(), "osiris-targets-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
@@ -82,7 +84,7 @@ test.serial(
 );
 
 testIf(testAll).serial(
-  "a weight of 1 is no weight, and another one trains another model",
+  "a sample weight of 1 equals no weight, and another weight trains another model",
   async (t) => {
     await using place = await startCluster(2);
     const [ones, halves] = [writeClicks(t, () => 1), writeClicks(t, () => 0.5)];
@@ -94,7 +96,7 @@ testIf(testAll).serial(
   },
 );
 
-test("GAUC without groups, and labels without tasks, are refused", (t) => {
+test("GAUC without groups, and two labels for a model with one task, are refused", (t) => {
   const { checkpoint, ...job } = jobOf("absent.csv", { group: "user" });
   const refused = (data: object) => {
     const own = { ...job, data: { ...job.data, ...data }, checkpoint: { directory: "unused" } };
@@ -111,7 +113,7 @@ test("GAUC without groups, and labels without tasks, are refused", (t) => {
 });
 
 test.serial(
-  "a simulated PLE on two labels has one model on 1, 2 and 3 devices, and after a loss",
+  "a simulated PLE on two labels is the same model on 1, 2 and 3 devices, and after a loss",
   async (t) => {
     const data = { ...simulatedData, labels: 2 };
     const { result, generations } = await oneModelAfterLosses({ ...pleOptions, data });
@@ -122,7 +124,7 @@ test.serial(
 );
 
 test.serial(
-  "a simulated ESMM with missing labels has one model on 1, 2 and 3 devices, and after a loss",
+  "a simulated ESMM with missing labels is the same on 1, 2 and 3 devices, and after a loss",
   async (t) => {
     const tasks = [
       { name: "label", tower: [4] },
@@ -139,7 +141,7 @@ test.serial(
 );
 
 testIf(testAll).serial(
-  "PLE on two labels has one model on 1, 2 and 3 devices, and after a kill",
+  "PLE on two labels trains to the same model on 1, 2 and 3 devices, and after a kill",
   async (t) => {
     const digests: string[] = [];
     for (const devices of [1, 2, 3]) {

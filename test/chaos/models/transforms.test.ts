@@ -1,5 +1,5 @@
 // A job with transforms, from a file to the model: no bit depends on the number of devices or on a
-// kill, and what was trained on is what predictions are made of.
+// kill, and predictions apply the same transforms as training.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,7 +14,9 @@ import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 const samples = 1200;
 type Click = { readonly brand: string; readonly tags: string; readonly price: string };
 
-/** A user likes a brand where both have the same parity: only the pair of the two tells. */
+/**
+ * A user likes a brand if both have the same parity: only the crossed feature predicts the label.
+ */
 function clicksOf(): { readonly y: number; readonly record: Click & { readonly user: number } }[] {
   const stream = new RandomStream(3, 4, 6);
   return Array.from({ length: samples }, () => {
@@ -69,7 +71,7 @@ function jobOn(place: EitherCluster, { path, brands }: { path: string; brands: s
 }
 
 test.serial(
-  "a job with transforms is one model on 1 and 2 devices, and after a kill; what it predicts of is transformed alike",
+  "a job with transforms: one model on 1 and 2 devices and after a kill; predictions match",
   async (t) => {
     const files = writeFiles(t);
     await using place = await startCluster(2);
@@ -80,7 +82,7 @@ test.serial(
     t.is(result.digest, alone.result.digest);
     t.deepEqual(result.history, alone.result.history);
     t.true((result.auc ?? 0) > 0.8, `AUC ${result.auc}`);
-    // Records, a file and an evaluation are transformed as training's lines were.
+    // Records, a file and an evaluation are transformed like the lines of training.
     await using model = await loadModel(result.directory);
     const { auc, logLoss } = await model.evaluate();
     t.like(result, { auc, logLoss });
@@ -95,7 +97,7 @@ test.serial(
     const wanted = await model.predict(listed);
     t.deepEqual(await model.predict(clicks.map(({ record }) => record)), wanted);
     const out = join(files.directory, "scored.csv");
-    // Sampling leaves no line without its probability.
+    // The sampling transform drops no line from predictions.
     t.like(await predictFile(model, files.path, out), { samples, bad: 0 });
     const scored = readFileSync(out, "utf8").trimEnd().split("\n").slice(1);
     const got = scored.map((line) => Math.fround(Number(line.slice(line.lastIndexOf(",") + 1))));

@@ -1,5 +1,5 @@
 // A nats-server that is unreachable for two step deadlines while its connections stay open: the job
-// pauses, and goes on. In `npm run test:all` for 60 s, at the usual step deadline.
+// pauses, and continues. In `npm run test:all` for 60 s, at the default step deadline.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import {
@@ -18,7 +18,7 @@ const epochs = 4;
 const stepDeadlineMs = rounds("ms of a step deadline under a silent broker", 3000, 30_000);
 
 testIf(testAll, natsServer).serial(
-  "P10: a broker that is silent for two step deadlines: the job pauses, and goes on",
+  "P10: if the broker is silent for two step deadlines, the job pauses and continues",
   async (t) => {
     const calm = await calmResult(epochs);
     await using server = await startNatsServer();

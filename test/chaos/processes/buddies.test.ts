@@ -1,5 +1,5 @@
-// The newest checkpoint also lies in the memory of hosts: a lost replica is rebuilt from its
-// buddy's, and nothing is read from the checkpoint store.
+// The newest checkpoint is also in the memory of hosts: a lost host's part is restored from its
+// buddy's replica, and nothing is read from the checkpoint store.
 
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,8 +14,8 @@ import { testAll, testIf } from "../../helpers/needs.ts";
 import { startHost } from "../../helpers/processes/host-processes.ts";
 
 /**
- * Overwrites every part in a store with zeros of the same size: a reader of a part cannot go on
- * from it. Returns a function that puts the parts back.
+ * Overwrites every part in a store with zeros of the same size, so that no run can restore from it.
+ * Returns a function that puts the parts back.
  */
 function damageParts(directory: string): () => void {
   const files = new Map<string, Uint8Array>();
@@ -30,7 +30,7 @@ function damageParts(directory: string): () => void {
 }
 
 testIf(testAll).serial(
-  "one host of three is rebuilt while the store is unreadable; all of them, out of the store",
+  "one of three hosts is restored with an unreadable store; all three hosts from the store",
   async (t) => {
     const calm = await calmResult(8);
     await using place = await startTestCluster(0, { minDevices: 3 });
@@ -46,7 +46,7 @@ testIf(testAll).serial(
       if (event.type === "run.started" && event.generation === 2) mend();
       if (event.type !== "run.buddies") return;
       if (event.generation === 1 && event.step === 120) {
-        second?.kill("SIGSTOP"); // No step is done while it is stopped.
+        second?.kill("SIGSTOP"); // No step completes meanwhile.
         mend = damageParts(join(job.checkpoint?.directory ?? "", "checkpoints"));
         second?.kill("SIGKILL");
       }

@@ -1,6 +1,5 @@
-// A burst of small jobs, on a real nats-server if one is installed. The process that takes them is
-// killed three times: no job is lost, none is trained twice. A few jobs on every change; a thousand
-// with `SOAK=1`.
+// A burst of small jobs, on a real nats-server if one is installed. The leader's process is killed
+// three times: no job is lost, none is trained twice. A thousand jobs, in `npm run test:all` only.
 
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -27,7 +26,7 @@ const kills = 3;
 const devices = 2;
 const samples = 256;
 
-/** A broker that outlives the process that takes the jobs. */
+/** A broker that outlives the process that accepts the jobs. */
 async function startServer(t: ExecutionContext): Promise<{ url: string; token: string }> {
   const token = "t";
   const server = leavesOut(t, natsServer)
@@ -38,7 +37,7 @@ async function startServer(t: ExecutionContext): Promise<{ url: string; token: s
 }
 
 testIf(testAll).serial(
-  `a burst of ${jobs} jobs, and the service killed ${kills} times: all finish, each trained once`,
+  `a burst of ${jobs} jobs, the leader killed ${kills} times: all finish, each trained once`,
   async (t) => {
     t.timeout(14 * 60_000);
     const directory = mkdtempSync(join(tmpdir(), "osiris-burst-"));

@@ -1,5 +1,5 @@
-// Preprocessing workers as processes of their own: they find the runs of a cluster, and may be
-// killed at any time; the model is that of readers that make the samples themselves.
+// Preprocessing workers in separate processes: they find the runs of a cluster, and may be killed
+// at any time; the model is the same as with readers that make the samples themselves.
 
 import test from "ava";
 import { DppWorker } from "../../../index.ts";
@@ -11,7 +11,7 @@ import { startCli } from "../../helpers/processes/cli.ts";
 const preprocessing = { workersMin: 0, workersMax: 0 };
 
 testIf(testAll).serial(
-  "processes make the splits of a run, one is killed, and one drained",
+  "worker processes make the splits of a run while one is killed and one drained: same model",
   async (t) => {
     const home = writeDays(t);
     const calm = await streamedOutcome(1, home, { streamed: true });
@@ -43,7 +43,7 @@ testIf(testAll).serial(
 );
 
 test.serial(
-  "no worker at all is an error that says what is missing; a late one is in time",
+  "no worker at all is an incident that says what is missing, and a late worker ends it",
   async (t) => {
     const home = writeDays(t);
     await using place = await startTestCluster(1);
@@ -52,8 +52,8 @@ test.serial(
     const missing = /^Waited 3000 ms for split \w+ \d+ \d+ of a preprocessing worker/;
     let worker: Promise<DppWorker> | undefined;
     const { result, events } = await runJob(place, job, (event) => {
-      // On a busy machine a device may reach its step deadline before the reader reports that no
-      // worker is there: the incident of the device comes first, and is passed over.
+      // On a busy machine a device may reach its step deadline before the reader reports the
+      // missing worker: the test ignores the incident of the device.
       if (event.type !== "run.incident" || !missing.test(event.error.message)) return;
       worker ??= DppWorker.join({ nats: url, cluster: name, token });
     });

@@ -1,5 +1,5 @@
-// The leader of a cluster dies, hangs, or is told to end: another process leads, and its runs go on
-// to the same model.
+// The leader of a cluster dies, hangs, or is told to end: another process leads, and the runs
+// continue to the same model.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ExecutionContext } from "ava";
@@ -20,7 +20,10 @@ interface Story {
   readonly seconds: { taken: number; goingOn: number };
 }
 
-/** Follows a run to its end; calls `act` once in mid-run: at a commit by default. */
+/**
+ * Follows a run to its end; calls `act` once in mid-run, when `isTime` first holds: at a commit by
+ * default.
+ */
 async function follow(
   run: Run,
   act: () => unknown,
@@ -45,7 +48,7 @@ async function follow(
   return { events, result: await run.result(), seconds };
 }
 
-/** The run went on under another leader, once, with the same result. */
+/** Asserts that the run continued under another leader, once, with the same result. */
 async function assertTakenOver(
   t: ExecutionContext,
   { events, result, seconds }: Story,
@@ -79,7 +82,7 @@ async function startTwo(t: ExecutionContext, devices: number) {
 for (const devices of [2, 0]) {
   const whose = devices === 0 ? "on hosts that live on" : "with devices of its own";
   testIf(testAll).serial(
-    `P9: the root is killed, ${whose}: another process leads, and takes over`,
+    `P9: the leader is killed, ${whose}: another process leads, and takes over`,
     async (t) => {
       const { place, root } = await startTwo(t, devices);
       if (devices === 0) await place.startHost();
@@ -90,9 +93,9 @@ for (const devices of [2, 0]) {
 }
 
 testIf(testAll).serial(
-  "P9: the root is killed, and the master with it, in the midst of splits: the next one hands out the others",
+  "P9: the leader is killed, and the master with it: the next master serves the other splits",
   async (t) => {
-    // Readers that make the samples themselves.
+    // The reference run: its readers make the samples themselves.
     const data = { epochs: 4, streamed: true, splitSamples: 256 } as object as JobOptions["data"];
     await using calm = await startTestCluster(2);
     const { result: reference } = await runJob(calm, calm.job({ data }));
@@ -106,22 +109,23 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "P8: a root that stood still in the midst of a write is none any more: it writes nothing",
+  "P8: a leader that stood still in the midst of a write lost its lease and writes nothing",
   async (t) => {
     const place = await startLeaderPlace(t);
     const slow = new URL("../../helpers/processes/slow-sync.js", import.meta.url).href;
     const root = await place.start(2, ["--import", slow]);
     await root.line((line) => line.includes('"report":"leading"'));
     const standby = await place.start(2);
-    // No device of the zombie stops before the store refuses its writer.
+    // A long step deadline, so that no device of the zombie fails before the store refuses its
+    // writer.
     const run = await place.client.submit(place.job({ ...long, stepDeadlineMs: 60_000 }));
     const stand = async () => {
       root.kill("SIGSTOP");
       await standby.line((line) => line.includes('"report":"leading"'));
-      await sleep(3000); // Its successor has claimed a generation.
+      await sleep(3000); // Meanwhile its successor claims a generation.
       root.kill("SIGCONT");
     };
-    // Steps after a cut without a reported commit: its parts are being written.
+    // Ten steps after a commit without the next one: the parts of the next cut are being written.
     const isWriting = (event: RunEvent, seen: number) =>
       event.type === "run.progress" && event.step > seen + 10;
     await assertTakenOver(t, await follow(run, stand, isWriting));
@@ -137,7 +141,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "a root that is told to end hands over what it has: runs, wishes, results",
+  "a leader that is told to end hands over runs, a requested scaling and results",
   async (t) => {
     const { place, root, standby } = await startTwo(t, 2);
     const job = place.job();
@@ -163,7 +167,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "a shard that was to move moves under the next leader, where the root is killed",
+  "a shard that was to move when the leader was killed moves under the next leader",
   async (t) => {
     const { place, root, standby } = await startTwo(t, 2);
     const run = await place.client.submit(place.job({ ...long, sharding: "as-written" }));

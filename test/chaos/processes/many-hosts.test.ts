@@ -26,7 +26,10 @@ const mixedTables: NonNullable<JobOptions["model"]["tables"]> = [
   { name: "c", rows: 200, dim: 8, pooling: "mean", rowBlocks: 4, sharding: "table-row-wise" },
 ];
 
-/** Tables on one device, on all devices, and by rows on one host's devices; dropout. */
+/**
+ * A job with tables on one device, on all devices, and by rows on one host's devices, and with
+ * dropout.
+ */
 const mixed: Partial<JobOptions> = {
   model: {
     ...smallModel,
@@ -35,7 +38,7 @@ const mixed: Partial<JobOptions> = {
   },
 };
 
-/** The same model, with two tables in tiers that have almost no memory. */
+/** The same job, with two tables in tiers that have almost no memory. */
 const below: Partial<JobOptions> = {
   model: {
     ...mixed.model,
@@ -47,7 +50,7 @@ const below: Partial<JobOptions> = {
   tiers: { hbmBytes: 1, ddrBytes: 1 },
 };
 
-/** A host in this process. */
+/** Joins a host in this process. */
 function joinHere(cluster: Cluster, options: Partial<HostOptions>): Promise<Host> {
   const secret = cluster.token === undefined ? {} : { token: cluster.token };
   return Host.join({ nats: cluster.url, ...secret, ...options });
@@ -55,7 +58,7 @@ function joinHere(cluster: Cluster, options: Partial<HostOptions>): Promise<Host
 
 for (const arithmetic of ["auto", "reference"] as const) {
   testIf(testAll).serial(
-    `two processes of two devices make the model of one of four, rows below memory too: ${arithmetic}`,
+    `2 processes of 2 devices train the model of one process of 4, with tiers: ${arithmetic}`,
     async (t) => {
       await using one = await startTestCluster(4);
       const job = { ...mixed, arithmetic };
@@ -66,7 +69,7 @@ for (const arithmetic of ["auto", "reference"] as const) {
       const { result, events } = await runJob(place, place.job({ ...job, ...below }));
       t.is(result.digest, calm.digest);
       t.deepEqual(result.history, calm.history);
-      // One generation, unless a busy machine starved a host until the leader counted it as lost.
+      // One generation, unless a busy machine starved a host until it counted as lost.
       const codes = only(events, "run.incident").map(({ error }) => error.code);
       t.deepEqual(codes, new Array(result.generation - 1).fill("PEER_LOST"));
       t.deepEqual(only(events, "run.started")[0]?.hosts, [
@@ -78,7 +81,7 @@ for (const arithmetic of ["auto", "reference"] as const) {
 }
 
 testIf(testAll).serial(
-  "unequal hosts, and a cluster that has a device itself, make the same model",
+  "unequal hosts, and a leader that has a device itself, train the same model",
   async (t) => {
     const calm = await calmResult();
     await using place = await startTestCluster(1, { minDevices: 6 });
@@ -95,7 +98,7 @@ testIf(testAll).serial(
 );
 
 test.serial(
-  "P2: hosts may be killed, and come back: the model of one process, rows below memory too",
+  "P2: hosts may be killed, and come back: the model is that of one process, with tiers",
   async (t) => {
     await using one = await startTestCluster(2);
     const { result: calm } = await runJob(one, inEpochs(one.job(mixed), 4));
@@ -103,7 +106,8 @@ test.serial(
     const { cluster } = place;
     const first = await startHost(t, cluster);
     const second = await startHost(t, cluster);
-    // Who is dead is noticed by its heartbeats; a slow step on a busy machine is no failure.
+    // Missing heartbeats reveal a dead host; with this deadline a slow step on a busy machine is no
+    // failure.
     const job = inEpochs(place.job({ ...mixed, ...below, stepDeadlineMs: 120_000 }), 4);
     let killed = 0;
     const { result, events } = await runJob(place, job, async (event) => {
@@ -118,8 +122,8 @@ test.serial(
     });
     t.is(result.digest, calm.digest);
     t.deepEqual(result.history, calm.history);
-    // A busy machine may starve a living host until it counts as lost, and comes back under the
-    // next index: so only what was killed is looked for.
+    // A busy machine may starve a live host until it counts as lost and joins again under the next
+    // index, so the test checks only the killed hosts.
     const started = only(events, "run.started").map(({ hosts }) => hosts.map(({ host }) => host));
     t.deepEqual(started[0], [1, 2]);
     t.is(started.at(-1)?.length, 1);
@@ -138,7 +142,7 @@ test.serial(
 );
 
 testIf(testAll).serial(
-  "a host that stands still is left behind, and serves again when it moves",
+  "a run continues without a stalled host, which serves again when it resumes",
   async (t) => {
     const calm = await calmResult(2);
     await using place = await startTestCluster(0, { minDevices: 4 });
@@ -159,7 +163,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "a device that ends on one host releases the other host at once",
+  "a device that exits on one host releases the waits on the other host at once",
   async (t) => {
     const calm = await calmResult();
     await using place = await startTestCluster(2, { minDevices: 4 });
@@ -178,7 +182,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "P10: two hosts lose their broker, a reader and a bridge; then the cluster closes",
+  "P10: two hosts survive the loss of their broker, a reader and a bridge; the cluster closes",
   async (t) => {
     const calm = await calmResult();
     await using place = await startTestCluster(1, { minDevices: 2 });
@@ -216,7 +220,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "P10: the broker between two hosts may die: nothing of a step is lost",
+  "P10: the broker between two hosts may die: no part of a step is lost",
   async (t) => {
     const calm = await calmResult();
     await using place = await startTestCluster(1, { minDevices: 2 });
@@ -232,7 +236,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "a cluster that closes in mid-run leaves nothing running on its hosts",
+  "a cluster that closes in mid-run leaves no thread running on its hosts",
   async (t) => {
     await using place = await startTestCluster(0);
     const threads = breakableLauncher();
@@ -252,14 +256,14 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "a host that is told to end leaves in order, and the run goes on without it",
+  "a host that is told to end leaves in order, and the run continues without it",
   async (t) => {
     const calm = await calmResult(8);
     await using place = await startTestCluster(0, { minDevices: 4 });
     const { cluster } = place;
     await startHost(t, cluster);
     const second = await startHost(t, cluster);
-    let isTold = false; // Told twice, the host would end at once.
+    let isTold = false; // A second signal would end the host at once.
     const { result, events } = await runJob(place, inEpochs(place.job(), 8), (event) => {
       if (event.type !== "run.checkpointed" || isTold) return;
       isTold = true;
@@ -275,7 +279,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "a host that does not see the checkpoint directory is named, with the path",
+  "a host that cannot see the checkpoint directory is named, with the path",
   async (t) => {
     await using place = await startTestCluster(0, { minDevices: 2 });
     await startHost(t, place.cluster, { cwd: "/" });
@@ -288,7 +292,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "a run that waits for devices in vain says how many there are",
+  "a run that waits for devices until its deadline fails and says how many joined",
   async (t) => {
     await using place = await startTestCluster(1, { minDevices: 3, joinDeadlineMs: 300 });
     const run = await place.cluster.submit(place.job());

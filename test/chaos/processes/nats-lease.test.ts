@@ -1,5 +1,5 @@
-// The lease of a leader in NATS, with a real nats-server and its JetStream: first the server is
-// killed and comes back empty, then one leader is killed.
+// The lease of a leader in NATS, with a real nats-server and JetStream: first the server is killed
+// and restarts empty, then the leader is killed.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ import { startLeaderPlace } from "../../helpers/processes/leader-processes.ts";
 
 const epochs = 8;
 
-test.serial("a lease that is kept in NATS is not looked for in files", async (t) => {
+test.serial("a lease that is kept in NATS does not fall back to files", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-lease-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   writeFileSync(join(directory, "kept-in"), "nats");
@@ -25,7 +25,7 @@ test.serial("a lease that is kept in NATS is not looked for in files", async (t)
 });
 
 testIf(natsServer).serial(
-  "P9, P10: a lease in NATS, whose server forgets it: the root is killed, and another takes over",
+  "P9, P10: the nats-server loses the lease, then the leader is killed: another takes over",
   async (t) => {
     const calm = await calmResult(epochs);
     const directory = mkdtempSync(join(tmpdir(), "osiris-jetstream-"));
@@ -67,7 +67,7 @@ testIf(natsServer).serial(
   },
 );
 
-/** Submits a job until it is taken: on a busy machine a leader may just be losing its lease. */
+/** Submits a job until it is accepted: on a busy machine a leader may just be losing its lease. */
 async function submitted(client: Client, job: JobOptions) {
   for (;;) {
     try {

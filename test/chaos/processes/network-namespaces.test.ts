@@ -1,6 +1,6 @@
-// Hosts in separate network namespaces, as on separate machines: one model, even if a cable is
-// pulled out in mid-run. Skipped without the right to make namespaces, or without a nats-server:
-// the embedded broker listens on this machine only.
+// Hosts in separate network namespaces, as on separate machines: the same model, even if a link is
+// cut in mid-run. Skipped without the right to create namespaces, or without a nats-server: the
+// embedded broker listens on this machine only.
 
 import type { JobOptions } from "../../../index.ts";
 import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
@@ -10,7 +10,7 @@ import { natsServer, networkNamespaces, testAll, testIf } from "../../helpers/ne
 import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
 
 testIf(testAll, natsServer, networkNamespaces).serial(
-  "hosts on networks of their own: same model, and one that is cut off comes back",
+  "hosts on separate networks train the same model, and a host that is cut off returns",
   async (t) => {
     await using one = await startTestCluster(4);
     const job = { data: { epochs: 2 } as JobOptions["data"] };

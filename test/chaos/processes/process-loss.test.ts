@@ -1,11 +1,12 @@
-// The whole process is killed, as the system or a power cut does it; another process goes on.
+// The whole process is killed, as by the system or a power failure; another process resumes the
+// run.
 
 import { fork } from "node:child_process";
 import type { JobOptions, RunEvent } from "../../../index.ts";
 import { calmResult, only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
-/** Runs the job in a separate process, killed once step `step` is saved. */
+/** Runs the job in a separate process, and kills it once step `step` is saved. */
 async function trainAndKill(job: JobOptions, step: number): Promise<void> {
   const doomed = fork(new URL("../../helpers/processes/doomed.js", import.meta.url), [
     JSON.stringify(job),
@@ -17,7 +18,7 @@ async function trainAndKill(job: JobOptions, step: number): Promise<void> {
 }
 
 testIf(testAll).serial(
-  "a process may be killed: another goes on from its last checkpoint",
+  "a killed process's job resumes in another process from its last checkpoint",
   async (t) => {
     await using place = await startTestCluster();
     const calm = await calmResult();

@@ -12,7 +12,7 @@ import { natsServer, testAll, testIf } from "../../helpers/needs.ts";
 const epochs = 4;
 
 testIf(testAll, natsServer).serial(
-  "jobs whose queue is lost with its disk run once, and end as they would have",
+  "jobs whose queue is lost with its disk run once, from the mirror, to the same models",
   async (t) => {
     const calm = await calmResult(epochs);
     const directory = mkdtempSync(join(tmpdir(), "osiris-lost-"));

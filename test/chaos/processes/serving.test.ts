@@ -1,6 +1,6 @@
-// Chaos of serving, with a process that serves: its broker ends, its model directory vanishes, a
-// damaged delta and newer checkpoints come, it is killed and started again, all under load. Every
-// answer is held to the model of the version that it names.
+// Chaos under a serving process with load: its broker ends, its model directory disappears, a
+// damaged delta and newer checkpoints appear, and it is killed and restarted. Every answer is
+// compared with the model of the version that it names.
 
 import { readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ interface Answer {
   readonly predictions: readonly number[];
 }
 
-/** Clients that ask without a pause, each for records of its own; until they are told to end. */
+/** Clients that send requests without a pause, each for its own records, until they are stopped. */
 function startLoad(url: string, clients: number) {
   const answers: Answer[] = [];
   const refusals = new Map<string, number>();
@@ -48,7 +48,7 @@ function startLoad(url: string, clients: number) {
   const loops = Array.from({ length: clients }, (_, client) => loop(client));
   return {
     ...{ answers, refusals, lost: () => lost },
-    /** Waits for an answer of a step that comes after now. */
+    /** Waits for a new answer of `version`. */
     async answered(version: string) {
       const before = answers.length;
       for (let left = 500; left > 0; left--) {
@@ -67,7 +67,7 @@ function startLoad(url: string, clients: number) {
 }
 
 test.serial(
-  "each answer is that of the version it names, whatever happens to the server",
+  "each answer is computed by the version that it names, whatever fails around the server",
   async (t) => {
     t.timeout(600_000);
     const model = await startModel(t, { rows: 4000 });
@@ -76,7 +76,7 @@ test.serial(
     let broker = await startBroker({ auth: "open" });
     t.teardown(() => broker.close());
     const served = async (port: string): Promise<Running> => {
-      const below = ["--memory", "64KiB", "--tier-directory", tiers]; // Rows lie on disk.
+      const below = ["--memory", "64KiB", "--tier-directory", tiers]; // Rows are on disk.
       const more = ["--nats", broker.url, "--deadline", "30000", ...below, "--json"];
       const args = ["serve", `m=${directory}`, "--port", port, ...more];
       const server = startCli(args, home);
@@ -131,7 +131,7 @@ test.serial(
     const { code, stderr } = await server.ended;
     t.is(code, 0, stderr);
     await load.end();
-    t.true(load.answers.length > 10, `${load.answers.length} answers`); // However slow the machine is.
+    t.true(load.answers.length > 10, `${load.answers.length} answers`); // Even on a slow machine.
     t.true(load.lost() > 0);
     t.true([...load.refusals.keys()].every((one) => one === "SERVER_DRAINING"));
     t.deepEqual(
@@ -146,7 +146,7 @@ test.serial(
 );
 
 testIf(testAll).serial(
-  "a server that is killed with rows on disk leaves none, and the next answers alike",
+  "a server that is killed with rows on disk leaves no file, and the next one answers alike",
   async (t) => {
     t.timeout(600_000);
     const { directory, home } = await startModel(t, { rows: 4000 });
@@ -168,7 +168,7 @@ testIf(testAll).serial(
       const { predictions } = (await response.json()) as Answer;
       t.deepEqual(predictions, expected, `start ${turn}`);
       const metrics = await (await fetch(`${url}/metrics`)).text();
-      t.regex(metrics, /osiris_serve_row_misses_total\{model="m"\} [1-9]/); // Rows lay on disk.
+      t.regex(metrics, /osiris_serve_row_misses_total\{model="m"\} [1-9]/); // Rows were on disk.
       server.kill("SIGKILL");
       await server.ended;
       t.deepEqual(readdirSync(tiers), []);

@@ -1,5 +1,5 @@
-// Runs whose samples are made by preprocessing workers: the model is that of readers that make them
-// themselves, whoever makes which split, and whatever dies.
+// Runs whose samples are made by preprocessing workers: the model is the same as with readers that
+// make the samples themselves, whichever worker makes a split, and whatever dies.
 
 import { statSync, utimesSync } from "node:fs";
 import type { ExecutionContext } from "ava";
@@ -21,7 +21,7 @@ import { testAll, testIf } from "../../helpers/needs.ts";
 const preprocessing = { workersMin: 2, workersMax: 2 };
 
 testIf(testAll).serial(
-  "workers make the splits: the model is that of the readers alone",
+  "with splits made by workers, the model is the same as with readers alone",
   async (t) => {
     const home = writeDays(t);
     const calm = await streamedOutcome(1, home, { streamed: true });
@@ -33,7 +33,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "what is damaged when the index is made is left out; later it ends the run",
+  "a row group that is damaged before indexing is left out; damage later fails the run",
   async (t) => {
     const home = writeDays(t);
     const [first = "", second = ""] = tableFilesOf([home]);
@@ -56,7 +56,7 @@ testIf(testAll).serial(
     for await (const event of run.events()) {
       if (event.type !== "run.checkpointed" || event.step !== 10) continue;
       await damageColumn(second, 2, "user", 0);
-      utimesSync(second, atime, mtime); // As a disk would do it.
+      utimesSync(second, atime, mtime); // Like silent corruption of a disk.
     }
     const error = await t.throwsAsync(run.result(), { instanceOf: RemoteError });
     t.log(error?.message);
@@ -65,7 +65,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "workers, the master, readers and devices may end at any time; no split goes through the broker",
+  "workers, master, readers and devices may end at any time; no split crosses the broker",
   async (t) => {
     const home = writeDays(t);
     await using place = await startTestCluster(2);
@@ -88,13 +88,13 @@ testIf(testAll).serial(
     t.deepEqual(result.history, calm.result.history);
     const offenders = only(events, "run.incident").map(({ offender }) => offender);
     t.true(offenders.includes("master:0"), offenders.join());
-    // What threads make goes through shared memory.
+    // Splits made by threads travel through shared memory.
     t.true(seen.want > 0 && seen.done > 0, "what is asked for and done goes through the broker");
     t.is(seen.data, 0);
   },
 );
 
-/** Counts the messages about splits that the broker sees. */
+/** Counts the messages about splits that cross the broker. */
 async function watchSplits(t: ExecutionContext, place: TestCluster) {
   const { url, token, name: cluster } = place.cluster;
   const at = { servers: url, token, name: "spy", deadlineMs: 10_000 };

@@ -1,5 +1,5 @@
-// Commands to the readers of a run that trains: a limit, and a fresh thread in the place of one.
-// The model is the same, and nothing counts as a failure.
+// Commands to the readers of a training run: a rate limit, and a drain, after which a new thread
+// replaces the old one. The model is the same, and neither counts as a failure.
 
 import { setTimeout as pause } from "node:timers/promises";
 import test, { type ExecutionContext } from "ava";
@@ -16,7 +16,7 @@ import {
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
-/** Pauses after this many steps, long enough for the steps to be reported and for a request. */
+/** Pauses after `step` steps, long enough for the steps to be reported and for a request. */
 const rest = (generation: number, step: number) =>
   ({ actor: "device:0", generation, step, point: 3, effect: "pause", pauseMs: 600 }) as const;
 
@@ -60,7 +60,8 @@ for (const readers of [1, 2, 3]) {
           for (let reader = 0; reader < readers; reader++) {
             const { isForced, position } = await run.drainReader(reader);
             t.false(isForced);
-            // In the split order a reader has devices, and of two devices the third has none.
+            // In the split order each reader belongs to some devices, and with two devices the
+            // third reader has none.
             const isIdle = order === "split" && reader === 2;
             t.true(isIdle || (position.step >= event.step && position.step <= smallSteps));
           }
@@ -83,7 +84,7 @@ for (const readers of [1, 2, 3]) {
 }
 
 testIf(testAll).serial(
-  "a drained reader that hangs is ended, and that is no failure either",
+  "a drained reader that hangs is killed, which does not count as a failure",
   async (t) => {
     await using place = await startTestCluster(2);
     const stall = {
@@ -111,7 +112,7 @@ testIf(testAll).serial(
 testIf(testAll).serial("a limit outlives a reader and a device that are killed", async (t) => {
   await using place = await startTestCluster(2);
   const samplesPerSecond = 1000;
-  /** What the reader said of its limit, and in which generation. */
+  /** The limit that the reader reported, with its generation. */
   const limits: { generation: number; limit: number | null }[] = [];
   let isKilled = false;
   const begun: { step: number; atMs: number }[] = [];
@@ -126,7 +127,7 @@ testIf(testAll).serial("a limit outlives a reader and a device that are killed",
     const reader = (await readersOf(place, run)).find(({ actor }) => actor === "reader:0");
     if (reader?.state === "limited") state = reader.state;
     if (event.step === 8) place.threads.kill("reader:0");
-    if (reader === undefined) return; // Its host is just between two generations.
+    if (reader === undefined) return; // The host is between generations.
     const { generation } = event;
     if (generation === 2 || event.step >= 12) limits.push({ generation, limit: reader.limit });
     if (generation === 2 || event.step < 12 || isKilled) return;
@@ -140,7 +141,7 @@ testIf(testAll).serial("a limit outlives a reader and a device that are killed",
   t.deepEqual(new Set(limits.map(({ generation }) => generation)), new Set([1, 2]));
   t.deepEqual(new Set(limits.map(({ limit }) => limit)), new Set([samplesPerSecond]));
   t.is(state, "limited");
-  // Three batches a reader may lie in the ring when a generation begins to step.
+  // The ring may hold three batches of each reader when a generation starts its steps.
   const samples = 64 * (smallSteps - (begun[0]?.step ?? 0) - 6);
   t.true(tookMs >= samples, `${samples} samples at 1,000 a second came in ${tookMs} ms`);
   t.like(only(story.events, "run.limited"), [{ samplesPerSecond, generation: 1 }]);
@@ -148,7 +149,7 @@ testIf(testAll).serial("a limit outlives a reader and a device that are killed",
 });
 
 test.serial(
-  "wrong names and a limit below the deadline are refused; drains at once are carried out",
+  "unknown readers and a too low limit are refused; simultaneous drains are executed",
   async (t) => {
     await using place = await startTestCluster(2);
     place.threads.plan([rest(1, 8)]);
@@ -157,7 +158,7 @@ test.serial(
     const story = await runJob(place, place.job({ readers: 2 }), async (event, run) => {
       if (event.type === "run.started") {
         refusals.push(await refusalOf(run.limitReaders({ samplesPerSecond: 51 })));
-        await run.limitReaders({ samplesPerSecond: 52 }); // A batch of each reader in 2.5 s.
+        await run.limitReaders({ samplesPerSecond: 52 }); // One batch per reader in 2.5 s.
         await run.limitReaders({ samplesPerSecond: 0 });
       }
       if (event.type !== "run.progress" || event.step !== 8) return;

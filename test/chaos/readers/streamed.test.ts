@@ -1,5 +1,5 @@
-// Runs without a cache: the samples are made of the Parquet files again whenever they are trained.
-// The model is that of a run with a cache, on any number of devices and after any kill.
+// Runs without a cache: the samples are made from the Parquet files again in each epoch. The model
+// equals that of a run with a cache, on any number of devices and after any kill.
 
 import { copyFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
 test.serial(
-  "a run without a cache is that of one with it, though readers and devices are killed",
+  "a run without a cache equals a run with one, though readers and devices are killed",
   async (t) => {
     const home = writeDays(t);
     const rest = {
@@ -45,7 +45,7 @@ test.serial(
     t.deepEqual(result.history, cached.history);
     t.true(result.generation >= 2);
     t.true(only(events, "run.incident").length > 0);
-    // What lies where caches do is an index alone.
+    // The cache directory has only an index.
     const [index = "none", ...others] = readdirSync(cache);
     t.regex(index, /^parquet-.*\.index\.cache$/);
     t.deepEqual(others, []);
@@ -56,7 +56,7 @@ test.serial(
 );
 
 testIf(testAll).serial(
-  "in the files' order, and in the split order: the model of the cache",
+  "in file order and in split order, a run without a cache trains the same model",
   async (t) => {
     const home = writeDays(t);
     const ofTime = {
@@ -73,7 +73,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "killed readers and devices change no bit, and the proof holds",
+  "in a run without a cache, killed readers and devices change no bit, and it verifies",
   async (t) => {
     const home = writeDays(t);
     const calm = await streamedOutcome(1, home, { streamed: true });
@@ -88,7 +88,7 @@ testIf(testAll).serial(
     t.deepEqual({ digest: result.digest, history: result.history }, calm);
     t.true(result.generation >= 2);
     t.true(only(events, "run.incident").length > 0);
-    // What lies where caches do is an index alone.
+    // The cache directory has only an index.
     const [index = "none", ...others] = readdirSync(job.data.cache ?? "");
     t.regex(index, /^parquet-.*\.index\.cache$/);
     t.deepEqual(others, []);
@@ -98,7 +98,7 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("row groups that a reader cannot hold are refused, or shared by slices", async (t) => {
+test.serial("row groups beyond a reader's memory are refused, or shared by slices", async (t) => {
   const home = writeDays(t);
   const [paths, cache] = [tableFilesOf([home]), join(startDirectory(t), "cache")];
   const prepare = (own: object, readerBytesMax: number) => {
@@ -120,7 +120,7 @@ test.serial("row groups that a reader cannot hold are refused, or shared by slic
 });
 
 testIf(testAll).serial(
-  "a file that changes in the midst of a run ends it with its name",
+  "a file that changes in the midst of a run fails it, and the error names the file",
   async (t) => {
     const home = writeDays(t);
     const [first = "", second = ""] = tableFilesOf([home]);

@@ -1,4 +1,4 @@
-// Law 3: after any failure of device threads, the model is the reference run's.
+// Law 3: after any failure of device threads, the model equals that of the reference run.
 
 import test from "ava";
 import type { ThreadFault } from "../../../internal.ts";
@@ -21,7 +21,8 @@ test.serial(
     const calm = await calmRun();
     t.is(calm.step, smallSteps);
     t.is(calm.generation, 1);
-    // Before the first checkpoint, after a cut, between two, in one (30), and in the last step.
+    // Before the first checkpoint, after a cut, between two cuts, in a cut (30), and in the last
+    // step.
     const all = [0, 3, 10, 14, 29, 30, 42];
     const steps = someOrAll("steps in which a device ends", [0, 14, 30, 42], all);
     place.threads.plan(steps.map((step, i) => exit(`device:${i % 2}`, i + 1, step)));
@@ -34,7 +35,8 @@ test.serial(
       incidents.map(({ offender, error }) => `${offender} ${error.name} ${error.code}`),
       steps.map((_, i) => `device:${i % 2} PeerLostError PEER_LOST`),
     );
-    // From the last cut, or from the cut before if the last was not committed yet.
+    // Each generation starts from the last cut, or from the cut before if the last was not
+    // committed yet.
     const cuts = [0, ...steps.map((step) => 10 * Math.floor((step === 30 ? 29 : step) / 10))];
     const begun = only(events, "run.started").map(({ fromStep }) => fromStep);
     t.is(begun.length, cuts.length);
@@ -48,7 +50,7 @@ test.serial(
   },
 );
 
-// With batches in flight, a step has fewer points: its bags travelled in the step before.
+// With batches in flight, a step has fewer points: its input dist ran in the step before.
 for (const [depth, count] of [
   [1, 23],
   [3, 18],
@@ -94,7 +96,7 @@ test.serial("a device's thread may end while it evaluates, or while it saves", a
   );
 });
 
-test.serial("all devices may go at once, again and again", async (t) => {
+test.serial("all devices at once may end, repeatedly: same model, same history", async (t) => {
   await using place = await startCluster();
   const calm = await calmRun();
   place.threads.plan([
@@ -113,7 +115,7 @@ test.serial("all devices may go at once, again and again", async (t) => {
 });
 
 test.serial(
-  "P1: one of three devices stands still: the graph names it, not its neighbours",
+  "P1: if one of three devices stands still, the wait graph names it, not its neighbours",
   async (t) => {
     await using place = await startCluster(3);
     const job = () => place.job({ stepDeadlineMs: 1500 });
@@ -161,7 +163,7 @@ test.serial(
   },
 );
 
-test.serial("a device that stands still alone is missed by the coordinator", async (t) => {
+test.serial("a device that stands still alone is noticed by the coordinator", async (t) => {
   await using place = await startCluster(1);
   const job = () => place.job({ stepDeadlineMs: 800 });
   const calm = await calmRun();

@@ -1,5 +1,5 @@
-// Durable tables on real threads: rows that stay below memory beside a checkpoint equal the rows
-// that the next generation would read from that checkpoint; otherwise it ignores them.
+// Durable tables on real threads: rows kept on disk beside a checkpoint equal the rows that the
+// next generation would read from that checkpoint; otherwise it ignores them.
 
 import { fork } from "node:child_process";
 import {
@@ -36,12 +36,12 @@ const small = { hbmBytes: 1, ddrBytes: 1, ssd: "file" } as const;
 const directoryOf = ({ checkpoint }: JobOptions): string => checkpoint?.directory ?? "";
 const tiersOf = (job: JobOptions): string => join(directoryOf(job), "tiers");
 
-/** RocksDB works beside the thread that asks, in no virtual time. */
+/** RocksDB works on its own threads, so it cannot run in virtual time. */
 const needsOf = (ssd: "file" | "rocksdb") => (ssd === "file" ? [] : [testAll, rocksDb]);
 
 for (const ssd of ["file", "rocksdb"] as const) {
   testIf(...needsOf(ssd)).serial(
-    `${ssd}: a run that goes on finds its durable rows where it left them`,
+    `${ssd}: a resumed run finds its durable rows where it left them`,
     async (t) => {
       const calm = await calmRun(3);
       await using place = await startCluster(1);
@@ -75,14 +75,14 @@ for (const ssd of ["file", "rocksdb"] as const) {
   );
 }
 
-/** The directories of rows at rest. */
+/** The directories of persisted rows. */
 function allAtRest(job: JobOptions): string[] {
   return readdirSync(tiersOf(job))
     .filter((name) => name.includes("-kept-"))
     .map((name) => join(tiersOf(job), name));
 }
 
-/** The only directory of rows at rest. */
+/** The only directory of persisted rows. */
 function atRest(job: JobOptions): string {
   const [path, ...others] = allAtRest(job);
   if (path === undefined || others.length > 0) throw new Error("Expected one directory at rest");
@@ -103,7 +103,7 @@ const logOf = (directory: string): string => {
   return join(folder, log ?? "");
 };
 
-/** Damage to rows at rest, and its report: why the rows are not taken, or an incident. */
+/** Damage to persisted rows, and its report: why the run ignores the rows, or an incident. */
 const damages = [
   [
     "file",
@@ -147,7 +147,7 @@ const damages = [
 for (const [ssd, what, told, damage] of thinned("damages to rows at rest", damages, 4)) {
   const needs = what.includes("read") ? [linux] : [];
   testIf(...needsOf(ssd), ...needs).serial(
-    `${ssd}: ${what}, and the rows come from the checkpoint`,
+    `${ssd}: ${what}: the rows come from the checkpoint`,
     async (t) => {
       const calm = await calmRun(3);
       await using place = await startCluster(1);
@@ -173,7 +173,7 @@ for (const [ssd, what, told, damage] of thinned("damages to rows at rest", damag
   );
 }
 
-test.serial("rows at rest under the stamp of another checkpoint are not taken", async (t) => {
+test.serial("persisted rows with the stamp of another checkpoint are ignored", async (t) => {
   const calm = await calmRun(3);
   await using place = await startCluster(1);
   const job = place.job({ model, tiers: small });
@@ -194,7 +194,7 @@ test.serial("rows at rest under the stamp of another checkpoint are not taken", 
 });
 
 testIf(testAll).serial(
-  "rows of another placement are left, and gone with the next checkpoint",
+  "persisted rows of another placement are ignored, and deleted with the next checkpoint",
   async (t) => {
     const calm = await calmRun(3);
     await using place = await startCluster(2);
@@ -218,7 +218,7 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("a tier that dies takes its durable rows along: the checkpoint has them", async (t) => {
+test.serial("after a tier dies, its durable rows are read from the checkpoint", async (t) => {
   const calm = await calmRun(3);
   await using place = await startCluster(1);
   const job = place.job({ model, tiers: { ...small, prefetch: 0 } });
@@ -235,9 +235,10 @@ test.serial("a tier that dies takes its durable rows along: the checkpoint has t
   );
 });
 
-// In `npm test` power is lost at the operations of such runs (test/chaos/simulation/crash-points).
+// In `npm test`, test/chaos/simulation/crash-points loses power at the disk operations of such
+// runs.
 testIf(testAll).serial(
-  "a killed process leaves rows that are of no checkpoint, and they go",
+  "rows that a killed process leaves, of no checkpoint, are ignored and deleted",
   async (t) => {
     const calm = await calmRun(3);
     await using place = await startCluster(2);

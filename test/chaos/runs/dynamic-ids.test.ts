@@ -30,7 +30,7 @@ interface Line {
   readonly items: readonly bigint[];
 }
 
-/** Users that come for a while, and items with a popular few. */
+/** Samples whose users appear for a while only, and of whose items a few are popular. */
 const lines: readonly Line[] = (() => {
   const stream = new RandomStream(3, 79);
   const idOf = (i: number) => BigInt.asIntN(64, mix64(BigInt(i)));
@@ -105,7 +105,7 @@ function undisturbed(): Promise<RunResult> {
   return calm;
 }
 
-test.serial("ids come and go, and a run says how many", async (t) => {
+test.serial("ids are admitted and evicted, and the run's result counts them", async (t) => {
   const { dynamicIds = [], status } = await undisturbed();
   t.is(status, "finished");
   t.deepEqual(
@@ -123,7 +123,7 @@ test.serial("ids come and go, and a run says how many", async (t) => {
 });
 
 test.serial(
-  "a row that changes its id begins a new average, on any devices and tiers",
+  "a row that gets another id starts a new moving average, on any devices and tiers",
   async (t) => {
     const sparse = {
       kind: "rowWiseAdagrad",
@@ -143,7 +143,7 @@ test.serial(
 );
 
 for (const tier of ["memory", "cached"] as const) {
-  test.serial(`a kill around a decision costs a restore and no row: ${tier}`, async (t) => {
+  test.serial(`a kill around an eviction step costs a restore and no row: ${tier}`, async (t) => {
     const { digest, dynamicIds, logLoss } = await undisturbed();
     await using place = await startCluster(2);
     place.threads.plan([
@@ -164,7 +164,7 @@ for (const tier of ["memory", "cached"] as const) {
 }
 
 test.serial(
-  "a run that stops at a decision's cut goes on, on other devices and tiers",
+  "a run that is cancelled at an eviction step's cut resumes on other devices and tiers",
   async (t) => {
     const { digest, dynamicIds } = await undisturbed();
     await using place = await startCluster(3);
@@ -179,7 +179,7 @@ test.serial(
 );
 
 test.serial(
-  "a model that is loaded predicts with its ids, and unknown ones count nothing",
+  "a loaded model predicts with its dynamic ids, and ignores the unknown ids",
   async (t) => {
     await using place = await startCluster(2);
     const job = jobOf(place, "cached");

@@ -1,5 +1,5 @@
 // Features that share tables, from a file to predictions: no bit depends on the placement or on a
-// kill, and the same text is the same row in every feature of its table.
+// kill, and the same text maps to the same row in every feature of its table.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,10 @@ import { someOrAll } from "../../helpers/thinned.ts";
 const samples = 1200;
 const items = 30;
 
-/** Odd items are liked: that of the line, those bought, and the first one seen. */
+/**
+ * The label depends on whether items are odd: the line's item, the bought items, and the first seen
+ * item.
+ */
 function writeSessions(t: ExecutionContext): string {
   const directory = mkdtempSync(join(tmpdir(), "osiris-features-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
@@ -65,7 +68,7 @@ function jobOn(place: EitherCluster, path: string): JobOptions {
 const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
 
 test.serial(
-  "shared and unpooled features have the same model on 1, 2 and 3 devices, and after a kill",
+  "shared and unpooled features: the same model on 1, 2 and 3 devices, and after a kill",
   async (t) => {
     const path = writeSessions(t);
     const digests: string[] = [];
@@ -83,7 +86,10 @@ test.serial(
   },
 );
 
-/** The saved model evaluates as the run did, and one text is one row, whichever feature has it. */
+/**
+ * Checks that the saved model evaluates as the run did, and that a text maps to one row in each
+ * feature.
+ */
 async function predictAndList(
   t: ExecutionContext,
   directory: string,
@@ -93,7 +99,7 @@ async function predictAndList(
   const { auc, logLoss } = await model.evaluate();
   t.deepEqual([auc, logLoss], expected);
   const record = { item: "i4", bought: ["i1", "i2"], seen: "i7 i1", country: "c2" };
-  // Ids beyond the longest sequence do not count.
+  // Ids beyond the maximum sequence length do not count.
   const long = { ...record, seen: ["i7", "i1", "i2", "i3"] };
   const longer = { ...record, seen: ["i7", "i1", "i2", "i3", "i9", "i9"] };
   const [one = 0, two = 0, three = 0] = await model.predict([record, long, longer]);

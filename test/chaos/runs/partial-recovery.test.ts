@@ -1,5 +1,5 @@
-// Partial recovery, of bounded jobs that ask for it: the surviving state of a generation goes on at
-// its step, and only the rows of lost devices go back.
+// Partial recovery, for bounded jobs with `checkpoint.partial`: the surviving state of a generation
+// continues at its step, and only the rows of lost devices are restored from the last checkpoint.
 
 import test from "ava";
 import type { JobOptions } from "../../../index.ts";
@@ -12,7 +12,7 @@ const epochs = 6;
 const steps = epochs * 43;
 
 test.serial(
-  "P4, bounded: of lost devices alone the rows go back: rows and samples are counted, and told",
+  "P4, bounded: only lost devices' rows are restored, and lost rows and samples are reported",
   async (t) => {
     const calm = await calmRun(epochs);
     await using place = await startCluster(1, { minDevices: 3 });
@@ -48,7 +48,7 @@ test.serial(
     t.true(recoveries.every(({ step }) => manifests.some(({ cut }) => cut === step)));
     const { checkpoints, isIntact } = await verifyCheckpoints(directory);
     t.true(isIntact, `digests are those of the rows: ${JSON.stringify(checkpoints)}`);
-    // Near the reference run's model, but not equal.
+    // The model is near the reference run's, but not equal.
     t.not(result.digest, calm.digest);
     const [own = 0, other = 0] = [result.logLoss, calm.logLoss];
     t.true(Math.abs(own / other - 1) < 0.02, `${own}, ${other}`);

@@ -1,5 +1,5 @@
-// The pipeline on real threads: it changes no bit under any fault, and a run reports when it has
-// fallen serial.
+// The input pipeline on real threads: it changes no bit under any fault, and a run raises an alert
+// if devices wait for readers.
 
 import test from "ava";
 import type { JobOptions, RunEvent } from "../../../index.ts";
@@ -13,14 +13,14 @@ import {
 import { startVirtualCluster } from "../../helpers/clusters/virtual-clusters.ts";
 import { isTestAll, someOrAll } from "../../helpers/thinned.ts";
 
-// Each depth and each number of devices comes once; all pairs in `npm run test:all`.
+// `npm test` tries each depth and each number of devices once; `npm run test:all` all pairs.
 for (const [depth, some] of [
   [1, [3]],
   [2, [2]],
   [3, [1]],
 ] as const) {
   test.serial(
-    `three devices and fewer, killed and cancelled on the way, at depth ${depth}: one model`,
+    `one to three devices, killed and cancelled in mid-run, at depth ${depth}: one model`,
     async (t) => {
       const calm = await calmRun();
       await using place = await startCluster(3);
@@ -56,7 +56,7 @@ async function runSlowly(): Promise<readonly RunEvent[]> {
 }
 
 test.serial(
-  "a run whose devices wait for readers says so once, and how many it wants",
+  "a run whose devices wait for readers raises one alert with the needed number of readers",
   async (t) => {
     const events = await runSlowly();
     const [alert, ...others] = only(events, "run.alert");
@@ -71,7 +71,7 @@ test.serial(
     t.true(times.every((one) => (one?.shares.batch ?? 0) > 0.5));
     const [finished] = only(events, "run.finished");
     t.true((finished?.result.times?.shares.batch ?? 0) > 0.5);
-    const measured = finished?.result.times?.steps ?? 0; // Up to the last heartbeat.
+    const measured = finished?.result.times?.steps ?? 0; // Until the last heartbeat.
     t.true(measured > 30 && measured <= (finished?.result.step ?? 0), `${measured}`);
   },
 );

@@ -43,10 +43,10 @@ const jobs: Record<string, Partial<JobOptions>> = {
 };
 
 for (const [name, overrides] of Object.entries(jobs)) {
-  // The others: test/training/step/sharding.test.ts, on devices in one thread.
+  // test/training/step/sharding.test.ts covers the other jobs, on devices in one thread.
   const isUsual = name.startsWith("dropout") || name.startsWith("a data-parallel");
   testIf(...(isUsual ? [] : [testAll])).serial(
-    `a model is one on any number of devices: ${name}`,
+    `a model is the same on any number of devices: ${name}`,
     async (t) => {
       await using place = await startCluster(3);
       const results: RunResult[] = [];
@@ -66,7 +66,7 @@ for (const [name, overrides] of Object.entries(jobs)) {
 }
 
 testIf(testAll).serial(
-  "the reference kernels agree with themselves on any number of devices",
+  "with the reference kernels a model is the same on any number of devices",
   async (t) => {
     await using place = await startCluster(3);
     const digests: string[] = [];
@@ -80,7 +80,7 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("P7: a run that loses a device may go on with another number of them", async (t) => {
+test.serial("P7: a run on 3 devices may resume on another number of them", async (t) => {
   await using place = await startCluster(3);
   const calm = await calmRun();
   const job = place.job({ devices: 3 });

@@ -1,5 +1,5 @@
-// Failures of parts other than devices: readers, the preparation, the broker. The model is the
-// same.
+// Failures of parts other than devices: readers, the preparation, the data cache, the broker. The
+// model is the same.
 
 import { readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -34,7 +34,7 @@ function flipBit(path: string, offset: number): void {
   writeFileSync(path, bytes);
 }
 
-test.serial("a reader's thread may end at any time: another reads on", async (t) => {
+test.serial("a reader's thread may end at any time: another thread continues", async (t) => {
   await using place = await startCluster();
   const calm = await calmRun();
   place.threads.plan([holdAt(4, 200), holdAt(25, 200)]);
@@ -51,7 +51,7 @@ test.serial("a reader's thread may end at any time: another reads on", async (t)
   t.is(result.generation, 1);
 });
 
-test.serial("a reader's thread may end at every store and wait of its own", async (t) => {
+test.serial("a reader's thread may end at each of its stores and waits", async (t) => {
   await using place = await startCluster();
   const calm = await calmRun();
   for (const point of someOrAll("points of a reader", [0, 3], [0, 1, 2, 3])) {
@@ -80,7 +80,7 @@ test.serial("the preparation's thread may end: the data is prepared again", asyn
 });
 
 test.serial(
-  "a data cache may be damaged in mid-run: it is made anew, with the same model",
+  "a data cache may be damaged in mid-run: it is made again, and the model is the same",
   async (t) => {
     await using place = await startCluster();
     const calm = await calmRun();
@@ -104,7 +104,7 @@ test.serial(
 );
 
 test.serial(
-  "a data cache may be deleted in mid-run: it is made anew, with the same model",
+  "a data cache may be deleted in mid-run: it is made again, and the model is the same",
   async (t) => {
     await using place = await startCluster();
     const calm = await calmRun();
@@ -121,7 +121,10 @@ test.serial(
   },
 );
 
-/** A job on 3,000 lines of text: after step 10 its cache is damaged, and `harm` harms its text. */
+/**
+ * Runs a job on 3,000 lines of text: after step 10 its cache is damaged, and `harm` damages the
+ * text file.
+ */
 async function damageWithText(harm: (path: string) => void): Promise<RunEvent[]> {
   await using place = await startCluster();
   const { directory } = place.job().checkpoint ?? {};
@@ -148,7 +151,7 @@ async function damageWithText(harm: (path: string) => void): Promise<RunEvent[]>
 }
 
 test.serial(
-  "a damaged data cache ends the run where its source is gone, or has changed",
+  "a damaged data cache fails the run if its source is gone or has changed",
   async (t) => {
     const gone = (await damageWithText((path) => rmSync(path))).at(-1);
     if (gone?.type !== "run.failed") return t.fail(gone?.type);
@@ -164,7 +167,7 @@ test.serial(
   },
 );
 
-test.serial("the broker may die in mid-run: it comes back, and the run goes on", async (t) => {
+test.serial("the broker may die in mid-run: it restarts, and the run continues", async (t) => {
   await using place = await startCluster();
   const calm = await calmRun();
   place.threads.plan([holdAt(25, 400)]);
@@ -180,7 +183,7 @@ test.serial("the broker may die in mid-run: it comes back, and the run goes on",
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
   t.true(!isTestAll || place.incidents.some(({ offender }) => offender === "broker"));
-  // The follower missed nothing, though the broker lost its messages.
+  // The follower missed no event, though the broker lost its messages.
   t.deepEqual(
     events.map(({ seq }) => seq),
     events.map((_, i) => i),
@@ -190,7 +193,7 @@ test.serial("the broker may die in mid-run: it comes back, and the run goes on",
 });
 
 test.serial(
-  "the oracle holds a run that was killed at a step against its reference run",
+  "the chaos oracle compares a run that lost a device at a step with its reference run",
   async (t) => {
     await using place = await startCluster();
     place.threads.plan([holdAt(25, 400)]);

@@ -1,5 +1,5 @@
 // One run on real threads, in which each kind of part is lost once. The other files of this folder
-// try the many ways to lose one in virtual time.
+// try the many ways to lose one, in virtual time.
 
 import test from "ava";
 import { type JobOptions, readRunLog, type ThreadFault, throwIn } from "../../../internal.ts";
@@ -24,7 +24,7 @@ const faults: readonly ThreadFault[] = [
 ];
 
 test.serial(
-  "a reader, an actor, a device, a tier, a writer, the broker: no bit is lost",
+  "losing a reader, an actor, a device, a tier, a writer and the broker changes no bit",
   async (t) => {
     const calm = await calmRun();
     await using place = await startTestCluster();
@@ -61,7 +61,7 @@ test.serial(
     );
     t.regex(incidents[1]?.error.message ?? "", /thrown in it/);
     t.true(place.incidents.some(({ offender }) => offender === "broker"));
-    // The follower missed nothing, though the broker lost its messages.
+    // The follower missed no event, though the broker lost its messages.
     t.deepEqual(
       events.map(({ seq }) => seq),
       events.map((_, i) => i),

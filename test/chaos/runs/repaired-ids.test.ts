@@ -1,4 +1,4 @@
-// Ids that a table does not have: how many a run clamped or hashed, counted right under faults.
+// Ids outside a table: the counts of clamped and hashed ids of a run are right under faults.
 
 import { copyFileSync } from "node:fs";
 import test from "ava";
@@ -17,8 +17,8 @@ import { someOrAll } from "../../helpers/thinned.ts";
 const epochs = 2;
 
 /**
- * A job on data for larger tables than its own, as after shrinking a table and keeping its data;
- * and how many ids of its steps lie outside, counted by hand.
+ * A job on data made for larger tables than its own, as after a table was shrunk; and the number of
+ * ids of its steps outside the tables, counted by the test.
  */
 async function jobOf(place: EitherCluster, tables: readonly Partial<TableOptions>[]) {
   const job: JobOptions = place.job({ data: { epochs } as never, seed: 4 });
@@ -52,7 +52,7 @@ const tables = [
 ];
 
 test.serial(
-  "repaired ids are counted by table, the same on any devices and after any kill",
+  "repaired ids are counted by table, with the same counts on any devices and after kills",
   async (t) => {
     for (const devices of someOrAll("devices of repaired ids", [1, 3], [1, 2, 3])) {
       await using place = await startCluster(devices);
@@ -73,13 +73,13 @@ test.serial(
       t.deepEqual(result.repairedIds, expected, `${devices} devices`);
       const last = only(events, "run.progress").at(-1);
       t.true((last?.repairedIds[0]?.ids ?? 0) <= (expected[0]?.ids ?? 0));
-      // A finished run reports the same when it is asked for again.
+      // A finished run reports the same when it is submitted again.
       t.deepEqual((await runJob(place, job)).result.repairedIds, expected);
     }
   },
 );
 
-test.serial("a run of whole data has repaired none", async (t) => {
+test.serial("a run whose ids are all inside its tables has repaired none", async (t) => {
   await using place = await startCluster(1);
   const { job, expected } = await jobOf(place, [{ ids: "clamp" }, { ids: "hash" }, {}]);
   t.deepEqual(expected, []);

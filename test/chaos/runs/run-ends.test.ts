@@ -1,4 +1,4 @@
-// How runs end: early, cancelled, resumed, refused; a kill on the way changes nothing.
+// How runs end: stopped early, cancelled, resumed, refused; a kill in mid-run changes nothing.
 
 import test, { type ExecutionContext } from "ava";
 import { type JobOptions, RemoteError, readRunLog } from "../../../index.ts";
@@ -14,7 +14,7 @@ import { isTestAll } from "../../helpers/thinned.ts";
 const exitAt = (step: number, generation = 1, actor = "device:1") =>
   ({ actor, generation, step, point: 5, effect: "exit" }) as const;
 
-test.serial("early stopping returns the best checkpoint, also after a kill", async (t) => {
+test.serial("early stopping returns the best checkpoint, even after kills", async (t) => {
   await using place = await startCluster();
   const job = () =>
     place.job({
@@ -40,7 +40,7 @@ test.serial("early stopping returns the best checkpoint, also after a kill", asy
 });
 
 test.serial(
-  "a run stops where it reaches its target: on one device too, and after a kill",
+  "a run stops at the evaluation that reaches its target, on one device and after a kill",
   async (t) => {
     await using place = await startCluster();
     const usual = { data: { ...smallData, epochs: 2 } };
@@ -76,7 +76,7 @@ test.serial(
   },
 );
 
-test.serial("a cancelled run can be resumed, and ends as one that was not", async (t) => {
+test.serial("a cancelled run can be resumed, and ends with the same model", async (t) => {
   await using place = await startCluster();
   const calm = await calmRun();
   const job = place.job();
@@ -104,7 +104,7 @@ test.serial("a run that is cancelled while it waits never starts", async (t) => 
   t.is((await first.result()).status, "finished");
 });
 
-test.serial("a finished run, resumed, says again what it said", async (t) => {
+test.serial("a finished run that is submitted again returns the same result", async (t) => {
   await using place = await startCluster();
   const job = place.job();
   const { result: first } = await runJob(place, job);
@@ -128,7 +128,7 @@ test.serial("a directory of another job is refused", async (t) => {
   t.is(error?.name, "CheckpointForeignError");
 });
 
-test.serial("a run that needs too many restores is given up, with the cause in it", async (t) => {
+test.serial("a run that needs too many restores fails with the last cause", async (t) => {
   await using place = await startCluster();
   place.threads.plan([1, 2, 3, 4].map((generation) => exitAt(3, generation)));
   const restarts = { restartsMax: 2, windowMs: 600_000 };
@@ -136,7 +136,7 @@ test.serial("a run that needs too many restores is given up, with the cause in i
   const error = await failureOf(t, runJob(place, job));
   t.is(error?.code, "RESTART_LIMIT");
   t.regex(error?.message ?? "", /Gave up after 2 restarts.*Lost device:1/);
-  if (!isTestAll) return; // In virtual time nobody writes a log.
+  if (!isTestAll) return; // In virtual time there is no log.
   // Each failure is a line of the log, though all are one incident.
   const { lines } = readRunLog(job.checkpoint?.directory ?? "");
   const tries = lines.filter(({ actor }) => `${actor}`.startsWith("job:"));
@@ -147,7 +147,7 @@ test.serial("a run that needs too many restores is given up, with the cause in i
   );
 });
 
-test.serial("a loss that is no number ends the run at once", async (t) => {
+test.serial("a loss that is not finite fails the run at once", async (t) => {
   await using place = await startCluster();
   const sgd = { kind: "sgd", learningRate: 1e30 } as const;
   const job = place.job({ optimizer: { dense: sgd, sparse: sgd } });
@@ -161,7 +161,7 @@ test.serial("a loss that is no number ends the run at once", async (t) => {
   t.is(incidents[0]?.generation, 1);
 });
 
-test.serial("a checkpoint of other kernels is refused by name", async (t) => {
+test.serial("a checkpoint of other kernels is refused, and the error names them", async (t) => {
   await using place = await startCluster();
   const job: JobOptions = place.job();
   const { result } = await runJob(place, { ...job, arithmetic: "reference" });
@@ -178,7 +178,7 @@ test.serial("a checkpoint of other kernels is refused by name", async (t) => {
   t.regex(error?.message ?? "", /checkpoint in .*Set `arithmetic: reference` to go on; or start/);
 });
 
-test.serial("an older generation that wakes up is refused by the store", async (t) => {
+test.serial("a writer of an older generation is refused by the store", async (t) => {
   await using place = await startCluster();
   const calm = await calmRun();
   const job = place.job();
@@ -215,7 +215,7 @@ test.serial("a run whose store was taken over by another process stops", async (
     error = caught;
   }
   t.is((error as RemoteError | undefined)?.code, "GENERATION_FENCED");
-  // No thread still works for a finished run.
+  // No thread of a finished run is left.
   for (let looks = 0; looks < 200 && place.threads.running().length > 0; looks++) {
     await new Promise<void>((resume) => setTimeout(resume, 10));
   }

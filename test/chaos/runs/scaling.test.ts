@@ -1,4 +1,5 @@
-// A run changes its devices while it trains: same model, same history, and no step done twice.
+// A run changes its number of devices while it trains: same model, same history, and no step done
+// twice.
 
 import test, { type ExecutionContext } from "ava";
 import type { RunEvent } from "../../../index.ts";
@@ -8,7 +9,10 @@ import type { JoinedHost } from "../../helpers/clusters/either-cluster.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { thinned } from "../../helpers/thinned.ts";
 
-/** The reference run's result; one generation for each number of devices, none after a failure. */
+/**
+ * Asserts the reference run's result, and one generation for each number of devices, none after a
+ * failure.
+ */
 async function assertUndisturbed(t: ExecutionContext, story: Story, devices: readonly number[]) {
   const { result, events } = story;
   const calm = await calmRun();
@@ -25,7 +29,7 @@ async function assertUndisturbed(t: ExecutionContext, story: Story, devices: rea
     scaled.map(({ from, to }) => [from, to]),
     devices.slice(1).map((to, i) => [devices[i], to]),
   );
-  // A generation begins at the step where the last one stopped: no step is done twice.
+  // A generation starts at the step where the one before stopped: no step is done twice.
   for (const { generation, fromStep } of started) {
     const before = only(events, "run.progress").filter((one) => one.generation < generation);
     t.true(before.every(({ step }) => step <= fromStep));
@@ -33,11 +37,11 @@ async function assertUndisturbed(t: ExecutionContext, story: Story, devices: rea
   t.log(`scaled, s: ${scaled.map(({ seconds }) => seconds.toFixed(2)).join(" ")}`);
 }
 
-/** Pauses after this many steps, long enough for the steps to be reported. */
+/** Pauses after `step` steps, long enough for the steps to be reported. */
 const rest = (generation: number, step: number) =>
   ({ actor: "device:0", generation, step, point: 3, effect: "pause", pauseMs: 600 }) as const;
 
-test.serial("1 → 4 → 2 → 3 devices in one run make the model of an undisturbed one", async (t) => {
+test.serial("a run scaled from 1 to 4, 2 and 3 devices trains the same model", async (t) => {
   await using place = await startCluster(4);
   place.threads.plan([rest(1, 8), rest(2, 18), rest(3, 28)]);
   const wishes = [
@@ -75,7 +79,7 @@ function launcherThatTells(command: string, hear: () => void) {
 const told = ["run", "evaluate", "save"] as const;
 for (const command of thinned("what a device has been told when devices are asked for", told)) {
   test.serial(
-    `devices may be asked for when a device has just been told to ${command}`,
+    `a scaling may be requested just when a device gets the command to ${command}`,
     async (t) => {
       let ask = () => {};
       const over = launcherThatTells(command, () => ask());
@@ -92,7 +96,7 @@ for (const command of thinned("what a device has been told when devices are aske
   );
 }
 
-test.serial("asked twice in a row, the last wish counts", async (t) => {
+test.serial("of two scaling requests in a row, the last one counts", async (t) => {
   await using place = await startCluster(4);
   place.threads.plan([rest(1, 8)]);
   let isAsked = false;
@@ -107,7 +111,7 @@ test.serial("asked twice in a row, the last wish counts", async (t) => {
   t.deepEqual(only(story.events, "run.incident"), []);
 });
 
-test.serial("what cannot be is refused with a sentence, and the run goes on", async (t) => {
+test.serial("an impossible number of devices is refused, and the run continues", async (t) => {
   await using place = await startCluster(4);
   const refusals: string[] = [];
   const story = await runJob(place, place.job({ devices: 1, slices: 2 }), async (event, run) => {
@@ -123,7 +127,7 @@ test.serial("what cannot be is refused with a sentence, and the run goes on", as
   await t.throwsAsync(story.run.scale({ devices: 2 }), { message: /one that is not over/ });
 });
 
-test.serial("a run that waits for devices starts with fewer where it is asked to", async (t) => {
+test.serial("a run that waits for devices starts with fewer if it is scaled down", async (t) => {
   await using place = await startCluster(2, { minDevices: 3 });
   const story = await runJob(place, place.job({ devices: 3 }), async (event, run) => {
     if (event.type === "run.waiting") await run.scale({ devices: 2 });
@@ -136,7 +140,7 @@ for (const [when, generation] of [
   ["of the generation that begins", 2],
 ] as const) {
   test.serial(
-    `a device ${when} may die: the run has the devices that were asked for`,
+    `a device ${when} may die: the run gets the requested number of devices`,
     async (t) => {
       await using place = await startCluster(4);
       const { threads } = place;
@@ -160,12 +164,12 @@ for (const [when, generation] of [
   );
 }
 
-test.serial("hosts that join and leave are taken up and let go by the run itself", async (t) => {
+test.serial("hosts that join and leave are added to and removed from the run", async (t) => {
   await using place = await startCluster(1);
   const epochs = { data: { epochs: 4 } as never, stepDeadlineMs: 30_000 };
   const job = place.job(epochs);
   const { result: calm } = await runJob(place, place.job(epochs));
-  // The run does not end before the host has joined, nor before it has left.
+  // The pauses keep the run alive until the host has joined, and until it has left.
   const pause = { actor: "device:0", point: 0, effect: "pause" } as const;
   place.threads.plan([
     { ...pause, generation: 1, step: 40, pauseMs: 4000 },

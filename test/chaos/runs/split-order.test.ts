@@ -1,5 +1,5 @@
-// Runs in the split order: what fails in the midst of a split, and how many devices there are,
-// changes no bit of the model.
+// Runs in the split order: neither failures in the midst of a split nor the number of devices
+// change a bit of the model.
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ const split = (place: EitherCluster, rest = {}) => {
   return { ...job, data: { ...job.data, order: "split" as const, epochs: 2 } };
 };
 
-/** Pauses device 0 before a step, so that it can be harmed there. */
+/** Pauses device 0 before a step, so that a test can inject a fault there. */
 const holdAt = (step: number): ThreadFault => ({
   actor: "device:0",
   generation: 1,
@@ -39,17 +39,17 @@ async function undisturbed(devices: number): Promise<RunResult> {
 
 let onTwo: Promise<RunResult> | undefined;
 
-/** What the job comes to with nothing in the way. */
+/** The result of the undisturbed job on two devices. */
 function calm(): Promise<RunResult> {
   onTwo ??= undisturbed(2);
   return onTwo;
 }
 
 test.serial(
-  "the model is that of any number of devices, and not that of the global order",
+  "in the split order the model is the same on 1 to 3 devices, and not that of global order",
   async (t) => {
     const result = await calm();
-    // Splits of 32 samples, with the evaluation's samples among them: of two blocks or three.
+    // Splits of 32 samples, with the evaluation's samples among them, overlap two or three blocks.
     const { overRead = 0, waitMs = 0 } = result.times?.splits ?? {};
     t.true(overRead > 1.2 && overRead < 3.2, `${overRead}`);
     t.true(waitMs > 0 || !isTestAll, "in virtual time reading takes none");
@@ -58,7 +58,7 @@ test.serial(
   },
 );
 
-test.serial("readers and devices may end in mid-split: the model is the same", async (t) => {
+test.serial("readers and devices may end in mid-split: same model", async (t) => {
   const expected = await calm();
   await using place = await startCluster();
   place.threads.plan([holdAt(4), holdAt(25)]);
@@ -73,7 +73,7 @@ test.serial("readers and devices may end in mid-split: the model is the same", a
   t.is(result.generation, 2, "a reader is replaced, a device is restored");
 });
 
-test.serial("a block that is damaged in mid-split is made anew, with the same model", async (t) => {
+test.serial("a cache block that is damaged in mid-split is made again: same model", async (t) => {
   const expected = await calm();
   await using place = await startCluster();
   const job = split(place);
@@ -93,7 +93,7 @@ test.serial("a block that is damaged in mid-split is made anew, with the same mo
 });
 
 testIf(testAll).serial(
-  "a device killed at a step: the oracle finds the run equal to its reference",
+  "in the split order, a run with a killed device equals its reference run, by the oracle",
   async (t) => {
     await using place = await startCluster();
     const job = split(place);

@@ -1,5 +1,5 @@
-// Stale tables in whole runs: the same bits and counts on any devices and after any kill; the
-// changes that a pause makes are counted.
+// Stale tables in whole runs: the same bits and counts on any devices and after any kill; a
+// cancelled and resumed run reads fresh rows in one more step, and counts it.
 
 import test from "ava";
 import type { JobOptions } from "../../../index.ts";
@@ -9,7 +9,7 @@ import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
-/** One table is stale and cut, one is stale and replicated. */
+/** A job with one stale row-wise table and one stale replicated table. */
 function jobOf(place: EitherCluster, overrides: Partial<JobOptions> = {}): JobOptions {
   const job = place.job({ mode: "bounded", ...overrides });
   const own = [{ staleness: 1, sharding: "row-wise", rowBlocks: 4 }, {}, { staleness: 1 }] as const;
@@ -18,7 +18,7 @@ function jobOf(place: EitherCluster, overrides: Partial<JobOptions> = {}): JobOp
 }
 
 test.serial(
-  "stale tables: the same digest and counts on any devices, after any kill",
+  "stale tables: the same digest and counts on any devices, and after any kill",
   async (t) => {
     await using alone = await startCluster(1);
     const { result: calm } = await runJob(alone, jobOf(alone, { pipeline: { depth: 1 } }));
@@ -48,7 +48,7 @@ testIf(testAll).serial(
     await using one = await startCluster(1);
     const { result: calm } = await runJob(one, jobOf(one));
     await using place = await startCluster(0, { minDevices: 4 });
-    await place.join(2); // With two devices: one of them sums the parts of both.
+    await place.join(2); // The host has two devices: one of them reduces the parts of both.
     await place.join(2);
     const { result } = await runJob(place, jobOf(place));
     t.is(result.digest, calm.digest);
@@ -56,7 +56,7 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("a run that paused says that one step more read fresh rows", async (t) => {
+test.serial("a cancelled and resumed run counts one more step with fresh rows", async (t) => {
   await using place = await startCluster();
   const job = jobOf(place);
   const hold = { actor: "device:0", generation: 1, step: 25, point: 2 } as const;

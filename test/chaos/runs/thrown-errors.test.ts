@@ -1,4 +1,4 @@
-// An error thrown inside any actor, in mid-run: the run ends in the reference run's model.
+// An error thrown inside any actor, in mid-run: the run ends with the reference run's model.
 
 import test from "ava";
 import type { Target } from "../../../internal.ts";
@@ -7,7 +7,10 @@ import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
-/** Throws in `target` once step 20 is saved, while a device holds the run at step 25. */
+/**
+ * Runs a job, and throws in `target` once step 20 is saved, while a device holds the run at step
+ * 25.
+ */
 async function runAndThrow(
   place: EitherCluster,
   target: Omit<Target, "scope">,
@@ -44,7 +47,7 @@ const participants = [
 ] as const;
 
 for (const { role, index, offender } of participants) {
-  // Seeds of simulated clusters throw in every role (chaos/simulation/scenario.ts).
+  // In `npm test`, seeds of simulated clusters throw in every role (chaos/simulation/scenario.ts).
   const isUsual = role !== "shard" && role !== "checkpoint";
   testIf(...(isUsual ? [] : [testAll])).serial(
     `a ${role} that throws costs one generation, and no bit`,
@@ -82,7 +85,7 @@ test.serial("a reader that throws is replaced, and the generation goes on", asyn
   t.is(place.threads.started() - before, 7);
 });
 
-test.serial("a job supervisor that throws is started again, and goes on", async (t) => {
+test.serial("a job supervisor that throws is restarted, and its run continues", async (t) => {
   await using place = await startCluster();
   const calm = await calmRun();
   const { result, events, timing } = await runAndThrow(place, { role: "job" }, "run");
@@ -94,7 +97,7 @@ test.serial("a job supervisor that throws is started again, and goes on", async 
   t.log(timing);
 });
 
-test.serial("a host that throws is missed by its silence, and comes back", async (t) => {
+test.serial("a host that throws is lost by its missing heartbeats, and joins again", async (t) => {
   await using place = await startCluster();
   const calm = await calmRun();
   const { result, events, timing } = await runAndThrow(place, { role: "host" }, "cluster");
@@ -109,7 +112,7 @@ test.serial("a host that throws is missed by its silence, and comes back", async
   t.log(timing);
 });
 
-test.serial("a run queue that throws takes up the run that it had", async (t) => {
+test.serial("a run queue that throws restarts, and resumes its run", async (t) => {
   await using place = await startCluster();
   const calm = await calmRun();
   const { result, timing } = await runAndThrow(place, { role: "queue" }, "cluster");
@@ -123,7 +126,7 @@ test.serial("a run queue that throws takes up the run that it had", async (t) =>
   t.log(timing);
 });
 
-test.serial("a job service that throws is no matter to a run", async (t) => {
+test.serial("a job service that throws does not affect a run", async (t) => {
   await using place = await startCluster();
   const calm = await calmRun();
   const { result, run } = await runAndThrow(place, { role: "jobs" }, "cluster");
@@ -137,7 +140,7 @@ test.serial("a job service that throws is no matter to a run", async (t) => {
   );
 });
 
-test.serial("a cluster supervisor that throws starts its tree again, with its runs", async (t) => {
+test.serial("a cluster supervisor that throws restarts its tree with its runs", async (t) => {
   await using place = await startCluster();
   const calm = await calmRun();
   const { result, run, timing } = await runAndThrow(place, { role: "cluster" }, "cluster");
@@ -152,7 +155,7 @@ test.serial("a cluster supervisor that throws starts its tree again, with its ru
   t.log(timing);
 });
 
-test.serial("where faults are not allowed, nobody throws", async (t) => {
+test.serial("without `faultsAllowed`, an injected error is not thrown", async (t) => {
   await using place = await startCluster(2, { faultsAllowed: false });
   const { result } = await runAndThrow(place, { role: "coordinator" }, "generation");
   t.is(result.generation, 1);

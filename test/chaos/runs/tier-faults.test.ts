@@ -1,5 +1,5 @@
-// Disk faults under a run with tables on that disk: full, slow, damaged, gone. The run goes on with
-// the bits of a run in memory, or ends with an error that says what to do; the host survives.
+// Disk faults under a run with tables on that disk: full, slow, damaged, gone. The run continues
+// with the bits of a run in memory, or fails with an error that says what to do; the host survives.
 
 import { execFile } from "node:child_process";
 import {
@@ -35,10 +35,13 @@ import { openFilesIn } from "../../helpers/processes/open-files.ts";
 const small = { hbmBytes: 1, ddrBytes: 1 } as const;
 const inFile = { ...small, ssd: "file" } as const;
 const kinds = ["file", "rocksdb"] as const;
-/** RocksDB works beside the thread that asks, in no virtual time: `npm run test:all` runs it. */
+/**
+ * RocksDB works on its own threads, so it cannot run in virtual time: only `npm run test:all` tests
+ * it.
+ */
 const needsOf = (ssd: (typeof kinds)[number]) => (ssd === "file" ? [] : [testAll, rocksDb]);
 
-/** The model of the other tests, its tables cached, with some rows. */
+/** The model of the other tests with cached tables of `rows` rows. */
 function modelOf(rows: number, keep: "spill" | "durable" = "spill"): JobOptions["model"] {
   const tables = smallModel.tables ?? [];
   return {
@@ -59,7 +62,7 @@ const long = {
 
 let calmLong: Promise<string> | undefined;
 
-/** What the long run of 60,000 rows comes to in memory; trained once for all tests that ask. */
+/** The digest of the long run with 60,000 rows in memory; trained once for all tests. */
 function calmLongDigest(): Promise<string> {
   calmLong ??= (async () => {
     await using place = await startCluster(1);
@@ -71,13 +74,13 @@ function calmLongDigest(): Promise<string> {
   return calmLong;
 }
 
-/** A separate process with a limit on file size: it acts as a full disk. */
+/** Runs a job in a separate process with a limit on file size, which acts as a full disk. */
 async function runFull(
   job: JobOptions,
   room: boolean,
   roomAfterMs = 0,
 ): Promise<{ told: string[]; digest?: string; code?: string; pausedSeconds?: number }> {
-  // Flat files have holes: their last rows are refused. RocksDB's log grows.
+  // Flat files are sparse, so the limit refuses their last rows; RocksDB's log grows.
   const fileBytes = job.tiers?.ssd === "file" ? 1 << 20 : 1 << 16;
   const program = fileURLToPath(
     new URL("../../helpers/processes/full-disk-run.js", import.meta.url),
@@ -89,12 +92,12 @@ async function runFull(
 
 for (const ssd of kinds) {
   testIf(testAll, ...needsOf(ssd), linux).serial(
-    `P11: ${ssd}: a full disk is waited for, and the run goes on when there is room`,
+    `P11: ${ssd}: a run waits while the disk is full, and continues when it has room`,
     async (t) => {
       await using place = await startCluster(1);
       const job = place.job({ ...long, model: modelOf(60_000), tiers: { ...small, ssd } });
       const { told, digest, pausedSeconds } = await runFull(job, true);
-      // RocksDB accepts no writes after a refusal: the next generation begins a new database.
+      // RocksDB accepts no writes after a refusal: the next generation creates a new database.
       const after = ssd === "file" ? ["serving"] : ["tier:0 TIER_WRITE"];
       t.deepEqual(told, ["paused", ...after]);
       t.is(digest, await calmLongDigest());
@@ -103,7 +106,7 @@ for (const ssd of kinds) {
   );
 
   testIf(testAll, ...needsOf(ssd), linux).serial(
-    `P11: ${ssd}: a disk that stays full ends the run, and says what to do`,
+    `P11: ${ssd}: a disk that stays full fails the run, and the error says what to do`,
     async (t) => {
       await using place = await startCluster(1);
       const tiers = { ...small, ssd, diskFullWaitMs: 1000 };
@@ -116,7 +119,7 @@ for (const ssd of kinds) {
 }
 
 testIf(linux, testAll).serial(
-  "P11: a disk that is full for longer than a step may take is waited for",
+  "P11: a run waits while the disk is full, even for longer than the step deadline",
   async (t) => {
     await using place = await startCluster(1);
     const model = modelOf(60_000);
@@ -129,7 +132,7 @@ testIf(linux, testAll).serial(
   },
 );
 
-test.serial("P11: a full disk in virtual time is waited for", async (t) => {
+test.serial("P11: a run waits while the disk is full, in virtual time", async (t) => {
   const refusalOf = (actor: string, atMs: number) =>
     actor === "tier:0" && atMs < 5000 ? "ENOSPC" : undefined;
   await using place = startVirtualCluster(1, { refusalOf });
@@ -144,7 +147,7 @@ test.serial("P11: a full disk in virtual time is waited for", async (t) => {
 });
 
 test.serial(
-  "a full disk of checkpoints is told at once, and cancelling ends the wait",
+  "a full checkpoint disk is reported at once, and cancelling the run ends the wait",
   async (t) => {
     const refusalOf = (actor: string) => (actor === "writer:0" ? "ENOSPC" : undefined);
     await using place = startVirtualCluster(1, { refusalOf });
@@ -163,7 +166,7 @@ test.serial(
   },
 );
 
-test.serial("P11: a full disk in virtual time that stays so ends the run", async (t) => {
+test.serial("P11: a disk that stays full fails the run, in virtual time", async (t) => {
   const refusalOf = (actor: string) => (actor === "tier:0" ? "ENOSPC" : undefined);
   await using place = startVirtualCluster(1, { refusalOf });
   const job = place.job({ model: modelOf(200), tiers: { ...inFile, diskFullWaitMs: 1000 } });
@@ -179,7 +182,7 @@ test.serial("P11: a full disk in virtual time that stays so ends the run", async
 
 // A slow disk ----
 
-test.serial("P11: a slow disk in virtual time is told of, and changes nothing", async (t) => {
+test.serial("P11: a slow disk is reported, and changes no bit, in virtual time", async (t) => {
   let reads = 0;
   const readMsOf = (actor: string) => (actor === "tier:0" && ++reads === 20 ? 800 : 0);
   await using place = startVirtualCluster(1, { readMsOf });
@@ -197,7 +200,7 @@ function assertSlow(t: ExecutionContext, result: RunResult, events: readonly Run
 
 for (const ssd of kinds) {
   testIf(testAll, ...needsOf(ssd)).serial(
-    `P11: ${ssd}: a slow disk is told of, and changes nothing`,
+    `P11: ${ssd}: a slow disk is reported in an event, and changes no bit of the model`,
     async (t) => {
       const calm = await calmRun();
       const slow = new URL("../../helpers/processes/slow-tier-entry.js", import.meta.url);
@@ -218,8 +221,8 @@ for (const ssd of kinds) {
 // Damage ----
 
 /**
- * The open files of a run's records. They have no name any more. Tests of other files run in this
- * process, too, and have open files of their own: no other file may be damaged.
+ * The open files of a run's records, whose names are deleted. Tests of other files run in this
+ * process, too, and have open files of their own, which must not be damaged.
  */
 function openRecordFiles(directory: string): number[] {
   return openFilesIn(directory)
@@ -269,7 +272,8 @@ testIf(testAll, rocksDb).serial(
     await using place = await startCluster(1);
     const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd: "rocksdb" } });
     await runJob(place, inEpochs(job, 1));
-    // Opening a database makes tables of its log; a few more steps leave most rows there.
+    // Opening a database converts its log into SST files; after a few more steps most rows are
+    // still there.
     const pause = { effect: "pause", pauseMs: 3000 } as const;
     place.threads.plan([
       { actor: "device:0", generation: 2, step: smallSteps + 5, point: 0, ...pause },
@@ -297,7 +301,7 @@ testIf(testAll, rocksDb).serial(
 
 for (const ssd of kinds) {
   testIf(...needsOf(ssd)).serial(
-    `${ssd}: a directory that vanishes under a run changes no bit`,
+    `${ssd}: a tier directory that is deleted under a run changes no bit`,
     async (t) => {
       const calm = await calmRun();
       await using place = await startCluster(1);

@@ -1,5 +1,5 @@
-// Tables below device memory, on real threads: under any placement and after any kill, the model is
-// the same as with tables in memory, and nothing is left on the disk.
+// Tables in tiers below device memory, on real threads: under any placement and after any kill, the
+// model is the same as with tables in memory, and no file is left on the disk.
 
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -19,9 +19,9 @@ const model: JobOptions["model"] = {
 const small = { hbmBytes: 1, ddrBytes: 1, ssd: "file" } as const;
 
 for (const ssd of ["file", "rocksdb"] as const) {
-  // RocksDB works beside the thread that asks, in no virtual time.
+  // RocksDB works on its own threads, so it cannot run in virtual time.
   testIf(...(ssd === "file" ? [] : [testAll, rocksDb])).serial(
-    `a run whose rows lie in ${ssd} trains the bits of one in memory`,
+    `a run with rows in ${ssd} trains the same bits as one in memory`,
     async (t) => {
       const calm = await calmRun();
       await using place = await startCluster(2);
@@ -63,7 +63,7 @@ test.serial("tiers that die, and devices above them, cost a restore and no bit",
   t.deepEqual(readdirSync(join(directoryOf(job), "tiers")), []);
 });
 
-test.serial("a run goes on with its tables in memory, or below it, as it likes", async (t) => {
+test.serial("a run with tables in tiers resumes in memory, and vice versa", async (t) => {
   const calm = await calmRun();
   await using place = await startCluster(2);
   const directory = join(directoryOf(place.job()), "same");

@@ -1,4 +1,4 @@
-// Warm starts: a job that begins with the state of an earlier one. The model of the second day is,
+// Warm starts: a job starts with the state of an earlier job. The model of the second day equals,
 // bit for bit, that of one run over both days.
 
 import { rmSync } from "node:fs";
@@ -53,7 +53,7 @@ for (const [what, model] of [
   ["Adam and rows in float16", float16],
   ["tables below memory", cached],
 ] as const) {
-  test.serial(`two days are one run, byte for byte: ${what}`, async (t) => {
+  test.serial(`a warm start equals one run over both days: ${what}`, async (t) => {
     const days = writeDays(t, model);
     await using place = await startCluster();
     const options = { tiers: { directory: join(days.home, "tiers") } };
@@ -79,7 +79,7 @@ for (const [what, model] of [
 }
 
 test.serial(
-  "a warm start that is killed, before its first checkpoint too, ends the same",
+  "a warm-started run ends with the same model after kills, even before its first checkpoint",
   async (t) => {
     const days = writeDays(t);
     await using place = await startCluster();
@@ -94,7 +94,7 @@ test.serial(
 );
 
 test.serial(
-  "a run that has begun needs its source no more; a changed source is refused",
+  "a started run no longer needs its warm-start source; a changed source is refused",
   async (t) => {
     const days = writeDays(t);
     await using place = await startCluster();
@@ -112,7 +112,7 @@ test.serial(
   },
 );
 
-test.serial("a model that does not fit is refused, by the option that differs", async (t) => {
+test.serial("an incompatible warm start is refused by the option that differs", async (t) => {
   const days = writeDays(t);
   await using place = await startCluster();
   await runJob(place, days.jobOf("first", ["monday"]));

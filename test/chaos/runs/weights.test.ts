@@ -14,7 +14,7 @@ import { someOrAll } from "../../helpers/thinned.ts";
 const samples = 1500;
 const items = 40;
 
-/** Click logs: an item's weight decides how much the item affects the label. */
+/** Click logs: an item's weight determines how much the item affects the label. */
 function writeClicks(t: ExecutionContext): { clicks: string; ones: string; plain: string } {
   const directory = mkdtempSync(join(tmpdir(), "osiris-weights-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
@@ -61,7 +61,7 @@ function jobOn(
 const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
 
 test.serial(
-  "a weighted run has the same model on 1, 2 and 3 devices, and after a kill",
+  "weighted bags train to the same model on 1, 2 and 3 devices, and after a kill",
   async (t) => {
     const { clicks } = writeClicks(t);
     const digests: string[] = [];
@@ -80,7 +80,7 @@ test.serial(
   },
 );
 
-test.serial("weights of 1 give the model of the file without; others teach more", async (t) => {
+test.serial("bag weights of 1 equal no weights, other weights teach more", async (t) => {
   const { clicks, ones, plain } = writeClicks(t);
   await using place = await startCluster(2);
   const { result: weighted } = await runJob(place, jobOn(place, clicks, { epochs: 5 }));
@@ -96,7 +96,7 @@ test.serial("weights of 1 give the model of the file without; others teach more"
 });
 
 test.serial(
-  "a model of weighted bags predicts as it was evaluated, and asks for weights",
+  "a model of weighted bags predicts as it was evaluated, and requires weights",
   async (t) => {
     const { clicks, plain } = writeClicks(t);
     await using place = await startCluster(2);

@@ -1,5 +1,5 @@
-// Checkpoints are written while the devices train on: after any kill between a cut and its commit,
-// the run goes on from the last commit to the same model, and a slow disk does not stop training.
+// Checkpoints are written while the devices train: after any kill between a cut and its commit, the
+// run continues from the last commit to the same model, and a slow disk does not stop training.
 
 import test from "ava";
 import type { RunEvent } from "../../../index.ts";
@@ -18,7 +18,7 @@ import { isTestAll, thinned } from "../../helpers/thinned.ts";
 test.serial("a writer may die at any point of a checkpoint", async (t) => {
   const calm = await calmRun();
   await using place = await startCluster();
-  // Of the last cut: writing it ends the run, and no step is done in that time.
+  // Points of the last cut: the run ends once it is written, and makes no step meanwhile.
   const points = thinned(
     "points of a checkpoint at which a writer dies",
     Array.from({ length: 18 }, (_, point) => point),
@@ -39,7 +39,7 @@ test.serial("a writer may die at any point of a checkpoint", async (t) => {
   const incidents = only(events, "run.incident");
   t.is(incidents.length, points.length);
   t.true(incidents.every(({ offender }, i) => offender === `writer:${i % 2}`));
-  // The steps may end before the cut at 40 is written: then the kill hits that cut.
+  // The steps may end before the cut at 40 is written: then the kill hits cut 40.
   const begun = only(events, "run.started").map(({ fromStep }) => fromStep);
   t.true(
     begun.slice(1).every((step) => step === 30 || step === 40),
@@ -47,7 +47,7 @@ test.serial("a writer may die at any point of a checkpoint", async (t) => {
   );
 });
 
-/** A cluster with writers on a slow disk. */
+/** Starts a cluster whose writers have a slow disk. */
 async function startSlowly(): Promise<EitherCluster> {
   const isWriter = (actor: string) => actor.startsWith("writer:");
   if (!isTestAll)
@@ -56,7 +56,7 @@ async function startSlowly(): Promise<EitherCluster> {
   return await startOnThreads(2, startingWith(slow, "writer:"));
 }
 
-/** A run on it. `on` gets every event, and the means to kill. */
+/** Runs a job on that cluster. `on` gets every event, and a function that kills a thread. */
 async function runSlowly(on: (event: RunEvent, kill: (actor: string) => void) => void = () => {}) {
   await using place = await startSlowly();
   const { kill } = place.threads;
@@ -64,7 +64,7 @@ async function runSlowly(on: (event: RunEvent, kill: (actor: string) => void) =>
 }
 
 test.serial(
-  "P12: a slow disk keeps no device from training, but only one checkpoint is on its way",
+  "P12: a slow disk does not stop training, but only one checkpoint is written at a time",
   async (t) => {
     const calm = await calmRun();
     const { events, result } = await runSlowly();
@@ -78,20 +78,20 @@ test.serial(
     // Each part is synced, and each writer has several.
     const stalls = saved.map(({ stallMs }) => stallMs);
     t.true(Math.max(...stalls) < syncMs, `${stalls}`);
-    // On a busy machine ten steps may take as long as the disk: then a cut has not to wait.
+    // On a busy machine ten steps may take as long as the disk: then a cut does not wait.
     const waits = saved.map(({ waitedMs }) => waitedMs);
     t.true(
       waits.some((waitedMs) => waitedMs > syncMs),
       `back-pressure: ${waits}`,
     );
-    // A cut was taken, and the next steps done, before the cut was on disk.
+    // Steps after a cut were done before the cut was on disk.
     const isAhead = ({ step, seq }: { readonly step: number; readonly seq: number }) =>
       only(events, "run.progress").some((one) => one.seq < seq && one.step > step);
     t.true(saved.some(isAhead));
   },
 );
 
-test.serial("what dies between a cut and its commit costs the cut, and no bit", async (t) => {
+test.serial("a death between a cut and its commit costs the cut, and no bit", async (t) => {
   const calm = await calmRun();
   const victims = ["device:1", "writer:0", "reader:0", "writer:1", "device:0"];
   let killed = 0;
@@ -111,7 +111,7 @@ test.serial("what dies between a cut and its commit costs the cut, and no bit", 
 });
 
 test.serial(
-  "a bounded run may store 8 bits of a weight, and goes on from them near where it was",
+  "a bounded run may store weights in 8 bits, and restores a model near the original",
   async (t) => {
     const calm = await calmRun();
     await using place = await startCluster();

@@ -1,4 +1,5 @@
-// A run that adapts its plan to what its devices measure: the same model, whatever it finds.
+// A run that adapts its plan to the measured times of its devices: the model is the same, whatever
+// the plan.
 
 import test from "ava";
 import type { JobOptions } from "../../../index.ts";
@@ -15,10 +16,11 @@ const model: JobOptions["model"] = { kind: "dlrm", dense: 4, tables, bottom: [8,
 const jobOn = (place: EitherCluster, more: Partial<JobOptions> = {}) =>
   place.job({ model, sharding: "auto", ...more, data: { epochs: 3 } as JobOptions["data"] });
 
-test.serial("a run goes on with a plan that its meters lead to, and no bit changes", async (t) => {
+test.serial("a run adopts a plan derived from its meters, and no bit changes", async (t) => {
   await using place = await startCluster(2);
   const calm = await runJob(place, jobOn(place));
-  // One device takes longer than its tables tell; not so much longer that it has fewer slices.
+  // One device is slower than its tables predict, but not so slow that it counts as a straggler and
+  // gets fewer slices.
   const slow = { step: 1, point: 0, effect: "slow" } as const;
   place.threads.plan(
     [1, 2, 3, 4, 5].flatMap((generation) => [
@@ -37,7 +39,7 @@ test.serial("a run goes on with a plan that its meters lead to, and no bit chang
   const taken = sought.filter(({ isTaken }) => isTaken);
   t.true(taken.length > 0, JSON.stringify(sought));
   const adapted = only(events, "run.adapted");
-  // One that is taken in the last steps comes too late: the run is over.
+  // A plan adopted in the last steps comes too late: the run is over.
   t.true(adapted.length >= 1 && adapted.length >= taken.length - 1);
   t.like(adapted[0], { generation: 2 });
   const plans = only(events, "run.started").map(({ plan }) => plan?.sha256);
@@ -48,8 +50,8 @@ test.serial("a run goes on with a plan that its meters lead to, and no bit chang
   );
 });
 
-// Seeds of simulated clusters move shards while devices die (test/chaos/simulation).
-testIf(testAll).serial("devices that are killed around a move change no bit", async (t) => {
+// In `npm test`, seeds of simulated clusters move shards while devices die (test/chaos/simulation).
+testIf(testAll).serial("devices killed around a change of the plan change no bit", async (t) => {
   await using place = await startCluster(2);
   const calm = await runJob(place, jobOn(place));
   const slow = { step: 1, point: 0, effect: "slow", actor: "device:1", slowMs: 20 } as const;
@@ -66,7 +68,7 @@ testIf(testAll).serial("devices that are killed around a move change no bit", as
   t.true(only(events, "run.incident").length > 0);
 });
 
-test.serial("a plan that does not pay for the move to it is not taken", async (t) => {
+test.serial("a plan that does not pay for the move to it is not adopted", async (t) => {
   await using place = await startCluster(2);
   const adapt = { everySteps: 8, margin: 1000 };
   const { events } = await runJob(place, jobOn(place, { planner: { adapt } }));

@@ -1,5 +1,5 @@
-// A user moves shards while a run trains: same model, no step done twice, and whatever dies on the
-// way, the shard lies where it is wanted in the end.
+// A user moves shards while a run trains: same model, no step done twice, and whatever dies
+// meanwhile, the shard ends up on the requested device.
 
 import test, { type ExecutionContext } from "ava";
 import { Host, type JobOptions, type Run, type ShardReport } from "../../../internal.ts";
@@ -29,17 +29,17 @@ const sharded = (sharding: Sharding): Partial<JobOptions> => ({
   } as JobOptions["model"],
 });
 
-/** Longer than a rest, on the slowest machine. */
+/** Longer than a pause, on the slowest machine. */
 const stepDeadlineMs = 30_000;
 
-/** Pauses after this many steps, until the test lets the run go on. */
+/** Pauses after `step` steps, until the test resumes the run. */
 const rest = (generation: number, step: number) =>
   ({ actor: "device:0", generation, step, point: 3, effect: "pause", pauseMs: 20_000 }) as const;
 
 /**
- * A run that pauses once in each generation, after so many steps: `at` is told of it, then the run
- * goes on. On a slow machine any step may be reported, and a step that a generation does again is
- * reported again: what a test does once it does in one generation.
+ * Runs a job that pauses once in each generation, after `steps` of that generation: calls `at`,
+ * then the run continues. On a slow machine any step may be reported, and a repeated step is
+ * reported again, so a test acts in one given generation only.
  */
 async function runWithRests(
   place: Pick<EitherCluster, "cluster" | "threads">,
@@ -60,7 +60,7 @@ async function runWithRests(
 
 const calm = new Map<Sharding, Promise<Story>>();
 
-/** The job of such tables, undisturbed. */
+/** The undisturbed job with tables of this sharding. */
 function calmStory(sharding: Sharding): Promise<Story> {
   const known = calm.get(sharding) ?? startAlone(sharding);
   calm.set(sharding, known);
@@ -80,7 +80,7 @@ async function shardsOf(
   return processes.flatMap(({ shards }) => shards).filter((one) => one.run === run);
 }
 
-/** A shard that is not on this device. */
+/** A shard that is not on device `to`. */
 async function oneOf(
   place: Pick<EitherCluster, "cluster">,
   run: string,
@@ -94,7 +94,7 @@ async function oneOf(
 
 const numberOf = ({ actor }: ShardReport) => Number(actor.split(":")[1]);
 
-/** Where these rows are. */
+/** The device that has the rows of this shard. */
 async function placeOf(place: EitherCluster, run: string, { table, firstRow }: ShardReport) {
   const all = await shardsOf(place, run);
   return all.find((one) => one.table === table && one.firstRow === firstRow)?.device;
@@ -147,7 +147,7 @@ for (const devices of [2, 3]) {
   }
 }
 
-test.serial("what cannot be moved is refused with a sentence, and the run goes on", async (t) => {
+test.serial("an impossible move of a shard is refused, and the run continues", async (t) => {
   await using place = await startCluster(2);
   const refusals: string[] = [];
   const [a, ...others] = smallModel.tables ?? [];
@@ -174,7 +174,7 @@ test.serial("what cannot be moved is refused with a sentence, and the run goes o
 });
 
 testIf(testAll).serial(
-  "a shard goes to another host, if its rows fit there, and not otherwise",
+  "a shard moves to another host if its rows fit into that host's memory, else it stays",
   async (t) => {
     // Each table has 7,200 bytes: one host has two of them, the other one.
     await using place = await startTestCluster(1, {
@@ -201,7 +201,7 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("a frozen shard stays where it is when devices come and go", async (t) => {
+test.serial("a frozen shard stays on its device while the run is scaled", async (t) => {
   await using place = await startCluster(4);
   let held: ShardReport | undefined;
   const seen: (number | undefined)[] = [];
@@ -217,14 +217,14 @@ test.serial("a frozen shard stays where it is when devices come and go", async (
     if (generation === 3) await run.scale({ devices: 3 });
   });
   await assertSame(t, story, "row-wise");
-  t.deepEqual(seen, [1, undefined, 1]); // One device holds whole tables.
+  t.deepEqual(seen, [1, undefined, 1]); // A single device holds whole tables.
   const reasons = only(story.events, "run.started").map(({ pins }) =>
     pins?.map((one) => one.reason),
   );
   t.deepEqual(reasons, [undefined, [undefined], ["the run has 1 devices"], [undefined]]);
 });
 
-test.serial("a device may die between the wish to move a shard and the cut", async (t) => {
+test.serial("a device may die between the request to move a shard and the cut", async (t) => {
   await using place = await startCluster(2);
   place.threads.plan([{ ...rest(1, 8), actor: "device:1", effect: "stall" }, rest(2, 20)]);
   let moved: ShardReport | undefined;
@@ -247,7 +247,7 @@ test.serial("a device may die between the wish to move a shard and the cut", asy
   t.is(only(story.events, "run.incident").length, 1);
 });
 
-test.serial("a thawed shard goes where the plan wants it", async (t) => {
+test.serial("a thawed shard moves to the device of the plan", async (t) => {
   await using place = await startCluster(2);
   let moved: ShardReport | undefined;
   const seen: (number | undefined)[] = [];

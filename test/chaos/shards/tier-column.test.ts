@@ -1,5 +1,5 @@
-// A tier answers for the whole column of its device: what lies in device memory, in host memory and
-// on disk, in numbers that agree; and it may be told to write its rows down at any time.
+// A tier reports for its device the rows in device memory, in host memory and on disk, with
+// consistent numbers; and it may be told to flush its rows at any time.
 
 import test from "ava";
 import type { JobOptions, TierReport } from "../../../internal.ts";
@@ -13,7 +13,7 @@ const model: JobOptions["model"] = {
 
 const rest = { actor: "device:0", step: 20, point: 3, effect: "pause", pauseMs: 3000 } as const;
 
-test.serial("a tier tells what lies where, and writes it down when it is told to", async (t) => {
+test.serial("a tier reports which rows are where, and flushes them on request", async (t) => {
   await using place = await startCluster(2);
   place.threads.plan([{ ...rest, generation: 1 }]);
   const tiers = { hbmBytes: 3000, ddrBytes: 20_000, prefetch: 1 };
@@ -77,7 +77,7 @@ test.serial("a tier tells what lies where, and writes it down when it is told to
   t.regex(refusals[1] ?? "", /`shard` to be one of the run's shards, 0 to 2, got `99`/);
 });
 
-test.serial("a tier that dies while it writes down costs a restore and no bit", async (t) => {
+test.serial("a tier that dies while it flushes costs a restore and no bit", async (t) => {
   await using place = await startCluster(2);
   place.threads.plan([{ ...rest, generation: 1 }]);
   const tiers = { hbmBytes: 3000, ddrBytes: 20_000, prefetch: 1, ssd: "file" } as const;

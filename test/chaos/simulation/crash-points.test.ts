@@ -1,4 +1,4 @@
-// Power is lost at the disk operations of whole runs, of every kind of writing, and again during
+// Power is lost at the disk operations of whole runs, for every kind of writing, and again during
 // the recovery. The job must end as its reference run does. `npm run test:all` tries every
 // operation and one pair in eleven, `osiris chaos --crash-points` every pair.
 
@@ -14,14 +14,14 @@ import type { Scenario } from "../../../chaos/simulation/scenario.ts";
 import { simulate } from "../../../chaos/simulation/simulate.ts";
 import { thinned } from "../../helpers/thinned.ts";
 
-/** Resolves to the number of power losses. */
+/** Checks that a scenario ends as its reference run; resolves to the number of power losses. */
 async function survives(t: ExecutionContext, scenario: Scenario): Promise<number> {
   const { failure, reason, injected } = await simulate(scenario);
   t.is(failure, undefined, `${JSON.stringify(scenario)}: ${reason}`);
   return injected.power ?? 0;
 }
 
-/** On every change, one in this many operations of each kind of run is tried. */
+/** `npm test` tries one in this many operations of each kind of run. */
 const nth = { checkpoints: 29, tiers: 107, dynamic: 97, lease: 59 } as const;
 
 for (const kind of crashKinds) {
@@ -31,7 +31,7 @@ for (const kind of crashKinds) {
     const some = thinned(`power lost at an operation: ${kind}`, all, nth[kind]);
     let losses = 0;
     for (const scenario of some) losses += await survives(t, scenario);
-    // The number of operations depends on the seed, too: the last ones may not come.
+    // The number of operations depends on the seed, too: a run may not reach the last ones.
     t.true(losses >= (kind === "checkpoints" ? 1 : 0.8) * some.length, `${losses}`);
     t.log(`${all.length} operations`);
   });
@@ -48,7 +48,7 @@ test.serial("P7: power lost twice: again while a run recovers", async (t) => {
 });
 
 test.serial(
-  "P7: rows that lie on the disk are laid to rest in a run, and taken up again",
+  "P7: rows in tiers on disk are persisted in a run, and reused after its restart",
   async (t) => {
     const { last, failure, generations } = await simulate(crashing("tiers", []));
     t.is(failure, undefined);

@@ -1,4 +1,4 @@
-// One incident, one record, first cause first (law 7): whole clusters in virtual time.
+// Each incident is one record, first cause first (law 7): whole clusters in virtual time.
 
 import test from "ava";
 import type { IncidentRecord } from "../../../actors/run/state/incident-record.ts";
@@ -80,7 +80,7 @@ for (const { what, breakIt, cause, code } of thinned("causes of an incident", ca
   });
 }
 
-test.serial("what fails in a generation after its first failure follows from it", (t) => {
+test.serial("later failures in a generation are consequences of its first one", (t) => {
   const events: RunEvent[] = [];
   const job = resolveJob(jobs[0]);
   const keeper = { keep() {} };
@@ -93,7 +93,7 @@ test.serial("what fails in a generation after its first failure follows from it"
   record.fail(1, { ...lost("device:1"), noticedBy: "device:0" }, at(1));
   for (const one of ["bridge:1", "bridge:1", "device:0"]) record.fail(1, lost(one), at(2));
   record.incidents.act("job:r1", "ended generation 1", at(3));
-  record.fail(2, lost("device:2"), at(4)); // A second failure before the first was over.
+  record.fail(2, lost("device:2"), at(4)); // A second failure before the recovery from the first.
   record.recovered(3, { fromStep: 10, seconds: 4, memoryBytes: 0, storeBytes: 0 }, at(5));
   t.deepEqual(
     events.map(({ type }) => type),

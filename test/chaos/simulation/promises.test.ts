@@ -1,6 +1,6 @@
-// Promises with a bound in time, in the time of a simulated cluster, where no other work loosens a
-// bound: the waits are the defaults of Osiris, and a thread takes half a second to start. The same
-// runs check the promises about models and samples against the reference run.
+// Promises with time bounds, in the virtual time of a simulated cluster, where no other load
+// affects a bound: the deadlines are the defaults of Osiris, and a thread takes half a second to
+// start. The same runs check the promises about models and samples against the reference run.
 
 import test, { type ExecutionContext } from "ava";
 import type { ClusterShape, SimulatedCluster } from "../../../chaos/simulation/cluster.ts";
@@ -13,7 +13,7 @@ import { someOrAll } from "../../helpers/thinned.ts";
 /** 42 steps, with two readers. */
 const job = 2;
 const deadlineMs = jobs[job]?.stepDeadlineMs ?? 0;
-/** Jobs whose samples preprocessing workers make. */
+/** Indices of jobs whose samples preprocessing workers make. */
 const served = [13, 14];
 /** The time of the injection: in mid-run. */
 const atMs = 1500;
@@ -24,7 +24,7 @@ const shape: ClusterShape = {
   delayMs: [0, 2],
 };
 
-/** The client's events and the notes, with the time since the fault. */
+/** A line of the trace: a client's event or a note, with the time since the fault. */
 interface Line {
   readonly sinceMs: number;
   readonly text: string;
@@ -54,8 +54,9 @@ async function runJob(
 const after = (lines: readonly Line[], what: RegExp): Line | undefined =>
   lines.find(({ sinceMs, text }) => sinceMs > 0 && what.test(text));
 
-test.serial("P1: what a step waits for is named within two step deadlines", async (t) => {
-  // A bridge, a device, its two readers. Writers work beside the step, and have separate deadlines.
+test.serial("P1: the actor that a step waits for is named within two step deadlines", async (t) => {
+  // A bridge, a device, its two readers. Writers are not part of a step, and have separate
+  // deadlines.
   for (const pick of someOrAll("threads that stand still", [3], [0, 2, 3, 4])) {
     const lines = await runJob(t, { kind: "thread.pause", atMs, forMs: 60_000, pick });
     const incident = after(lines, / run\.incident: /);
@@ -81,7 +82,7 @@ test.serial(
   },
 );
 
-test.serial("P3: a thread that is lost costs less than 5 s", async (t) => {
+test.serial("P3: the loss of a thread costs less than 5 s", async (t) => {
   for (const pick of someOrAll("threads that are lost", [2], [0, 1, 2])) {
     const lines = await runJob(t, { kind: "thread.kill", atMs, pick });
     const goingOnMs = after(lines, / run\.(recovered|finished)/)?.sinceMs ?? Infinity;
@@ -89,7 +90,7 @@ test.serial("P3: a thread that is lost costs less than 5 s", async (t) => {
   }
 });
 
-test.serial("P8: zombies commit nothing: what they trained is nobody's", async (t) => {
+test.serial("P8: zombies commit nothing: their training steps are discarded", async (t) => {
   const seeds = someOrAll("seeds of zombies", [1, 2], [1, 2, 3, 4, 5, 6]);
   const { failures, faults } = await simulateHere(seeds, ["process.zombie"]);
   t.deepEqual(failures, []);
@@ -97,7 +98,7 @@ test.serial("P8: zombies commit nothing: what they trained is nobody's", async (
 });
 
 test.serial(
-  "P9: the root is lost: another process leads within 5 s, and no step is lost",
+  "P9: when the leader is lost, another process leads within 5 s, and no step is lost",
   async (t) => {
     const kill = { kind: "process.kill", atMs, pick: 0 } as const;
     const lines = await runJob(t, kill, { leaseMs: 2500 });
@@ -107,7 +108,7 @@ test.serial(
 );
 
 test.serial(
-  "P9: a root that is lost takes its master along: the next one's master goes on",
+  "P9: a lost leader takes its master along: the next leader's master continues",
   async (t) => {
     const leading = { ...shape, leaseMs: 2500 };
     const kill = { kind: "process.kill", atMs, pick: 0 } as const;
@@ -129,7 +130,7 @@ test.serial(
 );
 
 test.serial(
-  "a root that dies leaves no gap in the numbers of events; a machine leaves one that is told",
+  "a leader's death leaves no gap in event numbers; a power failure leaves one, reported",
   async (t) => {
     const numbersOf = (lines: readonly Line[]) =>
       lines.flatMap(({ text }) => {
@@ -152,7 +153,7 @@ test.serial(
   },
 );
 
-test.serial("P10: the broker is away for 60 s: the job stands still, and goes on", async (t) => {
+test.serial("P10: if the broker is away for 60 s, the job pauses and continues", async (t) => {
   const lines = await runJob(t, { kind: "broker.restart", atMs, forMs: 60_000 });
   const finishedMs = after(lines, / run\.finished/)?.sinceMs ?? 0;
   t.true(finishedMs > 60_000);
@@ -160,7 +161,7 @@ test.serial("P10: the broker is away for 60 s: the job stands still, and goes on
 });
 
 test.serial(
-  "P6: a flipped bit of the data cache costs a restore at most: it is made anew",
+  "P6: a flipped bit of the data cache costs a restore at most: the cache is made again",
   async (t) => {
     const flips = [0, 1, 2].map((pick) => ({ kind: "disk.flip", atMs, pick, bit: 9000 }) as const);
     const told: string[] = [];
@@ -191,7 +192,7 @@ async function runUnder(
 const three = [0, 1, 1, 1];
 
 test.serial(
-  "P4, P6: each host is killed in its turn, and all at once: the same model",
+  "P4, P6: hosts are killed one after the other, and all at once: the same model",
   async (t) => {
     const oneByOne = [1, 2, 3].map((pick, i) => {
       return { kind: "process.kill", atMs: atMs + 4000 * i, pick } as const;
@@ -203,7 +204,7 @@ test.serial(
 );
 
 test.serial(
-  "P2, P6: a host that stands still, or is cut off, is left behind, and serves again",
+  "P2, P6: a run continues without a stalled or unreachable host, which serves again later",
   async (t) => {
     const kinds = ["process.pause", "partition", "broker.cut"] as const;
     for (const kind of someOrAll("silent hosts", kinds.slice(0, 2), kinds)) {
@@ -218,7 +219,7 @@ test.serial(
 );
 
 test.serial(
-  "P6: a leader is killed while a shard is to move: the shard moves under the next one",
+  "P6: if the leader is killed while a shard is to move, it moves under the next leader",
   async (t) => {
     const breakIt = (cluster: SimulatedCluster) => {
       cluster.ask("run.move", async (run) => {
@@ -237,7 +238,7 @@ test.serial(
 );
 
 test.serial(
-  "P6: a lost host's state comes out of the memory of its buddy, not out of the store",
+  "P6: a lost host's state is restored from its buddy's memory, not from the store",
   async (t) => {
     const breakIt = (cluster: SimulatedCluster) => cluster.kill(1);
     const reference = await referenceOf(0);
@@ -248,7 +249,7 @@ test.serial(
   },
 );
 
-test.serial("a reader that hangs may be drained, and that is no failure", async (t) => {
+test.serial("a reader that hangs may be drained, which does not count as a failure", async (t) => {
   // The last thread of each host is its reader.
   const faults = [
     { kind: "thread.pause", atMs, forMs: 60_000, pick: 3 },
@@ -258,7 +259,7 @@ test.serial("a reader that hangs may be drained, and that is no failure", async 
   t.true(lines.some((line) => line.includes(" run.drained")));
 });
 
-test.serial("a limit of the readers outlives readers and devices that are killed", async (t) => {
+test.serial("a rate limit of the readers outlives killed readers and devices", async (t) => {
   const limited = { devices: [2], speed: { turnMs: 4, startMs: 1 }, delayMs: [0, 0.1] } as const;
   const faults: SimulatedFault[] = [{ kind: "run.rate", atMs: 20, times: 5 }];
   for (let pick = 0; pick < 5; pick++) {

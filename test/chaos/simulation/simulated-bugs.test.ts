@@ -1,5 +1,5 @@
-// Bugs that the simulator has found, each with the smallest scenario that shows it. The scenario is
-// written out: a seed may draw another one later, but the bug must not come back.
+// Regression tests of bugs that the simulator found, each with the smallest scenario that shows it.
+// The scenario is written out, because its seed may draw another one later.
 
 import test from "ava";
 import type { Scenario } from "../../../chaos/simulation/scenario.ts";
@@ -173,9 +173,10 @@ for (const { what, scenario } of found) {
 }
 
 test.serial(
-  "seed 15: a counter a hair below nothing made heartbeats unreadable: host lost",
+  "seed 15: a counter slightly below zero made heartbeats invalid, and a host was lost",
   async (t) => {
-    // All of an input exchange was waiting, and 0.4 - (0.4 - 0.1) - 0.1 is below zero.
+    // The whole input dist was waiting, and 0.4 - (0.4 - 0.1) - 0.1 is below zero in floating
+    // point.
     const times = [0.1, 0.1, 0.1, 0.4, 0.4, 0.4];
     const words = new BigInt64Array(meterWords);
     const clock = { ...new SimulatedClock(), now: () => times.shift() ?? 0.4 };

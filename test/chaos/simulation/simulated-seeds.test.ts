@@ -10,7 +10,7 @@ const count = rounds("seeds of simulated clusters", 10, 200);
 const seeds = Array.from({ length: count }, (_, i) => i + 1);
 
 test.serial(
-  `P4, P5, P6: ${count} schedules: nothing that must hold is broken, and every job ends`,
+  `P4, P5, P6: ${count} fault schedules break no invariant, and every job ends`,
   async (t) => {
     const { faults, failures } = await simulateHere(seeds);
     t.deepEqual(failures, []);
@@ -23,14 +23,14 @@ test.serial(
 const moves = rounds("seeds of shards that move", 2, 200);
 
 test.serial(
-  `${moves} schedules in which shards move, freeze and thaw while parts die: same model`,
+  `${moves} schedules with moved, frozen and thawed shards while parts die: same model`,
   async (t) => {
     const kinds = ["run.move", "run.freeze", "run.scale", "thread.kill", "process.kill"] as const;
     const own = Array.from({ length: moves }, (_, i) => 2000 + i);
     const { faults, failures } = await simulateHere(own, kinds);
     t.deepEqual(failures, []);
     t.true((faults["run.move"] ?? 0) > moves / 4 && (faults["run.freeze"] ?? 0) > moves / 4);
-    // What is asked is also done: each of these moves is of a shard that lies elsewhere.
+    // Requested moves are executed: each of these moves a shard from another device.
     const speed = { turnMs: 0.1, startMs: 1 };
     const shape = { devices: [2], speed, delayMs: [0, 0.1] } as const;
     const asked = [20, 40].map((atMs, device) => {
@@ -50,7 +50,7 @@ test.serial(
 const commands = rounds("seeds of readers that are told something", 2, 200);
 
 test.serial(
-  `${commands} schedules in which readers are limited and drained while parts die: same model`,
+  `${commands} schedules with limited and drained readers while parts die: same model`,
   async (t) => {
     const kinds = ["run.rate", "run.drain", "run.scale", "thread.kill", "process.kill"] as const;
     const own = Array.from({ length: commands }, (_, i) => 4000 + i);
@@ -83,7 +83,7 @@ test.serial(
 const services = rounds("seeds of preprocessing services", 2, 300);
 
 test.serial(
-  `${services} schedules in which workers, pools and masters die: same model`,
+  `${services} schedules in which preprocessing workers, pools and masters die: same model`,
   async (t) => {
     const own = Array.from({ length: services }, (_, i) => 6009 + i);
     const onService = (seed: number) => ({ job: 13 + (seed % 2) });
@@ -91,7 +91,7 @@ test.serial(
     t.deepEqual(failures, []);
     t.log(JSON.stringify(kinds));
     t.true(Object.values(kinds).reduce((sum, count) => sum + count, 0) > 2 * services);
-    // The actors of the service are restarted alone, and no generation is lost by it.
+    // The actors of the service are restarted alone, and no generation fails.
     const shape = { devices: [1, 1], speed: { turnMs: 4, startMs: 1 }, delayMs: [0, 0.1] } as const;
     const faults = [
       { kind: "actor.throw", atMs: 200, role: "master", index: 0 },

@@ -1,4 +1,4 @@
-// The simulator itself: it repeats itself exactly, and it simulates the real system.
+// The simulator itself: it is deterministic, and it simulates the real system.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,7 +19,7 @@ const calm: Scenario = {
   faults: [],
 };
 
-test.serial("simulated runs come to what real ones come to", async (t) => {
+test.serial("simulated and real runs of the same jobs have the same results", async (t) => {
   await using cluster = await Cluster.start({ devices: 2 });
   for (const [index, job] of thinned("jobs, simulated and real", [...jobs.entries()], 16)) {
     const directory = mkdtempSync(join(tmpdir(), "osiris-simulation-"));
@@ -44,7 +44,7 @@ test.serial("simulated runs come to what real ones come to", async (t) => {
 });
 
 test.serial(
-  "the same scenario is the same run, to the last event; another seed is another",
+  "the same scenario gives the same run, to the last event; another seed gives another",
   async (t) => {
     const traces = new Map<number, string>();
     for (const seed of someOrAll("seeds that run twice", [11], [3, 11])) {
@@ -55,7 +55,7 @@ test.serial(
       t.is(first.events, second.events);
       t.deepEqual(first.last, second.last);
     }
-    // The same in a fresh thread: nothing waits for a module.
+    // The same traces in a fresh thread: no step of the simulation waits for loading a module.
     await simulateSeeds({
       seeds: [...traces.keys()].reverse(),
       jobs: 1,

@@ -1,4 +1,4 @@
-// Faults drawn from a seed: which thread, at which step, at which point of it, and how. The test
+// Faults drawn from a seed: the thread, the step, the point of the step, and the effect. The test
 // prints the seed; `SEED=17 npx ava dist/test/chaos/trials/drawn-faults.test.js` draws the same
 // faults.
 
@@ -16,7 +16,7 @@ import { testAll, testIf } from "../../helpers/needs.ts";
 const seed = Number(process.env.SEED ?? 1);
 const generations = 6;
 
-/** In every generation a device dies; a reader may die too, or a thread be slow. */
+/** In every generation a device dies; a reader may die, too, or a thread may be slow. */
 function drawFaults(): ThreadFault[] {
   const random = new RandomStream(seed, purposes.faults);
   const steps = Array.from({ length: generations }, () => random.below(smallSteps));

@@ -1,6 +1,6 @@
-// Schedules drawn from seeds, on real processes. `SEEDS=1-50 npx ava
-// dist/test/chaos/trials/seeds.test.js` carries out others; each is printed, and `osiris chaos JOB
-// --seed N` draws the same.
+// Fault schedules drawn from seeds, on real processes. `SEEDS=1-50 npx ava
+// dist/test/chaos/trials/seeds.test.js` runs other seeds; each schedule is printed, and `osiris
+// chaos JOB --seed N` draws the same.
 
 import { sentenceOf } from "../../../chaos/faults/schedule.ts";
 import { chaos, type JobOptions, type ReferenceRun } from "../../../internal.ts";
@@ -22,10 +22,10 @@ const [first = 1, last = first] = (process.env.SEEDS ?? (isTestAll ? "1-20" : "2
 let reference: Promise<ReferenceRun> | undefined;
 
 for (let seed = first; seed <= last; seed++) {
-  // Two of five run on hosts in separate processes.
+  // Two seeds of five run on hosts in separate processes.
   const stage = seed % 5 < 3 ? { devices: 2, hosts: 0 } : { devices: 1, hosts: 2 };
   testIf(testAll).serial(
-    `P4, P5, P6: whatever seed ${seed} does to a run, it is its reference run, bit for bit`,
+    `P4, P5, P6: under the faults of seed ${seed}, a run equals its reference run, bit for bit`,
     async (t) => {
       reference ??= chaos(job).reference();
       const trial = await chaos(job, stage)

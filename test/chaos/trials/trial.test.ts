@@ -25,7 +25,7 @@ const job = (seed = 0): JobOptions => ({
 });
 
 testIf(testAll).serial(
-  "a thread, a process and a broker die on one run: it is its reference run, bit for bit; the verdict tells another",
+  "after deaths of thread, process and broker a run equals its reference; verdicts can fail",
   async (t) => {
     const reference = await chaos(job()).reference();
     const schedule = checkSchedule({
@@ -58,7 +58,8 @@ testIf(testAll).serial(
     t.is(trial.recoveries[0]?.offender, "device:1", "first cause first");
     t.false(existsSync("unused"), "the job's own directory is left alone");
 
-    // Another model than the reference run's is told: which tables, blocks and steps.
+    // The verdict reports a model that differs from the reference run's, with tables, blocks and
+    // steps.
     const [name = "", ...names] = reference.leaves.keys();
     const leaves = new Map([
       [name, "another"],
@@ -73,7 +74,7 @@ testIf(testAll).serial(
     t.regex(text, /^The model is sha256:\w+, its reference run sha256:00$/m);
     t.true(text.includes(`Other bits in ${name}`), text);
     t.regex(text, /^Losses or metrics differ from step 10 on$/m);
-    // A run of which nothing is heard does not pass for one that ended, nor one that left a fault.
+    // A silent run does not pass as ended, nor does a run that leaves a fault active.
     const silent = await verdictOn({ ...faulted, end: "stuck", result: undefined });
     t.is(silent.verdict, "liveness");
     t.is((await verdictOn({ ...faulted, alive: ["a frame fault"] })).verdict, "harness");
@@ -99,7 +100,7 @@ testIf(testAll).serial("shards move and freeze between two deaths: the same bits
 });
 
 testIf(testAll).serial(
-  "readers are drained and limited between two deaths: the same bits",
+  "readers are drained and limited between two deaths: the model is the same",
   async (t) => {
     const trial = await chaos({ ...job(), readers: 2 })
       .limitReaders(2000, { deadlines: 0.2 })
@@ -119,7 +120,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "a loss that is no number ends a run; submitted again, it is its reference run",
+  "a loss that is not finite fails a run; submitted again, it equals its reference run",
   async (t) => {
     const trial = await chaos(job()).nan("device:1").at({ step: 22 }).verify();
     t.is(trial.submissions, 2);
@@ -131,7 +132,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "a bit that flipped on disk is found by who reads it, and passed over",
+  "a bit that flipped on disk is found by its reader, and the damaged file is skipped",
   async (t) => {
     const trial = await chaos(job())
       .disk("writer:0")
@@ -169,7 +170,7 @@ testIf(testAll).serial("a fault that had no occasion says why", async (t) => {
   );
 });
 
-/** The error that `verify` throws. */
+/** The error that `verify` throws for a trial with these options. */
 async function broken(t: { is: (a: unknown, b: unknown) => void }, options: ChaosOptions) {
   try {
     await chaos(job()).slow("device:1", { steps: 2 }).at({ step: 5 }).verify(options);
@@ -182,7 +183,7 @@ async function broken(t: { is: (a: unknown, b: unknown) => void }, options: Chao
 }
 
 testIf(testAll).serial(
-  "another model than the reference run's is told: which tables, blocks and steps",
+  "a model that differs from the reference run's is reported with tables, blocks and steps",
   async (t) => {
     const reference = await chaos(job(1)).reference();
     const error = await broken(t, { reference });
@@ -196,7 +197,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial(
-  "a run of which nothing is heard does not pass for one that ended",
+  "a run that reports nothing within the patience does not pass as ended",
   async (t) => {
     const error = await broken(t, { reference: await chaos(job()).reference(), patienceMs: 1 });
     t.is(error.code, "PROMISE_BROKEN");

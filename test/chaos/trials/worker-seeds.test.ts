@@ -1,6 +1,6 @@
-// Schedules drawn from seeds for runs whose samples preprocessing workers make: workers, their pool
-// and the master are among what breaks. `SEEDS=1-50 npx ava
-// dist/test/chaos/trials/worker-seeds.test.js` carries out others.
+// Fault schedules drawn from seeds for runs with preprocessing workers: workers, their pool and the
+// master may fail, too. `SEEDS=1-50 npx ava dist/test/chaos/trials/worker-seeds.test.js` runs other
+// seeds.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ import { testAll, testIf } from "../../helpers/needs.ts";
 const [first = 1, last = first] = (process.env.SEEDS ?? "1-20").split("-").map(Number);
 
 testIf(...(process.env.SEEDS === undefined ? [testAll] : [])).serial(
-  "whatever the seeds do to a run with workers, it is its reference run",
+  "under the faults of each seed, a run with preprocessing workers equals its reference run",
   async (t) => {
     const cache = mkdtempSync(join(tmpdir(), "osiris-workers-"));
     t.teardown(() => rmSync(cache, { recursive: true, force: true }));

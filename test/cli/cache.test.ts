@@ -1,4 +1,4 @@
-// osiris cache from outside: it lists the caches of a trained job, and removes them.
+// `osiris cache` as a command: it lists the caches of a trained job, and removes them.
 
 import { readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -28,7 +28,7 @@ const job = {
   },
 };
 
-test.serial("caches are listed with their sources, and removed with --yes alone", async (t) => {
+test.serial("caches are listed with their sources, and removed only with --yes", async (t) => {
   const directory = directoryOf(t);
   const run = (...args: string[]) => runCli(args, directory);
   const lines = Array.from({ length: 64 }, (_, i) => `${i % 2},${i},v${i % 5}`);

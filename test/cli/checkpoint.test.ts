@@ -1,4 +1,4 @@
-// osiris checkpoint from outside: it lists, verifies, compares and restores checkpoints.
+// `osiris checkpoint` as a command: it lists, verifies, compares and restores checkpoints.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ interface Listed {
   readonly checkpoints: readonly { readonly manifest: string; readonly cut: number }[];
 }
 
-test.serial("the commands of `osiris checkpoint` explain themselves", async (t) => {
+test.serial("the help of every `osiris checkpoint` command has an example", async (t) => {
   const directory = directoryOf(t);
   for (const command of ["list", "verify", "diff", "restore"]) {
     const { code, stdout } = await runCli(["checkpoint", command, "--help"], directory);
@@ -24,11 +24,11 @@ test.serial("the commands of `osiris checkpoint` explain themselves", async (t) 
   }
 });
 
-test.serial("a run is sent back to a checkpoint, and ends where it ended before", async (t) => {
+test.serial("a run restored to an earlier checkpoint ends with the same model", async (t) => {
   const directory = directoryOf(t);
   const run = (...args: string[]) => runCli(args, directory);
   const { checkpoint, ...rest } = jobOf("checkpoints");
-  // The newest checkpoint is a difference from the one before.
+  // The newest checkpoint is an increment on the one before.
   const job = { ...rest, checkpoint: { ...checkpoint, differential: "consecutive" } };
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
   const trained = lastJson<{ digest: string }>(await run("train", "job.json", "--json"));

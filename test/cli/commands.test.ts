@@ -1,4 +1,4 @@
-// The commands from outside: help, refusals, job files, data, evaluation.
+// The commands as a shell runs them: help, refusals, job files, data, evaluation.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,14 +22,14 @@ const commands =
     " ",
   );
 
-test("a command that is printed says of the connection what is no default of the shell", (t) => {
+test("a printed command has the connection's flags that differ from the defaults", (t) => {
   const usual = { nats: process.env.OSIRIS_NATS ?? "nats://127.0.0.1:4222", cluster: "c1" };
   t.is(connectionFlags(usual), "");
   const other = { nats: "nats://10.0.0.7:4333", cluster: "c2", tenant: "ads" };
   t.is(connectionFlags(other), " --nats nats://10.0.0.7:4333 --cluster c2 --tenant ads");
 });
 
-test.serial("every command explains itself, with examples and exit codes", async (t) => {
+test.serial("the help of every command has examples and exit codes", async (t) => {
   const directory = directoryOf(t);
   const all = await runCli(["--help"], directory);
   t.is(all.code, 0);
@@ -44,7 +44,7 @@ test.serial("every command explains itself, with examples and exit codes", async
   }
 });
 
-test.serial("what a command comes to is the exit code of its process", async (t) => {
+test.serial("a command sets the exit code of its process", async (t) => {
   const directory = directoryOf(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(jobOf("none")));
   const runs: [string[], number, RegExp][] = [
@@ -59,7 +59,7 @@ test.serial("what a command comes to is the exit code of its process", async (t)
   }
 });
 
-test.serial("the schema of a job is printed whole", async (t) => {
+test.serial("`osiris schema` prints the complete schema of a job", async (t) => {
   const { code, stdout } = await runCli(["schema"], directoryOf(t));
   t.is(code, 0);
   const { required, properties } = JSON.parse(stdout);
@@ -67,7 +67,7 @@ test.serial("the schema of a job is printed whole", async (t) => {
   t.is(properties.slices.default, 8);
 });
 
-test.serial("all that is wrong with a job is told, a line each", async (t) => {
+test.serial("all errors of a job are printed, one line each", async (t) => {
   const directory = directoryOf(t);
   const job = { ...jobOf("checkpoints"), seed: -1, speed: 2 };
   writeFileSync(join(directory, "wrong.json"), JSON.stringify(job));
@@ -81,7 +81,7 @@ test.serial("all that is wrong with a job is told, a line each", async (t) => {
   for (const line of lines) t.regex(line, /^osiris: wrong\.json: Expected /);
 });
 
-test.serial("what is wrong is told in one sentence that names it, with exit code 2", async (t) => {
+test.serial("a mistake is reported in one sentence that names it, with exit code 2", async (t) => {
   const directory = directoryOf(t);
   const write = (name: string, text: string) => writeFileSync(join(directory, name), text);
   write("broken.yaml", "model: [");
@@ -116,7 +116,7 @@ test.serial("what is wrong is told in one sentence that names it, with exit code
   }
 });
 
-test.serial("a job means the same in YAML, JSON, JavaScript and TypeScript", async (t) => {
+test.serial("a job in YAML, JSON, JavaScript or TypeScript is the same job", async (t) => {
   const directory = directoryOf(t);
   const files = writeEveryKind(directory);
   const specs: JobSpec[] = [];
@@ -126,13 +126,13 @@ test.serial("a job means the same in YAML, JSON, JavaScript and TypeScript", asy
   t.is(new Set(identities).size, 1);
   const [first, ...others] = specs.map(({ checkpoint: _, ...rest }) => rest);
   for (const other of others) t.deepEqual(other, first);
-  // Of a module, that of TypeScript, the command itself takes the job, too.
+  // The command itself also loads the job from the TypeScript module.
   const ended = await runCli(["train", files.at(-1) ?? "", "--json"], directory);
   t.is(ended.code, 0, ended.stderr);
   t.like(lastJson(ended), { report: "train", step: 43 });
 });
 
-test.serial("generated data is trained on, and the model evaluated on its file", async (t) => {
+test.serial("a model trains on generated data, and is evaluated on its file", async (t) => {
   const directory = directoryOf(t);
   const generate = ["generate", "--rows", "50", "--samples", "2000", "--json", "--out"];
   const made = await runCli([...generate, "data.tsv"], directory);
@@ -161,7 +161,7 @@ test.serial("generated data is trained on, and the model evaluated on its file",
   t.is(evaluated.code, 0, evaluated.stderr);
   const { auc, digest } = result;
   t.like(lastJson(evaluated), { samples: 2000, auc, digest });
-  // The file has the samples that the model was trained on.
+  // The evaluation file has the samples of the training.
   const told = lastJson<{ warnings: { code: string }[] }>(evaluated).warnings;
   t.deepEqual(
     told.map(({ code }) => code),
@@ -182,7 +182,7 @@ test.serial("generated data is trained on, and the model evaluated on its file",
   t.regex(bad.stderr, /^osiris: Expected at most 1 % of the lines of bad\.tsv to be bad/);
 });
 
-test.serial("the demonstration kills a device, and ends with equal models", async (t) => {
+test.serial("`osiris demo` kills a device, and ends with equal models", async (t) => {
   const directory = directoryOf(t);
   const generate = ["generate", "--rows", "50", "--samples", "8000", "--out", "data.tsv"];
   t.is((await runCli(generate, directory)).code, 0);
@@ -201,7 +201,7 @@ test.serial("the demonstration kills a device, and ends with equal models", asyn
 });
 
 test.serial(
-  "simulated clusters: JSON a schedule, and what they came to in the last line",
+  "`osiris chaos --simulate` prints a JSON line per schedule, and a summary as the last line",
   async (t) => {
     const args = ["chaos", "--simulate", "--seeds", "2-3", "--jobs", "1", "--json"];
     const ended = await runCli(args, directoryOf(t));

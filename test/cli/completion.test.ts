@@ -1,4 +1,4 @@
-// Shell completion: every command and option is in it, and bash completes them.
+// Shell completion has every command and option, and bash completes them.
 
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -35,7 +35,7 @@ function completed(script: string, typed: readonly string[]): string[] {
   return allCompleted(script, [typed])[0] ?? [];
 }
 
-test.serial("bash completes every command and every option of it", async (t) => {
+test.serial("bash completes every command and all its options", async (t) => {
   const { stdout: script, code } = await runCli(["completion", "bash"], process.cwd());
   t.is(code, 0);
   const { commands } = await helpOf();
@@ -74,7 +74,7 @@ test.serial("bash completes every command and every option of it", async (t) => 
   );
 });
 
-test.serial("zsh and fish are offered the same", async (t) => {
+test.serial("the zsh and fish completions have the same commands", async (t) => {
   const { commands } = await helpOf();
   for (const shell of ["zsh", "fish"]) {
     const { stdout } = await runCli(["completion", shell], process.cwd());
@@ -84,7 +84,7 @@ test.serial("zsh and fish are offered the same", async (t) => {
   }
 });
 
-test("docs/cli.md lists every command, and the exit codes that the help tells", async (t) => {
+test("docs/cli.md lists every command, and the exit codes of the help", async (t) => {
   const path = new URL("../../../docs/cli.md", import.meta.url);
   const page = readFileSync(fileURLToPath(path), "utf8");
   const listed = [...page.matchAll(/^\| `osiris ([\w-]+)/gm)].map(([, name]) => name);

@@ -1,5 +1,5 @@
-// From a shell: the same command again, with the same data, with other data under the same name,
-// and what can be asked of the checkpoints afterwards.
+// From a shell: a repeated command with the same data and with other data under the same name; then
+// the history and the best model from the checkpoints.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ interface TrainReport {
   readonly evaluations: { readonly best: { readonly step: number; readonly manifest: string } };
 }
 
-test.serial("a command again, changed data, the curve and the best model", async (t) => {
+test.serial("train again with the same and changed data; history and best model", async (t) => {
   const directory = directoryOf(t);
   writeClicks(join(directory, "train.csv"), 300, 1);
   writeClicks(join(directory, "valid.csv"), 300, 2);
@@ -38,7 +38,7 @@ test.serial("a command again, changed data, the curve and the best model", async
     const printed = await runCli(["history", from], directory);
     t.deepEqual([printed.code, printed.stdout], [0, curve]);
   }
-  // A pattern is the files that it names: the cache of the run is that of the plan.
+  // A glob pattern stands for the files that it matches, so the plan finds the run's cache.
   const byPattern = { ...job, data: clicksData(["trai?.csv"], "cache") };
   writeFileSync(join(directory, "pattern.json"), JSON.stringify(byPattern));
   const planned = await runCli(["plan", "pattern.json", "--json"], directory);

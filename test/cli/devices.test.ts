@@ -1,4 +1,5 @@
-// How many devices `osiris train` and `osiris plan` take, by the constants of the machine.
+// The number of devices that `osiris train` and `osiris plan` choose, by the constants of the
+// machine.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,14 +14,14 @@ import { testAll, testIf } from "../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../helpers/processes/cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 
-/** Constants of a machine of two cores where a step on two devices costs so much more. */
+/** Constants of a machine of two cores; each device adds `more` seconds to a step. */
 function machine(more: number): object {
   const costs = [1, 2].map((devices) => ({ ...noStepCosts, devices, step: 1e-3 + more * devices }));
   return { source: "a test", memoryBandwidth: 1e6, cores: 2, steps: costs };
 }
 
 testIf(testAll).serial(
-  "train takes the faster number of devices, says why, and the model is the same",
+  "train chooses the faster number of devices, says why, and trains the same model",
   async (t) => {
     const directory = directoryOf(t);
     const write = (name: string, value: object) =>
@@ -49,16 +50,16 @@ testIf(testAll).serial(
     );
     t.regex(two.stderr, /^2 devices: a step is predicted to take \S+ ms on 1, \S+ ms on 2\n/);
     const { digest, plan } = lastJson<{ digest: string; plan?: PlanReport }>(two);
-    // The run's own search has them, too, whatever the environment names.
+    // The run's own plan search uses these constants, too, whatever the environment names.
     t.like(plan, { by: "auto", constants: "a test" });
     t.true(one.stdout.includes(digest));
-    // What is asked for is not predicted.
+    // A requested number of devices is not predicted.
     const asked = await train("other.json", "--devices", "2", "--constants", "dear.json");
     t.notRegex(asked.stdout, /predicted/);
   },
 );
 
-test.serial("plan --devices auto plans for the number that train would take", async (t) => {
+test.serial("plan --devices auto plans for the number that train would choose", async (t) => {
   const directory = directoryOf(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(jobOf("none")));
   writeFileSync(join(directory, "dear.json"), JSON.stringify(machine(1)));
@@ -83,7 +84,7 @@ test.serial("plan --devices auto plans for the number that train would take", as
 });
 
 test.serial(
-  "a small job takes one device of a machine that was not measured, a large one measures",
+  "on an unmeasured machine a small job gets one device, and a large job measures it first",
   async (t) => {
     const directory = directoryOf(t);
     setEnvironment(t, {
@@ -113,9 +114,10 @@ test.serial(
   },
 );
 
-// That a machine is measured once, and known from its file, is also test/actors/calibration.
+// In `npm test`, test/actors/calibration covers that a machine is measured once, and then known
+// from its file.
 testIf(testAll).serial(
-  "without --constants the machine is known from its file, and measured first",
+  "without --constants the machine is measured once, and then known from its file",
   async (t) => {
     const directory = directoryOf(t);
     const job = { ...jobOf("none"), arithmetic: "reference" };
@@ -145,7 +147,7 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("a wrong number of devices, and unknown constants, are refused", async (t) => {
+test.serial("an invalid number of devices and unknown constants are refused", async (t) => {
   const directory = directoryOf(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(jobOf("none")));
   const many = { ...jobOf("none"), devices: "many" };

@@ -1,4 +1,4 @@
-// Small jobs in separate files, and a directory for them that is removed when the test ends.
+// Small jobs for the tests of commands, and a directory that is removed when the test ends.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,14 +7,14 @@ import type { ExecutionContext } from "ava";
 import { stringify } from "yaml";
 import type { JobOptions } from "../../index.ts";
 
-/** A directory for this test only. */
+/** A directory for this test only, removed when the test ends. */
 export function directoryOf(t: ExecutionContext): string {
   const directory = mkdtempSync(join(tmpdir(), "osiris-cli-test-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   return directory;
 }
 
-/** A job of a few seconds at most; its checkpoints lie in `name`. */
+/** A job that takes a few seconds at most; its checkpoint directory is `name`. */
 export function jobOf(name: string, samples = 3000): JobOptions {
   return {
     model: {
@@ -33,7 +33,7 @@ export function jobOf(name: string, samples = 3000): JobOptions {
   };
 }
 
-/** The same job in every kind of file; returns the files' names. */
+/** Writes the same job in every kind of file; returns the files' names. */
 export function writeEveryKind(directory: string): string[] {
   const files: Record<string, string> = {
     "a.yaml": stringify(jobOf("checkpoints-yaml")),

@@ -1,4 +1,4 @@
-// From a shell: a label that is a number, looked at, trained on, swept, evaluated and predicted.
+// From a shell: a numeric label is inspected, trained on, swept, evaluated and predicted.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ interface Figures {
   readonly auc: number | null;
 }
 
-test.serial("ratings are looked at, trained on, evaluated and predicted", async (t) => {
+test.serial("ratings are inspected, trained on, evaluated and predicted", async (t) => {
   const directory = directoryOf(t);
   const lines = Array.from({ length: 600 }, (_, i) => {
     const [user, item] = [(i * 7) % 20, (i * 13) % 19];
@@ -80,7 +80,7 @@ test.serial("ratings are looked at, trained on, evaluated and predicted", async 
 });
 
 testIf(testAll).serial(
-  "a sweep needs no cluster; of a number it is told by its RMSE, the least first",
+  "a sweep needs no cluster; with a numeric label it is ranked by RMSE, the lowest first",
   async (t) => {
     const directory = directoryOf(t);
     const { evaluation: _, ...plain } = job;
@@ -115,7 +115,7 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("thresholds other than the job's are a choice of the evaluation", async (t) => {
+test.serial("an evaluation may choose other thresholds than the job", async (t) => {
   const directory = directoryOf(t);
   const { evaluation: _, loss: _mse, ...plain } = job;
   const data = { kind: "synthetic", samples: 600, batchSize: 32, cache: "cache" };
@@ -135,7 +135,7 @@ test.serial("thresholds other than the job's are a choice of the evaluation", as
   t.regex(wrong.stderr, /^osiris: Expected `thresholds` to be numbers between 0 and 1, got/m);
 });
 
-test.serial("a first task of one class hinders no early stopping by another task", async (t) => {
+test.serial("a first task with one class still allows stopping by another task", async (t) => {
   const directory = directoryOf(t);
   const lineOf = (i: number, click: number) => `${click},${((i * 7) % 20) / 4},u${i % 20}`;
   const write = (name: string, clickOf: (i: number) => number) => {

@@ -1,4 +1,4 @@
-// Reports of a run for people, in the cases that the commands' own tests do not show.
+// Reports of a run for people, in the cases that the tests of the commands do not cover.
 
 import test from "ava";
 import { incidentLines } from "../../cli/views/incidents.ts";
@@ -28,7 +28,7 @@ const repairedIds = [
   { table: "item", ids: 3 },
 ];
 
-test("ids that were clamped or hashed are reported table by table, where there are any", (t) => {
+test("repaired ids are reported by table, if there are any", (t) => {
   t.false(reportOf(result).some((line) => line.startsWith("Repaired")));
   t.true(
     reportOf({ ...result, repairedIds }).includes(
@@ -37,7 +37,7 @@ test("ids that were clamped or hashed are reported table by table, where there a
   );
 });
 
-test("warnings are the last lines of a report, a sentence each", (t) => {
+test("warnings are the last lines of a report, one sentence each", (t) => {
   t.false(reportOf(result).some((line) => line.startsWith("Warning")));
   const warnings = [
     { code: "MODEL_DIVERGED", message: "The model has diverged." },
@@ -49,7 +49,7 @@ test("warnings are the last lines of a report, a sentence each", (t) => {
   ]);
 });
 
-test("the last and the best evaluation are reported, and how to keep the best or to take it", (t) => {
+test("a report has the last and the best evaluation, and how to keep or get the best model", (t) => {
   const of = (step: number, auc: number) => {
     const rest = {
       samples: 10,
@@ -75,14 +75,14 @@ test("the last and the best evaluation are reported, and how to keep the best or
   t.deepEqual(linesOf(of(4000, 0.6591)).slice(1), ["Best evaluation      step 4,000: AUC 0.6591"]);
 });
 
-test("a run that had ended before says that nothing was trained, and what would", (t) => {
+test("a report of an already finished run says that nothing was trained, and how to train more", (t) => {
   t.deepEqual(reportOf({ ...result, alreadyFinished: true }).slice(1, 3), [
     "Already finished, from checkpoints (step 43): nothing was trained.",
     "More `data.epochs` train on; another `checkpoint.directory` trains anew.",
   ]);
 });
 
-test("how the tables were placed is reported, with what the plan was made from", (t) => {
+test("a report says how tables were placed, and what the plan is based on", (t) => {
   const placed = (plan: RunResult["plan"]) =>
     reportOf({ ...result, plan }).filter((line) => line.startsWith("Tables "));
   t.deepEqual(placed(undefined), []);
@@ -115,7 +115,7 @@ test("how the tables were placed is reported, with what the plan was made from",
   ]);
 });
 
-test("rows that were read late are reported table by table, where tables are stale", (t) => {
+test("rows read late are reported by table, if tables are stale", (t) => {
   t.false(reportOf(result).some((line) => line.startsWith("Rows read late")));
   const staleness = { freshSteps: 6, tables: [{ table: "user", rows: 1204 }] };
   t.true(
@@ -125,7 +125,7 @@ test("rows that were read late are reported table by table, where tables are sta
   );
 });
 
-test("what became of dynamic ids is reported table by table", (t) => {
+test("admitted, evicted and dropped dynamic ids are reported by table", (t) => {
   t.false(reportOf(result).some((line) => line.startsWith("Dynamic ids")));
   const counts = { admitted: 5204, evicted: 1200, dropped: 31, rows: 5000, rowsUsed: 4004 };
   const dynamicIds = [{ table: "user", ...counts }];
@@ -137,14 +137,14 @@ test("what became of dynamic ids is reported table by table", (t) => {
   );
 });
 
-test("where rows of cached tables came from is told with the store that has them", (t) => {
+test("the shares of accesses from HBM, DDR and SSD are reported, with the SSD's store", (t) => {
   const tiers = { rows: 1204.4, hbm: 0.5, ddr: 0.3, ssd: 0.2, conflicts: 0 };
   const line = "1,204: 50.0 % from HBM, 30.0 % from DDR, 20.0 % from SSD";
   t.is(tiersOf(tiers), line);
   t.is(tiersOf(tiers, ["file", "rocksdb"]), `${line} (file, rocksdb)`);
 });
 
-test("what a GiB would buy is told by table, that first to which it would bring most", (t) => {
+test("the gain of one more GiB of cache is reported by table, the largest gain first", (t) => {
   t.false(reportOf(result).some((line) => line.startsWith("Cached tables")));
   const now = { hbmBytes: 2e6, ddrBytes: 8e6, hbm: 0.5, ddr: 0.3, ssd: 0.2 };
   const of = (table: string, hbm: number) => {
@@ -166,7 +166,7 @@ test("what a GiB would buy is told by table, that first to which it would bring 
   );
 });
 
-test("progress tells of them too", (t) => {
+test("progress lines show repaired ids, too", (t) => {
   const lines: string[] = [];
   const view = linesView((line) => lines.push(line));
   const place = { seq: 0, run: "r1", generation: 1, type: "run.progress" as const };
@@ -185,7 +185,7 @@ test("progress tells of them too", (t) => {
   t.regex(lines[1] ?? "", / left · repaired ids: 1,204 of `user`, 3 of `item`$/);
 });
 
-test("what is left follows from the time of a step, also for who comes late", (t) => {
+test("the remaining time follows from the step time, even for a view that starts late", (t) => {
   const lines: string[] = [];
   const view = linesView((line) => lines.push(line));
   const times = { steps: 3, stepMs: 250, readMs: 1, batchesThere: 1, shares: {} as never };
@@ -195,7 +195,7 @@ test("what is left follows from the time of a step, also for who comes late", (t
   t.regex(lines[0] ?? "", / · 100 s left · /);
 });
 
-test("where the time of a step went is told in the order of the step, without the crumbs", (t) => {
+test("the shares of a step's time are printed in step order, without shares below a limit", (t) => {
   const waits = { ids: 0.01, pooled: 0.03, dPooled: 0.06, rowSums: 0, gradients: 0.2, losses: 0 };
   const distinct = { rows: 0, dRows: 0, partials: 0, dPartials: 0, tiers: 0, checkpoint: 0 };
   const shares = { computing: 0.6, sendingIds: 0.02, batch: 0.08, ...waits, ...distinct };
@@ -207,7 +207,7 @@ test("where the time of a step went is told in the order of the step, without th
   t.true(reportOf({ ...result, times }).includes(`Time of a step       ${sentence}`));
 });
 
-test("a step once compiled is told beside the time of all steps, where it is known", (t) => {
+test("the time of a warm step is reported beside that of all steps, if it is known", (t) => {
   const times = { steps: 3, stepMs: 12, readMs: 1, batchesThere: 1, shares: {} as never };
   const compiled = (of: RunResult) => reportOf(of).filter((line) => /once compiled/.test(line));
   t.deepEqual(compiled({ ...result, times }), []);
@@ -217,7 +217,7 @@ test("a step once compiled is told beside the time of all steps, where it is kno
   );
 });
 
-test("an incident is told first cause first, then what was done, then how it ended", (t) => {
+test("an incident is printed as first cause, consequences, actions and outcome", (t) => {
   const error = { name: "E", code: "STEP_TIMEOUT", recovery: "restore", message: "m" } as const;
   const incident: IncidentRecord = {
     ...{ incident: 2, generation: 3, at: "2026-11-22T11:00:00.000Z", offender: "device:1" },
@@ -241,7 +241,7 @@ test("an incident is told first cause first, then what was done, then how it end
   t.regex(first ?? "", /: root failed after step 17, at batch 17/, "it was in none");
 });
 
-test("a curve fits into the columns that there are, from its lowest block to its highest", (t) => {
+test("a curve is scaled to the available columns, from the lowest block to the highest", (t) => {
   t.is(sparkline([8, 7, 6, 5, 4, 3, 2, 1], 16), "█▇▆▅▄▃▂▁");
   t.is(
     sparkline(
@@ -254,7 +254,7 @@ test("a curve fits into the columns that there are, from its lowest block to its
   t.is(sparkline([Number.NaN, 2], 4), "");
 });
 
-test("the bars of the loss begin at 0, and their head says where they end", (t) => {
+test("the bars of the loss begin at 0, and the header has their maximum", (t) => {
   const points = [0.8, 0.4, 0.2].map((trainLoss, i) => ({ step: 10 * (i + 1), trainLoss }));
   const [head, ...lines] = lossCurve(points as Parameters<typeof lossCurve>[0]);
   t.is(head, `     step    loss  0${"0.8000".padStart(31)}`);

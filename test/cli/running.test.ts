@@ -1,4 +1,4 @@
-// Commands that keep running: Ctrl-C, a cluster for other processes, and a foreign client.
+// Long-running commands: Ctrl-C, a cluster for other processes, and a foreign client.
 
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -18,7 +18,7 @@ function writeJob(directory: string, name: string, samples: number): void {
   writeFileSync(join(directory, `${name}.json`), JSON.stringify(jobOf(name, samples)));
 }
 
-/** Addresses of this machine with a listener on a port. */
+/** The addresses of this machine that listen on a port. */
 function listenersOf(port: number): string[] {
   const hex = port.toString(16).toUpperCase().padStart(4, "0");
   return ["tcp", "tcp6"].flatMap((kind) =>
@@ -34,7 +34,7 @@ function listenersOf(port: number): string[] {
   );
 }
 
-test.serial("Ctrl-C leaves a checkpoint, from which the same command goes on", async (t) => {
+test.serial("Ctrl-C leaves a checkpoint, from which the same command resumes", async (t) => {
   const directory = directoryOf(t);
   writeJob(directory, "calm", 15_000);
   writeJob(directory, "cut", 15_000);
@@ -60,25 +60,25 @@ test.serial("Ctrl-C leaves a checkpoint, from which the same command goes on", a
 test.serial("a second Ctrl-C ends at once", async (t) => {
   const directory = directoryOf(t);
   writeJob(directory, "long", 2_000_000);
-  // What is said on stderr is heard as a line of stdout.
+  // The shell redirects stderr into stdout, so that the test can wait for its lines.
   const inside = ["sh", "-c", 'exec "$@" 2>&1', "--"];
   const job = startCli(["train", "long.json", "--json"], directory, inside);
   t.teardown(() => job.kill("SIGKILL"));
-  // Its data is still being made: there is no step to stop after.
+  // The run still prepares its data: it has no step to stop after.
   await job.line((line) => line.includes('"run.queued"'));
   job.kill("SIGINT");
   await job.line((line) => line.includes("Stopping after this step"));
-  // Those that come with the first count as one with it.
+  // Signals right after the first one count as the same Ctrl-C.
   const again = setInterval(() => job.kill("SIGINT"), 100);
   const { code, stdout } = await job.ended;
   clearInterval(again);
-  // Node takes its listeners away as it ends: a Ctrl-C in that moment ends it without a code.
+  // Node removes its listeners as it exits: a Ctrl-C at that moment ends it without an exit code.
   t.true(code === 130 || code === null, `${code}`);
   t.notRegex(stdout, /run\.(started|finished)/);
 });
 
 test.serial(
-  "a foreign client's run is followed; runs are listed, named and forgotten; the cluster ends",
+  "a foreign client's run is followed, runs are listed by name, and Ctrl-C ends the cluster",
   async (t) => {
     const directory = directoryOf(t);
     const options = ["--finished", "1", "--state", "state"];
@@ -103,7 +103,7 @@ test.serial(
     await checkLists(t, directory, at, { runs, forgotten: theirs });
     await checkNames(t, directory, at, runs);
 
-    // Ctrl-C ends a cluster at once, even while the data of a run is still being made.
+    // Ctrl-C ends a cluster at once, even while a run prepares its data.
     writeJob(directory, "made", 2_000_000);
     const following = startCli(["submit", "made.json", ...at, "--follow", "--json"], directory);
     t.teardown(() => following.kill("SIGKILL"));
@@ -118,7 +118,9 @@ test.serial(
   },
 );
 
-/** The cluster's token, which only its own user and no list of processes can read. */
+/**
+ * The cluster's token; checks that only its user can read it, and no list of processes shows it.
+ */
 function tokenOf(t: ExecutionContext, { cluster, tokenFile, brokerPid, url }: StartedUp): string {
   const token = readFileSync(tokenFile, "utf8").trim();
   t.regex(token, /^[0-9a-f]{32}$/);
@@ -131,7 +133,7 @@ function tokenOf(t: ExecutionContext, { cluster, tokenFile, brokerPid, url }: St
   return token;
 }
 
-/** A client that is not ours submits a job and follows it to its end. Returns the run. */
+/** Lets NATS's official client submit a job and follow it to its end. Returns the run. */
 async function runForeignClient(t: ExecutionContext, up: StartedUp, directory: string) {
   writeJob(directory, "theirs", 640);
   const script = resolve("examples/official-client.mjs");
@@ -151,7 +153,7 @@ async function runForeignClient(t: ExecutionContext, up: StartedUp, directory: s
   return run;
 }
 
-/** Runs that are over are listed, as many as are asked for or remembered. */
+/** Checks that finished runs are listed, as many as requested or remembered. */
 async function checkLists(
   t: ExecutionContext,
   directory: string,
@@ -172,7 +174,7 @@ async function checkLists(
   t.is(unknown.code, 2, unknown.stderr);
 }
 
-/** A run is found by the name of its job; of several, the newest, which is told. */
+/** Checks that a run is found by its job's name; of several, the newest, with a notice. */
 async function checkNames(
   t: ExecutionContext,
   directory: string,
@@ -206,7 +208,7 @@ async function checkNames(
 }
 
 test.serial(
-  "a cluster with `--state` is killed and started again: its runs are there, and steered",
+  "a cluster with `--state` that was killed lists and controls its runs after a restart",
   async (t) => {
     const directory = directoryOf(t);
     writeJob(directory, "long", 400_000);

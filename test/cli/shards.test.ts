@@ -1,5 +1,6 @@
-// One long run on a cluster of two devices, steered from outside: its shards and tiers are shown,
-// moved and held by their numbers; it is scaled, outlives the broker's process, and is cancelled.
+// One long run on a cluster of two devices, controlled by commands: its shards and tiers are
+// listed, moved and frozen by number; the run is scaled, outlives the broker's process, and is
+// cancelled.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +18,9 @@ interface Listed {
   }[];
 }
 
-/** The run, the command that follows its events, and commands about the cluster. */
+/**
+ * The run, the command that follows its events, and a function that runs commands on the cluster.
+ */
 interface Steered {
   readonly t: ExecutionContext;
   readonly run: string;
@@ -26,14 +29,14 @@ interface Steered {
 }
 
 testIf(testAll).serial(
-  "shards and tiers are steered by number; a run is scaled and cancelled, the broker dies",
+  "shards and tiers are controlled by number; the run is scaled, and outlives the broker",
   async (t) => {
     const directory = directoryOf(t);
     const { model, data, ...rest } = jobOf("long", 20_000);
     const [first, ...others] = (model as { readonly tables: readonly object[] }).tables;
     const tables = [{ ...first, tier: "cached" }, ...others];
     const tiers = { hbmBytes: 3000, ddrBytes: 20_000 };
-    // Longer than any machine takes for the commands: the run is cancelled.
+    // Longer than the commands take on any machine: the test cancels the run.
     const long = { ...rest, data: { ...data, epochs: 10_000 }, sharding: "as-written" };
     const job = { ...long, model: { ...model, tables }, tiers };
     writeFileSync(join(directory, "long.json"), JSON.stringify(job));
@@ -63,7 +66,9 @@ testIf(testAll).serial(
   },
 );
 
-/** Shards are shown, moved, held and let go by number; tiers by their device. */
+/**
+ * Checks that shards are listed, moved, frozen and thawed by number, and tiers flushed by device.
+ */
 async function steerShards({ t, run, following, command }: Steered): Promise<void> {
   const listed = lastJson<Listed>(await command("status", "--shards", "--json"));
   const cached = listed.shards.find(({ table }) => table === "A");
@@ -100,11 +105,11 @@ async function steerShards({ t, run, following, command }: Steered): Promise<voi
   t.like(there, { device: to, table: "A", pin: { device: to, isFrozen: false } });
 }
 
-/** The run goes on with one device, which every view of it says. */
+/** Scales the run to one device, and checks that every view shows that. */
 async function scale({ t, run, following, command }: Steered): Promise<void> {
   const scaled = await command("scale", run, "--devices", "1");
   t.is(scaled.stdout, `Run ${run} goes on with 1 device.\n`, scaled.stderr);
-  // A shard that is let go is a change, too: one to as many devices.
+  // A thawed shard is a scaling event, too: to the same number of devices.
   const event = await following.line((one) => /"run\.scaled".*"to":1,/.test(one));
   const { generation } = JSON.parse(event) as { generation: number };
   const look = await command("top", "--json");

@@ -1,4 +1,5 @@
-// Sweeps: the jobs they expand to, and one of them on a cluster, twice.
+// Sweeps: the jobs they expand to, and `osiris sweep` on a cluster: when repeated, it trains no
+// finished job again.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +11,7 @@ import { directoryOf, jobOf } from "./jobs.ts";
 
 const job = jobOf("checkpoints");
 
-test("a grid is every combination, each a job of its own", (t) => {
+test("a grid sweep expands to every combination, each a separate job", (t) => {
   const sweep = sweepOf({
     over: {
       "optimizer.dense": [{ kind: "sgd" }, { kind: "adam" }],
@@ -40,7 +41,7 @@ test("a grid is every combination, each a job of its own", (t) => {
 const directoryNameOf = (one: { job: JobOptions }) => one.job.checkpoint?.directory;
 const nameOf = (one: { job: JobOptions }) => one.job.name;
 
-test("an option of a sweep is named as refusals and the table of options name it", (t) => {
+test("a sweep accepts option names as error messages and the option table write them", (t) => {
   const dims = (option: string) =>
     sweptJobsOf(job, sweepOf({ over: { [option]: [24] } }))[0]?.job.model.tables?.map(
       ({ dim }) => dim,
@@ -50,7 +51,7 @@ test("an option of a sweep is named as refusals and the table of options name it
   t.not(dims("model.tables[1].dim")?.[0], 24);
 });
 
-test("a random search is drawn by its seed, within its ranges", (t) => {
+test("a random search draws from its ranges by its seed", (t) => {
   const over = {
     "optimizer.sparse.learningRate": { min: 1e-4, max: 1e-1, scale: "log" },
     "data.batchSize": { min: 16, max: 64, integer: true },
@@ -72,7 +73,7 @@ test("a random search is drawn by its seed, within its ranges", (t) => {
   t.true(sizes.every((size) => Number.isInteger(size) && size >= 16 && size <= 64));
 });
 
-test("a sweep that is none is refused by name", (t) => {
+test("an invalid sweep is refused by the name of its option", (t) => {
   const refused = (options: object, option: string) => {
     const error = t.throws(() => sweptJobsOf(job, sweepOf(options)), {
       instanceOf: InvalidOptionError,
@@ -106,7 +107,7 @@ interface Report {
 }
 
 test.serial(
-  "osiris sweep trains each, tells the best first, and goes on where it was",
+  "osiris sweep trains each job, prints the best first, and trains none twice",
   async (t) => {
     const directory = directoryOf(t);
     const place = (name: string) => join(directory, name);

@@ -1,4 +1,4 @@
-// From a shell: what the rows of a file become under a job's transforms.
+// From a shell: `osiris transform` shows what the rows of a file become by a job's transforms.
 
 import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -33,7 +33,7 @@ interface Report {
   }[];
 }
 
-test.serial("the rows of the documents' example, columns, outputs and samples", async (t) => {
+test.serial("transform prints the columns, outputs and samples of the example", async (t) => {
   const directory = start(t);
   const args = ["transform", "clicks.csv", "--job", "job.yaml", "--head", "2"];
   const { code, stdout } = await runCli(args, directory);
@@ -61,7 +61,7 @@ test.serial("the rows of the documents' example, columns, outputs and samples", 
 });
 
 test.serial(
-  "rows of a table, too; a file that is none, and generated data, are refused",
+  "transform reads Parquet tables, too, and refuses invalid files and generated data",
   async (t) => {
     const directory = start(t);
     copyFileSync(join(fixtures, "clicks.parquet"), join(directory, "clicks.parquet"));

@@ -1,4 +1,4 @@
-// `osiris up` as a process of its own, for tests of the commands about its cluster.
+// `osiris up` as a separate process, for tests of the commands on its cluster.
 
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -13,7 +13,7 @@ interface Up {
 
 export type StartedUp = Awaited<ReturnType<typeof startUp>>;
 
-/** A cluster that ends with the test; `at` names it to a command. */
+/** Starts a cluster that ends with the test; `at` has the flags that connect a command to it. */
 export async function startUp(
   t: ExecutionContext,
   directory: string,
@@ -27,11 +27,11 @@ export async function startUp(
   return { cluster, url, tokenFile, brokerPid, at: ["--nats", url] };
 }
 
-/** How many times, and how often, a port is looked at: two minutes. */
+/** How many times, and at which interval, a port is checked: two minutes in all. */
 const looksMax = 1200;
 const lookEveryMs = 100;
 
-/** Whether the port of this URL comes to have no listener. */
+/** Waits until the port of this URL has no listener; returns whether that happened in time. */
 export async function falls(url: string): Promise<boolean> {
   const { hostname, port } = new URL(url);
   for (let look = 0; look < looksMax; look++) {

@@ -1,5 +1,5 @@
-// What a person reads after a mistake: each wrong input ends with exit code 2 and one sentence for
-// each mistake, told once.
+// What a person reads after a mistake: each wrong input ends with exit code 2 and one sentence per
+// mistake, printed once.
 
 import test, { type ExecutionContext } from "ava";
 import { runCli } from "../helpers/processes/cli.ts";
@@ -21,7 +21,8 @@ async function told(t: ExecutionContext, input: WrongInput) {
 
 const cases = [...jobCases, ...dataCases, ...fileCases, ...flagCases, ...splitCases];
 
-// Each is a whole command. The errors behind them are tested by function, each in its room.
+// Each case runs a whole command. The errors themselves have unit tests in the folders of their
+// code.
 for (const input of thinned("wrong input of the command line", cases, 5)) {
   test.serial(`wrong input: ${input.title}`, async (t) => {
     const { code, stdout, stderr } = await told(t, input);
@@ -38,7 +39,7 @@ for (const input of thinned("wrong input of the command line", cases, 5)) {
   });
 }
 
-test.serial("the usual job of these cases is right", async (t) => {
+test.serial("the usual job of the wrong-input cases is valid", async (t) => {
   const { code, stderr } = await told(t, { title: "nothing", says: [] });
   t.is(code, 0, stderr);
 });

@@ -1,4 +1,4 @@
-// osiris train --baseline: the mean, popularity and logistic regression beside a model.
+// `osiris train --baseline`: the mean, popularity and logistic regression beside a model.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import { lastJson, runCli } from "../../helpers/processes/cli.ts";
 import { drawModel } from "../../helpers/stores/drawn-model.ts";
 import { directoryOf } from "../jobs.ts";
 
-/** Items differ in how often they are clicked, and users only a little. */
+/** Lines whose click rate depends on the item, and only a little on the user. */
 const lines = Array.from({ length: 1500 }, (_, i) => {
   const [item, user] = [(i * i + 3 * i) % 13, (i * 7) % 29];
   const chance = (item + 1) / 16 + (user % 3) / 40;
@@ -55,7 +55,7 @@ function figuresOf(of: (line: (typeof lines)[number]) => number, held: typeof li
   return { logLoss, auc: mean(wins) };
 }
 
-test("mean and popularity are those of the training lines, on the held-out ones", async (t) => {
+test("mean and popularity are computed on training lines, and evaluated on held-out lines", async (t) => {
   const home = directoryOf(t);
   writeLines(home);
   await drawModel(job(home));
@@ -93,7 +93,7 @@ interface Told {
   }[];
 }
 
-test.serial("train --baseline changes no bit of the model, and compares it", async (t) => {
+test.serial("train --baseline compares the model, and changes no bit of it", async (t) => {
   const home = directoryOf(t);
   writeLines(home);
   const write = (name: string, options: object) => {
@@ -129,7 +129,7 @@ test.serial("train --baseline changes no bit of the model, and compares it", asy
   t.is(none.code, 2);
   t.regex(none.stderr, /Expected `--baseline` with a job that has an `evaluation`/);
 
-  if (leavesOut(t, testAll)) return; // The sentence of a model that does not win is tested below.
+  if (leavesOut(t, testAll)) return; // Tested below: a model that does not win.
   const shown = await train("slow", "--baseline");
   t.is(shown.code, 0, shown.stderr);
   t.regex(shown.stdout, /^Baseline +AUC +log loss +NE$/m);
@@ -145,7 +145,7 @@ test.serial("train --baseline changes no bit of the model, and compares it", asy
   );
 });
 
-test("a model that is better in AUC and log loss needs no sentence", (t) => {
+test("a model that beats a baseline in AUC and log loss gets no remark, any other model does", (t) => {
   const mine = { auc: 0.7, logLoss: 0.4 };
   const than = (auc: number, logLoss: number) => {
     return conclusionOf(mine, [{ kind: "logistic-regression", metrics: { auc, logLoss } }]);

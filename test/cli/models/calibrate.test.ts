@@ -1,4 +1,4 @@
-// Calibration and predictions from outside: what `osiris calibrate` and `osiris predict` write,
+// Calibration and predictions as commands: what `osiris calibrate` and `osiris predict` write,
 // print and refuse.
 
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -75,7 +75,7 @@ test.serial("a calibration is stored, listed, applied and removed", async (t) =>
 });
 
 test.serial(
-  "--keep puts raw ids beside the predictions, and --calibration calibrated ones",
+  "predict --keep adds raw ids to the predictions, and --calibration calibrates them",
   async (t) => {
     const { home, run } = await drawnHere(t, "tasks");
     const args = ["predict", "checkpoints", "clicks.csv", "-o"];

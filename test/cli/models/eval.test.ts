@@ -1,4 +1,4 @@
-// What `osiris eval` prints of a model: its figures, those of slices, and of features.
+// What `osiris eval` prints of a model: its metrics, the metrics of slices, and feature importance.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { lastJson, runCli } from "../../helpers/processes/cli.ts";
 import { drawModel } from "../../helpers/stores/drawn-model.ts";
 import { directoryOf } from "../jobs.ts";
 
-test.serial("eval tells figures by slice and by feature, as tables and as JSON", async (t) => {
+test.serial("eval prints metrics by slice and by feature, as tables and as JSON", async (t) => {
   const home = directoryOf(t);
   writeClicks(join(home, "clicks.csv"));
   await drawModel({ ...clicksJob(home, "tasks"), evaluation: { fraction: 0.5 } });
@@ -16,7 +16,8 @@ test.serial("eval tells figures by slice and by feature, as tables and as JSON",
   const run = (...more: string[]) => runCli([...asked, ...more], home);
   const told = await run("--data", "clicks.csv");
   t.is(told.code, 0, told.stderr);
-  // The counts: awk -F, 'NR > 1 { rows[$4]++; bought[$4] += $2 }' of the file, sorted by rows.
+  // The counts are from awk -F, 'NR > 1 { rows[$4]++; bought[$4] += $2 }' on the file, sorted by
+  // rows.
   const line = (text: string) => text.replaceAll(/ +/g, " +").replaceAll("#", String.raw`[\d.-]+`);
   for (const wanted of [
     "By price · clicked rows positives AUC log loss NE calibration",
@@ -31,7 +32,7 @@ test.serial("eval tells figures by slice and by feature, as tables and as JSON",
   }
   t.regex(told.stdout, /^Each line: AUC 0\.\d+ and log loss .* the rows \(seed 1\)\.$/m);
 
-  // The report of the directory has the tables of the samples that the job holds out.
+  // The report of the directory has the slices of the samples that the job holds out.
   const page = await runCli(["report", "checkpoints", "--by", "price", "-o", "a.html"], home);
   t.is(page.code, 0, page.stderr);
   t.regex(readFileSync(join(home, "a.html"), "utf8"), /"slices":\[\{"column":"price","slices":\[/);

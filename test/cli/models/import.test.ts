@@ -1,4 +1,5 @@
-// osiris import from outside: a model of PyTorch becomes a checkpoint, trains on, and leaves again.
+// `osiris import` as a command: a PyTorch model becomes a checkpoint, trains further, and is
+// exported again.
 
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -7,7 +8,7 @@ import { pytorchFile } from "../../helpers/models/pytorch.ts";
 import { lastJson, runCli } from "../../helpers/processes/cli.ts";
 import { directoryOf } from "../jobs.ts";
 
-test.serial("a model of PyTorch comes in, trains on, and leaves for PyTorch", async (t) => {
+test.serial("a PyTorch model is imported, trained, and exported to PyTorch", async (t) => {
   const directory = directoryOf(t);
   const run = (...args: string[]) => runCli(args, directory);
   const file = resolve(pytorchFile("dlrm.pt"));
@@ -19,7 +20,7 @@ test.serial("a model of PyTorch comes in, trains on, and leaves for PyTorch", as
   t.regex(told.stdout, /\(step 6\)$/m);
   t.regex(told.stdout, /^To go on training {4}osiris train job\.yaml$/m);
 
-  // What the written job proposes of the data is said; the rest is that of the file.
+  // The job's data options are set on the command line; the rest of the job is as import wrote it.
   const columns = [0, 1, 2].map((i) => `{ column: emb_${i}, ids: integer, separator: "|" }`);
   const trained = await run(
     ...["train", "job.yaml", "--json", "--set", "data.batchSize=16"],

@@ -1,4 +1,4 @@
-// osiris plan with a plan that is given, and as a dry run.
+// `osiris plan` with a given plan, and as a dry run.
 
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ const job = {
   sharding: "as-written",
 };
 
-test.serial("a plan that is to be used is refused where it is not for these devices", async (t) => {
+test.serial("a given plan is refused if it is not for these devices", async (t) => {
   const directory = directoryOf(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
   const made = ["plan", "job.json", "--devices", "4", "--hosts", "2", "--schemes", "table-wise"];
@@ -44,7 +44,7 @@ test.serial("a plan that is to be used is refused where it is not for these devi
     [...from, "--memory", "50MB"],
     /^osiris: Cannot use the plan plan\.json: device \d needs \d+ bytes, and has 50000000: plan anew/,
   );
-  // What it says would do does, and a byte less does not.
+  // The memory that the message names is enough, and one byte less is not.
   const needed = Number(/--memory (\d+)/.exec(told)?.[1]);
   t.is((await runCli([...from, "--memory", String(needed)], directory)).code, 0);
   await refused([...from, "--memory", String(needed - 1)], /Cannot use the plan plan\.json/);
@@ -79,7 +79,7 @@ test.serial("a dry run plans, measures nothing and writes nothing", async (t) =>
   t.regex(both.stderr, /'--dry-run' cannot be used with.*--out/);
 });
 
-test.serial("a job whose one table fits on no device trains by a learned plan", async (t) => {
+test.serial("a job with a table too large for a device trains by a learned plan", async (t) => {
   const directory = directoryOf(t);
   const tables = [
     { name: "tall", rows: 40_000, dim: 32, rowBlocks: 8 },
@@ -103,11 +103,11 @@ test.serial("a job whose one table fits on no device trains by a learned plan", 
     return lastJson<{ digest: string }>(run).digest;
   };
   const digest = await digestOf("--plan", "plan.json");
-  // On every change plan.test.ts compares the digests of a plan and of one device.
+  // In `npm test`, plan.test.ts compares the digests of a plan and of one device.
   if (!leavesOut(t, testAll)) t.is(digest, await digestOf("--devices", "1"));
 });
 
-test.serial("a plan that has too little memory is told so, with what to do", async (t) => {
+test.serial("a plan with too little memory is reported, with the remedy", async (t) => {
   const directory = directoryOf(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
   t.is((await runCli(["plan", "job.json", "--out", "plan.json"], directory)).code, 0);

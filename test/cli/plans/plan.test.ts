@@ -1,4 +1,4 @@
-// osiris plan from outside: what it prints, writes, reads back and refuses.
+// `osiris plan` as a command: what it prints, writes, reads back and refuses.
 
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -26,7 +26,7 @@ const job = {
   sharding: "as-written",
 };
 
-test.serial("a plan is explained: load, bytes, step and what was considered", async (t) => {
+test.serial("plan prints load, memory, step time and the number of candidates", async (t) => {
   const directory = directoryOf(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
   const { code, stdout, stderr } = await runCli(["plan", "job.json"], directory);
@@ -40,10 +40,10 @@ test.serial("a plan is explained: load, bytes, step and what was considered", as
   t.regex(stdout, /Considered .*\n +\S+ us +greedy, greedy by cost\n/);
   t.regex(stdout, /Plan +sha256:[0-9a-f]{64}\n$/);
   t.regex(stdout, /\nStatistics: as the job says of its generated data\n/);
-  t.notRegex(stdout, /between hosts|!/); // One host; and a run that follows the job.
+  t.notRegex(stdout, /between hosts|!/); // One host, and a run as the job says.
 });
 
-test.serial("a plan is written, read back and judged the same", async (t) => {
+test.serial("a plan that is written and read back has the same assessment", async (t) => {
   const directory = directoryOf(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
   const search = ["plan", "job.json", "--devices", "4", "--hosts", "2", "--schemes", "all"];
@@ -85,7 +85,7 @@ test.serial("a run follows a plan, and trains the same model as without", async 
   t.deepEqual(statistics, { from: "cache", samples: 1000 });
 });
 
-test.serial("a plan that is not the job's is refused, and why", async (t) => {
+test.serial("a plan of another job is refused with the reason", async (t) => {
   const directory = directoryOf(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
   const search = ["plan", "job.json", "--devices", "2", "--out", "plan.json"];
@@ -111,7 +111,7 @@ test.serial("a plan that is not the job's is refused, and why", async (t) => {
 });
 
 test.serial(
-  "caches are sized, explained, and trained with; a run's curves size them anew",
+  "a plan sizes caches and explains them; a run's miss curves size them again",
   async (t) => {
     const directory = directoryOf(t);
     const below = tables.map(({ name, rows, dim }) => ({ name, rows, dim, tier: "cached" }));
@@ -152,7 +152,7 @@ test.serial(
   },
 );
 
-test.serial("where nothing fits it says who lacks what, and what would do", async (t) => {
+test.serial("if no plan fits, the message says what lacks memory, and each remedy", async (t) => {
   const directory = directoryOf(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
   const args = ["plan", "job.json", "--memory", "100MB"];
@@ -164,13 +164,13 @@ test.serial("where nothing fits it says who lacks what, and what would do", asyn
   t.is(json.unmet[0]?.kind, "table");
   t.true((json.unmet[0]?.lacksBytes ?? 0) > 20e6);
 
-  // Each remedy has the effect that it states: here, one scheme more.
+  // Each remedy has the stated effect: this one allows one more scheme.
   const allowed = [...args, "--schemes", "table-wise,data-parallel,column-wise"];
   t.is((await runCli(allowed, directory)).code, 0);
 });
 
 testIf(testAll).serial(
-  "constants that were measured are read, and change what is predicted",
+  "plan reads measured constants, and they change its predictions",
   async (t) => {
     const directory = directoryOf(t);
     writeFileSync(join(directory, "job.json"), JSON.stringify(job));
@@ -186,11 +186,11 @@ testIf(testAll).serial(
     const args = ["plan", "job.json", "--constants", "machine.json", "--json"];
     const found = lastJson<Feasible & { source: string }>(await runCli(args, directory));
     t.is(found.source, constants.source);
-    t.true(found.assessment.step > plain.assessment.step); // No V100 here.
+    t.true(found.assessment.step > plain.assessment.step); // Slower than a V100.
   },
 );
 
-test.serial("what is wrong is told in one sentence, with exit code 2", async (t) => {
+test.serial("a mistake in the flags of plan is one sentence, with exit code 2", async (t) => {
   const directory = directoryOf(t);
   const write = (name: string, text: string) => writeFileSync(join(directory, name), text);
   write("job.json", JSON.stringify(job));
@@ -219,7 +219,7 @@ test.serial("what is wrong is told in one sentence, with exit code 2", async (t)
 });
 
 test.serial(
-  "a plan says why tables lie where they do, and what other places would cost",
+  "plan --explain gives the reason of each placement, and the cost of alternatives",
   async (t) => {
     const directory = directoryOf(t);
     writeFileSync(join(directory, "job.json"), JSON.stringify(job));
@@ -248,7 +248,7 @@ test.serial(
   },
 );
 
-test.serial("what if a job were another, and how two plans of one job differ", async (t) => {
+test.serial("plan compares a job with a changed one, and two plans of a job", async (t) => {
   const directory = directoryOf(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
   const asked = await runCli(["plan", "job.json", "--what-if", "dim=128"], directory);
@@ -283,7 +283,7 @@ test.serial("what if a job were another, and how two plans of one job differ", a
 });
 
 test.serial(
-  "learned costs find a plan, and costs of other devices and batches are refused",
+  "plan searches by learned costs, and refuses costs for other devices or batch sizes",
   async (t) => {
     const directory = directoryOf(t);
     const free = { ...job, sharding: "auto" };
@@ -316,9 +316,9 @@ test.serial(
   },
 );
 
-// On every change packages/sharding/test/training measures and learns, and the test before plans.
+// In `npm test`, packages/sharding/test/training measures and learns, and the test above plans.
 testIf(testAll).serial(
-  "costs are measured and learned, and then a plan is found by them",
+  "plan measures costs, trains cost networks, and then searches by them",
   async (t) => {
     const directory = directoryOf(t);
     const model = {
@@ -350,7 +350,7 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("what is no policy, and costs of another machine, are refused", async (t) => {
+test.serial("an invalid policy and costs of another machine are refused", async (t) => {
   const directory = directoryOf(t);
   const plain = tables.map(({ name, rows, dim }) => ({ name, rows, dim }));
   const model = { ...job.model, tables: plain };
@@ -367,7 +367,8 @@ test.serial("what is no policy, and costs of another machine, are refused", asyn
     /to be a file of a placement policy, but its metadata lack `kind: osiris pl/,
   );
 
-  // Costs of another machine are refused, unless it is said of which machine the plan is to be.
+  // Costs of another machine are refused, unless `--constants` or the environment names the machine
+  // to plan for.
   await writeCostNetworks(join(directory, "other.st"), drawnNetworks(2, 1), { source: "a server" });
   const foreign = ["plan", "job.json", "--cost-model", "other.st"];
   const refused = await startCli(foreign, directory, ["env", "-u", "OSIRIS_CONSTANTS"]).ended;
@@ -379,13 +380,13 @@ test.serial("what is no policy, and costs of another machine, are refused", asyn
   t.is((await runCli([...foreign, "--constants", "v100"], directory)).code, 0);
 });
 
-/** A policy of AutoShard is trained, and places the tables, by the same commands. */
+/** Checks that the same commands train an AutoShard policy, and place tables by it. */
 async function checkAutoShard(
   t: ExecutionContext,
   directory: string,
   { trained, search }: Readonly<Record<"trained" | "search", readonly string[]>>,
 ): Promise<void> {
-  // On every change packages/sharding/test/policies trains one.
+  // In `npm test`, packages/sharding/test/policies trains an AutoShard policy.
   if (leavesOut(t, testAll)) return;
   const auto = [...trained.slice(0, -1), "auto.st", "--method", "autoshard", "--turns", "1"];
   const other = await runCli(auto, directory);

@@ -1,27 +1,29 @@
-// What a case of wrong input consists of: the usual job and its data, and what is wrong about them.
+// A case of wrong input: changes to a valid job and its data, and the expected message.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** A job or a file that is wrong in one way, and the sentence that a person reads. */
+/** A job or a file with one mistake, and the sentence that a person reads. */
 export interface WrongInput {
-  /** What is wrong. The title of the test ends with it. */
+  /** The mistake, as the end of the test's title. */
   readonly title: string;
   /** Options of the usual job by dotted path; `undefined` removes one. */
   readonly set?: Readonly<Record<string, unknown>>;
-  /** Changes the lines of `clicks.csv`, the header first; a string takes the place of the file. */
+  /** Changes the lines of `clicks.csv`, the header first; a string replaces the file. */
   readonly lines?: ((lines: string[]) => string[]) | string;
   /** Further files by path. */
   readonly files?: Readonly<Record<string, string>>;
-  /** Commands that must do well before. */
+  /** Commands that run before, and must succeed. */
   readonly before?: readonly (readonly string[])[];
   /** @default ["train", "job.json", "--devices", "1"] */
   readonly args?: readonly string[];
-  /** The lines on stderr, each without its `osiris: `; an expression where the machine differs. */
+  /**
+   * The lines on stderr, each without its `osiris: `; a regular expression where machines differ.
+   */
   readonly says: readonly (string | RegExp)[];
 }
 
-/** A right job: two tables, one dense column, from `clicks.csv`. */
+/** A valid job: two tables, one dense column, from `clicks.csv`. */
 export function usualJob() {
   return {
     model: {
@@ -48,7 +50,7 @@ export function usualJob() {
   };
 }
 
-/** A hundred right lines below their header. */
+/** A hundred valid lines below their header. */
 export function usualLines(): string[] {
   const lines = Array.from({ length: 100 }, (_, i) => {
     return `${i % 3 === 0 ? 1 : 0},${(i * 7) % 10}.5,u${(i * 13) % 40},${(i * 11) % 20}`;

@@ -1,4 +1,4 @@
-// Data that cannot be trained on, or not by this job.
+// Data that no job, or not this job, can train on.
 
 import type { WrongInput } from "./case.ts";
 

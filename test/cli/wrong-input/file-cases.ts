@@ -1,4 +1,4 @@
-// Job files, data files and directories that are not there, not readable or of another kind.
+// Job files, data files and directories that are missing, unreadable or of another kind.
 
 import type { WrongInput } from "./case.ts";
 

@@ -1,4 +1,4 @@
-// Splits and tests that a job cannot have, and what is told of them.
+// Invalid splits and tests of a job, and the messages about them.
 
 import type { WrongInput } from "./case.ts";
 

@@ -1,4 +1,4 @@
-// osiris export from outside: a trained model leaves in one file.
+// `osiris export` as a command: it writes a trained model into one file.
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { drawModel } from "../../../../test/helpers/stores/drawn-model.ts";
 import { readTensorFile } from "../../../../test/helpers/stores/tensor-file.ts";
 import { exportModel } from "../../exports/export-model.ts";
 
-test.serial("a model leaves in one file, with its digest", async (t) => {
+test.serial("a model is exported into one file, with its digest", async (t) => {
   const directory = directoryOf(t);
   const run = (...args: string[]) => runCli(args, directory);
   const help = await run("export", "--help");
@@ -81,7 +81,7 @@ test.serial("a model leaves in one file, with its digest", async (t) => {
   );
 });
 
-test.serial("features that have no raw ids are told, by the reason", async (t) => {
+test.serial("export lists the features without raw ids, with the reason", async (t) => {
   const home = directoryOf(t);
   const checkpoints = join(home, "checkpoints");
   const names = ["city", "colour", "user"];
@@ -99,7 +99,7 @@ test.serial("features that have no raw ids are told, by the reason", async (t) =
 });
 
 test.serial(
-  "what changed since a checkpoint leaves alone, and makes the later model of it",
+  "a delta since a checkpoint is exported alone, and turns it into the later model",
   async (t) => {
     const home = directoryOf(t);
     const checkpoints = join(home, "checkpoints");

@@ -1,4 +1,4 @@
-// osiris table from outside: a table is exported, inspected, and imported again.
+// `osiris table` as a command: a table is exported, inspected, and imported again.
 
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { directoryOf, jobOf } from "../../../../test/cli/jobs.ts";
 import { startTrained } from "../../../../test/helpers/devices/trained.ts";
 import { lastJson, runCli } from "../../../../test/helpers/processes/cli.ts";
 
-test.serial("the commands of `osiris table` explain themselves", async (t) => {
+test.serial("the help of every `osiris table` command has an example", async (t) => {
   const directory = directoryOf(t);
   for (const command of ["export", "ids", "import", "inspect"]) {
     const { code, stdout } = await runCli(["table", command, "--help"], directory);
@@ -20,7 +20,7 @@ test.serial("the commands of `osiris table` explain themselves", async (t) => {
   }
 });
 
-test.serial("a table goes out to a file and into a checkpoint that trains on", async (t) => {
+test.serial("a table is exported, and imported into a checkpoint that trains", async (t) => {
   const directory = directoryOf(t);
   const run = (...args: string[]) => runCli(args, directory);
   writeFileSync(join(directory, "job.json"), JSON.stringify(jobOf("checkpoints")));
@@ -81,7 +81,7 @@ test.serial("a table goes out to a file and into a checkpoint that trains on", a
 });
 
 test.serial(
-  "texts are told with their rows, from a checkpoint, a job file, or beside an export",
+  "`table ids` maps texts to rows, from a checkpoint, a job file, or beside an export",
   async (t) => {
     const directory = directoryOf(t);
     const run = (...args: string[]) => runCli(args, directory);

@@ -1,4 +1,4 @@
-// From a shell: a first job is made of a file, and trains.
+// From a shell: `osiris init` makes a first job from a data file, and the job trains.
 
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -17,7 +17,7 @@ const clicks = Array.from({ length: 600 }, (_, i) => {
   return `${i % 3 === 0 ? 1 : 0},${(i % 40) / 4},${user},${page},shoes|${page}`;
 });
 
-test.serial("a file becomes a job file that trains", async (t) => {
+test.serial("init makes a job file from a data file, and the job trains", async (t) => {
   const directory = directoryOf(t);
   writeFileSync(
     join(directory, "clicks.csv"),
@@ -41,7 +41,7 @@ test.serial("a file becomes a job file that trains", async (t) => {
   t.is(trained.code, 0, trained.stderr);
   t.true(lastJson<{ auc: number }>(trained).auc > 0.9, "the pages tell the clicks");
 
-  // The file that it was trained on tells what it remembers; another one with its text as well.
+  // Evaluating on the training file, or on another file with its text, causes a warning.
   const header = "clicked,price,user,page,tags";
   writeFileSync(join(directory, "copy.csv"), `${header}\n${clicks.join("\n")}\n`);
   writeFileSync(join(directory, "more.csv"), `${header}\n${clicks.slice(0, 99).join("\n")}\n`);
@@ -70,7 +70,7 @@ test.serial("a file becomes a job file that trains", async (t) => {
   t.notRegex(readFileSync(join(directory, "job.yaml"), "utf8"), /column: user/);
 });
 
-test.serial("a file becomes a program, which compiles and trains", async (t) => {
+test.serial("init makes a program from a data file, and it compiles and trains", async (t) => {
   const directory = directoryOf(t);
   const header = "clicked,price,user,page,tags,same\n";
   writeFileSync(join(directory, "clicks.csv"), `${header}${clicks.join(",x\n")},x\n`);
@@ -88,13 +88,13 @@ test.serial("a file becomes a program, which compiles and trains", async (t) => 
   t.regex(text, /^\/\/ left out: same/m);
   t.regex(options, /job\.ts/);
   t.notRegex(options, /ignoreConfig/);
-  // Version 6 and later refuse a file beside a project's configuration.
+  // TypeScript 6 and later refuse to compile a single file beside a tsconfig.json without a flag.
   writeFileSync(join(directory, "tsconfig.json"), "{}");
   const besides = ["init", "clicks.csv", "--out", "job.ts", "--force"];
   const { stdout: told } = await runCli(besides, directory);
   t.regex(told, /Train it with: npx tsc --ignoreConfig --module /);
   rmSync(join(directory, "tsconfig.json"));
-  // Every program of the documents, of the same form, is compiled in test/examples.
+  // In `npm test`, test/examples compiles every program of the documents, which have the same form.
   if (leavesOut(t, testAll) || leavesOut(t, packageTypes)) return;
   const compiler = join(repository, "node_modules", "typescript", "bin", "tsc");
   const types = ["--strict", "--typeRoots", join(repository, "node_modules", "@types")];
@@ -106,7 +106,7 @@ test.serial("a file becomes a program, which compiles and trains", async (t) => 
 });
 
 test.serial(
-  "a job that training would refuse is not written, and the exit code says so",
+  "init does not write a job that training would refuse, and exits with code 2",
   async (t) => {
     const directory = directoryOf(t);
     const rows = clicks.map((line, i) => (i % 50 === 0 ? `${line},more` : line));
@@ -124,7 +124,7 @@ test.serial(
     t.regex(stdout, /^Training would refuse this job, and job\.yaml was not written/m);
     t.false(existsSync(join(directory, "job.yaml")));
     t.false(existsSync(join(directory, "job.vocabularies")));
-    // Two bad lines are fewer than training allows.
+    // Training allows more than two bad lines.
     const good = clicks.map((line, i) => (i % 300 === 0 ? `${line},more` : line));
     writeFileSync(
       join(directory, "a.csv"),
@@ -136,7 +136,7 @@ test.serial(
   },
 );
 
-test.serial("without a terminal nobody is asked which column is to be predicted", async (t) => {
+test.serial("without a terminal, init asks for no label column, and is refused", async (t) => {
   const directory = directoryOf(t);
   writeFileSync(
     join(directory, "a.csv"),

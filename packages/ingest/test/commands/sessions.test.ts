@@ -1,4 +1,4 @@
-// From a shell: sessions are generated, and clustered.
+// From a shell: sessions are generated, and rows clustered by session.
 
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { directoryOf } from "../../../../test/cli/jobs.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../../../../test/helpers/processes/cli.ts";
 
-test.serial("sessions are generated as JSON Lines, in the order that is asked for", async (t) => {
+test.serial("sessions are generated as JSON Lines, in the requested order", async (t) => {
   const directory = directoryOf(t);
   const sessionsOf = (name: string) => {
     const lines = readFileSync(join(directory, name), "utf8").trimEnd().split("\n");
@@ -57,7 +57,7 @@ test.serial("rows are clustered by session, and a mistake is one sentence", asyn
   t.like(lastJson(again), { report: "cluster-sessions", rows: 2000, codec: "gzip", files: 1 });
 });
 
-/** Resolves once so many rows are sorted, or the table is there. */
+/** Resolves once `rows` rows are sorted, or the table exists. */
 async function sorted(table: string, rows: number): Promise<void> {
   const stateOf = () => {
     try {
@@ -65,15 +65,15 @@ async function sorted(table: string, rows: number): Promise<void> {
         read: { rows: number };
       };
     } catch {
-      return undefined; // It is not there yet, or not any more.
+      return undefined; // The file does not exist yet, or no longer.
     }
   };
   while (!existsSync(table) && (stateOf()?.read.rows ?? 0) < rows) await sleep(2);
 }
 
-// The sorting itself is killed and stopped on every change, in test/storage.
+// In `npm test`, test/storage kills and stops the sorting itself.
 testIf(testAll).serial(
-  "killed or interrupted, clustering goes on, and makes the same bytes",
+  "killed or interrupted clustering resumes, and writes the same bytes",
   async (t) => {
     const directory = directoryOf(t);
     const generate = ["generate", "--sessions", "8", "--samples", "7000", "--out", "rows.jsonl"];
@@ -95,7 +95,7 @@ testIf(testAll).serial(
       await sorted(join(directory, "table"), rows);
       running.kill(signal);
       const { code, stderr } = await running.ended;
-      if (code === 0) continue; // It was faster.
+      if (code === 0) continue; // It ended before the signal.
       stopped++;
       t.is(code, signal === "SIGINT" ? 130 : null);
       if (signal === "SIGINT") {

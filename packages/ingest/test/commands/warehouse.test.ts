@@ -1,4 +1,4 @@
-// From a shell: tables of Parquet files, looked at, written and compacted.
+// From a shell: tables of Parquet files are inspected, written and compacted.
 
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ const job = {
   },
 };
 
-test.serial("a table at a glance, and for machines", async (t) => {
+test.serial("warehouse inspect summarises a table as text and as JSON", async (t) => {
   const directory = directoryOf(t);
   for (const day of ["day=1", "day=2"]) {
     mkdirSync(join(directory, "clicks", day), { recursive: true });
@@ -46,7 +46,7 @@ test.serial("a table at a glance, and for machines", async (t) => {
   t.regex(none.stderr, /^osiris: .*nowhere/);
 });
 
-test.serial("a table is written, and compacted", async (t) => {
+test.serial("warehouse writes a table from a CSV file, and compacts it", async (t) => {
   const directory = directoryOf(t);
   const lines = Array.from({ length: 100 }, (_, i) => `${i % 2},${i},${i % 4}`);
   writeFileSync(join(directory, "clicks.csv"), `${["label,price,day", ...lines].join("\n")}\n`);

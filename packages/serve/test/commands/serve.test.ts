@@ -1,4 +1,4 @@
-// osiris serve from outside: what it prints, what it refuses, and how it ends.
+// `osiris serve` as a command: what it prints, what it refuses, and how it ends.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { directoryOf } from "../../../../test/cli/jobs.ts";
 import { recordsOf, startModel } from "../../../../test/helpers/models/served.ts";
 import { runCli, startCli } from "../../../../test/helpers/processes/cli.ts";
 
-test("a model is served by the line that is printed, until SIGTERM", async (t) => {
+test("serve prints the command that queries the model, and serves it until SIGTERM", async (t) => {
   const { directory, home } = await startModel(t);
   writeFileSync(join(home, "tokens"), "a-token-of-this-test\n\nits-successor-of-16\n");
   const memory = ["--memory", "1MiB", "--tier-directory", "tiers"];
@@ -37,7 +37,7 @@ test("a model is served by the line that is printed, until SIGTERM", async (t) =
   t.false(`${stdout}${stderr}`.includes("a-token"));
 });
 
-test.serial("what cannot be served is refused in a sentence", async (t) => {
+test.serial("serve refuses invalid models and options in one sentence", async (t) => {
   const directory = directoryOf(t);
   mkdirSync(join(directory, "empty"));
   writeFileSync(join(directory, "bad.yaml"), "models: {m: {path: empty, wach: false}}\n");

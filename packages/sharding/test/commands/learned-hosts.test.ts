@@ -1,4 +1,4 @@
-// Costs of devices on two hosts are learned and planned by, through the command line.
+// Costs of devices on two hosts are learned, and used by a plan, on the command line.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,10 +10,9 @@ import type { LearnedSearch } from "../../index.ts";
 
 type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
 
-// On every change packages/sharding/test/training/probe-hosts.test.ts measures exchanges between
-// hosts.
+// In `npm test`, packages/sharding/test/training/probe-hosts.test.ts measures exchanges between hosts.
 testIf(testAll).serial(
-  "exchanges between two host processes are learned, for plans over two hosts",
+  "exchange costs between two host processes are learned, and used by plans over two hosts",
   async (t) => {
     const directory = directoryOf(t);
     const tables = [500, 3000, 40].map((rows, i) => ({ name: `T${i}`, rows, dim: 32 }));

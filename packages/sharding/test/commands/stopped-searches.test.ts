@@ -1,4 +1,5 @@
-// A search by learned costs that is stopped, by the time or by Ctrl-C, plans with the best so far.
+// A search by learned costs that is stopped, by its time limit or by Ctrl-C, returns the best plan
+// so far.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +14,10 @@ import type { LearnedSearch } from "../../index.ts";
 
 type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
 
-/** A job of so many tables for four devices, whose columns may be halved, and its learned costs. */
+/**
+ * Writes a job of `tables` tables for four devices, whose columns may be halved, and its learned
+ * costs.
+ */
 async function jobOf(t: ExecutionContext, tables: number): Promise<string> {
   const directory = directoryOf(t);
   const job = {
@@ -33,7 +37,7 @@ async function jobOf(t: ExecutionContext, tables: number): Promise<string> {
 
 const search = ["plan", "job.json", "--cost-model", "costs.st", "--devices", "4"];
 
-test.serial("behind its time a search plans with the best so far, and says so", async (t) => {
+test.serial("a search out of time returns the best plan so far, and says so", async (t) => {
   const directory = await jobOf(t, 12);
   const stopped = await runCli([...search, "--seconds", "0"], directory);
   t.is(stopped.code, 0, stopped.stderr);
@@ -51,7 +55,7 @@ test.serial("behind its time a search plans with the best so far, and says so", 
   t.true((last?.best?.cost ?? Infinity) < (first?.best?.cost ?? 0));
 });
 
-test.serial("a time without a search is refused", async (t) => {
+test.serial("--seconds without a search is refused", async (t) => {
   const directory = await jobOf(t, 3);
   const told = await runCli(["plan", "job.json", "--seconds", "1"], directory);
   t.is(told.code, 2, told.stdout);
@@ -60,7 +64,7 @@ test.serial("a time without a search is refused", async (t) => {
 
 testIf(testAll).serial("Ctrl-C ends a search, and the best plan so far is printed", async (t) => {
   const directory = await jobOf(t, 600);
-  // What is said on stderr is heard as a line of stdout.
+  // The shell redirects stderr into stdout, so that the test can wait for its lines.
   const inside = ["sh", "-c", 'exec "$@" 2>&1', "--"];
   const running = startCli([...search, "--json"], directory, inside);
   await running.line((line) => line.startsWith("Searching by learned costs; Ctrl-C"));

@@ -1,6 +1,6 @@
 // The examples in other languages submit a job and follow it to its end, over the embedded broker
-// and over a nats-server. The Python example uses its package, nats-py, if it is installed;
-// otherwise, and for the `nats` command, a stand-in sends what the package would send.
+// and over a nats-server. The Python example uses the package nats-py if it is installed; otherwise
+// a stand-in sends what the package would send, as one does for the `nats` command.
 
 import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -16,12 +16,13 @@ import { leavesOut, natsPy, natsServer, testAll, testIf } from "../helpers/needs
 const execute = promisify(execFile);
 const clients = resolve("test/examples/clients");
 
-test.serial("Python and shell submit a job, and follow it to its end", async (t) => {
+test.serial("the Python and shell examples submit a job, and follow it to its end", async (t) => {
   await followJobs(t, {});
 });
 
-// Over either broker clients say the same: test/wire/broker compares them on every change.
-testIf(testAll, natsServer).serial("so they do over a nats-server", async (t) => {
+// `npm test` skips this, since clients send the same over either broker, which test/wire/broker
+// compares.
+testIf(testAll, natsServer).serial("over a nats-server they submit and follow a job, too", async (t) => {
   const token = "correct-horse";
   await using server = await startNatsServer(["--auth", token]);
   await followJobs(t, { nats: server.url, token });
@@ -89,7 +90,7 @@ async function followJobs(t: ExecutionContext, broker: { nats?: string; token?: 
     ["python", "finished"],
     ["shell", "finished"],
   ]);
-  // A wrong job is reported, and the program fails.
+  // An invalid job is reported, and the program fails.
   for (const submit of [python, shell]) {
     const failure = await t.throwsAsync(submit(jobIn("wrong", [0])));
     t.regex(String((failure as { stderr?: string }).stderr), /Expected `model\.top/);

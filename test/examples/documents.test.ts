@@ -1,5 +1,5 @@
-// The programs and jobs that the documents show: each program is compiled strictly, as a user's,
-// with the declarations of the built package; each job is valid.
+// The programs and jobs in the documents: each program compiles strictly, like a user's, against
+// the declarations of the built package; each job is valid.
 
 import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -15,7 +15,7 @@ import { resolveJob } from "../../src/job/job.ts";
 import { packageTypes, testIf } from "../helpers/needs.ts";
 import { listTree, textOf } from "../helpers/tree.ts";
 
-/** What this test looks at in a job, or in a part of one. */
+/** The options of a job, or of a part of one, that this test reads. */
 interface Job extends Readonly<Record<string, unknown>> {
   readonly sweep?: unknown;
   readonly data?: object;
@@ -40,7 +40,7 @@ const jobPlace = examples.find(({ text }) => text.includes("export const job:"))
 const compilerOptionsText =
   examples.find(({ text }) => text.includes('"esnext.disposable"'))?.text ?? "{}";
 
-/** The examples of a document in languages that have a name. */
+/** The examples of a document: its code blocks with a language. */
 function examplesOf(path: string, text: string): Example[] {
   return [...text.matchAll(/^```(\w+)\n(.*?)^```/gms)].map((found) => {
     const [, language = "", code = ""] = found;
@@ -49,7 +49,7 @@ function examplesOf(path: string, text: string): Example[] {
   });
 }
 
-/** What the compiler says about programs, by their file names; "" if nothing. */
+/** The compiler's messages about programs, which have file names; "" without an error. */
 function compile(programs: ReadonlyMap<string, string>): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), "osiris-test-"));
   const compilerOptions = {
@@ -75,7 +75,7 @@ function compile(programs: ReadonlyMap<string, string>): Promise<string> {
   });
 }
 
-/** A program in CommonJS: types and values have the names that modules import. */
+/** A program in CommonJS: types and values have the same names as in ES modules. */
 const required = [
   'import osiris = require("osiris-train");',
   'import { type ClusterOptions, sgd } from "osiris-train";',
@@ -85,7 +85,7 @@ const required = [
 ].join("\n");
 
 testIf(packageTypes).serial(
-  "every program of the documents compiles strictly, as a user's own",
+  "every program in the documents compiles strictly against the built package",
   async (t) => {
     t.timeout(600_000);
     const programs = new Map<string, string>();
@@ -98,7 +98,7 @@ testIf(packageTypes).serial(
     t.true(programs.has("job.ts"));
     t.true(programs.size >= 9, `${programs.size} programs`);
     programs.set("required.cts", required);
-    // One more, that must not compile: this test would see it if a document's did not.
+    // One program that must not compile, to check that this test notices errors.
     programs.set("wrong.ts", 'import { dlrm } from "osiris-train";\ndlrm({ tables: 7 });\n');
     const complaints = (await compile(programs)).trimEnd().split("\n");
     t.deepEqual(
@@ -136,7 +136,7 @@ test.serial(
   },
 );
 
-test("every job of the documents is valid, and each part of one is valid in a job", (t) => {
+test("every job in the documents is valid, and every part of a job is valid within a job", (t) => {
   const isJob = ({ language, text }: Example) =>
     language === "yaml" && !/^# (tenants|serving)/.test(text);
   const jobs = examples
@@ -145,24 +145,24 @@ test("every job of the documents is valid, and each part of one is valid in a jo
   const whole = jobs.find(({ place }) => place.startsWith("docs/jobs.md"))?.job ?? {};
   t.true(jobs.length >= 5, `${jobs.length} jobs`);
   for (const { place, job } of jobs) {
-    if (job.sweep !== undefined) continue; // test/job/job-table.test.ts sweeps it.
+    if (job.sweep !== undefined) continue; // See test/job/job-table.test.ts.
     t.notThrows(() => resolveJob(completed(job, whole) as never), place);
   }
 });
 
-test("every file of options for a server of models is valid", (t) => {
+test("every file of model server options in the documents is valid", (t) => {
   const files = examples.filter(({ text }) => text.startsWith("# serving"));
   t.true(files.length > 0);
   for (const { place, text } of files) t.notThrows(() => resolveServer(parse(text)), place);
 });
 
-test("a wrong part of a job is seen by this test", (t) => {
+test("this test notices an invalid part of a job", (t) => {
   const whole = { data: { kind: "synthetic", samples: 10, batchSize: 2 }, model: { top: [1] } };
   const wrong = { evaluation: { everyStep: 5 } };
   t.throws(() => resolveJob(completed(wrong, whole) as never), { code: "INVALID_OPTION" });
 });
 
-/** A job made of a part of one: what is left out is as in `whole`, also of the model. */
+/** Completes a part of a job: missing options, also those of the model, come from `whole`. */
 function completed(job: Job, whole: Job): Job {
   if (job.model === undefined) return { ...whole, ...job };
   if (job.model.top !== undefined || job.model.tasks !== undefined) return job;

@@ -1,4 +1,4 @@
-// The examples run as a user starts them, on the real data if present; briefly.
+// The examples run briefly as a user starts them, on the real data if present.
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
@@ -34,7 +34,7 @@ testIf(testAll, dataFile("criteo/criteo_kaggle_4584_full39.csv.gz"))(
 );
 
 testIf(testAll)(
-  "tables that are larger than their memory train the bits of those that fit",
+  "the example with tables larger than memory trains the same bits as with tables that fit",
   async (t) => {
     const { isSame, from, bytes, budget } = await resultOf("larger-than-memory", []);
     t.true(isSame);
@@ -45,7 +45,7 @@ testIf(testAll)(
 );
 
 testIf(testAll)(
-  "Parquet without a cache: a killed worker and a killed device change no bit",
+  "the Parquet example without a cache: a killed worker and a killed device change no bit",
   async (t) => {
     const flags = ["dist/examples/parquet.js", "--data", "nowhere"];
     const { stdout } = await execute(process.execPath, flags);
@@ -58,7 +58,7 @@ testIf(testAll)(
 );
 
 for (const example of ["frappe", "criteo"]) {
-  test(`${example}: where the data are not there, one sentence says so`, async (t) => {
+  test(`${example}: without its data the example fails with one sentence`, async (t) => {
     const run = resultOf(example, ["--data", "nowhere"]);
     const error = await t.throwsAsync<Error & { code?: number; stderr?: string }>(run);
     t.is(error?.code, 2);

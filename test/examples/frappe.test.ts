@@ -1,5 +1,5 @@
-// The recorded result of Frappe in docs/models.md: the page agrees with itself, and the short run,
-// the first epoch of its first seed, still gives what the page says.
+// The recorded result of Frappe in docs/models.md: the page is consistent, and the short run, the
+// first epoch of its first seed, still gives the result on the page.
 
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -11,7 +11,7 @@ const execute = promisify(execFile);
 const page = readFileSync("docs/models.md", "utf8");
 const digest = /^sha256:[0-9a-f]{64}$/;
 
-/** How far AUCs may lie from the record where the arithmetic is another. */
+/** Tolerance of the recorded AUCs with another arithmetic. */
 const aucTolerance = 0.002;
 
 test("the recorded means and deviations of Frappe are those of the recorded seeds", (t) => {

@@ -33,7 +33,7 @@ function datasetOf(ids: readonly number[], labels: readonly number[]): Dataset {
   };
 }
 
-test("without a penalty, each id's probability is its share of positives", (t) => {
+test("without a penalty, logistic regression predicts each id's share of positives", (t) => {
   const dataset = datasetOf([0, 0, 0, 0, 1, 1, 1, 1, 1, 1], [1, 0, 0, 0, 1, 1, 1, 1, 1, 0]);
   const model = fitLogistic(dataset, [{ name: "a", rows: 2 }], 0);
   const [logits] = model.score(dataset);
@@ -42,13 +42,13 @@ test("without a penalty, each id's probability is its share of positives", (t) =
   t.true(Math.abs(1 / (1 + Math.exp(-second)) - 5 / 6) < 1e-4);
 });
 
-test("a large penalty leaves the base rate alone", (t) => {
+test("with a large penalty, logistic regression predicts the base rate", (t) => {
   const dataset = datasetOf([0, 0, 0, 0, 1, 1, 1, 1, 1, 1], [1, 0, 0, 0, 1, 1, 1, 1, 1, 0]);
   const [logits] = fitLogistic(dataset, [{ name: "a", rows: 2 }], 1e4).score(dataset);
   for (const logit of logits) t.true(Math.abs(1 / (1 + Math.exp(-logit)) - 0.6) < 1e-3);
 });
 
-test("it converges on many features, and ranks unseen samples", async (t) => {
+test("logistic regression converges on many features, and ranks unseen samples", async (t) => {
   const tables = Array.from({ length: 4 }, (_, i) => ({ name: `a${i}`, rows: 30 }));
   const cache = join(startDirectory(t), "cache");
   const report = await prepare(

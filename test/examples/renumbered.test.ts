@@ -1,5 +1,5 @@
-// The examples follow a run whose leader was lost with its machine: numbers are left out, and
-// run.renumbered says so. A job service of this test's own tells the events.
+// The examples follow a run whose leader was lost with its machine: event numbers are skipped, and
+// `run.renumbered` says so. The test's own job service publishes the events.
 
 import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -20,7 +20,7 @@ const happened = [
   { type: "run.finished", seq: 1003, run, result: {} },
 ];
 
-test("the examples go on after numbers that are left out", async (t) => {
+test("the examples follow a run across a gap in its event numbers", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const token = "correct-horse";

@@ -1,5 +1,5 @@
-// The scaling law: the committed results are what docs/models.md and its picture say, and a point
-// can be trained alone.
+// The scaling law example: docs/models.md and its picture match the committed results, and a single
+// point can be trained.
 
 import { execFile } from "node:child_process";
 import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -33,7 +33,7 @@ function lossesOf(architecture: string): number[] {
   return own.sort((a, b) => a.flops - b.flops).map(({ logLoss }) => logLoss);
 }
 
-test("the picture and the table are those of the committed results", (t) => {
+test("the picture and the table of the scaling law match the committed results", (t) => {
   t.is(textOf("docs/pictures/scaling-law.svg"), drawScalingLaw(outcomes));
   const rows = [
     ...textOf("docs/models.md").matchAll(/^\| `(\w+-\d)` \| ([\d.]+) \| ([\d.]+) \|/gm),
@@ -46,7 +46,7 @@ test("the picture and the table are those of the committed results", (t) => {
   );
 });
 
-test("in the committed results Wukong goes on falling where DLRM flattens", (t) => {
+test("in the committed results Wukong's loss still falls where DLRM's flattens", (t) => {
   const [wukong, dlrm] = [lossesOf("wukong"), lossesOf("dlrm")];
   t.is(wukong.length, 5);
   for (const [i, loss] of wukong.slice(1).entries()) t.true(loss < (wukong[i] ?? 0), `${wukong}`);
@@ -58,7 +58,7 @@ test("in the committed results Wukong goes on falling where DLRM flattens", (t) 
   t.true(outcomes.every(({ logLoss }) => logLoss > (first?.bestLogLoss ?? 1)));
 });
 
-test("a power law is found again", (t) => {
+test("the fit recovers the parameters of a power law", (t) => {
   const law = { a: -0.39, b: 0.01, c: -0.4, residuals: [] };
   const points = [0.01, 0.04, 0.2, 0.4, 1.3].map((x) => ({ x, y: lawAt(law, x) }));
   const found = fitPowerLaw(points);
@@ -74,7 +74,7 @@ function homeOf(t: ExecutionContext): string {
   return home;
 }
 
-test("samples are a function of their seed, and their truth is better than knowing nothing", (t) => {
+test("generated samples depend only on their seed, and can be predicted better than a constant", (t) => {
   const home = homeOf(t);
   const made = [2, 2, 3].map((seed, i) => {
     const path = join(home, `${i}.csv`);
@@ -86,7 +86,7 @@ test("samples are a function of their seed, and their truth is better than knowi
   t.not(made[0], made[2]);
 });
 
-testIf(testAll)("points that are there are not trained again", async (t) => {
+testIf(testAll)("a point with a recorded result is not trained again", async (t) => {
   const home = homeOf(t);
   const results = join(home, "results.jsonl");
   const run = (...more: string[]) =>
@@ -104,7 +104,7 @@ testIf(testAll)("points that are there are not trained again", async (t) => {
   t.is(lines.length, outcomes.length);
   const last = JSON.parse(lines.at(-1) ?? "") as Outcome;
   t.is(last.point, "wukong-1");
-  // Eight steps: better than the coin, far from the truth.
+  // After eight steps the model is better than a constant, and far from the optimum.
   t.true(last.logLoss > last.bestLogLoss && last.logLoss < Math.log(2), `${last.logLoss}`);
   t.is((await run()).stdout, "");
   const unknown = await t.throwsAsync<Error & { stderr?: string }>(run("--point", "wukong-9"));

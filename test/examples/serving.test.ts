@@ -1,5 +1,5 @@
-// examples/serving as a user runs it: a model is trained, exported, proven, imported and served,
-// and Python and curl get the predictions of the file.
+// examples/serving as a user runs it: a model is trained, exported, verified, imported and served,
+// and Python and curl get the predictions of `osiris predict`.
 
 import { execFile } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -11,7 +11,7 @@ import { curl, testIf } from "../helpers/needs.ts";
 const execute = promisify(execFile);
 
 testIf(curl)(
-  "train, export, verify, import, serve: Python and curl get the same numbers",
+  "a model trained, exported, verified and served gives Python and curl the same numbers",
   async (t) => {
     const home = mkdtempSync(join(tmpdir(), "osiris-serving-"));
     t.teardown(() => rmSync(home, { recursive: true, force: true }));

@@ -1,5 +1,5 @@
-// The recorded result of sessions in docs/models.md: the page agrees with itself, attention beats
-// the mean by more than the seeds' noise, and a short run still gives what the page says.
+// The recorded result of sessions in docs/models.md: the page is consistent, attention beats the
+// mean by more than the seeds' noise, and a short run still gives the result on the page.
 
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -10,7 +10,7 @@ import { dataFile, nativeKernels, testAll, testIf } from "../helpers/needs.ts";
 const execute = promisify(execFile);
 const page = readFileSync("docs/models.md", "utf8");
 
-test("the recorded sessions: attention beats the mean, seed by seed, by more than their noise", (t) => {
+test("in the recorded sessions attention beats the mean for each seed, by more than their noise", (t) => {
   const rows = [...page.matchAll(/^ +(din|mean) {2} +\d+ {2}.*$/gm)].map(([line]) => {
     const [model, seed, , auc] = line.trim().split(/ +/);
     return { model, seed, auc: Number(auc) };

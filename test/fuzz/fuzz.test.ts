@@ -1,4 +1,4 @@
-// Some cases of every target of the fuzzer find nothing; faults that were planted are found.
+// Some cases of every target of the fuzzer find nothing; planted faults are found.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { changedBytes, changedValue, streamOf } from "./mutate.ts";
 import { type Finding, runSession, type SessionOptions } from "./session.ts";
 import { targets } from "./targets.ts";
 
-/** Runs with the usual addon; returns the counts and the findings. */
+/** Runs the fuzzer with the usual addon; returns the counts and the findings. */
 async function fuzzed(
   t: ExecutionContext,
   options: Pick<SessionOptions, "catalogue" | "names" | "seed" | "end"> & Partial<SessionOptions>,
@@ -26,14 +26,14 @@ async function fuzzed(
   return { counts, findings, folder };
 }
 
-// `.ci/nightly` runs the fuzzer for minutes; its tests start a process for all targets, and wait.
+// `.ci/nightly` runs the fuzzer for minutes; these tests start a process for all targets, and wait.
 
 /** Targets whose cases write files. */
 const slow =
   /^(parquet|arrow|csv|json lines|manifests|parts|deltas|job|rows|footer|tenants|\.osiris)/;
 
 testIf(testAll)(
-  "no changed input ends a reader otherwise than with a value or a named error",
+  "every fuzzed reader ends a mutated input with a value or a named error",
   async (t) => {
     const all = targets.map(({ name }) => name);
     for (const [isSlow, end] of [[false, 200] as const, [true, 20] as const]) {
@@ -49,7 +49,7 @@ testIf(testAll)(
 );
 
 testIf(testAll)(
-  "a claim of memory, a hang, an end of the process and a flood of memory are found",
+  "the fuzzer finds a huge allocation, a hang, a process exit and growing memory",
   async (t) => {
     const names = ["a claim", "a hang", "an end", "memory"];
     const planted = {
@@ -65,7 +65,7 @@ testIf(testAll)(
     t.regex(errorsOf("memory")[0]?.error ?? "", /MiB of memory|SIG/);
     for (const name of names) t.is(counts.get(name)?.cases, 30, name);
     const [first] = errorsOf("a claim");
-    // The shortest input of the fault is its first byte, or none.
+    // The shortest input with the fault is its first byte, or empty.
     t.truthy(first);
     const again = await fuzzed(t, {
       ...{ ...planted, names: ["a claim"], seed: 1 },
@@ -76,7 +76,7 @@ testIf(testAll)(
   },
 );
 
-test("a case follows from the seed, the target and its number", (t) => {
+test("a fuzzer's case depends only on the seed, the target and the case number", (t) => {
   const seeds = [Buffer.from("some bytes"), Buffer.from("others")];
   const drawn = (seed: number, name: string, number: number) => [
     ...changedBytes(streamOf(seed, name, number), seeds[0] as Buffer, seeds),

@@ -1,5 +1,5 @@
-// `npm run fuzz`: feeds every reader of input from outside with inputs that are changed at random,
-// until time is up, and ends with a table. Exit code 1: something was found.
+// `npm run fuzz`: feeds randomly mutated inputs to every reader of external input, until time is
+// up, and prints a table. Exit code 1: there are findings.
 
 import { execFileSync } from "node:child_process";
 import { rmSync } from "node:fs";
@@ -44,7 +44,7 @@ const { values: given } = parseArgs({
 
 const say = (text: string) => process.stdout.write(`${text}\n`);
 
-/** An option that is a number >= 0. */
+/** The value of an option that is a number >= 0; undefined: not given. */
 function numberOf(name: "minutes" | "cases" | "seed" | "case"): number | undefined {
   const text = given[name];
   if (text === undefined) return undefined;
@@ -88,7 +88,10 @@ async function fuzz(): Promise<void> {
   if ([...counts.values()].some(({ findings }) => findings > 0)) process.exitCode = 1;
 }
 
-/** The addon under the sanitizers, compiled where it is not; undefined without a compiler. */
+/**
+ * The path of the addon built with sanitizers, which is compiled if missing; undefined without a
+ * compiler.
+ */
 function sanitizedAddon(): string | undefined {
   const path = resolve("native/build/sanitized.node");
   try {
@@ -101,7 +104,7 @@ function sanitizedAddon(): string | undefined {
   return path;
 }
 
-/** A finding in full; one like an earlier one in a line. */
+/** Prints a finding in full, or in one line if it resembles an earlier one. */
 function print(finding: Finding, seed: number, seen: Map<string, number>): void {
   const { target, number, error, details, file } = finding;
   const [, place = ""] = /at (.*)/.exec(details) ?? [];
@@ -117,7 +120,7 @@ function print(finding: Finding, seed: number, seen: Map<string, number>): void 
   say(`  input: ${file}\n`);
 }
 
-/** Cases a second by target, in a line. */
+/** Cases per second by target, in one line. */
 function progressOf(counts: ReadonlyMap<string, Counts>): string {
   const each = [...counts].map(([name, { cases, ms }]) => {
     return `${name} ${Math.round((1000 * cases) / Math.max(1, ms))}/s`;

@@ -1,4 +1,5 @@
-// Messages, requests and jobs: JSON, YAML, msgpack, and the protocol of the broker.
+// Fuzz targets that read messages, requests and jobs: JSON, YAML, msgpack, and the protocol of the
+// broker.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -56,7 +57,7 @@ const exactJson: Target = {
     for (const mayBeMaps of [false, true]) {
       try {
         parseExactly(text, { mayBeMaps });
-        JSON.parse(text); // Nothing is taken that is no JSON.
+        JSON.parse(text); // Accepted text must be JSON.
       } catch (cause) {
         error = cause;
       }
@@ -96,7 +97,7 @@ const jobYaml: Target = {
   },
 };
 
-/** A binary string survives in msgpack alone. */
+/** Values of msgpack, which unlike JSON has binary strings. */
 const msgpackValues: Values = {
   parse: (bytes) => decode(bytes),
   write: (value) => encode(value, { maxDepth: 3000 }),
@@ -196,7 +197,7 @@ const openInference: Target = {
       return Buffer.concat([Buffer.from(`${json.length}\n`), json, Buffer.from(rest)]);
     });
   },
-  /** The length of the JSON is in a first line here, as it is in a header of HTTP. */
+  /** The first line of an input has the length of the JSON, which HTTP has in a header. */
   read(bytes) {
     const end = bytes.indexOf(10);
     const body = bytes.subarray(end + 1);

@@ -1,4 +1,5 @@
-// Files of models: torch.save, safetensors, ONNX, `.osiris`, checkpoints, deltas.
+// Fuzz targets that read model files: torch.save, safetensors, ONNX, `.osiris`, checkpoints,
+// deltas.
 
 import { createHash } from "node:crypto";
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -29,7 +30,7 @@ import { drawModel } from "../helpers/stores/drawn-model.ts";
 import { diskOf, zipOf } from "../helpers/stores/torch-bytes.ts";
 import { jsonValues, type Target, type Values } from "./target.ts";
 
-/** A job of small tables of several kinds, whose checkpoints lie in `home`. */
+/** A job with small tables of several kinds, whose checkpoints are in `home`. */
 const jobIn = (home: string): JobOptions => ({
   model: {
     kind: "dlrm",
@@ -46,7 +47,7 @@ const jobIn = (home: string): JobOptions => ({
   checkpoint: { directory: join(home, "checkpoints") },
 });
 
-/** Everything that an import reads of a file of tensors. */
+/** Reads everything that an import reads of a file of tensors. */
 function importAll(bytes: Uint8Array): void {
   const disk = diskOf(bytes);
   const source = openSource("m", disk);
@@ -65,7 +66,7 @@ const torch: Target = {
   read: (bytes) => importAll(bytes),
 };
 
-/** The entries of the file whose pickle is changed. */
+/** The ZIP entries of the valid file; cases change its pickle. */
 let entries: Readonly<Record<string, Uint8Array>> = {};
 
 const pickles: Target = {
@@ -87,7 +88,7 @@ const pickles: Target = {
   },
 };
 
-/** The header of safetensors, before its data. */
+/** Values of the safetensors header; the data that follow are unchanged. */
 const headerValues: Values = {
   parse(bytes) {
     const length = Number(Buffer.from(bytes.buffer, bytes.byteOffset).readBigUInt64LE());
@@ -116,7 +117,7 @@ const safetensors: Target = {
   values: headerValues,
 };
 
-/** A directory with a drawn model, made once for each folder. */
+/** Makes a checkpoint directory with a randomly initialised model in `home`; returns its path. */
 async function drawnIn(home: string): Promise<string> {
   const { checkpoint } = await drawModel(jobIn(home));
   return checkpoint.directory;
@@ -202,7 +203,7 @@ const osirisRows: Target = {
     const all = readFileSync(path);
     return [all.subarray(pageBytes, Number(all.readBigUInt64LE(all.length - 24)))];
   },
-  /** The hashes of chunks are made anew. */
+  /** The hashes of chunks are computed again for the changed bytes. */
   read(bytes, home) {
     if (footer === undefined) throw new Error("seeds first");
     const { sections, sha256: _, version: _version, ...rest } = footer;
@@ -226,7 +227,10 @@ const osirisBytes: Target = {
   read: readModelFile,
 };
 
-/** Behind the name of the file in its directory and a line break, as it is sealed anew. */
+/**
+ * Inputs start with the file's name in its directory and a line break; the value is sealed again
+ * after a change.
+ */
 const sealedValues: Values = {
   parse(bytes) {
     const end = bytes.indexOf(10);
@@ -245,7 +249,10 @@ const sealedValues: Values = {
 const recordNames = ["job.json", "generations/000001.json"];
 const cut = "checkpoints/000000001-g000001";
 
-/** A copy of a checkpoint directory in which the file `name` has these bytes. */
+/**
+ * Makes a copy of the checkpoint directory in which the file `name` has these bytes; returns its
+ * path.
+ */
 function withFile(home: string, name: string, bytes: Uint8Array): string {
   const directory = join(home, "changed");
   rmSync(directory, { recursive: true, force: true });
@@ -272,7 +279,7 @@ const records: Target = {
   values: sealedValues,
 };
 
-/** Behind the number of the part: the manifest has the hash of what it became. */
+/** Inputs start with the number of the part; the manifest gets the hash of the changed part. */
 const parts: Target = {
   name: "parts of checkpoints",
   async seeds(home) {
@@ -298,7 +305,10 @@ const parts: Target = {
   },
 };
 
-/** The index of a delta, sealed anew, behind data that have no hash but in it. */
+/**
+ * Values of a delta's index, which is sealed again; the data before it have hashes only in the
+ * index.
+ */
 const deltaValues: Values = {
   parse(bytes) {
     const all = Buffer.from(bytes);

@@ -1,25 +1,27 @@
-// Changes inputs at random: their bytes, or the values of JSON and msgpack. A changed input follows
-// from a seed, the name of a target and the number of a case, and from nothing else.
+// Mutates inputs at random: their bytes, or the values of JSON and msgpack. A mutated input depends
+// only on a seed, the name of a target and the number of a case.
 
 import { crc32 } from "node:zlib";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 
-/** The random numbers of one case. */
+/** The stream of random numbers of one case. */
 export function streamOf(seed: number, target: string, number: number): RandomStream {
   const own = (seed ^ crc32(Buffer.from(target))) >>> 0;
   return new RandomStream(own + Math.floor(seed / 2 ** 32) * 2 ** 32, purposes.fuzz, number);
 }
 
-/** One of some things. */
+/** One of `things`, drawn at random. */
 export function oneOf<T>(stream: RandomStream, things: readonly T[]): T {
   return things[stream.below(things.length)] as T;
 }
 
-/** Numbers that overflow in faulty readers: limits of integers of every width, and neighbours. */
+/**
+ * Numbers that overflow in faulty readers: limits of integers of every width, and their neighbours.
+ */
 const interesting = [
   0, 1, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 255, 256, 4095, 4096, 32_767,
 ].concat([32_768, 65_535, 65_536, 2 ** 24, 2 ** 28, 2 ** 30, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1]);
-/** The same of 64 bits. */
+/** The same for 64 bits. */
 const interestingWide = [
   -1n,
   -2n,
@@ -30,10 +32,10 @@ const interestingWide = [
   2n ** 32n,
 ];
 
-/** Bytes of the longest input. */
+/** Size of the longest input in bytes. */
 const bytesMax = 1 << 18;
 
-/** `bytes`, changed in one to some ten places; `others` are what pieces may be taken from. */
+/** `bytes` with one to about ten mutations; blocks may come from `others`. */
 export function changedBytes(
   stream: RandomStream,
   bytes: Uint8Array,
@@ -54,9 +56,9 @@ function changedOnce(stream: RandomStream, bytes: Buffer, others: readonly Uint8
     bytes.subarray(at + length),
   ];
   switch (stream.below(13)) {
-    case 0: // Cuts the end off.
+    case 0: // Cuts off the end.
       return before;
-    case 1: // Leaves a block out.
+    case 1: // Removes a block.
       return Buffer.concat([before, after]);
     case 2: // Repeats a block.
       return Buffer.concat([
@@ -66,17 +68,17 @@ function changedOnce(stream: RandomStream, bytes: Buffer, others: readonly Uint8
         after,
       ]);
     case 3: {
-      // Puts in noise.
+      // Inserts random bytes.
       const noise = Buffer.from(Array.from({ length: stream.below(40) }, () => stream.below(256)));
       return Buffer.concat([before, noise, block, after]);
     }
     case 4: {
-      // Goes on as another input does.
+      // Continues with the end of another input.
       const other = oneOf(stream, others);
       return Buffer.concat([before, other.subarray(placeIn(stream, other.length))]);
     }
     case 5: {
-      // Has a block of another input.
+      // Inserts a block of another input.
       const other = oneOf(stream, others);
       const from = placeIn(stream, other.length);
       return Buffer.concat([before, other.subarray(from, from + length), after]);
@@ -112,7 +114,10 @@ function changeInPlace(stream: RandomStream, bytes: Buffer, at: number): void {
   }
 }
 
-/** A place in an input; half of them in its first or last bytes, where counts and places stand. */
+/**
+ * A position in an input; half of the positions are in its first or last bytes, where counts and
+ * offsets are.
+ */
 function placeIn(stream: RandomStream, length: number): number {
   if (length === 0) return 0;
   const kind = stream.below(4);
@@ -145,7 +150,7 @@ const strangeNumbers = [
 ];
 const strangeValues = [null, true, false, [], {}, [[]], [null], { "": 0 }];
 
-/** A value of JSON, changed in one to some places. */
+/** A JSON value with one or more mutations; parts may come from `others`. */
 export function changedValue(
   stream: RandomStream,
   value: unknown,
@@ -198,13 +203,13 @@ function strange(stream: RandomStream, value: unknown): unknown {
   return structuredClone(oneOf(stream, values));
 }
 
-/** Also `__proto__` becomes a member of its own, as in what JSON.parse makes. */
+/** Sets an own property; even `__proto__` becomes one, as in the result of JSON.parse. */
 function setOwn(holder: object, name: string, value: unknown): void {
   const is = { value, writable: true, enumerable: true, configurable: true };
   Object.defineProperty(holder, name, is);
 }
 
-/** All lists and objects in a value that have members. */
+/** All non-empty lists and objects within a value. */
 function holdersIn(value: unknown, levels = 40): object[] {
   if (typeof value !== "object" || value === null || levels === 0) return [];
   if (ArrayBuffer.isView(value)) return [];

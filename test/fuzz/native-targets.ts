@@ -1,5 +1,5 @@
-// The addon's readers of bytes from outside, each held to the reader in TypeScript that defines
-// what is read.
+// Fuzz targets that read external bytes in the native addon; each result is compared with that of
+// the reference reader in TypeScript.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -21,7 +21,10 @@ import {
 import { ByteLines } from "../../src/data/text/text-lines.ts";
 import type { Target } from "./target.ts";
 
-/** What both readers found, or the error of the plain one. They agree, or it is a finding. */
+/**
+ * The value of both readers, or the error of the TypeScript one. If the readers disagree, it is a
+ * finding.
+ */
 function bothSay<T>(read: (isPlain: boolean) => T): T {
   const said = (isPlain: boolean): { readonly value?: T; readonly error?: unknown } => {
     try {
@@ -38,7 +41,7 @@ function bothSay<T>(read: (isPlain: boolean) => T): T {
   return plain.value as T;
 }
 
-/** Behind a first byte or two that say how much is unpacked, or how wide values are. */
+/** Inputs start with one or two bytes that have the unpacked size, or the width of values. */
 const snappy: Target = {
   name: "native snappy",
   seeds: () => [
@@ -106,7 +109,7 @@ const lz4: Target = {
   refusals: [CorruptFile],
 };
 
-/** Both forms of LZ4 that pages have, behind two bytes with what they unpack to. */
+/** Both forms of LZ4 in pages; inputs start with two bytes that have the unpacked size. */
 const lz4Pages: Target = {
   name: "lz4 of pages",
   seeds: () => {
@@ -131,7 +134,7 @@ const lz4Pages: Target = {
     }
     if (errors.length === 2) throw errors[0];
   },
-  // Whoever asks for a page tells the file, its row group and its column.
+  // The caller of the page reader adds the file, the row group and the column to these errors.
   refusals: [Error],
 };
 
@@ -164,7 +167,7 @@ const fields: Target = {
   },
 };
 
-/** What a reader says of lines that it can cut. */
+/** The fields that a reader returns for lines. */
 function fieldsOf(lines: ByteLines, read: ReadFields) {
   const values = new FieldValues(plan);
   read(values, lines);

@@ -1,4 +1,4 @@
-// Readers with a fault each, which a test of the fuzzer expects to be found.
+// Readers with one planted fault each, which a test expects the fuzzer to find.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { Target } from "./target.ts";

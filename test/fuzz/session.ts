@@ -1,4 +1,4 @@
-// Drives workers: watches over their time and memory, starts another where one ends, and counts.
+// Drives workers: limits their time and memory, starts another one when one ends, and counts cases.
 
 import { type ChildProcess, execFileSync, fork } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -10,12 +10,12 @@ import { fileOf, type Plan, type Told } from "./worker.ts";
 
 export interface SessionOptions extends Pick<Plan, "seed" | "catalogue" | "folder" | "addon"> {
   readonly names: readonly string[];
-  /** The first case of each target, and behind the last one. */
+  /** Cases of each target: from `first` up to, not including, `end`. */
   readonly first: number;
   readonly end: number;
-  /** Longest time of a case. */
+  /** Maximum time of a case. */
   readonly caseMsMax: number;
-  /** Most memory of a worker. */
+  /** Maximum resident memory of a worker. */
   readonly memoryBytesMax: number;
   readonly signal: AbortSignal;
   onFinding(finding: Finding): void;
@@ -27,28 +27,28 @@ export interface Finding {
   readonly target: string;
   readonly number: number;
   readonly error: string;
-  /** Where it was thrown, or what a sanitizer wrote. */
+  /** The stack of the error, or the report of a sanitizer. */
   readonly details: string;
   readonly file: string;
 }
 
-/** What became of the cases of a target. */
+/** The outcomes of a target's cases. */
 export interface Counts {
   cases: number;
   accepted: number;
   findings: number;
-  /** Time that its cases took. */
+  /** Total time of the cases. */
   ms: number;
 }
 
-/** Time in which a worker loads its modules, or makes the seeds of a target. */
+/** Maximum time in which a worker loads its modules, or makes the seeds of a target. */
 const startMsMax = 120_000;
 const watchEveryMs = 50;
 const progressEveryMs = 10_000;
-/** A worker that ends without a case would be started for ever. */
+/** A limit, because a worker that ends before its first case would be restarted for ever. */
 const failedStartsMax = 3;
 
-/** Runs until all cases are done, or the signal. Returns the counts by target. */
+/** Runs until all cases are done, or the signal aborts. Returns the counts by target. */
 export async function runSession(options: SessionOptions): Promise<ReadonlyMap<string, Counts>> {
   const counts = new Map<string, Counts>();
   for (const name of options.names) counts.set(name, { cases: 0, accepted: 0, findings: 0, ms: 0 });
@@ -72,7 +72,7 @@ export async function runSession(options: SessionOptions): Promise<ReadonlyMap<s
 const sumOf = (counts: ReadonlyMap<string, Counts>) =>
   [...counts.values()].reduce((sum, { cases }) => sum + cases, 0);
 
-/** One worker, until it ends. */
+/** Runs one worker until it ends. */
 async function runWorker(
   options: SessionOptions,
   counts: Map<string, Counts>,
@@ -146,14 +146,17 @@ async function runWorker(
   });
 }
 
-/** The lines of a sanitizer's report that matter, or the last ones. */
+/** The relevant lines of a sanitizer's report, or the last lines. */
 function shortOf(errors: string): string {
   const lines = errors.trimEnd().split("\n");
   const from = lines.findIndex((line) => /ERROR: |runtime error|FATAL ERROR/.test(line));
   return (from < 0 ? lines.slice(-12) : lines.slice(from, from + 16)).join("\n");
 }
 
-/** `home`: where it writes, as one that is killed leaves its files. */
+/**
+ * Starts a worker. `home`: the directory for its files, which the session removes because a killed
+ * worker leaves them.
+ */
 function startWorker(plan: Plan, home: string): ChildProcess {
   const { addon } = plan;
   const program = fileURLToPath(new URL("worker.js", import.meta.url));
@@ -170,7 +173,7 @@ function startWorker(plan: Plan, home: string): ChildProcess {
   });
 }
 
-/** Both sanitizers are loaded first, and end the process at what they find. */
+/** The environment that preloads both sanitizers, which end the process at their first finding. */
 function sanitizing(): Readonly<Record<string, string>> {
   const compiler = process.env.CXX ?? "g++";
   const libraries = ["libasan.so", "libubsan.so", "libstdc++.so.6"].map((name) =>
@@ -178,7 +181,8 @@ function sanitizing(): Readonly<Record<string, string>> {
   );
   return {
     LD_PRELOAD: libraries.join(" "),
-    // Node keeps memory until its end, and its garbage collector reads stacks as they are.
+    // No leak detection, as Node frees memory only at its end; and its garbage collector scans
+    // stacks, which the check of stack use would report.
     ASAN_OPTIONS:
       "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=1024:quarantine_size_mb=16:" +
       "detect_stack_use_after_return=0:handle_segv=1",

@@ -1,4 +1,4 @@
-// Files of rows: Parquet, Arrow, CSV, JSON Lines, plain and packed.
+// Fuzz targets that read files of rows: Parquet, Arrow, CSV, JSON Lines, plain and compressed.
 
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,13 +20,13 @@ import { realDisk } from "../../src/ports/disk.ts";
 import { fixtureNames, fixtures, rangesOf } from "../data/parquet/parquet-files.ts";
 import type { Target } from "./target.ts";
 
-/** Shapes of the columns that can be read. */
+/** The shapes of those columns that can be read. */
 function shapesIn<Shape>(names: readonly string[], shapeOf: (name: string) => Shape | undefined) {
   return names.flatMap((name) => {
     try {
       return shapeOf(name) ?? [];
     } catch (error: unknown) {
-      // A sentence about the column, which the caller tells.
+      // A refusal of the column, which a real caller reports.
       if (error instanceof TrainingError || error instanceof CorruptFile) return [];
       throw error;
     }
@@ -79,13 +79,13 @@ const arrow: Target = {
   },
 };
 
-/** Rows of any file, as `osiris warehouse` and `osiris init` read them. */
+/** Reads the rows of any file as `osiris warehouse` and `osiris init` do. */
 async function readRows(path: string): Promise<void> {
   const source = await openSource([path]);
-  for await (const _ of source.chunks()); // As far as there are any.
+  for await (const _ of source.chunks()); // Reads all chunks.
 }
 
-/** As `osiris warehouse` copies rows. */
+/** Reads rows as `osiris warehouse` does to copy them. */
 const copied: Target = {
   name: "parquet that is copied",
   seeds: parquetSeeds,
@@ -96,7 +96,7 @@ const copied: Target = {
   },
 };
 
-/** As for training. */
+/** Tables of a training job. */
 const tables = [
   { name: "item", rows: 500 },
   { name: "tags", rows: 100 },

@@ -1,31 +1,31 @@
-// What a fuzzer feeds: a reader of input from outside, with valid inputs to change. A reader ends
-// with a value, or with an error of the product's own; anything else is a finding.
+// A target of the fuzzer: a reader of external input, with valid inputs to mutate. A reader must
+// end with a value or a named error of the product; anything else is a finding.
 
 import { TrainingError } from "../../src/errors/errors.ts";
 
 export interface Target {
   readonly name: string;
-  /** Valid inputs, small. Called once; files that it makes go to `home`. */
+  /** Small valid inputs. Called once; its files go to `home`. */
   seeds(home: string): readonly Uint8Array[] | Promise<readonly Uint8Array[]>;
   /**
-   * Where inputs are written values: most cases change the value, and write it with its lengths,
-   * hashes and seals made anew, so that the change gets behind them.
+   * For inputs that encode a value: most cases mutate the value, and encode it with new lengths,
+   * hashes and seals, so that the mutation passes these checks.
    */
   readonly values?: Values;
-  /** Makes hashes or lengths of changed bytes right again. */
+  /** Corrects hashes or lengths of mutated bytes. */
   mend?(bytes: Uint8Array): Uint8Array;
-  /** Reads an input, whole. */
+  /** Reads an input completely. */
   read(bytes: Uint8Array, home: string): unknown;
-  /** Longest time of a case, where it is longer than that of others. */
+  /** Maximum time of a case, if it is longer than the session's. */
   readonly caseMsMax?: number;
-  /** Errors by which this reader tells its caller that it refuses; all others are named errors. */
+  /** Errors without a name of ours by which this reader refuses an input. */
   readonly refusals?: readonly (abstract new (
     ...all: never[]
   ) => Error)[];
 }
 
 export interface Values {
-  /** The value in an input; undefined where there is none. */
+  /** The value in an input; undefined: it has none. */
   parse(bytes: Uint8Array): unknown;
   write(value: unknown): Uint8Array;
 }
@@ -35,11 +35,11 @@ export const jsonValues: Values = {
   write: (value) => Buffer.from(JSON.stringify(value) ?? "null"),
 };
 
-/** Errors that are never the fault of an input, also as what an error of ours was caused by. */
+/** Messages of errors that are always findings, even as the cause of a named error. */
 const neverOfInput =
   /Invalid array length|typed array length: \d{7}|allocation failed|call stack|heap|string length/i;
 
-/** Whether the target may end with this error. */
+/** Whether the target may end with this error, so that it is no finding. */
 export function isRefusal({ refusals = [] }: Target, error: unknown): boolean {
   if (!(error instanceof TrainingError) && !refusals.some((one) => error instanceof one)) {
     return false;

@@ -1,6 +1,6 @@
 // A live cluster that an honest and a hostile tenant share: a nats-server with the accounts that
 // `osiris nats-config` writes, and the processes `osiris up` and `osiris metrics`. They end with
-// the process that started them, also where that is killed.
+// the process that started them, even if it is killed.
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -21,32 +21,35 @@ import { tokenFor } from "../../src/wire/http/access.ts";
 import { startNatsServer } from "../helpers/nats/nats.ts";
 
 export interface TenantPlace {
-  /** Of the nats-server, the dashboard and the metrics. */
+  /** Ports of the nats-server, the dashboard and the metrics. */
   readonly ports: Readonly<Record<"nats" | "page" | "metrics", number>>;
   /** Opens the dashboard for the hostile tenant. */
   readonly hostileToken: string;
   readonly honest: Client;
   readonly hostile: Client;
-  /** The honest tenant's job, in a directory of its own, which `forget` removes. */
+  /** The honest tenant's job in a new directory, which `forget` removes. */
   honestJob(name: string): JobOptions;
   forget(name: string): void;
-  /** The digest of the honest tenant's model, trained while nobody else asked for anything. */
+  /** The digest of the honest tenant's model, trained while the hostile tenant is idle. */
   readonly quietDigest: string;
-  /** Why the cluster does not serve any more; undefined: it does. */
+  /** Why the cluster no longer serves; undefined: it serves. */
   ended(): string | undefined;
   /** Resident bytes of `osiris up`. */
   memory(): number;
   /** Paths outside the hostile tenant's directories that were written, changed or removed. */
   changes(): readonly string[];
-  /** The hostile tenant's directories as they were. */
+  /** Restores the hostile tenant's directories. */
   renew(): void;
   close(): Promise<void>;
 }
 
-/** In names of the honest tenant's job and data: nothing of the hostile tenant's may show it. */
+/**
+ * Part of the names of the honest tenant's job and data: nothing that the hostile tenant receives
+ * may contain it.
+ */
 export const secretName = "private-harvest";
 
-/** As the hostile tenant logs in. */
+/** The login of the hostile tenant. */
 export const hostileLogin = { user: "hostile.mallory", pass: "hostile-password" };
 const honestLogin = { user: "honest.hanna", pass: "honest-password" };
 
@@ -62,10 +65,10 @@ hostile:
 
 const program = resolve("dist", "cli", "main.js");
 
-/** A command before which the system ends a process together with the one that started it. */
+/** A command prefix that makes the system kill a process when its parent ends. */
 const endsWithUs = ["setpriv", "--pdeathsig", "KILL"] as const;
 
-/** Whether this system can do that. */
+/** Whether this system has the command that ties processes to their parent. */
 export function canHoldProcesses(): boolean {
   try {
     const [command, ...args] = endsWithUs;
@@ -76,7 +79,7 @@ export function canHoldProcesses(): boolean {
   }
 }
 
-/** Starts all of it in a directory. */
+/** Starts the cluster and its tenants in a directory. */
 export async function openTenantPlace(directory: string): Promise<TenantPlace> {
   const at = (...parts: string[]) => join(directory, ...parts);
   for (const name of ["cluster", "tmp", "home"]) mkdirSync(at(name), { recursive: true });
@@ -129,7 +132,7 @@ export async function openTenantPlace(directory: string): Promise<TenantPlace> {
   };
 }
 
-/** Without the sanitizers of the fuzzer's own process. */
+/** The environment of the cluster's processes, without the sanitizers of the fuzzer's process. */
 function environmentIn(directory: string): NodeJS.ProcessEnv {
   const { LD_PRELOAD: _, ASAN_OPTIONS: _asan, UBSAN_OPTIONS: _ubsan, ...env } = process.env;
   const own = { TMPDIR: join(directory, "tmp"), HOME: join(directory, "home") };
@@ -138,7 +141,7 @@ function environmentIn(directory: string): NodeJS.ProcessEnv {
 
 interface Started {
   readonly pid: number;
-  /** What it says under this name, in JSON. */
+  /** Resolves to the JSON report of this name from the process's output. */
   report(name: string): Promise<Readonly<Record<string, unknown>>>;
   ended(): string | undefined;
   kill(): Promise<void>;
@@ -178,7 +181,7 @@ function startHeld(args: readonly string[], cwd: string, env: NodeJS.ProcessEnv)
   };
 }
 
-/** Resident bytes of a process; 0 where it has ended. */
+/** Resident bytes of a process; 0: it has ended. */
 function memoryOf(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/statm`, "utf8").split(" ")[1]) * 4096;
@@ -199,7 +202,10 @@ function layHonestData(directory: string): void {
   writeFileSync(join(directory, `${secretName}.csv`), rowsOf(320));
 }
 
-/** Its data, and links, pipes and directories by which a job might leave them. */
+/**
+ * Writes the hostile tenant's data, with links, pipes and directories through which a job might
+ * escape.
+ */
 function layHostileData(cluster: string): void {
   const own = join(cluster, "data", "hostile");
   const checkpoints = join(cluster, "checkpoints", "hostile");
@@ -237,11 +243,14 @@ function honestJob(name: string): JobOptions {
   };
 }
 
-/** Where the cluster keeps its own state, and the hostile tenant and the runs under way theirs. */
+/**
+ * Paths that may change: the cluster's own state, the hostile tenant's directories, and current
+ * runs.
+ */
 const otherwise =
   /^(store|tmp|cluster\/state|cluster\/(data|checkpoints)\/hostile|cluster\/checkpoints\/honest\/case)/;
 
-/** Every file, directory and link below a directory, with a hash of what is in it. */
+/** Every file, directory and link below a directory, with a hash of its contents. */
 function listingOf(root: string, below = ""): Map<string, string> {
   const found = new Map<string, string>();
   for (const name of readdirSync(join(root, below)).sort()) {

@@ -1,10 +1,10 @@
-// What a hostile tenant does before the fuzzer changes it: jobs with options of every kind, jobs
-// whose paths lead out of its directories, the runs and subjects of others, and calls of HTTP.
+// The actions of a hostile tenant before the fuzzer mutates them: jobs with options of every kind,
+// jobs whose paths lead out of its directories, requests about others' runs and subjects, and HTTP
+// calls.
 
 /**
- * What the tenant does, as a case has it: it asks the job service (`ask`) or publishes on any
- * `subject`, subscribes (`listen`), or calls an address of HTTP (`call`). After changes at random
- * any of its values may be any value.
+ * An action of the tenant: a request to the job service (`ask`), a message on any `subject`, a
+ * subscription (`listen`), or an HTTP call (`call`). After mutation any member may have any value.
  */
 export type Act = Readonly<
   Partial<
@@ -26,7 +26,7 @@ export type Act = Readonly<
   >
 >;
 
-/** In an act, these stand for the run that the tenant has next, and for one of the other tenant. */
+/** Placeholders in an act for the tenant's next run, and for a run of the other tenant. */
 export const [ownRun, theirRun] = ["own-run", "their-run"] as const;
 
 const tables = ["item", "tags"].map((name) => ({ name, rows: 60, dim: 4 }));
@@ -91,7 +91,7 @@ const jobs: readonly object[] = [
   { ...plain, model: { kind: "custom", path: "model.mjs", dense: 1, tables, options: {} } },
 ];
 
-/** Paths that lead elsewhere, or to what is no file. */
+/** Paths that lead out of the tenant's directories, or to something that is no regular file. */
 const ways = [
   ...["../honest/*.csv", "../honest", "beside/*.csv", "beside", "system/passwd", "/etc/passwd"],
   ...["zero.txt", "pipe.csv", "/dev/zero", "/proc/self/environ", "../../state", "**", "."],
@@ -104,7 +104,7 @@ const submissions: readonly (readonly Act[])[] = jobs.map((job, i) => [
   ask("submit", i === 0 ? { job, key: "a" } : { job }, i % 2 === 0 ? "json" : "msgpack"),
 ]);
 
-/** Each path in each option that has one. */
+/** Jobs with each path in each option that takes a path. */
 const escapes: readonly (readonly Act[])[] = ways.map((path) =>
   [
     { data: { ...csv, paths: [path] } },
@@ -196,12 +196,14 @@ const figures: readonly Act[] = ["/metrics", "/", "//", "/healthz"].map((path) =
   ...{ call: "GET", path, of: "metrics", headers: { Host: "127.0.0.1" } },
 }));
 
-/** Frames of which the number alone is changed: what they have in them follows from it. */
+/**
+ * Hostile frames, which are derived from the number `frame`, the only value that mutations change.
+ */
 const frames: readonly Act[] = ["submit", "list", "logs", "scale"].flatMap((method, i) =>
   [0, 1, 2].map((j) => ({ ask: method, frame: 10 * i + j, body: { run: ownRun, job: plain } })),
 );
 
-/** The acts of each case that is not changed. */
+/** The acts of each unmutated case. */
 export const tenantSeeds: readonly (readonly Act[])[] = [
   ...submissions,
   ...escapes,

@@ -23,14 +23,14 @@ import {
 import { type Act, ownRun, tenantSeeds, theirRun } from "./tenant-seeds.ts";
 
 /**
- * Longest waits of the honest tenant: for an answer, its model, the end of cancelled runs. Alone
- * on two cores they take 20 ms, 1 s and 50 ms; on a busy machine more, and what hangs never ends.
+ * Maximum waits of the honest tenant: for an answer, for its model, for the end of cancelled runs.
+ * On two idle cores they take 20 ms, 1 s and 50 ms, on a busy machine more; a hang never ends.
  */
 const [answerMsMax, runMsMax, endMsMax] = [15_000, 40_000, 30_000];
-/** `osiris up` with some models in training has a fourth of it. */
+/** Memory limit: `osiris up` with some models in training uses a fourth of it. */
 const memoryBytesMax = 3 * 2 ** 29;
 const callMsMax = 1000;
-/** Longest case. */
+/** Maximum number of acts of a case. */
 const actsMax = 40;
 
 let place: Promise<TenantPlace> | undefined;
@@ -43,16 +43,16 @@ async function readCase(bytes: Uint8Array, home: string): Promise<void> {
   try {
     await judged(here, text);
   } catch (cause) {
-    place = undefined; // The next case has a cluster that nothing was done to.
+    place = undefined; // The next case starts a new cluster.
     const ended = here.ended();
     await here.close();
     if (ended !== undefined) throw new Error(ended);
-    // No error of a request is a refusal of the case.
+    // A named error would count as a refusal of the case, so it is replaced.
     throw cause instanceof TrainingError ? new Error(`${cause.code}: ${cause.message}`) : cause;
   }
 }
 
-/** One case. @throws Error: what the cluster should have withstood */
+/** Runs one case. @throws Error: what the cluster should have withstood */
 async function judged(here: TenantPlace, text: string): Promise<void> {
   const name = "case";
   const before = await within(answerMsMax, "the hostile tenant was not answered", () =>
@@ -82,7 +82,7 @@ async function judged(here: TenantPlace, text: string): Promise<void> {
   if (bytes > memoryBytesMax) throw new Error(`the cluster has ${bytes >> 20} MiB of memory`);
 }
 
-/** The acts of a case, with the names of runs in them. */
+/** The acts of a case, with the placeholders replaced by names of runs. */
 function actsOf(text: string, theirs: string, before: readonly RunLine[]): Act[] {
   const last = Math.max(0, ...before.map(({ run }) => Number(/\d+$/.exec(run)?.[0])));
   const own = theirs.replace(/honest-\d+$/, `hostile-${last + 1}`);
@@ -92,7 +92,7 @@ function actsOf(text: string, theirs: string, before: readonly RunLine[]): Act[]
     .slice(0, actsMax);
 }
 
-/** What no answer to the hostile tenant has in it. */
+/** Patterns that no answer to the hostile tenant may contain, with the finding. */
 const forbidden = [
   [new RegExp(secretName), "something of the honest tenant's was shown"],
   [/"code":"UNKNOWN"|\xa4code\xa7UNKNOWN/, "an error without a name was answered"],
@@ -116,7 +116,7 @@ async function within<Result>(ms: number, why: string, work: () => Promise<Resul
   }
 }
 
-/** Does what a case says; resolves to all that came back. */
+/** Performs the acts of a case; resolves to everything that the tenant received. */
 async function done(here: TenantPlace, acts: readonly Act[]): Promise<string[]> {
   using client = await startRawClient(here.ports.nats);
   client.send(
@@ -131,10 +131,10 @@ async function done(here: TenantPlace, acts: readonly Act[]): Promise<string[]> 
     else publish(client, act, i);
   }
   client.send("PING");
-  // What is no line of the protocol costs the sender its connection.
+  // An invalid line of the protocol ends the sender's connection.
   await Promise.race([client.until("PONG"), client.closed, sleep(answerMsMax)]).catch(() => {});
   const answers = await Promise.all(calls);
-  await Promise.race([client.closed, sleep(100)]); // Answers come meanwhile.
+  await Promise.race([client.closed, sleep(100)]); // Answers arrive meanwhile.
   return [client.text(), ...answers];
 }
 
@@ -148,7 +148,7 @@ function publish(client: RawClient, act: Act, i: number): void {
   client.socket.write(Buffer.concat([head, payload, Buffer.from("\r\n")]));
 }
 
-/** A body as JSON or msgpack, or made a hostile frame of. */
+/** The frame of an act: its body as JSON or msgpack, or a hostile frame derived from it. */
 function frameOf({ body = {}, as, frame, headers }: Act): ReturnType<typeof hostileFrame> {
   if (typeof frame === "number") return hostileFrame(drawsOf(Math.abs(frame) % 2 ** 31), body);
   const isPacked = as === "msgpack";
@@ -159,7 +159,10 @@ function frameOf({ body = {}, as, frame, headers }: Act): ReturnType<typeof host
   return { payload, headers: { "content-type": type, ...own } };
 }
 
-/** Tables of a run may fill the machine: that is refused by size, and not what is looked for. */
+/**
+ * Limits the rows of tables: large tables fill the machine or are refused by size, and neither is
+ * of interest.
+ */
 function withFewRows(body: unknown): unknown {
   const text = JSON.stringify(body, (name, value: unknown) =>
     name === "rows" && typeof value === "number" && value > rowsMax ? rowsMax : value,
@@ -169,7 +172,10 @@ function withFewRows(body: unknown): unknown {
 
 const rowsMax = 2 ** 20;
 
-/** Calls an address as it stands; resolves to the answer, as far as it came in time. */
+/**
+ * Makes an HTTP call without checking the address; resolves to the part of the answer that arrived
+ * in time.
+ */
 function call(here: TenantPlace, act: Act): Promise<string> {
   const { call: method, path = "/", of, token, headers = {}, body } = act;
   const port = of === "metrics" ? here.ports.metrics : here.ports.page;
@@ -198,7 +204,7 @@ function call(here: TenantPlace, act: Act): Promise<string> {
   });
 }
 
-/** Cancels the hostile tenant's runs; resolves to how they ended, once all have. */
+/** Cancels the hostile tenant's runs; resolves to how they ended, once all have ended. */
 async function endAll({ hostile }: TenantPlace): Promise<string[]> {
   for (;;) {
     const runs = await hostile.list();
@@ -212,7 +218,7 @@ async function endAll({ hostile }: TenantPlace): Promise<string[]> {
         .run(run)
         .cancel()
         .catch((error: unknown) => {
-          if (!(error instanceof TrainingError)) throw error; // It has ended meanwhile.
+          if (!(error instanceof TrainingError)) throw error; // The run has ended meanwhile.
         });
     }
     await sleep(50);
@@ -228,6 +234,9 @@ const tenants: Target = {
   refusals: [SyntaxError],
 };
 
-/** None where there is no nats-server, or processes cannot be held. */
+/**
+ * The target with the tenants; none without a nats-server, or if processes cannot be tied to their
+ * parent.
+ */
 export const tenantTargets: readonly Target[] =
   isMet(natsServer) && canHoldProcesses() ? [tenants] : [];

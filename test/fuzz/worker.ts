@@ -1,5 +1,5 @@
-// The process that reads changed inputs, and that may end by it. It tells each case before it
-// begins, and how it ended, on descriptor 3: a line of JSON each (`Told`).
+// The process that reads mutated inputs, and that may die of one. It reports the start and the end
+// of each case on descriptor 3, as lines of JSON (`Told`).
 
 import { mkdtempSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,16 +8,16 @@ import { addonPath } from "../../src/ports/addon.ts";
 import { changedBytes, changedValue, oneOf, streamOf } from "./mutate.ts";
 import { isRefusal, type Target } from "./target.ts";
 
-/** What a worker is to do. */
+/** The work of a worker. */
 export interface Plan {
   readonly seed: number;
-  /** The module with the targets, beside this one. */
+  /** The name of the module with the targets, in this folder. */
   readonly catalogue: "targets" | "planted-targets";
-  /** By name, the number of the first case, and behind that of the last one. */
+  /** By target: the cases from `first` up to, not including, `end`. */
   readonly cases: Readonly<Record<string, readonly [first: number, end: number]>>;
-  /** Where the inputs of findings go. */
+  /** The folder for the inputs of findings. */
   readonly folder: string;
-  /** The addon under the sanitizers; undefined: the usual one. */
+  /** The addon built with sanitizers; undefined: the usual addon. */
   readonly addon: string | undefined;
 }
 
@@ -27,7 +27,7 @@ export type Told =
       readonly kind: "case";
       readonly target: string;
       readonly number: number;
-      /** Its own longest time. */
+      /** The target's own maximum time. */
       readonly msMax?: number | undefined;
     }
   | { readonly kind: "end"; readonly isAccepted: boolean }
@@ -38,20 +38,20 @@ export type Told =
       readonly file: string;
     };
 
-/** Time that a target has before it is the turn of the next one. */
+/** Time that a target gets before the next one's turn. */
 const turnMs = 200;
-/** Time, and tries, that it may take to make the input of a finding shorter. */
+/** Limits of time and tries for shortening the input of a finding. */
 const [shorterMs, shorterTries] = [2000, 300];
 
-/** Writes a line at once: the next case may end the process. */
+/** Writes a line synchronously, as the next case may end the process. */
 const tell = (told: Told) => writeSync(3, `${JSON.stringify(told)}\n`);
 
-/** The path of the input of a case. */
+/** The path of a file for the input of a case. */
 export function fileOf(folder: string, target: string, seed: number, number: number): string {
   return join(folder, `${target.replace(/\W+/g, "-")}-seed-${seed}-case-${number}.bin`);
 }
 
-/** A target with its seeds, which it makes once, before its first case. */
+/** A target with its seeds, which are made once, before the first case. */
 class Fed {
   readonly target: Target;
   readonly #seeds: readonly Uint8Array[];
@@ -65,7 +65,7 @@ class Fed {
     this.#home = home;
   }
 
-  /** The input of a case. The first ones are the seeds as they are. */
+  /** The input of a case. The first cases are the unmutated seeds. */
   input(seed: number, number: number): Uint8Array {
     const own = this.#seeds[number];
     if (own !== undefined) return own;
@@ -80,7 +80,7 @@ class Fed {
     return mend !== undefined && stream.below(4) > 0 ? mend(bytes) : bytes;
   }
 
-  /** Undefined: the input was accepted; else the error. */
+  /** The outcome of an input; undefined: it was accepted, else the error. */
   async outcome(bytes: Uint8Array): Promise<unknown> {
     try {
       await this.target.read(bytes, this.#home);
@@ -112,12 +112,12 @@ async function readCase(fed: Fed, { seed, folder }: Plan, number: number): Promi
   } else tell({ kind: "end", isAccepted: error === undefined });
 }
 
-/** Equal for errors of one fault. */
+/** A text that is equal for errors with the same fault. */
 function signatureOf(error: unknown): string {
   return error instanceof Error ? `${error.name}: ${error.message}`.slice(0, 300) : String(error);
 }
 
-/** The stacks of an error and of what caused it. */
+/** The stacks of an error and of its causes. */
 function stackOf(error: Error): string {
   const { cause, stack = "" } = error;
   const own = stack.split("\n").slice(1, 9).join("\n");
@@ -126,7 +126,7 @@ function stackOf(error: Error): string {
     : own;
 }
 
-/** The input without the blocks that the same error does not need. */
+/** The input without those blocks that are not needed for the same error. */
 async function shortened(fed: Fed, bytes: Uint8Array, signature: string): Promise<Uint8Array> {
   const until = Date.now() + shorterMs;
   let shortest = bytes;
@@ -167,7 +167,7 @@ async function work(plan: Plan): Promise<void> {
   }
 }
 
-/** The addon is loaded from another file. */
+/** Makes the process load the addon from the file `path`. */
 function loadAddonFrom(path: string): void {
   const load = process.dlopen;
   process.dlopen = (module: object, file: string, flags?: number) =>

@@ -1,9 +1,9 @@
-// What every Disk does while the power is on.
+// The conformance suite of the port Disk, without power failures.
 
 import type { ExecutionContext, TestFn } from "ava";
 import type { Disk } from "../../src/ports/disk.ts";
 
-/** A disk under test, an empty directory on it, and how to clean up. */
+/** A disk under test, an empty directory on it, and a function that cleans up. */
 export interface DiskUnderTest {
   readonly disk: Disk;
   readonly directory: string;
@@ -27,7 +27,7 @@ function put(disk: Disk, path: string, content: string): void {
   file.close();
 }
 
-/** Registers the tests for one implementation. */
+/** Registers the suite's tests for one implementation. */
 export function testDisk(test: TestFn, name: string, start: () => DiskUnderTest): void {
   const check = (title: string, body: (t: ExecutionContext, at: DiskUnderTest) => void) =>
     test(`${name}: ${title}`, (t) => {

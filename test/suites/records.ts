@@ -1,4 +1,4 @@
-// What every RecordStore does, whatever it keeps its records in.
+// The conformance suite of the port RecordStore, for every implementation.
 
 import { isDeepStrictEqual } from "node:util";
 import type { ExecutionContext, TestFn } from "ava";
@@ -6,7 +6,10 @@ import type { RecordShard, RecordStore } from "../../storage/tiers/records/recor
 import { fc } from "../helpers/properties.ts";
 import { rounds } from "../helpers/thinned.ts";
 
-/** Opens a store of some shards in a directory of its own; opening again finds what was synced. */
+/**
+ * A record store under test. `open` opens a store of some shards in the subject's own directory;
+ * opening again finds the synced records.
+ */
 export interface RecordsUnderTest {
   readonly open: (shards: readonly RecordShard[]) => Promise<RecordStore>;
   readonly close: () => void;
@@ -18,12 +21,12 @@ export const recordShards: readonly RecordShard[] = [
   { name: "tag", rows: 40, recordBytes: 3 },
 ];
 
-/** Bytes that tell row and version. */
+/** The bytes of a record, determined by row and version. */
 export function recordOf(shard: RecordShard, row: number, version: number): Uint8Array {
   return Uint8Array.from({ length: shard.recordBytes }, (_, i) => 31 * row + 7 * version + i * i);
 }
 
-/** The records of some rows, one after the other. */
+/** The concatenated records of some rows. */
 export function recordsOf(shard: RecordShard, rows: Int32Array, version: number): Uint8Array {
   const records = new Uint8Array(rows.length * shard.recordBytes);
   for (const [i, row] of rows.entries()) {
@@ -32,7 +35,7 @@ export function recordsOf(shard: RecordShard, rows: Int32Array, version: number)
   return records;
 }
 
-/** What a store says of some rows: their bytes, undefined for one without a record. */
+/** Reads rows of a store: the bytes of each row, undefined for a row without a record. */
 export function readRows(
   store: RecordStore,
   at: number,
@@ -48,7 +51,7 @@ export function readRows(
   });
 }
 
-/** Everything that a shard holds, by way of `scan`. */
+/** All records of a shard, read by `scan`. */
 export function scanned(
   store: RecordStore,
   at: number,
@@ -64,7 +67,10 @@ export function scanned(
   return all;
 }
 
-/** How many of two lists differ: thousands of records make no message. */
+/**
+ * The number of elements in which two lists differ; an assertion on thousands of records would
+ * print them all.
+ */
 function differences(actual: readonly unknown[], expected: readonly unknown[]): number {
   const length = Math.max(actual.length, expected.length);
   return Array.from({ length }, (_, i) => i).filter(
@@ -72,7 +78,7 @@ function differences(actual: readonly unknown[], expected: readonly unknown[]): 
   ).length;
 }
 
-/** Ascending, distinct rows of a shard; some are neighbours, some far apart. */
+/** Ascending, distinct rows of a shard; some are neighbours, some are far apart. */
 const batchOf = (shard: RecordShard) =>
   fc
     .array(
@@ -96,7 +102,7 @@ const plan = fc.array(
   { minLength: 1, maxLength: 20 },
 );
 
-/** Registers the tests for one implementation. */
+/** Registers the suite's tests for one implementation. */
 export function testRecords(test: TestFn, name: string, start: () => RecordsUnderTest): void {
   const check = (
     title: string,
@@ -170,13 +176,13 @@ export function testRecords(test: TestFn, name: string, start: () => RecordsUnde
   });
 }
 
-/** The tests of stores that can be durable. */
+/** Registers further tests for one implementation that can be durable. */
 export function testDurableRecords(
   test: TestFn,
   name: string,
   start: () => RecordsUnderTest,
 ): void {
-  test(`${name}: what was synced outlives the store, under its stamp`, async (t) => {
+  test(`${name}: synced records outlive the store, under their stamp`, async (t) => {
     const subject = start();
     t.teardown(subject.close);
     const [shard] = recordShards;
@@ -199,7 +205,7 @@ export function testDurableRecords(
   });
 
   for (const change of ["written", "removed"] as const) {
-    test(`${name}: what was ${change} after a sync is of no cut, and not there again`, async (t) => {
+    test(`${name}: a record ${change} after a sync belongs to no cut, so reopening finds none`, async (t) => {
       const subject = start();
       t.teardown(subject.close);
       const first = await subject.open(recordShards);
@@ -220,7 +226,7 @@ export function testDurableRecords(
     });
   }
 
-  test(`${name}: records of other shards are not taken for one's own`, async (t) => {
+  test(`${name}: opening the records of other shards is refused`, async (t) => {
     const subject = start();
     t.teardown(subject.close);
     const first = await subject.open(recordShards);

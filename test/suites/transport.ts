@@ -1,4 +1,4 @@
-// What every transport does, whichever broker stands behind it.
+// The conformance suite of the port Transport, for every broker.
 
 import type { ExecutionContext } from "ava";
 import {
@@ -9,7 +9,7 @@ import {
 } from "../../src/errors/errors.ts";
 import type { Frame, Transport } from "../../src/wire/messages/transport.ts";
 
-/** A broker under test, and the clients that it lets in. */
+/** A broker under test, and its clients. */
 export interface TransportBed extends AsyncDisposable {
   connect(name: string, onError?: (error: unknown) => void): Promise<Transport>;
 }
@@ -17,7 +17,7 @@ export interface TransportBed extends AsyncDisposable {
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 const text = (frame: Frame): string => new TextDecoder().decode(frame.payload);
 
-/** Registers the suite; each test starts a bed of its own. */
+/** Registers the suite for one implementation; each test starts its own bed. */
 export function transportSuite(
   test: (title: string, run: (t: ExecutionContext) => Promise<void>) => void,
   name: string,
@@ -41,7 +41,7 @@ export function transportSuite(
     const payload = bytes("weights");
     const headers = { "content-type": "text/plain", Shard: " 7 " };
     sender.publish("rows.3", payload, { headers, reply: "back.here" });
-    payload.fill(0); // The caller may write over it at once.
+    payload.fill(0); // The caller may overwrite the payload at once.
     await settle(sender, receiver);
     t.is(frames.length, 1);
     const [frame] = frames;
@@ -235,7 +235,9 @@ export function transportSuite(
   });
 }
 
-/** Both directions have been emptied: twice there and back, for answers to frames. */
+/**
+ * Waits until both directions are empty: two rounds, so that answers to frames have arrived, too.
+ */
 async function settle(...clients: readonly Transport[]): Promise<void> {
   for (let round = 0; round < 2; round++) {
     for (const client of clients) await client.flush();

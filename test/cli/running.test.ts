@@ -57,7 +57,7 @@ test.serial("Ctrl-C leaves a checkpoint, from which the same command resumes", a
   t.like(lastJson(resumed), { status: "finished", step, digest });
 });
 
-test.serial("a second Ctrl-C ends at once", async (t) => {
+test.serial("a second Ctrl-C ends the command at once", async (t) => {
   const directory = directoryOf(t);
   writeJob(directory, "long", 2_000_000);
   // The shell redirects stderr into stdout, so that the test can wait for its lines.

@@ -22,7 +22,7 @@ test.serial("the Python and shell examples submit a job, and follow it to its en
 
 // `npm test` skips this, since clients send the same over either broker, which test/wire/broker
 // compares.
-testIf(testAll, natsServer).serial("over a nats-server they submit and follow a job, too", async (t) => {
+testIf(testAll, natsServer).serial("over a nats-server they submit and follow jobs", async (t) => {
   const token = "correct-horse";
   await using server = await startNatsServer(["--auth", token]);
   await followJobs(t, { nats: server.url, token });

@@ -62,7 +62,7 @@ test("the exchange is right with parts of many frames and windows of one frame",
   }
 });
 
-test("the same seed gives the same frames", async (t) => {
+test("the same seed gives the same traffic between bridged hosts", async (t) => {
   const trafficOf = async (seed: number) => {
     const shape = roundsShape(4);
     const hostOf = [0, 0, 1, 1];

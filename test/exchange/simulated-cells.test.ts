@@ -88,7 +88,7 @@ test("an abort releases every waiting task, and its error names the generation",
   });
 });
 
-test("the same seed gives the same interleaving, another seed another one", async (t) => {
+test("the same seed gives the same interleaving of tasks, another seed another one", async (t) => {
   const orderOf = async (seed: number) => {
     const order: number[] = [];
     const cells = createSimulatedCells({ cells: 1, seed });

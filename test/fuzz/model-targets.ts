@@ -145,9 +145,9 @@ async function modelFileIn(home: string): Promise<string> {
   return path;
 }
 
-/** The bytes before the footer of a valid model file: cases change the footer behind them. */
+/** The bytes before the footer of a valid model file; cases mutate the footer. */
 let body = new Uint8Array(0);
-/** The footer of a valid model file: cases change the rows before it. */
+/** The footer of a valid model file; cases mutate the rows before it. */
 let footer: Footer | undefined;
 
 const footerValues: Values = {

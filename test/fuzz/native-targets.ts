@@ -45,7 +45,7 @@ function bothSay<T>(read: (isPlain: boolean) => T): T {
 const snappy: Target = {
   name: "native snappy",
   seeds: () => [
-    // "aaaa…": a literal of one byte, and copies of it. 20 bytes.
+    // "aaaa…", 20 bytes: a literal of one byte, and copies of it.
     Uint8Array.of(20, 0, 20, 0x00, 97, 0x4a, 1, 0),
     Uint8Array.of(12, 0, 12, 0x2c, ...Buffer.from("hello, world")),
     Uint8Array.of(64, 0, 64, 0x0c, ...Buffer.from("abcd"), 0xee, 4, 0, 0x01, 4),

@@ -190,7 +190,7 @@ function sanitizing(): Readonly<Record<string, string>> {
   };
 }
 
-/** Resident bytes of a process; 0 where the system does not report them. */
+/** Resident bytes of a process; 0 if the system does not report them. */
 function memoryOf({ pid }: ChildProcess): number {
   if (process.platform !== "linux" || pid === undefined) return 0;
   try {

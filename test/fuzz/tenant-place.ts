@@ -23,7 +23,7 @@ import { startNatsServer } from "../helpers/nats/nats.ts";
 export interface TenantPlace {
   /** Ports of the nats-server, the dashboard and the metrics. */
   readonly ports: Readonly<Record<"nats" | "page" | "metrics", number>>;
-  /** Opens the dashboard for the hostile tenant. */
+  /** The hostile tenant's token for the dashboard. */
   readonly hostileToken: string;
   readonly honest: Client;
   readonly hostile: Client;

@@ -123,7 +123,7 @@ test("the doctor lists a cluster's deadlines: the heartbeat, and when a host cou
   t.regex(lines, /5\.00 s {2}the same, while it makes a generation/);
 });
 
-testIf(natsServer).serial("a real nats-server is asked: JetStream, login, its clock", async (t) => {
+testIf(natsServer).serial("the doctor checks a nats-server: JetStream, login, clock", async (t) => {
   const store = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(store, { recursive: true, force: true }));
   await using server = await startNatsServer(["-js", "-sd", store, "--auth", "secret"]);

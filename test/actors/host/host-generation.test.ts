@@ -47,7 +47,7 @@ test("a device that ends aborts the generation: all threads end, and all waits a
 test("a thread that exits after the generation was aborted is not reported as the first cause", async (t) => {
   const { named, pass, ends, abort } = startGeneration();
   await pass(0);
-  abort(); // By the thread of device 1, whose own end is seen later.
+  abort(); // Device 1's thread aborts; its exit is seen later.
   named("writer-0")[0]?.end({ kind: "finished" });
   named("reader-0")[0]?.end({ kind: "finished" });
   await pass(0);

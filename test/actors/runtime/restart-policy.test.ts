@@ -125,7 +125,7 @@ test("one restart too many within the window escalates, with the last failure as
   );
 });
 
-test("the window slides: old restarts are forgotten one by one", (t) => {
+test("the window of restarts slides: old restarts are forgotten one by one", (t) => {
   const policy = startPolicy();
   const decision = restartOf(t, failAt(t, policy, 0, 300, 600, 1001));
   t.deepEqual(decision.history.restartsAtMs, [300, 600, 1001]);
@@ -158,7 +158,7 @@ test("a backoff of zero stays zero however many failures follow each other", (t)
   t.is(restartOf(t, decide(policy, history, failed("a", 1))).delayMs, 0);
 });
 
-test("the history is not changed in place", (t) => {
+test("a decision does not change the restart history in place", (t) => {
   const history = Object.freeze({ restartsAtMs: Object.freeze([1]), streak: 1, ended: [] });
   t.deepEqual(restartOf(t, decide(startPolicy(), history, failed("a", 2))).history, {
     restartsAtMs: [1, 2],

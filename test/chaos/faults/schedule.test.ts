@@ -94,7 +94,7 @@ for (const [why, fault, option] of [
   ],
   ["without an end", { what: "partition", when: { step: 1 } }, "deadlines"],
 ] as const) {
-  test(`a fault ${why} is refused, and named`, (t) => {
+  test(`a fault ${why} is refused, and the error names its option`, (t) => {
     const error = t.throws(() => checkSchedule({ version: 1, stage, faults: [fault] }));
     t.true(error instanceof InvalidOptionError);
     t.true(error?.message.includes(`schedule.faults[0].${option}`), error?.message);

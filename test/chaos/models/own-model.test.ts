@@ -128,7 +128,7 @@ test.serial(
 );
 
 test.serial(
-  "a simulated run of a user's own model under faults comes to its reference run",
+  "under simulated faults a run of a user's model module ends as its reference run",
   async (t) => {
     const job = addJob({ model: { ...twoTowers, dense: 2 } });
     const { failures } = await simulateHere([3, 4, 5], undefined, () => ({ job }));

@@ -74,7 +74,7 @@ for (const [at, [name, recipe]] of Object.entries(recipes).entries()) {
     },
   );
 
-  testIf(testAll).serial(`${name}: one model on 1 and 3 devices, and after a kill`, async (t) => {
+  testIf(testAll).serial(`${name}: same model on 1 and 3 devices, and after a kill`, async (t) => {
     await using alone = await startCluster(1);
     const { result: expected } = await runJob(alone, jobOn(alone, recipe, { everySteps: 7 }));
     await using place = await startCluster(3);

@@ -116,7 +116,7 @@ async function submitted(client: Client, job: JobOptions, key: string): Promise<
   }
 }
 
-/** All runs, once `count` of them have finished. */
+/** Waits until `count` runs have finished; returns all runs. */
 async function untilFinished(client: Client, count: number): Promise<RunLine[]> {
   for (;;) {
     const runs = await client.list();

@@ -132,7 +132,7 @@ const damages = [
     "TIER_READ",
     (path: string) => {
       rmSync(join(path, "shard-0.rows"));
-      symlinkSync("/proc/self/mem", join(path, "shard-0.rows")); // Reading it is an EIO.
+      symlinkSync("/proc/self/mem", join(path, "shard-0.rows")); // Reads fail with EIO.
     },
   ],
   ["rocksdb", "a log cut short", /lost its end/, (path: string) => truncateSync(logOf(path), 900)],

@@ -22,7 +22,10 @@ import { runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 
-/** Cuts at 5, 10 …; ids lose rows before steps 5, 10 … and 4, 8 … */
+/**
+ * Steps between checkpoints: cuts at 5, 10 …; evictions before steps 5, 10 … and 4, 8 … of the two
+ * tables.
+ */
 const everySteps = 5;
 interface Line {
   readonly label: number;
@@ -147,8 +150,8 @@ for (const tier of ["memory", "cached"] as const) {
     const { digest, dynamicIds, logLoss } = await undisturbed();
     await using place = await startCluster(2);
     place.threads.plan([
-      // In the step before an eviction step, in its first waits, behind it, and at the eviction
-      // step of a cut.
+      // In the step before an eviction step, in the first waits of the eviction step, after it, and
+      // at the eviction step of a cut.
       { actor: "device:1", generation: 1, step: 7, point: 8, effect: "exit" },
       { actor: "device:0", generation: 2, step: 8, point: 0, effect: "exit" },
       { actor: "device:1", generation: 3, step: 8, point: 9, effect: "exit" },

@@ -43,7 +43,7 @@ test.serial(
 );
 
 testIf(testAll).serial(
-  "stale tables of two processes: the same digest and counts as in one",
+  "stale tables in two processes: the same digest and counts as in one process",
   async (t) => {
     await using one = await startCluster(1);
     const { result: calm } = await runJob(one, jobOf(one));

@@ -69,7 +69,7 @@ for (const { role, index, offender } of participants) {
   );
 }
 
-test.serial("a reader that throws is replaced, and the generation goes on", async (t) => {
+test.serial("a reader that throws is replaced, and its generation continues", async (t) => {
   await using place = await startCluster();
   const calm = await calmRun();
   const before = place.threads.started();

@@ -18,7 +18,7 @@ interface Days {
   jobOf(name: string, days: readonly string[], other?: Partial<JobOptions>): JobOptions;
 }
 
-/** Two files of whole batches, and jobs on them without a shuffle. */
+/** Writes two files of whole batches; returns jobs on them without a shuffle. */
 function writeDays(t: ExecutionContext, model: object = {}): Days {
   const home = startDirectory(t);
   const path = (day: string) => join(home, `${day}.csv`);

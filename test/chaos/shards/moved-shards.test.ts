@@ -176,7 +176,7 @@ test.serial("an impossible move of a shard is refused, and the run continues", a
 testIf(testAll).serial(
   "a shard moves to another host if its rows fit into that host's memory, else it stays",
   async (t) => {
-    // Each table has 7,200 bytes: one host has two of them, the other one.
+    // Each table takes 7,200 bytes: one host has two tables, the other host has one.
     await using place = await startTestCluster(1, {
       minDevices: 2,
       world: { memoryBytes: 15_000 },

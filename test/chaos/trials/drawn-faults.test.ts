@@ -42,7 +42,7 @@ function drawFaults(): ThreadFault[] {
 
 const pair = ["device:0", "device:1"];
 
-testIf(testAll).serial("whatever is drawn, the model is the same", async (t) => {
+testIf(testAll).serial("under faults drawn from a seed, the model is the same", async (t) => {
   await using place = await startTestCluster();
   const calm = await calmResult();
   const faults = drawFaults();

@@ -81,7 +81,7 @@ testIf(testAll).serial(
   },
 );
 
-testIf(testAll).serial("shards move and freeze between two deaths: the same bits", async (t) => {
+testIf(testAll).serial("shards move and freeze between two deaths: the same model", async (t) => {
   const trial = await chaos({ ...job(), sharding: "as-written" })
     .moveShard(0, { device: 1 })
     .at({ step: 8 })
@@ -151,7 +151,7 @@ testIf(testAll).serial(
   },
 );
 
-testIf(testAll).serial("a fault that had no occasion says why", async (t) => {
+testIf(testAll).serial("a fault that could not be injected says why", async (t) => {
   const trial = await chaos(job())
     .kill("tier:0")
     .at({ step: 3 })

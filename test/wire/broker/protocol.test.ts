@@ -169,7 +169,7 @@ async function carriesTheLargestPayload(t: ExecutionContext, { port }: Served): 
   );
 }
 
-testBoth("one connection too many is told so", { maxConnections: 1 }, async (t, { port }) => {
+testBoth("a connection too many gets an error", { maxConnections: 1 }, async (t, { port }) => {
   using first = await startRawClient(port);
   first.send(quiet, "PING");
   await first.until("PONG");

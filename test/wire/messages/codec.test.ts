@@ -73,7 +73,7 @@ for (const [title, payload, reason] of [
   });
 }
 
-test("an integer of 64 bits in a body keeps its digits, in JSON and in msgpack", (t) => {
+test("a 64-bit integer in a body keeps all its digits, in JSON and in msgpack", (t) => {
   const body = { ids: [1474671338756698595n, 7], list: { at: 1_717_113_607_000 }, b: -(2n ** 63n) };
   const json =
     '{"ids":[1474671338756698595,7],"list":{"at":1717113607000},"b":-9223372036854775808}';

@@ -103,7 +103,7 @@ async function keepsPasswordsToItself(t: ExecutionContext, url: string): Promise
   }
 }
 
-testIf(natsServer).serial("a credentials file", async (t) => {
+testIf(natsServer).serial("a client logs in with the credentials file of a known user", async (t) => {
   const { config, file } = writeCredentials(directoryOf(t));
   const other = writeCredentials(directoryOf(t));
   await using server = (await serverOf(t, config)) ?? null;
@@ -127,7 +127,7 @@ testIf(natsServer).serial(
   },
 );
 
-testIf(natsServer).serial("mutual TLS: a client without a certificate stays outside", async (t) => {
+testIf(natsServer).serial("mutual TLS: a client without a certificate is refused", async (t) => {
   await using server = (await serverOf(t, tls(true))) ?? null;
   if (server === null) return;
   const [ca, cert, key] = [pem("ca"), pem("client"), pem("client-key")];

@@ -30,7 +30,7 @@ transportSuite(test.serial, "embedded broker", async () => {
   };
 });
 
-testIf(natsServer).serial("nats-server: the whole suite, at one server", async (t) => {
+testIf(natsServer).serial("nats-server: one server passes the whole transport suite", async (t) => {
   await using server = await startNatsServer();
   const bed: TransportBed = {
     connect: (name, onError) =>

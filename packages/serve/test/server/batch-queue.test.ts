@@ -107,7 +107,7 @@ test("requests that arrive while the engine is busy form the next batches, up to
 
 test("a batch takes no longer than the latency budget, by the engine's measured speed", async (t) => {
   const { submit, settle, batches, slow } = startQueue({ latencyBudgetMs: 10 });
-  slow(5); // Two samples are the budget.
+  slow(5); // The budget is two samples.
   await Promise.all([submit([1]), settle()]);
   const all = [submit([2]), submit([3]), submit([4])];
   await settle();

@@ -22,7 +22,7 @@ const small = {
 } as const;
 const limits = { seed: 1, devices: 2, bytesMax: 2 ** 18, columnsMax: 2048 };
 
-testIf(testAll).serial("sets and exchanges are measured, kept, and gone on with", async (t) => {
+testIf(testAll).serial("costs are measured, kept in a file, and resumed from it", async (t) => {
   const path = pathOf(t);
   const shares: number[] = [];
   const first = await measureCosts({

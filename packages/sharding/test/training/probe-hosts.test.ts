@@ -40,7 +40,7 @@ test.serial("a host process whose device fails is named with the device's error"
   t.regex(error?.message ?? "", /costs-host-\d: .*null/);
 });
 
-testIf(testAll).serial("measurements of two hosts are kept apart from those of one", async (t) => {
+testIf(testAll).serial("a file of measurements on two hosts is refused for one", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-probe-hosts-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const path = join(directory, "costs.measured");

@@ -86,7 +86,7 @@ testIf(testAll).serial(
   },
 );
 
-testIf(testAll).serial("a plan is costed by what the run's own model predicts", async (t) => {
+testIf(testAll).serial("a plan's cost network predicts as the run's own model does", async (t) => {
   const home = mkdtempSync(join(tmpdir(), "osiris-cost-networks-test-"));
   t.teardown(() => rmSync(home, { recursive: true, force: true }));
   const { compute } = drawnCosts(100, 2);

@@ -24,7 +24,7 @@ import { testAll, testIf } from "../../../helpers/needs.ts";
 
 const auto = { sharding: "auto" } as const;
 
-testIf(testAll).serial("planned or as written, on 1, 2 and 3 devices: one model", async (t) => {
+testIf(testAll).serial("planned or as written, on 1, 2 and 3 devices: same model", async (t) => {
   await using place = await startCluster(3);
   const calm = await calmResult();
   for (const devices of [1, 2, 3]) {

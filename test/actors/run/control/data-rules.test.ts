@@ -13,7 +13,7 @@ import { someOrAll } from "../../../helpers/thinned.ts";
 import { onCluster, prepared, trained } from "./place.ts";
 
 const header = "y,price,user";
-/** A line for each i: eight users, some prices missing, a third of the labels positive. */
+/** Line `i` of the data: eight users, some prices missing, a third of the labels positive. */
 const lineOf = (i: number) =>
   `${i % 3 === 0 ? 1 : 0},${i % 5 === 0 ? "" : (i * 7) % 11},${(i * 5) % 8}`;
 const lines = Array.from({ length: 300 }, (_, i) => lineOf(i));

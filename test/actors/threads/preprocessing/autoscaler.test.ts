@@ -11,7 +11,7 @@ import { RandomStream } from "../../../../src/ports/random.ts";
 function simulate(seed: number) {
   const stream = new RandomStream(seed, 91, 1);
   const tickMs = 50;
-  const perWorker = 2 + 6 * stream.uniform(); // Splits a second.
+  const perWorker = 2 + 6 * stream.uniform(); // Splits per second.
   const most = 24;
   const demandOf = () => perWorker * (0.5 + 17 * stream.uniform());
   const scaler = new Autoscaler({ least: 1, most, atMs: 0 });

@@ -62,7 +62,7 @@ function clicks(home: string): Days {
   return { header: [header], lines: [...first, ...linesOf("tomorrow.csv").slice(1)] };
 }
 
-/** Generated lines in the format of Avazu, whose file cannot be distributed. */
+/** Generated lines in the format of Avazu, as the tests do not have the file itself. */
 function avazu(): Days {
   const stream = new RandomStream(4, 0, 0);
   const names =

@@ -165,7 +165,7 @@ function subjectOf(host: number): string {
   return `osiris.test.r1.3.frames.${host}.frame`;
 }
 
-test("frames of other generations, unknown senders or unknown routes change no byte", async (t) => {
+test("frames of other generations, unknown senders or invalid places change no byte", async (t) => {
   const hostOf = [0, 1];
   const shape = roundsShape(2);
   const errors: unknown[] = [];

@@ -181,8 +181,8 @@ function sanitizing(): Readonly<Record<string, string>> {
   );
   return {
     LD_PRELOAD: libraries.join(" "),
-    // No leak detection, as Node frees memory only at its end; and its garbage collector scans
-    // stacks, which the check of stack use would report.
+    // No leak detection, as Node keeps memory until its end; no check of stack use, as its garbage
+    // collector scans stacks.
     ASAN_OPTIONS:
       "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=1024:quarantine_size_mb=16:" +
       "detect_stack_use_after_return=0:handle_segv=1",

@@ -18,7 +18,7 @@ export interface Target {
   read(bytes: Uint8Array, home: string): unknown;
   /** Maximum time of a case, if it is longer than the session's. */
   readonly caseMsMax?: number;
-  /** Errors without a name of ours by which this reader refuses an input. */
+  /** Further errors by which this reader refuses an input, besides the product's named errors. */
   readonly refusals?: readonly (abstract new (
     ...all: never[]
   ) => Error)[];

@@ -36,7 +36,7 @@ const small = { hbmBytes: 1, ddrBytes: 1, ssd: "file" } as const;
 const directoryOf = ({ checkpoint }: JobOptions): string => checkpoint?.directory ?? "";
 const tiersOf = (job: JobOptions): string => join(directoryOf(job), "tiers");
 
-/** RocksDB works on its own threads, so it cannot run in virtual time. */
+/** RocksDB does its work on other threads, so it cannot run in virtual time. */
 const needsOf = (ssd: "file" | "rocksdb") => (ssd === "file" ? [] : [testAll, rocksDb]);
 
 for (const ssd of ["file", "rocksdb"] as const) {

@@ -36,8 +36,8 @@ const small = { hbmBytes: 1, ddrBytes: 1 } as const;
 const inFile = { ...small, ssd: "file" } as const;
 const kinds = ["file", "rocksdb"] as const;
 /**
- * RocksDB works on its own threads, so it cannot run in virtual time: only `npm run test:all` tests
- * it.
+ * RocksDB does its work on other threads, so it cannot run in virtual time: only `npm run test:all`
+ * tests it.
  */
 const needsOf = (ssd: (typeof kinds)[number]) => (ssd === "file" ? [] : [testAll, rocksDb]);
 

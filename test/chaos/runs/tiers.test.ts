@@ -19,7 +19,7 @@ const model: JobOptions["model"] = {
 const small = { hbmBytes: 1, ddrBytes: 1, ssd: "file" } as const;
 
 for (const ssd of ["file", "rocksdb"] as const) {
-  // RocksDB works on its own threads, so it cannot run in virtual time.
+  // RocksDB does its work on other threads, so it cannot run in virtual time.
   testIf(...(ssd === "file" ? [] : [testAll, rocksDb])).serial(
     `a run with rows in ${ssd} trains the same bits as one in memory`,
     async (t) => {

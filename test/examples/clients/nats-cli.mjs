@@ -1,5 +1,5 @@
-// `nats request SUBJECT BODY --raw`, as examples/submit-job.sh uses the command line of NATS, by the
-// official client: where that program is not installed, the example's requests are sent all the same.
+// A stand-in for `nats request SUBJECT BODY --raw`, which examples/submit-job.sh runs: sends the
+// same request with NATS's official client, so that the test needs no installed `nats` command.
 
 import { connect } from "nats";
 

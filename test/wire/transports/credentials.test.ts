@@ -103,7 +103,7 @@ async function keepsPasswordsToItself(t: ExecutionContext, url: string): Promise
   }
 }
 
-testIf(natsServer).serial("a client logs in with the credentials file of a known user", async (t) => {
+testIf(natsServer).serial("a client logs in with the credentials file of a user", async (t) => {
   const { config, file } = writeCredentials(directoryOf(t));
   const other = writeCredentials(directoryOf(t));
   await using server = (await serverOf(t, config)) ?? null;

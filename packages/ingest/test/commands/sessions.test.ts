@@ -30,7 +30,7 @@ test.serial("sessions are generated as JSON Lines, in the requested order", asyn
   t.is(wrong.stderr, "osiris: Expected `--sessions` beside `--order`, got none\n");
 });
 
-test.serial("rows are clustered by session, and a mistake is one sentence", async (t) => {
+test.serial("rows are clustered by session, and a bad flag is one sentence", async (t) => {
   const directory = directoryOf(t);
   const generate = ["generate", "--sessions", "8", "--samples", "2000", "--out", "rows.jsonl"];
   t.is((await runCli(generate, directory)).code, 0);

@@ -1,5 +1,5 @@
-// The linear part of costs: fitted where costs are linear, and folded into a network, whose output
-// is then the sum of network and linear part.
+// The linear part of costs: fitted where costs are linear, and folded into a network, which then
+// outputs the sum of network and linear part.
 
 import test from "ava";
 import { RandomStream } from "../../../../src/ports/random.ts";

@@ -1,5 +1,5 @@
-// The journal writer writes events to the journal before it publishes them, and marks a journal
-// that may lack some.
+// The journal writer writes events to the journal before it publishes them, and removes the mark of
+// a whole journal if the journal may lack some.
 
 import test from "ava";
 import { openRunKeeper } from "../../../../actors/run/state/journal-writer.ts";

@@ -1,5 +1,5 @@
-"""As much of nats-py's interface as examples/submit_job.py uses, over a plain socket, so that the
-example runs where the package cannot be installed. What goes over the wire is the same protocol."""
+"""The part of nats-py's interface that examples/submit_job.py uses, over a plain socket, so that the
+example runs where the package cannot be installed. The protocol on the wire is the same."""
 
 import asyncio
 import json

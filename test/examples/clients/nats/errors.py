@@ -1,4 +1,4 @@
-"""Errors of nats-py that the example names."""
+"""The errors of nats-py that examples/submit_job.py uses."""
 
 
 class TimeoutError(Exception):

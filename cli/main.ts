@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command `osiris`: the rollup of osiris.ts, if it is current.
+// The command `osiris`: runs the rollup of osiris.ts if it is current, else the compiled module.
 
 import { fileURLToPath } from "node:url";
 import { hasCodeCache, runCached } from "../src/ports/code-cache.ts";

@@ -1,5 +1,5 @@
-// The command line as a function: one file a command. A command sets the exit code of the process,
-// or throws why it failed.
+// The command line as a function, with one file for each command. A command sets the exit code of
+// the process, or throws the error that it failed with.
 
 import { Command } from "commander";
 import { packageVersion } from "../actors/runtime/version.ts";
@@ -100,8 +100,8 @@ const commands = [
 ];
 
 /**
- * Runs `osiris` with these arguments, as a shell passes them. Resolves to the exit code; what went
- * wrong is told on stderr.
+ * Runs `osiris` with these arguments, as a shell passes them. Resolves to the exit code; errors are
+ * printed on stderr.
  */
 export async function osiris(args: readonly string[]): Promise<number> {
   process.exitCode = exitCodes.done;

@@ -1,16 +1,16 @@
-// Options that several commands take, and how their values are read.
+// Options that several commands share, and the parsers of option values.
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { allowModels, type Model } from "../../internal.ts";
 import { tokenFor } from "./token-file.ts";
 
-/** What every command takes. */
+/** Options of every command. */
 export interface CommonOptions {
   readonly json?: boolean;
   readonly verbose?: boolean;
 }
 
-/** Who we are to a broker. */
+/** Credentials of a client of a broker. */
 export interface CredentialArguments {
   readonly token?: string | undefined;
   readonly user?: string;
@@ -23,22 +23,22 @@ export interface CredentialArguments {
   readonly tlsKey?: string;
 }
 
-/** Where a running cluster is. */
+/** Address of a running cluster, with the credentials for its broker. */
 export interface ConnectionArguments extends CredentialArguments {
   readonly nats: string;
   readonly cluster: string;
   readonly tenant?: string;
 }
 
-/** Where `osiris up` listens unless told otherwise. */
+/** Default port of the broker of `osiris up`. */
 export const usualPort = 4222;
 const usualNats = `nats://127.0.0.1:${usualPort}`;
-/** The name of a cluster unless it has another one. */
+/** Default name of a cluster. */
 const usualCluster = "c1";
 
 /**
- * Adds `--json` and `--verbose`, and ends the help with examples. `verbose`: what it prints, where
- * that is more than usual.
+ * Adds `--json` and `--verbose`, and ends the help with examples. `verbose` describes `--verbose`
+ * where it prints more than usual.
  */
 export function withCommon(
   command: Command,
@@ -52,7 +52,10 @@ export function withCommon(
     .addHelpText("after", `\nExamples:\n${lines.join("\n")}\n${exitCodeHelp}`);
 }
 
-/** Adds `--model-root`: modules that the jobs of checkpoints may name, and that then run here. */
+/**
+ * Adds `--model-root`: directories whose modules the jobs of checkpoints may name as models, which
+ * this process then runs.
+ */
 export function withModelRoots(command: Command): Command {
   const about = "let a checkpoint run its model's module, which lies here; may be repeated";
   return command.option("--model-root <PATH>", about, collected).hook("preAction", (_, action) => {
@@ -61,21 +64,23 @@ export function withModelRoots(command: Command): Command {
   });
 }
 
-/** Which kernels compute predictions. */
+/** Choice of the kernels that compute predictions. */
 export type ArithmeticChoice = "same" | "auto" | "native" | "reference";
 
-/** Adds `--arithmetic`. */
+/** Adds `--arithmetic`, the choice of the kernels that compute predictions. */
 export function withArithmetic(command: Command): Command {
   return command.addOption(
     new Option(
       "--arithmetic <WHICH>",
-      "kernels that compute: the same as in training, whose bits predictions then have; or auto, the " +
-        "fastest here; native; reference (default: same)",
+      "kernels that compute: same as in training, for the same bits; auto, the fastest on this " +
+        "machine; native; reference (default: same)",
     ).choices(["same", "auto", "native", "reference"]),
   );
 }
 
-/** Says that last bits may differ, where predictions are computed with another arithmetic. */
+/**
+ * Notes on stderr that the last bits may differ, where the arithmetic is not that of the training.
+ */
 export function noteArithmetic({ arithmetic, trainedArithmetic }: Model): void {
   if (arithmetic === trainedArithmetic) return;
   const message = `Trained with ${trainedArithmetic} and computed with ${arithmetic}`;
@@ -86,57 +91,59 @@ export function noteArithmetic({ arithmetic, trainedArithmetic }: Model): void {
 export const exitCodeHelp =
   "\nExit codes: 0 done, 1 failed, 2 wrong options or files, 130 cancelled (Ctrl-C).";
 
-/** Other values than the job's. */
+/** Options that override values of a job. */
 export interface ChangeArguments {
   readonly set?: readonly string[];
   readonly seed?: number;
 }
 
-/** Adds the options that give a job other values than its file. */
+/** Adds `--set` and `--seed`, which override values of a job file. */
 export function withChanges(command: Command): Command {
   return command
     .option(
       "--set <OPTION=VALUE>",
-      "another value of an option, as data.batchSize=512; may be repeated",
+      "override an option of the job, as data.batchSize=512; may be repeated",
       collected,
     )
-    .option("--seed <N>", "another seed", integerFrom(0));
+    .option("--seed <N>", "override the seed of the job", integerFrom(0));
 }
 
-/** Adds the options that name a running cluster. */
+/** Adds the options of a connection to a running cluster: address, credentials and name. */
 export function withConnection(command: Command): Command {
-  const address = new Option("--nats <URL>", "address of its broker")
+  const address = new Option("--nats <URL>", "address of the cluster's broker")
     .default(usualNats)
     .env("OSIRIS_NATS");
   return withCredentials(command.addOption(address))
     .addOption(
-      new Option("--token <TOKEN>", "its token; on the machine of `osiris up`, found").env(
+      new Option("--token <TOKEN>", "broker's token (default: that of a local `osiris up`)").env(
         "OSIRIS_TOKEN",
       ),
     )
     .option("--cluster <NAME>", "name of the cluster", usualCluster);
 }
 
-/** Adds the options of who asks the job service of a running cluster. */
+/**
+ * Adds the options of a client of a running cluster's job service: the connection and the tenant.
+ */
 export function withClient(command: Command): Command {
-  const tenant = new Option("--tenant <NAME>", "as whom to ask, where the cluster has tenants");
+  const tenant = new Option("--tenant <NAME>", "tenant to act as, where the cluster has tenants");
   return withConnection(command).addOption(tenant.env("OSIRIS_TENANT"));
 }
 
 /**
- * Adds the ways besides a token to say who we are. What other users of the machine must not see in
- * the list of processes may stand in the environment.
+ * Adds the credentials besides a token. Secrets may come from the environment, as other users of
+ * the machine can read arguments in the list of processes.
  */
 export function withCredentials(command: Command): Command {
   const options: readonly [flags: string, description: string, env?: string][] = [
-    ["--user <USER>", "user of a nats-server", "OSIRIS_USER"],
-    ["--pass <PASSWORD>", "and the password", "OSIRIS_PASS"],
-    ["--nkey <FILE>", "file with an nkey's seed", "OSIRIS_NKEY"],
+    ["--user <USER>", "user name at a nats-server", "OSIRIS_USER"],
+    ["--pass <PASSWORD>", "password of that user", "OSIRIS_PASS"],
+    ["--nkey <FILE>", "file with the seed of an nkey", "OSIRIS_NKEY"],
     ["--creds <FILE>", "credentials file, as `nsc` writes it", "OSIRIS_CREDS"],
-    ["--tls", "encrypt the connection, as an address of tls:// does"],
-    ["--tls-ca <FILE>", "PEM file: whom we trust to have signed the broker's certificate"],
-    ["--tls-cert <FILE>", "PEM file: our own certificate (mutual TLS)"],
-    ["--tls-key <FILE>", "PEM file: and its key"],
+    ["--tls", "encrypt the connection, as an address with tls:// does"],
+    ["--tls-ca <FILE>", "PEM file: the CA that must have signed the broker's certificate"],
+    ["--tls-cert <FILE>", "PEM file: the client's certificate (mutual TLS)"],
+    ["--tls-key <FILE>", "PEM file: the key of that certificate"],
   ];
   for (const [flags, description, env] of options) {
     const option = new Option(flags, description);
@@ -152,14 +159,19 @@ export function credentialsOf(given: CredentialArguments) {
   return { token, user, pass, nkey, creds, ...(isEncrypted ? { tls: { ca, cert, key } } : {}) };
 }
 
-/** The connection that the options ask for; on this machine the token may be left out. */
+/**
+ * The connection that the options describe. The token of a broker on this machine may be left out.
+ */
 export function connectionOf(given: ConnectionArguments) {
   const { nats, cluster, tenant } = given;
   const asWhom = tenant === undefined ? {} : { tenant };
   return { nats, cluster, ...asWhom, ...credentialsFor(nats, given) };
 }
 
-/** What a printed command has to say of the connection: what is no default of this shell. */
+/**
+ * Flags of the connection for a command that is printed: those that differ from this shell's
+ * defaults.
+ */
 export function connectionFlags({ nats, cluster, tenant }: ConnectionArguments): string {
   const { OSIRIS_NATS, OSIRIS_TENANT } = process.env;
   const flags = [
@@ -170,7 +182,10 @@ export function connectionFlags({ nats, cluster, tenant }: ConnectionArguments):
   return flags.join("");
 }
 
-/** The credentials for a broker: of one on this machine, the token that `osiris up` has left. */
+/**
+ * The given credentials for a broker; without any, the token that `osiris up` keeps on this
+ * machine.
+ */
 export function credentialsFor(nats: string, given: CredentialArguments) {
   const { token, user, nkey, creds } = given;
   const isNamed = [token, user, nkey, creds].some((one) => one !== undefined);

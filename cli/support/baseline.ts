@@ -1,5 +1,5 @@
-// osiris train JOB --baseline: what the held-out samples of a run come to without its model, and
-// with logistic regression on the same samples and features. The run is over before this begins.
+// osiris train JOB --baseline: metrics of simple predictors and of logistic regression, trained on
+// the same samples and features, on the held-out samples of a run. Begins after the run has ended.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,20 +16,20 @@ import { type JobSpec, resolveJob } from "../../src/job/job.ts";
 import { simpleBaselines } from "../../storage/model/evaluation/baselines.ts";
 import { onInterrupt } from "./interrupt.ts";
 
-/** Figures of an evaluation, as far as they are known. */
+/** Metrics of an evaluation; unknown ones are left out. */
 export type Figures = { readonly [Name in keyof Metrics]?: Metrics[Name] | undefined };
 
-/** What one way to predict a label comes to on the held-out samples. */
+/** A simple way to predict a label, with its metrics on the held-out samples. */
 export interface Baseline {
   readonly kind: "mean" | "popularity" | "logistic-regression";
-  /** The column whose values have a popularity. */
+  /** Of kind `popularity`: the column whose values predict the label. */
   readonly column?: string;
   readonly metrics: Figures;
 }
 
-/** The baselines of a label, beside the model's own figures. */
+/** The baselines of a label, and the model's own metrics. */
 export interface TaskBaselines {
-  /** The label; left out: the model has one. */
+  /** The label; left out where the model has only one. */
   readonly task?: string;
   readonly model: Figures;
   readonly baselines: readonly Baseline[];
@@ -37,7 +37,7 @@ export interface TaskBaselines {
   readonly missing?: string;
 }
 
-/** The job, complete. @throws InvalidOptionError where it holds nothing out */
+/** The resolved job. @throws InvalidOptionError where it holds out no samples */
 export function jobWithBaseline(options: JobOptions): JobSpec {
   const job = resolveJob(options);
   if (job.evaluation !== undefined) return job;
@@ -105,7 +105,7 @@ function bestOf(result: RunResult): Figures {
   return result.evaluations?.best.evaluation ?? result;
 }
 
-/** The figures alone of what has more. */
+/** Copies only the metrics that baselines are compared by. */
 function figuresOf({
   auc,
   logLoss,

@@ -1,10 +1,11 @@
-// The process of `osiris up`'s broker: listens until its parent is gone. Whatever happens to the
-// cluster's process, a stalled step or a native crash, makes no other client lose its connection.
+// The process of `osiris up`'s broker: listens until its parent is gone. In a process of its own,
+// the broker keeps its clients' connections through a stalled step or a native crash of the
+// cluster's process.
 
-// Not from index.ts, which would load all of Osiris into this process.
+// Imported directly, as index.ts would load all of Osiris into this process.
 import { type BrokerSettings, startBroker } from "../../src/wire/broker/broker.ts";
 
-/** What this process tells its parent, once. */
+/** The one message of this process to its parent. */
 export type BrokerNews =
   | { readonly kind: "listening"; readonly url: string; readonly port: number }
   | { readonly kind: "failed"; readonly message: string };
@@ -13,7 +14,7 @@ function tell(news: BrokerNews): void {
   process.send?.(news);
 }
 
-// Ctrl-C reaches every process of the terminal; the broker ends after its clients.
+// Ctrl-C reaches every process of the terminal: ignored, as the broker must outlive its clients.
 process.on("SIGINT", () => {});
 
 process.once("message", async (settings: BrokerSettings) => {

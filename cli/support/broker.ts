@@ -1,5 +1,5 @@
-// Keeps a broker running in a process of its own: started again, at the same port and with the same
-// token, whenever it dies, so that clients find it where it was.
+// Keeps a broker running in a process of its own: restarts it on the same port and with the same
+// token whenever it dies, so that clients can reconnect.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -10,23 +10,26 @@ import type { BrokerNews } from "./broker-process.ts";
 /** A broker that is kept running. */
 export interface KeptBroker extends AsyncDisposable {
   readonly url: string;
-  /** The process that runs now. */
+  /** The current process of the broker. */
   readonly pid: number | undefined;
 }
 
 interface KeeperOptions {
   readonly port: number;
   readonly token: string;
-  /** Told when it was lost, and when it could not be started again. */
+  /** Receives a line when the broker dies, and when it cannot be restarted. */
   readonly tell: (line: string) => void;
 }
 
 const program = entryFile("processes", "cli/support/broker-process.js");
 const restartMs = 200;
-/** Starts that may fail in a row before it is given up. */
+/** Restarts that may fail in a row before the keeper gives up. */
 const failuresMax = 20;
 
-/** Starts it. @throws InputUnusableError where it cannot listen */
+/**
+ * Starts a broker, and restarts it until disposal. @throws InputUnusableError where it cannot
+ * listen
+ */
 export async function keepBroker({ port, token, tell }: KeeperOptions): Promise<KeptBroker> {
   let isClosed = false;
   let { child, news } = await start({ port, token });

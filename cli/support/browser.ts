@@ -1,11 +1,11 @@
-// A browser of this machine that runs without a window: it makes pictures of pages.
+// Finds a browser on this machine that runs headless, to take pictures of pages.
 
 import { accessSync, constants } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
 
 const names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
 
-/** What keeps it to the page: nothing is fetched, kept or asked. */
+/** Flags that confine the browser to the page: no background requests, no first-run prompts. */
 export const browserFlags: readonly string[] = [
   "--headless",
   "--no-sandbox",

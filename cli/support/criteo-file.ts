@@ -1,11 +1,12 @@
-// Which kind of Criteo file this is: the tab-separated logs, or text with a header that names
-// the same columns. Told by the first line.
+// Detects the kind of a Criteo file by its first line: tab-separated logs without a header, or text
+// with a header that names the same columns.
 
 import { criteo, csv, type DataOptions, InputUnusableError } from "../../internal.ts";
 import { readLines } from "../../src/data/text/text-lines.ts";
 
 /**
- * The data section for a file with Criteo's columns, plain or packed; the tables are `C1`..`C26`.
+ * The data section for a file with Criteo's columns, plain or compressed; the tables are
+ * `C1`..`C26`.
  * @throws InputUnusableError where it cannot be read, or has other columns
  */
 export async function criteoData(

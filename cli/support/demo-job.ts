@@ -25,7 +25,7 @@ export interface DemoData {
   readonly bestAuc: number | undefined;
   /** Steps between checkpoints. */
   readonly everySteps: number;
-  /** Whether so much takes minutes. */
+  /** Whether a run on the data takes minutes. */
   readonly isLarge: boolean;
 }
 
@@ -35,10 +35,10 @@ const reference = { samples: 30_000, batchSize: 128 } as const;
 /** Popular ids, as in Criteo's logs, so that seconds of training meet them often enough. */
 const generated = { rows: 10_000, zipf: 1.7, seed: 1 } as const;
 
-/** So many in a run; after every second one the model is evaluated. */
+/** Checkpoints of a run; the model is evaluated at every second one. */
 const checkpoints = 8;
 
-/** Between two lines on the way. */
+/** Time between two lines of progress. */
 const progressMs = 2000;
 
 /** Files beyond this many bytes are trained on in larger batches, with fewer checkpoints. */
@@ -103,7 +103,7 @@ export async function planByTrial(
   planWith(path);
 }
 
-/** The job: the same for both runs but for its name and where its checkpoints rest. */
+/** The job, the same for both runs except for its name and checkpoint directory. */
 export function demoJob(demo: DemoData, name: string, directory: string): JobOptions {
   const { data, everySteps } = demo;
   return {

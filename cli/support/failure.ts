@@ -1,4 +1,4 @@
-// How a command ends: its exit code, and one clear sentence where something went wrong.
+// How a command ends: its exit code, and one sentence for each error.
 
 import { CommanderError } from "commander";
 import { InvalidOptionError, TrainingError } from "../../internal.ts";
@@ -6,7 +6,7 @@ import { InvalidOptionError, TrainingError } from "../../internal.ts";
 /** The exit codes of every command, as `--help` lists them. */
 export const exitCodes = { done: 0, failed: 1, wrong: 2, differs: 3, cancelled: 130 } as const;
 
-/** What the user can put right by another option or another file. */
+/** Codes of errors that another option or another file can fix: the command exits with 2. */
 const wrongCodes = new Set([
   "INVALID_OPTION",
   "INPUT_UNUSABLE",
@@ -36,9 +36,9 @@ export function exitCodeOf(error: unknown): number {
   return wrongCodes.has(error.code) ? exitCodes.wrong : exitCodes.failed;
 }
 
-/** Tells on stderr why a command failed; with `verbose`, and where. */
+/** Prints on stderr why a command failed; with `verbose`, also the stack. */
 export function tellFailure(error: unknown, verbose: boolean): void {
-  if (error instanceof CommanderError) return; // Commander has told.
+  if (error instanceof CommanderError) return; // Commander has printed it.
   for (const sentence of sentencesOf(error)) console.error(`osiris: ${sentence}`);
   if (verbose && error instanceof Error) {
     console.error(error.stack);
@@ -46,7 +46,7 @@ export function tellFailure(error: unknown, verbose: boolean): void {
   }
 }
 
-/** The last line of JSON of a command that failed. */
+/** Prints the last line of JSON of a command that failed: its error. */
 export function reportFailure(error: unknown): void {
   if (exitCodeOf(error) === exitCodes.done) return; // Help was asked for.
   const code = error instanceof TrainingError ? error.code : undefined;

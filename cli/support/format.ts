@@ -5,7 +5,7 @@ export function count(value: number): string {
   return Math.round(value).toLocaleString("en-US");
 }
 
-/** What precision, recall and F1 are at each threshold, as lines of a report. */
+/** Precision, recall and F1 at each threshold, as lines of a report. */
 export function thresholdLines(
   thresholds: readonly (Readonly<Record<"precision" | "recall" | "f1", number>> & {
     readonly threshold: number;
@@ -62,7 +62,9 @@ export function shortTime(seconds: number): string {
   return `${seconds.toPrecision(3)} s`;
 }
 
-/** Lines of cells, in columns as wide as their widest; the first to the left, else to the right. */
+/**
+ * Aligns cells in columns as wide as their widest cell: the first to the left, others to the right.
+ */
 export function aligned(lines: readonly (readonly string[])[]): string[] {
   const widths = (lines[0] ?? []).map((_, column) =>
     Math.max(...lines.map((cells) => cells[column]?.length ?? 0)),

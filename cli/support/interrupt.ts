@@ -1,8 +1,8 @@
-// Ctrl-C: the first one asks a command to end well, the second one ends the process at once.
+// Ctrl-C: the first one asks a command to stop cleanly, the second one ends the process at once.
 
 import { exitCodes } from "./failure.ts";
 
-/** `npm start` repeats the Ctrl-C that the terminal has sent already: both count once. */
+/** Signals this close together count as one: `npm start` repeats the terminal's Ctrl-C. */
 const sameMs = 500;
 const signals = ["SIGINT", "SIGTERM"] as const;
 
@@ -15,7 +15,7 @@ export function interruption(): Promise<void> {
 
 /**
  * Calls `ask` at the first Ctrl-C or SIGTERM from now on, until it is disposed of. A command that
- * was asked to end stays listening until its process ends: without a listener the next Ctrl-C
+ * was asked to end keeps its listener until its process ends: without a listener the next Ctrl-C
  * would end the process by the signal, without the command's exit code.
  */
 export function onInterrupt(ask: () => void): Disposable {

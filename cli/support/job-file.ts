@@ -18,7 +18,7 @@ import {
 import { withOption as jobWithOption } from "../../src/job/with-option.ts";
 import { longAsText, parseExactly } from "../../src/ports/json/exact-json.ts";
 
-/** What the command line lays over a job file. */
+/** Changes to a job file from the command line. */
 export interface JobChanges {
   /** Files to read instead of the job's. */
   readonly data?: readonly string[] | undefined;
@@ -58,7 +58,7 @@ export async function loadJob(path: string, changes: JobChanges = {}): Promise<J
   return job as JobOptions;
 }
 
-/** A file's `sweep`, and the jobs that it comes to, each checked. @throws as `loadJob` */
+/** A file's `sweep`, and the jobs of its trials, each checked. @throws as `loadJob` */
 export async function loadSweep(
   path: string,
   { set = [], seed }: Pick<JobChanges, "set" | "seed"> = {},
@@ -76,7 +76,7 @@ export async function loadSweep(
   });
 }
 
-/** What `check` refuses names the file. */
+/** Runs `check`, and adds the file's name to the problems that it reports. */
 function naming<Result>(path: string, check: () => Result): Result {
   try {
     return check();
@@ -129,14 +129,14 @@ async function attempt<T>(path: string, read: () => T | Promise<T>): Promise<T> 
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : String(cause);
     const [first = "", second = ""] = message.split("\n").map((line) => line.trim());
-    // The parser of TypeScript says where in a second line.
+    // The TypeScript parser gives the position in a second line.
     const reason = first.startsWith("ParseError") ? `${first} ${second}` : first.replace(/:$/, "");
     throw new InputUnusableError(path, `Cannot read the job ${path}: ${reason}`, { cause });
   }
 }
 
 async function importJob(path: string): Promise<Record<string, unknown>> {
-  readFileSync(path); // So that a missing file is told as one, whatever its kind.
+  readFileSync(path); // Throws for a missing file, whatever its kind.
   const { createJiti } = await import("jiti");
   const jiti = createJiti(import.meta.url, {
     virtualModules: { "osiris-train": osiris },

@@ -1,5 +1,5 @@
-// What commands that predict know of the machine: constants by name, from a file, or of this
-// machine, which is measured on its first use; and the choice of devices that follows.
+// Machine constants for commands that predict: by name, from a file, or of this machine, which is
+// measured on its first use; and the choice of a job's number of devices.
 
 import { readFileSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -25,12 +25,12 @@ import { areKnown, checkConstants, defaultConstants } from "../../src/planner/co
 import { integerFrom } from "./arguments.ts";
 import { plural, shortTime } from "./format.ts";
 
-/** Constants that have a name. */
+/** Constants that options can name. */
 const named: Readonly<Record<string, MachineConstants>> = { v100: defaultConstants };
 
 /** Adds `--constants`. */
 export function withConstants(command: Command): Command {
-  const what = "what the machine can do: a file of --calibrate, or v100 (default: this machine's)";
+  const what = "machine constants: a file of --calibrate, or v100 (default: this machine's)";
   return command.addOption(new Option("--constants <FILE>", what).env("OSIRIS_CONSTANTS"));
 }
 
@@ -44,12 +44,12 @@ export function devicesFrom(text: string): number | "auto" {
   }
 }
 
-/** The constants of each of so many devices. */
+/** Constants of one device, given how many devices share the machine. */
 export type ConstantsFor = (devices: number) => MachineConstants;
 
 /**
- * The constants that the option names; left out, this machine's, for the kernels of the job.
- * @throws InputUnusableError where a file is none of constants
+ * The constants that the option names; without it this machine's, for the kernels of the job.
+ * @throws InputUnusableError where a file has no constants
  */
 export async function constantsFor(
   given: string | undefined,
@@ -75,8 +75,8 @@ export async function constantsFor(
 }
 
 /**
- * Has the runs of this process plan with the constants that the option names; left out, with those
- * that they know. @throws InputUnusableError where a file is none of constants
+ * Makes the runs of this process plan with the constants that the option names; without it, they
+ * use the kept or default constants. @throws InputUnusableError where a file has no constants
  */
 export function planWith(given: string | undefined): void {
   if (given === undefined) return;
@@ -99,7 +99,7 @@ function isBrief(): boolean {
   );
 }
 
-/** Calls `tell` for every third of the way that is done. */
+/** Calls `tell` with the tenths that are done, each time three more are, but not at the end. */
 function tenths(tell: (tenth: number) => void): (done: number) => void {
   let told = 0;
   return (done) => {
@@ -127,8 +127,8 @@ function readConstants(path: string): MachineConstants {
 }
 
 /**
- * The job with its files by name, so that the data cache of a run is found whose paths are
- * directories or patterns. A plan needs no data: where there are none, the job is as it was.
+ * The job with directories and patterns replaced by their files, so that the data cache of a run is
+ * found. A plan needs no data: a job without its files is returned unchanged.
  */
 export async function withFilesThere(job: JobSpec): Promise<JobSpec> {
   try {
@@ -156,8 +156,8 @@ async function isSmall(job: JobSpec): Promise<boolean> {
 }
 
 /**
- * How many devices a job takes where its cluster is started for it; says which, and why. A machine
- * that has not been measured is measured first, but for a small job, which takes one device.
+ * The number of devices of a job whose cluster is started for it; prints the choice and its reason.
+ * A machine without constants is measured first, except for a small job, which takes one device.
  */
 export async function fastestDevices(
   job: JobSpec,
@@ -180,7 +180,7 @@ export async function fastestDevices(
   return choice.devices;
 }
 
-/** The number of devices that was chosen, and the predicted steps. */
+/** A line with the chosen number of devices and the predicted steps. */
 export function choiceLine({ devices, predictions }: DeviceChoice): string {
   const steps = predictions.map(({ devices: count, step }) => {
     return `${step === undefined ? "no plan" : shortTime(step)} on ${count}`;

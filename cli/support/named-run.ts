@@ -1,10 +1,11 @@
-// The run that a command is about: named as `osiris ls` lists it, by its run or by the job's name.
+// Finds the run that a command names by its id, as `osiris ls` lists it, or by the job's name.
 
 import { type Client, InvalidOptionError, type Run } from "../../internal.ts";
 import { plural } from "./format.ts";
 
 /**
- * The run of that name; else the newest run of the job of that name, which stderr is told.
+ * The run of that id, else the newest run of the job of that name, noted on stderr if it has
+ * others.
  * @throws InvalidOptionError where there is neither
  */
 export async function namedRun(client: Client, name: string): Promise<Run> {

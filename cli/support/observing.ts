@@ -1,5 +1,5 @@
-// What is seen of a process from outside: its log, as JSON lines on stderr for log collectors or as
-// readable lines on a terminal; and the traces of steps.
+// Observability of a process: its log, as JSON lines on stderr for log collectors or as readable
+// lines on a terminal; and the traces of steps.
 
 import { type Command, Option } from "commander";
 import { logOptionLevels } from "../../actors/observe/process-log.ts";
@@ -13,7 +13,7 @@ export interface ObservingArguments {
 
 /** Adds `--log-level` and `--trace-every`. */
 export function withObserving(command: Command): Command {
-  const log = "lines on stderr, from this level on: JSON, readable on a terminal";
+  const log = "lowest level of log lines on stderr (JSON, or text on a terminal)";
   const traces = "trace every N-th step, where OTEL_EXPORTER_OTLP_ENDPOINT names a collector";
   return command
     .addOption(new Option("--log-level <LEVEL>", log).choices(logOptionLevels).env("OSIRIS_LOG"))
@@ -25,7 +25,7 @@ export function withObserving(command: Command): Command {
     );
 }
 
-/** What options and environment ask for; `usual`: the level where they name none. */
+/** The log and traces that options and environment ask for; `usual` is the default log level. */
 export function observingOf(
   { logLevel, traceEvery: everySteps }: ObservingArguments,
   usual: LogOptions["level"],
@@ -36,7 +36,7 @@ export function observingOf(
   return { log: logTo(logLevel ?? usual), ...tracing };
 }
 
-/** A service says what it does; on a terminal, only what is wrong. */
+/** Default log level of a service: `info` for log collectors, `warn` on a terminal. */
 export const usualLevel = (): LogOptions["level"] => (process.stderr.isTTY ? "warn" : "info");
 
 function logTo(level: LogOptions["level"]): LogOptions {
@@ -45,7 +45,7 @@ function logTo(level: LogOptions["level"]): LogOptions {
   return { level, write: (line) => void write(line) };
 }
 
-/** What stands first, and what only machines need. */
+/** Fields with a fixed place at the head of a line; `forMachines` are left out of it. */
 const placed = new Set(["time", "level", "message", "run", "generation", "step", "actor"]);
 const forMachines = new Set(["machine", "pid", "event"]);
 

@@ -1,4 +1,4 @@
-// What the commands have in common that ask one thing of one run.
+// Makes commands that send one request about one run.
 
 import type { Command } from "commander";
 import { connect, type Run } from "../../internal.ts";
@@ -19,13 +19,16 @@ export interface RunCommand<Answer extends object, Options> {
   /** As it is typed: `pause`, `checkpoint now`; the report is named after it. */
   readonly name: string;
   readonly description: string;
-  /** What follows the run in the example. */
+  /** Text after the run in the example of the help. */
   readonly example?: string;
-  /** What is given after the run: actors of it, by their numbers, or other numbers. */
+  /** Arguments after the run: numbers of its actors, or other numbers. */
   readonly actors?: readonly { readonly role: NumberedRole; readonly what: string }[];
-  /** Asks the run, with the numbers of these actors; what comes back goes into the report. */
+  /** Sends the request, with these numbers; the answer goes into the report. */
   readonly ask: (run: Run, options: Options, ...actors: number[]) => Promise<Answer>;
-  /** The sentence for people. `command`: the run as a command takes it, with the connection. */
+  /**
+   * The sentence for people. `command`: the run and the connection, as arguments of another
+   * command.
+   */
   readonly tell: (run: string, answer: Answer, command: string) => string;
 }
 

@@ -1,4 +1,4 @@
-// The checkpoint directory that a command is about: named itself, or by a run of a cluster.
+// Finds the checkpoint directory that a command names by its path or by a run of a cluster.
 
 import { existsSync } from "node:fs";
 import { connect, InputUnusableError } from "../../internal.ts";
@@ -6,8 +6,9 @@ import { type ConnectionArguments, connectionOf } from "./arguments.ts";
 import { namedRun } from "./named-run.ts";
 
 /**
- * `run` where there is such a directory; else that of a run of the cluster, which is to be seen
- * here. @throws InputUnusableError, InvalidOptionError where no run has such a name
+ * `run` where such a path exists; else the checkpoint directory of that run of the cluster, which
+ * this machine should be able to read. @throws InputUnusableError, InvalidOptionError where no run
+ * has such a name
  */
 export async function runDirectory(run: string, options: ConnectionArguments): Promise<string> {
   if (existsSync(run)) return run;
@@ -16,7 +17,7 @@ export async function runDirectory(run: string, options: ConnectionArguments): P
     const wanted = "expected the checkpoint directory of a run, or a run of a cluster";
     throw new InputUnusableError(run, `${missing}: ${wanted}`);
   }
-  // The broker may be away, and is waited for.
+  // Printed before connecting, which waits for a broker that is away.
   console.error(`${missing}: looking for a run of that name at ${options.nats}`);
   await using client = await connect(connectionOf(options));
   const { directory } = await (await namedRun(client, run)).status();

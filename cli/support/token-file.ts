@@ -1,6 +1,6 @@
-// The token of a broker of this machine, where the commands of the same user find it: a file for
-// each port, in a directory that other users may not read. So the token is in no output and no list
-// of processes.
+// Stores the token of a broker on this machine where commands of the same user find it: a file for
+// each port, in a directory that other users may not read. So no output and no list of processes
+// shows the token.
 
 import { randomBytes } from "node:crypto";
 import { chmodSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InputUnusableError } from "../../internal.ts";
 
-/** Without `$XDG_RUNTIME_DIR`, the directory stands beside the directories of other users. */
+/** Without `$XDG_RUNTIME_DIR`, a directory in the temporary directory, which all users share. */
 function directory(): string {
   const runtime = process.env.XDG_RUNTIME_DIR;
   return runtime ? join(runtime, "osiris") : join(tmpdir(), `osiris-${process.getuid?.() ?? 0}`);
@@ -34,13 +34,13 @@ export function ownToken(state: string | undefined): string {
 }
 
 /**
- * Writes the token of the broker at `url`; returns the file, which goes with what is returned.
+ * Writes the token of the broker at `url` to a file, which disposal of the result removes.
  * @throws InputUnusableError where others may read, or own, the directory
  */
 export function keepToken(url: string, token: string): Disposable & { readonly path: string } {
   const place = directory();
   mkdirSync(place, { recursive: true, mode: 0o700 });
-  const { mode, uid } = lstatSync(place); // A link is none: it has another mode.
+  const { mode, uid } = lstatSync(place); // A symbolic link has another mode.
   if ((mode & 0o777) !== 0o700 || uid !== (process.getuid?.() ?? uid)) {
     const message = `Expected ${place} to be this user's, and closed to others: the token lies there`;
     throw new InputUnusableError(place, message);
@@ -55,7 +55,7 @@ function writeToken(path: string, token: string): void {
   chmodSync(path, 0o600);
 }
 
-/** The token that a cluster of this user and machine keeps; undefined where there is none. */
+/** The kept token of this user's broker at `url` on this machine; undefined where there is none. */
 export function tokenFor(url: string): string | undefined {
   const address = url.includes("://") ? url : `nats://${url}`;
   if (!URL.canParse(address)) return undefined;

@@ -1,9 +1,9 @@
-// Questions to a planner in words of a table: `dim=64` is every table with 64 columns, and all that
-// has to be as wide.
+// Expands the changes of `osiris plan --what-if` to options of the job: `dim=64` gives every table
+// 64 columns, and every layer that must be as wide.
 
 import { InvalidOptionError, type JobOptions } from "../../internal.ts";
 
-/** What of a model the questions change. */
+/** The parts of a model that the changes concern. */
 interface AskedModel {
   readonly table?: unknown;
   readonly tables?: readonly unknown[];
@@ -12,7 +12,7 @@ interface AskedModel {
 }
 
 /**
- * The question as values of the job's options, each as `--set` takes it.
+ * The change as values of the job's options, each as `--set` takes it.
  * @throws InvalidOptionError where it has no value
  */
 export function changesOf({ model }: JobOptions, question: string): string[] {

@@ -1,4 +1,4 @@
-// Baselines beside a model, as a table for people, and what follows from it.
+// Baselines beside a model, as a table for people, with a conclusion.
 
 import type { Baseline, Figures, TaskBaselines } from "../support/baseline.ts";
 import { aligned, metric } from "../support/format.ts";

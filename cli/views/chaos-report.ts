@@ -1,11 +1,11 @@
-// What a chaos run tells: the schedule before anything happens, then what was injected, then the
+// Output of a chaos run: the schedule before anything happens, then the injected faults, then the
 // verdict.
 
 import { sentenceOf } from "../../chaos/faults/schedule.ts";
 import type { ChaosFigures, LossFigures, Schedule, Spread, Trial } from "../../internal.ts";
 import { count, duration, plural } from "../support/format.ts";
 
-/** The schedule, for people and then as it can be carried out again. */
+/** The schedule for people, then as JSON, which `--schedule` carries out again. */
 export function scheduleLines(schedule: Schedule): string[] {
   const { seed, stage, faults } = schedule;
   const from = seed === null ? "Schedule" : `Seed ${seed}`;
@@ -18,7 +18,7 @@ export function scheduleLines(schedule: Schedule): string[] {
   ];
 }
 
-/** What was injected, and what came of it. */
+/** The injected faults, the recoveries and the verdict of a trial. */
 export function trialLines(trial: Trial): string[] {
   const { faults, recoveries, schedule } = trial;
   const injected = faults.map(({ injected, step, generation, hits, whyNot }, i) => {
@@ -44,14 +44,14 @@ export function trialLines(trial: Trial): string[] {
   ];
 }
 
-/** The verdict, in a line; and why, where the promise was broken. */
+/** The verdict in one line, with the differences where the runs differ. */
 export function verdictLine({ verdict, differences, digest, ledger }: Trial): string {
   if (verdict !== "equal") return `${verdict.toUpperCase()}: ${differences.join("; ")}`;
   const samples = ledger.reduce((sum, { once }) => sum + once, 0);
   return `Equal: ${digest}, and ${count(samples)} samples trained once`;
 }
 
-/** The least schedule that fails, and how to carry it out. */
+/** The smallest schedule that fails, with the commands that carry it out again. */
 export function shrunkLines(schedule: Schedule, job: string): string[] {
   const file = `chaos-${schedule.seed ?? "least"}.json`;
   return [
@@ -77,10 +77,13 @@ export function trialRecord(trial: Trial) {
   };
 }
 
-/** Detection of a dead thread or process; the first step after a restore. Seconds. */
+/**
+ * Bounds in seconds, beyond which a figure is marked: detection of a dead thread or process, and
+ * the first step after a restore.
+ */
 const bounds = { detected: 1, recovered: 5 } as const;
 
-/** The table of figures. */
+/** The table of figures of all trials. */
 export function figureLines(figures: ChaosFigures): string[] {
   const { trials, equal, injections, planned, losses } = figures;
   const injected = Object.values(injections).reduce((sum, value) => sum + value, 0);

@@ -1,4 +1,4 @@
-// What the doctor found, for people.
+// Checks of a machine or job as lines for people.
 
 import type { Check } from "../../internal.ts";
 

@@ -1,4 +1,4 @@
-// What a cluster is doing, as lines for people.
+// The state of a cluster, as lines for people.
 
 import type { ActorReport, ClusterReport, ProcessReport, ShardReport } from "../../internal.ts";
 import { aligned, bytes, count, duration, metric, percent, plural } from "../support/format.ts";
@@ -6,10 +6,10 @@ import { endOf } from "./incidents.ts";
 import { planLine } from "./plan-line.ts";
 import { timeOf } from "./report.ts";
 
-/** Mailboxes and buffers in the view: the fullest. */
+/** Most lines of a section of the view: the longest waits, the fullest buffers, the last alerts. */
 const rowsMax = 12;
 
-/** One look at a cluster: runs, processes, what waits where, tiers, alerts, incidents. */
+/** A snapshot of a cluster: runs, processes, queues and waits, tiers, alerts, incidents. */
 export function topLines(report: ClusterReport): string[] {
   const { cluster, runs, processes, silent } = report;
   const devices = processes.reduce((sum, one) => sum + devicesIn(one.actors), 0);
@@ -29,13 +29,13 @@ export function topLines(report: ClusterReport): string[] {
   ];
 }
 
-/** The shards of all runs, those that are looked up most first. */
+/** The shards of all runs, the most looked up first. */
 export function allShardLines({ processes, silent }: ClusterReport): string[] {
   const missing = silent.map((host) => `host:${host}: no answer`);
   return [...shardLines(processes.flatMap((one) => one.shards)), ...missing];
 }
 
-/** Shards, those that are looked up most first. */
+/** A line for each shard, the most looked up first. */
 export function shardLines(shards: readonly ShardReport[]): string[] {
   const hottest = [...shards].sort((a, b) => b.lookupsPerStep - a.lookupsPerStep);
   const cells = hottest.map((one) => {
@@ -62,7 +62,7 @@ const shardTitles = [
   ...["ids a step", "state", "pinned", "last checkpoint"],
 ];
 
-/** The readers of all runs, in order. */
+/** A line for each reader, by run and number. */
 export function readerLines({ processes, silent }: ClusterReport): string[] {
   const readers = processes.flatMap((one) =>
     one.readers.map((own) => ({ ...own, host: one.host })),
@@ -90,7 +90,7 @@ const readerTitles = [
   ...["a batch", "held back", "batches ready", "drained", "failed"],
 ];
 
-/** One line a run, for readers that parse no table. */
+/** The lines of each run, without a table: progress, then plan and times of a step. */
 export function runLines({ runs }: ClusterReport): string[] {
   return runs.flatMap(({ run, status, generation, step, steps, devices, ...rest }) => {
     const { loss, samplesPerSecond, standstill, times, name, plan } = rest;
@@ -157,7 +157,7 @@ function waitingLines(processes: readonly ProcessReport[]): string[] {
   });
 }
 
-/** The longest waits of each run, and who does not answer. */
+/** The longest waits of each run, and its unresponsive actors. */
 function graphLines({ runs }: ClusterReport): string[] {
   return runs.flatMap(({ run, waitsFor: { waits, silent: unheard } }) => {
     const longest = [...waits].sort((a, b) => b.forMs - a.forMs).slice(0, rowsMax);

@@ -1,24 +1,24 @@
-// What the demonstration found.
+// The report of `osiris demo`.
 
 import type { RunEvent, RunResult } from "../../internal.ts";
 import { count, duration, metric, shortTime } from "../support/format.ts";
 import { lossCurve } from "./report.ts";
 
-/** Both runs, and what was done to the second. */
+/** Both runs, and the kill in the second. */
 export interface DemoReport {
-  /** The run that nothing happened to. */
+  /** The undisturbed run. */
   readonly calm: RunResult;
   /** The run with the kill. */
   readonly broken: RunResult;
   /** Milliseconds of a step of the first run, checkpoints left out, one interval after another. */
   readonly stepsMs: readonly number[];
   readonly killed: string;
-  /** The step after which it was killed; undefined where the run was over before. */
+  /** The step after which the actor was killed; undefined where the run ended before. */
   readonly killedAtStep: number | undefined;
   readonly recoverySeconds: number | undefined;
   /** Best reachable AUC, where the data was generated. */
   readonly bestAuc: number | undefined;
-  /** Of the whole demonstration. */
+  /** Duration of the whole demonstration. */
   readonly seconds: number;
 }
 
@@ -28,7 +28,7 @@ export function stepMsOf(event: RunEvent): number[] {
   return times === undefined ? [] : [times.stepMs * (1 - times.shares.checkpoint)];
 }
 
-/** Whether the promise was kept: something was killed, and the models are one. */
+/** Whether an actor was killed and both models have the same bits. */
 export function isKept({ calm, broken, killedAtStep }: DemoReport): boolean {
   return killedAtStep !== undefined && calm.digest === broken.digest;
 }
@@ -41,7 +41,7 @@ export function demoRecord(report: DemoReport) {
     auc: broken.auc ?? null,
     bestAuc: bestAuc ?? null,
     normalizedEntropy: broken.normalizedEntropy ?? null,
-    // Of the undisturbed run: the other one's counts from its restore.
+    // Of the undisturbed run: the killed run's speed counts only the steps after its restore.
     samplesPerSecond: calm.samplesPerSecond,
     step: {
       predictedMs: calm.plan?.stepSeconds === undefined ? null : 1000 * calm.plan.stepSeconds,
@@ -97,7 +97,7 @@ function stepLines({ calm, stepsMs }: DemoReport): string[] {
   return [`Step                 ${predicted}measured ${shortTime(median / 1000)} (the median)`];
 }
 
-/** Undefined: there are none. */
+/** The median; undefined without values. */
 function medianOf(values: readonly number[]): number | undefined {
   return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
 }

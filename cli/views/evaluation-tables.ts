@@ -1,4 +1,4 @@
-// What an evaluation found by slices and by features, as tables for people.
+// Metrics by slices and importance of features of an evaluation, as tables for people.
 
 import type { ColumnSlices, ImportanceReport, Metrics } from "../../internal.ts";
 import { aligned, count, metric } from "../support/format.ts";
@@ -39,7 +39,7 @@ function sliceTable(title: string, rows: readonly (readonly [string, Metrics])[]
   return [head, ...cells];
 }
 
-/** A value in one line, without what a terminal would obey. */
+/** A value in one line without control characters, at most 40 characters long. */
 function shown(value: string): string {
   const plain = value.replace(/\p{C}/gu, "?");
   return plain.length > 40 ? `${plain.slice(0, 37)}...` : plain;
@@ -75,7 +75,7 @@ export function importanceLines({ tasks, seed, metrics }: ImportanceReport): str
   });
 }
 
-/** The names of several tasks; `""`: there is one. */
+/** The names of the tasks; one empty name where there is only one task. */
 function tasksOf(metrics: Metrics | undefined): string[] {
   return Object.keys(metrics?.tasks ?? { "": undefined });
 }

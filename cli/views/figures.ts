@@ -1,16 +1,16 @@
-// The figures of an evaluation as people read them: those of classes, or those of numbers.
+// Metrics of an evaluation for people: those of classification, or those of regression.
 
 import type { Metrics } from "../../internal.ts";
 import { metric, thresholdLines } from "../support/format.ts";
 
-/** What figures are read of. */
+/** The metrics to print; unknown ones are left out. */
 export type Figures = {
   readonly [Name in Exclude<keyof Metrics, "samples" | "positives" | "tasks">]?:
     | Metrics[Name]
     | undefined;
 };
 
-/** `AUC 0.7912, normalized entropy 0.8123, …`; `calibration` where `isWhole`. */
+/** `AUC 0.7912, normalized entropy 0.8123, …`; with `calibration` where `isWhole`. */
 export function figuresLine(found: Figures, separator = ", ", isWhole = false): string {
   const { auc, gauc, normalizedEntropy, logLoss, rmse, mae, r2, calibration } = found;
   const of = (name: string, value: number | undefined) => `${name} ${metric(value)}`;

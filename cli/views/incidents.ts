@@ -1,4 +1,4 @@
-// Incidents as people read them: first cause first, what was done about it, how it ended.
+// Incidents for people: the first cause, the failures that followed, the actions and the end.
 
 import type { IncidentRecord } from "../../internal.ts";
 import { count, duration } from "../support/format.ts";
@@ -32,7 +32,7 @@ function whereOf({ step, batch, host, context, generation, noticedBy }: Incident
   return parts.join(", ");
 }
 
-/** How an incident ended, or that it lasts. */
+/** How an incident ended; "lasts" for an open one. */
 export function endOf({ end }: Pick<IncidentRecord, "end">): string {
   if (end === undefined) return "lasts";
   const { how, generation, step, afterMs } = end;

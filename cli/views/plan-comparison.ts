@@ -1,4 +1,4 @@
-// What `osiris plan` says of two plans beside each other, and why tables lie where they do.
+// Output of `osiris plan` that compares two plans, or explains why tables lie where they do.
 
 import { type JobPlan, type MachineConstants, type Stage, stages } from "../../internal.ts";
 import { aligned, bytes, percent, shortTime } from "../support/format.ts";
@@ -11,10 +11,10 @@ export interface NamedPlan {
   readonly constants: MachineConstants;
 }
 
-/** Tables that lie elsewhere, of which each has a line. */
+/** Most moved tables that have a line each. */
 const movedShown = 20;
 
-/** Two plans as lines: their figures, and the tables that lie elsewhere. */
+/** Two plans as lines: their figures side by side, and the tables that lie elsewhere. */
 export function comparisonLines(path: string, plans: readonly NamedPlan[]): string[] {
   const cells = (
     head: string,
@@ -50,7 +50,7 @@ export function comparisonLines(path: string, plans: readonly NamedPlan[]): stri
   ];
 }
 
-/** The same as one object. */
+/** The comparison as one object, for JSON. */
 export function comparisonOf(plans: readonly NamedPlan[]): object {
   return {
     report: "plans",

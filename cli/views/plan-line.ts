@@ -3,7 +3,10 @@
 import type { PlanReport } from "../../internal.ts";
 import { bytes, shortTime } from "../support/format.ts";
 
-/** How the tables are placed, and what is predicted; "" where each lies as it is written. */
+/**
+ * The placement of tables with its prediction, and the plan's note; "" for tables "as-written"
+ * without a note.
+ */
 export function planLine(plan: PlanReport | undefined): string {
   if (plan === undefined) return "";
   const { by, note } = plan;
@@ -11,7 +14,7 @@ export function planLine(plan: PlanReport | undefined): string {
   return [...(by === "as-written" ? [] : [`  tables by ${placesOf(plan)}`]), ...noted].join("\n");
 }
 
-/** The same for the report of a run, with what the plan was made from; [] as above. */
+/** The same for the report of a run, with the statistics and constants of the plan. */
 export function placedLines(plan: PlanReport | undefined): string[] {
   if (plan === undefined) return [];
   const { by, note, constants = "", statistics = false } = plan;

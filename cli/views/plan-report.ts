@@ -1,4 +1,4 @@
-// What `osiris plan` says, for people and for machines.
+// The report of `osiris plan`, as lines for people and as an object for JSON.
 
 import {
   type DeviceChoice,
@@ -11,9 +11,9 @@ import type { LearnedSearch } from "../../packages/sharding/index.ts";
 import { bytes, count, percent, plural, shortTime } from "../support/format.ts";
 import { choiceLine } from "../support/machine.ts";
 
-/** Devices with a line each; of more devices, the first and the last have one. */
+/** Most devices with a line each; of more devices, the first ones and the last have a line. */
 const devicesShown = 32;
-/** Alternatives that are listed. */
+/** Most alternatives that are listed. */
 const alternativesShown = 12;
 
 export const stageNames: Readonly<Record<Stage, string>> = {
@@ -29,7 +29,7 @@ export const stageNames: Readonly<Record<Stage, string>> = {
   overhead: "fixed costs",
 };
 
-/** What is known of the job's data: samples that were counted, if any, and what a flag says. */
+/** Source of the data's statistics: the counted samples, if any, and the given pooling factor. */
 export interface StatisticsSource {
   readonly samples: number | undefined;
   readonly poolingFactor: number | undefined;
@@ -91,7 +91,7 @@ export function reportOf(
   ];
 }
 
-/** Where the ids of a bag and their popularity are known from. */
+/** The sentence on the source of bag sizes and of the popularity of ids. */
 function sentenceOf({ samples, poolingFactor, data }: StatisticsSource): string {
   const bags = poolingFactor === undefined ? "" : `, but ${poolingFactor} ids in every bag as told`;
   if (samples !== undefined) return `from the data cache, ${count(samples)} samples${bags}`;
@@ -129,7 +129,7 @@ function deviceLines({ assessment }: Feasible): string[] {
   ];
 }
 
-/** Where tables rest, where they need not all be in memory. */
+/** The tier of each table, where tables may be cached, with the shares of rows by tier. */
 function tableLines({ tables }: Feasible): string[] {
   if (tables.length === 0) return [];
   const lines = tables.flatMap(({ table, tier, reason, wholeBytes, ...caches }) => {
@@ -177,7 +177,7 @@ function stepLines({ assessment }: Feasible): string[] {
   ];
 }
 
-/** What learned costs say of the plan that they found. */
+/** The cost of a plan found by learned costs, and the moves of the search. */
 function learnedLines({ learned }: Feasible): string[] {
   if (learned === undefined) return [];
   const { best, whole, placements, isComplete } = learned;

@@ -5,7 +5,7 @@ import { bytes, count, metric, percent, plural } from "../support/format.ts";
 import { figureLines, figuresLine } from "./figures.ts";
 import { placedLines } from "./plan-line.ts";
 
-/** What people are told of a finished run, as lines. */
+/** The report of a finished run for people, as lines. */
 export function reportOf(result: RunResult): string[] {
   return [
     "",
@@ -16,7 +16,7 @@ export function reportOf(result: RunResult): string[] {
     ...(result.evaluations === undefined ? [] : evaluationLines(result.evaluations)),
     ...(result.test === undefined ? [] : testLines("Test", result.test)),
     ...(result.bestTest === undefined ? [] : testLines("Test of the best", result.bestTest)),
-    // A run that was over before it was asked for again has made no step.
+    // A run resubmitted after it finished reports no steps.
     ...(result.samplesPerSecond > 0
       ? [`Samples/s            ${count(result.samplesPerSecond)}`]
       : []),
@@ -44,7 +44,7 @@ export function reportOf(result: RunResult): string[] {
   ];
 }
 
-/** What an evaluation found of each of several tasks. */
+/** A line with the metrics of each of several tasks. */
 export function taskLines(tasks: RunResult["tasks"]): string[] {
   const all = Object.entries(tasks ?? {});
   // Where a label may be missing, the tasks have different numbers of rows.
@@ -55,7 +55,7 @@ export function taskLines(tasks: RunResult["tasks"]): string[] {
   });
 }
 
-/** What people are told who ask for a run that has ended. */
+/** Lines for a job whose run had already finished. */
 function finishedLines({ directory, step }: RunResult): string[] {
   return [
     `Already finished, from ${directory} (step ${count(step)}): nothing was trained.`,
@@ -74,7 +74,7 @@ const metricNames = {
   r2: "R²",
 } as const;
 
-/** Where the last and the best evaluation were, and whether the model of the best is there. */
+/** Lines for the last and the best evaluation, and whether the best model is kept. */
 function evaluationLines({ last, best }: NonNullable<RunResult["evaluations"]>): string[] {
   const { metric: name, task, step, evaluation, manifest } = best;
   const told = ({ evaluation: of }: typeof last) => {
@@ -93,7 +93,9 @@ function evaluationLines({ last, best }: NonNullable<RunResult["evaluations"]>):
   ];
 }
 
-/** What the test found, of which model, and of each of several tasks. */
+/**
+ * Lines with the metrics of a test, for each of several tasks, and the step of the tested model.
+ */
 function testLines(name: string, { step, metrics }: NonNullable<RunResult["test"]>): string[] {
   const of = `(step ${count(step)}, ${count(metrics.samples)} samples)`;
   const tasks = Object.entries(metrics.tasks ?? {});
@@ -122,7 +124,7 @@ const shareNames: Readonly<Record<keyof StepTimes["shares"], string>> = {
   checkpoint: "taking checkpoints",
 };
 
-/** How long a step took, and what at least a twentieth of that went to, in the step's order. */
+/** The duration of a step, and the parts that took at least 5 % of it, in the step's order. */
 export function timeOf({ stepMs, shares, dedupeFactor }: StepTimes): string {
   const parts = (Object.keys(shareNames) as (keyof typeof shareNames)[])
     .filter((name) => shares[name] >= 0.05)
@@ -132,7 +134,7 @@ export function timeOf({ stepMs, shares, dedupeFactor }: StepTimes): string {
   return `${stepMs.toPrecision(3)} ms: ${parts.join(", ")}${lists}`;
 }
 
-/** What a step took once the programs were compiled, which `osiris plan` predicts. */
+/** The duration of a step once its programs were compiled, which `osiris plan` predicts. */
 function warmTimeOf({
   steps,
   stepMs,
@@ -143,7 +145,7 @@ function warmTimeOf({
   return `${stepMs.toPrecision(3)} ms, without checkpoints: the last ${count(Math.round(steps))} steps`;
 }
 
-/** Where the rows of cached tables came from, and in which store those on SSD are. */
+/** The shares of a step's rows of cached tables by tier, and the stores of rows on SSD. */
 export function tiersOf(
   { rows, hbm, ddr, ssd }: TierRates,
   stores: readonly string[] = [],
@@ -153,15 +155,15 @@ export function tiersOf(
   return `${count(Math.round(rows))}: ${places}${store}`;
 }
 
-/** How long tiers waited for room, and were slow. */
+/** How long the disk of the tiers was full, and how long slow. */
 function diskOf({ pausedSeconds, slowSeconds }: NonNullable<RunResult["disk"]>): string {
   return `full for ${pausedSeconds.toFixed(1)} s, slow for ${slowSeconds.toFixed(1)} s`;
 }
 
-/** Cached tables in the report: the tables that gain most rows from more memory. */
+/** Most cached tables in the report: those that gain most rows from more memory. */
 const advisedMax = 12;
 
-/** What one more GiB of a tier on every device would buy, table by table. */
+/** For each cached table, the shares of rows by tier now and with one more GiB on every device. */
 export function adviceLines(tables: readonly TableTiers[]): string[] {
   if (tables.length === 0) return [];
   const gainOf = ({ accesses, now, moreHbm, moreDdr }: TableTiers) =>
@@ -187,7 +189,7 @@ export function repairedCounts(tables: RunResult["repairedIds"]): string {
   return tables.map(({ table, ids }) => `${count(ids)} of \`${table}\``).join(", ");
 }
 
-/** What became of the ids of a table. */
+/** Counts of a table's dynamic ids and of its rows in use. */
 function idCounts(of: NonNullable<RunResult["dynamicIds"]>[number]): string {
   return (
     `\`${of.table}\`: ${count(of.admitted)} admitted, ${count(of.evicted)} evicted, ` +
@@ -195,7 +197,7 @@ function idCounts(of: NonNullable<RunResult["dynamicIds"]>[number]): string {
   );
 }
 
-/** Rows on which an update was pending, table by table, and how often none was. */
+/** Rows read while an update of them was pending, by table, and the steps that read none. */
 function staleCounts({ tables, freshSteps }: NonNullable<RunResult["staleness"]>): string {
   const late = tables.map(({ table, rows }) => `${count(rows)} of \`${table}\``).join(", ");
   return `${late}; ${count(freshSteps)} steps read all fresh`;
@@ -227,7 +229,7 @@ export function lossCurve(history: readonly CutRecord[]): string[] {
   return [head, ...lines];
 }
 
-/** At most `curveLinesMax` points with the last; of many, evaluated points come first. */
+/** At most `curveLinesMax` points, the last one included; of more points, only evaluated ones. */
 function thinned(points: readonly CutRecord[]): readonly CutRecord[] {
   if (points.length <= curveLinesMax) return points;
   const evaluated = points.filter((point) => point.evaluation !== undefined);

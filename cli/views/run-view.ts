@@ -1,5 +1,5 @@
-// What people and machines see of a run while it goes on: a progress bar on a terminal, plain lines
-// otherwise, or its events as JSON.
+// Views of a run in progress: a progress bar on a terminal, plain lines otherwise, or its events as
+// JSON.
 
 import { MultiBar, type SingleBar } from "cli-progress";
 import { damagedLine } from "../../actors/observe/event-lines.ts";
@@ -14,19 +14,19 @@ import { sparkline } from "./sparkline.ts";
 /** Shows a run's events, one by one, in their order. */
 export interface RunView {
   show(event: RunEvent): void;
-  /** A line between the events. */
+  /** Prints a line between the events. */
   say(line: string): void;
-  /** Leaves the terminal as it was. Safe to call twice. */
+  /** Restores the terminal. Safe to call twice. */
   close(): void;
 }
 
-/** The view that fits: JSON where it is asked for, a bar on a terminal, else plain lines. */
+/** The view for the output: JSON where it is asked for, a bar on a terminal, else plain lines. */
 export function openView(options: { readonly json: boolean }): RunView {
   if (options.json) return jsonView();
   return process.stdout.isTTY ? barView() : linesView((line) => console.log(line));
 }
 
-/** The same view; `see` is told of each event before it is shown. */
+/** The same view; `see` receives each event before the view shows it. */
 export function watched(view: RunView, see: (event: RunEvent) => void): RunView {
   return {
     ...view,
@@ -37,7 +37,7 @@ export function watched(view: RunView, see: (event: RunEvent) => void): RunView 
   };
 }
 
-/** Every event as one line of JSON; what else is said goes to stderr. */
+/** Every event as one line of JSON on stdout; other lines go to stderr. */
 function jsonView(): RunView {
   return {
     show: (event) => console.log(JSON.stringify(event)),
@@ -46,10 +46,10 @@ function jsonView(): RunView {
   };
 }
 
-/** How often a long run says how far it is. */
+/** Longest time between two lines of progress. */
 const lineEveryMs = 10_000;
 
-/** A line for each event, and for each tenth of the way. */
+/** A line for each event, and for each tenth of the steps. */
 export function linesView(say: (line: string) => void): RunView {
   const tell = linesOf();
   let tenth = 0;
@@ -79,7 +79,7 @@ export function linesView(say: (line: string) => void): RunView {
   };
 }
 
-/** The loss of the last minutes, four times a second, in so many columns. */
+/** Most losses behind the sparkline of `curveWidth` columns: four minutes at four a second. */
 const curveTellsMax = 960;
 const curveWidth = 16;
 
@@ -132,20 +132,20 @@ function barView(): RunView {
   };
 }
 
-/** Behind a line of progress: ids that were clamped or hashed so far, where there are any. */
+/** Suffix of a line of progress: the ids that were clamped or hashed so far, if any. */
 function repairedSoFar({ repairedIds }: Extract<RunEvent, { type: "run.progress" }>): string {
   return repairedIds.length === 0 ? "" : ` · repaired ids: ${repairedCounts(repairedIds)}`;
 }
 
-/** The time left of a run, by the time of its steps; also for a late follower. */
+/** Seconds left of a run, by the duration of its steps, so that a late follower has them too. */
 function secondsLeft({ step, steps, times }: Extract<RunEvent, { type: "run.progress" }>): number {
   return ((times?.stepMs ?? Number.NaN) / 1000) * (steps - step);
 }
 
-/** What people are told of each event, and nothing that the bar and the report show. */
+/** Makes the line of an event for people; undefined for events that the bar or the report show. */
 function linesOf(): (event: RunEvent) => string | undefined {
-  let isBegun = false; // A later generation finds the data that the first one found.
-  let isNoticed = false; // Slow kernels are told of once.
+  let isBegun = false; // A later generation prepares the same data: printed once.
+  let isNoticed = false; // The notice of slow kernels is printed once.
   return (event) => {
     if (event.type === "run.queued") isBegun = false;
     if (event.type === "run.prepared") {
@@ -231,7 +231,7 @@ function lineOf(event: RunEvent): string | undefined {
   }
 }
 
-/** Where rows lie from now on, and why. */
+/** The line of a change of placement, and its reason. */
 function placesLine(
   event: Extract<RunEvent, { type: "run.scaled" | "run.moved" | "run.replanned" | "run.adapted" }>,
 ): string | undefined {
@@ -296,10 +296,10 @@ function preparedLine(event: Extract<RunEvent, { type: "run.prepared" }>): strin
   return [samplesLine(event), ...valuesLines(event), ...ikjtLines(event), ...warnings].join("");
 }
 
-/** Columns whose values share rows, most of them first. */
+/** Most hashed columns with a line each. */
 const valuesMax = 8;
 
-/** How many values share rows: of the columns of which most do. */
+/** How many values of hashed columns share rows with others, the largest share first. */
 function valuesLines({ values = [] }: Extract<RunEvent, { type: "run.prepared" }>): string[] {
   const told = [...values].sort((a, b) => b.shared / b.values - a.shared / a.values);
   const lines = told.slice(0, valuesMax).map((own) => `\n  ${own.column}: ${sharingOf(own)}`);
@@ -307,7 +307,7 @@ function valuesLines({ values = [] }: Extract<RunEvent, { type: "run.prepared" }
   return rest > 0 ? [...lines, `\n  and ${plural(rest, "more hashed column")}`] : lines;
 }
 
-/** What is deduplicated, and what would be if it repeated more. */
+/** A line for each group of lists: deduplicated, or left as it is. */
 function ikjtLines({ ikjt = [] }: Extract<RunEvent, { type: "run.prepared" }>): string[] {
   return ikjt.map(({ features, factor, isChosen }) => {
     const times = `${factor.toFixed(2)} lists for each distinct one`;
@@ -332,7 +332,7 @@ function samplesLine(event: Extract<RunEvent, { type: "run.prepared" }>): string
   return `${line}\n  ${bad} left out; the first: ${place}: ${first.reason}`;
 }
 
-/** A failure that the run survives. The error that ends a run is told when the run ends. */
+/** A failure that the run survives. The error that ends a run is printed at its end. */
 function incidentLine(offender: string, error: ErrorRecord): string | undefined {
   const { recovery, code, message } = error;
   const isSurvived =

@@ -1,4 +1,4 @@
-// A long task on a checkpoint from the shell: a progress bar on a terminal, and an end at Ctrl-C.
+// Runs a long task of a command with a progress bar on a terminal; Ctrl-C stops it.
 
 import { SingleBar } from "cli-progress";
 import type { ProgressOptions } from "../../internal.ts";
@@ -7,9 +7,9 @@ import { bytes } from "../support/format.ts";
 import { onInterrupt } from "../support/interrupt.ts";
 
 /**
- * Runs `task` to its end and tells the result; returns the command's exit code. The bar is on
- * stderr, so that stdout is the report alone; `unit` says what it counts, and `stopped` what is
- * left after Ctrl-C.
+ * Runs `task` to its end, and passes the result to `tell`, which returns the command's exit code.
+ * The bar is on stderr, so that stdout has the report alone; `unit` formats the bar's values, and
+ * `stopped` says what Ctrl-C leaves.
  */
 export async function runTask<Result>(
   title: string,

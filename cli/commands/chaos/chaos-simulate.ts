@@ -1,5 +1,5 @@
-// osiris chaos --simulate and --crash-points: whole clusters in virtual time, one for each seed, or
-// for each operation on a disk in which power is lost; and what failed.
+// osiris chaos --simulate and --crash-points: simulates clusters in virtual time, one for each
+// seed, or one for each disk operation at which power is lost, and lists the schedules that failed.
 
 import { crashKinds, crashPairs, crashPoints } from "../../../chaos/simulation/crash-points.ts";
 import { shrinkScenario, simulateAll } from "../../../chaos/simulation/seeds.ts";
@@ -17,14 +17,20 @@ import { onInterrupt } from "../../support/interrupt.ts";
 export interface SimulationArguments {
   readonly json?: boolean;
   readonly crashPoints?: true;
-  /** Of crash points: the largest distance within a pair. */
+  /**
+   * With `crashPoints`: the largest distance, in disk operations, between the two power losses of a
+   * pair.
+   */
   readonly pairs: number;
   readonly seeds: readonly number[];
   readonly jobs: number;
   readonly shrink: boolean;
 }
 
-/** What tells the ways to fail apart, in a script; the first that applies. */
+/**
+ * Exit codes by kind of failure, for scripts; where several kinds occur, the first in this list
+ * counts.
+ */
 const failureCodes: readonly (readonly [SimulationFailure, number])[] = [
   ["crash", 1],
   ["safety", 3],
@@ -34,7 +40,7 @@ const failureCodes: readonly (readonly [SimulationFailure, number])[] = [
 /** Schedules between two lines of progress. */
 const tellEvery = 100;
 
-/** Simulates what is asked for; resolves to the exit code. */
+/** Runs the simulations that the options ask for; resolves to the exit code. */
 export async function simulation(options: SimulationArguments): Promise<number> {
   const { seeds, jobs, shrink } = options;
   const isJson = options.json === true;
@@ -69,7 +75,10 @@ export async function simulation(options: SimulationArguments): Promise<number> 
   return worst?.[1] ?? exitCodes.done;
 }
 
-/** Power lost at every operation of a run of each kind, and in pairs. */
+/**
+ * Scenarios that lose power at each disk operation of a run of each kind, and at each pair of
+ * operations at most `pairs` apart.
+ */
 async function allCrashes(pairs: number, say: (line: string) => void): Promise<Scenario[]> {
   const all: Scenario[] = [];
   for (const kind of crashKinds) {

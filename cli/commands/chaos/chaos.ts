@@ -1,6 +1,6 @@
-// osiris chaos JOB: breaks a job by a schedule drawn from a seed, with real threads and processes,
-// and compares what it comes to with its reference run, bit for bit; with --simulate,
-// whole clusters in virtual time instead.
+// osiris chaos JOB: injects the faults of a schedule drawn from a seed into a job with real threads
+// and processes, and compares the model with that of its reference run, bit for bit. With
+// --simulate, whole clusters run in virtual time instead.
 
 import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError } from "commander";
@@ -51,7 +51,7 @@ interface ChaosArguments extends CommonOptions {
   readonly every: number;
 }
 
-/** What tells a wrong model from a run that hangs, in a script. */
+/** Exit codes by verdict, so that scripts can tell a wrong model from a run that hangs. */
 const verdictCodes = { equal: 0, harness: 1, safety: 3, liveness: 4 } as const;
 
 /** Adds the command. */
@@ -60,36 +60,36 @@ export function addChaos(program: Command): void {
     .command("chaos")
     .argument("[job]", "job file, as for `osiris train`; none with --simulate or --crash-points")
     .description(
-      "break a job by a schedule drawn from a seed, and compare it with its reference run",
+      "inject faults drawn from a seed into a job, and compare its model with its reference run's",
     )
-    .option("--simulate", "whole clusters in one thread and virtual time, small jobs of their own")
-    .option("--crash-points", "as that, with power lost at every operation of runs on their disks")
-    .option("--pairs <N>", "with it: and twice, up to so many operations apart", integerFrom(0), 8)
-    .option("--jobs <N>", "with either: threads that share the work", integerFrom(1), 2)
+    .option("--simulate", "simulate whole clusters in one thread and virtual time, with small jobs")
+    .option("--crash-points", "as --simulate, losing power at each disk operation of a run in turn")
+    .option("--pairs <N>", "of --crash-points: also lose power twice, N apart", integerFrom(0), 8)
+    .option("--jobs <N>", "of --simulate, --crash-points: worker threads", integerFrom(1), 2)
     .option("--seed <N>", "draw the schedule from this seed", integerFrom(0), 1)
-    .option("--seeds <LIST>", "one schedule for each of these: 1-50, or 3,5,8", seedsFrom)
-    .option("--schedule <FILE>", "carry out this schedule, as it was printed (JSON)")
-    .option("--faults <KINDS>", `of these kinds or groups alone: ${groupNames}`, kindsFrom)
+    .option("--seeds <LIST>", "draw a schedule from each of these seeds: 1-50, or 3,5,8", seedsFrom)
+    .option("--schedule <FILE>", "carry out the schedule of this file, as it was printed (JSON)")
+    .option("--faults <KINDS>", `inject only these kinds or groups: ${groupNames}`, kindsFrom)
     .option("--devices <N>", "devices of each host (default: the job's, else 2)", integerFrom(1))
     .option(
       "--hosts <H>",
-      "hosts that join as processes; 0: one process has all",
+      "hosts, each a process of its own; 0: one process has all devices",
       integerFrom(0),
       0,
     )
     .option(
       "--step-deadline <MS>",
-      "instead of the job's: how long a stall may last",
+      "longest stall before a step fails (default: the job's `stepDeadlineMs`)",
       integerFrom(1),
     )
-    .option("--no-shrink", "leave a schedule that fails as it is")
+    .option("--no-shrink", "do not shrink a schedule that fails")
     .option("--report", "print the table of figures at the end")
     .option(
       "--soak <TIME>",
-      "train again and again for so long, as 10m, and kill something …",
+      "repeat the job for this time, as 10m, killing actors at random",
       msFrom,
     )
-    .option("--every <TIME>", "… every so often, on average", msFrom, 15_000);
+    .option("--every <TIME>", "of --soak: mean time between two kills", msFrom, 15_000);
   withCommon(command, [
     "chaos job.yaml --seed 42",
     "chaos job.yaml --seeds 1-50 --hosts 2 --devices 1 --report",
@@ -101,7 +101,7 @@ export function addChaos(program: Command): void {
   ])
     .addHelpText(
       "after",
-      "\n3: another model than its reference run; 4: the run did not come to its end.",
+      "\n3: the model differs from the reference run's; 4: the run did not come to its end.",
     )
     .action(async (path: string | undefined, options: ChaosArguments) => {
       const { simulate, crashPoints, seeds = [options.seed] } = options;
@@ -149,7 +149,7 @@ interface Work {
   readonly signal: AbortSignal;
 }
 
-/** One trial after the other; a schedule that fails is shrunk. */
+/** Runs the trials one after the other, and shrinks each schedule that fails. */
 async function schedules(work: Work): Promise<Trial[]> {
   const { path, job, options, say, signal } = work;
   const file = options.schedule === undefined ? undefined : scheduleIn(options.schedule);

@@ -1,4 +1,5 @@
-// osiris calibrate MODEL: probabilities that are right on average, stored with the model.
+// osiris calibrate MODEL: fits a calibration of the predicted probabilities, and stores it with the
+// model.
 
 import type { Command } from "commander";
 import {
@@ -19,9 +20,9 @@ interface CalibrateArguments extends CommonOptions {
 export function addCalibrate(program: Command): void {
   const command = program
     .command("calibrate")
-    .argument("<model>", "checkpoint directory, of which the best model is taken, or .osiris file")
+    .argument("<model>", "checkpoint directory (its best model is taken), or .osiris file")
     .argument("[data...]", "files with labels (default: the samples that the job holds out)")
-    .description("store with a model how its probabilities become right on average")
+    .description("fit a calibration of a model's probabilities, and store it with the model")
     .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`")
     .option("--remove", "remove the calibration that is stored");
   withCommon(withModelRoots(command), [
@@ -62,6 +63,6 @@ function linesOf({ tasks, by, digest, step }: CalibrateReport): string[] {
   return [
     ...own,
     `Stored with          ${digest} (step ${count(step)})`,
-    "`osiris serve` and `osiris predict` apply it; `--calibration none`: not.",
+    "`osiris serve` and `osiris predict` apply it, unless `--calibration none` is given.",
   ];
 }

@@ -1,4 +1,5 @@
-// osiris checkpoint now RUN: a checkpoint of a running run, besides the checkpoints of its job.
+// osiris checkpoint now RUN: makes a checkpoint of a running run, in addition to the checkpoints
+// that its job schedules.
 
 import type { Command } from "commander";
 import { count } from "../../support/format.ts";
@@ -8,7 +9,7 @@ import { addRunCommand } from "../../support/run-command.ts";
 export function addNow(checkpoint: Command): void {
   addRunCommand(checkpoint, {
     name: "checkpoint now",
-    description: "have a running run make a checkpoint after its step, and wait until it is there",
+    description: "make a checkpoint of a running run after its current step, and wait for it",
     ask: (run) => run.checkpoint(),
     tell: (run, { step, digest }) => `Run ${run} is saved at step ${count(step)}, model ${digest}`,
   });

@@ -1,5 +1,5 @@
-// osiris checkpoint list|verify|diff|restore|now: what lies in a checkpoint directory, whether it
-// is whole, what training changed, and the way back; and a checkpoint of a running run.
+// osiris checkpoint list|verify|diff|restore|now: lists, verifies and compares the checkpoints of a
+// directory, goes back to an earlier one, and makes a checkpoint of a running run.
 
 import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
@@ -34,7 +34,10 @@ interface RestoreOptions extends CommonOptions {
   readonly yes?: boolean;
 }
 
-/** Digits of a hash that people are shown, and may give: enough to tell checkpoints apart. */
+/**
+ * Digits of a hash in the output for people: enough to tell checkpoints apart, and to name one in
+ * an argument.
+ */
 const hashDigits = 12;
 
 /** Adds the commands. */
@@ -53,7 +56,7 @@ function addList(checkpoint: Command): void {
   const command = checkpoint
     .command("list")
     .argument("<directory>", "checkpoint directory")
-    .description("list the checkpoints of a directory, newest first, and what is damaged");
+    .description("list the checkpoints of a directory, newest first, and damaged files");
   withCommon(command, ["checkpoint list checkpoints"]).action(
     (directory: string, { json }: CommonOptions) => {
       const list = listCheckpoints(directory);
@@ -109,8 +112,8 @@ function addVerify(checkpoint: Command): void {
   const command = checkpoint
     .command("verify")
     .argument("<directory>", "checkpoint directory")
-    .description("read checkpoints back whole, their hashes and the model's digest; exit 1: damage")
-    .option("--manifest <HASH>", "this one alone: its manifest's hash, or how it begins");
+    .description("read checkpoints whole; check hashes and the model's digest; exit 1: damage")
+    .option("--manifest <HASH>", "verify only this checkpoint: its manifest's hash, or a prefix");
   withCommon(command, [
     "checkpoint verify checkpoints",
     "checkpoint verify checkpoints --json",
@@ -140,10 +143,10 @@ function addDiff(checkpoint: Command): void {
   const command = checkpoint
     .command("diff")
     .argument("<directory>", "checkpoint directory")
-    .argument("<from>", "hash of a manifest, or how it begins")
-    .argument("<to>", "the same, of the other")
-    .description("tell what differs between two checkpoints: rows by table, dense weights, digests")
-    .option("--other <DIRECTORY>", "where the second one lies (default: the same)");
+    .argument("<from>", "first checkpoint: its manifest's hash, or a prefix")
+    .argument("<to>", "second checkpoint: its manifest's hash, or a prefix")
+    .description("compare two checkpoints: rows by table, dense weights, digests")
+    .option("--other <DIRECTORY>", "directory of the second checkpoint (default: the same)");
   withCommon(withModelRoots(command), [
     "checkpoint diff checkpoints 3fa90c 71be22",
     "checkpoint diff checkpoints 3fa90c 88e1a0 --other imported",
@@ -189,9 +192,9 @@ function addRestore(checkpoint: Command): void {
   const command = checkpoint
     .command("restore")
     .argument("<directory>", "checkpoint directory")
-    .argument("<manifest>", "hash of a manifest of the chain, or how it begins")
-    .description("make a checkpoint the newest again; later ones are given up")
-    .option("--yes", "do not ask");
+    .argument("<manifest>", "checkpoint of the chain: its manifest's hash, or a prefix")
+    .description("make a checkpoint the newest again, and give up later ones")
+    .option("--yes", "do not ask for confirmation");
   withCommon(command, ["checkpoint restore checkpoints 3fa90c --yes"]).action(
     async (directory: string, manifest: string, options: RestoreOptions) => {
       const { json, yes } = options;
@@ -214,7 +217,7 @@ function addRestore(checkpoint: Command): void {
   );
 }
 
-/** @throws InvalidOptionError where no terminal is there to ask */
+/** Asks for confirmation. @throws InvalidOptionError where there is no terminal to ask on */
 async function isAgreed({ checkpoint, givenUp }: RestoreReport): Promise<boolean> {
   const lost = givenUp.map(({ manifest, cut }) => `${nameOf(manifest)} (step ${count(cut)})`);
   const what = `Going back to step ${count(checkpoint.cut)} gives up ${lost.join(", ")}`;

@@ -1,5 +1,5 @@
-// osiris eval DIRECTORY: how good a trained model is on other data, or on what its job holds out,
-// also by the values of a column; and which features it uses.
+// osiris eval DIRECTORY: metrics of a trained model on other data or on the samples that its job
+// holds out, also by the values of a column; and the importance of its features.
 
 import type { Command } from "commander";
 import { finiteWarnings } from "../../../actors/run/state/warnings.ts";
@@ -45,7 +45,7 @@ interface EvalOptions extends CommonOptions {
 export function addEval(program: Command): void {
   const command = program
     .command("eval")
-    .argument("<directory>", "checkpoint directory; its best model, else its last, is taken")
+    .argument("<directory>", "checkpoint directory (its best model, else its last, is taken)")
     .description("evaluate a trained model on files with the columns that it was trained on")
     .option("--data <FILE>", "file to evaluate on; may be repeated", collected)
     .option("--test", "evaluate on the test of the job that trained the model")
@@ -57,11 +57,11 @@ export function addEval(program: Command): void {
     )
     .option(
       "--slices <N>",
-      "values of a column that have a line of their own (default: 20)",
+      "values of a column with a line of their own, at most (default: 20)",
       Number,
     )
-    .option("--importance", "what the evaluation loses when a feature's values are permuted")
-    .option("--seed <N>", "of these permutations (default: the job's)", Number)
+    .option("--importance", "print how much worse metrics get when a feature is permuted")
+    .option("--seed <N>", "seed of the permutations of --importance (default: the job's)", Number)
     .option("--thresholds <LIST>", "probabilities for precision and recall, as 0.1,0.5")
     .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`");
   withCommon(withArithmetic(withModelRoots(command)), [
@@ -82,7 +82,7 @@ export function addEval(program: Command): void {
     const { arithmetic = "same" } = options;
     await using model = await loadModel(directory, { arithmetic, ...(manifest && { manifest }) });
     noteArithmetic(model);
-    const dataDiffers = model.job.data.kind === "synthetic"; // It is evaluated on Criteo files.
+    const dataDiffers = model.job.data.kind === "synthetic"; // Such a model reads Criteo files.
     const thresholds = options.thresholds?.split(",").map(Number);
     const part: "evaluation" | "test" = isTest ? "test" : "evaluation";
     const at = { ...(thresholds && { thresholds }), ...(data ? { dataDiffers } : { part }) };
@@ -115,7 +115,10 @@ export function addEval(program: Command): void {
   });
 }
 
-/** Samples of one class have a loss, and nothing that compares the classes. */
+/**
+ * Warns where all samples are of one class: they have a log loss, but no AUC and no normalized
+ * entropy.
+ */
 function warningsOf({ samples, positives, rmse }: Metrics) {
   if (rmse !== undefined || (positives > 0 && positives < samples)) return [];
   const label = positives === 0 ? 0 : 1;
@@ -123,7 +126,10 @@ function warningsOf({ samples, positives, rmse }: Metrics) {
   return [{ code: "EVALUATION_OF_ONE_CLASS", message }];
 }
 
-/** The training data's own columns; a model of generated data reads Criteo files. */
+/**
+ * The files to evaluate on, read with the training data's columns; a model of generated data reads
+ * one Criteo file.
+ */
 async function dataOf(model: Model, paths: readonly string[]): Promise<EvaluationData> {
   const { data } = model.job;
   if (data.kind !== "synthetic") return { paths: [...paths] };

@@ -1,4 +1,5 @@
-// osiris verify RUN --from A --to B: trains an interval of a run again, and compares bit by bit.
+// osiris verify RUN --from A --to B: retrains an interval of a run, and compares the result bit by
+// bit.
 
 import type { Command } from "commander";
 import { InvalidOptionError, type RunProof, verifyRun } from "../../../internal.ts";
@@ -24,7 +25,7 @@ interface VerifyOptions extends CommonOptions, ConnectionArguments {
   readonly devices?: number;
 }
 
-/** Digits of a hash that people are shown. */
+/** Digits of a hash in the output for people. */
 const hashDigits = 12;
 
 /** Adds the command. */
@@ -33,14 +34,14 @@ export function addVerify(program: Command): void {
     .command("verify")
     .argument(
       "<run>",
-      "checkpoint directory, .osiris file, or a run of a cluster whose directory is seen here",
+      "checkpoint directory, .osiris file, or a cluster's run whose directory can be read here",
     )
     .description(
-      "train an interval of a run again and compare every bit; exit 3: it differs. Of a .osiris " +
-        "file: follow its hashes up to the run's digest",
+      "retrain an interval of a run and compare every bit; exit 3: the bits differ. For a " +
+        ".osiris file: check its hashes up to the run's digest",
     )
-    .option("--from <HASH>", "where it begins: a manifest's hash, or `start` (default: one before)")
-    .option("--to <HASH>", "where it ends: a manifest's hash, or how it begins (default: newest)")
+    .option("--from <HASH>", "first checkpoint: manifest's hash, or `start` (default: one before)")
+    .option("--to <HASH>", "last checkpoint: its manifest's hash, or a prefix (default: newest)")
     .option("--devices <N>", "threads that train; any number gives the same bits", integerFrom(1));
   withCommon(withModelRoots(withClient(command)), [
     "verify checkpoints",
@@ -67,7 +68,7 @@ export function addVerify(program: Command): void {
   });
 }
 
-/** Verifies a model file, which has one step and no data to train it again. */
+/** Verifies a model file by its hashes: it has one step, and no data to retrain it. */
 function verifyFile(path: string, options: VerifyOptions): Promise<number> {
   const { json, from, to, devices } = options;
   const [given] = Object.entries({ from, to, devices }).filter(([, value]) => value !== undefined);
@@ -103,7 +104,7 @@ function fileLines(proof: ModelFileProof): string[] {
   ];
 }
 
-/** What people are told. */
+/** The proof for people, as lines. */
 export function proofLines(proof: RunProof): string[] {
   const { from, to, lineage, steps, seconds, devices, digest, leaves, isEqual } = proof;
   const nameOf = (one: typeof from) =>

@@ -1,5 +1,5 @@
-// osiris doctor [JOB]: whether a machine, a broker and a job with its data are fit for a run, and
-// every deadline of the job.
+// osiris doctor [JOB]: checks whether a machine, a broker and a job with its data are fit for a
+// run, and lists every deadline of the job.
 
 import { type Command, Option } from "commander";
 import { type Diagnosis, diagnose } from "../../../internal.ts";
@@ -25,19 +25,19 @@ interface DoctorOptions extends CommonOptions, CredentialArguments {
 export function addDoctor(program: Command): void {
   const command = program
     .command("doctor")
-    .argument("[job]", "a job file: its data, directories, memory and deadlines are looked at too")
+    .argument("[job]", "job file: check its data, directories, memory and deadlines too")
     .description(
-      "look at machine, broker and job before a run; exit 1: something fails, 2: of the job",
+      "check machine, broker and job before a run; exit 1: a check fails, 2: one of the job's",
     )
-    .option("--devices <N>", "devices that are to run here", integerFrom(1))
+    .option("--devices <N>", "devices that will run on this machine", integerFrom(1))
     .addOption(
       new Option(
         "--nats <URL>",
-        "the broker to ask (default: an embedded one, for the occasion)",
+        "broker to check (default: an embedded one, started for the check)",
       ).env("OSIRIS_NATS"),
     )
     .addOption(
-      new Option("--token <TOKEN>", "its token; on the machine of `osiris up`, found").env(
+      new Option("--token <TOKEN>", "broker's token (default: that of a local `osiris up`)").env(
         "OSIRIS_TOKEN",
       ),
     );
@@ -56,7 +56,7 @@ export function addDoctor(program: Command): void {
   });
 }
 
-/** What people are told. */
+/** The diagnosis for people, as lines. */
 export function diagnosisLines({ checks, deadlines, isHealthy }: Diagnosis): string[] {
   const depths = new Map<string, number>();
   const tree = deadlines.map(({ name, within, what, ms }) => {

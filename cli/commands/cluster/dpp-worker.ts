@@ -18,7 +18,7 @@ interface WorkerArguments extends CommonOptions, ConnectionArguments {}
 export function addDppWorker(program: Command): void {
   const command = program
     .command("dpp-worker")
-    .description("make samples of files for the runs of a cluster, until Ctrl-C");
+    .description("preprocess data files into samples for a cluster's runs, until Ctrl-C");
   withCommon(withConnection(command), [
     "dpp-worker --nats nats://10.0.0.5:4222",
     "dpp-worker --nats tls://nats.example:4222 --creds worker.creds",

@@ -33,7 +33,7 @@ export function addHost(program: Command): void {
     .command("host")
     .description("join a cluster as a host, until Ctrl-C")
     .option("--devices <N>", "worker threads that compute", integerFrom(1), 2)
-    .option("--grace <SECONDS>", "time that a run gets to go on without it", numberFrom0, 25);
+    .option("--grace <SECONDS>", "time for runs to go on without this host", numberFrom0, 25);
   withCommon(withObserving(withConnection(command)), [
     "host --devices 2",
     "host --nats nats://10.0.0.5:4222 --devices 8",

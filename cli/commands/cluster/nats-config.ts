@@ -1,5 +1,5 @@
-// osiris nats-config: the configuration of a nats-server for a cluster and its tenants, and the
-// secrets of the users in it, in files of their own.
+// osiris nats-config: writes the configuration of a nats-server for a cluster and its tenants, and
+// each user's secret to a file of its own.
 
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -23,7 +23,7 @@ interface NatsConfigArguments extends CommonOptions {
   readonly monitor?: string;
 }
 
-/** The file with a user's secret. */
+/** A user of the configuration, and the file with the user's secret. */
 interface Secret {
   readonly user: string;
   readonly tenant?: string | undefined;
@@ -34,17 +34,17 @@ interface Secret {
 export function addNatsConfig(program: Command): void {
   const command = program
     .command("nats-config")
-    .description("write the configuration of a nats-server: who may say and hear what")
-    .option("--tenants <FILE>", "YAML or JSON: who shares the cluster; left out: nobody does")
+    .description("write the configuration of a nats-server: users and their permissions")
+    .option("--tenants <FILE>", "tenants that share the cluster, as YAML or JSON (default: none)")
     .option("--out <DIR>", "directory of the configuration and of the users' secrets", "nats")
     .option("--cluster <NAME>", "name of the cluster", "c1")
-    .option("--listen <HOST:PORT>", "where the server takes clients", "127.0.0.1:4222")
-    .option("--tls-cert <FILE>", "PEM file: the server's certificate; it then takes TLS only")
-    .option("--tls-key <FILE>", "PEM file: and its key")
-    .option("--tls-ca <FILE>", "PEM file: who signed the certificates of clients")
-    .option("--tls-verify", "take only clients that show a certificate (mutual TLS)")
-    .option("--jetstream <DIR>", "turn JetStream on, for the cluster itself; its store")
-    .option("--monitor <HOST:PORT>", "serve the server's own figures over HTTP");
+    .option("--listen <HOST:PORT>", "address on which the server accepts clients", "127.0.0.1:4222")
+    .option("--tls-cert <FILE>", "PEM file: the server's certificate; clients must then use TLS")
+    .option("--tls-key <FILE>", "PEM file: the key of that certificate")
+    .option("--tls-ca <FILE>", "PEM file: the CA of the clients' certificates")
+    .option("--tls-verify", "accept only clients with a certificate (mutual TLS)")
+    .option("--jetstream <DIR>", "enable JetStream for the cluster, with its store in DIR")
+    .option("--monitor <HOST:PORT>", "serve the server's own monitoring over HTTP");
   withCommon(command, [
     "nats-config --tenants tenants.yaml --out /etc/nats",
     "nats-config --listen 0.0.0.0:4222 --tls-cert server.pem --tls-key server-key.pem",
@@ -81,7 +81,7 @@ async function writeAll(options: NatsConfigArguments): Promise<void> {
     return;
   }
   console.log(`Start the server:  nats-server -c ${file}`);
-  console.log("Who may come in, by a secret that nobody else may read:");
+  console.log("Users, each with the file of its secret, which nobody else may read:");
   for (const secret of secrets) console.log(`  ${usageOf(secret, tenants)}`);
   for (const { tenant, user, login } of logins) {
     const command = commandOf(tenants, tenant, user);
@@ -90,12 +90,12 @@ async function writeAll(options: NatsConfigArguments): Promise<void> {
   for (const notice of notices) console.error(notice);
 }
 
-/** Whether others than this machine can reach it. */
+/** Whether other machines than this one can reach `address`. */
 function isOpen(address: string | undefined): boolean {
   return address !== undefined && !/^(127\.|localhost:|\[::1\])/.test(address);
 }
 
-/** Users who come in by a password, and by which name. */
+/** Users that log in with a password, with their login names. */
 function loginsOf(tenants: Tenants) {
   return Object.entries(tenants).flatMap(([tenant, { users }]) =>
     Object.entries(users).flatMap(([user, { pass }]) =>
@@ -110,13 +110,13 @@ function usageOf({ user, tenant, file }: Secret, tenants: Tenants): string {
   return `osiris ${commands[user as keyof typeof commands]} --nkey ${file}`;
 }
 
-/** What one of a tenant's users may do. */
+/** A command that a tenant's user may run: `ls` with read access, else `submit`. */
 function commandOf(tenants: Tenants, tenant: string, user: string): string {
   const command = tenants[tenant]?.users[user]?.may === "read" ? "ls" : "submit JOB";
   return `osiris ${command} --tenant ${tenant}`;
 }
 
-/** The tenants of a file; none without one. @throws InputUnusableError, InvalidOptionError */
+/** The tenants in a file; none without a file. @throws InputUnusableError, InvalidOptionError */
 export async function readTenants(path: string | undefined): Promise<Tenants> {
   if (path === undefined) return {};
   const { parse } = await import("yaml");
@@ -130,7 +130,7 @@ export async function readTenants(path: string | undefined): Promise<Tenants> {
   return tenantsOf(value ?? {});
 }
 
-/** The public key of the nkey in a seed file; a missing file is made. */
+/** The public key of the nkey in a seed file, which is created where it is missing. */
 function keyIn(path: string): string {
   const known = existsSync(path) ? readFileSync(path, "utf8") : undefined;
   try {
@@ -145,7 +145,7 @@ function keyIn(path: string): string {
 
 function writePrivately(path: string, text: string): void {
   writeFileSync(path, text, { mode: 0o600 });
-  chmodSync(path, 0o600); // Of a file that was there before, the mode stays.
+  chmodSync(path, 0o600); // `writeFileSync` keeps the mode of an existing file.
 }
 
 function tlsOf({ tlsCert, tlsKey, tlsCa, tlsVerify }: NatsConfigArguments) {

@@ -1,4 +1,4 @@
-// osiris top: what a running cluster is doing, again and again.
+// osiris top: shows what a running cluster is doing, refreshed until Ctrl-C.
 
 import type { Command } from "commander";
 import { connect } from "../../../internal.ts";
@@ -23,17 +23,17 @@ interface TopArguments extends CommonOptions, ConnectionArguments {
 export function addTop(program: Command): void {
   const command = program
     .command("top")
-    .description("watch a running cluster: runs, processes, what waits where; until Ctrl-C")
-    .option("--every <SECONDS>", "time between two looks", numberFrom0, 1)
-    .option("--looks <N>", "end after so many", integerFrom(1));
+    .description("watch a running cluster: runs, processes, queues and waits; until Ctrl-C")
+    .option("--every <SECONDS>", "time between two refreshes", numberFrom0, 1)
+    .option("--looks <N>", "stop after N refreshes", integerFrom(1));
   withCommon(withConnection(command), [
     "top --token 4f1c...",
-    "top --token 4f1c... --json | jq .runs        # one look",
+    "top --token 4f1c... --json | jq .runs        # one snapshot",
     "top --every 10 >> runs.log                   # a line for each run",
   ]).action(top);
 }
 
-/** On a terminal a page that changes; elsewhere lines; as JSON one look. */
+/** Redraws one page on a terminal; prints lines elsewhere; with `--json`, prints one snapshot. */
 async function top(options: TopArguments): Promise<void> {
   await using client = await connect(connectionOf(options));
   if (options.json === true) {
@@ -55,7 +55,7 @@ async function top(options: TopArguments): Promise<void> {
   }
 }
 
-/** Lines from the top of the terminal on, as many as it has. */
+/** Redraws the terminal from its top, with lines cut to its rows and columns. */
 function page(lines: readonly string[]): string {
   const { rows = lines.length + 1, columns = 80 } = process.stdout;
   const shown = lines.slice(0, rows - 1).map((line) => `${line.slice(0, columns)}\x1b[K\n`);
@@ -64,6 +64,6 @@ function page(lines: readonly string[]): string {
 
 function pause(ms: number): Promise<void> {
   return new Promise((resume) => {
-    setTimeout(resume, ms).unref(); // The connection keeps the process, as long as it is open.
+    setTimeout(resume, ms).unref(); // The open connection keeps the process alive.
   });
 }

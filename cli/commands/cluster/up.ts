@@ -63,52 +63,52 @@ export function addUp(program: Command): void {
     .command("up")
     .description("run a cluster that takes jobs over NATS, until Ctrl-C")
     .option("--devices <N>", "worker threads that compute", integerFrom(0), 2)
-    .option("--min-devices <N>", "devices that a run waits for, those of hosts too", integerFrom(1))
+    .option("--min-devices <N>", "devices, hosts' included, that a run waits for", integerFrom(1))
     .option(
       "--host-silence <TIME>",
-      "a host is lost when it was not heard for so long; longer for busy machines (1.25s)",
+      "silence after which a host counts as lost; longer for busy machines (1.25s)",
       secondsFrom,
     )
     .addOption(
-      new Option("--port <P>", "port of its broker on 127.0.0.1; 0: any")
+      new Option("--port <P>", "port of the embedded broker on 127.0.0.1; 0: any")
         .argParser(portFrom0)
         .default(usualPort)
         .conflicts("nats"),
     )
     .addOption(
-      new Option("--nats <URL>", "a nats-server to run over, instead of a broker of its own").env(
+      new Option("--nats <URL>", "nats-server to run over, instead of the embedded broker").env(
         "OSIRIS_NATS",
       ),
     )
     .addOption(
       new Option(
         "--token <TOKEN>",
-        "token for its clients (default: random; with --state, the same again)",
+        "token for clients (default: random; with --state, kept across restarts)",
       ).env("OSIRIS_TOKEN"),
     )
-    .option("--data-root <DIR>", "read data of jobs in it alone; {tenant} in it: each its own")
+    .option("--data-root <DIR>", "the only directory that jobs read data from; {tenant}: one each")
     .option(
       "--model-root <PATH...>",
-      "run modules of models (`model.path`) that lie here; else none",
+      "let jobs run modules of models (`model.path`) in this directory (default: none)",
     )
-    .option("--checkpoint-root <DIR>", "keep checkpoints of jobs in it alone; each tenant its own")
-    .option("--tenants <FILE>", "who shares it, as for `osiris nats-config`: how much each may ask")
-    .option("--state <DIR>", "keep the queue here: its runs go on when it is started again")
-    .option("--finished <N>", "runs remembered after they are over (1000)", integerFrom(0))
-    .option("--lease <DIR>", "lead, or stand by until whoever leads is gone; seen by all of them")
+    .option("--checkpoint-root <DIR>", "the only directory of checkpoints; each tenant has its own")
+    .option("--tenants <FILE>", "tenants and their limits, the file of `osiris nats-config`")
+    .option("--state <DIR>", "keep the queue here, so that runs go on after a restart")
+    .option("--finished <N>", "finished runs that are remembered (1000)", integerFrom(0))
+    .option("--lease <DIR>", "lead, or stand by until the leader is gone; shared by all leaders")
     .option(
       "--events-days <N>",
-      "days for which JetStream keeps events (30); 0: no copy",
+      "days for which JetStream keeps a copy of events (30); 0: no copy",
       numberFrom0,
     )
-    .option("--events-bytes <BYTES>", "and bytes of each tenant's (256MiB)", bytesFrom)
+    .option("--events-bytes <BYTES>", "most bytes of events of each tenant (256MiB)", bytesFrom)
     .addOption(
       new Option(
         "--lost-queue <WHAT>",
-        "jobs in JetStream, and none here: restore them (default), tell; off: no copy of the queue",
+        "jobs in JetStream but not here: restore them (default) or tell; off: keep no copy there",
       ).choices(["restore", "tell", "off"]),
     )
-    .option("--cluster <NAME>", "its name", "c1");
+    .option("--cluster <NAME>", "name of the cluster", "c1");
   withCommon(withObserving(withCredentials(withDashboard(command))), [
     "up",
     "up --devices 8 --port 4333 --state runs",
@@ -164,7 +164,8 @@ async function up(options: UpOptions): Promise<void> {
   } finally {
     tellRefused(cluster.refused, options);
   }
-  // Under a lease the next leader goes on with them, and with `state` this cluster itself.
+  // Runs that continue are not cancelled: with `state`, this cluster's next start continues them,
+  // and under a lease the next leader.
   if (state !== undefined) await saveRuns(cluster, say);
   else if (lease === undefined) await stopRuns(cluster, say);
 }
@@ -226,7 +227,7 @@ function tellLeading(name: string, { json }: UpOptions): void {
   else console.log(`This process leads cluster ${name}.`);
 }
 
-/** What came to nothing, because this process was not the leader any more. */
+/** Prints how many messages and writes were refused because this process no longer led. */
 function tellRefused({ messages, writes }: Cluster["refused"], { json }: UpOptions): void {
   if (json === true) console.log(JSON.stringify({ report: "refused", messages, writes }));
   else if (messages + writes > 0) {
@@ -239,15 +240,16 @@ function hostsLine(hosts: readonly HostRecord[]): string {
   return `Hosts: ${names.length === 0 ? "none" : names.join(", ")}`;
 }
 
-/** Every run that has made steps gets its checkpoint, from which it goes on at the next start. */
+/** Makes a checkpoint of each run that has made steps, from which it goes on at the next start. */
 async function saveRuns(cluster: Cluster, say: (line: string) => void): Promise<void> {
-  // A run that still prepares its data may be hours from its first step, and loses nothing.
+  // A run that still prepares its data is not waited for: its first step may be hours away, and it
+  // loses nothing.
   const running = (await cluster.list()).filter((run) => run.status === "running" && run.step);
   if (running.length > 0) say(`Saving ${plural(running.length, "run")}, to go on later ...`);
   await Promise.allSettled(running.map(({ run }) => cluster.client.run(run).checkpoint()));
 }
 
-/** Every run gets its checkpoint, from which it can go on. */
+/** Cancels every open run with a checkpoint, from which it can go on. */
 async function stopRuns(cluster: Cluster, say: (line: string) => void): Promise<void> {
   const open = (await cluster.list()).filter(isOpen);
   if (open.length > 0) say(`Stopping ${plural(open.length, "run")}, with checkpoints ...`);

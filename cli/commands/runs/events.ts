@@ -1,4 +1,4 @@
-// osiris events RUN: what happened to a run, from any number on, as JSON.
+// osiris events RUN: the events of a run from a sequence number on, as lines or JSON.
 
 import type { Command } from "commander";
 import { connect, type RunEvent } from "../../../internal.ts";
@@ -26,16 +26,16 @@ export function addEvents(program: Command): void {
   const command = program
     .command("events")
     .argument("<run>", "a run or the name of its job, as `osiris ls` lists them")
-    .description("tell what happened to a run, from any event on")
-    .option("--since <N>", "from the event of this number on", integerFrom(0), 0)
-    .option("-f, --follow", "and what is to come, until it is over");
+    .description("print the events of a run")
+    .option("--since <N>", "start at the event with this number", integerFrom(0), 0)
+    .option("-f, --follow", "wait for further events, until the run is over");
   withCommon(withClient(command), ["events r12-1", "events r12-1 --since 40 -f --json"]).action(
     async (name: string, options: EventsOptions) => {
       await using client = await connect(connectionOf(options));
       const run = await namedRun(client, name);
       const view = openView({ json: options.json === true });
       using _interrupt = onInterrupt(() => {
-        view.close(); // A bar has told the terminal to wrap no lines.
+        view.close(); // Restores the terminal: the bar has disabled line wrapping.
         process.exit(exitCodes.cancelled);
       });
       try {
@@ -52,7 +52,10 @@ export function addEvents(program: Command): void {
   );
 }
 
-/** How a run begins and ends, which who follows a submission is told otherwise. */
+/**
+ * The line for an event that begins or ends a run: `osiris submit --follow` prints these in another
+ * way.
+ */
 function boundOf(event: RunEvent): string | undefined {
   switch (event.type) {
     case "run.queued":

@@ -1,4 +1,4 @@
-// osiris logs RUN: what a run logged, on whichever host.
+// osiris logs RUN: the log lines of a run, from all of its hosts.
 
 import type { Command } from "commander";
 import { connect, type LogRecord } from "../../../internal.ts";
@@ -15,7 +15,10 @@ interface LogsOptions extends CommonOptions, ConnectionArguments {
   readonly follow?: boolean;
 }
 
-/** Fields that the line of a log for people has in places of their own, or not at all. */
+/**
+ * Fields with a fixed place in the line for people, or left out of it; all others follow as
+ * `name=value`.
+ */
 const placed = new Set(["time", "level", "message", "run", "actor"]);
 
 /** Adds the command. */
@@ -24,7 +27,7 @@ export function addLogs(program: Command): void {
     .command("logs")
     .argument("<run>", "a run or the name of its job, as `osiris ls` lists them")
     .description("print the lines that a run logged")
-    .option("-f, --follow", "and those to come, until it is over");
+    .option("-f, --follow", "wait for further lines, until the run is over");
   withCommon(withClient(command), ["logs r12-1", "logs r12-1 -f --json"]).action(
     async (run: string, options: LogsOptions) => {
       await using client = await connect(connectionOf(options));

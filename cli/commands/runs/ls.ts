@@ -17,7 +17,7 @@ export function addLs(program: Command): void {
   const command = program
     .command("ls")
     .description("list the runs of a running cluster, in the order of submission")
-    .option("--last <N>", "only so many, those submitted last", integerFrom(1));
+    .option("--last <N>", "list only the N runs submitted last", integerFrom(1));
   withCommon(withClient(command), ["ls", "ls --last 20", "ls --json"]).action(
     async (options: CommonOptions & ConnectionArguments & { readonly last?: number }) => {
       await using client = await connect(connectionOf(options));

@@ -6,19 +6,19 @@ import { addRunCommand } from "../../support/run-command.ts";
 
 const reader = {
   role: "reader",
-  what: "its number, as `osiris status --readers` lists it",
+  what: "number of the reader, as `osiris status --readers` lists it",
 } as const;
 
 /** Adds the commands. */
 export function addReader(program: Command): void {
   const command = program
     .command("reader")
-    .description("limit the readers of a run, or have a fresh thread take the place of one");
+    .description("limit the readers of a run, or replace the thread of a reader");
   addRunCommand(command, {
     name: "reader rate",
-    description: "have the readers of a run serve at most so many samples a second, same bits",
+    description: "limit the samples a second of a run's readers; the model has the same bits",
     example: " 5000",
-    actors: [{ role: "samples", what: "samples a second of all of them together; 0: no limit" }],
+    actors: [{ role: "samples", what: "samples a second of all readers together; 0: no limit" }],
     ask: async (run, _, samplesPerSecond = 0) => {
       await run.limitReaders({ samplesPerSecond });
       return { samplesPerSecond };
@@ -30,7 +30,7 @@ export function addReader(program: Command): void {
   });
   addRunCommand(command, {
     name: "reader drain",
-    description: "have a reader finish its batch, and a fresh thread read on, same bits",
+    description: "let a reader finish its batch, and replace its thread; same bits",
     example: " 0",
     actors: [reader],
     ask: async (run, _, at = 0) => await run.drainReader(at),

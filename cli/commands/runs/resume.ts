@@ -1,4 +1,4 @@
-// osiris resume RUN: a run that was paused goes on, with the same bits.
+// osiris resume RUN: continues a paused run, with the same bits.
 
 import type { Command } from "commander";
 import { addRunCommand } from "../../support/run-command.ts";
@@ -7,7 +7,7 @@ import { addRunCommand } from "../../support/run-command.ts";
 export function addResume(program: Command): void {
   addRunCommand(program, {
     name: "resume",
-    description: "have a run that was paused go on when it is its turn, with the same bits",
+    description: "continue a paused run when it is its turn, with the same bits",
     ask: async (run) => ({ status: await run.resume() }),
     tell: (run) => `Run ${run} goes on when it is its turn.`,
   });

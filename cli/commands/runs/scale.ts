@@ -1,4 +1,4 @@
-// osiris scale RUN: goes on with another number of devices.
+// osiris scale RUN: continues a run on another number of devices.
 
 import type { Command } from "commander";
 import { integerFrom } from "../../support/arguments.ts";
@@ -9,7 +9,7 @@ import { addRunCommand } from "../../support/run-command.ts";
 export function addScale(program: Command): void {
   addRunCommand(program, {
     name: "scale",
-    description: "go on with another number of devices after the current step, with the same bits",
+    description: "change a run's number of devices after its current step, with the same bits",
     example: " --devices 4",
     async ask(run, { devices }: { readonly devices: number }) {
       await run.scale({ devices });

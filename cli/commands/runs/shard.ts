@@ -1,21 +1,22 @@
-// osiris shard show|move|freeze|thaw RUN SHARD: where shards lie, beside what a plan says.
+// osiris shard show|move|freeze|thaw RUN SHARD: shows where a shard lies, and pins it to a device,
+// whatever the plan of the run says.
 
 import type { Command } from "commander";
 import type { NamedShard } from "../../../internal.ts";
 import { addRunCommand } from "../../support/run-command.ts";
 import { shardLines } from "../../views/cluster-view.ts";
 
-const shard = { role: "shard", what: "its number, as `osiris status --shards` lists it" } as const;
-const device = { role: "device", what: "the device that it is to lie on" } as const;
+const shard = { role: "shard", what: "number, as `osiris status --shards` lists it" } as const;
+const device = { role: "device", what: "device to move the shard to" } as const;
 
 /** Adds the commands. */
 export function addShard(program: Command): void {
   const command = program
     .command("shard")
-    .description("move a shard of a run to another device, or hold it where it is");
+    .description("move a shard of a run to another device, or pin it where it is");
   addRunCommand(command, {
     name: "shard show",
-    description: "what a shard says of itself, and where it is pinned",
+    description: "show the state of a shard, and where it is pinned",
     example: " 3",
     actors: [shard],
     ask: (run, _, at = 0) => run.inspectShard(at),
@@ -34,7 +35,7 @@ export function addShard(program: Command): void {
   });
   addRunCommand(command, {
     name: "shard freeze",
-    description: "hold a shard on its device until it is thawed; it is trained as before",
+    description: "pin a shard to its device until it is thawed; its training goes on",
     example: " 3",
     actors: [shard],
     ask: async (run, _, at = 0) => ({ shard: await run.freezeShard(at) }),

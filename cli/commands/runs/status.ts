@@ -1,4 +1,4 @@
-// osiris status [RUN]: what a running cluster does.
+// osiris status [RUN]: shows what a running cluster, or one of its runs, is doing.
 
 import type { Command } from "commander";
 import { type ClusterReport, connect, type RunSummary } from "../../../internal.ts";
@@ -28,12 +28,12 @@ interface StatusArguments extends CommonOptions, ConnectionArguments {
 export function addStatus(program: Command): void {
   const command = program
     .command("status")
-    .argument("[run]", "a run or the name of its job; left out: all of them")
-    .option("--tree", "the actors of all its processes, as they supervise each other")
-    .option("--shards", "the embedding shards of all runs, the most looked up first")
-    .option("--tiers", "the tiers of cached tables: which rows lie where, and how often they hit")
-    .option("--readers", "the readers of all runs: where they are, and how fast")
-    .description("tell what the runs of a running cluster are doing");
+    .argument("[run]", "run or name of its job (default: all runs)")
+    .option("--tree", "supervision tree: the actors of all processes")
+    .option("--shards", "embedding shards of all runs, the most looked up first")
+    .option("--tiers", "tiers of cached tables: how many rows each has, and its hit rate")
+    .option("--readers", "readers of all runs: their positions and speeds")
+    .description("show what the runs of a running cluster are doing");
   const views = ["status --tree", "status --shards", "status --tiers", "status --readers"];
   const examples = ["status", "status r12-1 --json", ...views];
   withCommon(withClient(command), examples).action(async (run, options: StatusArguments) => {

@@ -36,8 +36,8 @@ export function addSubmit(program: Command): void {
     .description("hand a job to a running cluster (`osiris up`)")
     .option("--warm-start <DIRECTORY>", "begin with the trained state of this run's checkpoints")
     .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
-    .option("--key <KEY>", "submitted again under the same key, it is the same run")
-    .option("--priority <N>", "as the job's `priority`: the higher goes first", integerFrom(-100))
+    .option("--key <KEY>", "idempotency key: submitted again under it, it is the same run")
+    .option("--priority <N>", "override the job's `priority`: higher goes first", integerFrom(-100))
     .option("--follow", "stay until the run is over; Ctrl-C leaves it running");
   withCommon(withClient(withChanges(command)), [
     "submit job.yaml",

@@ -1,4 +1,5 @@
-// osiris tier show|flush RUN DEVICE: the tiers of a device's cached tables.
+// osiris tier show|flush RUN DEVICE: shows the tiers of a device's cached tables, or writes their
+// rows to disk.
 
 import type { Command } from "commander";
 import { plural } from "../../support/format.ts";
@@ -11,10 +12,10 @@ const device = { role: "device", what: "a device with cached tables" } as const;
 export function addTier(program: Command): void {
   const command = program
     .command("tier")
-    .description("what lies in which tier of a device, and what is on its disk");
+    .description("show the tiers of a device, or write their rows to its disk");
   addRunCommand(command, {
     name: "tier show",
-    description: "which rows of a device's cached tables lie in which tier, and how often they hit",
+    description: "show how many rows of a device's cached tables each tier has, and its hit rate",
     example: " 1",
     actors: [device],
     ask: (run, _, at = 0) => run.inspectTier(at),
@@ -22,7 +23,7 @@ export function addTier(program: Command): void {
   });
   addRunCommand(command, {
     name: "tier flush",
-    description: "write the rows that are in host memory alone to the device's disk, now",
+    description: "write the rows that only host memory has to the device's disk, now",
     example: " 1",
     actors: [device],
     ask: async (run, _, at = 0) => ({ device: at, rows: await run.flushTier(at) }),

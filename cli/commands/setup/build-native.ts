@@ -1,4 +1,4 @@
-// osiris build-native: compiles the native kernels where the package lies.
+// osiris build-native: compiles the native kernels in the directory of the package.
 
 import type { Command } from "commander";
 import { buildNative } from "../../../src/kernels/native/build-native.ts";

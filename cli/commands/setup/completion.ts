@@ -1,4 +1,5 @@
-// osiris completion: what a shell completes after `osiris`, from the commands as they are.
+// osiris completion: prints a shell's completion script, generated from the commands and their
+// options.
 
 import { Argument, type Command } from "commander";
 import { type CommonOptions, withCommon } from "../../support/arguments.ts";
@@ -6,7 +7,7 @@ import { type CommonOptions, withCommon } from "../../support/arguments.ts";
 const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript } as const;
 type Shell = keyof typeof scripts;
 
-/** A command, or one below it, and the words that may follow. */
+/** A command or subcommand, and the words that may follow it. */
 interface Place {
   /** `checkpoint restore`; empty: `osiris` itself. */
   readonly path: string;
@@ -18,7 +19,7 @@ export function addCompletion(program: Command): void {
   const command = program
     .command("completion")
     .addArgument(new Argument("<shell>", "which shell").choices(Object.keys(scripts)))
-    .description("print what makes a shell complete commands and options");
+    .description("print a script that makes a shell complete commands and options");
   withCommon(command, [
     "completion bash > ~/.local/share/bash-completion/completions/osiris",
     "completion zsh > ~/.osiris-completion.zsh      # and source that in ~/.zshrc",
@@ -29,7 +30,7 @@ export function addCompletion(program: Command): void {
   });
 }
 
-/** All commands, each with its commands and options. */
+/** The command and all its subcommands, each with the words that may follow it. */
 function placesOf(command: Command, path: readonly string[]): Place[] {
   const below = command.commands.map((one) => {
     return { word: one.name(), description: one.description() };
@@ -42,7 +43,7 @@ function placesOf(command: Command, path: readonly string[]): Place[] {
   return [own, ...command.commands.flatMap((one) => placesOf(one, [...path, one.name()]))];
 }
 
-/** The words of the longest command that has been typed, and else files. */
+/** Completes with the words of the longest command typed so far, else with file names. */
 function bashScript(places: readonly Place[]): string {
   const cases = places.map(({ path, words }) => {
     return `    "${path}") words="${words.map(({ word }) => word).join(" ")}" ;;`;
@@ -63,7 +64,7 @@ ${cases.join("\n")}
 complete -o default -F _osiris osiris`;
 }
 
-/** zsh reads what is written for bash. */
+/** The bash script, which zsh runs by bashcompinit. */
 function zshScript(places: readonly Place[]): string {
   const head = "autoload -U +X compinit bashcompinit && compinit && bashcompinit";
   return `${head}\n${bashScript(places)}`;

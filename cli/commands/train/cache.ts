@@ -1,4 +1,4 @@
-// osiris cache ls|rm: the binary caches that runs have made of their data, and their removal.
+// osiris cache ls|rm: lists and removes the binary caches that runs have made of their data.
 
 import type { Command } from "commander";
 import {
@@ -25,7 +25,7 @@ interface RemoveOptions extends CacheOptions {
 export function addCache(program: Command): void {
   const cache = program
     .command("cache")
-    .description("list the binary caches of data, and remove those that are not needed");
+    .description("list and remove the binary caches of data");
   addList(cache);
   addRemove(cache);
 }
@@ -55,10 +55,10 @@ function addList(cache: Command): void {
 function addRemove(cache: Command): void {
   const command = cache
     .command("rm")
-    .argument("[names...]", "caches, as `osiris cache ls` lists them, or how their names begin")
-    .description("tell which caches would be removed; with --yes, remove them")
-    .option("--older-than <TIME>", "those that no run has used for so long: 12h, 30d", secondsFrom)
-    .option("--all", "all that no run uses")
+    .argument("[names...]", "caches, as `osiris cache ls` lists them, or prefixes of names")
+    .description("list the caches that would be removed; with --yes, remove them")
+    .option("--older-than <TIME>", "caches that no run has used for 12h, 30d, …", secondsFrom)
+    .option("--all", "all caches that no run uses")
     .option("--yes", "remove them");
   withCommon(withDirectory(command), [
     "cache rm csv-0f3a --yes",

@@ -1,5 +1,5 @@
-// osiris demo: the promise, shown. Trains a model undisturbed, trains it again and kills a part of
-// it in mid-run, and compares the two models bit for bit.
+// osiris demo: shows that failures do not change a model. Trains a model undisturbed, trains it
+// again with a device or reader killed in mid-run, and compares the two models bit for bit.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -40,9 +40,9 @@ export function addDemo(program: Command): void {
   const command = program
     .command("demo")
     .description("train a model twice, once with a device killed in mid-run, and compare the two")
-    .option("--data <FILE>", "Criteo data, by tabs or with a header (default: made on the spot)")
+    .option("--data <FILE>", "Criteo data, tab-separated or with a header (default: generated)")
     .option("--devices <N>", "worker threads that compute", integerFrom(1), 2)
-    .option("--kill <ACTOR>", "what is killed: device:N or reader:0", actorName, "device:1");
+    .option("--kill <ACTOR>", "actor to kill: device:N or reader:0", actorName, "device:1");
   withCommon(command, ["demo", "demo --data train.tsv.gz --kill reader:0", "demo --json"]).action(
     async (options: DemoOptions) => {
       checkActor(options);
@@ -66,7 +66,7 @@ function checkActor({ kill, devices }: DemoOptions): void {
   }
 }
 
-/** What both runs need. */
+/** What both runs share. */
 interface Stage {
   readonly cluster: Cluster;
   readonly threads: BreakableLauncher;
@@ -76,7 +76,7 @@ interface Stage {
   readonly cancellation: Cancellation;
 }
 
-/** What Ctrl-C ends: the run that goes on, and all that were to come. */
+/** State of Ctrl-C, which cancels the current run and prevents later ones. */
 interface Cancellation {
   isAsked: boolean;
   run: Run | undefined;
@@ -114,7 +114,7 @@ async function demo(options: DemoOptions, directory: string): Promise<number> {
 
 type BothRuns = Omit<DemoReport, "killed" | "bestAuc" | "seconds">;
 
-/** Both runs, one after the other; undefined after Ctrl-C. */
+/** Trains both runs, one after the other; undefined after Ctrl-C. */
 async function trainBoth(stage: Stage, kill: string): Promise<BothRuns | undefined> {
   const { view, threads } = stage;
   view.say("\nFirst, undisturbed:");
@@ -138,7 +138,7 @@ async function trainBoth(stage: Stage, kill: string): Promise<BothRuns | undefin
   return { calm, broken, stepsMs, killedAtStep: await killed, recoverySeconds };
 }
 
-/** One run to its end; undefined where Ctrl-C ended it. */
+/** Trains one run to its end; undefined where Ctrl-C ended it. */
 async function train(
   stage: Stage,
   name: string,

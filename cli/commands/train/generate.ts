@@ -1,5 +1,5 @@
-// osiris generate: a file with a planted truth and a known best reachable AUC: Criteo text, a click
-// log as CSV, or JSON Lines of sessions.
+// osiris generate: writes synthetic data with a known best reachable AUC: Criteo text, a click log
+// as CSV, or JSON Lines of sessions.
 
 import { type Command, Option } from "commander";
 import {
@@ -31,23 +31,23 @@ interface GenerateOptions extends CommonOptions {
 export function addGenerate(program: Command): void {
   const command = program
     .command("generate")
-    .description("write Criteo-like data: label, 13 integers, 26 categoricals, by tabs")
+    .description("write Criteo-like data: label, 13 integers, 26 categoricals, tab-separated")
     .requiredOption("--out <FILE>", "file to write")
     .option("--samples <N>", "lines", integerFrom(1), 100_000)
     .option("--rows <N>", "distinct ids of each categorical", integerFrom(1), 10_000)
     .option("--zipf <Z>", "exponent of the ids' popularity; 0: uniform", numberFrom0, 1.05)
-    .option("--seed <S>", "another seed: another truth", integerFrom(0), 1)
+    .option("--seed <S>", "seed of the data and of the true model", integerFrom(0), 1)
     .option(
       "--clicks",
-      "CSV instead: the click log of docs/tutorial.md, without `--rows`, `--zipf`",
+      "write the click log of docs/tutorial.md as CSV instead; not with `--rows`, `--zipf`",
     )
     .option(
       "--sessions <MEAN>",
-      "JSON Lines instead, of sessions with so many lines on average, which repeat their lists",
+      "write JSON Lines of sessions instead, MEAN lines each on average, which repeat lists",
       numberFrom0,
     )
     .addOption(
-      new Option("--order <ORDER>", "of sessions: each whole, or by time (the default)").choices([
+      new Option("--order <ORDER>", "order of the lines of --sessions (default: time)").choices([
         "session",
         "time",
       ]),

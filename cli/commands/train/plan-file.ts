@@ -1,5 +1,5 @@
-// A job's file as `osiris plan` plans it: what its data, the machine and the options say, and the
-// plan that comes of it.
+// Plans the job of a file for `osiris plan`, from its data, the machine's constants and the
+// options.
 
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -38,7 +38,7 @@ import { loadJob } from "../../support/job-file.ts";
 import { constantsFor, withFilesThere } from "../../support/machine.ts";
 import type { StatisticsSource } from "../../views/plan-report.ts";
 
-/** How a job is planned. */
+/** Options of the planning of a job. */
 export interface PlanningArguments extends ChangeArguments {
   readonly devices?: number | "auto";
   readonly hosts: number;
@@ -48,13 +48,13 @@ export interface PlanningArguments extends ChangeArguments {
   readonly poolingFactor?: number;
   readonly constants?: string;
   readonly plan?: string;
-  /** As `plan`, but a plan that these devices cannot hold is refused. */
+  /** As `plan`, but a plan that does not fit the memory of its devices is refused. */
   readonly from?: string;
-  /** Nothing is measured, and nothing kept. */
+  /** Measures nothing, and writes no file. */
   readonly dryRun?: boolean;
   readonly curves?: string;
   readonly costModel?: string;
-  /** Of a search by learned costs: behind so many the best plan so far is the plan. */
+  /** Time limit of a search by learned costs, after which it returns the best plan so far. */
   readonly seconds?: number;
   readonly policy?: string;
   readonly explain?: boolean;
@@ -117,14 +117,14 @@ export async function planFile(path: string, options: PlanningArguments): Promis
   return { found, constants, source, choice };
 }
 
-/** Longest time without a look at what was asked. */
+/** Longest time of a search between two checks for Ctrl-C. */
 const pauseEveryMs = 50;
-/** A search that takes longer says that it may be stopped. */
+/** A search that takes longer prints that Ctrl-C stops it. */
 const toldAfterMs = 1000;
 
 /**
- * The plan of a search that a Ctrl-C ends, or the time: then it is the best so far. A search is
- * one long computation, so that a Ctrl-C is heard in its pauses.
+ * Runs a search until it ends, or Ctrl-C or the time limit ends it: the result is then the best
+ * plan so far. A search is one long computation: Ctrl-C is handled in its pauses.
  */
 async function heard(
   search: (isOver: () => boolean) => Paused<JobPlan<LearnedSearch>>,
@@ -152,7 +152,7 @@ async function heard(
   }
 }
 
-/** @throws InvalidOptionError where no search by learned costs takes its time */
+/** @throws InvalidOptionError where `--seconds` is given without a search by learned costs */
 function checkSeconds({ seconds, costModel, policy, plan, from }: PlanningArguments): void {
   if (seconds === undefined) return;
   if (costModel !== undefined && policy === undefined && (plan ?? from) === undefined) return;
@@ -191,7 +191,7 @@ function checkFits(
   );
 }
 
-/** @throws InputUnusableError where they are of another machine, and no `--constants` say whose */
+/** @throws InputUnusableError where the costs are another machine's, without its `--constants` */
 function costsFrom(
   path: string,
   { constants }: PlanningArguments,
@@ -208,7 +208,7 @@ function costsFrom(
   );
 }
 
-/** @throws InputUnusableError, InvalidOptionError where no costs say what its plan is worth */
+/** @throws InputUnusableError, InvalidOptionError without costs that predict the policy's plan */
 function policyFrom(path: string, costs: CostNetworks | undefined): PlacementPolicy {
   if (costs !== undefined) return readPolicy(path).policy;
   throw new InvalidOptionError(
@@ -236,7 +236,7 @@ const curvesSchema = z.object({
   ),
 });
 
-/** The curves of the last line that has some: of the events of a run, its result. */
+/** Miss curves by table, from the last line of a run's JSON events that has some: its result. */
 function readCurves(path: string): Map<string, MissPoint[]> {
   for (const line of readText(path).trimEnd().split("\n").reverse()) {
     const found = curvesSchema.safeParse(parsed(line));

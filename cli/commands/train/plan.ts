@@ -1,5 +1,5 @@
-// osiris plan JOB: which shard would go where, what that costs, and what would help where nothing
-// fits; with --calibrate, the constants that say what this machine can do.
+// osiris plan JOB: plans where a job's shards lie and predicts its step, or says which changes
+// would help where no plan fits; with --calibrate, measures the constants of this machine.
 
 import { writeFileSync } from "node:fs";
 import { availableParallelism, cpus, totalmem } from "node:os";
@@ -58,17 +58,17 @@ export function addPlan(program: Command): void {
       "devices of all hosts, or auto: the fastest (default: the job's, else auto)",
       devicesFrom,
     )
-    .option("--hosts <H>", "hosts that they are spread over evenly", integerFrom(1), 1)
+    .option("--hosts <H>", "hosts that the devices are spread over evenly", integerFrom(1), 1)
     .option("--memory <BYTES>", "memory of a device: 16GB (default: the constants')", bytesFrom)
     .option(
       "--schemes <LIST>",
       `any of ${schemes.join(",")}, or all (default: as a run cuts each table)`,
       schemesFrom,
     )
-    .option("--cache", "tables may rest below memory, behind a cache of their popular rows")
+    .option("--cache", "let tables lie on slower tiers, behind a cache of their popular rows")
     .option("--pooling-factor <IDS>", "mean ids of every bag (default: as counted)", numberFrom0)
-    .option("--curves <FILE>", "what a run counted of its cached tables: its --json output")
-    .option("--plan <FILE>", "assess this plan instead of searching one")
+    .option("--curves <FILE>", "miss curves of cached tables, from a run's --json output")
+    .option("--plan <FILE>", "assess this plan instead of searching for one")
     .addOption(
       new Option(
         "--from <FILE>",
@@ -78,25 +78,25 @@ export function addPlan(program: Command): void {
     .addOption(
       new Option(
         "--dry-run",
-        "write no file and measure nothing: a machine that is not known counts as a small server",
+        "write no file and measure nothing; a machine without constants counts as a small server",
       ).conflicts(["out", "calibrate"]),
     )
-    .option("--cost-model <FILE>", "search by learned costs, of --calibrate --learn")
-    .option("--seconds <N>", "of --cost-model: plan with the best behind so many", numberFrom0)
+    .option("--cost-model <FILE>", "search by the learned costs of --calibrate --learn")
+    .option("--seconds <N>", "of --cost-model: stop the search after N seconds", numberFrom0)
     .option("--policy <FILE>", "place by this trained policy; with --learn: train one into it")
     .option("--explain", "say of each table why it lies there, and what other places would cost")
-    .option("--what-if <OPTION=VALUE>", "plan with it, too, and compare: dim=64", collected)
+    .option("--what-if <OPTION=VALUE>", "compare with a plan under this change: dim=64", collected)
     .option("--compare <PLANS...>", "compare two plans of the job, by their files")
     .option("--out <FILE>", "write the plan (with --calibrate: the constants) to this file")
     .option("--calibrate", "measure this machine, and print, write or keep its constants")
     .option("--learn", "with --calibrate: measure what cost networks learn from, and train them")
     .option("--batch <N>", "of --learn: samples of a step", integerFrom(8), 2048)
     .option("--samples <N>", "of --learn: sets of tables, and exchanges", integerFrom(20), 2000)
-    .option("--minutes <N>", "of --learn: stop measuring behind so many", numberFrom0, 60)
+    .option("--minutes <N>", "of --learn: stop measuring after N minutes", numberFrom0, 60)
     .addOption(
       new Option("--method <NAME>", "of --learn --policy: how it learns").choices(policyMethods),
     )
-    .option("--turns <N>", "of --learn --policy: turns of its training", integerFrom(1), 10);
+    .option("--turns <N>", "of --learn --policy: rounds of its training", integerFrom(1), 10);
   withCommon(withConstants(withChanges(command)), [
     "plan job.yaml --devices 4",
     "plan job.yaml --dry-run --devices 16 --hosts 2",
@@ -168,7 +168,9 @@ async function comparedPlans(
   ];
 }
 
-/** Measures this machine. Without `--devices` and `--out` the result is also kept. */
+/**
+ * Measures the constants of this machine. Without `--devices` they are also kept for later runs.
+ */
 async function measure({ devices, memory, out, json }: PlanArguments): Promise<number> {
   const constants =
     devices === undefined || devices === "auto"

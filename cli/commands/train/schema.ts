@@ -1,4 +1,4 @@
-// osiris schema: what a job may say, as JSON Schema: for editors, and for programs that write jobs.
+// osiris schema: prints the JSON Schema of a job, for editors and for programs that write jobs.
 
 import type { Command } from "commander";
 import { jobJsonSchema } from "../../../internal.ts";

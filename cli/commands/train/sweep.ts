@@ -1,5 +1,5 @@
-// osiris sweep JOB: trains a job many times, with other values of some options each time, here or
-// on a cluster, and tells which of them did best. The same command again goes on where it was.
+// osiris sweep JOB: trains a job many times with different values of some options, here or on a
+// cluster, and sorts the trials by metric. The same command again resumes the sweep.
 
 import type { Command } from "commander";
 import {
@@ -35,15 +35,17 @@ interface SweepArguments extends CommonOptions, ChangeArguments, ConnectionArgum
   readonly constants?: string;
 }
 
-/** What came of a trial. */
+/** The result of a trial. */
 interface Outcome {
   readonly trial: number;
   readonly run: string;
   readonly values: SweptJob["values"];
   readonly status: RunResult["status"] | "failed";
-  /** The metric that counts; of a failed trial that of the sweep, if it names one. */
+  /**
+   * Metric that trials are compared by; for a failed trial, the sweep's own metric if it names one.
+   */
   readonly metric: Sweep["metric"];
-  /** NaN where there is none. */
+  /** NaN where the trial has no such metric. */
   readonly value: number;
   readonly step?: number;
   readonly error?: string;
@@ -54,7 +56,7 @@ export function addSweep(program: Command): void {
   const command = program
     .command("sweep")
     .argument("<job>", "job file with a `sweep`: which options take which values")
-    .description("train a job with many values of its options, and tell which did best")
+    .description("train a job with many values of its options, and list the best first")
     .option("--parallel <N>", "trials at a time (default: 1 here, 4 on a cluster)", integerFrom(1))
     .option(
       "--devices <N>",
@@ -71,7 +73,7 @@ export function addSweep(program: Command): void {
   });
 }
 
-/** Of the first trial: each trial has as many. */
+/** Devices of each trial: as many as the first trial's job gets. */
 async function devicesOf(
   [first]: readonly SweptJob[],
   { devices, constants }: SweepArguments,
@@ -102,7 +104,7 @@ async function sweepJob(path: string, options: SweepArguments, isHere: boolean):
   });
   say(`${plural(trials.length, "trial")}, ${parallel} at a time`);
   const outcomes: Outcome[] = [];
-  // Here a trial has its own devices; on a cluster, those that its job asks for.
+  // In this process each trial gets `devices`; on a cluster, the devices that its job asks for.
   const waiting = trials.map((one) => (isHere ? { ...one, job: { ...one.job, devices } } : one));
   const work = async () => {
     for (let trial = waiting.shift(); trial !== undefined; trial = waiting.shift()) {
@@ -140,7 +142,7 @@ async function outcomeOf(client: Client, trial: SweptJob, sweep: Sweep): Promise
   }
 }
 
-/** The trial's run, or a new run; a failed or cancelled run is tried again. */
+/** The run submitted under the trial's key; a new run where that one failed or was cancelled. */
 async function runOf(client: Client, { job, key }: SweptJob): Promise<Run> {
   for (let attempt = 1; ; attempt++) {
     const asked = { job, key: attempt === 1 ? key : `${key}-${attempt}` };
@@ -154,7 +156,7 @@ function figureOf(result: RunResult, name: NonNullable<Sweep["metric"]>): number
   return value ?? Number.NaN;
 }
 
-/** The best first; trials without a value last, in their order. */
+/** Sorts the best first; trials without a value come last, in their order. */
 function sortedBy(name: string, outcomes: readonly Outcome[]): Outcome[] {
   const sign = ["auc", "gauc", "r2"].includes(name) ? -1 : 1;
   const rank = ({ value }: Outcome) =>

@@ -76,9 +76,9 @@ export function addTrain(program: Command): void {
     )
     .option("--watch", "serve a page that shows the run, and print its link")
     .option("--take-over", "train into a directory that another process uses, and end its run")
-    .option("--dry-run", "look at job and data, tell every problem, and start nothing")
-    .option("--nats <URL>", "a nats-server to run over, instead of the embedded broker")
-    .option("--token <TOKEN>", "token for it");
+    .option("--dry-run", "check job and data, list every problem, and start nothing")
+    .option("--nats <URL>", "nats-server to run over, instead of the embedded broker")
+    .option("--token <TOKEN>", "token for that nats-server");
   withCommon(withObserving(withCredentials(withConstants(withChanges(command)))), [
     "train job.yaml",
     "train job.ts --devices 4 --data day_0.tsv.gz --data day_1.tsv.gz",
@@ -111,7 +111,7 @@ async function train(path: string, options: TrainOptions): Promise<number> {
   await using cluster = await Cluster.start({
     devices:
       asked || (await fastestDevices(resolveJob(job), options.constants, (line) => view.say(line))),
-    // On a broker that others use too, this cluster answers only to a name of its own.
+    // A random name keeps this cluster apart from other clusters on a shared broker.
     ...(nats === undefined ? {} : { nats, name: `train-${randomBytes(4).toString("hex")}` }),
     ...credentialsOf(options),
     ...(options.watch === true && { dashboard: dashboard() }),
@@ -138,7 +138,7 @@ async function train(path: string, options: TrainOptions): Promise<number> {
   }
 }
 
-/** Looks at the job and its data, and trains nothing. */
+/** Checks the job and its data, without training. */
 async function look(job: JobOptions, json: boolean): Promise<number> {
   const { checks, isFit } = await checkJob(job);
   if (json) console.log(JSON.stringify({ report: "train.dry-run", checks, isFit }));
@@ -149,12 +149,15 @@ async function look(job: JobOptions, json: boolean): Promise<number> {
   return isFit ? exitCodes.done : exitCodes.wrong;
 }
 
-/** Failures beside the run; what a run survived is among its own events. */
+/** Prints failures outside the run; those that the run survives are among its events. */
 function tellIncident({ offender, supervisor, reason }: Incident, view: RunView): void {
   view.say(`  ! ${offender} failed and was restarted by ${supervisor}: ${reason.message}`);
 }
 
-/** `compare`: trains baselines, after what a person reads first; undefined: none are wanted. */
+/**
+ * Prints the result. `compare` trains the baselines, for people after the result is printed; it
+ * resolves to undefined where none are wanted.
+ */
 async function tellResult(
   result: RunResult,
   json: boolean,

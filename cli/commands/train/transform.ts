@@ -1,4 +1,4 @@
-// osiris transform FILE: what the first rows of a file become under a job's transforms.
+// osiris transform FILE: shows what a job's transforms make of the first rows of a file.
 
 import type { Command } from "commander";
 import { resolveJob, type TransformedRow, transformedRows } from "../../../internal.ts";
@@ -16,7 +16,7 @@ export function addTransform(program: Command): void {
   const command = program
     .command("transform")
     .argument("<file>", "file of the job's kind of data")
-    .description("show what the first rows of a file become: columns, transforms, sample")
+    .description("show the first rows of a file: columns, results of transforms, sample")
     .requiredOption("--job <JOB>", "job file, as for train")
     .option("--head <ROWS>", "rows to show", integerFrom(1, 10_000), 5);
   withCommon(command, ["transform clicks.csv --job job.yaml --head 5"]).action(

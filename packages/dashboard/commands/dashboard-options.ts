@@ -1,4 +1,4 @@
-// The options of the dashboard's page, and what is told of it.
+// Options of the dashboard's page, and the lines that print its links.
 
 import { createServer } from "node:http";
 import { type Command, Option } from "commander";
@@ -13,7 +13,7 @@ import {
 } from "../../../internal.ts";
 import { dashboard } from "../index.ts";
 
-/** Where the page is, unless another program has the port. */
+/** Default port of the page, unless another program has it. */
 export const usualDashboardPort = 4280;
 
 const actions = ["control", "faults"] as const;
@@ -28,16 +28,20 @@ export interface DashboardArguments {
 
 /** Adds `--no-dashboard`, `--dashboard-port`, `--dashboard-host` and `--dashboard-allow`. */
 export function withDashboard(command: Command): Command {
-  const port = `port of its page; 0: any (default: ${usualDashboardPort}, else any)`;
-  const allow = "what the page may do besides looking: its link gets a token";
+  const port = `port of the dashboard; 0: any (default: ${usualDashboardPort}, else any)`;
+  const allow = "actions of the page beyond viewing (its link gets a token)";
   return command
-    .option("--no-dashboard", "serve no page that shows what it does")
+    .option("--no-dashboard", "serve no page that shows what the cluster does")
     .addOption(new Option("--dashboard-port <P>", port).argParser(portFrom0))
-    .option("--dashboard-host <ADDRESS>", "address of its page; for others: a token", "127.0.0.1")
+    .option(
+      "--dashboard-host <ADDRESS>",
+      "address that the page is served on (other than 127.0.0.1: the link gets a token)",
+      "127.0.0.1",
+    )
     .addOption(new Option("--dashboard-allow <WHAT...>", allow).choices(actions));
 }
 
-/** The dashboard that the options ask for, and whether faults are allowed for it. */
+/** The dashboard that the options ask for, and whether its page may inject faults. */
 export async function dashboardOf(
   options: DashboardArguments,
   token: string | undefined,
@@ -60,12 +64,12 @@ export async function dashboardSettings(
 ) {
   const port = dashboardPort ?? (await freePort(usualDashboardPort, host));
   const needsToken = host !== "127.0.0.1" || allow.length > 0 || hasTenants;
-  // The link is printed, and logs keep it: its token opens the page, and not the broker.
+  // The link is printed and ends up in logs, so that its token opens the page but not the broker.
   const isOwn = needsToken && token !== undefined && token.length >= 16;
   return { port, host, allow, ...(isOwn && { token: tokenFor(token, "dashboard") }) };
 }
 
-/** The usual port, or 0 where another program has it. */
+/** `port`, or 0 (any port) where another program has it. */
 async function freePort(port: number, host: string): Promise<number> {
   const server = createServer();
   try {
@@ -77,7 +81,7 @@ async function freePort(port: number, host: string): Promise<number> {
   }
 }
 
-/** Where a page is, for people: the operator's link, and one for each tenant. */
+/** Links of the page for people: the operator's link, and one for each tenant. */
 export function dashboardLines(page: Cluster["dashboard"]): string[] {
   if (page === undefined) return [];
   const tenants = Object.entries(page.tenantUrls).map(([tenant, url]) => {

@@ -1,4 +1,4 @@
-// osiris metrics: serves a cluster's figures to Prometheus, until Ctrl-C.
+// osiris metrics: serves a cluster's metrics to Prometheus, until Ctrl-C.
 
 import type { Server } from "node:http";
 import type { Command } from "commander";
@@ -24,7 +24,10 @@ import {
 } from "../../../internal.ts";
 import { type Exporter, openExporter } from "../index.ts";
 
-/** The port that Prometheus's list of exporters has for OpenTelemetry and the like. */
+/**
+ * Default port: the one that Prometheus's list of exporters has for OpenTelemetry and similar
+ * exporters.
+ */
 const usualMetricsPort = 9464;
 
 interface MetricsArguments extends CommonOptions, ConnectionArguments {
@@ -36,7 +39,7 @@ interface MetricsArguments extends CommonOptions, ConnectionArguments {
 export function addMetrics(program: Command): void {
   const command = program
     .command("metrics")
-    .description("serve a cluster's figures to Prometheus, until Ctrl-C")
+    .description("serve a cluster's metrics to Prometheus, until Ctrl-C")
     .option("--port <P>", "port to serve on; 0: any", portFrom0, usualMetricsPort)
     .option("--host <ADDRESS>", "address to serve on", "127.0.0.1");
   withCommon(withConnection(command), [
@@ -56,7 +59,10 @@ async function metrics(options: MetricsArguments): Promise<void> {
   await closeServer(server, 0, realClock);
 }
 
-/** Answers with the figures that `exporter` has, where the request means this machine. */
+/**
+ * Serves the metrics of `exporter` at /metrics, and a health check at /healthz. On a loopback
+ * `host`, requests whose `Host` header does not name this machine get 403.
+ */
 export function metricsServer(
   exporter: Pick<Exporter, "text" | "contentType">,
   host: string,

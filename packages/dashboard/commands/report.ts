@@ -1,5 +1,5 @@
-// osiris report RUN: one file of HTML that shows a run: curves, plan, tiers, incidents, digest; and
-// a picture of one of its charts.
+// osiris report RUN: writes a run as one HTML file with curves, plan, tiers, incidents and digest,
+// or one of its charts as a picture.
 
 import { execFile } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -45,23 +45,23 @@ interface ReportOptions extends CommonOptions, ConnectionArguments {
   readonly by?: readonly string[];
 }
 
-/** Of a window in pixels; the page that a browser without a screen has in it may be lower. */
+/** Height of the browser's window in pixels; the page of a headless browser may be lower. */
 const pictureHeight = 360;
-/** Longest that a browser may take for a picture. */
+/** Longest time that one run of the browser may take. */
 const browserMs = 60_000;
 
 /** Adds the command. */
 export function addReport(program: Command): void {
   const command = program
     .command("report")
-    .argument("<run>", "a run or the name of its job, or the checkpoint directory of one")
+    .argument("<run>", "run or name of its job, or the checkpoint directory of a run")
     .description("write a run as one file of HTML: curves, plan, tiers, incidents, digest")
-    .option("-o, --out <FILE>", "the file (default: RUN.html)")
-    .option("--png <FILE>", "a picture of one chart instead; needs Chromium or Chrome")
-    .addOption(new Option("--chart <NAME>", "which chart").choices(charts).default("loss"))
+    .option("-o, --out <FILE>", "file to write (default: RUN.html)")
+    .option("--png <FILE>", "write a picture of one chart instead; needs Chromium or Chrome")
+    .addOption(new Option("--chart <NAME>", "chart of --png").choices(charts).default("loss"))
     .option(
       "--by <COLUMNS>",
-      "of a directory: metrics by these columns, as country,device, on what the job holds out",
+      "for a directory: metrics on held-out samples by these columns, as country,device",
       collected,
     );
   withCommon(withClient(withModelRoots(command)), [
@@ -102,14 +102,14 @@ async function textOf(name: string, options: ReportOptions): Promise<string> {
   return await reportOfRun(await namedRun(client, name));
 }
 
-/** The metrics of the best model, else the last one, on what its job holds out. */
+/** Metrics by `columns` of the best model, else the last, on the samples that its job holds out. */
 async function slicesOf(directory: string, columns: readonly string[]): Promise<ColumnSlices[]> {
   await using model = await loadModel(directory, { arithmetic: "auto" });
   noteArithmetic(model);
   return await sliceMetrics(model, columns);
 }
 
-/** Has a browser draw the report with one chart alone. */
+/** Takes a screenshot of the report with one chart alone, in a headless browser. */
 async function drawChart(text: string, chart: string, png: string): Promise<void> {
   const browser = browserPath();
   if (browser === undefined) {
@@ -148,7 +148,7 @@ async function drawChart(text: string, chart: string, png: string): Promise<void
   }
 }
 
-/** The charts that a page has drawn. */
+/** Names of the charts that have a canvas in a rendered page. */
 function chartsIn(page: string): string[] {
   return page.split("<figure ").flatMap((figure) => {
     const [, name] = /^[^>]*id="chart-([a-z0-9]+)"/.exec(figure) ?? [];
@@ -156,7 +156,7 @@ function chartsIn(page: string): string[] {
   });
 }
 
-/** @throws InputUnusableError where there is nothing of which the chart could be */
+/** @throws InputUnusableError where the page has not drawn the chart, for lack of data */
 function checkChart(chart: string, drawn: readonly string[]): void {
   if (drawn.includes(chart)) return;
   const others = drawn.length === 0 ? "it has none" : `it has ${drawn.join(", ")}`;

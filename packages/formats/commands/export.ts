@@ -34,7 +34,7 @@ export function addExport(program: Command): void {
     .command("export")
     .argument(
       "<model>",
-      "checkpoint directory, .osiris file, or a run of a cluster whose directory is seen here",
+      "checkpoint directory, .osiris file, or a cluster's run whose directory can be read here",
     )
     .description("write a trained model, dense weights and whole tables, to one file")
     .requiredOption(
@@ -43,12 +43,12 @@ export function addExport(program: Command): void {
     )
     .option(
       "--format <FORMAT>",
-      "of .pt: dlrm (facebookresearch/dlrm) or torchrec (default: by the file's ending)",
+      "names in a .pt file: dlrm (facebookresearch/dlrm) or torchrec (default: by the ending)",
     )
     .option(
       "--ids <FORM>",
-      "of .onnx: what inputs have of ids; `raw`: integers as columns have them, where the model " +
-        "itself can make rows of them (default: rows)",
+      "inputs of an .onnx file: row numbers, or `raw`: ids as columns have them, where the model " +
+        "can map them to rows itself (default: rows)",
     )
     .option(
       "--manifest <HASH>",
@@ -57,12 +57,12 @@ export function addExport(program: Command): void {
     )
     .option(
       "--with-optimizer",
-      "of .osiris and .pt: with all of the optimizer's state, to train on from it",
+      "write the optimizer's state to a .osiris or .pt file too, to train on from it",
     )
-    .option("--restart", "begin anew where an export that was stopped would go on")
+    .option("--restart", "start over instead of resuming an interrupted export")
     .option(
       "--since <CUT>",
-      "write what changed since this checkpoint alone: its step, or its manifest's hash",
+      "write only what changed since this checkpoint: its step, or its manifest's hash",
     )
     .option("--delta <FILE...>", "apply these deltas to the checkpoint, and write the result");
   withCommon(withModelRoots(withClient(command)), [
@@ -95,7 +95,7 @@ export function addExport(program: Command): void {
   });
 }
 
-/** Runs the task, and tells its report in the form that was asked for. */
+/** Runs `task` with a progress bar, and prints its report as lines or, with `--json`, as JSON. */
 async function told<Report extends object>(
   { json }: ExportOptions,
   directory: string,
@@ -111,7 +111,7 @@ async function told<Report extends object>(
   process.exitCode = await runTask("export", task, tell, bytes, left);
 }
 
-/** What Ctrl-C leaves, and what to do about it. */
+/** Names the unfinished file that Ctrl-C leaves, and how to resume or remove it. */
 function leftOf(to: string): string {
   const left = unfinishedExport(to);
   if (left === undefined) return "nothing was changed";
@@ -137,7 +137,7 @@ async function writeDelta(directory: string, since: string, options: ExportOptio
   await told(options, directory, task, deltaLines);
 }
 
-/** The checkpoint as a served model, which takes the deltas and writes what it then is. */
+/** Opens the checkpoint as a served model, applies the deltas to it, and exports the result. */
 async function writeApplied(
   directory: string,
   deltas: readonly string[],
@@ -188,7 +188,7 @@ function inputsLine({
   return `${file}: how columns become them, with ${own}`;
 }
 
-/** Features without raw ids, by the reason. */
+/** Lines that list the features whose inputs are not raw ids, grouped by the reason. */
 function notRawLines({ notRaw = [] }: NonNullable<ModelExportReport["inputs"]>) {
   const names = new Map<string, string[]>();
   for (const { feature, why } of notRaw) {

@@ -23,16 +23,16 @@ export function addImport(program: Command): void {
     .command("import")
     .argument("<file>", "a file of torch.save (.pt), of safetensors, or an ONNX model of an export")
     .description("make a checkpoint of a model that another program trained")
-    .requiredOption("-o, --out <DIRECTORY>", "new directory, for the checkpoint")
+    .requiredOption("-o, --out <DIRECTORY>", "new directory for the checkpoint")
     .option(
       "--job <FILE>",
-      "job of the model (default: that in the file, else one by the shapes of the tensors)",
+      "job of the model (default: the file's, else derived from the shapes of the tensors)",
     )
     .option(
       "--from <NAMES>",
-      `whose names the tensors have: ${namesKinds.join(", ")} (default: told by the names)`,
+      `naming scheme of the tensors: ${namesKinds.join(", ")} (default: detected)`,
     )
-    .option("--fresh", "begin the optimizer's state anew, even where the file has it")
+    .option("--fresh", "reset the optimizer's state, even where the file has it")
     .option("--write-job <FILE>", "also write the job, as YAML, to go on training with");
   withCommon(command, [
     "import dlrm.pt --out imported --write-job imported.yaml",

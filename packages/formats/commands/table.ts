@@ -1,5 +1,5 @@
-// osiris table export|ids|import|inspect: tables of a checkpoint as files, from files, and at a
-// glance.
+// osiris table export|ids|import|inspect: writes tables of a checkpoint to files, makes checkpoints
+// with tables from files, and summarises tables.
 
 import { statSync } from "node:fs";
 import type { Command } from "commander";
@@ -44,19 +44,19 @@ interface ImportOptions extends TableOptions {
 export function addTable(program: Command): void {
   const table = program
     .command("table")
-    .description("take the rows of a table out of a checkpoint, put them in, or look at them");
+    .description("export, import and inspect the rows of a checkpoint's tables");
   addExport(table);
   addIds(table);
   addImport(table);
   addInspect(table);
 }
 
-/** What names a checkpoint of a directory. */
+/** Adds `--manifest`, which names a checkpoint of the directory. */
 function withCheckpoint(command: Command): Command {
   return command.option(
     "--manifest <HASH>",
-    "hash of its manifest, or how it begins, `best` or `last` (default: the best of a job that " +
-      "stops early, else the newest)",
+    "checkpoint: its manifest's hash or a prefix, `best` or `last` (default: the best of a job " +
+      "that stops early, else the newest)",
   );
 }
 
@@ -67,10 +67,10 @@ function addExport(table: Command): void {
     .argument("<table>", "name of the table")
     .description("write the initialised rows of a table, ids and vectors, to a file")
     .requiredOption("--out <FILE>", "file to write: .safetensors, .csv or .parquet")
-    .option("--state", "optimizer state too")
+    .option("--state", "write the optimizer's state too")
     .option(
       "--ids <FILE>",
-      "also write which text of the job's data has which row, as `table ids`",
+      "also write the row of each text of the job's data to this file, as `table ids`",
     );
   withCommon(withCheckpoint(command), [
     "table export checkpoints C1 --out C1.safetensors",
@@ -97,7 +97,7 @@ function addIds(table: Command): void {
     .command("ids")
     .argument("<directory>", "checkpoint directory, or a job file")
     .argument("<table>", "name of the table")
-    .description("write which text of the data has which row of a table: row, text and count")
+    .description("list the texts of the data and their rows of a table: row, text and count")
     .requiredOption("--out <FILE>", "CSV file to write")
     .option("--data <FILE>", "read this file instead of the job's; may be repeated", collected);
   withCommon(withCheckpoint(command), [
@@ -129,12 +129,12 @@ function addImport(table: Command): void {
     .command("import")
     .argument("<directory>", "checkpoint directory")
     .argument("<table>", "name of the table")
-    .description("make a checkpoint in which a table has the rows of a file")
+    .description("make a checkpoint with the rows of a file in a table")
     .requiredOption("--from <FILE>", "file to read: .safetensors, .csv or .parquet")
-    .requiredOption("--out <DIRECTORY>", "new directory, for the new checkpoint")
+    .requiredOption("--out <DIRECTORY>", "new directory for the checkpoint")
     .option(
       "--merge",
-      "keep the rows that the file does not have (default: they are uninitialised)",
+      "keep the rows that the file does not have (default: they become uninitialised)",
     );
   withCommon(withCheckpoint(command), [
     "table import checkpoints C1 --from C1.parquet --out imported",
@@ -165,7 +165,7 @@ function addInspect(table: Command): void {
     .command("inspect")
     .argument("<directory>", "checkpoint directory")
     .argument("[table]", "one table, with a histogram (default: all of them)")
-    .description("count the rows of tables, their parts, their bytes and their norms");
+    .description("summarise tables: their rows, parts, bytes and norms");
   withCommon(withCheckpoint(command), [
     "table inspect checkpoints",
     "table inspect checkpoints C1 --json",

@@ -1,4 +1,5 @@
-// osiris cluster-sessions IN OUT: a table whose rows lie by session, those of a session by time.
+// osiris cluster-sessions IN OUT: writes a table with rows grouped by session, sorted by time
+// within each session.
 
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
@@ -36,15 +37,15 @@ export function addClusterSessions(program: Command): void {
     )
     .argument("<out>", "new directory of the table")
     .description(
-      "write rows as Parquet, session by session, so that what they repeat lies together",
+      "write rows as Parquet, session by session, so that the lists they repeat lie together",
     )
     .option("--by <COLUMN>", "column with the session", "session")
     .option("--order <COLUMN>", "column with the time: number, moment or ISO date", "time")
-    .option("--memory <BYTES>", "of rows in memory, about", bytesFrom, 2 ** 29)
+    .option("--memory <BYTES>", "memory for rows, about", bytesFrom, 2 ** 29)
     .option("--row-group <ROWS>", "rows of a row group, about", integerFrom(1, 2 ** 24), 16_384)
     .option("--file-rows <ROWS>", "rows of a file, about", integerFrom(1), 2 ** 20)
     .addOption(codecOption("zstd"))
-    .option("--compare", "write the same rows shuffled, too, and tell how much smaller these are");
+    .option("--compare", "also write the rows shuffled, and print the saving over these");
   withCommon(command, [
     "cluster-sessions impressions.jsonl clustered",
     "cluster-sessions 'logs/*.parquet' clustered --by user --order when --memory 2GB --compare",
@@ -59,7 +60,7 @@ export function addClusterSessions(program: Command): void {
         else for (const line of linesOf(report)) console.log(line);
         return exitCodes.done;
       },
-      // Each row is read, ordered and written.
+      // Progress counts each row three times: as read, as sorted and as written.
       (steps) => `${count(steps / 3)} rows`,
       () => {
         const home = clusteringHomeOf(out);

@@ -1,4 +1,4 @@
-// osiris warehouse compact DIRECTORY: few files with large row groups instead of many small ones.
+// osiris warehouse compact DIRECTORY: merges many small files into few with large row groups.
 
 import type { Command } from "commander";
 import { type CommonOptions, integerFrom, withCommon } from "../../../cli/support/arguments.ts";
@@ -20,7 +20,7 @@ export function addCompact(warehouse: Command): void {
   const command = warehouse
     .command("compact")
     .argument("<directory>", "table of Parquet files, perhaps in partitions")
-    .description("merge the many files of each partition into few, verified before the old ones go")
+    .description("merge each partition's many files into few, verified before the old are removed")
     .option("--row-group <ROWS>", "rows of a row group", integerFrom(1, 2 ** 24), 16_384)
     .option("--file-rows <ROWS>", "rows of a file, at most", integerFrom(1), 2 ** 20)
     .addOption(codecOption());

@@ -1,4 +1,4 @@
-// osiris ingest --features STREAM --events STREAM -o DIRECTORY: two streams joined into a table.
+// osiris ingest --features STREAM --events STREAM -o DIRECTORY: joins two streams into a table.
 
 import { type Command, Option } from "commander";
 import {
@@ -58,14 +58,14 @@ export function addIngest(program: Command): void {
     .requiredOption("--features <STREAM>", "stream of the features of requests")
     .requiredOption("--events <STREAM>", "stream of the events with their labels")
     .requiredOption("-o, --out <DIRECTORY>", "directory of the table, new or ingested before")
-    .option("--shards <N>", "of two logs: streams STREAM-0 and so on", integerFrom(1, 4096))
-    .option("-f, --follow", "stay, and read what comes, until Ctrl-C");
+    .option("--shards <N>", "streams of each log: STREAM-0, STREAM-1, …", integerFrom(1, 4096))
+    .option("-f, --follow", "wait for further messages, until Ctrl-C");
   withJoin(command);
   withFiles(command);
   const address = new Option("--nats <URL>", "address of the server")
     .default(`nats://127.0.0.1:${usualPort}`)
     .env("OSIRIS_NATS");
-  const token = new Option("--token <TOKEN>", "its token").env("OSIRIS_TOKEN");
+  const token = new Option("--token <TOKEN>", "token of the server").env("OSIRIS_TOKEN");
   withCommon(withCredentials(command.addOption(address)).addOption(token), [
     "ingest --features impressions --events clicks -o clicks",
     "ingest --features impressions --events clicks -o clicks --follow --window 10m",
@@ -77,25 +77,25 @@ export function addIngest(program: Command): void {
 }
 
 function withJoin(command: Command): void {
-  const unit = new Option("--time-unit <UNIT>", "what a time that is a number counts, since 1970");
-  const rule = new Option("--rule <RULE>", "what several events of a request make");
+  const unit = new Option("--time-unit <UNIT>", "unit of numeric times since 1970");
+  const rule = new Option("--rule <RULE>", "how the events of a request combine");
   command
-    .option("--window <TIME>", "events come so long after their request, at most", secondsFrom, 300)
-    .option("--lateness <TIME>", "later messages of a stream are left out", secondsFrom, 60)
-    .option("--id <MEMBER>", "member with the request", "request")
-    .option("--time <MEMBER>", "member with the time", "time")
+    .option("--window <TIME>", "longest time from a request to an event of it", secondsFrom, 300)
+    .option("--lateness <TIME>", "how late messages may be; others are left out", secondsFrom, 60)
+    .option("--id <MEMBER>", "member of messages with the request's id", "request")
+    .option("--time <MEMBER>", "member of messages with the time", "time")
     .addOption(unit.choices(["s", "ms", "us"]).default("ms"))
     .option("--label <MEMBER>", "member of an event with the label", "label")
-    .option("--value <MEMBER>", "another number of an event; may be repeated", collected)
+    .option("--value <MEMBER>", "member of an event with a number; may be repeated", collected)
     .addOption(rule.choices(["max", "sum", "first", "last"]).default("max"))
     .option(
       "--column <NAME=TYPE>",
       `type of a column (${Object.keys(ingestColumnTypes).join(", ")}); may be repeated`,
       collected,
     )
-    .option("--state-bytes <BYTES>", "of what is in the window, at most", bytesFrom, 2 ** 29)
+    .option("--state-bytes <BYTES>", "most bytes of open windows", bytesFrom, 2 ** 29)
     .option("--quarantine-max <N>", "bad messages that are kept", integerFrom(0, 10_000), 100)
-    .option("--rejected-max <SHARE>", "of a file's messages that may be bad", numberFrom0, 0.01);
+    .option("--rejected-max <SHARE>", "largest share of bad messages of a file", numberFrom0, 0.01);
 }
 
 function withFiles(command: Command): void {
@@ -104,7 +104,7 @@ function withFiles(command: Command): void {
     .addOption(partition.choices(["date", "hour", "none"]).default("date"))
     .option("--row-group <ROWS>", "rows of a row group", integerFrom(1, 2 ** 24), 16_384)
     .option("--file-rows <ROWS>", "rows of a file, at most", integerFrom(1, 2 ** 31), 262_144)
-    .option("--file-span <TIME>", "a file ends with such a span of time", secondsFrom, 3600)
+    .option("--file-span <TIME>", "longest time span of a file's rows", secondsFrom, 3600)
     .addOption(codecOption());
 }
 

@@ -1,4 +1,4 @@
-// osiris init: a first job file for somebody's data.
+// osiris init: writes a first job file for the user's data.
 
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -47,24 +47,24 @@ export function addInit(program: Command): void {
       "<data...>",
       "files of .csv, .txt, .tsv, .jsonl (perhaps .gz or .zst), .parquet or .arrow",
     )
-    .description("look at data, and write a first job that trains on them")
-    .option("-o, --out <FILE>", "the job file; .ts: a program that trains it", "job.yaml")
+    .description("profile data files, and write a first job that trains on them")
+    .option("-o, --out <FILE>", "job file to write; .ts: a program that trains it", "job.yaml")
     .option("--label <COLUMN>", "the column to predict")
     .option("--positive <VALUE>", "the value of the label that counts as positive")
-    .option("--time <COLUMN>", "the time by which the last tenth is held out")
+    .option("--time <COLUMN>", "column with the time: the latest tenth is held out")
     .option("--ignore <COLUMN>", "a column to leave out; may be repeated", collected)
     .option(
       "--feature <COLUMN>",
-      "a column to learn from, whatever it seems; may be repeated",
+      "a column to use as a feature, whatever it looks like; may be repeated",
       collected,
     )
     .option(
       "--delimiter <CHARACTER>",
-      "what separates fields (default: what the header shows)",
+      "separator of fields (default: detected from the header)",
       tabbed,
     )
-    .option("--rows <COUNT>", "rows to look at", integerFrom(100, 10_000_000), 50_000)
-    .option("--force", "write over the job file, if it is there");
+    .option("--rows <COUNT>", "rows to profile", integerFrom(100, 10_000_000), 50_000)
+    .option("--force", "overwrite an existing job file");
   withCommon(command, [
     "init clicks.csv",
     "init logs/*.jsonl.gz --label clicked --ignore request_id -o clicks.yaml",
@@ -132,7 +132,7 @@ async function writeJob(data: DataProfile, options: InitOptions): Promise<number
   return exitCodes.done;
 }
 
-/** What a dry run of the job finds, with vocabularies that are there for this look alone. */
+/** The checks of a dry run of the job, with its vocabularies in a temporary directory. */
 async function triedOut(make: (vocabularies: string) => FirstJob): Promise<readonly Check[]> {
   const home = mkdtempSync(join(tmpdir(), "osiris-init-"));
   try {
@@ -152,7 +152,7 @@ function writeVocabularies({ vocabularies }: FirstJob): void {
   }
 }
 
-/** What a person should know of the job beside its columns. */
+/** Notes on the job for people: bad lines, held-out samples, GAUC. */
 function notesOf(
   data: DataProfile,
   { job }: FirstJob,
@@ -175,16 +175,19 @@ function notesOf(
   ];
 }
 
-/** How a program is compiled, in a package whose `type` is `module`, and run. */
+/** The shell command that compiles and runs a program, in a package whose `type` is `module`. */
 function compiled(out: string): string {
-  // From version 6 on, the compiler refuses the name of a file beside a tsconfig.json without it.
+  // From version 6 on, the compiler refuses file names beside a tsconfig.json without this flag.
   const alone = existsSync("tsconfig.json") && compilerMajor() >= 6 ? "--ignoreConfig " : "";
   const library = "--lib es2023,esnext.disposable --types node --skipLibCheck";
   const options = `${alone}--module nodenext --target es2022 ${library}`;
   return `npx tsc ${options} ${out} && node ${out.replace(/ts$/, "js")}`;
 }
 
-/** The version of the compiler that is installed here; without one, `npx` fetches the newest. */
+/**
+ * Major version of the installed TypeScript compiler; infinite without one, as `npx` then fetches
+ * the newest.
+ */
 function compilerMajor(): number {
   try {
     const text = readFileSync(join("node_modules", "typescript", "package.json"), "utf8");
@@ -194,7 +197,7 @@ function compilerMajor(): number {
   }
 }
 
-/** Asks a person; nobody is asked where there is no terminal. */
+/** Asks the user for the label; undefined without a terminal or an answer. */
 async function askedLabel(data: DataProfile): Promise<string | undefined> {
   if (!process.stdin.isTTY || !process.stderr.isTTY) return undefined;
   const candidates = labelCandidates(data);

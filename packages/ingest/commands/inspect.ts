@@ -1,4 +1,5 @@
-// osiris warehouse inspect PATHS: files, partitions and columns, and what a job reads of them.
+// osiris warehouse inspect PATHS: lists files, partitions and columns, and what a job reads of
+// them.
 
 import type { Command } from "commander";
 import { type CommonOptions, withCommon } from "../../../cli/support/arguments.ts";
@@ -19,7 +20,7 @@ export function addInspect(warehouse: Command): void {
     .description("count files, partitions, row groups and the bytes of columns")
     .option(
       "--job <JOB>",
-      "job file, as for train: tell which columns it reads, in how many reads",
+      "job file, as for train: mark the columns that it reads, and count its reads",
     );
   withCommon(command, [
     "warehouse inspect clicks",

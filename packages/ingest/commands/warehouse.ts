@@ -1,4 +1,4 @@
-// osiris warehouse: tables of Parquet files as jobs read them.
+// osiris warehouse: inspects, writes and compacts tables of Parquet files that jobs read.
 
 import type { Command } from "commander";
 import { addCompact } from "./compact.ts";
@@ -9,7 +9,7 @@ import { addWrite } from "./write.ts";
 export function addWarehouse(program: Command): void {
   const warehouse = program
     .command("warehouse")
-    .description("look at tables of Parquet files, write and compact them");
+    .description("inspect, write and compact tables of Parquet files");
   addInspect(warehouse);
   addWrite(warehouse);
   addCompact(warehouse);

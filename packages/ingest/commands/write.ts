@@ -1,4 +1,4 @@
-// osiris warehouse write DATA -o DIRECTORY: a table of Parquet files from any files with rows.
+// osiris warehouse write DATA -o DIRECTORY: writes rows of any files as a table of Parquet files.
 
 import { type Command, Option } from "commander";
 import {
@@ -31,14 +31,14 @@ export function addWrite(warehouse: Command): void {
       "<data...>",
       "files of .csv, .tsv, .jsonl (perhaps .gz or .zst), .parquet or .arrow, or directories",
     )
-    .description("write rows as a table of Parquet files, as jobs read it best")
+    .description("write rows as a table of Parquet files, laid out for training jobs")
     .requiredOption("-o, --out <DIRECTORY>", "new directory of the table")
     .option("--partition-by <COLUMN>", "a directory for each value of the column")
     .option("--row-group <ROWS>", "rows of a row group", integerFrom(1, 2 ** 24), 16_384)
     .addOption(codecOption())
     .option(
       "--order-from <JOB>",
-      "columns of this job file first, those of most jobs before others; may be repeated",
+      "put this job file's columns first, those of most jobs before others; may be repeated",
       collected,
     );
   withCommon(command, [
@@ -62,7 +62,7 @@ export function addWrite(warehouse: Command): void {
   });
 }
 
-/** How pages are packed. */
+/** The option `--codec`, the compression of Parquet files. */
 export function codecOption(usual: (typeof warehouseCodecs)[number] = "snappy"): Option {
   return new Option("--codec <CODEC>", "compression of the files")
     .choices([...warehouseCodecs])

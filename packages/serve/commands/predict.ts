@@ -29,30 +29,30 @@ interface PredictOptions extends CommonOptions {
 export function addPredict(program: Command): void {
   const command = program
     .command("predict")
-    .argument("<model>", "checkpoint directory, of which the best model is taken, or .osiris file")
+    .argument("<model>", "checkpoint directory (its best model is taken), or .osiris file")
     .argument(
       "[data...]",
       "files, directories and patterns with the training columns; the label may be missing",
     )
-    .description("write the lines of files again with what the model predicts on each")
-    .option("--data <FILE...>", "the same")
+    .description("copy the lines of files, adding the model's prediction to each")
+    .option("--data <FILE...>", "data files, as the argument")
     .requiredOption(
       "-o, --out <FILE>",
-      "file to write; as .csv, .jsonl (each also .gz or .zst), .parquet or .arrow of another format than the " +
-        "data it has row numbers, kept columns and predictions",
+      "file to write: .csv, .jsonl (each also .gz or .zst), .parquet or .arrow; in another format " +
+        "than the data it has row numbers, kept columns and predictions",
     )
     .option(
       "--keep <COLUMN...>",
-      "columns beside the predictions, whether the model reads them or not",
+      "columns to write beside the predictions, whether the model reads them or not",
     )
     .option(
       "--calibration <WHICH>",
       "calibrated probabilities beside the raw ones: as `stored` with the model, by the `held-out` " +
-        "samples of its job, by the labels of a FILE, or `none` (default: stored, if it is)",
+        "samples of its job, by the labels of a FILE, or `none` (default: stored, if there is one)",
     )
     .option(
       "--column <NAME>",
-      'name of the new column (default: "probability"; of numbers "prediction")',
+      'name of the new column (default: "probability"; for regression "prediction")',
     )
     .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`");
   withCommon(withArithmetic(withModelRoots(command)), [
@@ -94,7 +94,10 @@ export function addPredict(program: Command): void {
   });
 }
 
-/** How probabilities are calibrated, by samples that training did not see. */
+/**
+ * The calibrations of `--calibration`: stored with the model, or fitted to held-out samples or to a
+ * file, which training did not see.
+ */
 async function calibrationsOf(model: Model, by: string) {
   if (by === "stored") return model.calibrations;
   if (by === "none") return undefined;

@@ -1,4 +1,4 @@
-// osiris serve MODEL: trained models behind HTTP, and NATS, until Ctrl-C.
+// osiris serve MODEL: serves predictions of trained models over HTTP and NATS, until Ctrl-C.
 
 import { readFileSync, statSync } from "node:fs";
 import { basename, extname, resolve } from "node:path";
@@ -55,39 +55,39 @@ interface ServeArguments extends CommonOptions, CredentialArguments {
 export function addServe(program: Command): void {
   const command = program
     .command("serve")
-    .argument("[models...]", "checkpoint directories, NAME=DIRECTORY each, or one file of options")
-    .description("answer predictions of trained models over HTTP, until Ctrl-C")
+    .argument("[models...]", "checkpoint directories, or NAME=DIRECTORY, or one file of options")
+    .description("serve predictions of trained models over HTTP, until Ctrl-C")
     .option("--port <P>", "port to serve on; 0: any (default: 8080)", portFrom0)
     .option("--host <ADDRESS>", "address to serve on (default: 127.0.0.1)")
     .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`")
-    .option("--no-watch", "stay with this checkpoint, whatever comes into the directory")
-    .option("--keep <N>", "versions that stay loaded (default: 2)", integerFrom(1, 16))
-    .option("--memory <SIZE>", "for the rows of each version; larger tables lie on disk", bytesFrom)
-    .option("--tier-directory <DIRECTORY>", "where they lie (default: the system's temporary one)")
+    .option("--no-watch", "do not load newer checkpoints of the directory")
+    .option("--keep <N>", "versions of a model that stay loaded (default: 2)", integerFrom(1, 16))
+    .option("--memory <SIZE>", "memory for rows of each version; other rows lie on disk", bytesFrom)
+    .option("--tier-directory <DIRECTORY>", "directory of rows on disk (default: a temporary one)")
     .addOption(
       new Option(
         "--calibration <WHICH>",
-        "of probabilities: as stored with a model, required of it, or none (default: stored)",
+        "calibration: as stored with a model, required of each, or none (default: stored)",
       ).choices(["stored", "required", "none"]),
     )
     .option("--batch <N>", "most samples scored together (default: 256)", integerFrom(1, 65_536))
-    .option("--latency-budget <MS>", "longest time of a batch (default: 5)", numberFrom0)
-    .option("--deadline <MS>", "for how long a request waits (default: 1000)", numberFrom0)
+    .option("--latency-budget <MS>", "longest time that a batch takes (default: 5)", numberFrom0)
+    .option("--deadline <MS>", "longest time that a request waits (default: 1000)", numberFrom0)
     .option("--queue <N>", "most samples that wait for a model (default: 16384)", integerFrom(1))
     .option("--max-request <BYTES>", "largest request (default: 16MiB)", bytesFrom)
     .option(
       "--drain <MS>",
-      "for how long the end waits for answers (default: 10000)",
+      "longest wait for open requests after Ctrl-C (default: 10000)",
       integerFrom(0),
     )
-    .option("--token-file <FILE>", "tokens that requests must bring, one a line")
-    .option("--insecure", "let other machines ask without a token")
-    .option("--tls-cert <FILE>", "PEM file: the certificate, for HTTPS")
-    .option("--tls-key <FILE>", "PEM file: and its key")
-    .option("--nats <URL>", "a broker over which requests come too")
-    .option("--nats-token <TOKEN>", "its token")
-    .option("--nats-creds <FILE>", "or a credentials file, as `nsc` writes it")
-    .option("--schema", "print the JSON Schema of a file of options, and end");
+    .option("--token-file <FILE>", "tokens, one a line, of which requests must have one")
+    .option("--insecure", "answer other machines without a token")
+    .option("--tls-cert <FILE>", "PEM file: the server's certificate, for HTTPS")
+    .option("--tls-key <FILE>", "PEM file: the key of that certificate")
+    .option("--nats <URL>", "broker over which to answer requests too")
+    .option("--nats-token <TOKEN>", "token of that broker")
+    .option("--nats-creds <FILE>", "credentials file of that broker, as `nsc` writes it")
+    .option("--schema", "print the JSON Schema of a file of options, and exit");
   withCommon(withArithmetic(withModelRoots(command)), [
     "serve checkpoints",
     "serve ctr=runs/ctr/checkpoints cvr=runs/cvr/checkpoints --port 9000",
@@ -114,7 +114,7 @@ async function run(models: readonly string[], args: ServeArguments): Promise<voi
   if (!json) console.log("Answers what it took, and ends ...");
 }
 
-/** Lines that matter, for a terminal. */
+/** Log for a terminal: writes readable lines of level `info` and above to stderr. */
 const linesForPeople: Log = {
   write(level, message, { model, digest, step, error } = {}) {
     if (level === "debug" || level === "trace") return;
@@ -141,7 +141,7 @@ function tell(server: ModelServer, options: ServerOptions, json: boolean): void 
   if (first !== undefined) console.log(curlLine(url, first, server.columns(first), options));
 }
 
-/** A request that works as it stands, for a shell. */
+/** A `curl` command with a valid request, to paste into a shell. */
 function curlLine(
   url: string,
   model: string,
@@ -185,7 +185,10 @@ async function optionsOf(models: readonly string[], args: ServeArguments): Promi
   return { ...base, ...Object.fromEntries(set) } as ServerOptions;
 }
 
-/** What a file says of each of its models is not said beside it. @throws InvalidOptionError */
+/**
+ * Refuses options of single models beside a file of options, which sets them for each model.
+ * @throws InvalidOptionError
+ */
 function refuseOfModels(file: string, args: ServeArguments): void {
   const { manifest, watch, keep, memory, tierDirectory, calibration, arithmetic } = args;
   const ofModels: [option: string, name: string, isGiven: boolean][] = [
@@ -240,13 +243,13 @@ function namedModels(
   return Object.fromEntries(named);
 }
 
-/** A directory's own name, as a model's. */
+/** Name of a model: the base name of its directory, in characters that a URL may have. */
 function nameOf(path: string): string {
   const name = basename(resolve(path)).replace(/[^A-Za-z0-9_-]/g, "-");
   return name.replace(/^[^A-Za-z0-9]+/, "").slice(0, 64) || "model";
 }
 
-/** The path, where it is a file of options. */
+/** `path` where it is a file of options (.yaml, .yml or .json), else undefined. */
 function configIn(path: string): string | undefined {
   const isConfig = [".yaml", ".yml", ".json"].includes(extname(path));
   return isConfig && statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true

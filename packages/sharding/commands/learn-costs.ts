@@ -1,6 +1,6 @@
-// osiris plan --calibrate --learn: measures this machine as cost networks learn it, trains them,
-// and writes them into a file for --cost-model. What was measured lies in FILE.measured, where
-// measuring that was stopped goes on.
+// osiris plan --calibrate --learn: measures sets of tables and exchanges on this machine, trains
+// cost networks on the times, and writes the networks to a file for --cost-model. Measurements are
+// kept in FILE.measured, from which an interrupted run of the command resumes.
 
 import type { CommonOptions } from "../../../cli/support/arguments.ts";
 import { exitCodes } from "../../../cli/support/failure.ts";
@@ -29,10 +29,12 @@ export interface LearningArguments extends CommonOptions {
   readonly turns: number;
 }
 
-/** Fewest samples that networks are trained with, where the time was up before all were there. */
+/**
+ * Fewest samples that networks are trained with, where the time was up before all were measured.
+ */
 const samplesMin = 20;
 
-/** Share of the test's variance that a network may leave unexplained, without a warning. */
+/** Largest share of the test's variance that a network may leave unexplained without a warning. */
 const unexplainedMax = 0.3;
 
 export async function learn(options: LearningArguments): Promise<number> {
@@ -98,7 +100,7 @@ export async function learn(options: LearningArguments): Promise<number> {
   return exitCodes.done;
 }
 
-/** Calls `tell` for every tenth of the way that is done. */
+/** Calls `tell` at each tenth of the progress. */
 function tenths(tell: (done: number) => void): (done: number) => void {
   let told = 0;
   return (done) => {

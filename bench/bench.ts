@@ -1,5 +1,5 @@
-// What a bench is: rows with names that are known before anything is measured, how long each takes,
-// and the function that measures them.
+// The interface of a bench: rows whose names are known before anything is measured, how long each
+// takes, and the function that measures them.
 
 import { InvalidArgumentError, type Option } from "commander";
 import type { BenchRow } from "./row.ts";
@@ -7,22 +7,22 @@ import type { BenchRow } from "./row.ts";
 export interface Bench<Options extends object = object> {
   readonly question: string;
   readonly options: readonly Option[];
-  /** What `--full` sets: the long run, where the default is a short one. */
+  /** Options that `--full` sets, for a long run where the default is a short one. */
   readonly full?: Partial<Options>;
-  /** In the order of measuring. Measures nothing itself, and is cheap. */
+  /** The measurements in their order. Cheap: measures nothing itself. */
   measurements(options: Options): readonly Measurement[];
 }
 
 /** The rows that one part of a bench measures together. */
 export interface Measurement {
   readonly names: readonly string[];
-  /** About how long all of it takes on two cores. */
+  /** Estimated duration of the whole measurement on two cores. */
   readonly seconds: number;
-  /** Yields each row as soon as its figure is known; may skip rows that are not wanted. */
+  /** Yields each row as soon as its figure is known; may skip rows that `isWanted` rejects. */
   measure(isWanted: (name: string) => boolean): AsyncIterable<BenchRow>;
 }
 
-/** One row. */
+/** A measurement of one row. */
 export function single(
   name: string,
   seconds: number,
@@ -31,7 +31,9 @@ export function single(
   return together([name], seconds, async () => [await measure()]);
 }
 
-/** Rows that take turns in the same rounds, so that all are known only at the end. */
+/**
+ * A measurement of rows that take turns in the same rounds, so that all are known only at the end.
+ */
 export function together(
   names: readonly string[],
   seconds: number,
@@ -47,8 +49,8 @@ export function together(
 }
 
 /**
- * Whether a row is asked for: its name begins with one of the patterns, in which `*` stands for any
- * characters. Without patterns all rows are.
+ * Whether a row is selected: its name begins with one of the patterns, in which `*` stands for any
+ * characters. Without patterns, all rows are.
  */
 export function wantedBy(patterns: readonly string[]): (name: string) => boolean {
   const literal = (text: string) => text.replace(/[.+?^${}()|[\]\\]/g, "\\$&");
@@ -58,7 +60,7 @@ export function wantedBy(patterns: readonly string[]): (name: string) => boolean
   return (name) => beginnings.length === 0 || beginnings.some((one) => one.test(name));
 }
 
-/** The measurements with at least one row that is asked for. */
+/** The measurements with at least one selected row. */
 export function narrowed(
   measurements: readonly Measurement[],
   patterns: readonly string[],
@@ -67,7 +69,7 @@ export function narrowed(
   return measurements.filter(({ names }) => names.some(isWanted));
 }
 
-/** Parses a count of an option. */
+/** Parses an option that is a count of at least 1. */
 export function positive(text: string): number {
   const value = Number(text);
   if (!Number.isInteger(value) || value < 1)

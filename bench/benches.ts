@@ -1,4 +1,4 @@
-// All benches, by the name that the command line has for each.
+// All benches, by their name on the command line.
 
 import { pageBench } from "../packages/dashboard/bench/page.bench.ts";
 import { ladderBench } from "../packages/ingest/bench/ladder.bench.ts";

@@ -1,4 +1,4 @@
-// The command of the benches: their options, and what it prints.
+// The command line of the benches: their options and the output.
 
 import { writeFileSync } from "node:fs";
 import { Command } from "commander";
@@ -9,7 +9,7 @@ import { durationOf, machine, openReport, type Printer, secondsOf } from "./repo
 import type { BenchRow } from "./row.ts";
 import { runSession } from "./session.ts";
 
-/** Options that every bench has, beside its own. */
+/** Options that every bench has, in addition to its own. */
 interface CommonOptions {
   readonly only: readonly string[];
   readonly list?: true;
@@ -18,14 +18,14 @@ interface CommonOptions {
   readonly html?: string;
 }
 
-/** What a command prints with, and measures with. */
+/** Output and measuring process of the command; tests replace them. */
 export interface BenchTools extends Printer {
   readonly session: typeof runSession;
 }
 
 const usual: BenchTools = { print: console.log, tell: console.error, session: runSession };
 
-/** The command with all benches; what it comes to is the exit code of this process. */
+/** The command with all benches; a bench's result is the exit code of this process. */
 export function benchCommand(tools: BenchTools = usual): Command {
   const program = new Command("bench").description(
     "Measures Osiris on this machine. `bench NAME --help` has the options of one bench.",
@@ -90,7 +90,7 @@ async function runBench(
   return code;
 }
 
-/** As people would write them: `--sizes 8 64 --rounds 5`. */
+/** Options as flags of a command line: `--sizes 8 64 --rounds 5`. */
 function flagsOf(options: object): string {
   const flags = Object.entries(options).map(([key, value]) => {
     const flag = `--${key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;

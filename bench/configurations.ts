@@ -1,5 +1,5 @@
-// The benchmark configurations a, b and c (DLRM), d (DLRM-DCNv2) and w (Wukong): what each stresses
-// is said in bench/README.md.
+// The benchmark configurations a, b and c (DLRM), d (DLRM-DCNv2) and w (Wukong). bench/README.md
+// says what each stresses.
 
 import type { DensePrecision } from "../src/kernels/contract/kernels.ts";
 import { graphOf } from "../src/model/model.ts";
@@ -9,9 +9,12 @@ export interface Configuration {
   readonly model: ModelSpec;
   /** Ids of every bag. */
   readonly lookups: number;
-  /** Floating-point operations of a sample, forward and backward: of the dense layers' products. */
+  /**
+   * Floating-point operations of the dense layers' matrix products for one sample, forward and
+   * backward.
+   */
   readonly layerFlop: number;
-  /** The same, of products that are no layers: interactions, and matrices of each sample. */
+  /** The same of products outside layers: interactions, and products of each sample's matrices. */
   readonly interactionFlop: number;
   /** Inputs and outputs of every dense layer, in the order of their parameters. */
   readonly layers: readonly (readonly [number, number])[];
@@ -85,7 +88,8 @@ export function configuration(
     const [weight] = node.parameters ?? [];
     const [outputs = 0, inputs = 0] = weight?.shape ?? [];
     const [input] = node.inputs;
-    // A layer has as many inputs as its weight; a matrix that samples share mixes vectors instead.
+    // A layer has as many inputs as its weight has columns; a matrix shared by samples that mixes
+    // vectors does not.
     if (weight?.shape.length !== 2 || input?.shape.at(-1) !== inputs) continue;
     layers.push([inputs, outputs]);
     layerProducts += node.products ?? 0;

@@ -9,7 +9,7 @@ const { bench, options, only } = JSON.parse(process.argv[2] ?? "{}") as SessionW
 const measurements = benches[bench]?.measurements(options) ?? [];
 const isWanted = wantedBy(only);
 
-process.on("disconnect", () => process.exit(1)); // Nobody is left to receive a row.
+process.on("disconnect", () => process.exit(1)); // The parent is gone: no process receives rows.
 for (const [index, measurement] of narrowed(measurements, only).entries()) {
   await send({ begin: index });
   for await (const row of measurement.measure(isWanted)) {

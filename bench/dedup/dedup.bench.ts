@@ -1,5 +1,5 @@
-// All of deduplication: of indexes (tables' `dedup`), and of whole lists (RecD), from the log to
-// storage. One bench of several parts, whose options add up.
+// The bench of deduplication: of indexes (tables' `dedup`), and of whole lists (RecD), from the log
+// to storage. It joins several parts, and has the options of all.
 
 import type { Bench, Measurement } from "../bench.ts";
 import { dedupBench as indexBench } from "../step/dedup.bench.ts";
@@ -10,7 +10,7 @@ import { readerBench } from "./reader.bench.ts";
 import { storageBench } from "./storage.bench.ts";
 import { trainBench } from "./train.bench.ts";
 
-/** Each measures by its own options, and leaves the others'. */
+/** Each part reads its own options, and ignores those of others. */
 const parts: readonly Bench[] = [
   indexBench,
   factorBench,

@@ -1,6 +1,6 @@
-// Question: how often do lists repeat within a batch, beside RecD's formula? Batches of generated
-// sessions, clustered and shuffled. Limit: 1 / (1 - d (S - 1) / S) where they are clustered, 1
-// where they are shuffled.
+// Question: how often do lists repeat within a batch, compared with RecD's formula? Batches of
+// generated sessions, clustered and shuffled. Limit: 1 / (1 - d (S - 1) / S) for clustered
+// sessions, 1 for shuffled ones.
 
 import { sessionOptions } from "../../src/data/synthetic/session-options.ts";
 import { Sessions } from "../../src/data/synthetic/sessions.ts";
@@ -10,7 +10,9 @@ import { type BenchRow, rowOf } from "../row.ts";
 
 const samplesOfSession = [4, 8, 16] as const;
 const probabilities = [0.8, 0.9, 0.95, 1] as const;
-/** Samples of a batch, and of all data: a shuffled batch has hardly two of a session. */
+/**
+ * Samples of a batch, and of all data: so many that a shuffled batch rarely has two of one session.
+ */
 const [batch, all] = [2048, 2 ** 20] as const;
 const batches = 24;
 

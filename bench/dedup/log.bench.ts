@@ -1,6 +1,7 @@
-// Question: how much better does a log compress whose shards are chosen by session? Messages in the
-// order of time go to shards by the hash of their session, or of their request; each shard packs
-// blocks of 256 KiB with zstd. Limit: the ratio of shards by request. RecD found 2.25 beside 1.50.
+// Question: how much better does a log compress if its shards are chosen by session? Messages in
+// order of time go to shards by the hash of their session, or of their request; each shard
+// compresses blocks of 256 KiB with zstd. Limit: the ratio of shards by request. RecD reports 2.25,
+// against 1.50 by request.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +17,7 @@ import { hasSessions, realNames, realRows } from "./real-sessions.ts";
 export interface LogOptions {
   readonly messages: number;
   readonly shards: number;
-  /** Directory of real files, with `session` below. */
+  /** Directory of real files, which are in its folder `session`. */
   readonly data: string;
 }
 
@@ -45,7 +46,7 @@ export const logBench: Bench<LogOptions> = {
     const real = realNames
       .filter((one) => hasSessions(data, one))
       .map((one) => {
-        // So few messages fill the blocks of a few shards alone.
+        // The files have too few messages to fill the blocks of more than a few shards.
         const row = `dedup.log.${one}.4`;
         return single(row, 4, () => {
           const logged = realRows(data, one).map((message) => {
@@ -97,7 +98,7 @@ async function logRow(
       shard.bytes += message.text.length + 1;
       if (shard.bytes >= blockBytes) pack(shard);
     }
-    // The rest of each shard is a shorter block.
+    // The remaining messages of each shard make a shorter block.
     for (const shard of waiting) if (shard.bytes > 0) pack(shard);
     return before / after;
   };

@@ -1,7 +1,7 @@
 // Question: what does `ikjt: auto` cost where it finds nothing to deduplicate? Samples of sessions
 // in a shuffled order, whose lists hardly repeat within a batch. Limit: the time in which the same
-// machine trains a million samples of the same model once; the steps are those of a job without
-// `ikjt`, so that finding out is all that is added.
+// machine trains a million samples of the same model once. The steps equal those of a job without
+// `ikjt`, so that choosing the groups is the only extra cost.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,10 +20,10 @@ import { type BenchRow, rowOf } from "../row.ts";
 import { runDevices } from "../step/device-threads.ts";
 import { modelOf, userLists } from "./train.bench.ts";
 
-/** Samples that are read to choose groups, at most (choose-groups.ts); no more are needed here. */
+/** As many samples as choosing groups reads at most (choose-groups.ts). */
 const samples = 102_400;
 const [batchSize, slices, devices, rounds] = [2048, 8, 2, 3];
-/** A run that is small beside those that need deduplication. */
+/** Samples of a run that is small compared with runs that need deduplication. */
 const trained = 1_000_000;
 
 export const offBench: Bench = {

@@ -1,8 +1,5 @@
-// Draws what RecD saves, row by row: how many times more samples, or fewer bytes, than without, and
-// the targets beside. The rows are those that the bench has printed:
-//
-//   npm run bench -- dedup --json --data DIRECTORY > docs/pictures/recd.jsonl
-//   npm run draw -- savings
+// Draws the savings of RecD, row by row: how many times more samples, or fewer bytes, than without,
+// and the targets. The rows are the bench's output:
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
@@ -12,10 +9,10 @@ import { at, svgOf, text } from "../svg.ts";
 
 export const files = { rows: "docs/pictures/recd.jsonl", picture: "docs/pictures/recd.svg" };
 
-/** What the picture shows of a row. */
+/** The fields of a row that the picture shows. */
 type Shown = Pick<BenchRow, "name" | "ratio" | "target">;
 
-/** The rows that are drawn, by name, and what people call them. */
+/** The rows that are drawn, by name, with their labels. */
 const titles: Readonly<Record<string, string>> = {
   "dedup.storage.16.0.9": "bytes of a clustered table, 16 samples a session",
   "dedup.storage.ml100k": "bytes of a clustered table, MovieLens",
@@ -31,7 +28,7 @@ const titles: Readonly<Record<string, string>> = {
 const [width, rowHeight, top] = [760, 34, 74];
 const frame = { left: 320, right: 690 };
 
-/** The rows of the text that the bench printed. */
+/** The rows in the output of `bench --json`. */
 export function rowsIn(text: string): Shown[] {
   return text
     .trimEnd()

@@ -1,8 +1,7 @@
 // Question: how much faster does a reader make batches of clustered sessions? From Parquet without
-// a cache to batches, with transforms of every list of the user; the clustered batches are made
-// IKJTs, which is a part of the work. Peer: the same rows in the order of their times, made plain
-// batches. `dedup.transforms`: transforms of one list alone, rows that share them beside rows that
-// do not.
+// a cache to batches, with transforms of each of the user's lists; for clustered rows this includes
+// making IKJTs. Peer: the same rows in order of time, made into plain batches. `dedup.transforms`:
+// transforms of one list only, with repeated rows shared or not.
 
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -52,7 +51,7 @@ export const readerBench: Bench<ReaderOptions> = {
   },
 };
 
-/** Ids of the lists as hashes; and, of `transforms`, windows of two ids of each list beside. */
+/** Transforms of the lists: hashes of their ids and, if `isHeavy`, also windows of two ids. */
 const makings = (isHeavy: boolean) =>
   users.flatMap((name) => [
     { op: "sigridHash", input: { column: name, list: "plain" }, output: `${name}.h`, max: 100_000 },
@@ -69,7 +68,7 @@ const makings = (isHeavy: boolean) =>
       : []),
   ]);
 
-/** Transforms of one list of clustered rows, which rows that repeat share or do not. */
+/** Transforms of one list of clustered rows, computed once for repeated rows, or for each row. */
 function transformsRow(name: string, column: string, { rows, rounds }: ReaderOptions): BenchRow {
   const session = { samples: sessionSamples, features: { [column]: { d: kept } } };
   const options = sessionOptions.parse(session);
@@ -147,7 +146,10 @@ const filesOf = (table: string) =>
     .sort()
     .map((name) => join(table, name));
 
-/** What reads all samples of a table, batch after batch; where asked, as IKJTs. */
+/**
+ * Prepares a table, and returns a function that reads all its samples in batches; if `isIkjt`, as
+ * IKJTs.
+ */
 async function batchReader(home: string, table: string, isHeavy: boolean, isIkjt: boolean) {
   const made = users.flatMap((name) => (isHeavy ? [`${name}.h`, `${name}.g`] : [`${name}.h`]));
   const features = [...made, ...items];

@@ -1,6 +1,6 @@
-// Real sessions as rows: every click of YooChoose with the clicks of its session before it, every
-// rating of MovieLens with the user's profile and the films that they liked before. The files are
-// not in this repository; `--data` names their directory.
+// Real sessions as rows: every click of YooChoose with the earlier clicks of its session, and every
+// rating of MovieLens with the user's profile and the films that the user liked before. The files
+// are not in this repository; `--data` names their directory.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ export interface LoggedRow {
   readonly session: number;
   /** Milliseconds since 1970. */
   readonly time: number;
-  /** What else the row says; lists of ids among it. */
+  /** Further columns of the row; some are lists of ids. */
   readonly [column: string]: unknown;
 }
 
@@ -24,9 +24,9 @@ const files = {
 export type RealName = keyof typeof files;
 export const realNames = Object.keys(files) as RealName[];
 
-/** Ids of a list, at most: the newest. */
+/** Most ids of a list; the newest are kept. */
 const historyMax = 50;
-/** Ratings of a user further apart are of two sessions. */
+/** A longer gap between two ratings of a user begins a new session. */
 const sessionMs = 30 * 60 * 1000;
 
 /** Whether the files of some sessions are in the directory. */

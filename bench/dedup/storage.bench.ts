@@ -1,6 +1,6 @@
-// Question: how much smaller is a table whose rows are clustered by session? The same rows by
-// `osiris cluster-sessions`, clustered and shuffled, with the same codec and row groups. Limit: the
-// clustered bytes. RecD found 3.71 times at most.
+// Question: how much smaller is a table whose rows are clustered by session? `osiris
+// cluster-sessions` writes the same rows clustered and shuffled, with the same codec and row
+// groups. Limit: the clustered bytes. RecD reports 3.71 times at most.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,11 +14,11 @@ import { hasSessions, realNames, realRows } from "./real-sessions.ts";
 
 export interface StorageOptions {
   readonly rows: number;
-  /** Directory of real files, with `session` below. */
+  /** Directory of real files, which are in its folder `session`. */
   readonly data: string;
 }
 
-/** Samples of a session, and how probably a list of the user stays. */
+/** Samples of a session, and the probability that a list of the user stays the same. */
 const drawn = [
   [4, 0.9],
   [8, 0.9],
@@ -28,7 +28,7 @@ const drawn = [
   [16, 1],
 ] as const;
 
-/** Of issue and paper, for 16 samples and 0.9. */
+/** Targets of this project and of the paper, for 16 samples and 0.9. */
 const target = [2, 3.71] as const;
 /** Distinct ids of a feature. */
 const ids = 1_000_000;

@@ -1,9 +1,9 @@
-// Question: how much faster is a step on sessions whose lists are deduplicated (IKJT)? Pooled lists
-// alone, six long ones and twenty-six of the mean length of RM1 and RM2 (26 ids: Zhao et al., ISCA
-// 2022, Understanding Data Storage and Ingestion); sequences that are encoded; and an ablation, in
-// which one optimization of RecD (Zhao et al., MLSys 2023, section 5) comes after the other. Peer:
-// the same model on the plain lists, in turn in one run. The trainings of a row take turns of a few
-// steps, on the same batches.
+// Question: how much faster is a step on sessions whose lists are deduplicated (IKJT)? Rows: pooled
+// lists, either six long ones or twenty-six of the mean length of RM1 and RM2 (26 ids: Zhao et al.,
+// ISCA 2022, Understanding Data Storage and Ingestion); encoded sequences; and an ablation that
+// adds the optimizations of RecD (Zhao et al., MLSys 2023, section 5) one after the other. Peer:
+// the same model on the plain lists. The trainings of a row take turns of a few steps in one run,
+// on the same batches.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -27,13 +27,13 @@ interface TrainOptions {
   readonly steps: number;
 }
 
-/** Samples of a session: every one has as many, as in a batch of whole sessions. */
+/** Samples of a session; all sessions have the same number, as a batch has whole sessions. */
 const sessionSamples = [8, 16] as const;
-/** Probability that a list stays from one sample to the next. */
+/** Probability that a list stays the same from one sample to the next. */
 const kept = 0.95;
-/** Batches that are trained in turn. */
+/** Batches that training cycles through. */
 const batches = 4;
-/** Steps of a turn: the first one finds the caches full of the other training. */
+/** Steps of a turn. The first one is not counted, as the caches hold the other training's data. */
 const turnSteps = 6;
 
 export const trainBench: Bench<TrainOptions> = {
@@ -64,11 +64,13 @@ type Kind = "pooled" | "lists" | "attention" | "ablation";
 const nameOf = (kind: Kind, samples: number, variant: string) =>
   `dedup.train.${kind}.${samples}.${variant}`;
 
-/** Of a user: long lists; of an item: one id each, which no sample shares. */
+/**
+ * Long lists of the user and their lengths. The item's features have one id each, and never repeat.
+ */
 export const userLists = { clicks: 100, views: 100, buys: 50, pages: 50, likes: 25, terms: 25 };
 const manyLists = Object.fromEntries(Array.from({ length: 26 }, (_, i) => [`user${i}`, 26]));
 const sequences = { seen: 64, watched: 32 };
-/** The sequence of the ablation that meets the item of each sample, and the ids that it has. */
+/** The ablation's sequence that attends to the item of each sample, and its length. */
 const [attended, attendedIds] = ["seen", 32] as const;
 
 export function modelOf(kind: Kind): ModelSpec {
@@ -108,7 +110,9 @@ function listsOf(kind: Kind): Readonly<Record<string, number>> {
   return { ...userLists, ...sequences, ...(kind === "ablation" && { [attended]: attendedIds }) };
 }
 
-/** Which lists of a model the trainings of its rows deduplicate, beside the one on plain lists. */
+/**
+ * The lists that each variant of a model deduplicates; the training on plain lists is their peer.
+ */
 function variantsOf(kind: Kind): Readonly<Record<string, readonly string[]>> {
   const pooled = Object.keys(userLists);
   const all = Object.keys(listsOf(kind));
@@ -156,7 +160,7 @@ async function rowsOf(kind: Kind, samples: number, options: TrainOptions): Promi
         unit: "samples/s",
         limitIs: "on plain lists",
       };
-      // Part of the lists alone: how much the rest adds.
+      // Only the row that deduplicates all lists has a target.
       const target = variant === "all" ? targets[kind] : undefined;
       return rowOf({ ...row, ...(target && { target }) }, others[i] ?? [], plain);
     });
@@ -171,7 +175,7 @@ const targets: Readonly<Partial<Record<Kind, readonly [number, number]>>> = {
   attention: [1.8, 2.5],
 };
 
-/** Samples/s of each turn, but for its first step. */
+/** Samples/s of each turn, without its first step. */
 function turnRates(batch: number, stepMs: readonly number[]): number[] {
   const turns = Math.floor(stepMs.length / turnSteps);
   return Array.from({ length: turns }, (_, turn) => {

@@ -10,7 +10,7 @@ import type { ExchangeThreadData } from "./exchange-thread.ts";
 export interface HostDevices {
   readonly words: SharedArrayBuffer;
   readonly memory: SharedArrayBuffer;
-  /** Milliseconds of all rounds, on the device that took longest. */
+  /** Milliseconds that all rounds took on the slowest device. */
   measure(rounds: number): Promise<number>;
   stop(): Promise<void>;
 }

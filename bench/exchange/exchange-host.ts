@@ -1,6 +1,6 @@
-// One host of the exchange bench, a process of its own: devices and their bridge, and beside them a
-// bare NATS client that moves the same bytes. The parent says which of the two runs, and how often;
-// this process answers how long it took.
+// One host of the exchange bench, a process of its own: devices and their bridge, and a bare NATS
+// client that moves the same bytes. The parent requests rounds of one of the two, and this process
+// answers with their duration.
 
 import { connect } from "nats";
 import { createAtomicCells, sleepTurning } from "../../src/exchange/atomic-cells.ts";
@@ -94,7 +94,7 @@ async function run(command: ExchangeHostCommand, rounds: number): Promise<number
   }
 }
 
-/** The same bytes, to the other process and from it. */
+/** Sends the same bytes to the other process, and receives as many from it. */
 async function bareRounds(rounds: number): Promise<number> {
   const startMs = performance.now();
   for (let round = 1; round <= rounds; round++) {
@@ -105,7 +105,7 @@ async function bareRounds(rounds: number): Promise<number> {
       if (received >= wanted) resolve();
     });
   }
-  received -= rounds * awaits; // The other may have begun already with what comes next.
+  received -= rounds * awaits; // The other process may have begun its next command.
   wanted = Number.POSITIVE_INFINITY;
   return performance.now() - startMs;
 }

@@ -1,4 +1,4 @@
-// Rounds of the collectives as one device runs them, and how long each took.
+// Rounds of the collectives on one device, and their duration.
 
 import {
   broadcastOf,
@@ -33,7 +33,7 @@ export interface ExchangeWork {
 const slices = 8;
 const warmUpRounds = 3;
 
-/** The exchange for this collective alone: the channels of all others have no memory. */
+/** The shape of an exchange for one collective: channels of other collectives have no memory. */
 export function benchShape(work: ExchangeWork): ExchangeShape {
   const { collective, bytes, hostOf } = work;
   const devices = hostOf.length;
@@ -50,7 +50,7 @@ export function benchShape(work: ExchangeWork): ExchangeShape {
   };
 }
 
-/** Milliseconds of all rounds, without the rounds that warm up. */
+/** Milliseconds of all rounds, without the warm-up rounds. */
 export async function measureRounds(
   exchange: Exchange,
   kernels: Kernels,
@@ -70,7 +70,7 @@ function partBytesOf({ collective, bytes, hostOf }: ExchangeWork): PartBytes {
   const part = bytes / hostOf.length;
   switch (collective) {
     case "allToAll":
-      // A device's part for itself is made where it lies: it is no part of the exchange.
+      // A device writes its part for itself in place, so that it is not exchanged.
       return (from, to) => (from === to ? 0 : part);
     case "allGather":
       return () => part;
@@ -87,8 +87,8 @@ function roundOf(
   work: ExchangeWork,
 ): () => Promise<void> {
   const part = partBytesOf(work);
-  // In shared memory, writing a part sends it. Parts for the wire are in place before the round, as
-  // the bytes of the bare client are.
+  // In shared memory, writing a part sends it, so that a round writes. Parts for the wire are in
+  // place before the round, as are the bytes of the bare client.
   const isShared = work.hostOf.every((host) => host === work.hostOf[0]);
   const own = kernels.tensor([1, part(rank, (rank + 1) % devices) / 4]);
   const write = (to: Region) => {
@@ -133,7 +133,7 @@ function roundOf(
   }
 }
 
-/** As a step copies vectors to where they go. */
+/** Copies as a step copies vectors into an outbox. */
 function copyInto(kernels: Kernels, { buffer, byteOffset }: Region, own: Tensor): void {
   const columns = own.shape[1] ?? 0;
   if (columns > 0) {

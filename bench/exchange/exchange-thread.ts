@@ -1,4 +1,4 @@
-// One device of the exchange bench: a thread that runs rounds when told how many.
+// One device of the exchange bench: a thread that runs as many rounds as each message requests.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";

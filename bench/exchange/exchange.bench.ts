@@ -1,10 +1,10 @@
 // Question: how close are the collectives to what memory and the broker allow? Inside a host the
-// limit is a copy by as many threads at once; between hosts, the bare NATS client that moves the
+// limit is a memcpy by as many threads at once; between hosts, a bare NATS client that moves the
 // same bytes between two processes through the same broker, in turn.
 //
 // The figure is bus bandwidth, as nccl-tests define it: bytes of a device / seconds, times the
-// share of the bytes that must cross the bus. So it compares with a link's speed for any number of
-// devices. A barrier has no bytes: its figure is barriers a second.
+// share of the bytes that must cross the bus. It thus compares with a link's speed for any number
+// of devices. A barrier has no bytes: its figure is barriers a second.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -58,11 +58,11 @@ export const exchangeBench: Bench<ExchangeBenchOptions> = {
 };
 
 const mebibyte = 2 ** 20;
-/** Bytes that a round moves, and so how often the collective runs in a round. */
+/** Bytes that a round moves, which determine how often the collective runs in a round. */
 const roundBytes = { shared: 3072 * mebibyte, wire: 128 * mebibyte };
 const barriersOfRound = 2000;
 
-/** The share of the limit that docs/parallelism.md asks for. */
+/** The share of the limit that docs/parallelism.md requires. */
 const targets: Readonly<Record<string, readonly [atLeast: number, aim: number]>> = {
   "shared.allToAll": [0.7, 1],
   "shared.allReduce": [0.6, 1],
@@ -86,12 +86,12 @@ function wireBytesOf({ collective, bytes }: ExchangeWork, devicesOfHost: number)
     reduceScatter: bytes / 2,
     allGather: bytes / 2,
     broadcast: bytes,
-    barrier: 1, // A message that says it.
+    barrier: 1, // A message without data.
   };
   return [each[collective], collective === "broadcast" ? 0 : each[collective]];
 }
 
-/** MiB: all sizes for the two collectives of a step, the smallest and largest for the others. */
+/** Sizes in MiB: all for the two collectives of a step, the smallest and largest for the others. */
 function sizesOf(collective: Collective, sizes: readonly number[]): readonly number[] {
   if (collective === "barrier") return [0];
   if (collective === "allToAll" || collective === "allReduce") return sizes;
@@ -172,7 +172,7 @@ function wireMeasurement(
   });
 }
 
-/** GB/s on the bus, or barriers a second, of collectives that ran so many times in `ms`. */
+/** GB/s on the bus, or barriers a second, of a collective that ran `times` times in `ms`. */
 function rateOf(work: ExchangeWork, times: number, ms: number): number {
   const each = work.collective === "barrier" ? 1 : (work.bytes * busFactor(work)) / 1e9;
   return (1000 * times * each) / ms;
@@ -191,7 +191,7 @@ async function startHost(data: ExchangeHostData): Promise<ChildProcess> {
   return host;
 }
 
-/** Milliseconds that the host measured. */
+/** Sends a command to a host, and resolves to the milliseconds that the host measured. */
 async function answerOf(host: ChildProcess, question: object): Promise<number> {
   const answer = once(host, "message");
   host.send(question);

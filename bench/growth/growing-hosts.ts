@@ -1,5 +1,5 @@
-// Whole runs of two devices, on one host and on two: host processes of this machine, joined over
-// the cluster's broker as those of other machines are.
+// Whole runs of two devices, on one host and on two: processes of this machine that join over the
+// cluster's broker, as hosts on other machines do.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -12,11 +12,16 @@ import { configuration } from "../configurations.ts";
 import { quantileOf } from "../row.ts";
 
 const batchSize = 2048;
-/** Events of progress of a run: the first are of steps that programs are compiled in. */
+/**
+ * Events of progress of a run that are skipped, as programs compile in these steps, and that are
+ * measured.
+ */
 const [warmUp, measured] = [4, 12];
 const joinMs = 60_000;
 
-/** Milliseconds of a step: processor time of all processes, and as the run tells it. */
+/**
+ * Milliseconds of a step: processor time of all processes, and the duration that the run reports.
+ */
 interface RunCost {
   readonly workMs: number;
   readonly stepMs: number;
@@ -24,7 +29,7 @@ interface RunCost {
 
 export interface HostRound {
   readonly one: RunCost;
-  /** One host once more: how far it is from `one` is what the other may be off. */
+  /** One host again: its distance from `one` is the error of the measurement. */
   readonly again: RunCost;
   readonly two: RunCost;
 }
@@ -43,7 +48,7 @@ export async function* hostRounds(rounds: number): AsyncGenerator<HostRound, voi
   }
 }
 
-/** A run of two devices; of the steps that it tells, the fastest tenth. */
+/** Measures a run of two devices. `stepMs` is the 10th percentile of the reported steps. */
 async function costOn(hosts: 1 | 2, checkpoints: string, directory: string): Promise<RunCost> {
   await using cluster = await Cluster.start({ devices: 2 / hosts });
   const joined = hosts === 2 ? startHost(cluster) : undefined;
@@ -84,15 +89,15 @@ async function costOn(hosts: 1 | 2, checkpoints: string, directory: string): Pro
   }
 }
 
-/** A tick of the times in /proc, as Linux has it on every machine. */
+/** A tick of the times in /proc: 10 ms on every Linux machine. */
 const tickMs = 10;
 
-/** Processor time of this process and of a child, so far; of the child on Linux alone. */
+/** Processor time so far of this process and, on Linux only, of a child. */
 function spentMsBy(child: ChildProcess | undefined): number {
   const { user, system } = process.cpuUsage();
   const own = (user + system) / 1000;
   if (child?.pid === undefined || process.platform !== "linux") return own;
-  // Behind the program's name in brackets: state, then 10 fields, then user and system time.
+  // After the program's name in brackets: state, then 10 fields, then user and system time.
   const fields = readFileSync(`/proc/${child.pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
   return own + tickMs * (Number(fields[11]) + Number(fields[12]));
 }

@@ -1,12 +1,12 @@
 // Question: how does the cost of a step grow with the batch, the tables, the rows of a table, the
-// devices and the hosts? Beside each: growth in proportion, or none where none is expected.
+// devices and the hosts? Limit: growth in proportion, or none where none is expected.
 //
 // Every figure is a ratio to the same training at the base, measured in the same round. All but
 // `.time` are processor time of a step, which other programs on the cores hardly change: of one
-// device; `devices`: of the busiest of several that share the batch, which is as long as a step
-// takes at least; `.work`: of all of them. `hosts`: of both processes of whole runs, of two devices
-// on one host and on two, both on this machine. `.time` is what the clock has, of the fastest tenth
-// of the steps: more devices than cores take turns on them.
+// device; for `devices`, of the busiest of the devices that share the batch, which is the shortest
+// time that a step can take; for `.work`, of all of them; for `hosts`, of both processes of whole
+// runs of two devices, on one host and on two, both on this machine. `.time` is wall-clock time of
+// the fastest tenth of the steps: more devices than cores take turns on them.
 
 import { availableParallelism } from "node:os";
 import { Option } from "commander";
@@ -20,11 +20,11 @@ import { type HostRound, hostRounds } from "./growing-hosts.ts";
 
 interface GrowthBenchOptions {
   readonly rounds: number;
-  /** How long each trains in a round. */
+  /** How long each training runs in a round. */
   readonly seconds: number;
 }
 
-/** What is varied, one at a time. */
+/** The sizes that are varied, one at a time. */
 interface Size {
   readonly batch: number;
   readonly tables: number;
@@ -34,7 +34,7 @@ interface Size {
 
 const base: Size = { batch: 2048, tables: 26, rows: 10_000, devices: 1 };
 
-/** The base is one of each. */
+/** The values of each size; the base is among them. */
 const axes: { readonly [Axis in keyof Size]: readonly number[] } = {
   batch: [128, 512, 2048, 8192],
   tables: [4, 8, 13, 26, 52, 104],
@@ -43,9 +43,9 @@ const axes: { readonly [Axis in keyof Size]: readonly number[] } = {
 };
 const axisNames = Object.keys(axes) as (keyof Size)[];
 
-/** Starting threads, and making tables and batches. */
+/** Time to start threads, and to make tables and batches. */
 const setUpSeconds = 1.5;
-/** Two runs of a round, with their clusters. */
+/** Time of the runs of a round, with their clusters. */
 const hostRoundSeconds = 26;
 
 export const growthBench: Bench<GrowthBenchOptions> = {
@@ -80,7 +80,10 @@ function namesOf(axis: keyof Size): string[] {
   });
 }
 
-/** Milliseconds of a step: by the clock; processor time of the busiest device, and of all. */
+/**
+ * Milliseconds of a step: wall-clock time; processor time of the busiest device, and of all
+ * devices.
+ */
 interface Cost {
   readonly stepMs: number;
   readonly busiestMs: number;
@@ -100,7 +103,7 @@ async function* stepRows(rounds: number, seconds: number, isWanted: (name: strin
       for (const value of axes[axis]) {
         const name = `growth.${axis}.${value}`;
         if (!namesOf(axis).some((one) => one.startsWith(name) && isWanted(one))) continue;
-        // The base too, once more: how far it is from 1 is what the others may be off.
+        // The base is measured again too: its distance from 1 is the error of the others.
         const cost = await costOf({ ...base, [axis]: value }, seconds);
         note(name, cost.busiestMs / one.busiestMs);
         if (axis !== "devices") continue;
@@ -124,14 +127,14 @@ async function* stepRows(rounds: number, seconds: number, isWanted: (name: strin
   }
 }
 
-/** What would be expected if nothing came on top. */
+/** The growth that is expected without any overhead. */
 function expectedOf(axis: keyof Size, value: number): readonly [limit: number, is: string] {
   if (axis === "rows") return [1, "no growth"];
   if (axis === "devices") return [1 / value, "in proportion"];
   return [value / base[axis], "in proportion"];
 }
 
-/** The time of a step that devices share, with as many cores as there are. */
+/** The expected time of a step that devices share, limited by the number of cores. */
 function sharedBy(devices: number): readonly [limit: number, is: string] {
   const cores = availableParallelism();
   if (devices <= cores) return [1 / devices, "in proportion"];

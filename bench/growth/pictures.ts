@@ -1,9 +1,10 @@
 // The pictures of docs/performance.md: how the cost of a step grows, and figures of other benches
 // beside their limits. One command measures, in some ten minutes, and draws:
 //
-//   npm run draw -- charts                # with --draw: draws the rows that lie there, again
+//   npm run draw -- charts # with --draw: draws the committed rows again
 //
-// A test compares the committed pictures with what this program draws of the rows beside them.
+// A test compares the committed pictures with those that this program draws from the committed
+// rows.
 
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -43,12 +44,12 @@ export const charts: readonly Charted[] = [
   },
 ];
 
-/** One part of the picture: an axis, what it is called, and what its dashed line is. */
+/** One part of the picture: an axis, its title, and the meaning of its dashed line. */
 interface Panel {
   readonly axis: string;
   readonly title: string;
   readonly ideal: string;
-  /** Of the values of the axis. */
+  /** Whether the values of the axis are on a logarithmic scale. */
   readonly isLog: boolean;
 }
 
@@ -63,7 +64,7 @@ const panels: readonly Panel[] = [
 
 const [panelWidth, panelHeight, columns, head] = [300, 240, 3, 62];
 
-/** How the cost of a step grows: a part for each thing that is varied, beside what is ideal. */
+/** Draws how the cost of a step grows: a panel for each varied size, with the ideal growth. */
 export function drawGrowth(rows: readonly BenchRow[]): string {
   const lines = Math.ceil(panels.length / columns);
   const size = { width: columns * panelWidth + 20, height: head + lines * panelHeight + 10 };
@@ -106,7 +107,7 @@ function drawPanel(
   const x = (isLog ? scaleLog() : scaleLinear())
     .domain([Math.min(...values), Math.max(...values)])
     .range([frame.left + 8, frame.right - 8]);
-  // Ratios that span more than one order are on a scale of orders.
+  // Ratios that span more than a factor of 8 are on a logarithmic scale.
   const isWide = Math.max(...highs) / Math.min(...lows) > 8;
   const y = (isWide ? scaleLog() : scaleLinear())
     .domain(
@@ -150,7 +151,7 @@ function short(value: number): string {
 const [width, rowHeight, above] = [900, 26, 74];
 const bars = { left: 330, right: 720 };
 
-/** Figures beside their limits: bars in % of the limit, which is a line. */
+/** Draws figures beside their limits: bars in % of the limit, which is a line at 100 %. */
 export function drawLimits(all: readonly BenchRow[]): string {
   const rows = all.filter(({ ratio }) => ratio !== undefined);
   const most = Math.max(1.05, ...rows.map(({ ratio = 0 }) => ratio * 1.02));

@@ -13,10 +13,10 @@ export const idNames = Array.from({ length: 26 }, (_, i) => `C${i + 1}`);
 export const idsOfList = 20;
 
 const groupRows = 25_000;
-/** Different ids of a column, the small ones more popular. */
+/** Distinct ids of a column, the small ones more popular. */
 const idsMax = 2000;
 
-/** Writes the files, of so many rows each, and returns their paths. */
+/** Writes the files, of `rows` rows each, and returns their paths. */
 export async function writeFiles(home: string, rows: number) {
   const random = new RandomStream(1, 1);
   const drawn = (make: () => number) => Float64Array.from({ length: rows }, make);
@@ -61,7 +61,7 @@ export interface WrittenColumn {
   readonly isList?: boolean;
 }
 
-/** Snappy, and a dictionary where the writer finds one useful. */
+/** Writes a Parquet file with Snappy, and with a dictionary where the writer finds one useful. */
 export function writeParquet(
   path: string,
   columns: readonly WrittenColumn[],

@@ -1,7 +1,8 @@
-// Question: how fast are files read on one core? Parquet into columns, beside hyparquet's own
-// reading of the same bytes, and on into the memory of batches, without a cache, beside the columns
-// alone; and rows of each format into the cache, Parquet beside the same rows
-// as CSV, and text beside SHA-256 of all its bytes and of the cache's, which every cache takes.
+// Question: how fast are files read on one core? Rows: Parquet into columns, compared with
+// hyparquet's own reading of the same bytes; Parquet into the memory of batches without a cache,
+// compared with the columns alone; and rows of each format into the cache: Parquet compared with
+// the same rows as CSV, and Criteo text compared with SHA-256 of the text and of the cache, which
+// every cache needs.
 
 import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
@@ -62,7 +63,7 @@ async function ingestRows({ rows, rounds }: IngestBenchOptions): Promise<BenchRo
     });
     const text = readFileSync(files.criteo);
     const cacheBytes = new Uint8Array(rows * bytesOfSample);
-    // Behind ours, as the objects that hyparquet leaves are collected in the time of what follows.
+    // hyparquet's works come after ours, as its garbage is collected in the time of the next work.
     const works = {
       columns: () => readOurs(files.rm1),
       batches,
@@ -82,7 +83,7 @@ async function ingestRows({ rows, rounds }: IngestBenchOptions): Promise<BenchRo
         const startMs = performance.now();
         await work();
         const perSecond = (1000 * rows) / (performance.now() - startMs);
-        // The first round compiles.
+        // The first round compiles the code.
         if (round > 0) rates[name as keyof typeof works].push(perSecond);
         rmSync(cache, { recursive: true, force: true });
       }
@@ -118,14 +119,14 @@ async function ingestRows({ rows, rounds }: IngestBenchOptions): Promise<BenchRo
   }
 }
 
-/** Of a sample of Criteo in the cache: its place, label, dense features, lengths and ids. */
+/** Bytes of a Criteo sample in the cache: its place, label, dense features, lengths and ids. */
 const bytesOfSample = 4 * (1 + 1 + 13 + 13 + 26);
 
 function hash(...all: readonly Uint8Array[]): void {
   for (const bytes of all) createHash("sha256").update(bytes).digest();
 }
 
-/** All columns as columns: labels and dense features as numbers, ids as ids. */
+/** Reads all columns with our reader: labels and dense features as numbers, ids as ids. */
 async function readOurs(path: string): Promise<void> {
   const file = await openRanges(path);
   const footer = await readFooter(file);
@@ -137,7 +138,7 @@ async function readOurs(path: string): Promise<void> {
   await file.close();
 }
 
-/** All columns of every row group, as hyparquet has them: arrays of values, and of arrays. */
+/** Reads all columns of every row group with hyparquet: as arrays of values, and of arrays. */
 async function readTheirs(path: string): Promise<void> {
   const file = await openRanges(path);
   const buffer = {
@@ -155,7 +156,7 @@ async function readTheirs(path: string): Promise<void> {
   await file.close();
 }
 
-/** Makes an index, and returns what reads all samples of its files, batch after batch. */
+/** Makes an index, and returns a function that reads all samples of its files in batches. */
 async function batchReader(given: DataOptions): Promise<() => Promise<void>> {
   const options = dataOptions.parse({ ...given, streamed: true });
   const { path } = await prepareCache(options, tables, realDisk);

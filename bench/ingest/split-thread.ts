@@ -1,5 +1,5 @@
-// A preprocessing worker of the stall bench that has made its splits before: a thread that does no
-// more than pass them on.
+// A preprocessing worker of the stall bench whose splits are already made: a thread that only
+// passes them on.
 
 import { workerData } from "node:worker_threads";
 import { sleepTurning } from "../../src/exchange/atomic-cells.ts";
@@ -14,7 +14,7 @@ export interface SplitThreadData {
   readonly token: string;
   readonly place: SplitPlace;
   readonly splitBytes: number;
-  /** Left out: in frames. */
+  /** Shared memory to pass splits through; left out: they go in frames. */
   readonly shelves?: { readonly memory: SharedArrayBuffer; readonly shape: ShelfShape };
 }
 

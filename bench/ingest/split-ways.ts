@@ -1,5 +1,6 @@
-// What it costs to pass the blocks of splits from a worker's thread to a reader: in frames by the
-// embedded broker, or through shared memory. Processor time of all threads that take part.
+// The cost of passing the blocks of splits from a worker's thread to a reader: in frames through
+// the embedded broker, or through shared memory. Measured as processor time of all threads
+// involved.
 
 import { Worker } from "node:worker_threads";
 import { crc32 } from "node:zlib";
@@ -18,14 +19,14 @@ export type Way = "frames" | "shelves";
 
 const blockBytes = 64 * 1024;
 const blocksOfSplit = 32;
-/** About a row group of the stall bench. */
+/** About the size of a row group of the stall bench. */
 const splitBytes = blocksOfSplit * blockBytes;
 const place = { cluster: "bench", run: "r1", generation: 1 };
 const shape = { readers: 1, shelves: 1 };
 /** Splits that the reader awaits at a time. */
 const awaitedSplits = 4;
 
-/** Microseconds of processor time that a megabyte takes on its way. */
+/** Microseconds of processor time that passing a megabyte takes. */
 export async function passSplits(way: Way, megabytes: number): Promise<number> {
   const token = "bench";
   await using broker = await startBrokerThread({ auth: { token } });
@@ -44,7 +45,7 @@ export async function passSplits(way: Way, megabytes: number): Promise<number> {
   const own = { transport, place, reader: 0, clock: realClock, deadlineMs: 60_000, shelves };
   const client = new SplitClient(own);
   try {
-    await passAll(client, 50); // Threads start, and code is compiled.
+    await passAll(client, 50); // Warm-up: threads start, and code is compiled.
     const before = process.cpuUsage();
     await passAll(client, megabytes);
     const { user, system } = process.cpuUsage(before);
@@ -76,7 +77,7 @@ async function passAll(client: SplitClient, megabytes: number): Promise<void> {
   await Promise.all(awaited);
 }
 
-/** A master of one worker, without a clock. */
+/** Serves as a master of one worker, without deadlines. */
 function serveAsMaster(transport: Transport): void {
   const forever = Number.POSITIVE_INFINITY;
   const table = new SplitTable({

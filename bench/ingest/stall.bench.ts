@@ -1,14 +1,11 @@
-// Question: how long does a trainer wait for its input, if the input needs transforms: with readers
-// that make the samples on their own threads, and with 1, 2 and more preprocessing workers? Limit:
-// the same job with its samples in a cache in memory. What does a run lose whose workers are killed
-// every two seconds, beside the same one undisturbed? Its digest must be that of the others, and
-// `--only stall.workers.2 --epochs 60` kills for a minute. Beside samples/s, on Linux: processor
-// time of a sample, in the whole process and in the broker's thread. And the way of splits from a
-// worker to a reader by itself: processor time of a megabyte, in frames and in shared memory.
-//
-// The rows have the shape of PreSto's RM5 (ISCA 2024, Table I) at an eighth: 63 dense columns, 5
-// lists of 20 ids, 5 columns of 4096 buckets. The model has the layers and the dim of configuration
-// b. One device.
+// Question: how long does a trainer wait for input that needs transforms, with readers that make
+// the samples on their own threads, and with 1, 2 and more preprocessing workers? Limit: the same
+// job with its samples in a cache in memory. How much does a run lose whose workers are killed
+// every two seconds, compared with the same run undisturbed? All runs must have the same digest,
+// and `--only stall.workers.2 --epochs 60` kills for a minute. Besides samples/s, on Linux:
+// processor time of a sample, in the whole process and in the broker's thread. And the path of
+// splits from a worker to a reader alone: processor time of a megabyte, in frames and in shared
+// memory.
 
 import { strict as assert } from "node:assert";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -40,10 +37,10 @@ const lists = Array.from({ length: 5 }, (_, i) => `l${i}`);
 const generated = Array.from({ length: 5 }, (_, i) => `g${i}`);
 const idsOfList = 20;
 const killEveryMs = 2000;
-/** A multiple of the samples of a block: no row group is decoded for the end of the one before. */
+/** A multiple of the samples of a block, so that no block reaches into the next row group. */
 const groupRows = 2560;
 
-/** Who makes the samples. */
+/** The ways to make the samples, with their options. */
 const makers = {
   cache: { data: {}, rest: {} },
   readers: { data: { streamed: true }, rest: {} },
@@ -126,10 +123,10 @@ async function* stallRows(
   }
 }
 
-/** Megabytes that go each way in a round. */
+/** Megabytes that a round passes in each of the two ways. */
 const wayMegabytes = 1000;
 
-/** What it costs to pass splits from thread to thread. */
+/** Rows of the cost of passing splits from thread to thread. */
 async function wayRows({ rounds }: StallBenchOptions): Promise<BenchRow[]> {
   const [frames, shelves]: [number[], number[]] = [[], []];
   for (let round = 0; round < rounds; round++) {
@@ -145,13 +142,13 @@ interface Found {
   readonly digest: string;
   readonly times: StepTimes;
   readonly perSecond: number;
-  /** Of a sample, from the first step on: in all threads, and in the broker's. */
+  /** Processor time of a sample from the first step on: of all threads, and of the broker's. */
   readonly processorUs: number;
   readonly brokerUs: number | undefined;
   readonly kills: number;
 }
 
-/** A run to its end. */
+/** Trains a run to its end. */
 async function run(
   maker: Maker,
   home: string,
@@ -184,7 +181,7 @@ async function run(
     const to = spentUs();
     const { digest, times } = await submitted.result();
     assert(times !== undefined, "times of the steps");
-    // What the disk takes for the last checkpoint is no matter of the input.
+    // The disk's time for the last checkpoint has nothing to do with the input.
     const stepMs = times.stepMs * (1 - times.shares.checkpoint);
     const samples = rows * epochs;
     const brokerUs = to.broker === undefined ? undefined : to.broker - (from.broker ?? 0);
@@ -201,12 +198,12 @@ async function run(
 
 const tasks = "/proc/self/task";
 
-/** The threads of this process; elsewhere than on Linux: none. */
+/** The threads of this process on Linux; none elsewhere. */
 function threadsOfProcess(): readonly string[] {
   return process.platform === "linux" ? readdirSync(tasks) : [];
 }
 
-/** The processor time that threads have had; undefined: unknown. */
+/** The processor time of the threads so far; undefined where it is unknown. */
 function spentUsOf(threads: readonly string[]): number | undefined {
   if (threads.length === 0) return undefined;
   const nsOf = (thread: string) =>

@@ -1,6 +1,7 @@
-// Question: how fast are the transforms of PreSto's RM5 on one core, beside a copy of as many bytes
-// as each reads and writes? 504 dense columns, 42 lists of 20 ids, 42 generated features of 4096
-// buckets (ISCA'24, Table I); a column of each kind is measured, as all of a kind are alike.
+// Question: how fast are the transforms of PreSto's RM5 on one core, compared with a copy of as
+// many bytes as each reads and writes? 504 dense columns, 42 lists of 20 ids, 42 generated features
+// of 4096 buckets (ISCA'24, Table I). One column of each kind is measured, as all columns of a kind
+// are alike.
 
 import { Option } from "commander";
 import { compileTransforms } from "../../src/data/transforms/compile.ts";
@@ -19,7 +20,7 @@ interface TransformsBenchOptions {
 const idsOfList = 20;
 const buckets = 4096;
 
-/** An op of the mix: its options, what it reads, and how many columns of RM5 it makes. */
+/** An op of the mix: its options, the kind of its input, and how many columns of RM5 it makes. */
 interface Part {
   readonly options: object;
   readonly reads: "numbers" | "ids";
@@ -106,7 +107,7 @@ function columnOf(reads: Part["reads"], rows: number): TransformColumn {
   return { form: "ids", offsets, ids };
 }
 
-/** The seconds of each round, after three that compile. */
+/** The seconds of each round, after three rounds that compile the code. */
 function secondsOf(work: () => unknown, rounds: number): number[] {
   for (let i = 0; i < 3; i++) work();
   return Array.from({ length: rounds }, () => {

@@ -1,7 +1,7 @@
 // Question: how close are the kernels of blocks (normalisations, products of each sample's
-// matrices, element by element) to what the machine can do, on one thread? Shapes are those of the
-// first layer of configuration w (Wukong), and of the cross layers of d (DLRM-DCNv2). What is bound
-// by memory stands beside a bare copy of as many bytes as it reads and writes; products beside
+// matrices, element-wise operations) to what the machine can do, on one thread? Shapes are those of
+// the first layer of configuration w (Wukong), and of the cross layers of d (DLRM-DCNv2). Limit: of
+// kernels bound by memory, a bare copy of as many bytes as they read and write; of products,
 // multiply-adds from registers.
 
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
@@ -15,14 +15,16 @@ import { type BenchRow, fastest, rowOf } from "../row.ts";
 const roundSeconds = 0.15;
 const slices = 8;
 
-/** Wukong of w: vectors of a sample, their columns, and vectors that the first layer keeps. */
+/**
+ * Wukong of w: vectors of a sample, their columns, and the vectors that its first layer outputs.
+ */
 const [vectors, dim, rank] = [27, 64, 24];
 /** Width of the cross layers of d. */
 const crossWidth = vectors * dim;
 
-/** A kernel on tensors of its own. */
+/** A kernel with its own tensors. */
 interface Run {
-  /** What it moves or multiplies in one call. */
+  /** Bytes moved, or floating-point operations, of one call. */
   readonly work: { readonly bytes: number } | { readonly flop: number };
   call(): void;
 }
@@ -54,7 +56,7 @@ const memoryBound: Readonly<Record<string, (kernels: Kernels, batch: number) => 
 };
 
 const products: Readonly<Record<string, (kernels: Kernels, batch: number) => Run>> = {
-  // What Wukong's factorisation machine and linear compression multiply.
+  // The products of Wukong's factorisation machine and linear compression.
   "products.f32.shared.24x27x64": (kernels, batch) => {
     const [a, x] = [filled(kernels, [rank, vectors]), filled(kernels, [batch, vectors, dim])];
     const out = kernels.tensor([batch, rank, dim]);

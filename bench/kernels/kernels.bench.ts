@@ -1,5 +1,5 @@
-// Question: how close is each kernel, on one thread, to what the machine can do? Every figure
-// stands beside its limit, measured in alternation in the same run: the best BLAS that is installed
+// Question: how close is each kernel, on one thread, to what the machine can do? Every figure is
+// compared with its limit, measured in alternation in the same run: the best BLAS that is installed
 // for products, a bare prefetching loop in C for rows.
 
 import { Option } from "commander";
@@ -54,14 +54,15 @@ const shortNames = { float32: "f32", bfloat16: "bf16" } as const;
 
 /**
  * Forward, input gradient and weight gradient of every layer of configurations a, b and c. The
- * limit of float32 is the best BLAS; bfloat16 is held against our float32.
+ * limit of float32 is the best BLAS; bfloat16 is compared with our float32.
  */
 function productMeasurements(
   batch: number,
   precision: DensePrecision,
   rounds: number,
 ): Measurement[] {
-  // Two BLAS libraries, each in a program of its own; or our float32 in this process.
+  // The limit runs two BLAS libraries, each in a process of its own, or our float32 in this
+  // process.
   const seconds = rounds * (roundSeconds + (precision === "float32" ? 0.4 : roundSeconds));
   return layerShapes().flatMap(([layer, shape]) =>
     passes.flatMap((pass) => {
@@ -80,16 +81,16 @@ function productMeasurements(
   );
 }
 
-/** Inputs and outputs of each layer by name; and a large square product. */
+/** Inputs and outputs of each layer by name, and of a large square product. */
 function layerShapes(): [string, Shape][] {
   const layers = configurationNames.flatMap((name) =>
     configuration(name).layers.map((shape, i): [string, Shape] => [`${name}.${i}`, shape]),
   );
-  // One output is a vector product: bound by memory, and too small to matter.
+  // A layer of one output is a vector product: bound by memory, and too small to matter.
   return [...layers.filter(([, [, outputs]]) => outputs > 1), ["square", [1024, 1024]]];
 }
 
-/** A product of one pass on tensors of its own. */
+/** A product of one pass, with its own tensors. */
 interface Product {
   readonly flop: number;
   /** C (m,n) over k. */
@@ -170,7 +171,7 @@ function interactionMeasurements(batch: number, rounds: number): Measurement[] {
   });
 }
 
-/** `work` units a call of `run`, in turn with the limit. */
+/** Measures `run`, which does `work` units a call, in turn with the limit. */
 function measured(
   { name, unit, work, rounds }: Pick<BenchRow, "name" | "unit"> & { work: number; rounds: number },
   run: () => void,

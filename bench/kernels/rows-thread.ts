@@ -1,5 +1,5 @@
 // One thread of the rows bench: a table of its own, far larger than the caches, and the kernels
-// that read and update it. Answers each measurement with the rows a second of its fastest pass.
+// that read and update it. It answers each request with the rows a second of the fastest pass.
 
 import { parentPort, workerData } from "node:worker_threads";
 import type { Bags, RowRule, Rows } from "../../src/kernels/contract/kernels.ts";
@@ -9,13 +9,13 @@ import { openKernels } from "../../src/kernels/index.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { fastest } from "../row.ts";
 
-/** One measurement of a thread. `length`: lookups of a bag. */
+/** A measurement that a thread is asked for. `length`: lookups of a bag. */
 export type RowsWork = { readonly precision: Precision } & (
   | { readonly kind: "lookup"; readonly length: number }
   | { readonly kind: "update"; readonly rule: "sgd" | "rowWiseAdagrad" }
 );
 
-/** Lookups of a pass: their rows are many times what the caches hold. */
+/** Lookups of a pass: so many that their rows exceed the caches many times. */
 const lookups = 1 << 20;
 /** Bags with pooled vectors in memory at a time: about as many as in a training step. */
 const window = 4096;

@@ -1,7 +1,8 @@
 // Question: how close are lookups and updates of random rows to what memory allows, on one thread
-// and on two? The limit is a bare loop in C over a table of the same size, measured in turn; of
+// and on two? The limit is a bare loop in C over a table of the same size, measured in turn; for
 // rows in fewer bits, our float32. Row-wise Adagrad has a second row, with `.lines` in its name:
-// its bare loop also writes the state and the mark of each row, which lie on lines of their own.
+// its bare loop also writes the state and the mark of each row, which are in cache lines of their
+// own.
 
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
@@ -31,7 +32,9 @@ function nameOf(work: RowsWork): string {
   return `${work.kind}.${shortNames[work.precision]}.${dim}.${what}`;
 }
 
-/** Rows of one thread, and of two (names that end in `.2`), with tables of `gib` in all. */
+/**
+ * Measurements of one thread, and of two (names that end in `.2`), with tables of `gib` in total.
+ */
 export function rowMeasurements(gib: number, rounds: number): Measurement[] {
   const pool = openPool(gib);
   return [1, 2].flatMap((threads) => {
@@ -54,13 +57,16 @@ export function rowMeasurements(gib: number, rounds: number): Measurement[] {
   });
 }
 
-/** Threads with tables of their own, and the rows of each table. */
+/** Threads, each with its own table, and the rows of a table. */
 interface Pool {
   readonly rows: number;
   readonly workers: readonly Worker[];
 }
 
-/** Starts threads when rows first need so many, and ends others: their tables are large. */
+/**
+ * Starts threads when a measurement needs another number, and ends the former, as their tables are
+ * large.
+ */
 function openPool(gib: number): (threads: number) => Pool {
   let open: Pool = { rows: 0, workers: [] };
   return (threads) => {
@@ -100,7 +106,7 @@ async function measured(
   };
   const ours: number[] = [];
   const limits: number[] = [];
-  await rate(work); // The memory's first touch is not of interest.
+  await rate(work); // Warm-up: touches the memory for the first time.
   for (let round = 0; round < rounds; round++) {
     ours.push(await rate(work));
     limits.push(await limit());

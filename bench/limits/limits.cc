@@ -1,20 +1,21 @@
-// The machine's limits, as bare programs: what no kernel can exceed. One command, one line of JSON.
+// The machine's limits, measured by bare loops that no kernel can exceed. Each command prints one
+// line of JSON.
 //
-//   limits fma SECONDS                          GFLOP/s of fused multiply-adds from registers
-//   limits bf16 SECONDS                         the same of bfloat16 pairs, where AVX512-BF16 is
-//   limits sgemm LIBRARY PASS M N K SECONDS     GFLOP/s of a BLAS (its shared library); PASS is
+//   limits fma SECONDS GFLOP/s of fused multiply-adds from registers
+//   limits bf16 SECONDS the same of bfloat16 pairs, where AVX512-BF16 is
+//   limits sgemm LIBRARY PASS M N K SECONDS GFLOP/s of a BLAS (its shared library); PASS is
 //                                               forward (A B^T), dInput (A B) or dWeight (A^T B)
-//   limits gather ROWS LENGTH SECONDS           rows/s of prefetched sums of LENGTH random rows
-//   limits update ROWS SECONDS                  rows/s of a prefetched read-modify-write
-//   limits updateLines ROWS SECONDS             the same, of a number and a byte elsewhere too
-//   limits memcpy BYTES SECONDS                 bytes/s of copies, over all rounds
-//   limits file KIND PATH BYTES SECONDS         places/s of a new file of BYTES: KIND is read or
+//   limits gather ROWS LENGTH SECONDS rows/s of prefetched sums of LENGTH random rows
+//   limits update ROWS SECONDS rows/s of a prefetched read-modify-write
+//   limits updateLines ROWS SECONDS the same, of a number and a byte elsewhere too
+//   limits memcpy BYTES SECONDS bytes/s of copies, over all rounds
+//   limits file KIND PATH BYTES SECONDS places/s of a new file of BYTES: KIND is read or
 //                                               write (264 bytes at random ascending places, in the
 //                                               page cache), or pageRead or pageWrite (4 KiB past
 //                                               it, 64 at a time: what the disk can do)
 //
-// SECONDS is how long each measures; the best of its rounds is printed, where nothing else is said.
-// One thread; run several.
+// SECONDS is how long each measures; unless stated otherwise, the best of its rounds is printed.
+// Each runs on one thread: start several processes for several threads.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -56,7 +57,7 @@ double best(double seconds, double work, Round round) {
   return rate;
 }
 
-// As wide as the processor's registers: a compiler takes wider ones apart, element by element.
+// As wide as the processor's registers: a compiler splits wider vectors element by element.
 #ifdef __AVX512F__
 constexpr size_t lanes = 16;
 #else

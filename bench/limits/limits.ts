@@ -30,7 +30,9 @@ const blasLibraries = [
   { name: "BLIS", library: "libblis.so.4" },
 ] as const;
 
-/** One limit: its rate, in the unit that the program's comment gives. 0 where it cannot be had. */
+/**
+ * One limit: its rate, in the unit that the program's comment gives; 0 where it cannot be measured.
+ */
 export function limit(...words: (string | number)[]): number {
   build();
   try {
@@ -42,7 +44,7 @@ export function limit(...words: (string | number)[]): number {
   }
 }
 
-/** The same of several threads at once: the sum of their rates. */
+/** The sum of the rates of several processes that measure a limit at once. */
 export async function limitOf(threads: number, ...words: (string | number)[]): Promise<number> {
   build();
   const run = promisify(execFile);
@@ -54,7 +56,7 @@ export async function limitOf(threads: number, ...words: (string | number)[]): P
 /** The three products of a layer. Their operands have different layouts in memory. */
 export type Pass = "forward" | "dInput" | "dWeight";
 
-/** The fastest BLAS that is installed, on C (m,n) over k as the pass has it. */
+/** The fastest installed BLAS on C (m,n) over k, with operands laid out as in the pass. */
 export function bestBlas(
   pass: Pass,
   m: number,
@@ -71,8 +73,8 @@ export function bestBlas(
 }
 
 /**
- * A limit measured by `threads` programs at once, added up: cores share memory and clock. 0 where
- * it cannot be had.
+ * A limit measured by `threads` processes at once, summed, as cores share memory and clock. 0 where
+ * it cannot be measured.
  */
 export async function sharedLimit(threads: number, ...words: (string | number)[]): Promise<number> {
   try {
@@ -91,8 +93,8 @@ function build(): void {
   if (existsSync(program) && statSync(program).mtimeMs > statSync(source).mtimeMs) return;
   mkdirSync(folder, { recursive: true });
   const flags = ["-O3", "-march=native", "-ffast-math"];
-  // Ctrl-C may end the compiler at any moment, and another bench may compile too: the program gets
-  // its name only when it is complete.
+  // Ctrl-C may end the compiler at any moment, and another bench may compile too: the program is
+  // renamed into place only when it is complete.
   const compiled = join(mkdtempSync(join(tmpdir(), "limits-")), "limits");
   execFileSync(process.env.CXX ?? "g++", [...flags, source, "-o", compiled, "-ldl", "-pthread"]);
   const copied = `${program}.${process.pid}`;

@@ -1,6 +1,6 @@
-// A large checkpoint without its training: rows of every size of number, all stored, cut as several
-// devices cut them, and a table that was never trained. Its rows repeat one chunk of drawn numbers,
-// so the disk and the hashes are the work, and its digest is right.
+// Writes a large checkpoint without training: rows in every precision, all of them stored, split
+// into tiles as several devices split them, and a table that was never trained. The rows repeat one
+// chunk of drawn numbers, so that disk and hashes dominate the work; the digest is right.
 
 import { decodeRows, encodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
 import { addSum, leavesOfSums, rowHashing } from "../../src/embedding/rows/digest.ts";
@@ -23,7 +23,10 @@ import { openStore } from "../../storage/checkpoints/store/directory-checkpoint-
 const dim = 64;
 const chunkRows = 4096;
 
-/** Of a table: its share of the exported bytes, and how its blocks and quanta are cut. */
+/**
+ * Each table's share of the exported bytes, and the tiles that its blocks and quanta are split
+ * into.
+ */
 const cuts = [
   { name: "unseen", share: 10 / 24, precision: "float32", tiles: [] },
   {
@@ -99,7 +102,7 @@ function commit(
   store.commit({ ...about, ...made, cut: 1, arithmetic, createdBy: "a bench" });
 }
 
-/** The dense part of the same network on small tables. */
+/** The dense part, made by a device of the same network with small tables. */
 function denseOf(directory: string): Part {
   const { model, slices, optimizer, seed } = jobOf(directory, () => 4);
   const idsMax = model.tables.map(() => 1);
@@ -114,7 +117,10 @@ function denseOf(directory: string): Part {
   return found;
 }
 
-/** A part with all rows of a tile, or with none. Its leaves are known once its bytes were read. */
+/**
+ * A part with all rows of a tile, or with none. Its leaves are known only after its bytes were
+ * read.
+ */
 async function drawnPart(job: JobSpec, table: number, tile: Tile, isEmpty: boolean): Promise<Part> {
   const spec = job.model.tables[table];
   if (spec === undefined) throw new RangeError(`no table ${table}`);

@@ -1,4 +1,4 @@
-// A process of its own that exports a model, and prints its time and its largest resident set.
+// The process that exports a model, and prints the duration and its peak resident set.
 
 import { rmSync } from "node:fs";
 import { exportModel } from "../../packages/formats/exports/export-model.ts";

@@ -1,6 +1,6 @@
-// Question: what memory does the export of a large model take, in a process of its own? Most rows
-// are stored, in three precisions, cut as several devices cut them; a table was never trained.
-// Limit: 2 GiB for the whole process.
+// Question: how much memory does the export of a large model take, in a process of its own? Most
+// rows are stored, in three precisions, in the tiles of several devices; one table was never
+// trained. Limit: 2 GiB for the whole process.
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";

@@ -16,14 +16,16 @@ import { type BenchRow, fastest, rowOf } from "../row.ts";
 const rounds = 9;
 const roundSeconds = 0.25;
 const dim = 64;
-/** Bags of a pass, and their ids: rows that are many times what the caches of the machine hold. */
+/** Bags of a pass, and ids of each: their rows exceed the machine's caches many times. */
 const samples = 16_384;
 const length = 64;
 const lookups = samples * length;
-/** Of ten rows of the table one is in memory. */
+/** One of this many rows of the table is in memory. */
 const cachedShare = 10;
 
-/** Lookups in a table and in a cache of `gib` gibibytes, and the probes of its index. */
+/**
+ * Measures lookups in a table and in a cache of `gib` gibibytes, and probes of the cache's index.
+ */
 export function hbmMeasurement(gib: number): Measurement {
   const names = ["lookup", "probe.lru", "probe.lfu"].map((what) => `hbm.${what}`);
   return together(names, 20 * gib + 4 * rounds * roundSeconds, () => hbmRows(gib));
@@ -63,7 +65,7 @@ function hbmRows(gib: number): BenchRow[] {
   ];
 }
 
-/** A full cache, ids of cached rows, and the probe that finds their slots, as for one batch. */
+/** A full cache, ids of cached rows, and a probe that finds their slots as for one batch. */
 function startProbe(kernels: Kernels, policy: CachePolicy, sets: number) {
   const cache = fullCache(kernels, policy, sets);
   const held = sets * cacheWays;

@@ -8,10 +8,10 @@ import { RandomStream } from "../../src/ports/random.ts";
 /** Rows of the table that is cached. */
 export const cachedRows = 100_000;
 
-/** Lookups of a batch: few, so that its repeated ids hide no miss. */
+/** Lookups of a batch: few, so that repeated ids within it hide no misses. */
 const batch = 200;
 
-/** The row of each access, by its popularity; another `shift` makes other rows popular. */
+/** Rows of accesses, drawn by popularity; another `shift` makes other rows popular. */
 export function accesses(exponent: number, count: number, seed: number, shift = 0): Int32Array {
   const stream = new RandomStream(seed, 13);
   const zipf = new Zipf(cachedRows, exponent);
@@ -22,7 +22,7 @@ export function accesses(exponent: number, count: number, seed: number, shift = 
 /** Sets of a cache that holds `load` of the rows. */
 const setsOf = (load: number): number => Math.ceil((load * cachedRows) / cacheWays);
 
-/** Share of lookups that hit, from access `from` on. A batch fetches each missing row once. */
+/** Share of lookups from access `from` on that hit. A batch fetches each missing row once. */
 export function hitRate(
   kernels: Kernels,
   policy: CachePolicy,
@@ -42,10 +42,10 @@ export function hitRate(
   return 1 - missed / (rows.length - from);
 }
 
-/** The same of LRU where every row may lie anywhere, access by access. */
+/** The hit rate of a fully associative LRU cache, access by access. */
 export function associativeRate(load: number, rows: Int32Array): number {
   const places = setsOf(load) * cacheWays;
-  const held = new Set<number>(); // In the order in which they were asked for.
+  const held = new Set<number>(); // In order of their last access.
   let hits = 0;
   for (const row of rows) {
     if (held.delete(row)) hits++;

@@ -1,6 +1,6 @@
-// Question: what memory does a table of 100 million rows of 64 columns take, 24 GiB if it were
-// dense? One device, ids uniform: nearly every lookup is of a row that was never seen.
-// Limit: 2 GiB for the whole process, its threads, batches and modules included.
+// Question: how much memory does a table of 100 million rows of 64 columns take, which would be 24
+// GiB if it were dense? One device, uniform ids: nearly every lookup is of a row that was never
+// looked up before. Limit: 2 GiB for the whole process, including threads, batches and modules.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

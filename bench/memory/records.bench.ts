@@ -1,6 +1,6 @@
 // Question: what share of the speed of RocksDB's binding and of the file system do the row stores
-// below memory reach? Records of 260 bytes, 64 weights and one number of optimizer state, in sorted
-// batches of random rows; in the page cache, and past it (`.cold`).
+// below memory reach? Records of 260 bytes (64 weights and one number of optimizer state), in
+// sorted batches of random rows; in the page cache, and past it (`.cold`).
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,11 +17,14 @@ const recordBytes = 260;
 const batchRows = 4096;
 const rounds = 15;
 const limitSeconds = 1;
-/** Rows of the file: more than any cache of the processor, and filled in seconds. */
+/** Rows of the file: larger than any processor cache, and written in seconds. */
 const fileRows = 2_000_000;
 const rocksRows = 1_000_000;
 
-/** `file.read`, `file.write`: beside bare calls of the system; cold, beside pages of the disk. */
+/**
+ * Measures `file.read` and `file.write`: against bare system calls, or if cold, against the disk's
+ * pages.
+ */
 export function fileMeasurement(): Measurement {
   const names = ["file.read", "file.write", "file.read.cold", "file.write.cold"];
   return { names, seconds: 30, measure: fileRecordRows };
@@ -63,7 +66,9 @@ async function inDirectory<Result>(body: (path: string) => Promise<Result>): Pro
   }
 }
 
-/** `rocksdb.multiGet`, `rocksdb.write`: beside the binding called with the same batches. */
+/**
+ * Measures `rocksdb.multiGet` and `rocksdb.write` against the binding called with the same batches.
+ */
 export function rocksMeasurement(): Measurement {
   return together(["rocksdb.multiGet", "rocksdb.write"], 30, rocksRecordRows);
 }
@@ -141,7 +146,7 @@ function* allRows(rows: number): Iterable<Int32Array> {
   }
 }
 
-/** Ascending, distinct rows: others in every round, the same in every run. */
+/** Ascending, distinct rows that differ from round to round, but not from run to run. */
 function randomRows(rows: number, round: number): Int32Array {
   const chosen = new Set<number>();
   for (let word = round + 1; chosen.size < batchRows; ) {

@@ -1,7 +1,7 @@
-// Question: how much does it gain to size the caches of unlike tables, as `osiris plan` does? All
-// tables have equally many rows; their ids go from almost uniform to very skewed. Both runs take
-// turns, in the same memory, on one device with a tier.
-// Limit: the same training with caches by the rule of runs without a plan, alike for these tables.
+// Question: what is gained by sizing the caches of unlike tables, as `osiris plan` does? All tables
+// have equally many rows; their ids range from almost uniform to very skewed. Both runs take turns,
+// with the same memory, on one device with a tier. Limit: the same training with caches sized by
+// the rule of runs without a plan, which is the same for all these tables.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,7 +25,7 @@ const dim = 32;
 const lookups = 2;
 const dense = 13;
 const batch = 2048;
-/** Share of all rows that fit into a device's cache; DDR holds as many again. */
+/** Share of all rows that fit into a device's cache (HBM); DDR holds as many. */
 const share = 1 / 8;
 /** More batches than are trained on, so that no batch repeats. */
 const batches = 600;
@@ -36,7 +36,7 @@ interface SizedCachesOptions {
   readonly rounds: number;
 }
 
-/** Samples/s and shares of rows from HBM, of planned caches beside caches by the rule. */
+/** Measures samples/s and shares of rows from HBM, of planned caches and of caches by the rule. */
 export function sizedCachesMeasurement(options: SizedCachesOptions): Measurement {
   const setUpSeconds = 12; // Tables, batches, and the steps that fill the caches.
   const seconds = 5 + 2 * options.rounds * (options.seconds + setUpSeconds);

@@ -1,4 +1,4 @@
-// Question: what does it cost when only some rows lie in device memory? Six parts: cache lookups,
+// Question: what does it cost to have only some rows in device memory? Six parts: cache lookups,
 // hit rates, training, sized caches, a very large table, and the row stores below memory.
 
 import { Option } from "commander";
@@ -14,7 +14,7 @@ import { trainTiersMeasurement } from "./train-tiers.bench.ts";
 interface TiersBenchOptions {
   /** Gibibytes of the memory that rows are looked up in. */
   readonly gib: number;
-  /** Of each run of training, and how often each is run. */
+  /** Duration of each run of training, and how often each is run. */
   readonly seconds: number;
   readonly rounds: number;
 }
@@ -33,7 +33,7 @@ export const tiersBench: Bench<TiersBenchOptions> = {
   full: { seconds: 5, rounds: 3 },
   measurements({ gib, seconds, rounds }) {
     return [
-      largeTableMeasurement(seconds), // First: it reads the largest memory this process had.
+      largeTableMeasurement(seconds), // First, as it reads this process's peak memory.
       hbmMeasurement(gib),
       ...hitRateMeasurements(),
       trainTiersMeasurement({ ssd: "file", seconds, rounds }),

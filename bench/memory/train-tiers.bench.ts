@@ -1,6 +1,6 @@
 // Question: how much of its speed does training keep when its tables are eight times the memory for
 // them? Configuration b, ids by Zipf's law; both runs in turn, on one device with a tier beside it.
-// Limit: the same training with all rows in memory; of the cold run also the disk's own.
+// Limit: the same training with all rows in memory; for the cold run, also the speed of the disk.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,11 +14,11 @@ import type { TrainWork } from "../step/train-work.ts";
 
 const batch = 2048;
 const zipf = 1.05;
-/** Of the tables' bytes a device has this share for rows: half of it HBM, half DDR. */
+/** A device has one part in this many of the tables' bytes for rows: half of it HBM, half DDR. */
 const share = 8;
-/** Enough batches that the popular rows of one are not all of the next, trained on in turn. */
+/** Batches that training cycles through: enough that consecutive batches share only some rows. */
 const batches = 64;
-/** Of the file in which the disk is measured: about as large as the tables. */
+/** Bytes of the file that measures the disk: about as large as the tables. */
 const pageBytes = 2 ** 30;
 
 interface TrainTiersOptions {
@@ -90,7 +90,7 @@ function tiersOf({ input }: TrainWork, ssd: TiersSpec["ssd"], prefetch: number):
   return tiersOptions.parse({ hbmBytes: half, ddrBytes: half, ssd, prefetch, policy: "lfu" });
 }
 
-/** Samples/s, the median of the steps; and rows that a step took from the disk. */
+/** Median samples/s of the steps, and the rows that a step read from the disk. */
 async function trained(work: TrainWork): Promise<{ rate: number; ssdRows: number }> {
   const [report] = await runDevices(work);
   const { rows = 0, ssd = 0 } = report?.times?.tiers ?? {};

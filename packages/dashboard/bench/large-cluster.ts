@@ -1,6 +1,6 @@
-// A cluster as large as may be, played to a dashboard: 128 devices on 8 hosts, 5,000 tables, and
-// a run that tells as many events as are asked for. Its answers are those of inspection and of the
-// job service; no device computes.
+// Simulates a cluster of the largest size for a dashboard: 128 devices on 8 hosts, 5,000 tables,
+// and a run that publishes as many events as requested. It answers requests of inspection and of
+// the job service; no device computes.
 
 import type { Dashboard } from "../../../actors/cluster/cluster-options.ts";
 import type { Network } from "../../../actors/runtime/mailbox.ts";
@@ -18,11 +18,11 @@ export const largeTables = 5000;
 
 export interface LargeCluster {
   readonly dashboard: Dashboard;
-  /** Tells so many events of progress at once. */
+  /** Publishes `count` events of progress at once. */
   tell(count: number): void;
 }
 
-/** Serves the dashboard of such a cluster. */
+/** Serves the dashboard of the simulated cluster. */
 export async function openLargeCluster(): Promise<LargeCluster> {
   const told: object[] = [];
   let receive: (frame: Frame) => void = () => {};
@@ -95,7 +95,7 @@ function answerTo(method: string, { first = 0, most = 1e9 }: Record<string, numb
 
 let beat = 0;
 
-/** A device's state changes with each look, so that the tree is drawn anew. */
+/** Device states change with each request, so that the tree is redrawn. */
 function overviewNow(): object {
   beat++;
   const perHost = largeDevices / hosts;

@@ -54,7 +54,7 @@ export async function dashboardOf(
 }
 
 /**
- * The settings of the page. Its token is derived from `token`, the cluster's own, so that links
+ * The settings of the page. The page's token is derived from the cluster's `token`, so that links
  * stay valid when the cluster is started again.
  */
 export async function dashboardSettings(

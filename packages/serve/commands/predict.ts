@@ -38,8 +38,8 @@ export function addPredict(program: Command): void {
     .option("--data <FILE...>", "data files, as the argument")
     .requiredOption(
       "-o, --out <FILE>",
-      "file to write: .csv, .jsonl (each also .gz or .zst), .parquet or .arrow; in another format " +
-        "than the data it has row numbers, kept columns and predictions",
+      "file to write: .csv, .jsonl (each also .gz or .zst), .parquet or .arrow; in another " +
+        "format than the data it has row numbers, kept columns and predictions",
     )
     .option(
       "--keep <COLUMN...>",

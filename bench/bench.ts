@@ -31,9 +31,7 @@ export function single(
   return together([name], seconds, async () => [await measure()]);
 }
 
-/**
- * A measurement of rows that take turns in the same rounds, so that all are known only at the end.
- */
+/** A measurement of rows that take turns in the same rounds: all are known only at the end. */
 export function together(
   names: readonly string[],
   seconds: number,

@@ -9,10 +9,7 @@ export interface Configuration {
   readonly model: ModelSpec;
   /** Ids of every bag. */
   readonly lookups: number;
-  /**
-   * Floating-point operations of the dense layers' matrix products for one sample, forward and
-   * backward.
-   */
+  /** Floating-point operations of a sample in the dense layers' products, forward and backward. */
   readonly layerFlop: number;
   /** The same of products outside layers: interactions, and products of each sample's matrices. */
   readonly interactionFlop: number;

@@ -10,9 +10,7 @@ import { type BenchRow, rowOf } from "../row.ts";
 
 const samplesOfSession = [4, 8, 16] as const;
 const probabilities = [0.8, 0.9, 0.95, 1] as const;
-/**
- * Samples of a batch, and of all data: so many that a shuffled batch rarely has two of one session.
- */
+/** Samples of a batch, and of all data: a shuffled batch rarely has two of one session. */
 const [batch, all] = [2048, 2 ** 20] as const;
 const batches = 24;
 

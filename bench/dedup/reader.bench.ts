@@ -146,10 +146,7 @@ const filesOf = (table: string) =>
     .sort()
     .map((name) => join(table, name));
 
-/**
- * Prepares a table, and returns a function that reads all its samples in batches; if `isIkjt`, as
- * IKJTs.
- */
+/** Returns a function that reads all samples of a table in batches; if `isIkjt`, as IKJTs. */
 async function batchReader(home: string, table: string, isHeavy: boolean, isIkjt: boolean) {
   const made = users.flatMap((name) => (isHeavy ? [`${name}.h`, `${name}.g`] : [`${name}.h`]));
   const features = [...made, ...items];

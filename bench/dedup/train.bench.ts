@@ -64,9 +64,7 @@ type Kind = "pooled" | "lists" | "attention" | "ablation";
 const nameOf = (kind: Kind, samples: number, variant: string) =>
   `dedup.train.${kind}.${samples}.${variant}`;
 
-/**
- * Long lists of the user and their lengths. The item's features have one id each, and never repeat.
- */
+/** The user's lists and their lengths. An item's features have one id, which no sample shares. */
 export const userLists = { clicks: 100, views: 100, buys: 50, pages: 50, likes: 25, terms: 25 };
 const manyLists = Object.fromEntries(Array.from({ length: 26 }, (_, i) => [`user${i}`, 26]));
 const sequences = { seen: 64, watched: 32 };
@@ -110,9 +108,7 @@ function listsOf(kind: Kind): Readonly<Record<string, number>> {
   return { ...userLists, ...sequences, ...(kind === "ablation" && { [attended]: attendedIds }) };
 }
 
-/**
- * The lists that each variant of a model deduplicates; the training on plain lists is their peer.
- */
+/** The lists that each variant of a model deduplicates; its peer trains on plain lists. */
 function variantsOf(kind: Kind): Readonly<Record<string, readonly string[]>> {
   const pooled = Object.keys(userLists);
   const all = Object.keys(listsOf(kind));

@@ -12,16 +12,11 @@ import { configuration } from "../configurations.ts";
 import { quantileOf } from "../row.ts";
 
 const batchSize = 2048;
-/**
- * Events of progress of a run that are skipped, as programs compile in these steps, and that are
- * measured.
- */
+/** Events of progress that are skipped, as programs compile meanwhile, and that are measured. */
 const [warmUp, measured] = [4, 12];
 const joinMs = 60_000;
 
-/**
- * Milliseconds of a step: processor time of all processes, and the duration that the run reports.
- */
+/** Milliseconds of a step: processor time of all processes, and the run's own figure. */
 interface RunCost {
   readonly workMs: number;
   readonly stepMs: number;

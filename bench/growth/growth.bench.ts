@@ -80,10 +80,7 @@ function namesOf(axis: keyof Size): string[] {
   });
 }
 
-/**
- * Milliseconds of a step: wall-clock time; processor time of the busiest device, and of all
- * devices.
- */
+/** Milliseconds of a step: wall-clock time; processor time of the busiest device, and of all. */
 interface Cost {
   readonly stepMs: number;
   readonly busiestMs: number;

@@ -1,10 +1,9 @@
 // The pictures of docs/performance.md: how the cost of a step grows, and figures of other benches
 // beside their limits. One command measures, in some ten minutes, and draws:
 //
-//   npm run draw -- charts # with --draw: draws the committed rows again
+//   npm run draw -- charts                # with --draw: draws the committed rows again
 //
-// A test compares the committed pictures with those that this program draws from the committed
-// rows.
+// A test compares the committed pictures with what this program draws from the committed rows.
 
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";

@@ -1,6 +1,5 @@
 // The cost of passing the blocks of splits from a worker's thread to a reader: in frames through
-// the embedded broker, or through shared memory. Measured as processor time of all threads
-// involved.
+// the embedded broker, or through shared memory. Processor time of all threads that take part.
 
 import { Worker } from "node:worker_threads";
 import { crc32 } from "node:zlib";

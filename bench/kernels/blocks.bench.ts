@@ -15,9 +15,7 @@ import { type BenchRow, fastest, rowOf } from "../row.ts";
 const roundSeconds = 0.15;
 const slices = 8;
 
-/**
- * Wukong of w: vectors of a sample, their columns, and the vectors that its first layer outputs.
- */
+/** Wukong of w: vectors of a sample, their columns, and vectors that the first layer outputs. */
 const [vectors, dim, rank] = [27, 64, 24];
 /** Width of the cross layers of d. */
 const crossWidth = vectors * dim;

@@ -61,8 +61,7 @@ function productMeasurements(
   precision: DensePrecision,
   rounds: number,
 ): Measurement[] {
-  // The limit runs two BLAS libraries, each in a process of its own, or our float32 in this
-  // process.
+  // The limit: two BLAS libraries, each in its own process; or our float32 in this process.
   const seconds = rounds * (roundSeconds + (precision === "float32" ? 0.4 : roundSeconds));
   return layerShapes().flatMap(([layer, shape]) =>
     passes.flatMap((pass) => {

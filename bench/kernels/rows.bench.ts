@@ -32,9 +32,7 @@ function nameOf(work: RowsWork): string {
   return `${work.kind}.${shortNames[work.precision]}.${dim}.${what}`;
 }
 
-/**
- * Measurements of one thread, and of two (names that end in `.2`), with tables of `gib` in total.
- */
+/** Measurements of one thread, and of two (names end in `.2`), with tables of `gib` in total. */
 export function rowMeasurements(gib: number, rounds: number): Measurement[] {
   const pool = openPool(gib);
   return [1, 2].flatMap((threads) => {
@@ -64,8 +62,7 @@ interface Pool {
 }
 
 /**
- * Starts threads when a measurement needs another number, and ends the former, as their tables are
- * large.
+ * Starts threads when a measurement needs another number, and ends the others with their tables.
  */
 function openPool(gib: number): (threads: number) => Pool {
   let open: Pool = { rows: 0, workers: [] };

@@ -1,15 +1,15 @@
 // The machine's limits, measured by bare loops that no kernel can exceed. Each command prints one
 // line of JSON.
 //
-//   limits fma SECONDS GFLOP/s of fused multiply-adds from registers
-//   limits bf16 SECONDS the same of bfloat16 pairs, where AVX512-BF16 is
-//   limits sgemm LIBRARY PASS M N K SECONDS GFLOP/s of a BLAS (its shared library); PASS is
+//   limits fma SECONDS                          GFLOP/s of fused multiply-adds from registers
+//   limits bf16 SECONDS                         the same of bfloat16 pairs, where AVX512-BF16 is
+//   limits sgemm LIBRARY PASS M N K SECONDS     GFLOP/s of a BLAS (its shared library); PASS is
 //                                               forward (A B^T), dInput (A B) or dWeight (A^T B)
-//   limits gather ROWS LENGTH SECONDS rows/s of prefetched sums of LENGTH random rows
-//   limits update ROWS SECONDS rows/s of a prefetched read-modify-write
-//   limits updateLines ROWS SECONDS the same, of a number and a byte elsewhere too
-//   limits memcpy BYTES SECONDS bytes/s of copies, over all rounds
-//   limits file KIND PATH BYTES SECONDS places/s of a new file of BYTES: KIND is read or
+//   limits gather ROWS LENGTH SECONDS           rows/s of prefetched sums of LENGTH random rows
+//   limits update ROWS SECONDS                  rows/s of a prefetched read-modify-write
+//   limits updateLines ROWS SECONDS             the same, of a number and a byte elsewhere too
+//   limits memcpy BYTES SECONDS                 bytes/s of copies, over all rounds
+//   limits file KIND PATH BYTES SECONDS         places/s of a new file of BYTES: KIND is read or
 //                                               write (264 bytes at random ascending places, in the
 //                                               page cache), or pageRead or pageWrite (4 KiB past
 //                                               it, 64 at a time: what the disk can do)
@@ -103,7 +103,7 @@ typedef void (*Sgemm)(int order, int transA, int transB, int m, int n, int k, fl
                       const float *a, int lda, const float *b, int ldb, float beta, float *c,
                       int ldc);
 
-/// Memory that begins where a line of the cache does, as ours.
+/// Memory aligned to a cache line, as ours is.
 struct Matrix {
   explicit Matrix(size_t n, float value)
       : data(static_cast<float *>(std::aligned_alloc(64, (n * sizeof(float) + 63) / 64 * 64))) {
@@ -114,7 +114,7 @@ struct Matrix {
   float *data;
 };
 
-/// C (m,n) = A * B over k, its operands lying as they do in the pass.
+/// C (m,n) = A * B over k, with operands laid out as in the pass.
 double sgemm(const char *library, const char *pass, int m, int n, int k, double seconds) {
   void *handle = dlopen(library, RTLD_NOW);
   void *symbol = handle == nullptr ? nullptr : dlsym(handle, "cblas_sgemm");
@@ -130,17 +130,17 @@ double sgemm(const char *library, const char *pass, int m, int n, int k, double 
   });
 }
 
-/// Columns of a row: known here, so that the loops below are as tight as they can be.
+/// Columns of a row: a constant, so that the compiler unrolls the loops below.
 constexpr size_t dim = 64;
 constexpr size_t vectors = dim / lanes;
 
-/// How many ids ahead a row is asked for: covers the latency of memory, fits the miss buffers.
+/// How many ids ahead a row is prefetched: covers the latency of memory, fits the miss buffers.
 constexpr size_t ahead = 64;
 
 struct Table {
   float *rows;
   size_t lookups = 1 << 20;
-  std::vector<uint32_t> ids;  // and some more, to be asked for at the end
+  std::vector<uint32_t> ids;  // and `ahead` more, to prefetch at the end
 };
 
 Table makeTable(size_t rows) {
@@ -166,7 +166,7 @@ inline void prefetchRow(const float *row) {
 
 double gather(size_t rows, size_t length, double seconds) {
   const Table table = makeTable(rows);
-  constexpr size_t window = 4096;  // bags whose sums are kept: what a step of training keeps
+  constexpr size_t window = 4096;  // bags whose sums are kept: as many as a training step keeps
   std::vector<float> storage(window * dim + 16);
   float *out = storage.data() + 16 - reinterpret_cast<uintptr_t>(storage.data()) / 4 % 16;
   const size_t bags = table.lookups / length;
@@ -186,8 +186,8 @@ double gather(size_t rows, size_t length, double seconds) {
   });
 }
 
-/// `lines`: each row has a number and a byte in arrays of their own, as the state of row-wise
-/// Adagrad and the mark of a touched row are.
+/// `lines`: each row also has a number and a byte in separate arrays, as the state of row-wise
+/// Adagrad and the mark of a touched row are stored.
 template <bool lines>
 double update(size_t rows, double seconds) {
   const Table table = makeTable(rows);
@@ -210,7 +210,7 @@ double update(size_t rows, double seconds) {
   });
 }
 
-/// The mean, not the best: a thread that shares a core or memory with others pays for their time.
+/// The mean, not the best: a thread that shares a core or memory with others loses time to them.
 double copy(size_t bytes, double seconds) {
   const std::vector<char> from(bytes, 1);
   std::vector<char> to(bytes, 2);

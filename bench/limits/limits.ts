@@ -30,9 +30,7 @@ const blasLibraries = [
   { name: "BLIS", library: "libblis.so.4" },
 ] as const;
 
-/**
- * One limit: its rate, in the unit that the program's comment gives; 0 where it cannot be measured.
- */
+/** One limit: its rate, in the unit that limits.cc gives; 0 where it cannot be measured. */
 export function limit(...words: (string | number)[]): number {
   build();
   try {

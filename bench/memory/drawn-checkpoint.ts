@@ -23,10 +23,7 @@ import { openStore } from "../../storage/checkpoints/store/directory-checkpoint-
 const dim = 64;
 const chunkRows = 4096;
 
-/**
- * Each table's share of the exported bytes, and the tiles that its blocks and quanta are split
- * into.
- */
+/** Each table's share of the exported bytes, and the tiles that its rows are split into. */
 const cuts = [
   { name: "unseen", share: 10 / 24, precision: "float32", tiles: [] },
   {
@@ -117,10 +114,7 @@ function denseOf(directory: string): Part {
   return found;
 }
 
-/**
- * A part with all rows of a tile, or with none. Its leaves are known only after its bytes were
- * read.
- */
+/** A part with all rows of a tile, or with none. Its leaves are known once its bytes were read. */
 async function drawnPart(job: JobSpec, table: number, tile: Tile, isEmpty: boolean): Promise<Part> {
   const spec = job.model.tables[table];
   if (spec === undefined) throw new RangeError(`no table ${table}`);

@@ -23,9 +23,7 @@ const lookups = samples * length;
 /** One of this many rows of the table is in memory. */
 const cachedShare = 10;
 
-/**
- * Measures lookups in a table and in a cache of `gib` gibibytes, and probes of the cache's index.
- */
+/** Measures lookups in a table and in a cache of `gib` gibibytes, and probes of its index. */
 export function hbmMeasurement(gib: number): Measurement {
   const names = ["lookup", "probe.lru", "probe.lfu"].map((what) => `hbm.${what}`);
   return together(names, 20 * gib + 4 * rounds * roundSeconds, () => hbmRows(gib));

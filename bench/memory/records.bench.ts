@@ -21,10 +21,7 @@ const limitSeconds = 1;
 const fileRows = 2_000_000;
 const rocksRows = 1_000_000;
 
-/**
- * Measures `file.read` and `file.write`: against bare system calls, or if cold, against the disk's
- * pages.
- */
+/** `file.read`, `file.write`: against bare system calls; if cold, against pages of the disk. */
 export function fileMeasurement(): Measurement {
   const names = ["file.read", "file.write", "file.read.cold", "file.write.cold"];
   return { names, seconds: 30, measure: fileRecordRows };
@@ -66,9 +63,7 @@ async function inDirectory<Result>(body: (path: string) => Promise<Result>): Pro
   }
 }
 
-/**
- * Measures `rocksdb.multiGet` and `rocksdb.write` against the binding called with the same batches.
- */
+/** `rocksdb.multiGet`, `rocksdb.write`: against the binding called with the same batches. */
 export function rocksMeasurement(): Measurement {
   return together(["rocksdb.multiGet", "rocksdb.write"], 30, rocksRecordRows);
 }

@@ -53,8 +53,7 @@ export function withCommon(
 }
 
 /**
- * Adds `--model-root`: directories whose modules the jobs of checkpoints may name as models, which
- * this process then runs.
+ * Adds `--model-root`: modules that jobs of checkpoints may name as models, and that then run here.
  */
 export function withModelRoots(command: Command): Command {
   const about = "let a checkpoint run its model's module, which lies here; may be repeated";
@@ -78,9 +77,7 @@ export function withArithmetic(command: Command): Command {
   );
 }
 
-/**
- * Notes on stderr that the last bits may differ, where the arithmetic is not that of the training.
- */
+/** Notes on stderr that last bits may differ, where the arithmetic is not that of the training. */
 export function noteArithmetic({ arithmetic, trainedArithmetic }: Model): void {
   if (arithmetic === trainedArithmetic) return;
   const message = `Trained with ${trainedArithmetic} and computed with ${arithmetic}`;
@@ -122,9 +119,7 @@ export function withConnection(command: Command): Command {
     .option("--cluster <NAME>", "name of the cluster", usualCluster);
 }
 
-/**
- * Adds the options of a client of a running cluster's job service: the connection and the tenant.
- */
+/** Adds the options of a client of a running cluster's job service: connection and tenant. */
 export function withClient(command: Command): Command {
   const tenant = new Option("--tenant <NAME>", "tenant to act as, where the cluster has tenants");
   return withConnection(command).addOption(tenant.env("OSIRIS_TENANT"));
@@ -159,19 +154,14 @@ export function credentialsOf(given: CredentialArguments) {
   return { token, user, pass, nkey, creds, ...(isEncrypted ? { tls: { ca, cert, key } } : {}) };
 }
 
-/**
- * The connection that the options describe. The token of a broker on this machine may be left out.
- */
+/** The connection that the options describe; a broker on this machine needs no token option. */
 export function connectionOf(given: ConnectionArguments) {
   const { nats, cluster, tenant } = given;
   const asWhom = tenant === undefined ? {} : { tenant };
   return { nats, cluster, ...asWhom, ...credentialsFor(nats, given) };
 }
 
-/**
- * Flags of the connection for a command that is printed: those that differ from this shell's
- * defaults.
- */
+/** Connection flags for a printed command: those that differ from this shell's defaults. */
 export function connectionFlags({ nats, cluster, tenant }: ConnectionArguments): string {
   const { OSIRIS_NATS, OSIRIS_TENANT } = process.env;
   const flags = [
@@ -182,10 +172,7 @@ export function connectionFlags({ nats, cluster, tenant }: ConnectionArguments):
   return flags.join("");
 }
 
-/**
- * The given credentials for a broker; without any, the token that `osiris up` keeps on this
- * machine.
- */
+/** The given credentials for a broker; without any, the token that a local `osiris up` keeps. */
 export function credentialsFor(nats: string, given: CredentialArguments) {
   const { token, user, nkey, creds } = given;
   const isNamed = [token, user, nkey, creds].some((one) => one !== undefined);

@@ -1,6 +1,5 @@
-// The process of `osiris up`'s broker: listens until its parent is gone. In a process of its own,
-// the broker keeps its clients' connections through a stalled step or a native crash of the
-// cluster's process.
+// The process of `osiris up`'s broker: listens until its parent is gone. A stalled step or a native
+// crash of the cluster's process thus closes no other client's connection.
 
 // Imported directly, as index.ts would load all of Osiris into this process.
 import { type BrokerSettings, startBroker } from "../../src/wire/broker/broker.ts";

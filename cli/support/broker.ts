@@ -26,10 +26,7 @@ const restartMs = 200;
 /** Restarts that may fail in a row before the keeper gives up. */
 const failuresMax = 20;
 
-/**
- * Starts a broker, and restarts it until disposal. @throws InputUnusableError where it cannot
- * listen
- */
+/** Starts the broker and keeps it running. @throws InputUnusableError where it cannot listen */
 export async function keepBroker({ port, token, tell }: KeeperOptions): Promise<KeptBroker> {
   let isClosed = false;
   let { child, news } = await start({ port, token });

@@ -5,8 +5,7 @@ import { criteo, csv, type DataOptions, InputUnusableError } from "../../interna
 import { readLines } from "../../src/data/text/text-lines.ts";
 
 /**
- * The data section for a file with Criteo's columns, plain or compressed; the tables are
- * `C1`..`C26`.
+ * The data section for a file with Criteo's columns, plain or packed; the tables are `C1`..`C26`.
  * @throws InputUnusableError where it cannot be read, or has other columns
  */
 export async function criteoData(

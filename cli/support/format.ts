@@ -62,9 +62,7 @@ export function shortTime(seconds: number): string {
   return `${seconds.toPrecision(3)} s`;
 }
 
-/**
- * Aligns cells in columns as wide as their widest cell: the first to the left, others to the right.
- */
+/** Aligns cells in columns as wide as their widest cell: the first one left, the others right. */
 export function aligned(lines: readonly (readonly string[])[]): string[] {
   const widths = (lines[0] ?? []).map((_, column) =>
     Math.max(...lines.map((cells) => cells[column]?.length ?? 0)),

@@ -9,10 +9,7 @@ export function writeCurve(path: string, directory: string): void {
   writing(path, () => writeFileSync(path, text));
 }
 
-/**
- * Checks that a curve can be written, before a run of hours. @throws InputUnusableError where the
- * file cannot be written
- */
+/** A check before a run of hours. @throws InputUnusableError where the file cannot be written */
 export function checkCurve(path: string): void {
   writing(path, () => closeSync(openSync(path, "a")));
 }

@@ -4,8 +4,7 @@ import { type Client, InvalidOptionError, type Run } from "../../internal.ts";
 import { plural } from "./format.ts";
 
 /**
- * The run of that id, else the newest run of the job of that name, noted on stderr if it has
- * others.
+ * The run of that id, else the newest run of the job of that name; stderr notes if it has several.
  * @throws InvalidOptionError where there is neither
  */
 export async function namedRun(client: Client, name: string): Promise<Run> {

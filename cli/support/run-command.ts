@@ -25,10 +25,7 @@ export interface RunCommand<Answer extends object, Options> {
   readonly actors?: readonly { readonly role: NumberedRole; readonly what: string }[];
   /** Sends the request, with these numbers; the answer goes into the report. */
   readonly ask: (run: Run, options: Options, ...actors: number[]) => Promise<Answer>;
-  /**
-   * The sentence for people. `command`: the run and the connection, as arguments of another
-   * command.
-   */
+  /** The sentence for people. `command`: the arguments of another command for this run. */
   readonly tell: (run: string, answer: Answer, command: string) => string;
 }
 

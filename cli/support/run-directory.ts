@@ -6,9 +6,8 @@ import { type ConnectionArguments, connectionOf } from "./arguments.ts";
 import { namedRun } from "./named-run.ts";
 
 /**
- * `run` where such a path exists; else the checkpoint directory of that run of the cluster, which
- * this machine should be able to read. @throws InputUnusableError, InvalidOptionError where no run
- * has such a name
+ * `run` where such a path exists; else the checkpoint directory of that run of the cluster, if it
+ * can be read here. @throws InputUnusableError, InvalidOptionError where no run has such a name
  */
 export async function runDirectory(run: string, options: ConnectionArguments): Promise<string> {
   if (existsSync(run)) return run;

@@ -77,10 +77,7 @@ export function trialRecord(trial: Trial) {
   };
 }
 
-/**
- * Bounds in seconds, beyond which a figure is marked: detection of a dead thread or process, and
- * the first step after a restore.
- */
+/** Bounds in seconds: detection of a dead thread or process, and the first step after a restore. */
 const bounds = { detected: 1, recovered: 5 } as const;
 
 /** The table of figures of all trials. */

@@ -3,10 +3,7 @@
 import type { PlanReport } from "../../internal.ts";
 import { bytes, shortTime } from "../support/format.ts";
 
-/**
- * The placement of tables with its prediction, and the plan's note; "" for tables "as-written"
- * without a note.
- */
+/** Placement, prediction and note of a plan; "" for tables "as-written" without a note. */
 export function planLine(plan: PlanReport | undefined): string {
   if (plan === undefined) return "";
   const { by, note } = plan;

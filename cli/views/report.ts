@@ -93,9 +93,7 @@ function evaluationLines({ last, best }: NonNullable<RunResult["evaluations"]>):
   ];
 }
 
-/**
- * Lines with the metrics of a test, for each of several tasks, and the step of the tested model.
- */
+/** The metrics of a test for each of several tasks, and the step of the tested model. */
 function testLines(name: string, { step, metrics }: NonNullable<RunResult["test"]>): string[] {
   const of = `(step ${count(step)}, ${count(metrics.samples)} samples)`;
   const tasks = Object.entries(metrics.tasks ?? {});

@@ -1,5 +1,4 @@
-// osiris calibrate MODEL: fits a calibration of the predicted probabilities, and stores it with the
-// model.
+// osiris calibrate MODEL: fits a calibration of predicted probabilities, stored with the model.
 
 import type { Command } from "commander";
 import {

@@ -1,5 +1,4 @@
-// osiris checkpoint now RUN: makes a checkpoint of a running run, in addition to the checkpoints
-// that its job schedules.
+// osiris checkpoint now RUN: makes a checkpoint of a running run, besides those of its job.
 
 import type { Command } from "commander";
 import { count } from "../../support/format.ts";

@@ -35,8 +35,7 @@ interface RestoreOptions extends CommonOptions {
 }
 
 /**
- * Digits of a hash in the output for people: enough to tell checkpoints apart, and to name one in
- * an argument.
+ * Digits of a hash that people see, and may give as an argument: enough to tell checkpoints apart.
  */
 const hashDigits = 12;
 

@@ -115,10 +115,7 @@ export function addEval(program: Command): void {
   });
 }
 
-/**
- * Warns where all samples are of one class: they have a log loss, but no AUC and no normalized
- * entropy.
- */
+/** Warns where all samples are of one class: they have a log loss, but no AUC and no NE. */
 function warningsOf({ samples, positives, rmse }: Metrics) {
   if (rmse !== undefined || (positives > 0 && positives < samples)) return [];
   const label = positives === 0 ? 0 : 1;
@@ -127,8 +124,7 @@ function warningsOf({ samples, positives, rmse }: Metrics) {
 }
 
 /**
- * The files to evaluate on, read with the training data's columns; a model of generated data reads
- * one Criteo file.
+ * The files to evaluate on, with the columns of the training; for generated data, a Criteo file.
  */
 async function dataOf(model: Model, paths: readonly string[]): Promise<EvaluationData> {
   const { data } = model.job;

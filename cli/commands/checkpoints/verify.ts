@@ -1,5 +1,4 @@
-// osiris verify RUN --from A --to B: retrains an interval of a run, and compares the result bit by
-// bit.
+// osiris verify RUN --from A --to B: retrains an interval of a run, and compares it bit by bit.
 
 import type { Command } from "commander";
 import { InvalidOptionError, type RunProof, verifyRun } from "../../../internal.ts";

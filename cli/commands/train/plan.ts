@@ -168,9 +168,7 @@ async function comparedPlans(
   ];
 }
 
-/**
- * Measures the constants of this machine. Without `--devices` they are also kept for later runs.
- */
+/** Measures this machine's constants. Without `--devices` they are also kept for later runs. */
 async function measure({ devices, memory, out, json }: PlanArguments): Promise<number> {
   const constants =
     devices === undefined || devices === "auto"

@@ -41,9 +41,7 @@ interface Outcome {
   readonly run: string;
   readonly values: SweptJob["values"];
   readonly status: RunResult["status"] | "failed";
-  /**
-   * Metric that trials are compared by; for a failed trial, the sweep's own metric if it names one.
-   */
+  /** Metric that trials are compared by; for a failed trial, the sweep's own, if it names one. */
   readonly metric: Sweep["metric"];
   /** NaN where the trial has no such metric. */
   readonly value: number;

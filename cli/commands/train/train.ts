@@ -154,10 +154,7 @@ function tellIncident({ offender, supervisor, reason }: Incident, view: RunView)
   view.say(`  ! ${offender} failed and was restarted by ${supervisor}: ${reason.message}`);
 }
 
-/**
- * Prints the result. `compare` trains the baselines, for people after the result is printed; it
- * resolves to undefined where none are wanted.
- */
+/** Prints the result. `compare` trains baselines after that; undefined: none are wanted. */
 async function tellResult(
   result: RunResult,
   json: boolean,

@@ -94,10 +94,7 @@ export function addPredict(program: Command): void {
   });
 }
 
-/**
- * The calibrations of `--calibration`: stored with the model, or fitted to held-out samples or to a
- * file, which training did not see.
- */
+/** The calibrations of `--calibration`: stored, or fitted to samples that training did not see. */
 async function calibrationsOf(model: Model, by: string) {
   if (by === "stored") return model.calibrations;
   if (by === "none") return undefined;

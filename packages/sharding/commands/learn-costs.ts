@@ -1,6 +1,6 @@
 // osiris plan --calibrate --learn: measures sets of tables and exchanges on this machine, trains
-// cost networks on the times, and writes the networks to a file for --cost-model. Measurements are
-// kept in FILE.measured, from which an interrupted run of the command resumes.
+// cost networks on the times, and writes the networks to a file for --cost-model. FILE.measured
+// keeps the measurements, and an interrupted command resumes from it.
 
 import type { CommonOptions } from "../../../cli/support/arguments.ts";
 import { exitCodes } from "../../../cli/support/failure.ts";
@@ -29,9 +29,7 @@ export interface LearningArguments extends CommonOptions {
   readonly turns: number;
 }
 
-/**
- * Fewest samples that networks are trained with, where the time was up before all were measured.
- */
+/** Fewest samples to train networks with, where the time was up before all were measured. */
 const samplesMin = 20;
 
 /** Largest share of the test's variance that a network may leave unexplained without a warning. */

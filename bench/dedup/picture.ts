@@ -1,5 +1,8 @@
 // Draws the savings of RecD, row by row: how many times more samples, or fewer bytes, than without,
 // and the targets. The rows are the bench's output:
+//
+//   npm run bench -- dedup --json --data DIRECTORY > docs/pictures/recd.jsonl
+//   npm run draw -- savings
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";

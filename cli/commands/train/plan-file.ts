@@ -123,8 +123,8 @@ const pauseEveryMs = 50;
 const toldAfterMs = 1000;
 
 /**
- * Runs a search until it ends, or Ctrl-C or the time limit ends it: the result is then the best
- * plan so far. A search is one long computation: Ctrl-C is handled in its pauses.
+ * Runs a search, which Ctrl-C or the time limit may end: the result is the best plan so far. The
+ * search is one long computation: Ctrl-C is handled in its pauses.
  */
 async function heard(
   search: (isOver: () => boolean) => Paused<JobPlan<LearnedSearch>>,

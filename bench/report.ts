@@ -1,6 +1,6 @@
-// What a bench prints. People read a line a row as soon as it is measured. With `--json` standard
-// output has a JSON line a row, then one last line with the machine and all rows; the lines for
-// people go to standard error. The form of the JSON lines is a contract (README.md).
+// The output of a bench: a line for people for each row, as soon as it is measured. With `--json`
+// standard output has a JSON line for each row, then one last line with the machine and all rows;
+// the lines for people go to standard error. The form of the JSON lines is a contract (README.md).
 
 import { arch, availableParallelism, cpus, release, type as systemType } from "node:os";
 import type { StepTimes } from "../src/training/meters/step-meter.ts";
@@ -8,7 +8,7 @@ import type { Measurement } from "./bench.ts";
 import type { BenchRow } from "./row.ts";
 
 export interface Report {
-  /** Says what will be measured, and how long that takes. */
+  /** Prints what will be measured, and the estimated duration. */
   start(measurements: readonly Measurement[], isWanted: (name: string) => boolean): void;
   /** Shows what is being measured; only on a terminal. */
   begin(index: number): void;
@@ -57,7 +57,7 @@ export function openReport(bench: string, json: boolean, { print, tell }: Printe
   };
 }
 
-/** Of a terminal: back to the line's begin, and nothing on it. */
+/** Escape sequence that clears the current line of a terminal. */
 const clearLine = "\r\u001b[K";
 
 export function secondsOf(measurements: readonly Measurement[]): number {
@@ -90,7 +90,7 @@ function linesOf(row: BenchRow): string[] {
   ];
 }
 
-/** What measured it. */
+/** The machine that measured, for the last JSON line. */
 export function machine() {
   return {
     cpu: cpus()[0]?.model ?? "unknown",
@@ -101,7 +101,7 @@ export function machine() {
   };
 }
 
-/** How long a step takes, and the stages that take at least a hundredth of it. */
+/** The duration of a step, and the stages that take at least 1 % of it. */
 function sharesOf({ stepMs, shares }: StepTimes): string {
   const parts = Object.entries(shares)
     .filter(([, share]) => share >= 0.01)

@@ -1,10 +1,10 @@
-// A row of a bench: a figure with its spread, beside the limit or the peer that was measured in the
-// same run; and the statistics that make a row of several rounds.
+// A row of a bench: a figure with its spread, and the limit or peer that was measured in the same
+// run; and the statistics that make a row of several rounds.
 
 import type { StepTimes } from "../src/training/meters/step-meter.ts";
 
 export interface BenchRow {
-  /** Dotted, from general to specific. Programs rely on it: a name does not change. */
+  /** Dotted, from general to specific. Programs rely on names, so they never change. */
   readonly name: string;
   /** The median of the rounds. */
   readonly figure: number;
@@ -16,17 +16,17 @@ export interface BenchRow {
   readonly ratio?: number;
   /** The ratio that a release must reach, and the ratio that we aim at. */
   readonly target?: readonly [atLeast: number, aim: number];
-  /** Beside a peer: the machine's own limit (step-limit.ts), and figure / machine. */
+  /** In rows with a peer: the machine's own limit (step-limit.ts), and figure / machine. */
   readonly machine?: number;
   readonly reached?: number;
-  /** Where the time of the steps went, in the last round. */
+  /** The stages of a step in the last round. */
   readonly times?: StepTimes | undefined;
   /** 10th and 90th percentile. */
   readonly spread: readonly [number, number];
 }
 
 /**
- * Median, 10th and 90th percentile. Between two values a quantile is interpolated: the median of an
+ * Median, 10th and 90th percentile. Quantiles are interpolated between values: the median of an
  * even count is the mean of the middle two, so that two rounds do not report the better one.
  */
 export function quantiles(values: readonly number[]): { median: number; spread: [number, number] } {
@@ -34,7 +34,7 @@ export function quantiles(values: readonly number[]): { median: number; spread: 
   return { median: at(0.5), spread: [at(0.1), at(0.9)] };
 }
 
-/** Quantile by its share of the values below it. NaN without values. */
+/** Returns a function from a share of the values to their quantile; NaN without values. */
 export function quantileOf(values: readonly number[]): (share: number) => number {
   const sorted = [...values].sort((a, b) => a - b);
   return (share) => {
@@ -45,7 +45,9 @@ export function quantileOf(values: readonly number[]): (share: number) => number
   };
 }
 
-/** A row from the rounds of ours and of the limit, in turn; a limit of 0 could not be measured. */
+/**
+ * A row of the rounds of ours and of the limit; without a limit if that could not be measured (0).
+ */
 export function rowOf(
   named: Pick<BenchRow, "name" | "unit" | "limitIs" | "target">,
   ours: readonly number[],
@@ -59,7 +61,7 @@ export function rowOf(
   return { ...row, limit, ratio: median / limit, ...(target !== undefined && { target }) };
 }
 
-/** Units a second of the fastest of the calls that fit in `seconds`, each of `work` units. */
+/** Units a second of the fastest call within `seconds`, where a call does `work` units. */
 export function fastest(work: number, seconds: number, run: () => void): number {
   const startMs = performance.now();
   let best = 0;
@@ -71,7 +73,7 @@ export function fastest(work: number, seconds: number, run: () => void): number 
   return best;
 }
 
-/** Spearman's: the correlation of places in the two orders. */
+/** Spearman's rank correlation of two lists. */
 export function rankCorrelation(a: readonly number[], b: readonly number[]): number {
   const placesOf = (values: readonly number[]) => {
     const sorted = [...values].sort((x, y) => x - y);

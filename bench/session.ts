@@ -1,10 +1,10 @@
-// Measures one bench in a process of its own, so that Ctrl-C works at any moment, also while a
-// kernel keeps the measuring thread busy. That process leads a process group; servers, peers and
-// hosts that it starts are members. The end of a session kills the group.
+// Measures one bench in a process of its own, so that Ctrl-C works at any moment, even while a
+// kernel keeps the measuring thread busy. That process leads a process group, whose members are the
+// servers, peers and hosts that it starts. The end of a session kills the group.
 //
-// Invariant: after `runSession` no process of the bench is left, and nothing that it wrote. All of
-// its files lie in one directory, which is TMPDIR for the group. The directory lies in the working
-// directory, because a temporary file system may be memory and no disk.
+// Invariant: after `runSession` no process of the bench is left, and no file that it wrote. All of
+// its files are in one directory, which is TMPDIR for the group. That directory is in the working
+// directory, because the system's temporary file system may be memory instead of a disk.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -12,7 +12,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { BenchRow } from "./row.ts";
 
-/** What the measuring process is told. */
+/** The work of the measuring process. */
 export interface SessionWork {
   readonly bench: string;
   readonly options: object;
@@ -20,15 +20,15 @@ export interface SessionWork {
   readonly only: readonly string[];
 }
 
-/** A measurement begins, by its index among the requested measurements; or a row is known. */
+/** The begin of a measurement, by its index among the requested ones; or a measured row. */
 export type SessionMessage = { readonly begin: number } | { readonly row: BenchRow };
 
 const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
 const signals = Object.keys(exitCodes) as (keyof typeof exitCodes)[];
 
 /**
- * Resolves with the exit code: 0, 1 if the bench failed, or that of the signal that ended it.
- * `home`: where the directory of its files lies.
+ * Resolves to the exit code: 0, 1 if the bench failed, or that of the signal that ended it. The
+ * directory of its files is made in `home`.
  */
 export async function runSession(
   work: SessionWork,
@@ -48,7 +48,7 @@ export async function runSession(
     rmSync(directory, { recursive: true, force: true, maxRetries: 10 });
   };
   for (const signal of signals) process.on(signal, interrupt);
-  process.on("exit", cleanUp); // After an uncaught error, as when a pipe's reader ends.
+  process.on("exit", cleanUp); // Also after an uncaught error, as when a pipe is closed.
   try {
     const [code] = await once(child, "close");
     if (interruptedBy !== undefined) return exitCodes[interruptedBy];
@@ -63,7 +63,7 @@ export async function runSession(
 function startProcess(work: SessionWork, directory: string): ChildProcess {
   const program = new URL("./measure.js", import.meta.url);
   return fork(program, [JSON.stringify(work)], {
-    detached: true, // Leads a process group, which a terminal's Ctrl-C does not reach.
+    detached: true, // Leads its own process group, which a terminal's Ctrl-C does not reach.
     env: { ...process.env, TMPDIR: directory },
     stdio: ["ignore", process.stderr.fd, "inherit", "ipc"], // Standard output is for rows alone.
     serialization: "advanced", // JSON has no NaN.

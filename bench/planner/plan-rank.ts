@@ -1,13 +1,13 @@
-// Whether the cost model knows which of two plans is better: what it predicts, from a data cache's
-// statistics and constants measured just before, beside what is measured, over plans drawn at
-// random. The planner knows of the ids what a product's run knows.
+// Whether the cost model knows which of two plans is better: compares predictions, from a data
+// cache's statistics and constants measured just before, with measurements, over plans drawn at
+// random. The planner knows as much of the ids as in a product's run.
 //
-// Measured is the processor time of a step on the device that has most of it: what a balanced plan
-// makes small, whatever else the machine does, and with more devices than cores too. The time of a
-// step is told beside it. Plans take turns of a few steps, because a machine has fast and slow
-// minutes; fast turns count. What a figure can be at most follows from how well the measured times
-// of even turns agree with those of odd turns: their correlation r is that of two halves, and 2r /
-// (1 + r) that of the whole (Spearman and Brown).
+// Measured is the processor time of a step on the device with the most of it: a balanced plan makes
+// it small, whatever else the machine does, and also with more devices than cores. The wall-clock
+// time of a step is reported beside it. Plans take turns of a few steps, because a machine has fast
+// and slow minutes; fast turns count. The highest possible figure follows from the agreement of
+// even and odd turns: if r is the correlation of the two halves, 2r / (1 + r) is that of the whole
+// (Spearman and Brown).
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -34,11 +34,11 @@ import {
 } from "./ranked-tables.ts";
 
 const plans = 20;
-/** Of each plan, by the number of devices; of more than two a processor has several. */
+/** Turns of each plan, by the number of devices; with more than two, devices share a processor. */
 const turnsOn = { 2: 10, 4: 6 } as const;
-/** The first step of a turn finds the caches full of another plan's rows, and does not count. */
+/** Steps of a turn. The first one does not count: the caches hold another plan's rows. */
 const turnSteps = 6;
-/** Elements of the largest table that is copied: larger copies alone would decide the order. */
+/** Most elements of a replicated table: larger replicas would dominate the order of plans. */
 const copiedMax = 2 ** 18;
 
 export const rankedDevices = [2, 4] as const;
@@ -54,7 +54,7 @@ export function planRankNames(kind: RankedTables, devices: RankedDevices): reado
   return [name, `${name}.wall`, ...Array.from({ length: plans }, (_, i) => `${name}.plan.${i}`)];
 }
 
-/** Calibration, the memory of all plans, and their turns. */
+/** Time of the calibration, of allocating all plans' memory, and of the plans' turns. */
 export const planRankSeconds = 115;
 
 /** A row for each measure's rank correlation, and one for each plan. */
@@ -94,7 +94,7 @@ async function ranked(
   const { tables } = job.model;
   const copied = tables.filter(({ rows, dim }) => rows * dim <= copiedMax);
   const copyable = new Set(copied.map((table) => table.name));
-  // Plans of all kinds: in some most small tables are copied, in others most are cut, or few.
+  // The chances differ from plan to plan, so that many or few tables are replicated or cut.
   const drawn = Array.from({ length: plans }, () => {
     const chances = { copied: random.uniform(), rows: random.uniform(), columns: random.uniform() };
     return randomPlan(tables, devices, random, { ...chances, copyable });
@@ -129,7 +129,7 @@ function busiest({ devices }: Assessment): number {
   return devices.reduce((most, { busy }) => Math.max(most, busy), 0);
 }
 
-/** Even or odd turns; undefined: all. */
+/** Even (0) or odd (1) turns; undefined: all turns. */
 type Half = 0 | 1 | undefined;
 
 /** Milliseconds of processor time of a step, on the device with most of it. */
@@ -147,7 +147,7 @@ function wallMs(report: TrainThreadReport | undefined, half?: Half): number {
   return fast((report?.stepMs ?? []).filter(counts));
 }
 
-/** A measure's rank correlation with the prediction, and what noise leaves of a perfect one. */
+/** A measure's rank correlation with the prediction, and the limit that noise sets to it. */
 function rankRow(
   name: string,
   predicted: readonly number[],
@@ -162,7 +162,7 @@ function rankRow(
   return { ...row, ...(isTarget && { target: [0.9, 1] as const }), spread: [figure, figure] };
 }
 
-/** A plan's measured work beside the predicted one, of each device; and the stages of its step. */
+/** A plan's measured and predicted work, by device, and the stages of its step. */
 function planRow(name: string, own: Assessment, reports: readonly TrainThreadReport[]): BenchRow {
   const [figure, limit] = [busyMs(reports), 1000 * busiest(own)];
   const [worked, foreseen] = [
@@ -181,7 +181,7 @@ function planRow(name: string, own: Assessment, reports: readonly TrainThreadRep
   return { ...row, spread: quantiles(first?.busyMs ?? []).spread, times: first?.times };
 }
 
-/** A fast one, the tenth percentile: what else runs only makes steps longer. */
+/** The 10th percentile, as other programs only make steps longer. */
 function fast(ms: readonly number[]): number {
   return quantiles(ms).spread[0];
 }

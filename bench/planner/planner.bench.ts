@@ -1,5 +1,5 @@
 // Question: how long does it take to plan very many tables? Limit: five seconds, about as long as
-// people wait at a prompt. And how even is the plan: mean load of a device over the largest load.
+// people wait at a prompt. Balance of the plan: mean load of a device over the largest load.
 
 import { Option } from "commander";
 import { assessPlan } from "../../src/planner/assess.ts";

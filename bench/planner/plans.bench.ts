@@ -1,5 +1,5 @@
-// Question: does the planner know which of two plans is better? Limit: it always does, as far as
-// the measurement agrees with itself.
+// Question: does the planner know which of two plans is better? Limit: a perfect rank correlation,
+// as far as repeated measurements agree.
 
 import { Option } from "commander";
 import { type Bench, positive, together } from "../bench.ts";

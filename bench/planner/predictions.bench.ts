@@ -1,9 +1,9 @@
 // Question: how well does the planner predict the steps of small jobs, and does it pick the faster
 // number of devices? Each round calibrates, then trains every job on 1 device and on 2, in turn,
 // with the device and reader programs of a run. A figure is the predicted step over the median step
-// of the quietest of some passes, once the programs are compiled, round by round. With `--runs` a
-// job is run instead, as `osiris train` does, and a figure is over the step that the run reports
-// once its programs are compiled: the mean of seconds, with all that else runs on the machine.
+// of the quietest pass once programs are compiled, round by round. With `--runs` a job runs as with
+// `osiris train`, and a figure is over the step that the run reports once its programs are
+// compiled: a mean over seconds, which includes the effects of other programs.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { totalmem } from "node:os";
@@ -36,17 +36,17 @@ interface PredictionsOptions {
 
 /** Numbers of devices of a job. */
 const counts = [1, 2] as const;
-/** A prediction is good within so much of the measured step. */
+/** A prediction is good within this share of the measured step. */
 const tolerance = 0.25;
-/** Of a calibration, and of a run's start. */
+/** Duration of a calibration, and of the start of a run. */
 const calibrationSeconds = 22;
 const startSeconds = 1;
-/** More than are trained: checkpoints are no part of a prediction. */
+/** More steps than are trained, so that no checkpoint falls into a measurement. */
 const everySteps = 1_000_000;
-/** Until the programs are compiled. */
+/** Time until the programs are compiled. */
 const compileSeconds = 3;
 
-/** Seconds of a job's step on so many devices, in one round. */
+/** Seconds of a job's step on a number of devices, in one round. */
 interface Pair {
   readonly predicted: number;
   readonly measured: number;
@@ -109,7 +109,7 @@ async function measure(options: PredictionsOptions): Promise<BenchRow[]> {
   }
 }
 
-/** As `osiris plan` finds it. */
+/** The plan that `osiris plan` finds. */
 function planOf(options: JobOptions, devices: number, constants: MachineConstants) {
   const job = resolveJob(options);
   const plan = planJob(job, {
@@ -121,7 +121,7 @@ function planOf(options: JobOptions, devices: number, constants: MachineConstant
   return { step: plan.assessment.step, text: plan.text };
 }
 
-/** Passes over a job, of which the quietest counts. */
+/** Passes of measuring a job; the quietest one counts. */
 const passes = 3;
 
 async function stepOfThreads(options: JobOptions, devices: number, seconds: number) {
@@ -146,7 +146,7 @@ async function stepOfRun(job: JobOptions, devices: number, seconds: number): Pro
   return (times?.warm?.stepMs ?? Number.NaN) / 1000;
 }
 
-/** A row for each number of devices, and one for the number that was picked. */
+/** A row for each number of devices, and one for the number that the planner picks. */
 function rowsOf(name: string, found: ReadonlyMap<string, readonly Pair[]>): BenchRow[] {
   const pairsOn = (devices: number) => found.get(`${name}.${devices}`) ?? [];
   const rows = counts.map((devices): BenchRow => {

@@ -1,21 +1,21 @@
-// Plans drawn at random: any cut of any table, on any devices.
+// Draws random plans: any cut of any table, on any devices.
 
 import type { TableSpec } from "../../src/embedding/tables/options.ts";
 import type { PlacedShard, Plan, Scheme } from "../../src/planner/shards.ts";
 import type { RandomStream } from "../../src/ports/random.ts";
 
-/** Probability that a table is copied to every device; of the others, that it is cut. */
+/** Probabilities that a table is replicated on every device and, if not, that it is cut. */
 export interface Chances {
   readonly copied: number;
   readonly rows: number;
   readonly columns: number;
-  /** Tables that may be copied; left out: all. */
+  /** Tables that may be replicated; left out: all. */
   readonly copyable?: ReadonlySet<string>;
 }
 
 const usual: Chances = { copied: 1 / 6, rows: 1, columns: 1 };
 
-/** Cuts each table at random places, rows first and each run of rows by columns of its own. */
+/** Cuts each table at random: by rows first, then each run of rows by columns independently. */
 export function randomPlan(
   tables: readonly Pick<TableSpec, "name" | "dim" | "rowBlocks">[],
   devices: number,
@@ -51,7 +51,7 @@ function schemeOf(byRows: boolean, byColumns: boolean): Scheme {
   return byColumns ? "column-wise" : "table-wise";
 }
 
-/** 0..count-1 in runs of any lengths. */
+/** Splits 0..count-1 into runs of random lengths. */
 function runs(count: number, stream: RandomStream): [first: number, count: number][] {
   const cut: [number, number][] = [];
   for (let first = 0; first < count; ) {

@@ -1,5 +1,5 @@
-// The jobs whose plans are ranked: tables that differ much, in a model that has little besides. The
-// ids are generated, and the planner knows them from the data cache alone.
+// The jobs whose plans are ranked: widely differing tables, in a model with little else. The ids
+// are generated, and the planner knows them only from the data cache.
 
 import { existsSync, readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
@@ -12,23 +12,23 @@ export const batchSize = 1024;
 export const batches = 8;
 const tables = 60;
 
-/** What a table is made of, and its generated ids. */
+/** The size of a table, and the distribution of its generated ids. */
 export interface TableKind {
   readonly rows: number;
   readonly dim: number;
   readonly idsMean: number;
   readonly zipf: number;
-  /** Parts that its rows can be cut into; left out: drawn. */
+  /** Row blocks of the table; left out: drawn. */
   readonly rowBlocks?: number;
 }
 
 const dims = [4, 8, 16, 32, 64, 128] as const;
 /** Longest mean of a generated bag. */
 const idsMeanMax = 100;
-/** Elements of the largest table: all plans are in memory at once. */
+/** Most elements of a table, as all plans are in memory at once. */
 const elementsMax = 1e7;
 
-/** Columns, drawn, and the rows that a table with so many may have. */
+/** Draws the columns, and limits the rows to what a table with those columns may have. */
 function sizeOf(rows: number, random: RandomStream): Pick<TableKind, "rows" | "dim"> {
   const dim = dims[random.below(dims.length)] ?? 32;
   return { rows: Math.ceil(Math.min(rows, elementsMax / dim)), dim };
@@ -47,7 +47,7 @@ const sharding = "../shared/data/sharding/tables856.json.gz";
 const published = z.object({
   tables: z.array(z.object({ rows: z.number(), pf: z.number(), bins: z.array(z.number()) })),
 });
-/** Samples of the published batch, and what its rows and the ids of its bags are divided by. */
+/** Samples of the published batch, and the divisor of the published rows. */
 const publishedSamples = 65_536;
 const rowsScale = 100;
 
@@ -62,7 +62,7 @@ function publishedTables(random: RandomStream): TableKind[] | undefined {
   const all = published.parse(JSON.parse(gunzipSync(readFileSync(sharding)).toString())).tables;
   return Array.from({ length: tables }, () => {
     const { rows, pf, bins } = all[random.below(all.length)] ?? { rows: 1, pf: 1, bins: [] };
-    // The published bins are shares of the distinct ids: how many these are follows from the ids.
+    // The published bins are shares of the distinct ids, whose number follows from the ids.
     const ids = Math.round(publishedSamples * pf);
     const uses = bins.reduce((sum, share, bin) => sum + share * 0.75 * 2 ** bin, 0.25);
     const reuse = bins.map((share) => (share * ids) / uses);
@@ -79,7 +79,7 @@ export const kindsOfTables = { skewed: skewedTables, published: publishedTables 
 
 export type RankedTables = keyof typeof kindsOfTables;
 
-/** These tables, and little besides. */
+/** The job of these tables, with a minimal dense part. */
 export function rankedJob(kinds: readonly TableKind[], random: RandomStream, cache: string) {
   const specs = kinds.map(({ rows, dim, rowBlocks }, i) => ({
     ...{ name: `T${i}`, rows, dim },

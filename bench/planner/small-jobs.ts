@@ -1,5 +1,5 @@
-// Five small jobs for the planner's predictions, those of the tutorial and one with wide layers: on
-// real files where their directory is there, else on generated samples of the same shape.
+// Five small jobs for the planner's predictions: those of the tutorial, and one with wide layers.
+// On real files where their directory exists, else on generated samples of the same shape.
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { gunzipSync } from "node:zlib";
 import { criteo } from "../../src/data/sources.ts";
 import type { JobOptions } from "../../src/job/job.ts";
 
-/** More epochs than are ever trained. */
+/** More epochs than any measurement trains. */
 const epochs = 100_000;
 
 export const smallJobNames = ["criteo", "avazu", "frappe", "movielens", "wide"] as const;
@@ -58,7 +58,7 @@ export function smallJobs(home: string, data: string): Record<string, JobOptions
   };
 }
 
-/** Frappe: ids, each column with a range of its own. */
+/** Frappe: ids, with a separate range for each column. */
 function frappe(path: string | undefined, cache: string): Pick<JobOptions, "model" | "data"> {
   const columns: [string, number, number][] = [
     ["user", 957, 0],

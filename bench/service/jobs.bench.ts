@@ -1,6 +1,6 @@
-// Question: how long does it take until a job is acknowledged, and so on disk? 50 clients at once
-// submit one job after the other, over a real nats-server. The first round has rows of its own:
-// V8 still compiles the code of the leader and the clients.
+// Question: how long does it take until a job is acknowledged, and thus on disk? 50 concurrent
+// clients submit one job after the other, over a real nats-server. The first round has rows of its
+// own, as V8 still compiles the code of the leader and the clients.
 
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -20,7 +20,7 @@ interface JobsBenchOptions {
   readonly clients: number;
   /** Jobs that each of them submits. */
   readonly jobs: number;
-  /** Mean wait of a client after an answer, milliseconds: uniform from 0 to twice of it. */
+  /** Mean wait of a client after an answer, in milliseconds: uniform from 0 to twice the mean. */
   readonly pause: number;
   /** Whether the server has JetStream; the leader then copies every accepted job into it. */
   readonly jetstream: boolean;
@@ -47,7 +47,7 @@ export const jobsBench: Bench<JobsBenchOptions> = {
   ],
   measurements(options) {
     const { clients, jobs, pause } = options;
-    // First and then; a job takes a few milliseconds of one core beside the pauses.
+    // Two rounds; in addition to the pauses, a job takes a few milliseconds of one core.
     const seconds = 4 + 2 * jobs * Math.max(pause / 1000, 0.003 * clients);
     const names = ["first", "then"].flatMap((round) =>
       ["median", "p99", "rate"].map((what) => `submit.${round}.${what}`),
@@ -134,7 +134,7 @@ function jobIn(directory: string, name: string): string {
   return JSON.stringify({ job: { name, model, data, checkpoint, devices: 1 }, key: name });
 }
 
-/** Where a server that was just started listens. */
+/** Waits for the address of a server that was just started. */
 async function urlIn(directory: string): Promise<string> {
   for (;;) {
     const file = readdirSync(directory).find((name) => name.endsWith(".ports"));

@@ -1,12 +1,12 @@
-// Question: what does watching cost, as processor time over that of training? Limit: 1 %.
+// Question: what does observability cost, as processor time over that of training? Limit: 1 %.
 //
-// `steps`: the meter and the trace of a device, driven over and over on one thread: every wait
-// twice, and every 100th step traced and handed over; and the figures of the caches of 26 tables.
-// `process`: logs, traces and metrics of the whole process. A run of two devices is traced, and all
-// its observations and events are recorded. Then the record is replayed over and over: logged at
+// `steps`: the meter and the trace of a device, run repeatedly on one thread: every wait twice,
+// every 100th step traced and handed over, and the figures of the caches of 26 tables. `process`:
+// logs, traces and metrics of the whole process. A run of two devices is traced, and all its
+// observations and events are recorded; then the recording is replayed repeatedly: logged at
 // `debug`, exported to a collector, and scraped by Prometheus once a second. All processor time of
-// this process counts, also that of the event sender and the collector.
-// `all`: both. Training is the time in which the devices of that run computed.
+// this process counts, including that of the event sender and the collector. `all`: both. The
+// processor time of training is the time in which the devices of that run computed.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -73,7 +73,7 @@ function rowOf(name: string, shares: readonly number[]): BenchRow {
   return { name: `observability.${name}`, figure: median, unit: "% of training", spread };
 }
 
-/** A collector on a thread of its own. It throws the spans away. */
+/** A collector on a thread of its own, which discards the spans. */
 async function startCollector() {
   const code = `
     const { createServer } = require("node:http");
@@ -92,7 +92,7 @@ async function startCollector() {
   };
 }
 
-/** Configuration a for some seconds. */
+/** A job of configuration a that trains for some seconds. */
 function jobIn(directory: string): JobOptions {
   return {
     model: configuration("a").model,
@@ -156,7 +156,7 @@ function noting(note: (observation: Observation) => void): Launcher {
   };
 }
 
-/** Processor milliseconds of observing the run once, for each round. */
+/** Processor milliseconds of replaying the run's observations once, for each round. */
 async function watchAgain(
   { observations, events, seconds }: WatchedRun,
   endpoint: string,
@@ -185,7 +185,7 @@ async function watchAgain(
     const before = process.cpuUsage();
     for (let i = 0; i < timesOfRound; i++) await watchOnce();
     const { user, system } = process.cpuUsage(before);
-    if (round >= 0) msOf.push((user + system) / 1000 / timesOfRound); // The first one warms up.
+    if (round >= 0) msOf.push((user + system) / 1000 / timesOfRound); // Round -1 warms up.
   }
   return msOf;
 }
@@ -193,7 +193,7 @@ async function watchAgain(
 const timesOfRound = 20;
 const stepsOfRound = 20_000;
 
-/** Milliseconds a step of the meter and the trace, for each round. */
+/** Milliseconds that the meter and the trace take for a step, for each round. */
 async function stepWorkMs(rounds: number): Promise<number[]> {
   const meter = createStepMeter(
     new BigInt64Array(new SharedArrayBuffer(8 * meterWords)),
@@ -233,7 +233,7 @@ async function stepWorkMs(rounds: number): Promise<number[]> {
   return msOf;
 }
 
-/** Configuration a has none, and as many tables: they are watched as if all were. */
+/** Configuration a caches no table: its 26 tables are metered as if all were cached. */
 const cachedTables = 26;
 
 const nothing = () => "nothing";

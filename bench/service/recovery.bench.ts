@@ -1,6 +1,6 @@
-// Question: what do checkpoints cost? How long a device stalls for a cut; the processor's time for
+// Question: what do checkpoints cost? How long a device stalls for a cut; the processor time of
 // taking, writing, hashing and reading back, over that of training in the interval; and the bytes
-// that each policy writes, of a Zipf workload.
+// that each policy writes for a Zipf workload.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -48,10 +48,10 @@ export const recoveryBench: Bench<RecoveryBenchOptions> = {
   },
 };
 
-/** Cores that train. */
+/** Cores that training uses. */
 const cores = 2;
 
-/** A device that holds all of a model, as if trained; no bag of it is ever looked up. */
+/** A device with a whole model as if it were trained; no lookup takes place. */
 function deviceOf(model: ReturnType<typeof modelOptions.parse>): DeviceState {
   const sparse = sparseOptimizerOptions.parse(rowWiseAdagrad({ learningRate: 0.05 }));
   const optimizer = { dense: denseOptimizerOptions.parse({ kind: "adam" }), sparse };
@@ -64,7 +64,7 @@ function deviceOf(model: ReturnType<typeof modelOptions.parse>): DeviceState {
   });
 }
 
-/** As an update does: says of some rows of every table that they changed. */
+/** Marks some rows of every table as changed, as an update does. */
 function touch(device: DeviceState, rowsOf: (rows: number) => Iterable<number>): void {
   for (const { touched } of device.slab.rowsOf)
     for (const row of rowsOf(touched.length)) touched[row] = 1;
@@ -81,7 +81,7 @@ const cutNames = [
   }),
 ];
 
-/** Of configuration b on one device. */
+/** Measures cuts of configuration b on one device. */
 async function cutRows(options: RecoveryBenchOptions): Promise<BenchRow[]> {
   const device = deviceOf(configuration("b").model);
   const stream = new RandomStream(5, 6, 7);
@@ -95,7 +95,7 @@ async function cutRows(options: RecoveryBenchOptions): Promise<BenchRow[]> {
     const rows: BenchRow[] = [];
     const memory = new Uint8Array(64 * 1024 * 1024);
     let cut = 0;
-    /** Takes a cut into memory, as into a pipe, and then writes and commits what was taken. */
+    /** Takes a cut into memory, as into a pipe, and then writes and commits it. */
     const take = async (isBaseline: boolean) => {
       const startMs = performance.now();
       const start = process.cpuUsage();
@@ -156,11 +156,11 @@ async function cutRows(options: RecoveryBenchOptions): Promise<BenchRow[]> {
   }
 }
 
-/** Intervals of a run, and the share of the rows that each changes, about. */
+/** Intervals of a run, and the approximate share of the rows that each changes. */
 const intervals = 12;
 const shares = [0.1, 0.35] as const;
 
-/** `checkpoint.bytes`: what each policy writes, beside all rows in float32 at every cut. */
+/** `checkpoint.bytes`: the bytes of each policy, against all rows in float32 at every cut. */
 function bytesMeasurements(share: number): Measurement[] {
   let full: Promise<number[]> | undefined;
   return (["one-shot", "consecutive", "intermittent"] as const).flatMap((differential) =>
@@ -179,7 +179,7 @@ function bytesMeasurements(share: number): Measurement[] {
   );
 }
 
-/** Bytes of each checkpoint after the first, with which a run begins that has seen its rows. */
+/** Bytes of each checkpoint after the first, which has all rows of the run. */
 export async function writtenBytes(
   differential: CheckpointSpec["differential"],
   bits: 32 | 4,

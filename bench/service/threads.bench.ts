@@ -1,6 +1,6 @@
 // Question: what does the start of a thread or a process cost until its program is loaded, in
-// processor time? Beside the same program from its modules, as they were compiled; and an empty
-// thread, which is Node's.
+// processor time? Peers: the same program from its compiled modules; and an empty thread, which is
+// Node's own cost.
 
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
@@ -11,7 +11,7 @@ import { openThread } from "../../src/ports/launcher.ts";
 import { type Bench, positive, single } from "../bench.ts";
 import { type BenchRow, quantiles, rowOf } from "../row.ts";
 
-/** Each program of threads: its file among the rollups, and as it was compiled. */
+/** Programs of threads: the file of the rollup, and the compiled module. */
 const programs = {
   device: ["device-program", "device-program"],
   reader: ["reader-program", "reader-program"],
@@ -19,7 +19,7 @@ const programs = {
   tier: ["tier-program", "tier-program"],
   prepare: ["prepare-data", "data/prepare-data"],
 } as const;
-/** The same of processes. */
+/** Programs of processes: the name of the rollup, and the path of the compiled module. */
 const processes = { osiris: "cli/osiris", index: "index" } as const;
 const compiled = new URL("../..", import.meta.url);
 const unit = "ms";
@@ -49,7 +49,7 @@ export const threadsBench: Bench<ThreadsBenchOptions> = {
   },
 };
 
-/** The program from the rollup and from its modules, in turn. */
+/** Measures the program from the rollup and from its modules, in turn. */
 async function programRow(
   name: string,
   [rollup, compiledFiles]: readonly [rollup: readonly string[], modules: readonly string[]],
@@ -92,7 +92,7 @@ function processMs(files: readonly string[]): number {
   return (user + system) / 1000;
 }
 
-/** A program that loads these files. */
+/** Source text of a program that loads these files. */
 function loading(files: readonly string[]): string {
   const urls = files.map((file) => new URL(file, compiled).href);
   const missing = urls.find((url) => !existsSync(new URL(url)));

@@ -1,13 +1,14 @@
 // Question: does the dashboard's page stay fluid, and what does it cost a cluster?
 //
-// `packed`: the page's files, as they are sent. A real browser looks at a cluster of 128 devices
-// and 5,000 tables whose run tells 100,000 events in some 20 s. `task`: the most processor time
-// that the page's main thread takes at once, view by view: so long no frame can come. `frame`: the
-// longest time between two frames, other programs on the cores included; `idle`: of an empty page.
-// `heap`: the page's memory after all events. `tabs`: processor time of the main thread of a
-// cluster in which a run tells four events a second, with ten tabs beside none, over that of
-// training with a core for each device. The run is held back, so that its own work on the main
-// thread, which changes with every other program, is little. The tabs read in another process.
+// `packed`: compressed size of the page's files. `task`, `frame`, `idle`, `heap`: a real browser
+// shows a cluster of 128 devices and 5,000 tables whose run publishes 100,000 events in some 20 s.
+// `task`: the longest processor time of one task of the page's main thread, view by view, during
+// which no frame can appear. `frame`: the longest time between two frames, which includes other
+// programs on the cores; `idle`: the same for an empty page. `heap`: the page's memory after all
+// events. `tabs`: processor time of a cluster's main thread that ten tabs add while a run publishes
+// four events a second, as a share of training with a core for each device. The run is throttled,
+// so that its own work on the main thread, which varies with every other program, is small. The
+// tabs run in another process.
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -26,22 +27,22 @@ import { pageFileNames, readPageFile } from "../server/page-files.ts";
 import { type LargeCluster, openLargeCluster } from "./large-cluster.ts";
 
 interface PageBenchOptions {
-  /** Events that the large cluster tells. */
+  /** Events that the large cluster publishes. */
   readonly events: number;
-  /** Rounds of windows without tabs, twice with, and without again. */
+  /** Rounds; each has a window without tabs, two with tabs, and another without. */
   readonly rounds: number;
 }
 
-/** The run comes last: then all that it told is asked for. */
+/** The views in their order. The run's view comes last: it requests all events published so far. */
 const views = ["tree", "plan", "runs", "run"];
 const tabs = 10;
 const windowMs = 3000;
-/** More than events: those are told four times a second. */
+/** More than the events that a run publishes: four a second. */
 const stepsASecond = 8;
-/** Opened tabs have been told of everything after this. */
+/** Time after which opened tabs have received the whole state. */
 const settleMs = 500;
 const idleMs = 5000;
-/** How often the large cluster tells some events. */
+/** Interval at which the large cluster publishes events. */
 const tellEveryMs = 50;
 const eventsASecond = 5000;
 
@@ -88,7 +89,7 @@ async function* frameRows(events: number) {
   const large = await openLargeCluster();
   try {
     const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
-    await page.evaluate(watchFrames); // Of a page without anything: what the machine does itself.
+    await page.evaluate(watchFrames); // An empty page: the machine's own pauses.
     await pause(idleMs);
     yield frameRow("idle", await page.evaluate<number[]>("globalThis.frameGaps"));
     await page.goto(large.dashboard.url);
@@ -110,7 +111,7 @@ async function* frameRows(events: number) {
   }
 }
 
-/** The most processor time of one task of the page's main thread, by a trace. */
+/** The longest processor time of one task of the page's main thread in a trace. */
 function longestTaskMs(trace: Buffer): number {
   const { traceEvents } = JSON.parse(trace.toString("utf8")) as { traceEvents: TraceEvent[] };
   const main = new Set(
@@ -130,14 +131,14 @@ interface TraceEvent {
   readonly args?: { readonly name?: string };
 }
 
-/** The longest time between two frames; the spread: the median, and 99 of 100. */
+/** The longest time between two frames; the spread is the median and the 99th percentile. */
 function frameRow(view: string, gaps: readonly number[]): BenchRow {
   const at = quantileOf(gaps);
   const row = { name: `dashboard.frame.${view}`, figure: at(1), unit: "ms at most" };
   return { ...row, spread: [at(0.5), at(0.99)], limit: 50, limitIs: "allowed", ratio: at(1) / 50 };
 }
 
-/** Milliseconds between frames of a view, while events come. */
+/** Milliseconds between frames of a view while events arrive. */
 async function framesOf(page: Page, view: string, large: LargeCluster, events: number) {
   await page.click(`nav a[href^="#/${view}/"], nav a[href="#/${view}"]`);
   await page.waitForSelector("main h2");
@@ -150,7 +151,7 @@ async function framesOf(page: Page, view: string, large: LargeCluster, events: n
   return await page.evaluate<number[]>("globalThis.frameGaps");
 }
 
-/** Runs in the page. */
+/** Script that runs in the page, and records the times between frames. */
 const watchFrames = `(() => {
   const gaps = [];
   globalThis.frameGaps = gaps;
@@ -179,10 +180,10 @@ async function* tabsRow(rounds: number) {
     });
     for await (const event of run.events()) if (event.type === "run.progress") break;
     await run.limitReaders({ samplesPerSecond: 256 * stepsASecond });
-    await pause(idleMs); // Batches that were read before are trained on.
+    await pause(idleMs); // Batches that are already read are trained first.
     const shares: number[] = [];
     for (let round = 0; round < rounds; round++) {
-      // Without, with, with, without: what drifts is in both.
+      // Without, with, with, without tabs: a drift affects both sums alike.
       const before = await busyIn(windowMs);
       const child = openTabs(cluster.dashboard?.url ?? "");
       while ((cluster.dashboard?.tabs ?? 0) < tabs) await pause(50);
@@ -200,14 +201,14 @@ async function* tabsRow(rounds: number) {
   }
 }
 
-/** The share of a window of time in which the main thread had a processor. */
+/** The share of a window of time in which the main thread used a processor. */
 async function busyIn(ms: number): Promise<number> {
   const [main, beganMs] = [processorMs(), performance.now()];
   await pause(ms);
   return (processorMs() - main) / (performance.now() - beganMs);
 }
 
-/** Streams that are read elsewhere, as browsers would. */
+/** Starts a process that reads the event streams as browser tabs do. */
 function openTabs(url: string) {
   const code = `
     for (let tab = 0; tab < ${tabs}; tab++) {

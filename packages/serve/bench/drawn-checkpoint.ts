@@ -1,4 +1,4 @@
-// A checkpoint of a model that was not trained, in a directory of its own: what serving costs does
+// Makes a checkpoint of an untrained model in a temporary directory, as the cost of serving does
 // not depend on the weights.
 
 import { mkdtempSync } from "node:fs";
@@ -15,8 +15,8 @@ import type { PartRecord } from "../../../storage/checkpoints/store/checkpoint-s
 import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 
 /**
- * The job, and its checkpoint directory, which the caller removes. `hasRows`: all rows are in it,
- * as if steps had trained them; else none is.
+ * The job, and its checkpoint directory, which the caller removes. With `hasRows` the checkpoint
+ * has all rows, as if steps had trained them; else none.
  */
 export async function drawnCheckpoint(
   model: JobOptions["model"],

@@ -1,7 +1,7 @@
-// Question: what does a prediction cost inside a program? Batches of 1, 8 and 64 samples in
-// alternation with onnxruntime-web, which computes the exported model, and with PyTorch in eager
-// mode where there is one; each on one thread. Then one user with 1,000 candidates in one request
-// beside 1,000 samples; and the longest pause between two answers while a delta is applied.
+// Question: what does a prediction cost inside a program? Batches of 1, 8 and 64 samples, in
+// alternation with onnxruntime-web, which runs the exported model, and with PyTorch in eager mode
+// where it is installed; each on one thread. Then one request that ranks 1,000 candidates for a
+// user, against 1,000 separate samples.
 
 import { execFile } from "node:child_process";
 import { readFileSync, rmSync } from "node:fs";
@@ -27,7 +27,7 @@ const requestCount = 256;
 const candidateCount = 1000;
 
 export interface EngineOptions {
-  /** Rows of each table of the models: more only cost loading time and memory. */
+  /** Rows of each table of the models: more rows only cost loading time and memory. */
   readonly rows: number;
   readonly rounds: number;
   readonly seconds: number;
@@ -135,20 +135,20 @@ const script = fileURLToPath(
   new URL("../../../../packages/serve/bench/pytorch.py", import.meta.url),
 );
 
-/** Requests a second of PyTorch, in a process of its own; none where there is no PyTorch. */
+/** Requests a second of PyTorch in a process of its own; empty where PyTorch is not installed. */
 async function torchRate(rows: number, batch: number, seconds: number): Promise<number[]> {
   for (const python of ["python3", "/usr/bin/python3"]) {
     try {
       const { stdout } = await run(python, [script, `${rows}`, `${batch}`, `${seconds}`]);
       return [Number(stdout)];
     } catch {
-      // No torch there.
+      // This Python has no PyTorch.
     }
   }
   return [];
 }
 
-/** A DLRM, and attention over a user's history of 50 ids (DIN). */
+/** Measures rankings with a DLRM, and with attention over a user's history of 50 ids (DIN). */
 async function rankRows({ rows, rounds, seconds }: EngineOptions): Promise<BenchRow[]> {
   const tables = ["item", "category", "user", "place"].map((name) => ({ name, rows, dim: 32 }));
   const din: JobOptions["model"] = {

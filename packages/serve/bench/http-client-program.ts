@@ -1,13 +1,13 @@
-// Clients of a server in a process of their own: as many connections as it is told, kept open, with
-// requests that are bytes already. Measures each answer's time in milliseconds.
+// HTTP clients in a process of their own: the requested number of connections, kept open, with
+// requests that are encoded beforehand. Measures the time of each answer in milliseconds.
 //
-// Closed loop: a connection asks again once it is answered. Open loop: requests are due at fixed
-// times, whether or not the server keeps up, and their time counts from when they were due. Those
-// of a millisecond are sent together.
+// Closed loop: a connection sends its next request once it has its answer. Open loop: requests are
+// due at fixed times, whether or not the server keeps up, and their time counts from when they are
+// due. Requests that are due in the same millisecond are sent together.
 
 import { connect, type Socket } from "node:net";
 
-/** What to measure. */
+/** A measurement that the parent requests. */
 export interface Load {
   readonly port: number;
   readonly path: string;
@@ -18,13 +18,13 @@ export interface Load {
   readonly rate?: number;
 }
 
-/** What it has come to. */
+/** The result of a measurement. */
 export interface Measured {
   /** Milliseconds of each answer after the first tenth of the time. */
   readonly times: readonly number[];
   /** Answers a second. */
   readonly rate: number;
-  /** Answers that were no 200. */
+  /** Answers with another status than 200. */
   readonly refused: number;
 }
 
@@ -97,21 +97,21 @@ async function openLoop(
     await tick();
   }
   while (due.length > 0 || free.length < clients.length) {
-    // A server that is far behind is not waited for: what it owes counts as late.
+    // Gives up waiting for a server that is more than a second behind.
     if (performance.now() > endMs + 1000) break;
     await tick();
   }
 }
 
 /**
- * Resolves in a millisecond. Clients that looked at the clock all the time would take a whole core,
- * and with it the threads of the server that collect its garbage.
+ * Resolves in a millisecond. Clients that polled the clock would take a whole core, and with it the
+ * time of the server's garbage-collection threads.
  */
 function tick(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 1));
 }
 
-/** A connection with one request on its way at a time. */
+/** A connection with at most one request in flight. */
 class Client {
   readonly #socket: Socket;
   #text = "";

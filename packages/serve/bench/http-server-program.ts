@@ -1,16 +1,16 @@
-// A server of one model in a process of its own, with the engine that it is told. Sends its address
-// to its parent, its processor time whenever it is asked, and ends with it.
+// A server of one model in a process of its own, with the engine that its argument names. Sends its
+// address to its parent, then its processor time for each message, and exits with its parent.
 
 import { collectAlone } from "../../../src/ports/own-scavenges.ts";
 import { openServedModel } from "../server/models/engine.ts";
 import { serve } from "../server/serve.ts";
 import { openOnnxEngine } from "./onnx-engine.ts";
 
-collectAlone(); // As `osiris serve` does.
+collectAlone(); // As in `osiris serve`.
 const [directory = "", engine = "osiris"] = process.argv.slice(2);
 const open = engine === "onnx" ? openOnnxEngine : openServedModel;
 const options = { port: 0, models: { m: { path: directory, watch: false } }, deadlineMs: 60_000 };
 const server = await serve(options, { open });
 process.send?.(server.url);
-process.on("message", () => process.send?.(process.cpuUsage())); // Whatever it says, it asks that.
+process.on("message", () => process.send?.(process.cpuUsage())); // Any message requests it.
 process.on("disconnect", () => process.exit(0));

@@ -1,9 +1,10 @@
-// Question: what does an answer cost over HTTP? A server in a process, its clients in another, both
-// on the machine's two cores; one record a request, in plain JSON, with Zipf-distributed ids. Rows
-// `.1`, `.8`, `.64`: as many clients, each of which asks again once it is answered. Rows `.load`:
-// the highest load, at fixed times, whose p99 stays below 10 ms; `work`: processor time of the
-// server's process for a request, which other programs on the machine do not stretch as they do the
-// clock. In alternation with ONNX Runtime (WebAssembly, one thread) as the engine of that server.
+// Question: what does an answer cost over HTTP? A server in one process and its clients in another,
+// both on the machine's two cores; one record a request, in plain JSON, with Zipf-distributed ids.
+// Rows `.1`, `.8`, `.64`: that many clients, each of which sends its next request once it has its
+// answer. Rows `.load`: the highest load of requests at fixed times whose p99 stays below 10 ms.
+// `work`: processor time of the server's process for a request, which other programs on the machine
+// stretch less than wall-clock time. Limit: ONNX Runtime (WebAssembly, one thread) as the engine of
+// that server, in alternation.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -24,7 +25,7 @@ export interface HttpOptions {
   readonly rows: number;
   /** Turns of each engine. */
   readonly rounds: number;
-  /** Of each measurement. */
+  /** Duration of each measurement. */
   readonly seconds: number;
 }
 
@@ -35,11 +36,11 @@ const units = { p50: "ms", p99: "ms", rate: "requests/s", work: "us" } as const;
 const engines = ["osiris", "onnx"] as const;
 const path = "/v1/models/m:predict";
 const bodyCount = 256;
-/** V8 compiles, WebAssembly twice: the second time in the background, while it is slow. */
+/** Warm-up: V8 compiles, WebAssembly twice, of which the second time runs in the background. */
 const warmSeconds = 4;
-/** The p99 that the highest load keeps. */
+/** The p99 that the highest load must stay below, in milliseconds. */
 const p99MsMax = 10;
-/** Loads that are tried on the way to the highest. */
+/** Loads that the search for the highest one tries. */
 const probes = 6;
 
 export function httpMeasurements(options: HttpOptions): Measurement[] {
@@ -56,7 +57,7 @@ export function httpMeasurements(options: HttpOptions): Measurement[] {
   });
 }
 
-/** What one engine has come to in one round. */
+/** The results of one engine in one round. */
 interface Round {
   readonly closed: readonly Readonly<Record<(typeof measures)[number], number>>[];
   readonly load: number;
@@ -131,8 +132,8 @@ async function roundOf(
 }
 
 /**
- * Halves the interval between a load that keeps the p99 and one that does not. A load that misses
- * the p99 has a second try: one pause of the machine is more than one percent of the answers.
+ * Bisects between a load that keeps the p99 and one that does not. A load that misses the p99 has a
+ * second try, as one pause of the machine delays more than one percent of the answers.
  */
 async function highestLoad(
   most: number,
@@ -151,7 +152,7 @@ async function highestLoad(
   return kept;
 }
 
-/** Microseconds of processor time that a server's process has had. */
+/** Microseconds of processor time that a server's process has used so far. */
 async function workUs(server: ChildProcess): Promise<number> {
   server.send("work");
   const [{ user, system }] = (await once(server, "message")) as [NodeJS.CpuUsage];
@@ -165,7 +166,7 @@ async function measured(client: ChildProcess, load: Load): Promise<Measured> {
   const ended = once(client, "exit", { signal }).then(() => {
     throw new Error("The clients of the bench ended");
   });
-  ended.catch(() => {}); // Also where it is no longer awaited.
+  ended.catch(() => {}); // Handled also if it is never awaited.
   const [result] = (await Promise.race([once(client, "message", { signal }), ended])) as [Measured];
   answered.abort();
   return result;

@@ -12,7 +12,7 @@ import { openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts"
 import { exportModel } from "../../formats/exports/export-model.ts";
 import type { ScoringEngine } from "../server/models/engine.ts";
 
-/** Opens the model of a checkpoint directory so. It ranks nothing and takes no deltas. */
+/** Opens the model of a checkpoint directory as an engine without rankings and deltas. */
 export async function openOnnxEngine(directory: string): Promise<ScoringEngine> {
   const { env, InferenceSession, Tensor } = await import("onnxruntime-web");
   env.wasm.numThreads = 1;

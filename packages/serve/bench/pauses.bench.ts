@@ -1,7 +1,8 @@
-// Question: how long do requests wait while a delta is applied? One table of 2,000,000 rows; the
-// longest gap between two answers while 1 and 20 percent of its rows change, beside the longest gap
-// in as much time without a delta: what the machine itself makes of it. `work` is the same gap in
-// processor time of the whole process, which other programs on the machine do not stretch.
+// Question: how long do requests wait while a delta is applied? One table of 2,000,000 rows. The
+// figure is the longest gap between two answers while 1 and 20 percent of the rows change. Limit:
+// the longest gap in an equally long time without a delta, which the machine itself causes. `work`
+// is the same gap in processor time of the whole process, which other programs on the machine do
+// not stretch.
 
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -35,7 +36,7 @@ export function pauseMeasurement(rounds: number): Measurement {
 }
 
 async function pauseRows(rounds: number): Promise<BenchRow[]> {
-  collectAlone(); // As `osiris serve` does.
+  collectAlone(); // As in `osiris serve`.
   const { job, directory } = await drawnCheckpoint({
     kind: "dlrm",
     dense: 13,
@@ -89,7 +90,7 @@ async function pauseRows(rounds: number): Promise<BenchRow[]> {
   }
 }
 
-/** Milliseconds between an answer and the next one: on the wall, and of processor time. */
+/** Milliseconds between two answers: wall-clock time, and processor time. */
 async function gapsUntil(
   served: ServedModel,
   request: Parameters<ServedModel["predictBatch"]>[0],
@@ -106,12 +107,14 @@ async function gapsUntil(
     work.push((used.user + used.system) / 1000);
     lastMs = nowMs;
     last = process.cpuUsage();
-    await setImmediate(); // What else waits for the thread.
+    await setImmediate(); // Lets other work of the thread run.
   }
   return { wall, work };
 }
 
-/** A delta from the round before to this one, with rows all over the table. */
+/**
+ * Writes a delta from the previous round's version to this one, with rows spread over the table.
+ */
 function writeDelta(directory: string, path: string, share: number, round: number): void {
   const checkpoint = openCheckpoint(directory);
   const { job, manifest } = checkpoint;

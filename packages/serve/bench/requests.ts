@@ -1,4 +1,4 @@
-// Requests with Zipf-distributed ids, and the latencies of answering them one after the other.
+// Draws requests with Zipf-distributed ids, and measures the latencies of answering them in turn.
 
 import { quantileOf } from "../../../bench/row.ts";
 import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
@@ -8,10 +8,10 @@ import type { JobSpec } from "../../../src/job/job.ts";
 import { featuresOf } from "../../../src/model/features.ts";
 import type { RandomStream } from "../../../src/ports/random.ts";
 
-/** The exponent of the ids' popularity: about that of clicks. */
+/** The Zipf exponent of the ids' popularity: about that of clicks. */
 const exponent = 1.05;
 
-/** A sample as a record: one id a feature; `ids`: of features with several, how many. */
+/** A sample as a record, with one id a feature, or `ids` ids in features that are sequences. */
 export function drawRecord({ model, data }: JobSpec, stream: RandomStream, ids = 1): SampleRecord {
   const record: Record<string, number | readonly number[]> = {};
   const { dense = 0 } = data as { dense?: number };
@@ -45,7 +45,7 @@ export function drawRequest(
   };
 }
 
-/** Microseconds of each answer, for some seconds, after some that are not counted. */
+/** Microseconds of each answer within `seconds`, after 20 answers that are not counted. */
 export async function latencies<T>(
   requests: readonly T[],
   seconds: number,
@@ -62,7 +62,7 @@ export async function latencies<T>(
   return times;
 }
 
-/** Of latencies in microseconds. */
+/** Median, 99th percentile and rate a second of latencies in microseconds. */
 export function figuresOf(times: readonly number[]) {
   const at = quantileOf(times);
   const sum = times.reduce((total, time) => total + time, 0);

@@ -1,4 +1,5 @@
-// Serving: predictions inside a program and over HTTP, rankings, and pauses under deltas.
+// The bench of serving: predictions inside a program and over HTTP, rankings, rows on disk, and
+// pauses while deltas are applied.
 
 import { Option } from "commander";
 import { type Bench, positive } from "../../../bench/bench.ts";

@@ -1,6 +1,7 @@
-// Question: what does an answer cost where a tenth of the rows fits into memory? Configuration b,
-// whose tables all lie on disk, beside the same model in memory, in alternation; ids are
-// Zipf-distributed. The files are in the system's page cache: a slow disk adds its time to misses.
+// Question: what does an answer cost where only a tenth of the rows fits into memory? Configuration
+// b with all tables on disk, in alternation with the same model in memory; ids are
+// Zipf-distributed. The files are in the system's page cache: a slow disk would add its time to
+// each miss.
 
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -15,9 +16,9 @@ import { type EngineOptions, modelOf } from "./engine.bench.ts";
 import { drawRequest, figuresOf, latencies } from "./requests.ts";
 
 const batches = [1, 64] as const;
-/** Samples that are asked for, over and over: more rows than memory has room for. */
+/** Samples that requests cycle through: they need more rows than fit into memory. */
 const sampleCount = 16_384;
-/** Bytes of a row in memory beside its weights, about. */
+/** Approximate bytes of a cached row in addition to its weights. */
 const placeBytes = 59;
 
 export function tierMeasurement(options: EngineOptions): Measurement {

@@ -1,7 +1,7 @@
-// Learned plans for four and eight devices of which each is like one of this machine's, and has a
-// link of 10 Gb/s: what the machine's own cost networks say of the plans of each way. No plan is
-// measured. The oracle, which says what plans cost, may be others than the networks that guide the
-// search (`--oracle`).
+// Learned plans for four and eight devices that are each like one of this machine's, with a link of
+// 10 Gb/s each: the costs of each way's plans as predicted by this machine's cost networks. No plan
+// is measured. The oracle, which predicts the costs of plans, may be other networks than those that
+// guide the search (`--oracle`).
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,13 +18,13 @@ import { partsOf, plansOf, threadSet, type Way, ways } from "./thread-plans.ts";
 
 export interface MachineOptions {
   readonly seed: number;
-  /** Cost files of this machine's two devices: what guides the search, and the oracle. */
+  /** Cost files of this machine's two devices: `costs` guides the search, `oracle` judges plans. */
   readonly costs: string;
   readonly oracle?: string;
 }
 
 export const simulatedDevices = [4, 8] as const;
-/** Random sets of tables of each number of devices. */
+/** Random sets of tables for each number of devices. */
 const setsCount = 10;
 const bytesPerSecond = 10e9 / 8;
 const greedyWays = Object.keys(greedyCosts) as (keyof typeof greedyCosts)[];
@@ -72,14 +72,14 @@ export async function machineRows(options: MachineOptions): Promise<BenchRow[]> 
   }
 }
 
-/** @throws RangeError where the file is not of batches as the sets of tables have them */
+/** @throws RangeError where the file's batch size is not that of the sets of tables */
 function networksFrom(path: string): CostNetworks {
   const { networks } = readCostNetworks(path);
   if (networks.batchSize === batchSize) return networks;
   throw new RangeError(`Expected ${path} to be of batches of ${batchSize} samples`);
 }
 
-/** The machine's constants, with a link for each device, which has a processor of its own. */
+/** The machine's constants, with a link and a processor for each device. */
 function overLink(constants: MachineConstants): MachineConstants {
   const { cores: _, ...others } = constants;
   const rates = Object.keys(constants.insideHost).map((name) => [name, bytesPerSecond]);

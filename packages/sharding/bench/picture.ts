@@ -1,6 +1,5 @@
-// Draws predicted against measured milliseconds of plans on this machine's threads, by who
-// predicts: the cost networks, and the formulas of the planner. The rows are those that the
-// bench has printed:
+// Draws predicted against measured milliseconds of plans on this machine's threads, for two
+// predictors: the cost networks, and the formulas of the planner. The rows are the bench's output:
 //
 //   npm run bench -- sharding --only sharding.threads --costs FILE --json
 //     | gzip -9n > docs/pictures/learned-sharding.jsonl.gz
@@ -19,7 +18,7 @@ export const files = {
 
 const rowSchema = z.object({ name: z.string(), figure: z.number(), limit: z.number().optional() });
 
-/** A plan: what was measured, and what both predict. */
+/** Measured and predicted milliseconds of a plan. */
 export interface PredictedPlan {
   readonly way: string;
   readonly measured: number;
@@ -27,7 +26,7 @@ export interface PredictedPlan {
   readonly formulas: number;
 }
 
-/** The text that the bench printed, as it lies packed in the repository. */
+/** The output of the bench, which is committed in compressed form. */
 export function readRows(): string {
   return gunzipSync(readFileSync(files.rows)).toString("utf8");
 }
@@ -35,7 +34,7 @@ export function readRows(): string {
 const planName = /^sharding\.threads\.plan\.(\d+)\.(.+)$/;
 const byFormulas = "sharding.threads.formulas.";
 
-/** The plans in the text that the bench printed. */
+/** The plans in the output of the bench. */
 export function plansIn(text: string): PredictedPlan[] {
   const rows = text
     .trimEnd()
@@ -112,7 +111,7 @@ export function drawPredictions(plans: readonly PredictedPlan[]): string {
   ].join("\n");
 }
 
-/** A coordinate, so that the picture is the same wherever it is drawn. */
+/** A rounded coordinate, so that the picture is the same on every machine. */
 function at(coordinate: number): number {
   return Math.round(coordinate * 10) / 10;
 }

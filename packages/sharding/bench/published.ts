@@ -1,7 +1,7 @@
-// What is published to measure sharding by: 856 tables that Meta released, the hundred tasks that
-// NeuroShard's generator draws of them, costs that a fork of it measured on processors, and that
-// fork's plans. The files lie beside the repository, are read in place and are never copied
-// (../shared/data/README.md has their sources; the terms are MIT).
+// Reads the published data that sharding is measured with: 856 tables that Meta released, the
+// hundred tasks that NeuroShard's generator draws from them, costs that a fork of it measured on
+// processors, and that fork's plans. The files are outside the repository, are read in place and
+// never copied (../shared/data/README.md has their sources; the licence is MIT).
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { z } from "zod";
 import type { CostTable } from "../../../src/planner/cost-table.ts";
 import type { MeasuredCosts } from "../training/cost-samples.ts";
 
-/** Where the files lie, if anywhere. */
+/** Default directory of the files, which may be absent. */
 export const publishedHome = "../shared/data/sharding";
 
 /** The numbers of devices that costs and plans are published for. */
@@ -18,10 +18,10 @@ export const publishedDevices = [4, 8, 16] as const;
 
 export type PublishedDevices = (typeof publishedDevices)[number];
 
-/** Samples of the batch that tables and costs are of. */
+/** Samples of the batch that the tables' and costs' figures refer to. */
 const publishedBatch = 65_536;
 
-/** Columns that costs were measured with. */
+/** Numbers of columns that costs were measured with. */
 const dims = [128, 64, 32, 16, 8, 4];
 
 export function hasPublished(home: string): boolean {
@@ -32,7 +32,7 @@ const tablesSchema = z.object({
   tables: z.array(z.object({ rows: z.number(), pf: z.number(), bins: z.array(z.number()) })),
 });
 
-/** The 856 tables. They have no columns of their own: a task gives each some. */
+/** The 856 tables. They have no number of columns: a task sets it. */
 export function publishedTables(home: string): Omit<CostTable, "dim">[] {
   const { tables } = tablesSchema.parse(JSON.parse(textOf(home, "tables856.json.gz")));
   return tables.map(({ pf, ...rest }) => ({ ...rest, poolingFactor: pf }));
@@ -65,8 +65,8 @@ const plansSchema = z.record(
 );
 
 /**
- * A plan of the fork: tables that were halved, in order, then the tables on each device; null where
- * it found none.
+ * A plan of the fork: the tables that were halved, in order, and the tables on each device; null
+ * where the fork found no plan.
  */
 export interface PublishedPlan {
   readonly steps: readonly number[] | null;
@@ -83,7 +83,7 @@ export function publishedPlans(home: string): Map<string, PublishedPlan[]> {
   );
 }
 
-/** What was measured on so many processes; tables are those of `publishedPool`. */
+/** The costs measured on `devices` processes; their tables are those of `publishedPool`. */
 export function publishedCosts(home: string, devices: PublishedDevices): MeasuredCosts {
   const pool = publishedPool(home);
   const compute = linesOf(home, `cpu_compute_${devices}.txt.gz`).map((line) => {

@@ -1,8 +1,8 @@
 // Question: how much cheaper are learned plans than the best greedy ones, on the hundred official
-// tasks of NeuroShard and costs that were measured on processors? The costs of plans are what the
-// cost networks say, as in the paper's simulator: they guide the search, too, which flatters it.
-// How good are the plans of trained policies (policies/), which see those networks' costs of their
-// own plans in training, and nothing of them after it?
+// tasks of NeuroShard, with costs that were measured on processors? The cost networks predict the
+// costs of plans, as in the paper's simulator; they also guide the search, which favours it. And
+// how good are the plans of trained policies (policies/), which see those networks' costs of their
+// own plans in training, but not afterwards?
 
 import { resolve } from "node:path";
 import { Option } from "commander";
@@ -67,7 +67,7 @@ export const shardingBench: Bench<ShardingOptions> = {
   },
 };
 
-/** What trained policies make of tasks of the same tables. */
+/** Measures plans of trained policies for tasks of the same tables. */
 function policiesOf({ data, tasks: all, ablations }: ShardingOptions): Measurement[] {
   if (!hasPublished(data)) return [];
   const tasks = Math.min(50, all);
@@ -82,7 +82,7 @@ function policiesOf({ data, tasks: all, ablations }: ShardingOptions): Measureme
   return [...dreams, auto];
 }
 
-/** What was measured on threads of this machine; its costs must have been learned before. */
+/** Measures plans on threads of this machine, whose costs must have been learned before. */
 function threadsOf({ costs, ...others }: ShardingOptions): Measurement[] {
   if (costs === undefined) return [];
   const options = { ...others, costs };
@@ -92,7 +92,7 @@ function threadsOf({ costs, ...others }: ShardingOptions): Measurement[] {
   ];
 }
 
-/** What the cost networks say of the official tasks. */
+/** Predicts the costs of plans for the official tasks by the cost networks. */
 function officialTasks(options: ShardingOptions): Measurement[] {
   if (!hasPublished(options.data)) return [];
   return publishedDevices.map((devices) => {
@@ -113,18 +113,18 @@ function officialTasks(options: ShardingOptions): Measurement[] {
 
 const greedyNames = Object.keys(greedyCosts) as GreedyCost[];
 
-/** At least so many percent below the best greedy plan, and the published refit's. */
+/** Least percent below the best greedy plan, by the number of devices. */
 const targets: Readonly<Record<number, number>> = { 4: 20, 8: 32, 16: 32 };
 const secondsMax = 2;
 
-/** A task, and what each way makes of it; undefined: no plan that has room. */
+/** The plans of a task by each way; undefined where a way's plan does not fit. */
 interface Outcome {
   readonly search: LearnedSearch;
   readonly seconds: number;
   readonly greedy: Readonly<Record<GreedyCost | "random", number | undefined>>;
 }
 
-/** What the bench prints of so many devices. */
+/** The rows for a number of devices. */
 export function shardingRows(
   devices: number,
   { data, tasks, memory }: Pick<ShardingOptions, "data" | "tasks" | "memory">,
@@ -153,7 +153,7 @@ export function shardingRows(
   return summaryOf(devices, outcomes);
 }
 
-/** Means over the tasks for which every way but chance has a plan. */
+/** Means over the tasks for which every way except random placement has a plan. */
 function summaryOf(devices: number, outcomes: readonly Outcome[]): BenchRow[] {
   const common = outcomes.filter(({ search, greedy }) => {
     return search.best !== undefined && greedyNames.every((name) => greedy[name] !== undefined);

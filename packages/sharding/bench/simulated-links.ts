@@ -1,17 +1,17 @@
-// The cost networks of more devices than a machine has: lookup and update as they were learned on
-// it, and exchanges over links that are simulated. A link sends and receives at the same time, as
-// fast as it is said to be; what devices wait for each other is no part of it, as in the processor
-// times that networks of a machine are trained with.
+// Cost networks for more devices than a machine has: lookup and update as learned on it, and
+// exchanges over simulated links. A link sends and receives at the same time at its given rate.
+// Waits of devices for each other are left out, as in the processor times that networks of a
+// machine are trained with.
 
 import type { CostLayer, CostNetworks } from "../search/cost-networks.ts";
 
-/** Networks of so many devices, each like one of the machine's, with a link of its own. */
+/** Networks of `devices` devices, each like one of the machine's, with a link of its own. */
 export function overLinks(
   networks: CostNetworks,
   devices: number,
   { bytesPerSecond }: { readonly bytesPerSecond: number },
 ): CostNetworks {
-  // Milliseconds of a column of the samples of one device.
+  // Milliseconds to send one column of one device's samples.
   const ofColumn = (1000 * 4 * (networks.batchSize / devices)) / bytesPerSecond;
   return {
     ...networks,
@@ -22,8 +22,8 @@ export function overLinks(
 }
 
 /**
- * Device d sends its columns to each of the others, and receives theirs: it takes as long as the
- * larger of both, max(s, r) = s + max(0, r - s). The inputs behind the columns are left alone.
+ * Device d sends its columns to each of the others, and receives theirs: that takes as long as the
+ * larger of both, max(s, r) = s + max(0, r - s). Inputs after the columns have no weight.
  */
 function exchange(devices: number, ofColumn: number, inputs: number) {
   const rank = [...new Array(devices).keys()];

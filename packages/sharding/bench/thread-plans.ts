@@ -1,6 +1,7 @@
-// Random sets of tables for this machine's threads, and what each way to place them makes of a set:
-// the learned search, the planner by formulas, a planner like TorchRec's, the greedy ways that
-// NeuroShard compares itself with, and chance. All place whole tables, or columns of them.
+// Random sets of tables for this machine's threads, and the plan of each way to place a set: the
+// learned search, the planner by formulas, a planner like TorchRec's, the greedy ways that
+// NeuroShard compares itself with, and random placement. All place whole tables, or columns of
+// them.
 
 import type { ProbedTable } from "../../../actors/threads/costs/cost-probes.ts";
 import { rankedJob, type TableKind } from "../../../bench/planner/ranked-tables.ts";
@@ -37,17 +38,19 @@ export interface ThreadSet {
   readonly idsMax: readonly number[];
   readonly statistics: readonly FeatureStatistics[] | undefined;
   readonly setting: Setting;
-  /** As cost networks see them: ids and their popularity are those that the data cache counted. */
+  /**
+   * The tables as inputs of cost networks, with ids and popularity as counted by the data cache.
+   */
   readonly tables: readonly CostTable[];
 }
 
-/** Tables of a set, for two devices; of more devices as many times more. */
+/** Tables of a set for two devices; the number grows in proportion with the devices. */
 const tablesOf = { least: 10, most: 28 };
 const dims = [4, 8, 16, 32, 64, 128] as const;
 const rowsMost = 1e6;
-/** Elements of a table: the trainings of all plans of a set are in memory at once. */
+/** Most elements of a table, as the trainings of all plans of a set are in memory at once. */
 const elementsMost = 4e6;
-/** Ids of a sample: lognormal around e, as far as so many. */
+/** Most ids of a sample; their number is lognormal with median e. */
 const idsMost = 64;
 
 /** The tables of set number `index`, and their data in `home`. */
@@ -81,15 +84,15 @@ export async function threadSet(
   return { kinds, job, cache, idsMax, statistics, setting, tables };
 }
 
-/** What each way makes of the set. There is room for every plan. */
+/** The plan of each way for the set. Memory is unlimited, so that every plan fits. */
 export function plansOf(set: ThreadSet, networks: CostNetworks, seed: number): Map<Way, Plan> {
   const { job, setting, tables, statistics } = set;
   const { devices } = networks;
   const plans = new Map<Way, Plan | undefined>();
   plans.set("learned", planLearned(job, setting, { costs: networks }, statistics).plan);
   plans.set("formulas", searchPlan(setting).best?.plan);
-  // Its greedy proposer and partitioner: each table's cheapest cut by the formulas of a GPU, the
-  // dearest part first, each to the device with the least cost.
+  // TorchRec's greedy proposer and partitioner: each table's cheapest cut by the formulas of a GPU,
+  // the most expensive part first, each to the device with the least cost.
   const { memoryBytes } = setting.constants;
   const ofGpu = { ...setting, constants: { ...defaultConstants, memoryBytes } };
   plans.set("torchrec", searchPlan(ofGpu, "first").best?.plan);
@@ -119,7 +122,7 @@ function wholeTables({ setting }: ThreadSet, placed: TablesOfDevices | undefined
   return { devices: setting.devices, shards };
 }
 
-/** A part of a table on a device, as it is measured and as cost networks see it. */
+/** A part of a table on a device, as measured and as an input of cost networks. */
 export interface PlacedPart {
   readonly probed: ProbedTable;
   readonly table: CostTable;

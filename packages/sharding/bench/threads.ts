@@ -1,11 +1,11 @@
-// Learned plans on the threads of this machine, measured: of random sets of tables, what the plans
-// of each way take, and whether the cost networks knew. Two measures: the embedding part of a step
-// (lookup, update and both exchanges of every table, by the kernels and exchange of a run), and
-// whole steps of training. Both are the processor time of the device that has most of it, which
-// other programs on the machine do not change; the time of a step on the wall is told beside it.
+// Measures learned plans on the threads of this machine: for random sets of tables, the time of
+// each way's plans, and how well the cost networks predicted it. Two measures: the embedding part
+// of a step (lookup, update and both exchanges of every table, by the kernels and exchange of a
+// run), and whole steps of training. Both are the processor time of the device with the most of it,
+// which other programs on the machine do not change; the wall-clock time of a step is reported too.
 //
-// What is predicted is the embedding part: by the networks that guide the learned search, and by
-// the formulas that guide `osiris plan`, with constants that are measured just before.
+// Predictions are of the embedding part: by the networks that guide the learned search, and by the
+// formulas that guide `osiris plan`, with constants that are measured just before.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -33,13 +33,16 @@ export interface ThreadsOptions {
   readonly devices: number;
 }
 
-/** Of more devices than these threads have the link between them is simulated in whole steps. */
+/** With more devices than these, whole steps use a simulated link between devices. */
 const devicesOfMachine = 2;
 const link = { bitsPerSecond: 10e9 };
-/** Of each plan's training; the first step of a turn finds caches full of another plan's rows. */
+/**
+ * Turns of each plan's training, and steps of a turn; in the first one, caches hold another plan's
+ * rows.
+ */
 const [turns, turnSteps] = [4, 5];
 const columnsMax = 4096;
-/** Of the embedding part, before the trainings and again behind them. */
+/** Passes over the embedding part before the trainings, and as many after them. */
 const passesOfTurn = 4;
 
 export const threadsSeconds = ({ sets }: ThreadsOptions) => 30 + 35 * sets;
@@ -66,21 +69,21 @@ export function threadsNames({ sets }: ThreadsOptions): string[] {
   ];
 }
 
-/** Learned plans are compared with theirs, set by set. */
+/** Ways whose plans are compared with learned plans, set by set. */
 const againstWays = ["formulas", "torchrec"] as const;
 
 const measures = ["embedding", "step", "wall"] as const;
 
-/** A plan beside what networks predict, and beside what formulas do. */
+/** Rows of a plan: against the prediction of the networks, and of the formulas. */
 const planRows = ["plan", "formulas"] as const;
 
-/** A plan as it was predicted and measured, in milliseconds. */
+/** Predictions and measurements of a plan, in milliseconds. */
 interface MeasuredPlan extends Readonly<Record<(typeof measures)[number], number>> {
   readonly way: Way;
-  /** The embedding part by every other pass, and by those between: two measurements of it. */
+  /** The embedding part by even passes, and by odd passes: two measurements of it. */
   readonly twice: readonly [number, number];
   readonly predicted: Readonly<Record<Predictor, number>>;
-  /** Of the same plan, by formulas: all that the busiest device does in a step. */
+  /** Prediction by the formulas of the busiest device's whole work in a step. */
   readonly predictedStep: number;
 }
 
@@ -119,7 +122,7 @@ function networksOf({ costs, devices }: ThreadsOptions): CostNetworks {
   return networks;
 }
 
-/** One set: its plans, predicted and measured. */
+/** Predicts and measures the plans of one set. */
 async function measuredSet(
   { seed, index, home, devices }: { seed: number; index: number; home: string; devices: number },
   networks: CostNetworks,
@@ -128,7 +131,7 @@ async function measuredSet(
   const set = await threadSet({ seed, index, devices, home }, constants);
   const plans = plansOf(set, networks, seed + index);
   const all = [...plans.values()];
-  // Passes before and behind the trainings, as those of the costs are minutes apart.
+  // Passes before and after the trainings: minutes apart, as those of the learned costs are.
   const passes: number[][][] = [];
   const measured = async () => {
     for (let pass = 0; pass < passesOfTurn; pass++) passes.push(await embeddingMs(set, all));
@@ -154,7 +157,7 @@ async function measuredSet(
   });
 }
 
-/** Milliseconds of the device that has most, of each device the fastest pass. */
+/** Milliseconds of the slowest device, by the fastest pass of each device. */
 function slowest(passes: readonly (readonly number[])[]): number {
   const [first = []] = passes;
   const least = first.map((_, device) => Math.min(...passes.map((pass) => pass[device] ?? 0)));
@@ -212,7 +215,7 @@ async function stepMs(
   }));
 }
 
-/** How far learned plans are below those of a way, in the mean of the sets, and its error. */
+/** How far learned plans cost less than a way's, as the mean over sets with its standard error. */
 function againstRow(sets: readonly (readonly MeasuredPlan[])[], way: Way): BenchRow {
   const below = sets.map((set) => {
     const of = (own: Way) => set.find((plan) => plan.way === own)?.embedding ?? Number.NaN;
@@ -229,8 +232,8 @@ function againstRow(sets: readonly (readonly MeasuredPlan[])[], way: Way): Bench
 }
 
 /**
- * What a second measurement of the same plans knows of the first, each of half of the passes. No
- * prediction can be much better than that; against all passes it may be a little.
+ * How well one half of the passes predicts the other half, for the same plans. No prediction can be
+ * much better than that; compared with all passes it may be slightly better.
  */
 function ceilingRows(sets: readonly (readonly MeasuredPlan[])[]): BenchRow[] {
   const rank = (plans: readonly MeasuredPlan[]) =>
@@ -250,7 +253,7 @@ function ceilingRows(sets: readonly (readonly MeasuredPlan[])[]): BenchRow[] {
   ];
 }
 
-/** Means of each way, what the predictions are worth, and each plan. */
+/** Rows of each way's means, of the quality of predictions, and of each plan. */
 function rowsOf(sets: readonly (readonly MeasuredPlan[])[]): BenchRow[] {
   const meanOf = (values: readonly number[]) =>
     values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -1,10 +1,10 @@
-// Trains the cost networks of the published costs anew, and writes them where the bench reads them:
+// Retrains the cost networks on the published costs, and writes them where the bench reads them:
 //
 //   node dist/packages/sharding/bench/train-networks.js [--devices 4] [--epochs 1000] [--seed 1]
 //     [--data ../shared/data/sharding] [--out packages/sharding/bench/networks]
 //
-// The same costs, seed and arithmetic give the same bytes. Prints the errors on samples that no
-// training saw.
+// The same costs, seed and arithmetic give the same bytes. Prints the errors on samples that were
+// held out from training.
 
 import { join } from "node:path";
 import { parseArgs } from "node:util";

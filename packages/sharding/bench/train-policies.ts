@@ -1,10 +1,10 @@
-// Trains the placement policies of the bench anew, and writes them where the bench reads them:
+// Retrains the placement policies of the bench, and writes them where the bench reads them:
 //
 //   node dist/packages/sharding/bench/train-policies.js [--only dreamshard-4] [--seed 1]
 //     [--data ../shared/data/sharding] [--out packages/sharding/bench/networks]
 //
-// The same tables, cost networks, seed and arithmetic give the same bytes. Prints how each turn of
-// the training went.
+// The same tables, cost networks, seed and arithmetic give the same bytes. Prints the figures of
+// each turn of the training.
 
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";

@@ -1,8 +1,7 @@
-// AutoShard on its own tasks: its training, and how even and how fast its plans are beside greedy
-// ones and chance; then on tables that it never saw, and on ten times as many tables and devices,
-// without any tuning. In the place
-// of hardware stand the costs of lookup and update that were measured on eight processes
-// (published.ts), by the cost network that was trained with them.
+// AutoShard on its own tasks: its training, and the balance and speed of its plans compared with
+// greedy and random ones; then on unseen tables, and on ten times as many tables and devices,
+// without any tuning. Instead of hardware, the cost networks that were trained on lookups and
+// updates measured on eight processes (published.ts) supply the costs.
 
 import { resolve } from "node:path";
 import { type BenchRow, quantiles } from "../../../../bench/row.ts";
@@ -30,7 +29,7 @@ const own: AutoSize = { tables: 80, devices: 8 };
 
 export interface AutoTrainingOptions extends Pick<AutoOptions, "seed" | "hasCosts" | "updates"> {
   readonly data: string;
-  /** Whether the tables of the other half are kept for tests. @default false */
+  /** Whether to train on one half of the tables, keeping the other for tests. @default false */
   readonly isHalf?: boolean;
   readonly say?: (line: string) => void;
 }
@@ -60,12 +59,12 @@ export function trainAuto(
   );
 }
 
-/** Costs of lookup and update on any number of devices: those of eight. */
+/** Costs of lookup and update on any number of devices, by the networks of eight. */
 function measureOf(tables: readonly SizedTable[]) {
   const networks = oracleNetworks(own.devices);
   const costs = networkCosts(networks, tables);
   return (placed: TablesOfDevices) => {
-    // The exchanges' networks know eight devices at a time, and their costs count for nothing here.
+    // The networks take eight devices at a time; the costs of exchanges are not used.
     return Array.from({ length: Math.ceil(placed.length / own.devices) }, (_, chunk) => {
       const part = placed.slice(chunk * own.devices, (chunk + 1) * own.devices);
       const whole = Array.from({ length: own.devices }, (_, i) => part[i] ?? []);
@@ -77,7 +76,7 @@ function measureOf(tables: readonly SizedTable[]) {
 const greedyNames = Object.keys(greedyCosts) as GreedyCost[];
 const others = [...greedyNames, "random"] as const;
 
-/** Sizes of tasks, the tables that they are of, and how many tasks of each are planned. */
+/** Sizes of tasks, the set that their tables come from, and most tasks planned of each. */
 const parts = [
   { name: "80", size: own, of: "test", tasksMax: 50 },
   { name: "80.unseen", size: own, of: "testHalf", tasksMax: 50 },
@@ -86,22 +85,22 @@ const parts = [
   { name: "800.unseen", size: { tables: 800, devices: 80 }, of: "testHalf", tasksMax: 3 },
 ] as const;
 
-/** The paper's goals, of 80 tables: balance in percent, and cost of chance over the policy's. */
+/**
+ * The paper's goals for 80 tables: balance in percent, and random placement's cost over the
+ * policy's.
+ */
 const balanceMin = 85;
 const speedUpMin = 1.65;
-/** Seconds that 800 tables may take. */
+/** Most seconds to plan 800 tables. */
 const secondsMax = 6;
 
-/**
- * The seed of the policies in packages/sharding/bench/networks, and so of those trained beside
- * them.
- */
+/** The seed of the policies in packages/sharding/bench/networks, and of the ablations trained here. */
 const seedOfNetworks = 1;
 
 export interface AutoRowsOptions {
   readonly data: string;
   readonly tasks: number;
-  /** Whether policies that are told no costs are trained and compared: about two minutes more. */
+  /** Whether to train and compare policies without predicted costs: about two minutes more. */
   readonly hasAblations: boolean;
 }
 
@@ -154,7 +153,7 @@ export function autoRows(
   });
 }
 
-/** Of each way: how even its plan is, and what its slowest device takes. */
+/** For each way: the balance of its plan, and the time of its slowest device. */
 interface Outcome {
   readonly seconds: number;
   readonly balances: readonly number[];

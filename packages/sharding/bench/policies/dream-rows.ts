@@ -1,6 +1,6 @@
-// DreamShard on its own tasks: its training, and what its plans of unseen tables cost beside greedy
-// ones and chance. In the place of hardware stands what a fork of NeuroShard measured on processors
-// (published.ts), by the cost networks that were trained with it: in training and in the test.
+// DreamShard on its own tasks: its training, and the costs of its plans for unseen tables compared
+// with greedy and random ones. Instead of hardware, cost networks supply the costs in training and
+// test: they were trained on measurements of a fork of NeuroShard on processors (published.ts).
 
 import { resolve } from "node:path";
 import { type BenchRow, quantiles } from "../../../../bench/row.ts";
@@ -25,7 +25,7 @@ export interface DreamTrainingOptions extends Pick<DreamOptions, "seed" | "hasCo
   readonly say?: (line: string) => void;
 }
 
-/** Trains a policy with the tasks of all sizes of so many devices. */
+/** Trains a policy with the tasks of all sizes for a number of devices. */
 export function trainDream(
   kernels: Kernels,
   devices: DreamDevices,
@@ -51,21 +51,24 @@ export function oracleNetworks(devices: number): CostNetworks {
   return readCostNetworks(path).networks;
 }
 
-/** Percent above chance that the paper has of DreamShard (its table 1), by devices and tables. */
+/**
+ * The paper's speed-ups of DreamShard over random placement in percent (table 1), by devices and
+ * tables.
+ */
 const publishedSpeedUps: Readonly<Record<DreamDevices, readonly number[]>> = {
   4: [30.7, 26.9, 21.3, 18.8, 21.5],
   8: [61.7, 56.5, 46.9, 38.9, 39.3],
 };
 
-/** Points that a speed-up may lie below the paper's: hardware and costs are others. */
+/** Points that a speed-up may be below the paper's, as hardware and costs differ. */
 const slack = 3;
 
-/** Of fifty tasks, those whose plan costs no more than the best greedy one. */
+/** Fewest of fifty tasks whose plan must cost no more than the best greedy one. */
 const winsMin = 40;
 
 const greedyNames = Object.keys(greedyCosts) as GreedyCost[];
 
-/** The rows of so many devices. */
+/** The names of the rows for a number of devices. */
 export function dreamRowNames(devices: DreamDevices): string[] {
   return dreamSizes[devices].flatMap((tables) =>
     ["cost", "faster", "wins", "plan", ...greedyNames, "random", ...noCosts(devices)].map((row) =>
@@ -74,7 +77,7 @@ export function dreamRowNames(devices: DreamDevices): string[] {
   );
 }
 
-/** A policy that is told no costs is trained for 4 devices. */
+/** The row of the policy without predicted costs, which exists for 4 devices. */
 function noCosts(devices: DreamDevices): string[] {
   return devices === 4 ? ["noCosts"] : [];
 }
@@ -122,7 +125,7 @@ export function dreamRows(
 
 interface Outcome {
   readonly cost: number;
-  /** By `greedyNames`. */
+  /** In the order of `greedyNames`. */
   readonly greedy: readonly number[];
   readonly random: number;
   readonly noCosts: number | undefined;

@@ -1,6 +1,6 @@
-// DreamShard's tasks (Zha et al., NeurIPS 2022, section 4.1), drawn of the published tables: some
-// tables of 16 columns in float16 on 4 or 8 devices. Tables of training and of test lie in disjoint
-// halves, so that a test has no table that a policy saw.
+// DreamShard's tasks (Zha et al., NeurIPS 2022, section 4.1), drawn from the published tables: some
+// tables of 16 columns in float16 on 4 or 8 devices. Training and test draw from disjoint halves of
+// the tables, so that a policy saw no table of a test.
 
 import { purposes, RandomStream } from "../../../../src/ports/random.ts";
 import { dealt, type PlacementTask, type SizedTable } from "../../policies/table-pool.ts";
@@ -14,16 +14,16 @@ export const dreamSizes = {
 
 export type DreamDevices = keyof typeof dreamSizes;
 
-/** Tasks of each size, of training and of test. */
+/** Tasks of each size, for training and for test. */
 const tasksOfSize = { train: 50, test: 50 } as const;
 
 const columns = 16;
-/** Of float16. */
+/** Bytes of a float16. */
 const weightBytes = 2;
 /** Memory of the 2080 Ti of the paper. */
 const deviceBytes = 11 * 2 ** 30;
 
-/** The seed of the halves and tasks: policies of any seed are judged by the same. */
+/** The seed of the halves and tasks: policies of any seed are tested on the same tasks. */
 const drawSeed = 1;
 
 export interface DreamTasks {
@@ -31,7 +31,7 @@ export interface DreamTasks {
   readonly tasks: readonly PlacementTask[];
 }
 
-/** The half of the tables that is for training, or the other, and tasks of it in order of size. */
+/** The half of the tables for training or for test, and its tasks in order of size. */
 export function dreamTasks(
   home: string,
   devices: DreamDevices,

@@ -1,5 +1,5 @@
-// What pictures of benches have in common: their page, its letters and colours, and coordinates
-// that are the same wherever they are drawn.
+// Shared parts of the benches' pictures: page, fonts and colours, and coordinates that are the same
+// on every machine.
 
 const style = `<style>
   text { font: 13px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }
@@ -16,7 +16,7 @@ const style = `<style>
   .spread { stroke: #0969da; stroke-width: 1.2; }
 </style>`;
 
-/** The text of an SVG with a page of its own, so that it can be read on light and dark sites. */
+/** The text of an SVG with its own background, so that it is readable on light and dark sites. */
 export function svgOf(
   {
     width,
@@ -36,7 +36,7 @@ export function svgOf(
   ].join("\n");
 }
 
-/** A coordinate, so that the picture is the same wherever it is drawn. */
+/** A rounded coordinate, so that the picture is the same on every machine. */
 export function at(coordinate: number): number {
   return Math.round(coordinate * 10) / 10;
 }

@@ -1,4 +1,4 @@
-// npm run size, its last line: how long the walk of docs/architecture.md is, in files and lines.
+// The last line of npm run size: files and lines of the reading walk of docs/architecture.md.
 
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -12,12 +12,12 @@ const besides = [
   "actors/runtime/mailbox.ts",
   "actors/threads/thread-entry.ts",
 ];
-/** Files that a row names beside the way: the slow kernels, and where devices meet. */
+/** Files that rows name but a reader may skip: the reference kernels, and the exchange. */
 const beside = /^src\/(kernels\/reference|exchange)\//;
 
 /**
- * The files of the walk, and all files that a reader opens who skips no hand-over: the files that
- * the last two columns name too. A file without a folder lies beside the file of its row.
+ * The files of the walk, and all files that a thorough reader opens: those that the last two
+ * columns name too. A file without a folder lies beside the file of its row.
  */
 export function walkIn(document: string): { readonly walk: string[]; readonly all: string[] } {
   const rows = [...document.matchAll(/^\| \d+ \| `([^`]+)` \|(.*)$/gm)];

@@ -2,12 +2,13 @@
 // side, with the same seed on the same generated samples, and are scored on held-out samples. No
 // limit: the figure is the mean over seeds of the difference from float32 in percent.
 //
-// Training is chaotic: models that begin a little apart end as two models. The rows `float32-twin`
-// show how far apart: a second float32 model begins with perturbed weights, and a difference below
-// its own means nothing. Three things keep that difference small: rates that fall to 0, so that the
-// last batches leave no noise; tables so small that a million samples train every row fully; and a
-// log loss expected over labels. The rest of the difference comes from early steps. `.late` runs
-// therefore take over float32's model half way: from there two models stay neighbours.
+// Training is chaotic: a small difference at the start grows into two different models. The rows
+// `float32-twin` show how different: a second float32 model starts with perturbed weights, and a
+// difference smaller than its own means nothing. Three things keep that difference small: learning
+// rates that fall to 0, so that the last batches leave no noise; tables so small that a million
+// samples train every row fully; and a log loss that is expected over labels. The rest of the
+// difference comes from early steps. Therefore `.late` runs take over float32's model half way: two
+// models then stay close.
 
 import { Option } from "commander";
 import { syntheticOptions } from "../../src/data/options.ts";
@@ -35,9 +36,9 @@ import { type Bench, positive } from "../bench.ts";
 import type { BenchRow } from "../row.ts";
 
 const batchSize = 256;
-/** Held-out samples for each that is trained on. */
+/** Held-out samples for each training sample. */
 const heldOut = 0.2;
-/** Share of the steps after which rates begin to fall, in a straight line to 0. */
+/** Share of the steps after which learning rates begin to fall linearly to 0. */
 const steady = 0.5;
 
 interface AccuracyBenchOptions {
@@ -67,7 +68,7 @@ const reduced: readonly Contender[] = [
   { ...single, name: "int8-rows", rows: "int8" },
   { ...single, name: "bfloat16-layers", layers: "bfloat16" },
 ];
-/** The first is what the others are compared with. */
+/** The first contender is the reference of the others. */
 const contenders: readonly Contender[] = [
   single,
   ...reduced,
@@ -119,10 +120,10 @@ export const accuracyBench: Bench<AccuracyBenchOptions> = {
   },
 };
 
-/** For a million samples: all contenders of one seed, on one core. */
+/** Duration of a million samples of all contenders of one seed, on one core. */
 const secondsOfMillion = 140;
 
-/** Figures that float32 reaches, beside the figures of the planted truth. */
+/** Figures of float32, whose limit is the figure of the planted truth. */
 const truths = [
   { name: "float32.mean", unit: "log loss", of: (score: Score) => score.expected },
   {
@@ -132,7 +133,7 @@ const truths = [
   },
 ] as const;
 
-/** Each seed's differences as soon as it has trained; means at the end. */
+/** Yields each seed's differences as soon as it has trained, and the means at the end. */
 async function* accuracyRows(
   prefix: string,
   samples: number,
@@ -155,13 +156,13 @@ async function* accuracyRows(
 
 interface Run {
   readonly seed: number;
-  /** Of each contender. */
+  /** Scores by contender. */
   readonly scores: readonly Score[];
-  /** Of the logits that the labels were drawn by. */
+  /** Score of the logits that the labels were drawn from. */
   readonly truth: Score;
 }
 
-/** Mean over seeds of what float32 reaches, beside what the planted truth itself does. */
+/** Mean over seeds of a figure of float32, and of the planted truth as its limit. */
 function besideTruth(
   name: string,
   unit: string,
@@ -175,12 +176,12 @@ function besideTruth(
   return { name, figure, unit, limit, limitIs: "the truth", ratio: figure / limit, spread };
 }
 
-/** How much more than float32 a contender of one seed loses, over all labels, in percent. */
+/** Percent by which a contender's expected log loss exceeds float32's, for one seed. */
 function expectedLoss(run: Run, contender: number): number {
   return 100 * (scoreOf(run, contender).expected / scoreOf(run, 0).expected - 1);
 }
 
-/** The same, over the labels that were drawn. */
+/** The same for the log loss over the drawn labels. */
 function drawnLoss(run: Run, contender: number): number {
   return 100 * (scoreOf(run, contender).logLoss / scoreOf(run, 0).logLoss - 1);
 }
@@ -226,7 +227,7 @@ async function runSeed(samples: number, seed: number, racing: readonly Contender
   return { seed, ...(await scoreAll(entrants, (test) => batchAt(steps + test), tests)) };
 }
 
-/** Late ones wait until rates begin to fall, and then begin with what the first has learned. */
+/** Late contenders wait until rates begin to fall, and then take over the first one's state. */
 async function trainAll(entrants: readonly Entrant[], batchAt: Batches, steps: number) {
   const turn = Math.ceil(steps * steady);
   const early = entrants.filter(({ contender }) => !contender.isLate);
@@ -269,7 +270,7 @@ function expectedLogLoss(logits: Float32Array, truth: Float32Array): number {
   return sum / logits.length;
 }
 
-/** At a share of the steps. Accumulators that begin above 0 keep first steps from being signs. */
+/** The optimizer at a share of the steps. With accumulators from 0, first steps would be signs. */
 function optimizerAt(share: number): Recipe["optimizer"] {
   const fall = Math.min(1, (1 - share) / (1 - steady));
   const [dense, sparse] = [0.02 * fall, 0.1 * fall];
@@ -299,7 +300,7 @@ function modelOf({ layers, rows }: Contender): ModelSpec {
   return modelOptions.parse({ kind: "dlrm", dense: 13, tables, bottom, top, precision: layers });
 }
 
-/** A device that is alone. */
+/** A device without peers. */
 function startDevice(contender: Contender, seed: number): DeviceState {
   const model = modelOf(contender);
   const idsMax = model.tables.map(() => 1);
@@ -316,7 +317,7 @@ function startDevice(contender: Contender, seed: number): DeviceState {
   return device;
 }
 
-/** Gives the late ones what the first has learned so far, rows rounded to the nearest. */
+/** Copies the first contender's state to the late ones, with rows rounded to nearest. */
 async function takeOver([first, ...others]: readonly Entrant[]): Promise<void> {
   for (const { contender, device } of others) {
     if (first === undefined || !contender.isLate) continue;
@@ -335,7 +336,7 @@ async function takeOver([first, ...others]: readonly Entrant[]): Promise<void> {
   }
 }
 
-/** Leaves every weight its first 16 bits, which are a bfloat16. */
+/** Truncates every weight to its first 16 bits, which are a bfloat16. */
 function cutWeights({ kernels, network, slab }: DeviceState): void {
   const cut = (weights: Float32Array) => {
     return new Float32Array(new Uint32Array(weights.buffer).map((bits) => bits & ~0xffff).buffer);
@@ -348,11 +349,11 @@ function cutWeights({ kernels, network, slab }: DeviceState): void {
 
 interface TrueBatch {
   readonly batch: LocalBatch;
-  /** (B): what its labels were drawn by. */
+  /** (B): the logits that the labels were drawn from. */
   readonly trueLogits: Float32Array;
 }
 
-/** Batch by index, of generated samples. */
+/** Returns a function that makes the batch of an index from generated samples. */
 function startBatches(samples: number, seed: number): Batches {
   const { dense: width, tables } = modelOf(single);
   const options = { kind: "synthetic", batchSize, samples, dense: width, seed };

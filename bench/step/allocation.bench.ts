@@ -1,6 +1,6 @@
-// Question: what does a steady step allocate, and how long does a garbage collection stop it?
-// Limits: what a batch of 128 allocates, because no allocation may grow with the batch; a pause of
-// 5 ms.
+// Question: how many bytes does a steady step allocate, and how long does a garbage collection
+// pause it? Limits: the bytes of a batch of 128, because allocations must not grow with the batch;
+// a pause of 5 ms.
 
 import { Option } from "commander";
 import { type Bench, positive, together } from "../bench.ts";
@@ -9,7 +9,7 @@ import { type BenchRow, quantiles } from "../row.ts";
 import { runSteps } from "./device-threads.ts";
 import type { HeapReport } from "./heap.ts";
 
-/** A small batch, with the bytes that are the limit, and a large batch. */
+/** A small batch, whose bytes are the limit, and a large batch. */
 const batches = [128, 2048] as const;
 const pauseMaxMs = 5;
 
@@ -55,7 +55,7 @@ async function heapsOf(options: AllocationBenchOptions, batch: number): Promise<
   return reports.map((report) => report.heap);
 }
 
-/** Bytes of a step, heap and array buffers: median, least and most of the devices. */
+/** Bytes that a step allocates in the heap and in array buffers: median and spread over devices. */
 function allocationRow(
   name: string,
   heaps: readonly HeapReport[],

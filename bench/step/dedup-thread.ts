@@ -1,5 +1,5 @@
-// A device's thread of the dedup bench: the same model twice, with `dedup` and without, trained in
-// turn on the same batches over an exchange each.
+// A device's thread of the dedup bench: trains the same model with `dedup` and without, in turn on
+// the same batches, each over its own exchange.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { Zipf } from "../../src/data/synthetic/zipf.ts";
@@ -22,7 +22,7 @@ export interface DedupThreadData {
   readonly devices: number;
   readonly zipf: number;
   readonly rounds: number;
-  /** With `dedup`, and without. */
+  /** The variant with `dedup`, and the one without. */
   readonly variants: readonly {
     readonly input: TopologyInput;
     readonly words: SharedArrayBuffer;
@@ -30,7 +30,7 @@ export interface DedupThreadData {
   }[];
 }
 
-/** Of each variant, in their order. */
+/** A report for each variant, in order. */
 export type DedupThreadReport = readonly {
   /** Milliseconds of a step, in each round. */
   readonly stepMs: readonly number[];
@@ -86,7 +86,7 @@ function sentBy({ sent }: Exchange): number {
   return Object.values(sent).reduce((sum, { shared, wire }) => sum + shared + wire, 0);
 }
 
-/** Bags as long as they may be; ranks are scattered over the rows, as hashed ids would be. */
+/** Makes a batch of full bags; popular ids are scattered over the rows, as hashed ids are. */
 function makeBatch(input: TopologyInput, index: number): LocalBatch {
   const { model, idsMax, batchSize } = input;
   const { count: samples } = samplesOf(topologyOf(input, devices), rank, batchSize);

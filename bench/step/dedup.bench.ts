@@ -1,5 +1,5 @@
-// Question: what do tables gain by `dedup` where ids repeat? The same model with it and without, in
-// turn on the same batches. Limit: the step without it, and the bytes that it sends.
+// Question: how much do tables gain from `dedup` where ids repeat? The same model with it and
+// without it, in turn on the same batches. Limit: the step without it, and the bytes that it sends.
 
 import { Worker } from "node:worker_threads";
 import { Option } from "commander";
@@ -17,7 +17,7 @@ interface DedupBenchOptions {
   readonly devices: number;
   /** Ids of every bag. */
   readonly ids: number;
-  /** Exponent of their popularity. */
+  /** Exponent of the ids' popularity. */
   readonly zipf: number;
   readonly rowWise: boolean;
   readonly rounds: number;
@@ -46,7 +46,7 @@ export const dedupBench: Bench<DedupBenchOptions> = {
   },
 };
 
-/** Ten steps. */
+/** Estimated duration of a turn of ten steps. */
 const secondsOfTurn = 1;
 
 async function dedupRows(

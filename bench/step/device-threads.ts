@@ -1,5 +1,5 @@
 // Trains whole steps, forward, exchange, backward and update, on device threads as a run does, with
-// the batch reader and the tiers where the work has them. Benches of several folders measure so.
+// the batch reader and the tiers where the work has them. Benches of several folders use it.
 
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
@@ -32,7 +32,7 @@ export interface TrainingOptions {
   readonly precision: DensePrecision;
 }
 
-/** Trains until the seconds or the steps are over. Resolves with the report of each device. */
+/** Trains until the seconds or the steps are over. Resolves to the report of each device. */
 export function runSteps(
   options: TrainingOptions & { readonly steps: number },
 ): Promise<TrainThreadReport[]> {
@@ -57,8 +57,8 @@ export function benchWork(
 }
 
 /**
- * The same for any model and plan. With `feed` a reader feeds the devices from there; without it
- * every device has its batches in memory.
+ * Trains any model and plan. With `feed`, a reader feeds the devices from it; without, every device
+ * has its batches in memory.
  */
 export async function runDevices(work: TrainWork, feed?: Feed): Promise<TrainThreadReport[]> {
   const topology = topologyOf(work.input, work.devices);

@@ -8,17 +8,17 @@ export interface HeapReport {
   readonly heapBytes: number;
   /** Bytes outside the heap that its objects hold: array buffers. */
   readonly externalBytes: number;
-  /** Of every collection, in milliseconds. */
+  /** Duration of every collection, in milliseconds. */
   readonly pausesMs: readonly number[];
 }
 
 export interface HeapMeter {
-  /** Call it after every step: external memory that comes and goes in between is missed. */
+  /** To be called after every step: external memory that is freed before is missed. */
   look(): void;
   stop(): HeapReport;
 }
 
-/** Starts to watch this thread. The meter's own looks count too: about a kilobyte each. */
+/** Starts metering this thread. The meter's own calls count too: about a kilobyte each. */
 export function startHeapMeter(): HeapMeter {
   const profiler = new GCProfiler();
   profiler.start();

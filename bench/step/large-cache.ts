@@ -1,4 +1,4 @@
-// A data cache of any size for the benches: the blocks of a small generated cache, again and again.
+// Makes data caches of any size for the benches from the repeated blocks of a small one.
 
 import { join } from "node:path";
 import { readCacheMeta, readSampleBytes } from "../../src/data/cache/cache-facts.ts";
@@ -13,10 +13,10 @@ import { dataOptions } from "../../src/data/options.ts";
 import type { ModelSpec } from "../../src/model/options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 
-/** Samples that are generated: 5 MB of the model with 26 tables. */
+/** Generated samples: 5 MB for the model with 26 tables. */
 const generatedSamples = 800 * blockSamples;
 
-/** Two caches of the same samples: one that fits in memory, and one of so many bytes or more. */
+/** Two caches of the same samples: one that fits in memory, and one of at least a given size. */
 export interface Caches {
   readonly small: string;
   readonly large: string;

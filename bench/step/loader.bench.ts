@@ -1,5 +1,5 @@
 // Questions: does data larger than memory train as fast as data in memory? How many bytes of the
-// file does a whole epoch read for a byte of samples? Limits: the same training from a cache in
+// file does a whole epoch read for each byte of samples? Limits: the same training from a cache in
 // memory, in alternation; one byte.
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -28,7 +28,7 @@ interface LoaderBenchOptions {
   readonly keep: boolean;
 }
 
-/** The cache that is read into memory whole. */
+/** Bytes of the cache that is read into memory whole. */
 const smallBytes = 0xc00_0000;
 
 export const loaderBench: Bench<LoaderBenchOptions> = {
@@ -96,7 +96,7 @@ async function streamRow(
   return rowOf(named, rates.stream, rates.memory);
 }
 
-/** Reads a whole epoch, each reader the places of its share of the slices, one after another. */
+/** Reads a whole epoch: one reader after the other reads its share of each batch. */
 async function epochRow(
   name: string,
   { batch, readers }: LoaderBenchOptions,

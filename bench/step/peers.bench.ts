@@ -3,7 +3,7 @@
 // threads and processes. The peer's figure is that of its fastest variant. The first round runs all
 // variants, later rounds only the fastest two of them, unless `--all-variants` is given.
 //
-// Our float32 and bfloat16 stand beside the same runs of the peer, which multiplies in float32.
+// Our float32 and bfloat16 are both compared with the same runs of the peer in float32.
 
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -18,10 +18,10 @@ import { measureStepLimit } from "./step-limit.ts";
 
 const devices = 2;
 const run = promisify(execFile);
-/** On the path, and Debian's, which another Python may hide. */
+/** The Python on the PATH, and Debian's, which the former may hide. */
 const pythons = ["python3", "/usr/bin/python3"] as const;
 const variants = ["bags", "fused", "manual"] as const;
-/** Variants that later rounds run. */
+/** Number of variants that later rounds run. */
 const laterVariants = 2;
 
 const optimizers = ["sgd", "rowWiseAdagrad"] as const;
@@ -62,7 +62,7 @@ function cellsOf(
   return [...cells, { ...shape, optimizer: "sgd", precision: "bfloat16", target: bfloat16 }];
 }
 
-/** Left out, a filter lets everything through. */
+/** Options; a filter that is left out selects everything. */
 interface PeersBenchOptions {
   readonly config?: readonly ConfigurationName[];
   readonly batch?: number;
@@ -112,7 +112,7 @@ export const peersBench: Bench<PeersBenchOptions> = {
   },
 };
 
-/** Cells that differ in precision alone, and share the peer's runs. */
+/** The measurement of cells that differ only in precision, and share the peer's runs. */
 function measurementOf(
   cells: readonly Cell[],
   options: PeersBenchOptions,
@@ -134,7 +134,7 @@ function measurementOf(
   };
 }
 
-/** Tables and batches; of the peer, Python and torch too. */
+/** Seconds to make tables and batches; the peer also starts Python and imports torch. */
 const ourSetUpSeconds = { a: 2, b: 4, c: 10, d: 4, w: 4 } as const;
 const peerSetUpSeconds = { a: 5, b: 7, c: 12, d: 7, w: 7 } as const;
 
@@ -142,7 +142,7 @@ function nameOf({ config, batch, optimizer, precision }: Cell): string {
   return `train.${config}.${batch}.${optimizer}.${precision}`;
 }
 
-/** The first of the candidates that has torch, looked for when a row first needs it. */
+/** Finds the first candidate that has torch, when a row first needs it. */
 function findOnce(candidates: readonly string[]): () => Promise<string | undefined> {
   let found: Promise<string | undefined> | undefined;
   return () => {
@@ -164,7 +164,7 @@ for _ in range(6):
 print(round(best))
 `;
 
-/** A PyTorch below this multiplies with loops: its BLAS is missing, and no ratio says anything. */
+/** A slower PyTorch multiplies without a BLAS, so that ratios to it are meaningless. */
 const gflopsMin = 20;
 
 async function findPython(candidates: readonly string[]): Promise<string | undefined> {
@@ -185,7 +185,7 @@ async function findPython(candidates: readonly string[]): Promise<string | undef
   return undefined;
 }
 
-/** A row for each cell. Without a PyTorch, of ours alone. */
+/** A row for each cell; without PyTorch, only of ours. */
 async function rowsOfCells(
   cells: readonly Cell[],
   { seconds, rounds, allVariants, script = ownScript }: PeersBenchOptions,
@@ -241,8 +241,8 @@ interface Peer {
 }
 
 /**
- * One more round of each peer, fastest first. Leaves out a variant that the program does not have
- * for this optimizer. @throws what the last variant's process failed with, if all fail
+ * Runs one more round of each variant; returns them fastest first, without those that the program
+ * does not have for this optimizer. @throws the error of the last variant's process, if all fail
  */
 async function runPeers(
   peers: readonly Peer[],
@@ -262,7 +262,7 @@ async function runPeers(
   return found.sort((a, b) => quantiles(b.rates).median - quantiles(a.rates).median);
 }
 
-/** Samples/s of the median step, in a process of its own. */
+/** Samples/s of the peer's median step, measured in a process of its own. */
 async function runPeer(
   python: string,
   script: string,

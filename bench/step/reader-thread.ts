@@ -1,6 +1,6 @@
-// A reader's thread in the benches: hands batches over through the real ring. They are the samples
-// of a cache, as a run reads them; or prepared, and before each the reader sleeps a given time, as
-// one that waits for a disk does.
+// A reader's thread in the benches: hands over batches through the real ring. They are read from a
+// data cache as in a run; or they are prepared, and the reader sleeps a given time before each,
+// like a reader that waits for a disk.
 
 import { workerData } from "node:worker_threads";
 import { BatchSource } from "../../actors/threads/data/batch-source.ts";
@@ -18,10 +18,10 @@ import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
 import { ringShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
 import { makeBatch, type TrainWork } from "./train-work.ts";
 
-/** Where its batches come from. */
+/** The source of the reader's batches. */
 export type Feed = { readonly sleepMs: number } | CacheFeed;
 
-/** A cache file, read in the split order or in the global one. */
+/** A cache file, read in split order or in global order. */
 export interface CacheFeed {
   readonly path: string;
   readonly splitSamples?: number | undefined;
@@ -67,7 +67,7 @@ try {
     await serve(ticket);
   }
 } catch (error) {
-  if (!(error instanceof GenerationAbortedError)) throw error; // The devices have done.
+  if (!(error instanceof GenerationAbortedError)) throw error; // The devices have finished.
 }
 
 function cacheServer({ path, splitSamples, memoryBytesMax }: CacheFeed) {

@@ -1,5 +1,5 @@
-// Question: how much of a second core becomes speed, how much of a reader's time disappears behind
-// the step? Limit: all of it.
+// Question: how much of a second core becomes speed, and how much of a reader's time does the step
+// hide? Limit: all of it.
 
 import { Option } from "commander";
 import { partBytesOf } from "../../src/training/topology/exchange-shape.ts";
@@ -18,7 +18,7 @@ interface ScalingBenchOptions {
   readonly seconds: number;
 }
 
-/** Samples of a device; of all devices, where the batch stays as it is. */
+/** Samples of a device in weak scaling, and of all devices together in strong scaling. */
 const batch = 2048;
 
 export const scalingBench: Bench<ScalingBenchOptions> = {
@@ -44,7 +44,7 @@ export const scalingBench: Bench<ScalingBenchOptions> = {
   },
 };
 
-/** Making tables and batches. */
+/** Seconds to make tables and batches. */
 const setUpSeconds = { a: 2, b: 4, c: 9, d: 4, w: 4 } as const;
 
 const kinds = ["weak", "strong"] as const;
@@ -63,7 +63,7 @@ function scaling(config: ConfigurationName, options: ScalingBenchOptions): Measu
   };
 }
 
-/** Two devices beside one, in turn: as a fraction of twice its speed. */
+/** Measures two devices and one in turn: the speed of two as a fraction of twice that of one. */
 async function scalingRows(
   config: ConfigurationName,
   wanted: readonly Kind[],
@@ -106,7 +106,7 @@ const links = {
 } as const;
 const linkNames = Object.keys(links) as (keyof typeof links)[];
 
-/** All tables one update late beside exact ones, in turn, of two devices with a link between. */
+/** Gain of reading all tables one update late over exact reads, on two devices with a link. */
 async function semiSync(
   name: keyof typeof links,
   { rounds, seconds }: ScalingBenchOptions,
@@ -150,7 +150,7 @@ async function semiSync(
 /** Share of a step that the reader sleeps. */
 const asleepShare = 0.8;
 
-/** Depth 3 beside depth 1, in turn, on one device with a reader that sleeps. */
+/** Gain of pipeline depth 3 over depth 1, in turn, on one device with a reader that sleeps. */
 async function depth({ rounds, seconds }: ScalingBenchOptions): Promise<BenchRow> {
   const work = benchWork({ config: "a", batch, devices: 1, seconds });
   const msOf = async (own: TrainWork, sleepMs: number) => {

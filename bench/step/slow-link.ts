@@ -1,6 +1,6 @@
 // A simulated link between devices, for benches. Bytes still move through shared memory, but the
 // receiver sleeps until a link of the given speed would have delivered them. The link costs no
-// processor time. A device's sends share its link: they go one after the other, on all channels.
+// processor time. A device's sends share its link: they are serialised over all channels.
 
 import {
   type AllReduce,
@@ -14,12 +14,12 @@ export interface Link {
   readonly bitsPerSecond: number;
 }
 
-/** Bytes of the memory in which devices tell when what they sent arrives. */
+/** Bytes of the memory in which devices publish the arrival times of their sends. */
 export function linkBytes(devices: number): number {
   return 8 * (channelNames.length + 1) * devices * devices;
 }
 
-/** Milliseconds that the bytes are on their way. */
+/** Milliseconds that a link takes to transmit the bytes. */
 export function wayMs({ bitsPerSecond }: Link, bytes: number): number {
   return (8000 * bytes) / bitsPerSecond;
 }
@@ -68,7 +68,7 @@ export function overLink(
   const gradients: AllReduce = {
     ...inner,
     start() {
-      send(last, () => (8 * gradientLength) / devices); // Reduced and gathered: a share each.
+      send(last, () => (8 * gradientLength) / devices); // Reduce and gather: a share each.
       inner.start();
     },
     async finish() {
@@ -77,7 +77,7 @@ export function overLink(
       return sum;
     },
   };
-  // All channels but the gathers: these are a few bytes, and no step here waits for them.
+  // Gathers are not slowed: they are a few bytes, and no step of the benches waits for them.
   const channels = channelNames.flatMap((name, at) =>
     isGather(name) ? [] : [[name, slowed(exchange[name], at)]],
   );
@@ -86,7 +86,7 @@ export function overLink(
 
 const asleep = new Int32Array(new SharedArrayBuffer(4));
 
-/** A clock that the threads of a process share. */
+/** Milliseconds on a clock that all threads of a process share. */
 function nowMs(): number {
   return performance.timeOrigin + performance.now();
 }

@@ -1,6 +1,6 @@
 // The limit of a whole step: the products at the speed of multiply-adds from registers, then every
 // row of the batch gathered and updated once at the speed of bare loops in C, all measured on as
-// many cores as there are devices. Nothing else that a step does costs anything here.
+// many cores as there are devices. All other work of a step counts as free.
 
 import type { DensePrecision } from "../../src/kernels/contract/kernels.ts";
 import type { Configuration } from "../configurations.ts";
@@ -23,7 +23,7 @@ export async function measureStepLimit(
   const [{ rows = 0, dim = 0 } = {}] = model.tables;
   const ownRows = Math.ceil((model.tables.length * rows) / devices);
   const fma = 1e9 * (await sharedLimit(devices, "fma", seconds));
-  // A processor without products of bfloat16 emulates them with float32's multiply-adds.
+  // A processor without bfloat16 products emulates them with float32 multiply-adds.
   const bf16 = precision === "bfloat16" ? 1e9 * (await sharedLimit(devices, "bf16", seconds)) : 0;
   const products = Math.max(fma, bf16);
   const gather = await sharedLimit(devices, "gather", ownRows, dim, seconds);

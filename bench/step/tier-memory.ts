@@ -1,4 +1,4 @@
-// The ring between a device and its tier in the benches of whole steps, on cells of its own.
+// The ring between a device and its tier in the benches of whole steps, with its own cells.
 
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import { abortCells, cellWords } from "../../src/exchange/cells.ts";
@@ -16,7 +16,7 @@ export interface TierMemory {
 
 const participants = 2;
 
-/** Memory of the ring; undefined where all rows of the device are in its memory. */
+/** Memory of the ring; undefined where the device's memory has all its rows. */
 export function tierMemoryOf(
   work: TrainWork,
   topology: Topology,
@@ -30,7 +30,7 @@ export function tierMemoryOf(
   };
 }
 
-/** The place of the ring's device (0) or of its tier (1). */
+/** The end of the ring for the device (0) or for its tier (1). */
 export function tierPlaceOf(
   work: TrainWork,
   topology: Topology,

@@ -1,5 +1,5 @@
 // A device's thread in the benches of whole steps: the real pipeline, step and exchange, fed from
-// batches that were made before the clock starts, as its peer is; or by a reader through the ring.
+// batches that are made before the clock starts, as in the peer; or by a reader through the ring.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
@@ -36,7 +36,7 @@ export interface TrainThreadData {
   readonly rank: number;
   readonly words: SharedArrayBuffer;
   readonly exchange: SharedArrayBuffer;
-  /** Of the link between the devices. */
+  /** Arrival times of the link between the devices. */
   readonly arrivals: SharedArrayBuffer;
   /** The batch ring, where a reader fills it: the participant after the devices. */
   readonly ring?: SharedArrayBuffer | undefined;
@@ -50,16 +50,16 @@ export interface TrainThreadReport {
   /** Shares of the step by stage. */
   readonly times: StepTimes | undefined;
   /**
-   * Milliseconds for which this thread had a processor in a step: of each turn the mean, but for
-   * its first step, which finds the caches full of another training. None where the system does not
-   * tell.
+   * Milliseconds of processor time that this thread uses in a step: the mean of each turn without
+   * its first step, which finds the caches full of another training. Empty where the system does
+   * not report processor time.
    */
   readonly busyMs: readonly number[];
-  /** Over all measured steps. */
+  /** Allocations and collections over all measured steps. */
   readonly heap: HeapReport;
 }
 
-/** More batches than are ever asked for. */
+/** More steps than any training takes. */
 const stepsMax = 2 ** 30;
 
 parentPort?.postMessage(await train(workerData as TrainThreadData));
@@ -125,7 +125,7 @@ async function train(data: TrainThreadData) {
   return { ...measured, times } satisfies TrainThreadReport;
 }
 
-/** Trains until the steps or the seconds are over, in turns where there are any. */
+/** Trains until the steps or the seconds are over, in turns if the work has `turns`. */
 async function trainTurns(
   { devices, seconds, steps, turns }: TrainWork,
   rank: number,
@@ -135,8 +135,8 @@ async function trainTurns(
   const busy = startBusyMeter(turns === undefined ? 0 : 1);
   const heap = startHeapMeter();
   const startMs = performance.now();
-  // Device 0 asks for the end as it would ask for a pause: all stop after the same step, which is
-  // the next one where that has begun already.
+  // Device 0 requests the end as it would request a pause: all devices stop after the same step,
+  // which is the next one if that has already begun.
   const asked = () => {
     const isOver = performance.now() - startMs > 1000 * seconds;
     return rank === 0 && (isOver || stepMs.length + 2 >= steps) ? 0 : -1;
@@ -160,7 +160,7 @@ async function trainTurns(
   return { stepMs, busyMs: busy.ms, heap: heap.stop() };
 }
 
-/** Takes the processor time of a turn's steps, but for the first `cold` ones. */
+/** Meters the mean processor time of a turn's steps, without the first `cold` ones. */
 function startBusyMeter(cold: number) {
   const toldMs = () => (hasProcessorTime() ? processorMs() : undefined);
   const ms: number[] = [];
@@ -183,7 +183,7 @@ function startBusyMeter(cold: number) {
   };
 }
 
-/** Batches that are always there, in turn. */
+/** An intake that cycles through prepared batches. */
 function poolIntake(pool: readonly LocalBatch[]): BatchIntake {
   let given = 0;
   const next = () => {

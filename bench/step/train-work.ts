@@ -24,27 +24,27 @@ export interface TrainWork {
   readonly recipe: Recipe;
   /** The link between the devices; left out, shared memory alone. */
   readonly link?: Link;
-  /** Batches that are made beforehand, and trained on in turn. */
+  /** Batches that are made beforehand, and that training cycles through. */
   readonly batches: number;
-  /** The training ends after so many seconds or so many steps, whichever comes first. */
+  /** The training ends after this many seconds or steps, whichever comes first. */
   readonly seconds: number;
   readonly steps: number;
   readonly arithmetic: "auto" | "native" | "reference";
-  /** Where several trainings take turns, so that none has better times than another. */
+  /** Turns of several trainings, so that fast and slow minutes of the machine affect all alike. */
   readonly turns?: Turns;
   /** Steps before the clock starts. @default 5 */
   readonly warmUpSteps?: number;
   /** Exponent of the ids' popularity, of all tables or of each; 0: uniform. @default 0 */
   readonly zipf?: number | readonly number[];
-  /** A data cache whose first samples are the batches; left out: drawn, bags as long as may be. */
+  /** Data cache whose first samples are the batches; left out: drawn batches of full bags. */
   readonly cache?: string;
   /** Directory of the rows below device memory; given where a table has such rows. */
   readonly backing?: { readonly directory: string; readonly pageCache: boolean };
 }
 
-/** Trainings that go on in turn, some steps each; all of as many devices and steps. */
+/** Trainings that take turns of some steps each; all have the same numbers of devices and steps. */
 export interface Turns {
-  /** One number: how many devices' turns are over. */
+  /** One number: the finished turns, counted once for each device. */
   readonly over: SharedArrayBuffer;
   readonly trainings: number;
   readonly index: number;
@@ -62,7 +62,7 @@ export function awaitSlot({ over, trainings, index }: Turns, turn: number, devic
   }
 }
 
-/** One device's turn is over. */
+/** Ends one device's turn. */
 export function endSlot({ over }: Turns): void {
   const cell = new Int32Array(over);
   Atomics.add(cell, 0, 1);
@@ -104,7 +104,7 @@ function shared(from: Int32Array, count: number): Int32Array {
   return ids;
 }
 
-/** A device's part of batch `index`: bags as long as they may be. */
+/** Draws a device's part of batch `index`, with bags of the greatest length. */
 export function makeBatch(
   topology: Topology,
   rank: number,

@@ -35,7 +35,7 @@ export const trainBench: Bench<TrainingOptions> = {
   },
 };
 
-/** Making tables and batches, and measuring the limit. */
+/** Seconds to make tables and batches, and to measure the limit. */
 const setUpSeconds = { a: 4, b: 7, c: 15, d: 7, w: 7 } as const;
 
 async function trainRow(name: string, options: TrainingOptions): Promise<BenchRow> {

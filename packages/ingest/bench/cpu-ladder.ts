@@ -1,4 +1,4 @@
-// A step of the ladder on real cores: a job's batches out of a file, through the reader of Parquet.
+// A step of the ladder on real cores: reads a job's batches from a file with the Parquet reader.
 
 import type { RowBatch } from "../../../src/data/columnar/column.ts";
 import { readFooter } from "../../../src/data/parquet/footer.ts";
@@ -12,7 +12,7 @@ import { batchOfRows, rowsOfColumns, rowsOfMaps } from "./row-objects.ts";
 export const cpuSteps = ["map", "flattened", "flatMaps"] as const;
 export type CpuStep = (typeof cpuSteps)[number];
 
-/** Reads a file, and passes on each batch of the job. The file of `map` has the map layout. */
+/** Reads a file, and passes each batch of the job to `take`. For `map` it has the map layout. */
 export async function readOnCpu(
   step: CpuStep,
   path: string,

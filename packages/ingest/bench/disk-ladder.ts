@@ -21,12 +21,12 @@ export interface DiskStep {
   readonly isCoalesced: boolean;
 }
 
-/** What reading cost. */
+/** The cost of reading. */
 export interface DiskCost {
-  /** Virtual seconds, the footer's reads among them. */
+  /** Virtual seconds, including the reads of the footer. */
   readonly seconds: number;
   readonly seeks: number;
-  /** Bytes of the columns, and those that were read for them. */
+  /** Bytes of the columns, and bytes that were read to get them. */
   readonly wanted: number;
   readonly read: number;
 }

@@ -1,6 +1,5 @@
-// What a job makes of the rows that it reads, and how it is made of flat maps: the columns as they
-// were decoded, a few typed arrays a feature. R = rows of a batch, D = its numbers, N = ids of a
-// feature.
+// A job's batch of the rows that it reads, and how it is made from flat maps: decoded columns, a
+// few typed arrays for each feature. R = rows of a batch, D = its numbers, N = ids of a feature.
 
 import { createHash, type Hash } from "node:crypto";
 import type { RowBatch } from "../../../src/data/columnar/column.ts";
@@ -12,12 +11,12 @@ export interface JobFeatures {
   readonly lists: readonly Feature[];
 }
 
-/** Rows as a trainer takes them. What is not logged is 0, or an empty list. */
+/** Rows in a trainer's form. Values that were not logged are 0, or an empty list. */
 export interface FeatureBatch {
   readonly rows: number;
   /** (R, D) */
   readonly dense: Float32Array;
-  /** A feature each: offsets (R + 1), ids (N). */
+  /** For each feature: offsets (R + 1), ids (N). */
   readonly lists: readonly { readonly offsets: Int32Array; readonly ids: BigInt64Array }[];
 }
 
@@ -30,7 +29,7 @@ export function featuresOfJob({ features, job }: Logged): JobFeatures {
   };
 }
 
-/** The batch of some columns; no row is an object. */
+/** Makes a batch from columns, without an object for each row. */
 export function batchOfColumns(batch: RowBatch, { numbers, lists }: JobFeatures): FeatureBatch {
   const { rows } = batch;
   const width = numbers.length;
@@ -56,7 +55,7 @@ export function batchOfColumns(batch: RowBatch, { numbers, lists }: JobFeatures)
   };
 }
 
-/** The digest of batches, however many rows each has. */
+/** The digest of batches, which does not depend on their sizes. */
 export class BatchDigest {
   readonly #dense = createHash("sha256");
   readonly #lists: { readonly lengths: Hash; readonly ids: Hash }[];
@@ -76,7 +75,7 @@ export class BatchDigest {
     }
   }
 
-  /** Hex. */
+  /** The digest in hex. */
   digest(): string {
     const all = createHash("sha256").update(this.#dense.digest());
     for (const { lengths, ids } of this.#lists) all.update(lengths.digest()).update(ids.digest());

@@ -3,27 +3,27 @@
 //
 // An eighth of the features are lists of about 26 ids, the others numbers. A job reads a tenth of
 // them, popular ones more often; popular features are logged in more rows and have longer lists, so
-// that a tenth of the features has a fifth to a third of the bytes.
+// that this tenth has a fifth to a third of the bytes.
 
 import { RandomStream } from "../../../src/ports/random.ts";
 
 /** A feature, with its values of all rows. R = rows, N = ids of all its lists. */
 export interface Feature {
   readonly name: string;
-  /** The key that it has in the map columns. */
+  /** The feature's key in the map columns. */
   readonly key: number;
   readonly values: NumberValues | ListValues;
 }
 
 export interface NumberValues {
   readonly kind: "number";
-  /** (R): NaN where it is not logged. */
+  /** (R): NaN where the feature is not logged. */
   readonly numbers: Float32Array;
 }
 
 export interface ListValues {
   readonly kind: "list";
-  /** (R): 0 where it is not logged, or empty. */
+  /** (R): 0 where the feature is not logged, or empty. */
   readonly present: Uint8Array;
   /** (R + 1) */
   readonly offsets: Int32Array;
@@ -34,25 +34,25 @@ export interface ListValues {
 /** Rows of many features, and the jobs that read them. */
 export interface Logged {
   readonly rows: number;
-  /** By key: as they were added to the log, whatever their popularity. */
+  /** Features by key: the order of their addition to the log, whatever their popularity. */
   readonly features: readonly Feature[];
   /** The keys that each of some recent jobs read. */
   readonly recentJobs: readonly (readonly number[])[];
-  /** The keys that the measured job reads, which none of the recent ones is. */
+  /** The keys that the measured job reads; it is not one of the recent jobs. */
   readonly job: readonly number[];
 }
 
-/** Features of a list among all; features of a job among all; jobs of the last days. */
+/** One feature in `listsEvery` is a list; a job reads one in `readEvery`; jobs of the last days. */
 const listsEvery = 8;
 const readEvery = 10;
 const recentJobs = 100;
-/** So that 17.5 % of the bytes have four fifths of what the jobs read: 18 to 39 % in the paper. */
+/** Chosen so that 17.5 % of the bytes are 80 % of what jobs read: 18 to 39 % in the paper. */
 const popularityExponent = 3;
 /** Mean ids of a list, and different ids of a feature. */
 const meanIds = 26;
 const vocabulary = 50_000;
 
-/** Draws rows of features: the same ones for the same arguments. */
+/** Draws rows of features, which are the same for the same arguments. */
 export function drawLogged(rows: number, features: number): Logged {
   const random = new RandomStream(1, 1);
   const ranks = shuffled(features, random);
@@ -66,7 +66,7 @@ export function drawLogged(rows: number, features: number): Logged {
       : drawNumbers(rows, coverage, random);
     return { name: `${isList ? "list" : "number"}_${key}`, key, values };
   });
-  // The greatest of keys with Gumbel noise are a draw by weight, none twice.
+  // The greatest keys after adding Gumbel noise are a weighted draw without replacement.
   const drawJob = () => {
     const scores = Float64Array.from(ranks, (rank) => {
       return -popularityExponent * Math.log(rank + 1) - Math.log(-Math.log(1 - random.uniform()));
@@ -100,7 +100,7 @@ function drawLists(rows: number, coverage: number, mean: number, random: RandomS
   const offsets = new Int32Array(rows + 1);
   for (let row = 0; row < rows; row++) {
     const isLogged = random.uniform() < coverage;
-    // From one on: an empty list is as one that is not logged.
+    // At least one id: an empty list would equal a list that is not logged.
     const length = isLogged ? 1 + random.below(2 * mean) : 0;
     present[row] = Number(isLogged);
     offsets[row + 1] = (offsets[row] ?? 0) + length;
@@ -112,8 +112,7 @@ function drawLists(rows: number, coverage: number, mean: number, random: RandomS
 }
 
 /**
- * The order of the columns by popularity: features of more recent jobs first; of equal ones the
- * earlier key first.
+ * The features in order of popularity: by the number of recent jobs that read them, then by key.
  */
 export function byPopularity({ features, recentJobs: jobs }: Logged): Feature[] {
   const readers = new Int32Array(features.length);

@@ -1,6 +1,6 @@
-// Question: what does each step of DSI's storage ladder bring, beside the paper's? Real files of
-// drawn features in each layout: useful bytes a second on a modelled disk, and rows a second on one
-// real core. Zhao et al., Understanding data storage and ingestion, ISCA 2022, section 7.
+// Question: how much does each step of DSI's storage ladder gain, beside the paper? Real files in
+// each layout: useful bytes a second on a modelled disk, and rows a second on one real core. Zhao
+// et al., Understanding data storage and ingestion, ISCA 2022, section 7.
 
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -22,7 +22,7 @@ interface LadderOptions {
   readonly rounds: number;
 }
 
-/** The steps on the disk, and how much faster than the map layout the paper's are. */
+/** The steps on the disk, with the paper's speeds as multiples of the map layout's. */
 const diskSteps = {
   map: 1,
   flattened: 0.03,
@@ -33,9 +33,9 @@ const diskSteps = {
 type DiskStepName = keyof typeof diskSteps;
 const diskNames = Object.keys(diskSteps) as DiskStepName[];
 const cpuPaper: Readonly<Record<CpuStep, number>> = { map: 1, flattened: 2, flatMaps: 2.3 };
-/** Rows of a large stripe, in those of a usual one. */
+/** Rows of a large stripe, as a multiple of those of a usual one. */
 const largeFactor = 4;
-/** What all steps together must bring, and what the paper's do. */
+/** Gain that all steps together must reach, and that of the paper. */
 const diskTarget = [1.9, 2.41] as const;
 const cpuTarget = [2.3, 2.3] as const;
 
@@ -105,7 +105,7 @@ async function diskRows(files: Files, logged: Logged): Promise<BenchRow[]> {
     reordered: await flat(files.reordered),
     largeStripes: await flat(files.largeStripes),
   };
-  // The same bytes are useful in every layout: those of the job's columns, however laid.
+  // The useful bytes are the same for every layout: those of the job's columns, flattened.
   const useful = costs.flattened.wanted;
   const rate = (cost: DiskCost) => useful / cost.seconds / 1e6;
   return [
@@ -142,7 +142,7 @@ async function diskRows(files: Files, logged: Logged): Promise<BenchRow[]> {
   ];
 }
 
-/** How many steps are up where the paper's are, and down where the paper's are. */
+/** The number of steps that gain or lose as the paper's do. */
 function signs(kind: string, ours: readonly number[], theirs: readonly number[]): BenchRow {
   const signOf = (rates: readonly number[], i: number) => {
     return Math.sign((rates[i + 1] ?? 0) - (rates[i] ?? 0));

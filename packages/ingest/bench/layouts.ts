@@ -9,7 +9,7 @@ import type { SchemaElement } from "hyparquet";
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";
 import type { Feature, ListValues, Logged } from "./features.ts";
 
-/** A column, and how the values of some rows are made: when they are written, and no sooner. */
+/** A column whose values are made only when they are written. */
 interface LaidColumn {
   readonly name: string;
   readonly schema: readonly SchemaElement[];
@@ -43,7 +43,7 @@ export function writeMaps(path: string, logged: Logged, groupRows: number): void
   ]);
 }
 
-/** Writes a column a feature, in their order. */
+/** Writes one column for each feature, in the order of `features`. */
 export function writeFlattened(
   path: string,
   rows: number,
@@ -101,7 +101,7 @@ function mapSchema(name: string): SchemaElement[] {
   ];
 }
 
-/** Snappy, without statistics; one row group and one of its columns in memory at a time. */
+/** Writes with Snappy, without statistics; one column of a row group is in memory at a time. */
 function writeColumns(
   path: string,
   rows: number,

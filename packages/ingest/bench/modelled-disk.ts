@@ -1,9 +1,9 @@
-// A disk in virtual time over real bytes: what a spinning disk of a warehouse takes for the reads
-// of a file, which no page cache of this machine can show.
+// A disk in virtual time over real bytes: the time that a warehouse's spinning disk takes to read a
+// file, which this machine's page cache would hide.
 
 import type { RangeReader } from "../../../src/data/tables/byte-ranges.ts";
 
-/** A seek and half a turn; and bytes a second while the head stays on its track. */
+/** Time of a seek and half a rotation; and sequential bytes a second. */
 const seekSeconds = 8e-3;
 const bytesPerSecond = 150e6;
 
@@ -13,7 +13,7 @@ export interface ModelledDisk extends RangeReader {
   readonly seeks: number;
 }
 
-/** The file on the disk: a read costs a seek unless it goes on where the last one ended. */
+/** The file on the disk: a read costs a seek unless it begins where the last one ended. */
 export function modelledDisk(file: RangeReader): ModelledDisk {
   let [seconds, seeks, at] = [0, 0, -1];
   return {

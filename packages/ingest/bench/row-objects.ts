@@ -1,11 +1,11 @@
-// Batches of a job by way of rows: each row becomes an object with a map a kind of feature, and the
-// job's features are looked up in it. The way of the map layout, and of a reader that hands out
-// rows whatever the layout is. R = rows of a batch.
+// Makes a job's batches via row objects: each row becomes an object with a map for each kind of
+// feature, in which the job's features are looked up. Readers of the map layout work this way, as
+// do readers that hand out rows of any layout. R = rows of a batch.
 
 import type { IdColumn, RowBatch } from "../../../src/data/columnar/column.ts";
 import type { FeatureBatch, JobFeatures } from "./feature-batch.ts";
 
-/** A row, as it was logged. */
+/** A logged row. */
 interface LoggedRow {
   readonly numbers: Map<number, number>;
   readonly lists: Map<number, BigInt64Array>;
@@ -57,7 +57,7 @@ export function rowsOfColumns(batch: RowBatch, { numbers, lists }: JobFeatures):
   return rows;
 }
 
-/** The batch of some rows. */
+/** Makes a batch from rows. */
 export function batchOfRows(rows: readonly LoggedRow[], of: JobFeatures): FeatureBatch {
   const dense = new Float32Array(rows.length * of.numbers.length);
   let at = 0;

@@ -1,5 +1,5 @@
-// Charts: uPlot in a frame that has a name for screen readers, follows the page's width and its
-// colours, and saves itself as a PNG. Of several charts each frame draws one.
+// Charts: uPlot in a frame that has a name for screen readers, follows the page's width and
+// colours, and saves itself as a PNG. With several charts, each frame of the browser draws one.
 
 import uPlot from "uplot";
 import { Component, html } from "./dom.ts";
@@ -8,10 +8,10 @@ import { inTurn, leaveTurn } from "./turns.ts";
 /** A curve of a chart. */
 export interface Curve {
   readonly label: string;
-  /** Beside the chart's xs; null: there is no point. */
+  /** One value for each of the chart's `xs`; null: no point. */
   readonly values: readonly (number | null)[];
   readonly dash?: readonly number[];
-  /** Points without a line between. */
+  /** Draws points without lines between them. */
   readonly isDots?: boolean;
 }
 
@@ -23,32 +23,34 @@ export interface ChartEvent {
 }
 
 export interface ChartProps {
-  /** Names the chart in the address of a report, and its PNG. */
+  /** Name of the chart in the address of a report, and of its PNG. */
   readonly id: string;
   readonly title: string;
   readonly xs: readonly number[];
   readonly xLabel: string;
   readonly curves: readonly Curve[];
-  /** Each curve lies on the one before. */
+  /** Stacks each curve on the one before. */
   readonly isStacked?: boolean;
   readonly isLogX?: boolean;
   readonly unit?: string;
   /** Lines across the curves, at steps at which something happened. */
   readonly events?: readonly ChartEvent[];
-  /** Stretches that are shaded: steps that were computed again. */
+  /** Shaded stretches: steps that were computed again. */
   readonly bands?: readonly { readonly from: number; readonly to: number }[];
   /** A mark beside the title. */
   readonly mark?: { readonly text: string; readonly kind: "good" | "bad" | "open" } | undefined;
-  /** What lies higher is cut off. */
+  /** Upper end of the y axis; higher values are cut off. */
   readonly yMax?: number;
 }
 
-/** Beyond so many points a line is one pixel wide: wider ones take three times as long to paint. */
+/**
+ * From this many points on, lines are one pixel wide: wider ones take three times as long to paint.
+ */
 const denseFrom = 300;
 
-/** Of a plot. */
+/** Usual height of a plot, in pixels. */
 const usualHeight = 220;
-/** Below a plot: its legend, and the edge of its frame. */
+/** Height in pixels of the legend and the frame's edge below a plot. */
 const belowPlot = 56;
 
 const palette = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7", "--c8"];
@@ -102,7 +104,7 @@ export class Chart extends Component<ChartProps> {
     </figure>`;
   }
 
-  /** `loss 0.21` of each curve. */
+  /** Label and last value of each curve, as in `loss 0.21`. */
   #lastValues(): string[] {
     const { curves, unit = "" } = this.props;
     return curves.map(
@@ -110,7 +112,9 @@ export class Chart extends Component<ChartProps> {
     );
   }
 
-  /** In the picture of one chart alone, all that the window leaves it. */
+  /**
+   * Height of the plot; in the picture of one chart alone, all the space that the window has left.
+   */
   #height(): number {
     const isAlone = document.querySelector(`body[data-only] #chart-${this.props.id}.only`) !== null;
     const top = this.#place?.getBoundingClientRect().top ?? 0;
@@ -145,7 +149,7 @@ export class Chart extends Component<ChartProps> {
   #data(): uPlot.AlignedData {
     const { xs, curves, isStacked } = this.props;
     if (isStacked !== true) return [xs as number[], ...curves.map((one) => [...one.values])];
-    // The highest first, so that each covers what lies above it.
+    // The highest sum is drawn first, so that lower ones cover it.
     const sums = xs.map(() => 0);
     const stacked = curves.map(({ values }) => {
       for (const [at, value] of values.entries()) sums[at] = (sums[at] ?? 0) + (value ?? 0);
@@ -200,7 +204,7 @@ export class Chart extends Component<ChartProps> {
           ...(curve.dash === undefined ? {} : { dash: [...curve.dash] }),
           ...(curve.isDots === true ? { points: { show: true, size: 6 } } : {}),
           ...(isStacked === true ? { fill: stroke } : {}),
-          // Of a stacked curve the plot has the sum with those below.
+          // The plot of a stacked curve has sums: the legend shows the curve's own value.
           value: (_: uPlot, value: number | null, at: number, index: number | null) => {
             const own = this.props.curves.at(-at);
             return `${short(isStacked === true ? own?.values[index ?? -1] : value)}${unit}`;
@@ -231,7 +235,7 @@ export class Chart extends Component<ChartProps> {
     ctx.restore();
   }
 
-  /** A line for each event, with its words where the words before leave room. */
+  /** Draws a line for each event, with its text where the previous text leaves room. */
   #drawEvents(plot: uPlot): void {
     const { ctx, bbox } = plot;
     const scale = ctx.canvas.width / plot.width;
@@ -260,7 +264,9 @@ export class Chart extends Component<ChartProps> {
     ctx.restore();
   }
 
-  /** The canvas, on the page's own background, with its title above and its curves below. */
+  /**
+   * Saves the canvas on the page's background, with the title above and the curves' names below.
+   */
   #save(): void {
     const plot = this.#plot;
     if (plot === undefined) return;
@@ -300,7 +306,7 @@ export class Chart extends Component<ChartProps> {
   }
 }
 
-/** While nobody points at the plot, its legend has the last values. */
+/** Shows the last values in the legend while the pointer is not on the plot. */
 function showLast(plot: uPlot): void {
   const last = (plot.data[0]?.length ?? 0) - 1;
   if (last < 0 || (plot.legend.idx ?? null) !== null) return;
@@ -311,7 +317,7 @@ function showLast(plot: uPlot): void {
   plot.legend.idx = null;
 }
 
-/** A figure as it fits beside a curve. */
+/** A value in at most four significant digits, for the legend. */
 export function short(value: number | null | undefined): string {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (value === 0) return "0";
@@ -320,12 +326,12 @@ export function short(value: number | null | undefined): string {
   return String(Number(value.toPrecision(4)));
 }
 
-/** Points by their x: steps that were done again come between those that were done before. */
+/** Points sorted by x: steps that were computed again come between the former ones. */
 export function ordered(points: readonly (readonly number[])[]): (readonly number[])[] {
   return [...points].sort(([a = 0], [b = 0]) => a - b);
 }
 
-/** Several curves over one x, of points that were told at different steps. */
+/** Joins curves whose points are at different steps over one x axis. */
 export function joined(
   curves: readonly { readonly label: string; readonly points: readonly (readonly number[])[] }[],
 ): { xs: number[]; values: (number | null)[][] } {

@@ -1,5 +1,5 @@
-// What draws: preact, and htm for its templates. Text goes into the page as text alone: a name with
-// markup in it is shown as it is written.
+// The page's renderer: preact, with htm for its templates. Values enter the page as text only: a
+// name with markup in it is shown literally.
 
 import htm from "htm";
 import { h, type VNode } from "preact";
@@ -8,18 +8,20 @@ import { withBlanks } from "./model/template-blanks.ts";
 export { Component, render, type VNode } from "preact";
 export { useEffect, useMemo, useState } from "preact/hooks";
 
-/** A template with one element on top. */
+/** A template with one top element. */
 type Template = (strings: TemplateStringsArray, ...values: unknown[]) => VNode;
 
 const bound = htm.bind(h) as Template;
-/** htm knows a template by its strings: each has one array of them. */
+/**
+ * htm caches a template by its array of strings: maps each template to its one array with blanks.
+ */
 const spaced = new WeakMap<TemplateStringsArray, TemplateStringsArray>();
 
-/** A template of elements, with the blanks that a file of HTML would have. */
+/** A template of elements, with blanks at line breaks as in an HTML file. */
 export const html: Template = (strings, ...values) => {
   let own = spaced.get(strings);
   if (own === undefined) {
-    // htm reads the strings alone, never `raw`, which the type asks for.
+    // htm reads only the strings, never `raw`, which the type requires.
     own = withBlanks(strings) as unknown as TemplateStringsArray;
     spaced.set(strings, own);
   }

@@ -1,20 +1,20 @@
-// Where the page's data come from: its stream, the answers to its questions, or what a report has
-// inside it. A lost stream comes back by itself and asks for what it missed.
+// The page's data sources: the event stream, and answers to requests. A lost stream reconnects by
+// itself, and requests the missed events.
 
 import type { Hello, ReportChanges, ToldEvent } from "../server/page-api.ts";
 
-/** What a stream tells. */
+/** Receives the messages of a stream. */
 export interface FeedListener {
   hello(hello: Hello): void;
   told(events: readonly ToldEvent[]): void;
   report(changes: ReportChanges): void;
-  /** Whether the stream is there. */
+  /** Receives whether the stream is connected. */
   connected(isConnected: boolean): void;
 }
 
-/** After so long without any message the stream is opened anew. Heartbeats come every 15 s. */
+/** Silence after which a request checks the cluster, and reopens the stream if it fails. */
 const silenceMs = 40_000;
-/** The browser gives up a stream that was refused: it is opened again after this. */
+/** Delay before reopening a stream that was refused, which the browser does not retry. */
 const againMs = 2000;
 
 /** Opens the one stream of this tab, and keeps it open. */
@@ -39,28 +39,28 @@ export function openFeed(listener: FeedListener): void {
     openFeed(listener);
   };
   const watch = setInterval(() => {
-    // A comment is no message: a quiet cluster is asked whether it is there.
+    // Heartbeats (every 15 s) are comments, which are no messages: a quiet cluster is checked.
     if (Date.now() - heardAtMs < silenceMs) return;
     heardAtMs = Date.now();
     fetch("/api/runs", { method: "HEAD" }).catch(reopen);
   }, silenceMs / 4);
   source.onerror = () => {
     listener.connected(false);
-    if (source.readyState !== EventSource.CLOSED) return; // It tries again by itself.
+    if (source.readyState !== EventSource.CLOSED) return; // The browser reconnects by itself.
     clearInterval(watch);
     setTimeout(() => openFeed(listener), againMs);
   };
 }
 
-/** A question. @throws Error with what the server says */
+/** Sends a GET request. @throws Error with the server's message */
 export async function get<Answer>(path: string): Promise<Answer> {
   return await answerOf<Answer>(await fetch(path));
 }
 
-/** Items of one answer: a piece is parsed at once, and between pieces the page draws. */
+/** Items of one answer: a piece is parsed in one go, and the page can draw between pieces. */
 const pieceMax = 400;
 
-/** A long list, asked for in pieces. @throws Error with what the server says */
+/** Requests a long list in pieces. @throws Error with the server's message */
 export async function getAll<Item>(path: string): Promise<readonly Item[]> {
   const all: Item[] = [];
   for (;;) {
@@ -71,7 +71,7 @@ export async function getAll<Item>(path: string): Promise<readonly Item[]> {
   }
 }
 
-/** A change. @throws Error with what the server says */
+/** Sends a POST request. @throws Error with the server's message */
 export async function post<Answer>(path: string, body: unknown): Promise<Answer> {
   const headers = { "content-type": "application/json", "x-osiris-page": "1" };
   const request = { method: "POST", headers, body: JSON.stringify(body) };

@@ -1,9 +1,9 @@
-// The dashboard's page: its frame, and which view is shown, by the address behind the `#`:
+// The dashboard's page: its frame, and the view that the address after the `#` selects:
 //
 //   #/runs   #/run/RUN   #/compare/RUN/OTHER   #/tree   #/incidents/RUN
 //   #/tiers/RUN   #/plan/RUN   #/hosts   #/chaos/RUN
 //
-// A report file is the same page with its events inside it instead of a stream (report.ts).
+// A report file is the same page, with embedded events instead of a stream (report.ts).
 
 import { html, render, useEffect } from "./dom.ts";
 import { openReport } from "./report.ts";
@@ -29,17 +29,17 @@ const views = [
   { name: "chaos", title: "Chaos", isOfRun: true },
 ] as const;
 
-/** The run that was looked at last. */
+/** The run that was viewed last. */
 let lastRun = "";
 
-/** The view and the run that the address names, and the run beside it. */
+/** The view and the run that the address names, and the run to compare with. */
 function placeOf(store: Store) {
   const [, name = "", run = "", second = ""] = location.hash.split("/");
   const view = views.find((one) => one.name === name)?.name ?? "runs";
   if (run !== "") lastRun = decodeURIComponent(run);
   const running = store.runs.findLast(({ status }) => status === "running") ?? store.runs.at(-1);
   const shown = lastRun || (running?.run ?? "");
-  // Of two runs beside each other the second: the newest other one, unless the address names it.
+  // The run to compare with is the newest other one, unless the address names one.
   const newest = store.runs.findLast((one) => one.run !== shown)?.run ?? "";
   return { view, run: shown, other: decodeURIComponent(second) || newest };
 }
@@ -53,7 +53,7 @@ function linkTo(...parts: readonly string[]): string {
 
 function Page({ store }: { readonly store: Store }) {
   const { view, run, other } = placeOf(store);
-  // On a narrow screen the views' bar scrolls: the chosen view stays in it.
+  // Keeps the chosen view visible in the bar of views, which scrolls on a narrow screen.
   useEffect(() => {
     const chosen = document.querySelector("nav a[aria-current]");
     chosen?.scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -107,7 +107,7 @@ interface ChoiceProps {
   readonly link: (run: string) => string;
 }
 
-/** The run whose view is shown. */
+/** Menu that chooses the run to show. */
 function RunChoice({ store, label, run, link }: ChoiceProps) {
   const runs = store.runs.slice(-100).reverse();
   return html`<label>${label} <select value=${run} onChange=${(event: Event) => {

@@ -1,4 +1,4 @@
-// A moment, as text for people, and as ISO 8601 in its attribute.
+// A time as text for people, and in ISO 8601 in its attribute.
 
 import { html } from "./dom.ts";
 import { momentText } from "./model/moment-text.ts";

@@ -1,6 +1,6 @@
-// A report: one file with the page, its styles, and the events of one run inside it. It asks nobody
-// anything. `#chart=NAME` behind its address shows one chart alone, as for a picture of it, and
-// `&height=PIXELS` how high the picture is.
+// A report: one file with the page, its styles, and the embedded events of one run. It sends no
+// requests. `#chart=NAME` in its address shows one chart alone, to take a picture of it, and
+// `&height=PIXELS` sets the picture's height.
 
 import { sliceTables, type TextTable } from "../../../cli/views/evaluation-tables.ts";
 import type { ReportData } from "../server/page-api.ts";
@@ -13,7 +13,7 @@ import { PlanView, planOf } from "./views/plan-view.ts";
 import { RunView } from "./views/run-view.ts";
 import { hasTiers, TiersView } from "./views/tiers-view.ts";
 
-/** Draws the report that is inside this page; false: there is none. */
+/** Draws the report that is embedded in this page; false where there is none. */
 export function openReport(place: HTMLElement): boolean {
   const data = document.getElementById("report-data")?.textContent;
   if (data === undefined || data === null) return false;

@@ -1,9 +1,9 @@
-// What the page knows: the cluster's overview, its runs, and the stories of those that are looked
-// at. Views draw it; a change is drawn some times a second at most, however much has come.
+// The page's state: the cluster's overview, its runs, and the stories of the runs that are viewed.
+// Views draw it at most a few times a second, however many changes arrive.
 //
 // Invariants
-//   P1. The page draws at most once in `drawEveryMs`, and not at all while nobody sees it.
-//   P2. Stories are kept of at most `storiesMax` runs: the one that was looked at longest ago goes.
+//   P1. The page draws at most once in `drawEveryMs`, and not at all while it is hidden.
+//   P2. Stories of at most `storiesMax` runs are kept; the least recently viewed one is dropped.
 
 import type {
   Hello,
@@ -22,12 +22,12 @@ import { eachInSlices } from "./turns.ts";
 const drawEveryMs = 250;
 /** P2 */
 const storiesMax = 8;
-/** Runs whose jobs are kept. */
+/** Most runs whose options are kept. */
 const optionsMax = 50;
-/** The list of runs is asked for again after an event that changes it, this often at most. */
+/** Shortest time between two requests of the list of runs, made after events that change it. */
 const listEveryMs = 1000;
 
-/** What the list shows of a run beside its line. */
+/** Live figures of a run for the list, in addition to the run's line. */
 export interface RunFigures {
   step?: number;
   steps?: number;
@@ -46,11 +46,11 @@ export class Store {
   hello: Hello | undefined;
   isConnected = false;
   report: OverviewReport | undefined;
-  /** What a report file has inside it; undefined: this page is live. */
+  /** Whether this page is a report file, instead of live. */
   readonly isFile: boolean;
   runs: readonly RunLine[] = [];
   readonly figures = new Map<string, RunFigures>();
-  /** The last thing that went wrong, for people. */
+  /** The message of the last failure, for people. */
   notice = "";
   readonly #stories = new Map<string, RunStory>();
   readonly #waiting = new Map<string, ToldEvent[]>();
@@ -66,7 +66,7 @@ export class Store {
     this.isFile = isFile;
   }
 
-  /** Begins to listen; `draw` is called when there is something new to see. */
+  /** Opens the feed; `draw` is called when there is something new to draw. */
   open(draw: () => void): void {
     this.#draw = draw;
     if (this.isFile) return;
@@ -87,7 +87,7 @@ export class Store {
     document.addEventListener("visibilitychange", () => this.changed());
   }
 
-  /** Something is to be drawn. P1 */
+  /** Schedules a drawing. P1 */
   changed(): void {
     if (this.#isDue || (!this.isFile && document.hidden)) return;
     this.#isDue = true;
@@ -101,18 +101,18 @@ export class Store {
     }, waitMs);
   }
 
-  /** Draws soon: a person did something. */
+  /** Draws without delay, after an action of the user. */
   drawNow(): void {
     this.#drawnAtMs = 0;
     this.changed();
   }
 
-  /** The story of a run: asked for when it is looked at first. P2 */
+  /** The story of a run, which is requested on first use. P2 */
   story(run: string): RunStory {
     const known = this.#stories.get(run);
     if (known !== undefined) {
       this.#stories.delete(run);
-      this.#stories.set(run, known); // It was looked at last.
+      this.#stories.set(run, known); // The most recently viewed one.
       return known;
     }
     const story = new RunStory(run);
@@ -123,7 +123,7 @@ export class Store {
     return story;
   }
 
-  /** How a run that is over ended; undefined: it is being asked for. */
+  /** The summary of a run that is over; undefined while it is being requested. */
   summary(run: string): RunSummary | undefined {
     const known = this.#summaries.get(run);
     if (known !== undefined || this.isFile) return known === "asked" ? undefined : known;
@@ -138,7 +138,7 @@ export class Store {
     return undefined;
   }
 
-  /** The options of a run's job; undefined: they are being asked for, or nobody knows them. */
+  /** The options of a run's job; undefined while they are being requested, or where unknown. */
   optionsOf({ run, options }: RunStory): RunSummary["options"] {
     if (options !== undefined || this.isFile || run === "") return options;
     const known = this.#options.get(run);
@@ -158,7 +158,7 @@ export class Store {
     return undefined;
   }
 
-  /** Takes events as they come. */
+  /** Takes events as they arrive. */
   tell(events: readonly ToldEvent[]): void {
     for (const told of events) {
       const { event } = told;
@@ -170,7 +170,7 @@ export class Store {
     this.changed();
   }
 
-  /** Does something that may fail, and says so. */
+  /** Awaits an action of the user, and shows its error if it fails. */
   attempt(what: Promise<unknown>): void {
     what.then(
       () => this.drawNow(),
@@ -181,7 +181,7 @@ export class Store {
     );
   }
 
-  /** A stream began, and events may be missing: all is asked for again. */
+  /** Requests everything again: a stream has begun, and events may be missing. */
   #begin(): void {
     this.#list();
     for (const [run] of this.#stories) {
@@ -200,7 +200,7 @@ export class Store {
       const { events } = await get<RunHistory>(path);
       const whole = new RunStory(run);
       await eachInSlices(events, (told) => whole.take(told));
-      await eachInSlices(waiting, (told) => whole.take(told)); // What was told meanwhile.
+      await eachInSlices(waiting, (told) => whole.take(told)); // Events that arrived meanwhile.
       if (this.#stories.get(run) === story) this.#stories.set(run, whole);
     } catch (error) {
       this.notice = error instanceof Error ? error.message : String(error);

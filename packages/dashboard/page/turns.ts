@@ -1,18 +1,19 @@
-// Drawing in turns: what takes long is drawn one piece a frame, so that no frame waits for all of
-// it. A piece that is asked for again before its turn has come is drawn once, as it then is.
+// Drawing in turns: slow drawings are split into pieces, one for each frame, so that no frame waits
+// for all of them. A piece that is requested again before its turn is drawn once, in its latest
+// form.
 
 import { Component, type VNode } from "./dom.ts";
 
 const waiting = new Map<object, () => void>();
 let isAsked = false;
 
-/** Draws in one of the next frames; `whose` has one turn at a time. */
+/** Draws in one of the next frames; `whose` has at most one pending turn. */
 export function inTurn(whose: object, draw: () => void): void {
   waiting.set(whose, draw);
   ask();
 }
 
-/** Gives the turn back: what was to be drawn is gone. */
+/** Cancels the pending turn of a drawing that is gone. */
 export function leaveTurn(whose: object): void {
   waiting.delete(whose);
 }
@@ -31,10 +32,10 @@ function ask(): void {
   });
 }
 
-/** Work on a list may take so long before the page has its turn. */
+/** Longest time of work on a list before the page may draw. */
 const sliceMs = 6;
 
-/** Does something with each of a list, some of them at a time; between, the page draws. */
+/** Does `work` for each item, in slices of time; the page draws between slices. */
 export async function eachInSlices<Item>(
   items: Iterable<Item>,
   work: (item: Item) => void,
@@ -50,11 +51,11 @@ export async function eachInSlices<Item>(
 
 interface InTurnProps {
   readonly draw: () => VNode | null;
-  /** It does not wait: a report is drawn once, as a whole. */
+  /** Draws without waiting for a turn, as a report is drawn once and as a whole. */
   readonly isNow: boolean;
 }
 
-/** A part of a view that waits for its turn, at first and whenever the view is drawn again. */
+/** A part of a view that waits for its turn, both at first and whenever the view is redrawn. */
 export class InTurn extends Component<InTurnProps> {
   #isDue = this.props.isNow;
 

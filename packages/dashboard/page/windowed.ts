@@ -1,27 +1,27 @@
-// A table of any length of which only the rows in sight are in the document, and some beside them.
-// It scrolls by itself, with wheel and keys; screen readers are told how many rows there are, and
-// which of them each one is. Every row is as high as the first: cells do not wrap.
+// A table of any length, of which only the visible rows and some around them are in the document.
+// It scrolls by itself, with wheel and keys; screen readers get the number of rows, and the index
+// of each row. Every row is as high as the first, as cells do not wrap.
 //
-// The browser's own search finds rows in sight alone: a list has a filter beside it.
+// The browser's own search finds only rows in the document: a list therefore has a filter.
 
 import type { VNode } from "preact";
 import { Component, html } from "./dom.ts";
 import { inTurn, leaveTurn } from "./turns.ts";
 
-/** Rows beyond what is in sight, on each side, so that a scroll finds them drawn. */
+/** Rows drawn beyond the visible ones on each side, so that scrolling finds them drawn. */
 const besideMax = 10;
-/** Until the first row was measured. */
+/** Assumed height of a row in pixels, until the first row is measured. */
 const usualHeight = 32;
 
 export interface WindowedProps<Row> {
-  /** What it is a table of, for who listens. */
+  /** Name of the table for screen readers. */
   readonly label: string;
   /** Titles, and widths in characters. */
   readonly columns: readonly (readonly [title: string, width: number])[];
-  /** The table is drawn again when these are others. */
+  /** The rows; the table is redrawn when this is another array. */
   readonly rows: readonly Row[];
   readonly keyOf: (row: Row) => string;
-  /** The cells of a row, the first as its head. */
+  /** The cells of a row; the first is its header. */
   readonly cells: (row: Row) => readonly VNode[];
 }
 
@@ -30,19 +30,19 @@ interface State {
   readonly count: number;
 }
 
-/** Which rows are in the document when a list is scrolled so far; all in pixels. */
+/** The rows to have in the document for a scroll position; all lengths are in pixels. */
 export function rowsInSight(
   { scrolled, height, rowHeight }: { scrolled: number; height: number; rowHeight: number },
   rows: number,
 ): State {
   const count = Math.ceil(height / rowHeight) + 2 * besideMax;
-  // In steps, so that most scrolling draws nothing.
+  // In steps, so that most scroll events draw nothing.
   const top = besideMax * Math.floor(scrolled / rowHeight / besideMax) - besideMax / 2;
   return { first: Math.max(0, Math.min(top, rows - count)), count };
 }
 
 export class Windowed<Row> extends Component<WindowedProps<Row>, State> {
-  override state: State = { first: 0, count: besideMax }; // The others in a later frame.
+  override state: State = { first: 0, count: besideMax }; // A later frame draws the others.
   #place: HTMLElement | null = null;
   #rowHeight = usualHeight;
   #watch: ResizeObserver | undefined;
@@ -66,7 +66,7 @@ export class Windowed<Row> extends Component<WindowedProps<Row>, State> {
   }
 
   override componentDidUpdate(): void {
-    this.#look(); // A filter may have left fewer rows than it was scrolled by.
+    this.#look(); // A filter may leave fewer rows than the table was scrolled by.
   }
 
   render() {

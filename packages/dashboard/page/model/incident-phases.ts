@@ -1,13 +1,13 @@
-// The phases of an incident, in milliseconds since it was noticed: what its record and the events
-// after it say, and nothing else.
+// The phases of an incident, in milliseconds since it was detected, as far as its record and the
+// events after it give them.
 //
 //   detect ──▶ decide ──▶ restore ──▶ replay ──▶ caught up
 //
-// detect   the longest wait for the offender that ended with the noticing: known of actors that
-//          fell silent; what throws is noticed at once
-// decide   until the first thing that a supervisor did
+// detect   the longest wait for the offender before its detection: known for unresponsive actors,
+//          as a thrown error is detected at once
+// decide   until the first action of a supervisor
 // restore  until the first step of the new generation
-// replay   until the run has come as far again as it was: known of events that were heard live
+// replay   until the run reaches its former step again: known only for events received live
 
 import type { IncidentRecord } from "../../../../internal.ts";
 
@@ -18,7 +18,7 @@ export interface Phase {
   readonly toMs: number;
 }
 
-/** An incident, and when the run had caught up: milliseconds since 1970. */
+/** An incident, and the time at which the run had caught up, in milliseconds since 1970. */
 export interface ShownIncident {
   readonly record: IncidentRecord;
   readonly caughtUpAtMs?: number | undefined;

@@ -1,12 +1,12 @@
-// What a person asks first about a run: its model, its data and its rates, in a few lines; and
-// where the jobs of two runs differ.
+// A summary of a job in a few lines: model, data and learning rates; and the differences between
+// the jobs of two runs.
 
 import { count, percent, plural } from "../../../../cli/support/format.ts";
 import type { RunStory } from "./run-story.ts";
 
 export type Options = NonNullable<RunStory["options"]>;
 
-/** What a person asks first about a job, of its options. */
+/** The summary of a job's options, as names and values. */
 export function jobLines(options: Options): [string, string][] {
   const values = new Map(options.map(({ option, value }) => [option, value]));
   const of = (option: string) => values.get(option);
@@ -32,7 +32,7 @@ export function jobLines(options: Options): [string, string][] {
   return lines.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]));
 }
 
-/** How many samples there are, and for what. */
+/** The numbers of samples for training, evaluation and test. */
 export function dataLines({ prepared }: Pick<RunStory, "prepared">): [string, string][] {
   if (prepared === undefined) return [];
   const { samples, heldOut, test, quarantined } = prepared;
@@ -49,13 +49,13 @@ export function dataLines({ prepared }: Pick<RunStory, "prepared">): [string, st
   ];
 }
 
-/** An option that two jobs do not have alike; "": one of them has it not. */
+/** An option that differs between two jobs; "" where a job does not have it. */
 export interface DifferingOption {
   readonly option: string;
   readonly values: readonly [string, string];
 }
 
-/** Where two jobs differ, in the order of the first. */
+/** The options that differ between two jobs, in the order of the first job. */
 export function differingOptions(one: Options, other: Options): DifferingOption[] {
   const [first, second] = [one, other].map(
     (options) => new Map(options.map(({ option, value }) => [option, value])),

@@ -1,4 +1,4 @@
-// The text of a job that a person pasted, as YAML or JSON: the same that a job file may have.
+// Parses the pasted text of a job, in YAML or JSON as in a job file.
 
 import { parse } from "yaml";
 import { longAsText, parseExactly } from "../../../../internal.ts";
@@ -18,7 +18,7 @@ function parsed(text: string): unknown {
     try {
       return parseExactly(text);
     } catch {
-      // YAML has braces too, with names that need no quotes.
+      // YAML has braces too, in which names need no quotes.
     }
   }
   try {

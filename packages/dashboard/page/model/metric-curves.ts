@@ -1,4 +1,4 @@
-// What evaluations found, metric by metric: a curve for each task, the last value and the best.
+// Metrics of evaluations: for each metric and task a curve, with its last and its best value.
 
 import type { HistoryFigures } from "../../../../internal.ts";
 
@@ -7,9 +7,9 @@ type Name = Exclude<keyof HistoryFigures, "thresholds" | "tasks">;
 interface ShownMetric {
   readonly name: Name;
   readonly title: string;
-  /** Of its chart, in addresses. */
+  /** Id of the metric's chart in addresses. */
   readonly id: string;
-  /** `nearest`: to 1. */
+  /** Which value is best; `nearest`: nearest to 1. */
   readonly best: "highest" | "lowest" | "nearest";
 }
 
@@ -38,20 +38,20 @@ interface At {
 
 /** A metric of one task, over the steps. */
 export interface MetricCurve {
-  /** The task; of a model with one task "". */
+  /** The task; "" for a model with one task. */
   readonly task: string;
   readonly points: readonly (readonly [step: number, value: number])[];
   readonly last: At;
-  /** The first of equal ones. */
+  /** The best value, and its first step. */
   readonly best: At;
 }
 
-/** A metric that was found, with a curve for each task. */
+/** A metric that evaluations have, with a curve for each task. */
 export interface FoundMetric extends ShownMetric {
   readonly curves: readonly MetricCurve[];
 }
 
-/** The metrics that evaluations found. A step that was evaluated twice counts once. */
+/** The metrics that evaluations have. A step that was evaluated twice counts once. */
 export function metricsOf(evaluations: readonly Evaluated[]): FoundMetric[] {
   const tasks = new Set(evaluations.flatMap(({ metrics }) => Object.keys(metrics.tasks ?? {})));
   const names = tasks.size === 0 ? [""] : [...tasks];

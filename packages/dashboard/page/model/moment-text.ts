@@ -1,5 +1,5 @@
-// A moment, in the one form that the page has for all of them: the browser's own time zone, year
-// first and 24 hours, so that times sort and compare.
+// Formats times of the page, all in one form: the browser's own time zone, year first and 24 hours,
+// so that times sort and compare.
 
 /** `2026-11-28 09:05:03` */
 export function momentText(date: Date): string {

@@ -1,28 +1,28 @@
-// Whether the steps that a run computed again after a recovery have the losses of the first time.
-// The losses that events report for the same step, before and after the recovery, are compared bit
-// by bit. A step that only one of them reports cannot be compared, and is not counted.
+// Checks that steps which a run computes again after a recovery have the same losses as before.
+// Losses that events report for the same step before and after the recovery are compared bit by
+// bit. A step that is reported only once cannot be compared, and is not counted.
 
 import { count } from "../../../../cli/support/format.ts";
 
-/** A stretch of steps that was computed again, and what was found of it. */
+/** A stretch of steps that was computed again, with the result of the comparison. */
 export interface Replay {
   /** The first and the last of its steps. */
   readonly from: number;
   readonly to: number;
-  /** Steps that were told of both times, and how many of them differ. */
+  /** Steps that were reported both times, and the number of them that differ. */
   readonly compared: number;
   readonly different: number;
-  /** Whether the run has come as far again as it was. */
+  /** Whether the run has reached its former step again. */
   readonly isOver: boolean;
 }
 
-/** How a mark looks: green only where something was compared, and all of it was equal. */
+/** The colour of a mark: "good" only where some steps were compared, and all were equal. */
 export function replayKind({ compared, different }: Replay): "good" | "bad" | "open" {
   if (different > 0) return "bad";
   return compared === 0 ? "open" : "good";
 }
 
-/** What was found, after the words "steps 1,631 to 1,690". */
+/** The result in words, to follow "Steps 1,631 to 1,690 were computed again:". */
 export function replayMark({ compared, different, isOver }: Replay): string {
   const steps = `${count(compared)} compared ${compared === 1 ? "step" : "steps"}`;
   if (different > 0) return `different at ${count(different)} of ${steps}`;
@@ -38,7 +38,7 @@ export function replaySentence(replay: Replay): string {
   return `${steps} ${were} computed again: ${replayMark(replay)}`;
 }
 
-/** All stretches together, in a few words; undefined: there is none. */
+/** A summary of all stretches; undefined without any. */
 export function replaySummary(
   all: readonly Replay[],
 ): { readonly text: string; readonly kind: "good" | "bad" | "open" } | undefined {
@@ -54,7 +54,7 @@ export function replaySummary(
   return { text, kind: replayKind(whole) };
 }
 
-/** Stretches that are kept: the newest. */
+/** Most stretches that are kept; the newest stay. */
 const stretchesMax = 50;
 
 interface Stretch {
@@ -64,7 +64,7 @@ interface Stretch {
   readonly different: Set<number>;
 }
 
-/** Figures by what they are of: "loss 120", "checkpoint 120". */
+/** Compares figures by kind and step, as in "loss 120" and "checkpoint 120". */
 export class ReplayCheck {
   readonly #first = new Map<string, string>();
   readonly #max: number;
@@ -76,7 +76,7 @@ export class ReplayCheck {
     this.#max = max;
   }
 
-  /** A generation begins after this step. */
+  /** Notes that a generation begins after this step. */
   begin(step: number): void {
     this.#reached = step;
     if (step >= this.#furthest) return;
@@ -86,8 +86,8 @@ export class ReplayCheck {
   }
 
   /**
-   * A figure was told. Returns whether the run had come past its step before, and whether it is
-   * another figure than the first time.
+   * Notes a reported figure. Returns whether its step is computed again, and whether the figure
+   * differs from the first one.
    */
   note(what: string, step: number, figure: unknown): { isAgain: boolean; isDifferent: boolean } {
     const key = `${what} ${step}`;
@@ -111,7 +111,7 @@ export class ReplayCheck {
     return { isAgain, isDifferent };
   }
 
-  /** Oldest first. */
+  /** The stretches so far, oldest first. */
   get found(): readonly Replay[] {
     return this.#stretches.map(({ from, to, compared, different }, at) => ({
       ...{ from, to, compared: compared.size, different: different.size },

@@ -1,9 +1,9 @@
-// The story of one run, as its events tell it, in bounded memory: the curves of loss and metrics,
-// what a step's time is spent on, incidents, warnings, the plan, and what was computed again.
+// The state and history of one run, derived from its events in bounded memory: curves of loss and
+// metrics, the stages of a step's time, incidents, warnings, the plan, and recomputed steps.
 //
 // Invariants
-//   R1. An event counts once: events with a number that was seen are passed over.
-//   R2. Whatever a run tells, a story keeps at most `keptMax` of each kind of line.
+//   R1. An event counts once: events whose number is not above the last one are skipped.
+//   R2. However much a run reports, a story keeps at most `keptMax` of each kind of line.
 
 import { count } from "../../../../cli/support/format.ts";
 import type { IncidentRecord } from "../../../../internal.ts";
@@ -19,14 +19,14 @@ type EventOf<Type extends RunEvent["type"]> = Extract<RunEvent, { readonly type:
 /** R2 */
 const keptMax = 500;
 
-/** Something at a step that a curve may show the effect of. */
+/** A failure or change at a step, marked in curves because it may explain them. */
 export interface StoryMark {
   readonly step: number;
   readonly text: string;
   readonly isFailure: boolean;
 }
 
-/** A line of what happened. */
+/** A line in the list of what happened. */
 export interface StoryLine {
   readonly seq: number;
   readonly atMs: number | undefined;
@@ -50,11 +50,11 @@ export class RunStory {
   failed: EventOf<"run.failed"> | undefined;
   kept: KeptRun | undefined;
   tiers: EventOf<"run.checkpointed">["tiers"];
-  /** The job, option by option; undefined: it was not asked for, or nobody knows it. */
+  /** The job's options; undefined: not requested, or not known to the cluster. */
   options: RunSummary["options"];
-  /** (step, loss), the first time. */
+  /** (step, loss), as computed the first time. */
   readonly loss = new Series();
-  /** (step, loss), where it came out otherwise when it was computed again. */
+  /** (step, loss) of recomputed steps whose loss differs. */
   readonly different = new Series();
   readonly evaluations: Evaluated[] = [];
   /** (step, milliseconds of each group of stages). */
@@ -81,7 +81,7 @@ export class RunStory {
     return this.#check.found;
   }
 
-  /** Failures and changes of devices, by their steps: what to show in a curve. */
+  /** Failures and changes of devices, by step, to mark in curves. */
   get marks(): readonly StoryMark[] {
     const failures = this.incidents.map(({ record: { offender, step, end } }) => ({
       step: step ?? end?.step ?? 0,
@@ -107,7 +107,7 @@ export class RunStory {
     if (this.lines.length > keptMax) this.lines.shift();
   }
 
-  /** Takes what a checkpoint directory has, of a run that nobody remembers. */
+  /** Takes the record of a checkpoint directory, for a run that no cluster remembers. */
   takeKept(kept: KeptRun): void {
     this.kept = kept;
     this.state = `kept at step ${count(kept.step)}`;
@@ -243,7 +243,7 @@ export class RunStory {
   }
 }
 
-/** A few words beside a line in a chart. */
+/** The text of a change's mark in a chart. */
 function changeOf(event: EventOf<"run.scaled" | "run.moved" | "run.adapted">): string {
   if (event.type === "run.adapted") return "tables placed anew";
   if (event.type === "run.moved") return `${event.shards.length} shards moved`;
@@ -255,7 +255,7 @@ function bounded<Line>(lines: Line[], line: Line): void {
   if (lines.length > keptMax) lines.shift();
 }
 
-/** What people are told of an event; undefined: the figures show it. */
+/** The line of an event for people; undefined for events that the figures show. */
 function lineOf(event: RunEvent): Pick<StoryLine, "level" | "text"> | undefined {
   switch (event.type) {
     case "run.incident":

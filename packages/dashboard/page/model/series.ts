@@ -1,5 +1,5 @@
-// Points of a curve that never ends, in bounded memory: when there are too many, every second one
-// is left out, and from then on only every second one is taken. The newest point is always there.
+// Points of an unbounded curve in bounded memory: when there are too many, every second point is
+// dropped, and from then on only every second one is kept. The newest point is always kept.
 
 /** A point: its x, then its values. */
 export type Point = readonly number[];
@@ -11,7 +11,7 @@ export class Series {
   #every = 1;
   #seen = 0;
 
-  /** `max`: points kept; more than a chart is wide. */
+  /** `max`: most points kept; by default more than a chart has pixels in width. */
   constructor(max = 2048) {
     this.#max = max;
   }
@@ -33,7 +33,7 @@ export class Series {
     return this.#newest;
   }
 
-  /** In the order in which they came. */
+  /** The points in order of arrival. */
   points(): readonly Point[] {
     const last = this.#points.at(-1);
     if (this.#newest === undefined || last === this.#newest) return this.#points;

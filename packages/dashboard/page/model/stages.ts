@@ -1,5 +1,5 @@
-// The parts of a step's time in a few groups, so that a stacked chart can be read: what a device
-// computes, and what it waits for.
+// Groups the parts of a step's time, so that a stacked chart stays readable: a device's computing,
+// and its waits.
 
 import type { StepTimes } from "../../../../internal.ts";
 
@@ -16,7 +16,7 @@ export const stageGroups: readonly { readonly name: string; readonly parts: read
   { name: "checkpoint", parts: ["checkpoint"] },
 ];
 
-/** The share of each group, in their order. */
+/** The share of each group, in the order of `stageGroups`. */
 export function stageSharesOf(shares: Readonly<Partial<Record<Part, number>>>): number[] {
   return stageGroups.map(({ parts }) => parts.reduce((sum, part) => sum + (shares[part] ?? 0), 0));
 }

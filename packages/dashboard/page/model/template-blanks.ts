@@ -1,5 +1,5 @@
-// Blanks of a template: as in a file of HTML, a line break beside a word or a value is a blank. htm
-// by itself leaves it out, and words run together. A break between two tags means nothing.
+// Blanks of a template: as in an HTML file, a line break next to a word or a value is a blank. htm
+// itself drops it, so that words run together. A break between two tags has no effect.
 
 /** The strings of a template with their line breaks as blanks, or without. */
 export function withBlanks(strings: readonly string[]): readonly string[] {

@@ -1,4 +1,5 @@
-// Hosts: the processes of the cluster. Chaos: an actor is made to throw, and the model stays.
+// Hosts: the processes of the cluster. Chaos: makes an actor throw, to show that the model stays
+// the same.
 
 import { bytes, count, percent, plural } from "../../../../cli/support/format.ts";
 import { html, useState } from "../dom.ts";

@@ -1,5 +1,5 @@
-// Two runs beside each other: how they ended, metric by metric, their curves over the same axes,
-// and which options of their jobs differ.
+// Compares two runs: their results, metric by metric, their curves over the same axes, and the
+// options of their jobs that differ.
 
 import { count, metric } from "../../../../cli/support/format.ts";
 import { Chart, type Curve, joined } from "../charts.ts";
@@ -12,7 +12,7 @@ import type { Store } from "../store.ts";
 interface Props {
   readonly store: Store;
   readonly story: RunStory;
-  /** Undefined: none was chosen, and there is no other. */
+  /** The run to compare with; undefined where there is no other run. */
   readonly other: RunStory | undefined;
 }
 
@@ -62,7 +62,7 @@ function figures(curve: MetricCurve | undefined): string {
   return `last ${metric(last.value)}, best ${metric(best.value)} at step ${count(best.step)}`;
 }
 
-/** Each metric and task that one of both has, with the curves of both. */
+/** Each metric and task that either run has, with the curves of both. */
 function curvesBeside(pair: Pair) {
   const found = pair.map(({ evaluations }) => metricsOf(evaluations));
   return shownMetrics.flatMap(({ name, id, title }) => {

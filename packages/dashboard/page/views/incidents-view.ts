@@ -1,4 +1,4 @@
-// Incidents of a run: each as a timeline in milliseconds, and what was done about it.
+// Incidents of a run: each with a timeline in milliseconds, and the actions taken.
 
 import { count } from "../../../../cli/support/format.ts";
 import { html } from "../dom.ts";
@@ -7,7 +7,7 @@ import { replayKind, replaySentence } from "../model/replay.ts";
 import type { RunStory } from "../model/run-story.ts";
 import { Moment } from "../moment.ts";
 
-/** Incidents that are drawn: the newest. */
+/** Most incidents that are drawn; the newest are. */
 const shownMax = 30;
 
 export function IncidentsView({ story }: { readonly story: RunStory }) {

@@ -1,4 +1,4 @@
-// What a run trains: its model, data and rates in a few lines, and every option of its job below.
+// The job of a run: model, data and learning rates in a few lines, and every option below.
 
 import { count } from "../../../../cli/support/format.ts";
 import { html } from "../dom.ts";
@@ -11,7 +11,7 @@ interface Props {
   readonly story: RunStory;
 }
 
-/** The job and its data; nothing of what is not known. */
+/** The job and its data; unknown parts are left out. */
 export function JobPanel({ store, story }: Props) {
   const options = store.optionsOf(story);
   const lines = [...jobLines(options ?? []), ...dataLines(story)];

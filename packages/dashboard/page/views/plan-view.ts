@@ -1,4 +1,4 @@
-// The plan: which shard lies on which device, what was predicted of it, and what is measured.
+// The plan: the device of each shard, and the predicted and measured figures.
 
 import { bytes, count } from "../../../../cli/support/format.ts";
 import type { ShardReport } from "../../../../internal.ts";
@@ -26,7 +26,7 @@ export function PlanView({ store, story }: Props) {
   </section>`;
 }
 
-/** The plan of the run's tables; undefined: none is known. */
+/** The plan of the run's tables; undefined where it is not known. */
 export function planOf({ started, finished }: RunStory) {
   return started?.plan ?? finished?.result.plan;
 }
@@ -66,7 +66,7 @@ function Devices({ story, shards }: ShardsProps) {
   const predicted = planOf(story)?.memoryBytes ?? [];
   const devices = Math.max(story.started?.devices ?? 0, predicted.length);
   const sums = useMemo(() => sumsOf(shards, devices), [shards, devices]);
-  // A run without devices now, and a report, know nothing of shards: that is not zero shards.
+  // Without devices, and in a report, shards are unknown, which differs from zero shards.
   const isKnown = shards.length > 0;
   if (devices === 0 || (!isKnown && predicted.length === 0)) return null;
   const most = Math.max(1, ...sums.map((one) => one.lookups));

@@ -1,4 +1,4 @@
-// One run: its curves, where the time of its steps goes, and what happened.
+// One run: its curves, the stages of its steps' time, and what happened.
 
 import { count, duration, metric, percent } from "../../../../cli/support/format.ts";
 import { sharingOf } from "../../../../internal.ts";
@@ -18,7 +18,7 @@ interface Props {
   readonly story: RunStory;
 }
 
-/** Lines of what happened that are drawn. */
+/** Most lines of what happened that are drawn. */
 const linesMax = 60;
 
 export function RunView({ store, story }: Props) {
@@ -39,7 +39,7 @@ export function RunView({ store, story }: Props) {
   </section>`;
 }
 
-/** What draws each chart, by its key. */
+/** The functions that draw the charts, by key. */
 function chartsOf(story: RunStory): readonly (readonly [key: string, draw: () => VNode | null])[] {
   return [
     ["loss", () => lossChart(story)],
@@ -53,14 +53,14 @@ function chartsOf(story: RunStory): readonly (readonly [key: string, draw: () =>
   ];
 }
 
-/** In a file, which shows what was, nothing has a place that is not known. */
+/** The run's figures; a report file leaves out unknown ones. */
 function Figures({ store, story }: Props) {
   const { step, steps, samplesPerSecond, progress, evaluations, generation } = story;
   const stall = story.stalls.last?.[1];
   const left = ((progress?.times?.stepMs ?? Number.NaN) / 1000) * (steps - step);
   const isLive = story.state === "running";
   const loss = progress?.loss ?? story.loss.last?.[1];
-  // The first is AUC, or RMSE where the label is a number.
+  // The first metric is AUC, or RMSE where the label is a number.
   const [found] = metricsOf(evaluations);
   const figures: readonly [name: string, value: string, note?: string][] = [
     ["Step", `${count(step)} of ${count(steps)}`],
@@ -86,13 +86,13 @@ function bestNote({ curves: [curve] }: FoundMetric): string {
   return `best ${metric(curve.best.value)} at step ${count(curve.best.step)}`;
 }
 
-/** What charts over steps show besides their curves. */
+/** Marks and shaded stretches of charts over steps. */
 function happened({ marks, replays }: RunStory) {
   const events = marks.map(({ step: x, text, isFailure }): ChartEvent => ({ x, text, isFailure }));
   return { events, bands: replays };
 }
 
-/** Steps that were computed again are shaded; a second curve shows only what came out otherwise. */
+/** The loss curve. Recomputed steps are shaded; a second curve shows only those that differ. */
 function lossChart(story: RunStory) {
   const curves = [
     { label: "loss", points: story.loss.points() },
@@ -130,7 +130,7 @@ function stageChart(story: RunStory) {
     label: name,
     values: points.map((point) => point[at + 1] ?? 0),
   }));
-  // The first steps compile programs and take a hundred times as long: they would hide the others.
+  // The first steps compile programs and take a hundred times as long: they would dwarf the others.
   const sums = points.map(([, ...parts]) => parts.reduce((sum, part) => sum + part, 0));
   const usual = [...sums].sort((a, b) => a - b)[Math.floor(0.95 * (sums.length - 1))] ?? 0;
   const isCut = Math.max(...sums) > 3 * usual;
@@ -168,7 +168,7 @@ function speedChart(story: RunStory) {
   return html`<${Chart} id="speed" title="Samples per second" xLabel="step" ...${{ xs, curves }} />`;
 }
 
-/** Of a run of which there is only its directory: the stages of all steps together, or why not. */
+/** For a run known only by its directory: the mean stages over all steps, or why there are none. */
 function KeptStages({ story }: { readonly story: RunStory }) {
   if (story.kept === undefined) return null;
   const { times } = story.kept;
@@ -195,7 +195,7 @@ function Stragglers({ story }: { readonly story: RunStory }) {
   )}</ul></section>`;
 }
 
-/** What came of it, and how anybody checks it. */
+/** The result of the run, and the command that verifies it. */
 function Result({ story }: { readonly story: RunStory }) {
   const { finished, failed } = story;
   if (failed !== undefined)
@@ -223,7 +223,7 @@ function Result({ story }: { readonly story: RunStory }) {
     </dl></section>`;
 }
 
-/** Columns whose values may share rows of their tables. */
+/** Hashed columns, whose values may share rows of their tables. */
 function Values({ story }: { readonly story: RunStory }) {
   const values = story.prepared?.values ?? [];
   if (values.length === 0) return null;

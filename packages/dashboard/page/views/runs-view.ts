@@ -1,4 +1,4 @@
-// Runs: all that the cluster remembers, the newest first, and what may be done with them.
+// Runs: all that the cluster remembers, newest first, with actions.
 
 import { count, duration, metric } from "../../../../cli/support/format.ts";
 import type { PageMethod, RunLine } from "../../server/page-api.ts";
@@ -7,7 +7,7 @@ import { post } from "../feed.ts";
 import { jobOfText } from "../model/job-text.ts";
 import type { Store } from "../store.ts";
 
-/** Rows that are drawn; the others are found by the filter. */
+/** Most rows that are drawn; the filter finds the others. */
 const rowsMax = 100;
 
 interface Props {
@@ -53,7 +53,7 @@ interface RowProps extends Props {
   readonly mayControl: boolean;
 }
 
-/** What is known of a run now: of the stream, else of the overview, else of the list. */
+/** A run's row: figures come from the stream, else from the overview, else from the list. */
 function RunRow({ line, store, open, hasTenants, mayControl }: RowProps) {
   const { run, name, tenant, status } = line;
   const live = store.figures.get(run);

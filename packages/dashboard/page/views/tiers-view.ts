@@ -1,5 +1,5 @@
-// Tiers: of cached tables, where their rows were found, how the miss ratio falls with the cache,
-// and what one more GiB would buy.
+// Tiers of cached tables: where rows were found, how the miss ratio falls with the cache's size,
+// and what one more GiB would gain.
 
 import { bytes, count, percent, plural } from "../../../../cli/support/format.ts";
 import type { TierReport } from "../../../../internal.ts";
@@ -10,7 +10,7 @@ import type { Store } from "../store.ts";
 import { Windowed } from "../windowed.ts";
 import { useAsked } from "./use-asked.ts";
 
-/** Curves of one chart. */
+/** Most curves of one chart. */
 const curvesMax = 6;
 
 interface Props {
@@ -50,12 +50,12 @@ export function TiersView({ store, story }: Props) {
 const ratesOf = ({ progress, finished }: RunStory) =>
   progress?.times?.tiers ?? finished?.result.times?.tiers;
 
-/** Whether a run has told of tables with rows below its devices. */
+/** Whether a run has reported tables with rows below its devices' memory. */
 export function hasTiers(story: RunStory): boolean {
   return ratesOf(story) !== undefined || (story.tiers ?? []).length > 0;
 }
 
-/** A table, as one tier has it. */
+/** A table in one device's tier. */
 interface TierRow {
   readonly tier: TierReport;
   readonly table: TierReport["tables"][number];
@@ -91,7 +91,7 @@ function cellsOf({ tier, table: { table, hbm, ddr, ssd } }: TierRow) {
   ];
 }
 
-/** A hit rate, as a bar whose colour says whether it is a good one. */
+/** A hit rate as a bar, whose colour shows whether it is good. */
 function Heat({ share, what }: { readonly share: number; readonly what: string }) {
   return html`<meter min="0" max="1" low="0.6" high="0.9" optimum="1" value=${share} aria-label=${what}></meter> ${percent(share)}`;
 }

@@ -1,7 +1,7 @@
-// The supervision tree of all processes: who supervises whom, and in which state each actor is. An
-// actor that was restarted flashes. Actors of the cluster itself are folded; so are many of a kind.
+// The supervision tree of all processes, with the state of each actor. A restarted actor flashes.
+// The cluster's own actors are hidden by default, and many actors of one kind are folded.
 //
-// Keys: up and down move, right unfolds, left folds, Enter looks into an actor.
+// Keys: up and down move, right unfolds, left folds, Enter shows an actor's details.
 
 import { bytes, count, duration } from "../../../../cli/support/format.ts";
 import type { ActorDetail, ActorOverview, OverviewReport } from "../../server/page-api.ts";
@@ -10,16 +10,16 @@ import { get } from "../feed.ts";
 import type { Store } from "../store.ts";
 import { inTurn, leaveTurn } from "../turns.ts";
 
-/** More children of one kind than these are one line until they are unfolded. */
+/** More children of one kind than this are one line until they are unfolded. */
 const alikeMax = 16;
-/** Lines that are added in one frame: a large tree is there after some. */
+/** Lines that are added in one frame: a large tree takes several frames. */
 const linesAtOnce = 24;
-/** How long an actor is marked after its restart. */
+/** How long an actor flashes after its restart. */
 const flashMs = 2500;
-/** An actor that is looked into is asked again this often. */
+/** Interval at which the details of the chosen actor are requested again. */
 const lookEveryMs = 2000;
 
-/** A line of the tree as it is drawn. */
+/** A drawn line of the tree. */
 interface Row {
   readonly key: string;
   readonly depth: number;
@@ -28,7 +28,7 @@ interface Row {
   readonly actor?: { readonly host: string; readonly actor: string; readonly run?: string };
   readonly generation?: number | undefined;
   readonly work: number;
-  /** Whether there is something below it, and whether that is shown. */
+  /** Whether the line has children, and whether they are shown. */
   readonly fold: "open" | "closed" | "none";
 }
 
@@ -40,15 +40,15 @@ interface State {
 
 export class TreeView extends Component<{ readonly store: Store }, State> {
   override state: State = { focus: "" };
-  /** Lines that a person folded or unfolded. */
+  /** Lines that the user folded or unfolded; true: open. */
   readonly #folds = new Map<string, boolean>();
   readonly #generations = new Map<string, number>();
   readonly #restarts = new Map<string, { times: number; atMs: number }>();
   readonly #chooseRow = (row: Row) => this.#choose(row);
   #isSystemShown = false;
-  /** Lines that are in the document, of the first. */
+  /** Number of lines in the document, from the first on. */
   #drawn = linesAtOnce;
-  /** What was drawn last: without another, there is nothing new to draw. */
+  /** The report that was drawn last: only another one needs drawing. */
   #report: OverviewReport | undefined;
   #looked: Row["actor"];
   #timer: ReturnType<typeof setInterval> | undefined;
@@ -139,7 +139,10 @@ export class TreeView extends Component<{ readonly store: Store }, State> {
     return rows;
   }
 
-  /** System actors without runs below them are left out; those on the way to a run stay. */
+  /**
+   * Adds the rows of an actor and its children. Hidden system actors are left out, unless they lead
+   * to a run.
+   */
   #branch(
     rows: Row[],
     node: ActorOverview,
@@ -254,7 +257,9 @@ interface LineProps {
 
 const shownFields = ["key", "depth", "name", "detail", "generation", "work", "fold"] as const;
 
-/** A line that is as it was is not drawn again: of a large cluster, few are not. */
+/**
+ * A line of the tree. An unchanged line is not drawn again, as few lines of a large cluster change.
+ */
 class Line extends Component<LineProps> {
   override shouldComponentUpdate(next: LineProps): boolean {
     const [before, row] = [this.props.row, next.row];

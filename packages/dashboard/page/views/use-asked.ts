@@ -1,4 +1,4 @@
-// What a view asks for again and again while it is open.
+// A hook that polls an answer of the server while a view is open.
 
 import { useEffect, useState } from "../dom.ts";
 import { get } from "../feed.ts";
@@ -6,7 +6,7 @@ import type { Store } from "../store.ts";
 
 const askEveryMs = 3000;
 
-/** The newest answer; undefined: there is none yet. `ask`: how it is asked for, a whole answer. */
+/** The newest answer; undefined before the first. `ask` requests one whole answer. */
 export function useAsked<Answer>(
   path: string,
   store: Store,
@@ -23,7 +23,7 @@ export function useAsked<Answer>(
       ask(path)
         .then(
           (given) => isOpen && setAnswer(given),
-          () => {}, // While the leader is away, what was told last stays.
+          () => {}, // While the leader is away, the last answer stays.
         )
         .finally(() => {
           isAsking = false;

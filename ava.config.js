@@ -1,11 +1,11 @@
-// How ava runs the tests: each compiled file by itself, as in `npx ava FILE`, or, in `npm test`, the
-// files of a room rolled up into one (test/runner/rooms.ts). One file more than there are cores runs
-// at a time: tests of processes wait for leases and deadlines. The long rooms come first, so that no
-// core waits for one of them at the end.
+// How ava runs the tests: each compiled file separately, as in `npx ava FILE`, or, in `npm test`,
+// the files of a room rolled up into one (test/runner/rooms.ts). One file more than there are cores
+// runs at a time, as tests of processes wait for leases and deadlines. The longest rooms come
+// first, so that no core idles at the end.
 
 import { availableParallelism } from "node:os";
 
-/** Beginnings of names, the longest rooms first; all others follow in order of their names. */
+/** Prefixes of room names, the longest-running rooms first; all others follow by name. */
 const first = ["chaos-simulation", "chaos-", "dashboard", "cli", "training", "storage"];
 
 const rankOf = (file) => {
@@ -18,10 +18,10 @@ const areRooms = process.env.OSIRIS_TEST_ROOMS !== undefined;
 export default {
   files: areRooms ? ["dist/rooms/*.test.js"] : ["dist/test/**/*.test.js", "dist/packages/*/test/**/*.test.js"],
   timeout: "10m",
-  // Linux counts processor time by process, so that a profile needs one for each file.
+  // Linux counts processor time by process, so that a profile needs a process for each file.
   workerThreads: process.env.OSIRIS_TEST_PROFILE === undefined,
   concurrency: availableParallelism() + 1,
-  // No plan of a run depends on what this machine was measured to do.
+  // Fixed constants: no plan of a run depends on measurements of this machine.
   environmentVariables: { OSIRIS_CONSTANTS: "v100" },
   require: ["./dist/test/runner/file-notes.js"],
   sortTestFiles: (a, b) => rankOf(a) - rankOf(b) || (a < b ? -1 : 1),

@@ -1,12 +1,13 @@
-// Builds a clone: compiles the TypeScript into dist/, rolls up the programs (rolldown.config.js) and
-// compiles the kernels (native/build.sh) at the same time. Stops all of it at the first failure.
+// Builds a clone: compiles the TypeScript into dist/ and rolls up the programs
+// (rolldown.config.js), while it compiles the kernels (native/build.sh). Stops everything at the
+// first failure.
 //
 //   node build.js            the product: what `npm start` needs
 //   node build.js --all      the tests, benches and examples too
 //   node build.js --package  the checked types and the kernels of all sets too: what `npm pack` needs
 //
-// Types are not checked but for a package: `npm run check` does it. Nothing is built again where no
-// source is newer than the last build.
+// Types are checked only for a package; otherwise `npm run check` checks them. Parts are rebuilt
+// only where a source is newer than the last build.
 
 import { spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -19,11 +20,11 @@ const product = ["src", "storage", "actors", "chaos", "cli", "packages"];
 const beside = ["examples", "bench", "docs", "test"];
 const configuration = ["index.ts", "internal.ts", "package.json", "tsconfig.json", "tsconfig.product.json"];
 const programs = ["build.js", "rolldown.config.js", "es-module.js", "option-comments.js"];
-/** What was built, and when. */
+/** Stamp file: its text is the kind of the last build, its time is when that ended. */
 const stamp = "dist/.built";
 
 const isPackage = process.argv.includes("--package");
-// A clone that has compiled tests keeps them current.
+// A clone with compiled tests keeps them current.
 const isAll = !isPackage && (process.argv.includes("--all") || existsSync("dist/test"));
 const kind = isPackage ? "package" : isAll ? "all" : "product";
 const startedMs = Date.now();
@@ -42,7 +43,7 @@ async function compileTypeScript() {
   rmSync(stamp, { force: true });
   const project = isAll ? "." : "tsconfig.product.json";
   const types = isPackage ? [] : ["--noCheck", "--declaration", "false"];
-  // A file of the compiler's own state would make the rollups seem stale (src/ports/entry-file.ts).
+  // The compiler's state file would make the rollups look stale (src/ports/entry-file.ts).
   rmSync("dist/.tsbuildinfo", { force: true });
   const alone = ["--incremental", "false", "--tsBuildInfoFile", "null"];
   await run("node_modules/.bin/tsc", ["-p", project, ...types, ...alone]);
@@ -54,7 +55,7 @@ async function compileTypeScript() {
   say(`compiled and rolled up the TypeScript in ${((Date.now() - startedMs) / 1000).toFixed(0)} s`);
 }
 
-/** Whether the last build made all of this, and no source has changed since. */
+/** Whether the last build was of this kind, and no source has changed since. */
 function isCurrent() {
   const builtMs = changedMs(stamp);
   if (builtMs === 0 || changedMs("dist/.tsbuildinfo") > builtMs) return false;
@@ -67,14 +68,14 @@ function newestMs(path) {
   const status = statSync(path);
   if (!status.isDirectory()) return status.mtimeMs;
   const within = readdirSync(path).map((name) => newestMs(join(path, name)));
-  return Math.max(status.mtimeMs, ...within); // A folder changes when a file of it is removed.
+  return Math.max(status.mtimeMs, ...within); // Removing a file changes its folder's time.
 }
 
 function changedMs(path) {
   return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 }
 
-/** Removes what an earlier build made of a source that is no longer here. */
+/** Removes outputs of earlier builds whose source no longer exists. */
 function removeLeftOvers(folder) {
   const compiled = join("dist", folder);
   if (!existsSync(compiled)) return;
@@ -86,12 +87,12 @@ function removeLeftOvers(folder) {
   }
 }
 
-/** Prints the warnings of rolldown, but for those of modules that one thread loads later than another. */
+/** Prints rolldown's warnings, except on modules that only some threads import dynamically. */
 function tell(level, { code, message }) {
   if (level === "warn" && code !== "INEFFECTIVE_DYNAMIC_IMPORT") say(message);
 }
 
-/** Runs a program to its end. If it fails, the others are ended, and so is this one. */
+/** Runs a program to its end. If it fails, the build ends, with all its other programs. */
 function run(program, args) {
   return new Promise((resolve) => {
     const child = spawn(program, args, { stdio: ["ignore", 2, 2] });
@@ -106,7 +107,7 @@ function run(program, args) {
 }
 
 function fail(reason) {
-  if (process.exitCode !== undefined) return; // The end of the others follows from the first.
+  if (process.exitCode !== undefined) return; // The first failure has ended the others.
   process.exitCode = 1;
   say(`the build failed: ${reason}`);
   for (const child of running) child.kill();

@@ -1,13 +1,13 @@
-// The ES module of the package, beside the CommonJS one that was rolled up: `import` gets the names
-// of dist/processes/index.cjs by dist/index.mjs, and so the objects and classes that `require` gets.
-// TypeScript has the same types for both; dist/index.d.cts says so of `require`
+// Writes the package's ES module, next to the rolled-up CommonJS module: `import` gets the names of
+// dist/processes/index.cjs through dist/index.mjs, and thus the same objects and classes as
+// `require`. TypeScript has the same types for both, as dist/index.d.cts states for `require`
 // (docs/decisions/0019-threads-load-rollups.md).
 
 import { writeFileSync } from "node:fs";
 
 const rollup = "processes/index.cjs";
 
-/** Writes both files, for what the build has rolled up. */
+/** Writes both files for the rollups that the build has made. */
 export function writeEsModule(rollups) {
   const files = rollups.flatMap(({ output }) => output);
   const { exports } = files.find(({ fileName, isEntry }) => isEntry && fileName === "index.cjs");

@@ -1,12 +1,12 @@
-// Writes the sentences of options into the types of the package, so that an editor shows them where
-// an option is written. The schemas have the sentences (`describe`); the compiler drops them from the
-// types that it infers. In the declarations in dist/, each type that follows from a schema is
-// replaced by the same type, written out with a comment on every option.
+// Writes the descriptions of options into the package's types, so that an editor shows them where
+// an option is written. The schemas have the descriptions (`describe`), which the compiler drops
+// from the types that it infers. In the declarations in dist/, this program replaces each type that
+// is inferred from a schema by the same type, written out with a comment on every option.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { z } from "zod";
 
-/** The declarations with such types, below dist/. */
+/** The declarations with inferred types, below dist/. */
 const declarations = [
   ...["cross", "custom", "dlrm", "field", "final-net", "first-order", "gate", "loss"],
   ...["sequence", "task", "wukong"],
@@ -38,7 +38,7 @@ export async function writeOptionComments() {
   }
 }
 
-/** The text of declarations with the types of `schemas` written out. */
+/** Returns the text of declarations with the types of `schemas` written out. */
 export function commented(text, schemas, describeKinds) {
   const jsonSchemaOf = (schema) => {
     const json = jsonSchema(schema);
@@ -76,7 +76,7 @@ export function commented(text, schemas, describeKinds) {
     );
 }
 
-/** A type that is written by hand, with the comments of the options of `section`. */
+/** Adds comments on the options of `section` to a type that is written by hand. */
 function withComments(text, section) {
   const above = [section];
   return text.replace(/^( +)readonly (\w+)\??:( z\.input<.*;)?/gm, (line, indent, name, inferred) => {
@@ -89,7 +89,7 @@ function withComments(text, section) {
   });
 }
 
-/** The JSON Schema of what a user may write. Of a table of a model, its `table` says the rest. */
+/** The JSON Schema of a user's input. A table requires only `name`: the model's `table` has the rest. */
 function jsonSchema(schema) {
   return z.toJSONSchema(schema, {
     io: "input",
@@ -101,7 +101,7 @@ function jsonSchema(schema) {
   });
 }
 
-/** A type of TypeScript, on lines that begin with `indent`. */
+/** The TypeScript type of a schema, on lines that begin with `indent`. */
 function typeOf(schema, leftOut, indent) {
   const { const: constant, enum: values, oneOf, anyOf, type, items, prefixItems } = schema;
   const inner = (one) => typeOf(one, leftOut, indent);

@@ -1,8 +1,8 @@
-// The programs of threads and of processes as a few files instead of hundreds of modules, so that
-// each starts in half of the processor time (docs/decisions/0019-threads-load-rollups.md). They are
-// CommonJS, which Node reads and links at once: modules are found one after another. In threads all
-// packages but zod, which has a hundred modules, stay where they are; in processes those stay that
-// few commands load. Also the dashboard's page.
+// Rolls up the programs of threads and processes into a few files instead of hundreds of modules,
+// so that each starts in half of the processor time (docs/decisions/0019-threads-load-rollups.md).
+// The files are CommonJS, which Node reads and links in one go, whereas it resolves ES modules one
+// after the other. In threads, all packages stay outside except zod, which has a hundred modules;
+// in processes, packages stay outside that few commands load. Also bundles the dashboard's page.
 
 import { existsSync, readdirSync, readFileSync, rmSync, utimesSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -12,10 +12,10 @@ import { setFlagsFromString } from "node:v8";
 
 const zodFolder = dirname(createRequire(import.meta.url).resolve("zod/package.json"));
 
-/** Packages of many modules that every command loads: they lie in the rollups of processes. */
+/** Packages with many modules that every command loads: the rollups of processes include them. */
 const loadedByAll = /^(@msgpack|@nats-io|cli-progress|commander|csv-parse|hyparquet|hyparquet-writer|lru-cache|nats|tweetnacl|xstate|yaml)(\/|$)/;
 
-/** The licences of the packages that these modules are of, as the licences ask. */
+/** The licences of the packages of these modules, which the licences require to be shipped. */
 function licencesOf(modules) {
   const folders = modules.flatMap((id) => id.match(/^.*\/node_modules\/(@[^/]+\/)?[^/]+(?=\/)/)?.[0] ?? []);
   return [...new Set(folders)].sort().map((folder) => {
@@ -32,18 +32,19 @@ const placesPlugin = {
     if (id !== "zod" || from === undefined) return null;
     return { id: createRequire(from).resolve(id).replace(/\.cjs$/, ".js"), moduleSideEffects: false };
   },
-  /** Each module of ours finds its neighbours from where it was compiled, not from its rollup. */
+  /** Makes `import.meta.url` of our modules the place where each was compiled, not its rollup. */
   transform(code, id) {
     if (id.startsWith(zodFolder) || !code.includes("import.meta.url")) return null;
     const path = JSON.stringify(`../${relative("dist", id)}`);
     return code.replaceAll("import.meta.url", `placeOfModule(${path})`);
   },
-  /** What stays an import after all is rolled up: that of a package, or of a user's module. */
+  /** Redirects imports that are left after the rollup: of a package, or of a user's module. */
   renderChunk: (code) =>
     code.replace(/\bawait import\(/g, "await importModule(").replace("importByNode(", "import("),
   /**
-   * What V8 compiles of the rollups, with the flags that threads have (src/ports/code-cache.ts): of
-   * threads all functions, of processes those that run at the start, as no command calls most others.
+   * Writes V8's code cache of the rollups, with the flags of threads (src/ports/code-cache.ts): for
+   * threads of all functions, for processes of those that run at the start, as a command calls few
+   * others.
    */
   async generateBundle({ dir }, bundle) {
     const { codeCacheName, packCache, scriptOf } = await import("./dist/src/ports/code-cache.js");
@@ -60,22 +61,24 @@ const placesPlugin = {
     const modules = chunks.flatMap(({ moduleIds }) => moduleIds);
     this.emitFile({ type: "asset", fileName: "LICENSES.txt", source: licencesOf(modules) });
   },
-  /** No file of an earlier build stays. */
+  /** Removes files of earlier builds. */
   writeBundle({ dir }, bundle) {
     const left = readdirSync(dir).filter((name) => bundle[name] === undefined);
     for (const name of left) rmSync(join(dir, name));
     const cache = join(dir, "code-cache.bin");
     const now = new Date();
-    if (existsSync(cache)) utimesSync(cache, now, now); // It is of the files that lie there now.
+    if (existsSync(cache)) utimesSync(cache, now, now); // Marks the cache as newer than its files.
   },
 };
 
-/** Where a module was compiled, as a URL. A declaration is hoisted above everything of its file. */
+/**
+ * The URL where a module was compiled. As a declaration, it is hoisted above all code of its file.
+ */
 const placeOfModule = `function placeOfModule(path) {
   return require("node:url").pathToFileURL(require("node:path").join(__dirname, path)).href;
 }`;
 
-/** A rollup that runs from the code cache imports by whoever runs it (src/ports/code-cache.ts). */
+/** A rollup that runs from the code cache imports through its loader (src/ports/code-cache.ts). */
 const importModule = `
 var importModule = module.importModule ?? ((specifier) => importByNode(specifier));`;
 
@@ -88,7 +91,7 @@ const rolled = (dir, input) => ({
   output: {
     dir: join("dist", dir),
     format: "cjs",
-    dynamicImportInCjs: dir !== "threads", // A thread starts with all that it needs.
+    dynamicImportInCjs: dir !== "threads", // A thread loads everything at its start.
     entryFileNames: "[name].cjs",
     chunkFileNames: "[name].cjs",
     strict: true,
@@ -96,12 +99,12 @@ const rolled = (dir, input) => ({
   },
 });
 
-/** The licence of a package that lies in a file of ours, as it asks. */
+/** The licence of a package that the page includes, which the licence requires. */
 const licenceOf = (name) =>
   `/*! ${name}:\n${readFileSync(join("node_modules", name, "LICENSE"), "utf8")}*/`;
 
-// The dashboard's page (packages/dashboard/page) with the libraries that draw it: three files that no server but ours
-// has to have (docs/decisions/0031-the-page.md). .ci/run checks its types.
+// The dashboard's page (web/) with its libraries: three files, so that the page needs no other
+// server than ours (docs/decisions/0031-the-page.md). .ci/run checks its types.
 const pagePlugin = {
   name: "page",
   resolveId(id, from) {
@@ -128,7 +131,7 @@ const page = {
   },
 };
 
-// The tests of each room as one file (test/runner/rooms.ts), where tests were compiled.
+// The tests of each room as one file (test/runner/rooms.ts), where tests are compiled.
 const tests = "dist";
 const rooms = existsSync("dist/test") ? (await import("./dist/test/runner/rooms.js")).roomsOf(tests) : new Map();
 const roomsPlugin = {

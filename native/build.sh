@@ -1,12 +1,12 @@
 #!/bin/sh
 # Builds native/build/osiris.node, only when a source is newer or an instruction set is missing.
 # Reports its progress on stdout, and the compiler's complaints on stderr. Without a compiler it
-# says so and exits with success: the prebuilt kernels are used, or those of the reference.
+# says so and exits with success: the prebuilt kernels are used, or the reference kernels.
 #
 #   sh native/build.sh [--sets SETS] [--to FILE]
 #
-# SETS: `native`, what this processor runs (the default); `all`; or names, as "portable avx2".
-# FILE: where the addon goes. OSIRIS_SETS does what --sets does. CXX names another compiler,
+# SETS: `native`, the sets that this processor runs (the default); `all`; or names, as "portable
+# avx2". FILE: the addon to write. OSIRIS_SETS has the effect of --sets. CXX names another compiler,
 # OSIRIS_JOBS the number of parts compiled at the same time (default: one per core).
 # OSIRIS_VERBOSE=1 prints every command.
 set -eu
@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
 done
 cd "$(dirname "$0")"
 : "${addon:=build/osiris.node}"
-record=${addon%.node}.sets # the sets that the addon has
+record=${addon%.node}.sets # file that lists the sets of the addon
 compiler=${CXX:-g++}
 . ./parts.sh
 has_compiler() { command -v "$compiler" >/dev/null 2>&1; }
@@ -39,11 +39,11 @@ if ! has_compiler; then
   echo "osiris: there is no C++ compiler ($compiler); the kernels are not compiled here" >&2
   exit 0
 fi
-# Found from the package's own folder, so that another project's node_modules will do too.
+# Resolved from the package's own folder, so that node_modules of an outer project work too.
 headers=$(cd .. && node -p "require('node-api-headers').include_dir")
 link=
 [ "$(uname)" != Darwin ] || link="-undefined dynamic_lookup"
-# A prebuilt addon is stripped: whoever debugs a kernel builds it.
+# A prebuilt addon is stripped: to debug a kernel, build it.
 [ "$addon" = build/osiris.node ] || [ "$(uname)" = Darwin ] || link="$link -s"
 mkdir -p build
 objects=build/objects.$$
@@ -56,7 +56,7 @@ parts=$(list_parts "$sets" bindings/addon:)
 echo "osiris: compiling the kernels with $("$compiler" --version 2>/dev/null | head -n 1)"
 # shellcheck disable=SC2086,SC2116
 echo "osiris: $(echo "$parts" | wc -w | tr -d ' ') parts, for $(echo $sets), on $(count_cores) cores"
-# Warnings stop CI (sanitize.sh), not a user with another compiler.
+# Warnings are errors in CI (sanitize.sh), but not for a user with another compiler.
 # No fused multiply-add except where the source has one, and no liberties of -ffast-math.
 compile_parts "$objects" "$parts" \
   -O3 -fPIC -std=c++17 -fno-math-errno -ffp-contract=off -fvisibility=hidden -I . -I "$headers"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Tries the kernels of another architecture: compiles them for arm64 with Debian's
+# Tests the kernels of another architecture: compiles them for arm64 with Debian's
 # g++-aarch64-linux-gnu and runs their test program (native/test/kernels-test.cc) in qemu-user.
-# Without compiler or emulator it says so and fails.
+# Fails with a message where compiler or emulator are missing.
 set -eu
 cd "$(dirname "$0")"
 compiler=aarch64-linux-gnu-g++
@@ -10,7 +10,7 @@ if [ -z "$emulator" ] || ! command -v "$compiler" >/dev/null 2>&1; then
   echo "osiris: the kernels of arm64 were not run: install g++-aarch64-linux-gnu and qemu-user" >&2
   exit 1
 fi
-# Where the compiler has the libraries that the emulated programs load.
+# The compiler's libraries, which the emulated programs load.
 libraries=/usr/aarch64-linux-gnu
 . ./parts.sh
 objects=build/cross.$$

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes prebuilds/linux-x64/osiris.node and prebuilds/linux-arm64/osiris.node, the kernels that the
 # package ships: all instruction sets, stripped. `npm pack` calls it. The other architecture's
-# compiler is Debian's (g++-aarch64-linux-gnu, g++-x86-64-linux-gnu); without a compiler the package
-# goes without these kernels, and says so. On other systems: the kernels of the system itself.
+# compiler is Debian's (g++-aarch64-linux-gnu, g++-x86-64-linux-gnu); without it a message says that
+# the package lacks these kernels. On other systems: the kernels of the system itself.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 

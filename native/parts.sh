@@ -15,7 +15,7 @@ SETS
 }
 
 # choose_sets WANTED: `all` that the compiler knows, `native` those that this processor runs, or
-# names. Where the processor cannot be asked, as when another one's compiler is used, it is all.
+# names. `native` means `all` where the processor cannot be probed, as with a cross compiler.
 choose_sets() {
   case $1 in
     all) instruction_sets ;;
@@ -24,8 +24,8 @@ choose_sets() {
   esac
 }
 
-# The best set of this processor, and the one that it rests on. The program that asks is kept: it is
-# run at every start of a clone.
+# The best set of this processor, and the set that it builds on. The compiled probe is kept, as each
+# start of a clone runs it.
 sets_of_processor() {
   mkdir -p build
   probe=build/probe
@@ -48,7 +48,7 @@ are_among() {
 list_parts() {
   for source in embedding/lookup embedding/update dense/dense embedding/held-update blocks/blocks; do
     for set in $1; do
-      # avx512bf16 is avx512 with other products.
+      # avx512bf16 differs from avx512 only in the products.
       [ "$set" = avx512bf16 ] && [ "$source" != dense/dense ] || echo "$source:$set"
     done
   done
@@ -65,7 +65,7 @@ count_cores() {
 }
 
 # compile_parts FOLDER PARTS FLAG...: puts an object into FOLDER for each part. Reports its progress
-# every two seconds. If the compiler fails, it fails, once running compilations are done.
+# every two seconds. If the compiler fails, it fails too, after the running compilations.
 compile_parts() {
   folder=$1
   parts=$2
@@ -93,7 +93,7 @@ compile_next() {
     name=$(echo "$part" | tr /: --)
     mkdir "$folder/$name.taken" 2>/dev/null || continue
     defined=-DOSIRIS_ISA=${part#*:}
-    # Only kernels.cc is told of the other sets: all other parts have the same object in every build.
+    # Only kernels.cc depends on the other sets: other parts have the same object in every build.
     [ "$part" != kernels: ] || defined=$(for set in $sets; do echo "-DOSIRIS_HAS_$set"; done)
     # shellcheck disable=SC2086
     tell_command "$compiler" "$@" $defined -c "${part%:*}.cc"

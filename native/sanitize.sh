@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs the kernels on random shapes under the address and undefined-behaviour sanitizers. Fails
-# where a sanitizer complains or a number is wrong. Without a compiler it says so and exits with
-# success. CXX names another compiler, OSIRIS_JOBS the number of parts compiled at the same time
-# (default: one per core).
+# where a sanitizer reports an error or a number is wrong. Without a compiler it says so and exits
+# with success. CXX names another compiler, OSIRIS_JOBS the number of parts compiled at the same
+# time (default: one per core).
 #
 #   sh native/sanitize.sh [--addon FILE]
 #
@@ -30,7 +30,7 @@ objects=build/sanitized.$$
 trap 'rm -rf "$objects"' EXIT
 mkdir -p "$objects"
 if [ -n "$addon" ]; then
-  # Portable code alone: the readers of files have no other. Errors end the process that meets them.
+  # Only portable code, as the readers of files have no other. Errors end the process.
   sets=portable
   compile_parts "$objects" "$(list_parts "$sets" bindings/addon:)" \
     -O1 -g1 -fPIC -std=c++17 -fno-math-errno -ffp-contract=off -fsanitize=address,undefined \
@@ -39,7 +39,7 @@ if [ -n "$addon" ]; then
   mv "$objects/addon" "$addon"
   exit 0
 fi
-# The sets that this processor runs, and portable code: the others could not be run here.
+# The sets that this processor runs, and portable code: other sets cannot run on this machine.
 sets=$(choose_sets native)
 are_among "$sets" portable || sets="portable $sets"
 warnings="-Wall -Wextra -Werror"

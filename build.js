@@ -4,7 +4,7 @@
 //
 //   node build.js            the product: what `npm start` needs
 //   node build.js --all      the tests, benches and examples too
-//   node build.js --package  the checked types and the kernels of all sets too: what `npm pack` needs
+//   node build.js --package  checked types and the kernels of all sets too: for `npm pack`
 //
 // Types are checked only for a package; otherwise `npm run check` checks them. Parts are rebuilt
 // only where a source is newer than the last build.

@@ -89,7 +89,7 @@ function withComments(text, section) {
   });
 }
 
-/** The JSON Schema of a user's input. A table requires only `name`: the model's `table` has the rest. */
+/** The JSON Schema of a user's input. A table requires only `name`, as `table` has the rest. */
 function jsonSchema(schema) {
   return z.toJSONSchema(schema, {
     io: "input",

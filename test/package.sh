@@ -48,8 +48,7 @@ run() {
 }
 
 shown=$(grep -o '^native-[0-9]*' "$root/README.md")
-# is_native FILE: the output's first line names native kernels as the README does, without a hint to
-# build them.
+# is_native FILE: the output names native kernels as the README does, with no hint to build them.
 is_native() {
   if ! grep -q "^$shown" "$1"; then
     echo "The README shows $shown where the program says $(head -n 1 "$1")"

@@ -9,7 +9,7 @@ import { timeOf } from "./report.ts";
 /** Most lines of a section of the view: the longest waits, the fullest buffers, the last alerts. */
 const rowsMax = 12;
 
-/** A snapshot of a cluster: runs, processes, queues and waits, tiers, alerts, incidents. */
+/** The state of a cluster: runs, processes, queues and waits, tiers, alerts, incidents. */
 export function topLines(report: ClusterReport): string[] {
   const { cluster, runs, processes, silent } = report;
   const devices = processes.reduce((sum, one) => sum + devicesIn(one.actors), 0);

@@ -28,12 +28,12 @@ export function addTop(program: Command): void {
     .option("--looks <N>", "stop after N refreshes", integerFrom(1));
   withCommon(withConnection(command), [
     "top --token 4f1c...",
-    "top --token 4f1c... --json | jq .runs        # one snapshot",
+    "top --token 4f1c... --json | jq .runs        # one report",
     "top --every 10 >> runs.log                   # a line for each run",
   ]).action(top);
 }
 
-/** Redraws one page on a terminal; prints lines elsewhere; with `--json`, prints one snapshot. */
+/** Redraws one page on a terminal; prints lines elsewhere; with `--json`, prints one report. */
 async function top(options: TopArguments): Promise<void> {
   await using client = await connect(connectionOf(options));
   if (options.json === true) {

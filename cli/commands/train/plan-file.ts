@@ -60,7 +60,7 @@ export interface PlanningArguments extends ChangeArguments {
   readonly explain?: boolean;
 }
 
-/** A plan, and what it was made from. */
+/** A plan, with its constants and statistics. */
 export interface PlannedFile {
   readonly found: JobPlan<LearnedSearch>;
   readonly constants: MachineConstants;

@@ -107,7 +107,7 @@ async function train(path: string, options: TrainOptions): Promise<number> {
   const view = openView({ json: options.json === true });
   const { checkpoint, devices: named } = resolveJob(job);
   using _held = holdDirectory(checkpoint.directory, { takeOver: options.takeOver === true });
-  const asked = named || planned; // 0 stands for the fastest.
+  const asked = named || planned; // 0: the fastest number.
   await using cluster = await Cluster.start({
     devices:
       asked || (await fastestDevices(resolveJob(job), options.constants, (line) => view.say(line))),

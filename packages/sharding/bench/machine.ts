@@ -18,7 +18,7 @@ import { partsOf, plansOf, threadSet, type Way, ways } from "./thread-plans.ts";
 
 export interface MachineOptions {
   readonly seed: number;
-  /** Cost files of this machine's two devices: `costs` guides the search, `oracle` judges plans. */
+  /** Cost files of this machine's two devices: `costs` guides the search, `oracle` rates plans. */
   readonly costs: string;
   readonly oracle?: string;
 }

@@ -10,7 +10,8 @@ import { connect } from "../index.ts";
 import { directoryOf, jobOf } from "./cli/jobs.ts";
 import { startNatsServer } from "./helpers/nats/nats.ts";
 import { natsServer, testAll, testIf } from "./helpers/needs.ts";
-import { lastJson, runCli, startCli } from "./helpers/processes/cli.ts";
+import { runCli } from "./helpers/processes/cli.ts";
+import { lastJson, startCli } from "./helpers/processes/start-cli.ts";
 import { listTree } from "./helpers/tree.ts";
 
 const files = listTree().filter((path) => path.startsWith("deploy/"));

@@ -6,7 +6,8 @@ import test from "ava";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { realDisk } from "../../src/ports/disk.ts";
-import { lastJson, runCli } from "../helpers/processes/cli.ts";
+import { runCli } from "../helpers/processes/cli.ts";
+import { lastJson } from "../helpers/processes/start-cli.ts";
 import { directoryOf } from "./jobs.ts";
 
 const job = {

@@ -4,7 +4,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { realDisk } from "../../src/ports/disk.ts";
-import { lastJson, runCli } from "../helpers/processes/cli.ts";
+import { runCli } from "../helpers/processes/cli.ts";
+import { lastJson } from "../helpers/processes/start-cli.ts";
 import { flipByte } from "../helpers/stores/checkpoints.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 

@@ -6,7 +6,8 @@ import test from "ava";
 import { connectionFlags } from "../../cli/support/arguments.ts";
 import { loadJob } from "../../cli/support/job-file.ts";
 import { type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";
-import { lastJson, runCli, startCli } from "../helpers/processes/cli.ts";
+import { runCli } from "../helpers/processes/cli.ts";
+import { lastJson, startCli } from "../helpers/processes/start-cli.ts";
 import { directoryOf, jobOf, writeEveryKind } from "./jobs.ts";
 
 interface DemoReport {

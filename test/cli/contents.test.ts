@@ -5,7 +5,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { clicksData, clicksModel, otherWarnings, writeClicks } from "../helpers/clusters/clicks.ts";
-import { lastJson, runCli } from "../helpers/processes/cli.ts";
+import { runCli } from "../helpers/processes/cli.ts";
+import { lastJson } from "../helpers/processes/start-cli.ts";
 import { directoryOf } from "./jobs.ts";
 
 interface TrainReport {

@@ -11,7 +11,8 @@ import { defaultConstants } from "../../src/planner/cost/constants.ts";
 import { noStepCosts } from "../../src/planner/cost/step-costs.ts";
 import { setEnvironment } from "../helpers/environment.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
-import { lastJson, runCli, startCli } from "../helpers/processes/cli.ts";
+import { runCli } from "../helpers/processes/cli.ts";
+import { lastJson, startCli } from "../helpers/processes/start-cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 
 /** Constants of a machine of two cores; each device adds `more` seconds to a step. */

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import test from "ava";
 import type { JobOptions } from "../../index.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
-import { lastJson, runCli } from "../helpers/processes/cli.ts";
+import { runCli } from "../helpers/processes/cli.ts";
+import { lastJson } from "../helpers/processes/start-cli.ts";
 import { drawModel } from "../helpers/stores/drawn-model.ts";
 import { directoryOf } from "./jobs.ts";
 

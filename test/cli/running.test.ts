@@ -4,7 +4,8 @@ import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { connect as connectNats } from "nats";
-import { lastJson, runCli, startCli, startNode } from "../helpers/processes/cli.ts";
+import { runCli } from "../helpers/processes/cli.ts";
+import { lastJson, startCli, startNode } from "../helpers/processes/start-cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 import { falls, type StartedUp, startUp } from "./up.ts";
 

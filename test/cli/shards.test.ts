@@ -6,7 +6,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
 import { testAll, testIf } from "../helpers/needs.ts";
-import { lastJson, type Running, runCli, startCli } from "../helpers/processes/cli.ts";
+import { runCli } from "../helpers/processes/cli.ts";
+import { lastJson, type Running, startCli } from "../helpers/processes/start-cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 import { falls, startUp } from "./up.ts";
 

@@ -4,7 +4,8 @@ import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { fixtures } from "../data/parquet/parquet-files.ts";
-import { lastJson, runCli } from "../helpers/processes/cli.ts";
+import { runCli } from "../helpers/processes/cli.ts";
+import { lastJson } from "../helpers/processes/start-cli.ts";
 import { textOf } from "../helpers/tree.ts";
 import { directoryOf } from "./jobs.ts";
 

@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import type { ExecutionContext } from "ava";
-import { startCli } from "../helpers/processes/cli.ts";
+import { startCli } from "../helpers/processes/start-cli.ts";
 
 interface Up {
   readonly url: string;

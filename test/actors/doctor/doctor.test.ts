@@ -12,7 +12,8 @@ import type { ServerProbe } from "../../../src/wire/transports/probe.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { natsServer, testIf } from "../../helpers/needs.ts";
-import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
+import { runCli } from "../../helpers/processes/cli.ts";
+import { lastJson, startCli } from "../../helpers/processes/start-cli.ts";
 
 const stateOf = ({ checks }: Pick<Diagnosis, "checks">, name: string) =>
   checks.find((one) => one.name === name)?.state;

@@ -18,7 +18,7 @@ import { sampleLedger, stretchesOf } from "../../../storage/checkpoints/sample-l
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { leavesOut, natsServer, testAll, testIf } from "../../helpers/needs.ts";
-import { type Running, startCli } from "../../helpers/processes/cli.ts";
+import { type Running, startCli } from "../../helpers/processes/start-cli.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
 const jobs = rounds("jobs of a burst", 12, 1000);

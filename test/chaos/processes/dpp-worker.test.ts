@@ -6,7 +6,7 @@ import { DppWorker } from "../../../index.ts";
 import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { jobOnDays, streamedOutcome, writeDays } from "../../helpers/clusters/days.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
-import { startCli } from "../../helpers/processes/cli.ts";
+import { startCli } from "../../helpers/processes/start-cli.ts";
 
 const preprocessing = { workersMin: 0, workersMax: 0 };
 

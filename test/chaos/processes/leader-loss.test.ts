@@ -6,8 +6,8 @@ import type { ExecutionContext } from "ava";
 import type { JobOptions, Run, RunEvent, RunResult } from "../../../index.ts";
 import { calmResult, only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
-import { lastJson } from "../../helpers/processes/cli.ts";
 import { startLeaderPlace } from "../../helpers/processes/leader-processes.ts";
+import { lastJson } from "../../helpers/processes/start-cli.ts";
 
 /** Long enough to lose the leader in the middle of the job. */
 const epochs = 12;

@@ -12,7 +12,7 @@ import { loadModel } from "../../../storage/model/load-model.ts";
 import { recordsOf, startModel } from "../../helpers/models/served.ts";
 import { patient } from "../../helpers/nats/nats.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
-import { type Running, startCli } from "../../helpers/processes/cli.ts";
+import { type Running, startCli } from "../../helpers/processes/start-cli.ts";
 
 interface Answer {
   readonly from: number;

@@ -9,7 +9,8 @@ import { csv } from "../../../src/data/sources.ts";
 import type { JobOptions } from "../../../src/job/job.ts";
 import { simpleBaselines } from "../../../storage/model/evaluation/baselines.ts";
 import { leavesOut, testAll } from "../../helpers/needs.ts";
-import { lastJson, runCli } from "../../helpers/processes/cli.ts";
+import { runCli } from "../../helpers/processes/cli.ts";
+import { lastJson } from "../../helpers/processes/start-cli.ts";
 import { drawModel } from "../../helpers/stores/drawn-model.ts";
 import { directoryOf } from "../jobs.ts";
 

@@ -4,7 +4,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { clicksJob, writeClicks } from "../../helpers/models/clicks.ts";
-import { lastJson, runCli } from "../../helpers/processes/cli.ts";
+import { runCli } from "../../helpers/processes/cli.ts";
+import { lastJson } from "../../helpers/processes/start-cli.ts";
 import { drawModel } from "../../helpers/stores/drawn-model.ts";
 import { directoryOf } from "../jobs.ts";
 

@@ -5,7 +5,8 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import test from "ava";
 import { pytorchFile } from "../../helpers/models/pytorch.ts";
-import { lastJson, runCli } from "../../helpers/processes/cli.ts";
+import { runCli } from "../../helpers/processes/cli.ts";
+import { lastJson } from "../../helpers/processes/start-cli.ts";
 import { directoryOf } from "../jobs.ts";
 
 test.serial("a PyTorch model is imported, trained, and exported to PyTorch", async (t) => {

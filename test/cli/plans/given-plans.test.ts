@@ -8,7 +8,8 @@ import { writePlan } from "../../../src/planner/plan-file.ts";
 import { planOfFile } from "../../../src/planner/shards.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
 import { leavesOut, testAll } from "../../helpers/needs.ts";
-import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
+import { runCli } from "../../helpers/processes/cli.ts";
+import { lastJson, startCli } from "../../helpers/processes/start-cli.ts";
 import { directoryOf } from "../jobs.ts";
 
 const job = {

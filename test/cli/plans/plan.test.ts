@@ -9,7 +9,8 @@ import { readPolicy } from "../../../packages/sharding/files/policy-file.ts";
 import type { LearnedSearch } from "../../../packages/sharding/index.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
 import { leavesOut, testAll, testIf } from "../../helpers/needs.ts";
-import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
+import { runCli } from "../../helpers/processes/cli.ts";
+import { lastJson, startCli } from "../../helpers/processes/start-cli.ts";
 import { directoryOf } from "../jobs.ts";
 
 type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;

@@ -94,7 +94,7 @@ export const fileCases: readonly WrongInput[] = [
     title: "data that is not there",
     set: { "data.paths": ["nowhere.csv"] },
     says: [
-      "Cannot read the data file nowhere.csv: ENOENT: no such file or directory, stat 'nowhere.csv'",
+      /^Cannot read the data file nowhere\.csv: ENOENT: no such file or directory, stat 'nowhere\.csv'; a relative path begins in the current directory, \/\S+$/,
     ],
   },
   {

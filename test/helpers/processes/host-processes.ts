@@ -2,7 +2,7 @@
 
 import type { ExecutionContext } from "ava";
 import type { Cluster, HostRecord } from "../../../internal.ts";
-import { type Running, startCli } from "./cli.ts";
+import { type Running, startCli } from "./start-cli.ts";
 
 export interface HostProcess extends Running {
   /** The host's index in the cluster. */

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { ExecutionContext } from "ava";
 import { type Client, connect, type JobOptions, startBroker } from "../../../internal.ts";
 import { smallData, smallModel } from "../clusters/clusters.ts";
-import { type Running, startCli } from "./cli.ts";
+import { type Running, startCli } from "./start-cli.ts";
 
 export interface LeaderPlace {
   readonly client: Client;

@@ -16,7 +16,7 @@ import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
 import { type NatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
 import { pem, writeCredentials, writeSeed } from "../../helpers/nats/nats-identities.ts";
 import { natsServer, testAll, testIf } from "../../helpers/needs.ts";
-import { startCli } from "../../helpers/processes/cli.ts";
+import { startCli } from "../../helpers/processes/start-cli.ts";
 
 function directoryOf(t: ExecutionContext): string {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));

@@ -1,7 +1,7 @@
 // Parses the pasted text of a job, in YAML or JSON as in a job file.
 
 import { parse } from "yaml";
-import { longAsText, parseExactly } from "../../../../internal.ts";
+import { longAsText, parseExactly } from "../../../../src/ports/json/exact-json.ts";
 
 /**
  * The job, unchecked: the cluster checks it. Integers beyond 2^53 stay exact, as text.

@@ -1,7 +1,7 @@
 // One run: its curves, the stages of its steps' time, and what happened.
 
 import { count, duration, metric, percent } from "../../../../cli/support/format.ts";
-import { sharingOf } from "../../../../internal.ts";
+import { sharingOf } from "../../../../src/data/columnar/value-watch.ts";
 import { Chart, type ChartEvent, type Curve, joined, ordered, short } from "../charts.ts";
 import { html, type VNode } from "../dom.ts";
 import { type FoundMetric, metricsOf } from "../model/metric-curves.ts";

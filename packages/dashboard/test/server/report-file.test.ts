@@ -15,7 +15,8 @@ import {
 } from "../../../../test/helpers/browsers.ts";
 import { startTestCluster } from "../../../../test/helpers/clusters/clusters.ts";
 import { leavesOut } from "../../../../test/helpers/needs.ts";
-import { lastJson, runCli, startCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { lastJson, startCli } from "../../../../test/helpers/processes/start-cli.ts";
 import { someOrAll } from "../../../../test/helpers/thinned.ts";
 
 const belowChart =

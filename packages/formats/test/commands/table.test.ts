@@ -6,7 +6,8 @@ import test from "ava";
 import type { JobOptions } from "../../../../index.ts";
 import { directoryOf, jobOf } from "../../../../test/cli/jobs.ts";
 import { startTrained } from "../../../../test/helpers/devices/trained.ts";
-import { lastJson, runCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
 
 test.serial("the help of every `osiris table` command has an example", async (t) => {
   const directory = directoryOf(t);

@@ -7,7 +7,8 @@ import { promisify } from "node:util";
 import test from "ava";
 import { directoryOf } from "../../../../test/cli/jobs.ts";
 import { leavesOut, packageTypes, testAll } from "../../../../test/helpers/needs.ts";
-import { lastJson, runCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
 
 const execFileAsync = promisify(execFile);
 const repository = join(import.meta.dirname, "../../../../..");

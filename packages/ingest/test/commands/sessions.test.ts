@@ -6,7 +6,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
 import { directoryOf } from "../../../../test/cli/jobs.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
-import { lastJson, runCli, startCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { lastJson, startCli } from "../../../../test/helpers/processes/start-cli.ts";
 
 test.serial("sessions are generated as JSON Lines, in the requested order", async (t) => {
   const directory = directoryOf(t);

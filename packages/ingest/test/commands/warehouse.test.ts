@@ -5,7 +5,8 @@ import { join } from "node:path";
 import test from "ava";
 import { directoryOf } from "../../../../test/cli/jobs.ts";
 import { fixtures } from "../../../../test/data/parquet/parquet-files.ts";
-import { lastJson, runCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
 
 const job = {
   model: { kind: "dlrm", table: { rows: 99, dim: 4 }, bottom: [4], top: [4, 1] },

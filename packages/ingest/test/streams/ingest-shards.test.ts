@@ -7,7 +7,8 @@ import { InvalidOptionError, StreamTrimmedError } from "../../../../src/errors/e
 import type { StreamSource } from "../../../../src/wire/jetstream/stream-reader.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { natsServer, testIf } from "../../../../test/helpers/needs.ts";
-import { lastJson, runCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
 import type { IngestJoinOptions } from "../../streams/ingest-options.ts";
 import { ingestShards } from "../../streams/ingest-shards.ts";
 import { logShardOf } from "../../streams/log-shards.ts";

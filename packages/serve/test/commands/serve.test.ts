@@ -5,7 +5,8 @@ import { join } from "node:path";
 import test from "ava";
 import { directoryOf } from "../../../../test/cli/jobs.ts";
 import { recordsOf, startModel } from "../../../../test/helpers/models/served.ts";
-import { runCli, startCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { startCli } from "../../../../test/helpers/processes/start-cli.ts";
 
 test("serve prints the command that queries the model, and serves it until SIGTERM", async (t) => {
   const { directory, home } = await startModel(t);

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import type { JobPlan } from "../../../../internal.ts";
 import { directoryOf } from "../../../../test/cli/jobs.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
-import { lastJson, runCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
 import type { LearnedSearch } from "../../index.ts";
 
 type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;

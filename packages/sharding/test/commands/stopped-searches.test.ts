@@ -8,7 +8,8 @@ import type { JobPlan } from "../../../../internal.ts";
 import { directoryOf } from "../../../../test/cli/jobs.ts";
 import { drawnNetworks } from "../../../../test/helpers/cost-networks.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
-import { lastJson, runCli, startCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { lastJson, startCli } from "../../../../test/helpers/processes/start-cli.ts";
 import { writeCostNetworks } from "../../files/cost-networks-file.ts";
 import type { LearnedSearch } from "../../index.ts";
 

@@ -20,14 +20,14 @@ export async function measureStepLimit(
   devices: number,
   precision: DensePrecision,
 ): Promise<StepLimit> {
-  const [{ rows = 0, dim = 0 } = {}] = model.tables;
+  const [{ rows = 0 } = {}] = model.tables;
   const ownRows = Math.ceil((model.tables.length * rows) / devices);
   const fma = 1e9 * (await sharedLimit(devices, "fma", seconds));
   // A processor without bfloat16 products emulates them with float32 multiply-adds.
   const bf16 = precision === "bfloat16" ? 1e9 * (await sharedLimit(devices, "bf16", seconds)) : 0;
   const products = Math.max(fma, bf16);
-  const gather = await sharedLimit(devices, "gather", ownRows, dim, seconds);
-  const update = await sharedLimit(devices, "update", ownRows, dim, seconds);
+  const gather = await sharedLimit(devices, "gather", ownRows, lookups, seconds);
+  const update = await sharedLimit(devices, "update", ownRows, seconds);
   const rowsPerSample = model.tables.length * lookups;
   const secondsPerSample =
     layerFlop / products + interactionFlop / fma + rowsPerSample / gather + rowsPerSample / update;

@@ -15,7 +15,7 @@ export async function writeWhole(
   path: string,
   body: (file: DiskFile) => Promise<void>,
 ): Promise<number> {
-  const temporary = `${path}.${process.pid}${temporarySuffix}`;
+  const temporary = `${path}.${disk.writer}${temporarySuffix}`;
   try {
     const file = disk.open(temporary, "write");
     let bytes = 0;

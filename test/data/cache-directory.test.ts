@@ -93,7 +93,7 @@ test("a cache is touched while it is built, so that no other run takes it for ab
     touched.add(path);
     realDisk.touch(path);
   };
-  const options = synthetic({ samples: 2000, batchSize: 8, dense: 3, cache });
+  const options = synthetic({ samples: 20_000, batchSize: 8, dense: 3, cache });
   await prepareCache(checkOptions(dataOptions, options), tables, { ...realDisk, touch });
   t.true([...touched].some((path) => path.includes(".building-")));
 });

@@ -10,8 +10,8 @@ import { encode } from "@msgpack/msgpack";
 import type { RunLine } from "../../internal.ts";
 import { TrainingError } from "../../src/errors/errors.ts";
 import { drawsOf, hostileFrame } from "../helpers/nats/hostile.ts";
+import { hasNatsServer } from "../helpers/nats/nats.ts";
 import { type RawClient, startRawClient } from "../helpers/nats/raw-client.ts";
-import { isMet, natsServer } from "../helpers/needs.ts";
 import { jsonValues, type Target } from "./target.ts";
 import {
   canHoldProcesses,
@@ -239,4 +239,4 @@ const tenants: Target = {
  * parent.
  */
 export const tenantTargets: readonly Target[] =
-  isMet(natsServer) && canHoldProcesses() ? [tenants] : [];
+  hasNatsServer() && canHoldProcesses() ? [tenants] : [];

@@ -24,8 +24,8 @@ function jobOf(path: string, model: object = {}): JobOptions {
 }
 
 /** A module whose model takes all features and has this `build` body. */
-const built = (body: string) => `const { sum, product, dotProducts, linear, mlp, reshaped, relu,
-  layerNorm, sumOfVectors, columnsOf, attention, crossLayers } = blocks;
+const built = (body: string) => `const { sum, mul, dotProducts, linear, mlp, reshape, relu,
+  layerNorm, sumOfVectors, slice, attention, crossLayers } = blocks;
 export default defineModel({ build(graph, features) { ${body} } });`;
 
 const top = '{ name: "top", widths: [3, 1] }';
@@ -63,7 +63,7 @@ const refusals: readonly (readonly [title: string, code: string, expected: strin
   ],
   [
     "a build without a parameter",
-    built("return columnsOf(graph, reshaped(features.dense, [1, 2]), { first: 0, count: 1 });"),
+    built("return slice(graph, reshape(features.dense, [1, 2]), { first: 0, count: 1 });"),
     "it never takes `a`",
   ],
   [
@@ -80,17 +80,17 @@ const refusals: readonly (readonly [title: string, code: string, expected: strin
   ],
   [
     "another shape of fewer numbers",
-    built("return reshaped(features.vectors(), [1]);"),
+    built("return reshape(features.vectors(), [1]);"),
     "it throws: expected that (1) has as many numbers, got (2, 4)",
   ],
   [
     "products of vectors of two widths",
-    built("const x = features.vectors(); return dotProducts(graph, x, reshaped(x, [4, 2]));"),
+    built("const x = features.vectors(); return dotProducts(graph, x, reshape(x, [4, 2]));"),
     "expected that both values have vectors of one width, got (2, 4) and (4, 2)",
   ],
   [
     "columns that are not there",
-    built("return columnsOf(graph, features.vectors(), { first: 3, count: 2 });"),
+    built("return slice(graph, features.vectors(), { first: 3, count: 2 });"),
     "expected that there are vectors with columns 3 to 4, got (2, 4)",
   ],
   [

@@ -23,9 +23,7 @@ interface RemoveOptions extends CacheOptions {
 
 /** Adds the commands. */
 export function addCache(program: Command): void {
-  const cache = program
-    .command("cache")
-    .description("list and remove the binary caches of data");
+  const cache = program.command("cache").description("list and remove the binary caches of data");
   addList(cache);
   addRemove(cache);
 }

@@ -24,6 +24,16 @@ export interface HeldDirectory extends Disposable {
 const sayMs = 10_000;
 const silentMsMax = 60_000;
 
+/** The time of a lock's last heartbeat; undefined if its holder has just removed it. */
+function lastHeldMs(disk: Disk, path: string): number | undefined {
+  try {
+    return disk.modifiedMs(path);
+  } catch (error) {
+    if (disk.exists(path)) throw error;
+    return undefined;
+  }
+}
+
 /**
  * Locks the directory until the result is disposed of. The lock of a dead process is recognised by
  * its process id on the same machine, and by missing heartbeats on other machines.
@@ -35,8 +45,10 @@ export function holdDirectory(disk: Disk, home: string, clock: Clock): HeldDirec
   for (const name of disk.list(home)) {
     const path = join(home, name);
     if (!name.startsWith(lockPrefix) || path === own) continue;
-    const isSilent = disk.modifiedMs(own) - disk.modifiedMs(path) > silentMsMax;
-    if (isSilent || disk.isGone(name.slice(lockPrefix.length))) disk.remove(path);
+    const heldMs = lastHeldMs(disk, path);
+    if (heldMs === undefined) continue;
+    if (disk.modifiedMs(own) - heldMs > silentMsMax || disk.isGone(name.slice(lockPrefix.length)))
+      disk.remove(path);
     else {
       disk.remove(own);
       const message = `Cannot ingest into ${home}: another process does, or did a moment ago`;

@@ -56,7 +56,7 @@ export async function probeOverHosts(
     const news = await Promise.all(children.map((child, host) => newsOf(child, host, clock)));
     const reports = news.flatMap((own) => [...own]).sort(([a], [b]) => a - b);
     // A bridge must serve the other hosts until all of them are done.
-    const ended = children.map((child) => (child.exitCode === null ? once(child, "exit") : []));
+    const ended = children.map((child) => (hasEnded(child) ? [] : once(child, "exit")));
     for (const child of children) child.send("end");
     await Promise.all(ended);
     return reports.map(([, report]) => report);
@@ -89,4 +89,9 @@ async function newsOf(child: ChildProcess, host: number, clock: Clock) {
   } finally {
     cancel();
   }
+}
+
+/** Whether a process has ended, by itself or by a signal. */
+function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null;
 }

@@ -86,7 +86,7 @@ export async function prepareCache(
   let fraction = 0;
   try {
     const tell = (progress: CacheProgress) => {
-      // A file that nobody touches for an hour counts as abandoned, and an index is written at its end.
+      // A file that is not touched for an hour counts as abandoned; an index is written at its end.
       if (Math.floor(1000 * progress.fraction) > Math.floor(1000 * fraction)) {
         markUsed(building, disk);
       }

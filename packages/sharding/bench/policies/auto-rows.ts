@@ -94,7 +94,7 @@ const speedUpMin = 1.65;
 /** Most seconds to plan 800 tables. */
 const secondsMax = 6;
 
-/** The seed of the policies in packages/sharding/bench/networks, and of the ablations trained here. */
+/** The seed of the policies in ../networks, and of the ablations trained here. */
 const seedOfNetworks = 1;
 
 export interface AutoRowsOptions {

@@ -11,7 +11,8 @@ import type { LearnedSearch } from "../../index.ts";
 
 type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
 
-// In `npm test`, packages/sharding/test/training/probe-hosts.test.ts measures exchanges between hosts.
+// In `npm test`, exchanges between hosts are measured by test/training/probe-hosts.test.ts of this
+// package.
 testIf(testAll).serial(
   "exchange costs between two host processes are learned, and used by plans over two hosts",
   async (t) => {

@@ -74,7 +74,7 @@ export function readerLines({ processes, silent }: ClusterReport): string[] {
     const { step, pass, sample } = position;
     return [
       ...[actor, run, `host:${host ?? 0}`, state],
-      `step ${count(step)}, pass ${count(pass)}, sample ${count(sample)}`,
+      `step ${count(step)}, epoch ${count(pass)}, sample ${count(sample)}`,
       ...[count(one.samples), count(Math.round(one.samplesPerSecond))],
       limit === null ? "none" : `${count(limit)} of all`,
       ...[bytes(one.bytes), `${one.batchMs.toFixed(1)} ms`, duration(one.limitedMs / 1000)],

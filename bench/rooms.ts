@@ -49,11 +49,11 @@ export function mayImport(room: string, other: string): boolean {
 
 /** Most lines of each part of the repository, tests included. */
 const budgets: Readonly<Record<string, number>> = {
-  core: 97_000,
+  core: 107_000,
   ...Object.fromEntries(packages.map((name) => [name, 14_000])),
   cli: 9_000,
   bench: 11_500,
-  test: 66_000,
+  test: 71_500,
   native: 12_500,
   "examples, docs": 2_600,
 };

@@ -6,7 +6,7 @@
  * The rooms of the core from the bottom up. A file imports files of its own room, and of rooms
  * further up in this list. A room within a room counts by itself.
  */
-export const coreRooms: readonly string[] = [
+const coreRooms: readonly string[] = [
   ...["src/errors", "src/ports", "storage/disk", "src/kernels", "src/data", "src/planner"],
   ...["src/wire", "src/exchange", "actors/runtime", "storage/cluster", "src/embedding"],
   ...["src/model", "src/serving", "src/training", "src/job"],
@@ -17,7 +17,7 @@ export const coreRooms: readonly string[] = [
 ];
 
 /** The packages, each beside its own tests, benches and commands; an import points up this list. */
-export const packages: readonly string[] = [
+const packages: readonly string[] = [
   ...["packages/formats", "packages/serve", "packages/ingest", "packages/dashboard"],
   "packages/sharding",
 ];
@@ -38,13 +38,34 @@ export function roomOf(path: string): string | undefined {
  * Commands, benches and tests of a package use the command line, the bench harness and helpers; a
  * page runs in a browser, which cannot load the core.
  */
-export function isBesideCode(path: string): boolean {
+function isBesideCode(path: string): boolean {
   return /^packages\/\w+\/(commands|bench|test|page)\//.test(path);
 }
 
 /** Whether a file of `room` may import a file of `other`. */
-export function mayImport(room: string, other: string): boolean {
+function mayImport(room: string, other: string): boolean {
   return rooms.indexOf(other) !== -1 && rooms.indexOf(other) <= rooms.indexOf(room);
+}
+
+/** Whether one file may import another. */
+export function isAllowed(path: string, other: string): boolean {
+  const [room = "", otherRoom = ""] = [roomOf(path), roomOf(other)];
+  if (room === otherRoom) return true;
+  const isPackage = packages.includes(room);
+  if (isPackage && isBesideCode(path)) return otherRoom !== "";
+  if (isPackage) return other === "internal.ts" || isDoor(other, room);
+  // Commands and benches are registered one by one; everything else of a package by its door.
+  if (packages.includes(otherRoom) && !/^(test|bench|docs)$/.test(room)) {
+    return !coreRooms.includes(room) && (isDoor(other, room) || other.includes("/commands/"));
+  }
+  return mayImport(room, otherRoom);
+}
+
+function isDoor(path: string, room: string): boolean {
+  const otherRoom = roomOf(path) ?? "";
+  return (
+    path === `${otherRoom}/index.ts` && packages.includes(otherRoom) && mayImport(room, otherRoom)
+  );
 }
 
 /** Most lines of each part of the repository, tests included. */

@@ -55,7 +55,7 @@ import { versionOf } from "./export-delta.ts";
 import { exportServed } from "./export-served.ts";
 import { type LoadedTable, loadTables } from "./load-tables.ts";
 import { TieredScoring } from "./tiered-scoring.ts";
-import type { RowCounts } from "./tiered-table.ts";
+import type { RowCounts, TableOnDisk } from "./tiered-table.ts";
 
 /** Options of `ServedModel.open`. */
 export interface ServeOptions
@@ -67,16 +67,6 @@ export interface ServeOptions
    * model, or for the version that a delta produces. @default "stored"
    */
   readonly calibration?: CalibrationChoice | undefined;
-}
-
-export type { Ranked, RankOptions, Scored, ServedVersion };
-
-/** A table on disk, of which only some rows are cached in memory. */
-export interface TableOnDisk {
-  readonly table: string;
-  readonly rows: number;
-  /** Most rows in memory. */
-  readonly cachedRows: number;
 }
 
 /** The state of one version. */

@@ -21,6 +21,14 @@ import { bear, type RowBirth } from "./born-rows.ts";
 import type { TierShape } from "./choose-tiers.ts";
 import { type RowCopies, type RowFile, readRowsMax } from "./row-file.ts";
 
+/** A table on disk, of which only some rows are cached in memory. */
+export interface TableOnDisk {
+  readonly table: string;
+  readonly rows: number;
+  /** Most rows in memory. */
+  readonly cachedRows: number;
+}
+
 /** Cache hits, and misses, which were read from disk or initialised. */
 export interface RowCounts {
   readonly hits: number;

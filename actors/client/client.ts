@@ -101,8 +101,9 @@ export class Client {
   }
 
   /**
-   * Sends one request to the job service, which takes up to `patienceMs` to answer it; repeats it
-   * for up to `againMs`. @throws RemoteError, RequestFailedError
+   * Sends one request to the job service, and repeats it for up to `againMs`. An attempt waits
+   * `patienceMs` for its answer, and each further attempt twice as long as the one before: a leader
+   * on a busy machine may need longer than the first wait. @throws RemoteError, RequestFailedError
    */
   request<Method extends JobMethod>(
     method: Method,
@@ -121,9 +122,10 @@ export class Client {
   ): Promise<Answer> {
     const { payload, headers } = encodeBody(body, "application/json");
     const startMs = this.#clock.now();
-    for (;;) {
+    for (let waitMs = patienceMs; ; waitMs *= 2) {
+      const leftMs = startMs + againMs - this.#clock.now();
       try {
-        const options = { headers, deadlineMs: patienceMs };
+        const options = { headers, deadlineMs: Math.max(patienceMs, Math.min(waitMs, leftMs)) };
         const frame = await this.#transport.request(subject, payload, options);
         const answer = decodeBody(frame) as Answer & { error?: ErrorRecord };
         const isRefused = typeof answer.error === "object" && !("status" in answer);

@@ -16,7 +16,7 @@ import { denseHeaderBytes } from "../../src/training/checkpoint/parts.ts";
 import { tableOf } from "../../src/training/topology/topology.ts";
 import type { Progress } from "../disk/progress.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
-import { rowsOfPart } from "./part-rows.ts";
+import { rowsOfPart } from "./table-rows.ts";
 
 /**
  * Hex SHA-256 of the model, comparable to `Manifest.modelDigest`. @throws CheckpointCorruptError

@@ -1,6 +1,8 @@
 // Reads whole rows of one table of a checkpoint, however the table was sharded into tiles. Parts
 // with the same rows are read in step, and their columns joined. One chunk is in memory at a time.
 
+import { mergeFiles, withRows } from "../../src/embedding/checkpoint/incremental-files.ts";
+import { decodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
 import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 import type { TableSpec } from "../../src/embedding/tables/options.ts";
 import { rowStateOf, rowStateWidth } from "../../src/embedding/tables/row-state.ts";
@@ -8,10 +10,11 @@ import { extentOf } from "../../src/embedding/tables/shards.ts";
 import { CheckpointCorruptError, InvalidOptionError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { StateShape } from "../../src/kernels/contract/kernels.ts";
+import { lagShare, type RowAverage } from "../../src/kernels/contract/row-average.ts";
 import { tableOfPart } from "../../src/training/checkpoint/part-names.ts";
 import type { Progress } from "../disk/progress.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
-import { rowsOfPart } from "./part-rows.ts";
+import { idsOfTable, type TableIds } from "./part-ids.ts";
 import { bytesToRead, type Manifest } from "./store/checkpoint-store.ts";
 
 /** A table in a checkpoint. */
@@ -184,4 +187,61 @@ function putTile(
   }
   const ofRow = chunk.state.subarray((from + 1) * ownWidth - perRow, (from + 1) * ownWidth);
   states.set(ofRow, (to + 1) * width - perRow);
+}
+
+/**
+ * The initialised rows of a tile, ascending, in chunks; each is valid until the next one. The hash
+ * is checked at the end of the stream. @throws CheckpointCorruptError
+ */
+export function rowsOfPart(
+  checkpoint: OpenCheckpoint,
+  { name, dim, width }: { name: string; dim: number; width: number },
+  progress: Progress,
+): Generator<RowRecords> {
+  const { store, manifest, job } = checkpoint;
+  const files = store.readFiles(manifest, name);
+  const table = tableOfPart(name, job.model.tables)?.table ?? -1;
+  const rowsMax = job.model.tables[table]?.rows ?? 0;
+  const expect = { dim, width, path: name, rows: rowsMax };
+  const rows = mergeFiles(files.map((pieces) => decodeRows(progress.count(pieces), expect)));
+  const ids = idsOfTable(checkpoint, table);
+  return ids === undefined ? rows : withIds(ids, rows);
+}
+
+/** Drops the rows of a dynamic table that no id owns: their ids were evicted. */
+function* withIds(ids: TableIds, chunks: Iterable<RowRecords>): Generator<RowRecords> {
+  for (const chunk of chunks) {
+    const own = withRows(chunk, (row) => ids.idOf(row) !== undefined);
+    if (own.rows.length > 0) yield own;
+  }
+}
+
+/** The moving-average settings of a checkpoint's rows; undefined: rows have no average. */
+export function rowAverageIn({
+  job,
+  manifest,
+}: Pick<OpenCheckpoint, "job" | "manifest">): RowAverage | undefined {
+  const { ema } = job.optimizer.sparse;
+  return ema && { decay: ema.decay, steps: manifest.cut };
+}
+
+/**
+ * The moving averages (n, D) of whole rows, with the values that an evaluation after the checkpoint's
+ * last step uses (row-average.ts); without an `average`, the weights.
+ */
+export function averagesOf(
+  { rows, weights, state }: RowRecords,
+  average: RowAverage | undefined,
+): Float32Array {
+  if (average === undefined) return weights;
+  const [dim, width] = [weights.length / rows.length, state.length / rows.length];
+  const averages = new Float32Array(weights.length);
+  for (let row = 0; row < rows.length; row++) {
+    const share = Math.fround(lagShare(average, state[(row + 1) * width - 1] ?? 0));
+    for (let c = 0; c < dim; c++) {
+      const lag = state[row * width + c] ?? 0;
+      averages[row * dim + c] = (weights[row * dim + c] ?? 0) + share * lag;
+    }
+  }
+  return averages;
 }

@@ -3,7 +3,7 @@
 
 import type { CostLayer, CostNetworks } from "../../packages/sharding/search/cost-networks.ts";
 import { rawFeaturesOf, tableFeatures } from "../../packages/sharding/search/features.ts";
-import { type CostTable, reuseBins } from "../../src/planner/cost-table.ts";
+import { type CostTable, reuseBins } from "../../src/planner/reuse.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 
 /** Random networks whose costs grow with columns and ids, and are not just their sums. */

@@ -8,7 +8,7 @@ import type { TablesOfDevices } from "../../packages/sharding/search/greedy.ts";
 import type { Kernels, Tensor } from "../../src/kernels/contract/kernels.ts";
 import { valuesOf } from "../../src/kernels/reference/memory.ts";
 import { createReference } from "../../src/kernels/reference/reference.ts";
-import { weightBytesOf } from "../../src/planner/cost-table.ts";
+import { weightBytesOf } from "../../src/planner/reuse.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { gradientError } from "./batches/central-differences.ts";
 import { drawnTables } from "./cost-networks.ts";

@@ -3,7 +3,7 @@
 
 import test from "ava";
 import { allReduceSeconds, costOf, reserveOf, type Setting } from "../../src/planner/cost/cost.ts";
-import { distinctIds } from "../../src/planner/cost/popularity.ts";
+import { distinctIds } from "../../src/planner/cost/miss-curve.ts";
 import { denseTraffic, trafficOf } from "../../src/planner/cost/traffic.ts";
 import type { PlannedTable, Scheme, Tile } from "../../src/planner/shards.ts";
 import { near, plannedTable, settingOf } from "../helpers/stores/plans.ts";

@@ -2,7 +2,7 @@
 // uneven columns (NeuroShard: Zha et al., MLSys 2023, section 3.1). Each probe is a function of the
 // seed and its number, so that measuring can stop at any probe and resume later.
 
-import type { CostTable } from "../../../src/planner/cost-table.ts";
+import type { CostTable } from "../../../src/planner/reuse.ts";
 import { reuseOf } from "../../../src/planner/reuse.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
 

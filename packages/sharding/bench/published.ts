@@ -7,7 +7,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { z } from "zod";
-import type { CostTable } from "../../../src/planner/cost-table.ts";
+import type { CostTable } from "../../../src/planner/reuse.ts";
 import type { MeasuredCosts } from "../training/cost-samples.ts";
 
 /** Default directory of the files, which may be absent. */

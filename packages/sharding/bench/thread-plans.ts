@@ -10,7 +10,7 @@ import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { shapesOf } from "../../../src/model/features.ts";
 import { defaultConstants, type MachineConstants } from "../../../src/planner/cost/constants.ts";
 import type { Setting } from "../../../src/planner/cost/cost.ts";
-import type { CostTable } from "../../../src/planner/cost-table.ts";
+import type { CostTable } from "../../../src/planner/reuse.ts";
 import { searchPlan } from "../../../src/planner/search.ts";
 import { type Plan, tableQuanta, tileColumns } from "../../../src/planner/shards.ts";
 import { realDisk } from "../../../src/ports/disk.ts";

@@ -17,8 +17,7 @@ import {
   type Workload,
 } from "../shards.ts";
 import type { MachineConstants } from "./constants.ts";
-import { missRatioAt } from "./miss-curve.ts";
-import { distinctIds } from "./popularity.ts";
+import { distinctIds, missRatioAt } from "./miss-curve.ts";
 import { type RowCosts, rowCostsOf } from "./row-costs.ts";
 import { distinctShares, rowShare } from "./row-shares.ts";
 import { noStepCosts, type StepCosts, stepCostsOn } from "./step-costs.ts";

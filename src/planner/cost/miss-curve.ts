@@ -1,8 +1,8 @@
 // Miss-ratio curves: the share of row accesses that miss a cache of a given size, as counted in a
 // run or computed by Zipf's law. An access is one distinct row of a batch, however often the batch
-// looks it up.
-
-import { distinctIds } from "./popularity.ts";
+// looks it up. Under Zipf's law, row k of n is drawn with p(k) ~ k^-zipf; all of m draws miss it
+// with probability (1 - p)^m ~ exp(-m p). Sums beyond the first rows are integrals over log(k), so
+// 10^9 rows cost no more than a thousand.
 
 /** A point of a curve. Between two points, the ratio is linear in the logarithm of the size. */
 export interface MissPoint {
@@ -53,4 +53,38 @@ export function zipfCurve(options: {
     points.push({ rows: size, missRatio: Math.min(1, Math.max(0, missed / distinct)) });
   }
   return [...points.filter((point) => point.rows < rows), { rows, missRatio: 0 }];
+}
+
+/** Rows summed one by one, and points of the integral over the others. */
+const firstRows = 64;
+const points = 192;
+
+/** Expected number of distinct ids among `draws`, without the `hot` most popular of `rows` ids. */
+export function distinctIds(options: {
+  readonly rows: number;
+  readonly draws: number;
+  readonly zipf: number;
+  readonly hot: number;
+}): number {
+  const { rows, draws, zipf, hot } = options;
+  if (hot >= rows) return 0;
+  const whole = sumOver(0, rows, (k) => k ** -zipf);
+  const seen = (k: number) => -Math.expm1((-draws * k ** -zipf) / whole);
+  return Math.min(draws, sumOver(hot, rows, seen));
+}
+
+/** Sum of f(k) over k = from+1 .. to; beyond the first rows by the midpoint rule over log(k). */
+function sumOver(from: number, to: number, f: (k: number) => number): number {
+  const middle = Math.min(to, from + firstRows);
+  let sum = 0;
+  for (let k = from + 1; k <= middle; k++) sum += f(k);
+  if (middle === to) return sum;
+  // Each k stands for the interval k-1/2 .. k+1/2.
+  const start = Math.log(middle + 0.5);
+  const step = (Math.log(to + 0.5) - start) / points;
+  for (let i = 0; i < points; i++) {
+    const k = Math.exp(start + (i + 0.5) * step);
+    sum += f(k) * k * step;
+  }
+  return sum;
 }

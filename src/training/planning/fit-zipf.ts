@@ -1,7 +1,7 @@
 // Fits the exponent of Zipf's law to the number of distinct ids in a window.
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
-import { distinctIds } from "../../planner/cost/popularity.ts";
+import { distinctIds } from "../../planner/cost/miss-curve.ts";
 
 const exponentMax = 2;
 /** Bisects the exponent to within 2^-16, far more exactly than the planner needs. */

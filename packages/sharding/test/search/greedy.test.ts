@@ -2,7 +2,7 @@
 
 import { resolve } from "node:path";
 import test from "ava";
-import { type CostTable, weightBytesOf } from "../../../../src/planner/cost-table.ts";
+import { type CostTable, weightBytesOf } from "../../../../src/planner/reuse.ts";
 import { dataFile, testIf } from "../../../../test/helpers/needs.ts";
 import {
   publishedDevices,

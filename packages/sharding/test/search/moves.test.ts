@@ -2,7 +2,7 @@
 // search over all moves and placements.
 
 import test from "ava";
-import { type CostTable, weightBytesOf } from "../../../../src/planner/cost-table.ts";
+import { type CostTable, weightBytesOf } from "../../../../src/planner/reuse.ts";
 import {
   drawnNetworks,
   drawnTables,

@@ -1,8 +1,7 @@
 // How often a window looks a distinct row up: Zipf's law against random draws.
 
 import test from "ava";
-import { reuseBins } from "../../../../src/planner/cost-table.ts";
-import { reuseOf, windowSamples } from "../../../../src/planner/reuse.ts";
+import { reuseBins, reuseOf, windowSamples } from "../../../../src/planner/reuse.ts";
 import { RandomStream } from "../../../../src/ports/random.ts";
 
 for (const [rows, zipf, poolingFactor] of [

@@ -2,7 +2,7 @@
 // tables, and greedy placement without any cache.
 
 import test from "ava";
-import { type CostTable, isHalvable, weightBytesOf } from "../../../../src/planner/cost-table.ts";
+import { type CostTable, isHalvable, weightBytesOf } from "../../../../src/planner/reuse.ts";
 import {
   drawnNetworks,
   drawnTables,

@@ -61,7 +61,7 @@ export {
   rowWiseAdagrad,
   sgd,
 } from "./src/model/options.ts";
-export { modelSize, type ModelSize } from "./src/model/model-size.ts";
+export { modelSize, type ModelSize } from "./src/model/model.ts";
 export { type Sweep, type SweptJob, sweepOf, sweptJobsOf } from "./src/job/sweep.ts";
 export { type TransformedRow, transformedRows } from "./src/job/transformed-rows.ts";
 
@@ -395,7 +395,7 @@ export {
   tableOfPart,
 } from "./src/training/checkpoint/part-names.ts";
 export { decodeDense, denseHeaderBytes, encodeDense } from "./src/training/checkpoint/parts.ts";
-export { averagesOf, rowAverageIn } from "./storage/checkpoints/averaged-rows.ts";
+export { averagesOf, rowAverageIn } from "./storage/checkpoints/table-rows.ts";
 export { cursorOf, mergeUntil, type RowCursor } from "./storage/checkpoints/merged-rows.ts";
 export { checkEmpty, newCheckpoint } from "./storage/checkpoints/new-checkpoint.ts";
 export {
@@ -454,7 +454,7 @@ export { createBridge } from "./src/exchange/bridge.ts";
 export { cellWords, abortCells } from "./src/exchange/cells.ts";
 export { layoutOf } from "./src/exchange/layout.ts";
 export type { Tensor } from "./src/kernels/contract/kernels.ts";
-export { type CostTable, reuseBins, weightBytesOf, isHalvable } from "./src/planner/cost-table.ts";
+export { type CostTable, reuseBins, weightBytesOf, isHalvable } from "./src/planner/reuse.ts";
 export { costOf, type Setting } from "./src/planner/cost/cost.ts";
 export { rowShare } from "./src/planner/cost/row-shares.ts";
 export { reuseOf, sharesOf, windowSamples } from "./src/planner/reuse.ts";

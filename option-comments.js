@@ -8,23 +8,19 @@ import { z } from "zod";
 
 /** The declarations with inferred types, below dist/. */
 const declarations = [
-  ...["cross", "custom", "dlrm", "field", "final-net", "first-order", "gate", "loss"],
-  ...["sequence", "task", "wukong"],
-]
-  .map((name) => `src/model/options/${name}-options`)
-  .concat([
-    "src/data/options",
-    "src/embedding/tables/options",
-    "src/embedding/tables/tier-options",
-    "src/exchange/options",
-    "src/job/evaluation-options",
-    "src/job/job",
-    "src/job/planner-options",
-    "src/job/preprocessing-options",
-    "src/model/model-builders",
-    "src/model/options",
-    "src/training/checkpoint/checkpoint-options",
-  ]);
+  "src/data/options",
+  "src/embedding/tables/options",
+  "src/embedding/tables/tier-options",
+  "src/exchange/options",
+  "src/job/evaluation-options",
+  "src/job/job",
+  "src/job/planner-options",
+  "src/job/preprocessing-options",
+  "src/model/loss",
+  "src/model/model-builders",
+  "src/model/options",
+  "src/training/checkpoint/checkpoint-options",
+];
 
 /** Rewrites the declarations in dist/, which the compiler has just made. */
 export async function writeOptionComments() {
@@ -71,8 +67,8 @@ export function commented(text, schemas, describeKinds) {
       const schema = key === undefined ? schemas[name] : schemas[name].shape[key];
       return typeOf(jsonSchemaOf(schema), [], "") + (isWritten ? "" : end);
     })
-    .replace(/(= |^\s*\| |\| )ModelOptionsOf<typeof (\w+)>/gm, (all, before, name) =>
-      isKnown(name) ? before + of(name) : all,
+    .replace(/(?<=^export type ModelOptions = )[\s\S]*?(?=;\n(?:\/\*\*|export))/m, (all) =>
+      isKnown("modelOptions") ? of("modelOptions") : all,
     );
 }
 

@@ -18,7 +18,7 @@ import {
 import { type TiersOptions, tiersOptions } from "../embedding/tables/tier-options.ts";
 import { type ExchangeOptions, exchangeOptions } from "../exchange/options.ts";
 import { shapesOf } from "../model/features.ts";
-import { type LossOptions, lossIdentity, lossOptions } from "../model/options/loss-options.ts";
+import { type LossOptions, lossIdentity, lossOptions } from "../model/loss.ts";
 import {
   type DenseOptimizerOptions,
   denseOptimizerOptions,

@@ -7,170 +7,38 @@ import {
   type SparseOptimizerOptions,
   schedule,
 } from "../embedding/tables/options.ts";
-import type { Problem } from "./options/common-options.ts";
-import {
-  type CrossOptions,
-  type CrossSpec,
-  crossProblems,
-  dcnV2Options,
-  gdcnOptions,
-} from "./options/cross-options.ts";
-import {
-  type CustomOptions,
-  type CustomSpec,
-  customOptions,
-  customProblems,
-} from "./options/custom-options.ts";
-import {
-  type DlrmOptions,
-  type DlrmSpec,
-  dlrmOptions,
-  dlrmProblems,
-} from "./options/dlrm-options.ts";
-import {
-  autoIntOptions,
-  type FieldOptions,
-  type FieldSpec,
-  fieldProblems,
-  xDeepFmOptions,
-} from "./options/field-options.ts";
-import {
-  type FinalNetOptions,
-  type FinalNetSpec,
-  finalNetOptions,
-  finalNetProblems,
-} from "./options/final-net-options.ts";
-import {
-  deepFmOptions,
-  type FirstOrderOptions,
-  type FirstOrderSpec,
-  firstOrderProblems,
-  fmOptions,
-  lrOptions,
-  wideAndDeepOptions,
-} from "./options/first-order-options.ts";
-import {
-  finalMlpOptions,
-  type GateOptions,
-  type GateSpec,
-  gateProblems,
-  maskNetOptions,
-} from "./options/gate-options.ts";
-import {
-  bstOptions,
-  dinOptions,
-  type SequenceOptions,
-  type SequenceSpec,
-  sequenceProblems,
-} from "./options/sequence-options.ts";
-import {
-  esmmOptions,
-  type MultiTaskOptions,
-  type MultiTaskSpec,
-  mmoeOptions,
-  multiTaskProblems,
-  pleOptions,
-  sharedBottomOptions,
-} from "./options/task-options.ts";
-import {
-  type WukongOptions,
-  type WukongSpec,
-  wukongOptions,
-  wukongProblems,
-} from "./options/wukong-options.ts";
+import type { ModelOptionsOf } from "./kinds/common.ts";
+import { kinds, type ModelKind } from "./kinds/kinds.ts";
+
+type KindName = keyof typeof kinds;
+type KindSchema = (typeof kinds)[KindName]["options"];
+
+/** A model as a user writes it, with optional fields. */
+export type ModelOptions = {
+  [Name in KindName]: ModelOptionsOf<(typeof kinds)[Name]["options"]>;
+}[KindName];
+
+/** A model, validated and with defaults filled in. */
+export type ModelSpec = z.output<KindSchema>;
+
+/** A spec after the options of `table` have been copied into `tables`. */
+type WithoutTable<Spec> = Spec extends unknown ? Omit<Spec, "table"> : never;
+
+/** The schema's type. An interface, so that types of larger schemas contain its name alone. */
+export interface ModelSchema extends z.ZodType<WithoutTable<ModelSpec>, z.input<KindSchema>> {}
+
+const schemas = Object.values(kinds).map(({ options }) => options);
 
 /** The options of a model; `kind` selects the architecture. */
-export const modelOptions = z
-  .discriminatedUnion("kind", [
-    dlrmOptions,
-    lrOptions,
-    fmOptions,
-    wideAndDeepOptions,
-    deepFmOptions,
-    dcnV2Options,
-    gdcnOptions,
-    autoIntOptions,
-    xDeepFmOptions,
-    maskNetOptions,
-    finalMlpOptions,
-    finalNetOptions,
-    dinOptions,
-    bstOptions,
-    wukongOptions,
-    sharedBottomOptions,
-    mmoeOptions,
-    pleOptions,
-    esmmOptions,
-    customOptions,
-  ])
+export const modelOptions: ModelSchema = z
+  .discriminatedUnion("kind", schemas as [KindSchema, ...KindSchema[]])
   .superRefine((model, context) => {
-    for (const { path, message } of problemsOf(model)) {
+    const kind: ModelKind<ModelSpec> = kinds[model.kind];
+    for (const { path, message } of kind.problems(model)) {
       context.addIssue({ code: "custom", path, message });
     }
   })
   .transform(({ table: _table, ...model }) => model);
-
-function problemsOf(model: ModelSpec): Problem[] {
-  switch (model.kind) {
-    case "dlrm":
-      return dlrmProblems(model);
-    case "lr":
-    case "fm":
-    case "wideAndDeep":
-    case "deepFm":
-      return firstOrderProblems(model);
-    case "dcnV2":
-    case "gdcn":
-      return crossProblems(model);
-    case "autoInt":
-    case "xDeepFm":
-      return fieldProblems(model);
-    case "maskNet":
-    case "finalMlp":
-      return gateProblems(model);
-    case "finalNet":
-      return finalNetProblems(model);
-    case "din":
-    case "bst":
-      return sequenceProblems(model);
-    case "wukong":
-      return wukongProblems(model);
-    case "sharedBottom":
-    case "mmoe":
-    case "ple":
-    case "esmm":
-      return multiTaskProblems(model);
-    case "custom":
-      return customProblems(model);
-    default:
-      return model satisfies never;
-  }
-}
-
-/** A model as a user writes it, with optional fields. */
-export type ModelOptions =
-  | DlrmOptions
-  | FirstOrderOptions
-  | CrossOptions
-  | FieldOptions
-  | GateOptions
-  | FinalNetOptions
-  | SequenceOptions
-  | MultiTaskOptions
-  | WukongOptions
-  | CustomOptions;
-/** A model, validated and with defaults filled in. */
-export type ModelSpec =
-  | DlrmSpec
-  | FirstOrderSpec
-  | CrossSpec
-  | FieldSpec
-  | GateSpec
-  | FinalNetSpec
-  | SequenceSpec
-  | MultiTaskSpec
-  | WukongSpec
-  | CustomSpec;
 
 const rate = z.number().positive();
 

@@ -5,7 +5,6 @@ import test from "ava";
 import * as data from "../../src/data/options.ts";
 import { jobSchema } from "../../src/job/job.ts";
 import { describeKinds } from "../../src/job/job-json-schema.ts";
-import { dlrmOptions } from "../../src/model/options/dlrm-options.ts";
 import { modelOptions } from "../../src/model/options.ts";
 import { checkpointOptions } from "../../src/training/checkpoint/checkpoint-options.ts";
 import { packageTypes, testIf } from "../helpers/needs.ts";
@@ -31,11 +30,13 @@ function bare(text: string): string[] {
 
 test("types derived from schemas are written out, with a comment on every option", async (t) => {
   const { csvOptions, dataOptions, syntheticOptions } = data;
-  const of = { checkpointOptions, dlrmOptions, csvOptions, dataOptions, syntheticOptions };
+  const of = { checkpointOptions, modelOptions, csvOptions, dataOptions, syntheticOptions };
   const text = await commented(
     `export type A = z.input<typeof checkpointOptions>;
 export type B = Written<z.input<typeof csvOptions>>;
-export type C = ModelOptionsOf<typeof dlrmOptions>;
+export type ModelOptions = {
+    [Name in KindName]: ModelOptionsOf<(typeof kinds)[Name]["options"]>;
+}[KindName];
 export type D = Written<z.input<typeof dataOptions>>;
 export type E = Omit<z.input<typeof checkpointOptions>, "partial" | "keep">;
 export type F = z.input<typeof unknownOptions>;`,
@@ -95,7 +96,7 @@ testIf(packageTypes)("in a package, every option of the exported types has a com
     "src/job/job": ["JobOptions"],
     "src/job/evaluation-options": ["EvaluationOptions"],
     "src/data/options": ["CsvOptions", "ParquetOptions", "SyntheticOptions"],
-    "src/model/options/dlrm-options": ["DlrmOptions"],
+    "src/model/options": ["ModelOptions"],
     "src/embedding/tables/options": ["TableOptions", "SparseOptimizerOptions"],
     "src/training/checkpoint/checkpoint-options": ["CheckpointOptions"],
   };

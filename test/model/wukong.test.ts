@@ -2,7 +2,7 @@
 
 import test from "ava";
 import { graphOf } from "../../src/model/model.ts";
-import type { WukongOptions } from "../../src/model/options/wukong-options.ts";
+import type { ModelOptions } from "../../src/model/options.ts";
 import { modelOptions } from "../../src/model/options.ts";
 import { modelHasGradients } from "../helpers/models/model-gradients.ts";
 
@@ -19,7 +19,7 @@ const small = {
   top: [5, 1],
 };
 
-const models: Readonly<Record<string, Omit<WukongOptions, "kind"> & { kind: "wukong" }>> = {
+const models: Readonly<Record<string, Extract<ModelOptions, { kind: "wukong" }>>> = {
   "whose layers keep the number of vectors": { ...small, layers: [layer, layer] },
   "whose layers change it": {
     ...small,

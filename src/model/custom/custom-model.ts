@@ -2,19 +2,58 @@
 // options of built-in models, before any device allocates memory for it.
 
 import { resolve } from "node:path";
+import { z } from "zod";
 import { InvalidOptionError } from "../../errors/errors.ts";
 import { checkOptions, expected } from "../../ports/check-options.ts";
+import { pathOption } from "../../ports/option-schemas.ts";
 import { type Graph, GraphBuilder, reshape, sizeOf, type Value } from "../graph/graph.ts";
-import { objectivesOf } from "../multi-task.ts";
-import type { CustomSpec } from "../options/custom-options.ts";
+import { commonOptions, commonProblems, type Problem } from "../kinds/common.ts";
+import { objectivesOf, taskOptions, taskProblems, tasksMax } from "../kinds/multi-task.ts";
 import { allowModels } from "./allowed-modules.ts";
 import type { DefinedModel } from "./define-model.ts";
 import { type LoadedModule, loadModule, messageOf, UnusableModule } from "./load-module.ts";
 import { ownFeatures } from "./own-features.ts";
 
+// Dropout and normalisation are up to the module.
+const { dropout: _dropout, batchNorm: _batchNorm, ...shared } = commonOptions;
+
+/** A custom model: a module that composes blocks, and the module's own options. */
+export const customOptions = z.strictObject({
+  kind: z.literal("custom"),
+  ...shared,
+  path: pathOption("module", z.string().min(1)).describe(
+    "`custom`: the module of the model, in TypeScript or JavaScript; in a job file relative to that file; over NATS only where the cluster allows it.",
+  ),
+  options: z
+    .record(z.string(), z.unknown())
+    .default({})
+    .describe("What the module's `build` takes: options of the module's own schema."),
+  tasks: z
+    .array(taskOptions)
+    .min(1)
+    .max(tasksMax)
+    .optional()
+    .describe("One for each label of the data, in their order. Left out: the model has one logit."),
+  sha256: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/, "64 hexadecimal digits")
+    .optional()
+    .describe(
+      "`custom`: SHA-256 of the module's contents; any other module is refused; left out, that of the module when the job is submitted; a part of the arithmetic, which the path is not.",
+    ),
+});
+
+/** A custom model, validated except for its module. */
+export type CustomSpec = z.output<typeof customOptions>;
+
+/** Contradictions between options that can be found without loading the module. */
+export function customProblems(model: CustomSpec): Problem[] {
+  return [...commonProblems(model), ...taskProblems(model.tasks ?? [])];
+}
+
 /** Builds the model's graph. @throws InvalidOptionError: why the module makes none */
-export function customGraph(spec: CustomSpec, axes: readonly number[] = []): Graph {
-  return graphFrom(spec, loaded(spec).definition, axes);
+export function customGraph(graph: GraphBuilder, spec: CustomSpec): Graph {
+  return graphFrom(graph, spec, loaded(spec).definition);
 }
 
 /**
@@ -24,7 +63,8 @@ export function customGraph(spec: CustomSpec, axes: readonly number[] = []): Gra
 export function withModule(given: CustomSpec): CustomSpec {
   const spec = { ...given, path: resolve(given.path) };
   const { definition, sha256 } = loaded(spec);
-  const [first, second] = [graphFrom(spec, definition, []), graphFrom(spec, definition, [])];
+  const make = (): Graph => graphFrom(new GraphBuilder(spec.dense, []), spec, definition);
+  const [first, second] = [make(), make()];
   if (textOf(first) !== textOf(second)) {
     throw refusal(spec, "a module whose `build` makes the same graph each time it is called");
   }
@@ -46,12 +86,11 @@ function refusal({ path }: CustomSpec, expectation: string): InvalidOptionError 
 }
 
 function graphFrom(
+  graph: GraphBuilder,
   spec: CustomSpec,
   { options: schema, build }: DefinedModel,
-  axes: readonly number[],
 ): Graph {
   const options = schema === undefined ? noOptions(spec) : checkOptions(schema, spec.options, at);
-  const graph = new GraphBuilder(spec.dense, axes);
   const features = ownFeatures(graph, spec);
   let made: Graph;
   try {

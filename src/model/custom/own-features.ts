@@ -2,8 +2,8 @@
 
 import { featuresOf } from "../features.ts";
 import { type GraphBuilder, reshape, sizeOf, type Value } from "../graph/graph.ts";
-import type { CustomSpec } from "../options/custom-options.ts";
 import { sequenceOf, vectors } from "../vectors.ts";
+import type { CustomSpec } from "./custom-model.ts";
 import type { ModelFeatures } from "./define-model.ts";
 
 /** The inputs of a custom model; `left` holds the features that the model has not taken so far. */

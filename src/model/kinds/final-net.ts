@@ -6,32 +6,77 @@
 // E = columns of all vectors, concatenated, F = vectors, D = columns of each, O = a layer's
 // outputs.
 
-import { usualLossTerm } from "../kernels/contract/kernels.ts";
-import { batchNorm } from "./blocks/batch-norm.ts";
-import { repeatColumns, slice } from "./blocks/columns.ts";
-import { concat } from "./blocks/concat.ts";
-import { mean, mul, relu, sum } from "./blocks/elements.ts";
-import { fieldLinear } from "./blocks/field-linear.ts";
-import { linear } from "./blocks/linear.ts";
-import { parameter } from "./blocks/parameter.ts";
-import { type GraphBuilder, type Objective, reshape, sizeOf, type Value } from "./graph/graph.ts";
-import type { FinalNetSpec } from "./options/final-net-options.ts";
-import { vectors } from "./vectors.ts";
+import { z } from "zod";
+import { usualLossTerm } from "../../kernels/contract/kernels.ts";
+import { batchNorm } from "../blocks/batch-norm.ts";
+import { repeatColumns, slice } from "../blocks/columns.ts";
+import { concat } from "../blocks/concat.ts";
+import { mean, mul, relu, sum } from "../blocks/elements.ts";
+import { fieldLinear } from "../blocks/field-linear.ts";
+import { linear } from "../blocks/linear.ts";
+import { parameter } from "../blocks/parameter.ts";
+import {
+  type Graph,
+  type GraphBuilder,
+  type Objective,
+  reshape,
+  sizeOf,
+  type Value,
+} from "../graph/graph.ts";
+import { vectors } from "../vectors.ts";
+import { commonOptions, commonProblems, dimProblems, type Problem, widths } from "./common.ts";
 
-/** The logits of a model with their training objectives. */
-export interface TrainedLogits {
-  /** (K): the logits of a sample. */
-  readonly output: Value;
-  readonly objectives: readonly Objective[];
+/** FinalNet: layers that multiply halves of their outputs, in one block or two. */
+export const finalNetOptions = z.strictObject({
+  kind: z.literal("finalNet"),
+  ...commonOptions,
+  first: widths
+    .min(1)
+    .describe(
+      "`finalMlp`: widths of the first MLP's layers; ReLU after every layer; `finalNet`: of the first block's, even numbers.",
+    ),
+  second: widths
+    .min(1)
+    .optional()
+    .describe(
+      "The same of a second block beside it, whose logit is averaged. Left out: there is one.",
+    ),
+  fieldGate: z
+    .boolean()
+    .default(false)
+    .describe(
+      "`finalNet`: whether the first block takes each vector beside its product with a gate, too.",
+    ),
+});
+
+/** A validated FinalNet. */
+export type FinalNetSpec = z.output<typeof finalNetOptions>;
+
+/** Options of a FinalNet that contradict each other. */
+export function finalNetProblems(model: FinalNetSpec): Problem[] {
+  const { fieldGate, groups, dim, tables } = model;
+  const problems = commonProblems(model);
+  for (const block of ["first", "second"] as const) {
+    const odd = model[block]?.findIndex((width) => width % 2 === 1) ?? -1;
+    if (odd < 0) continue;
+    const message = "an even number: half of a layer multiplies the other";
+    problems.push({ path: [block, odd], message });
+  }
+  if (fieldGate && tables.length === 0) {
+    problems.push({ path: ["fieldGate"], message: "false, as there are no vectors to gate" });
+  }
+  if (fieldGate) return [...problems, ...dimProblems({ ...model, dense: 0 }, [])];
+  if (groups !== undefined && dim === undefined) {
+    problems.push({ path: ["dim"], message: "the width of the vectors that groups give" });
+  }
+  return problems;
 }
 
 /** The objective of the logit that is the model's prediction. */
 const ofLabel: Objective = { ...usualLossTerm, rule: undefined, task: "label" };
 
-/**
- * Builds a FinalNet. Returns one logit or, with two blocks, the mean logit and the logits of both.
- */
-export function finalNetBlocks(graph: GraphBuilder, spec: FinalNetSpec): TrainedLogits {
+/** Builds a FinalNet: one logit or, with two blocks, the mean logit and the logits of both. */
+export function finalNetGraph(graph: GraphBuilder, spec: FinalNetSpec): Graph {
   const { first, second, fieldGate } = spec;
   const dim = spec.dim ?? spec.tables[0]?.dim ?? 0;
   const keepsWidths = !fieldGate && spec.dim === undefined;
@@ -40,15 +85,13 @@ export function finalNetBlocks(graph: GraphBuilder, spec: FinalNetSpec): Trained
   const taken =
     fieldGate && all !== undefined ? beside(graph, [graph.dense, withGate(graph, all, dim)]) : x;
   const a = block(graph, taken, { ...spec, name: "first", widths: first });
-  if (second === undefined) return { output: a, objectives: [ofLabel] };
+  if (second === undefined) return graph.finish(a, [ofLabel]);
   const b = block(graph, x, { ...spec, name: "second", widths: second });
   const taught = (task: string, logit: number): Objective => {
     return { task, logit, target: { of: "prediction", column: 0 }, weight: 1 };
   };
-  return {
-    output: concat(graph, [mean(graph, a, b), a, b]),
-    objectives: [ofLabel, taught("first", 1), taught("second", 2)],
-  };
+  const logits = concat(graph, [mean(graph, a, b), a, b]);
+  return graph.finish(logits, [ofLabel, taught("first", 1), taught("second", 2)]);
 }
 
 function beside(graph: GraphBuilder, values: readonly (Value | undefined)[]): Value {

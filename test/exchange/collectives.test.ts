@@ -94,6 +94,29 @@ for (const [way, hostOf] of Object.entries(placements)) {
     }
   });
 
+  test(`a device sends its next round only after each receiver has closed the last: ${way}`, async (t) => {
+    const early: string[] = [];
+    for (let seed = 0; seed < rounds("seeds of closed inboxes", 4, 10); seed++) {
+      const closed = new Array<number>(devices).fill(0);
+      const hosts = start(hostOf, seed);
+      await hosts.run(async ({ ids, rank }) => {
+        const { waitUntil } = hosts.cells.cellsOf(rank, hostOf[rank]);
+        for (let round = 1; round <= 5; round++) {
+          await ids.open(() => 8);
+          const open = closed.flatMap((last, to) => (last < round - 1 ? [to] : []));
+          early.push(...open.map((to) => `seed ${seed}, round ${round}: ${rank} to ${to}`));
+          ids.start();
+          await ids.finish();
+          const wait = () => "the scheduler";
+          for (let turn = 0; turn < rank; turn++) await waitUntil(wait, () => true, rank);
+          closed[rank] = round;
+          ids.close();
+        }
+      });
+    }
+    t.deepEqual(early, []);
+  });
+
   test(`the bytes that an all-gather and a broadcast send match the formulas: ${way}`, async (t) => {
     const hosts = start(hostOf, 1);
     const neighbours = hostOf.filter((host) => host === 0).length - 1;

@@ -214,12 +214,14 @@ test("numeric ops: clamp, log, logit, scale, fill, boxCox, and missing values", 
 });
 
 test("clamp of ids compares all 64 bits", (t) => {
-  const clamp = { op: "clamp", min: -5_000_000_000, max: 2 ** 52 };
+  const [min, max] = [-5_000_000_000n, 2n ** 52n + 5n];
+  const clamp = { op: "clamp", min: Number(min), max: Number(max) };
+  // Ids whose high words equal those of the limits: the low words decide, as unsigned numbers.
+  const near = [min, max].flatMap((limit) => [-1n, 0n, 1n, 2n ** 31n].map((by) => limit + by));
   const x = { column: "x", separator: "|", weightSeparator: ":" };
-  const { columns } = run([{ ...clamp, input: x, output: "c" }], { x: [ids] });
-  const limit = (id: bigint) =>
-    id < -5_000_000_000n ? -5_000_000_000n : id > 2n ** 52n ? 2n ** 52n : id;
-  t.deepEqual(columns.c, [ids.map(limit)]);
+  const { columns } = run([{ ...clamp, input: x, output: "c" }], { x: [[...ids, ...near]] });
+  const limit = (id: bigint) => (id < min ? min : id > max ? max : id);
+  t.deepEqual(columns.c, [[...ids, ...near].map(limit)]);
 });
 
 test("onehot is a unit vector; values outside are in its first element", (t) => {

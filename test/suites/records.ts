@@ -87,7 +87,7 @@ const batchOf = (shard: RecordShard) =>
         fc.nat(shard.rows - 1),
         fc.constant(shard.rows - 1),
       ),
-      { maxLength: 80, size: "max" },
+      { maxLength: 80 },
     )
     .map((rows) => Int32Array.from(new Set(rows)).sort());
 
@@ -99,7 +99,7 @@ const plan = fc.array(
       rows: batchOf(recordShards[at] ?? { name: "", rows: 1, recordBytes: 1 }),
     }),
   ),
-  { minLength: 1, maxLength: 20, size: "max" },
+  { minLength: 1, maxLength: 20 },
 );
 
 /** Registers the suite's tests for one implementation. */

@@ -116,7 +116,7 @@ function allowedModel(path: string, { roots, ownModels }: Access): string {
 /** The real path of a path within a root. @throws PathForbiddenError */
 function pathWithin(root: string | undefined, path: string, option: string): string {
   if (root === undefined) return path;
-  if (isAddress(path)) throw new PathForbiddenError(option, shownAddress(path), root);
+  if (isAddress(path)) throw PathForbiddenError.ofPath(option, shownAddress(path), root);
   try {
     const realRoot = withoutLinks(resolve(root));
     const real = withoutLinks(resolve(realRoot, path));
@@ -124,7 +124,7 @@ function pathWithin(root: string | undefined, path: string, option: string): str
     if (first !== ".." && visible(real) === real) return real;
   } catch (cause) {
     // The path cannot be resolved on this machine, but might resolve on another: it is forbidden.
-    throw new PathForbiddenError(option, path, root, { cause });
+    throw PathForbiddenError.ofPath(option, path, root, { cause });
   }
-  throw new PathForbiddenError(option, path, root);
+  throw PathForbiddenError.ofPath(option, path, root);
 }

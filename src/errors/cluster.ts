@@ -1,104 +1,107 @@
-// Errors of a cluster: incompatible processes, missing hosts or files, and changes of the leader.
+// Errors of a cluster and the wire: incompatible processes, missing hosts or files, changes of the
+// leader, the journal of runs, frames, requests, and the connection to the broker.
 
-import { TrainingError } from "./training-error.ts";
+import { errorClass } from "./training-error.ts";
 
 /** A host has another version of Osiris than its cluster. */
-export class VersionMismatchError extends TrainingError {
-  readonly code = "VERSION_MISMATCH";
-  readonly recovery = "stop";
-
-  constructor(expected: string, actual: string) {
-    super(
-      `Expected version ${expected} of Osiris, as the cluster has, this process has ${actual}: ` +
-        "install the same one",
-    );
-  }
-}
-
-/** This device cannot compute with the arithmetic that the run or the checkpoint began with. */
-export class ArithmeticMismatchError extends TrainingError {
-  readonly code = "ARITHMETIC_MISMATCH";
-  readonly recovery = "stop";
-
-  /** `directory`: the directory of the checkpoint with the expected arithmetic. */
-  constructor(expected: string, actual: string, directory?: string) {
-    const where = directory === undefined ? "" : ` of the checkpoint in ${directory}`;
-    super(
-      `Expected the arithmetic \`${expected}\`${where}, this process has \`${actual}\`: ` +
-        `they differ in bits. ${wayOn(expected)}; or start a new run` +
-        (directory === undefined
-          ? ""
-          : " in another `checkpoint.directory`; or predict with `arithmetic: auto`, last bits apart"),
-    );
-  }
-}
-
-/** The advice on how to get an arithmetic. Every process has that of the reference kernels. */
-function wayOn(arithmetic: string): string {
-  if (!arithmetic.startsWith("reference")) return "Run `osiris build-native`";
-  return "Set `arithmetic: reference` to go on";
-}
+export class VersionMismatchError extends errorClass(
+  "VERSION_MISMATCH",
+  "stop",
+  (expected: string, actual: string) =>
+    `Expected version ${expected} of Osiris, as the cluster has, this process has ${actual}: ` +
+    "install the same one",
+) {}
 
 /** A run has fewer devices than it waits for. */
-export class HostsMissingError extends TrainingError {
-  readonly code = "HOSTS_MISSING";
-  readonly recovery = "stop";
-
-  constructor(wanted: number, present: number, deadlineMs: number) {
-    super(
-      `Waited ${deadlineMs} ms for ${wanted} devices, ${present} are there: ` +
-        "start hosts with `osiris host`, or ask for fewer devices",
-    );
-  }
-}
+export class HostsMissingError extends errorClass(
+  "HOSTS_MISSING",
+  "stop",
+  (wanted: number, present: number, deadlineMs: number) =>
+    `Waited ${deadlineMs} ms for ${wanted} devices, ${present} are there: ` +
+    "start hosts with `osiris host`, or ask for fewer devices",
+) {}
 
 /** A host does not see the files that the other hosts write or read. */
-export class PathNotSharedError extends TrainingError {
-  readonly code = "PATH_NOT_SHARED";
-  readonly recovery = "stop";
-  readonly path: string;
-
-  constructor(host: string, path: string) {
-    super(
+export class PathNotSharedError extends errorClass(
+  "PATH_NOT_SHARED",
+  "stop",
+  (host: string, path: string) => ({
+    message:
       `${host} does not see ${path}: data caches and the checkpoint directory must lie ` +
-        "on a file system that all hosts share, under a path that is the same on each of them",
-    );
-    this.path = path;
-  }
-}
+      "on a file system that all hosts share, under a path that is the same on each of them",
+    path,
+  }),
+) {}
 
 /** The leader of the cluster ended or could not renew its lease, and another process leads. */
-export class RootLostError extends TrainingError {
-  readonly code = "ROOT_LOST";
-  readonly recovery = "restore";
-
-  constructor(former: string, why: string, next: string) {
-    super(`${former} ${why}; ${next} leads the cluster now, and goes on with its runs`);
-  }
-}
+export class RootLostError extends errorClass(
+  "ROOT_LOST",
+  "restore",
+  (former: string, why: string, next: string) =>
+    `${former} ${why}; ${next} leads the cluster now, and goes on with its runs`,
+) {}
 
 /** This process is no longer the leader of the cluster. The transport withholds its frames. */
-export class LeadershipLostError extends TrainingError {
-  readonly code = "LEADERSHIP_LOST";
-  readonly recovery = "stop";
-
-  constructor(term: number, next: string) {
-    super(
-      `This process led the cluster in term ${term}; ${next} leads it now, and has its runs: ` +
-        "start this one again, and it stands by",
-    );
-  }
-}
+export class LeadershipLostError extends errorClass(
+  "LEADERSHIP_LOST",
+  "stop",
+  (term: number, next: string) =>
+    `This process led the cluster in term ${term}; ${next} leads it now, and has its runs: ` +
+    "start this process again, and it stands by",
+) {}
 
 /** Another leader, with its own queue, serves a cluster of this name. */
-export class ClusterServedError extends TrainingError {
-  readonly code = "CLUSTER_SERVED";
-  readonly recovery = "stop";
+export class ClusterServedError extends errorClass(
+  "CLUSTER_SERVED",
+  "stop",
+  (cluster: string, address: string) =>
+    `Another leader serves cluster ${cluster} at ${address}, with a queue of its own: ` +
+    "give this cluster another name, or start both leaders with one lease",
+) {}
 
-  constructor(cluster: string, address: string) {
-    super(
-      `Another root answers for cluster ${cluster} at ${address}, and has a queue of its own: ` +
-        "give this one another name, or start both with one lease",
-    );
-  }
-}
+/** Entries of the journal of runs are corrupt: their runs or events are lost. */
+export class JournalDamagedError extends errorClass(
+  "JOURNAL_DAMAGED",
+  "stop",
+  (directory: string, entries: number) =>
+    `${entries} entries of the journal of the runs in ${directory} are damaged and were left out: ` +
+    "check the disk, and submit again the runs that `osiris ls` does not list",
+) {}
+
+/** A frame exceeds the transport's limit. */
+export class FrameTooLargeError extends errorClass(
+  "FRAME_TOO_LARGE",
+  "stop",
+  (frameBytes: number, frameBytesMax: number) =>
+    `Expected a frame of at most ${frameBytesMax} bytes, got ${frameBytes}`,
+) {}
+
+/** A frame does not decode to a known message. */
+export class FrameCorruptError extends errorClass(
+  "FRAME_CORRUPT",
+  "restore",
+  (subject: string, reason: string) => `A frame on ${subject} is not a message: ${reason}`,
+) {}
+
+/** A request received no response in time, or its subject has no subscribers. */
+export class RequestFailedError extends errorClass(
+  "REQUEST_FAILED",
+  "restore",
+  (subject: string, reason: string) => `No answer on ${subject}: ${reason}`,
+) {}
+
+/** The broker cannot be reached. */
+export class TransportLostError extends errorClass(
+  "TRANSPORT_LOST",
+  "restore",
+  (address: string, reason: string) => `Cannot reach the broker at ${address}: ${reason}`,
+) {}
+
+/** Too many bytes are in flight to the broker: the frame was dropped. */
+export class TransportFullError extends errorClass(
+  "TRANSPORT_FULL",
+  "restore",
+  (address: string, pendingBytes: number, pendingBytesMax: number) =>
+    `A frame to the broker at ${address} was dropped: ` +
+    `${pendingBytes} of at most ${pendingBytesMax} bytes are in flight`,
+) {}

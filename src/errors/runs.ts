@@ -1,124 +1,91 @@
-// Errors of runs: runs that end without a model, and requests that the queue refuses.
+// Errors of runs and tenants: runs that end without a model, requests that the queue refuses, and
+// requests that a user or a tenant is not allowed to make, or not at this rate.
 
-import { TrainingError } from "./training-error.ts";
-
-/** Children failed too often: the supervisor gives up. The cause is the last failure. */
-export class RestartLimitError extends TrainingError {
-  readonly code = "RESTART_LIMIT";
-  readonly recovery = "stop";
-  /** The actor that gave up. */
-  readonly supervisor: string;
-
-  constructor(supervisor: string, restarts: number, withinMs: number, options?: ErrorOptions) {
-    const cause =
-      options?.cause instanceof Error ? `; the last failure: ${options.cause.message}` : "";
-    super(`Gave up after ${restarts} restarts within ${withinMs / 1000} s${cause}`, options);
-    this.supervisor = supervisor;
-  }
-}
+import { errorClass } from "./training-error.ts";
 
 /** The run was cancelled by its owner. */
-export class RunCancelledError extends TrainingError {
-  readonly code = "RUN_CANCELLED";
-  readonly recovery = "stop";
-
-  constructor(run: string) {
-    super(`Run ${run} was cancelled; its job, submitted again, goes on from its last checkpoint`);
-  }
-}
+export class RunCancelledError extends errorClass(
+  "RUN_CANCELLED",
+  "stop",
+  (run: string) =>
+    `Run ${run} was cancelled; its job, submitted again, goes on from its last checkpoint`,
+) {}
 
 /** Leaders have repeatedly crashed while they prepared the run: it is not started again. */
-export class RunSetAsideError extends TrainingError {
-  readonly code = "RUN_SET_ASIDE";
-  readonly recovery = "stop";
-
-  constructor(run: string, leaders: number) {
-    super(
-      `Run ${run} was set aside: ${leaders} leaders ended while they prepared it, and no step was ` +
-        "made. Look at its data, its vocabularies and the memory that they need; submit the job " +
-        "again to try once more",
-    );
-  }
-}
+export class RunSetAsideError extends errorClass(
+  "RUN_SET_ASIDE",
+  "stop",
+  (run: string, leaders: number) =>
+    `Run ${run} was set aside: ${leaders} leaders ended while they prepared it, and no step was ` +
+    "made. Look at its data, its vocabularies and the memory that they need; submit the job " +
+    "again to try once more",
+) {}
 
 /** The key of a submission belongs to a run of another job, which is not repeated or replaced. */
-export class KeyTakenError extends TrainingError {
-  readonly code = "KEY_TAKEN";
-  readonly recovery = "stop";
+export class KeyTakenError extends errorClass(
+  "KEY_TAKEN",
+  "stop",
+  (key: string, run: string) =>
+    `Key \`${key}\` belongs to run ${run} of another job: submit this one under another key`,
+) {}
 
-  constructor(key: string, run: string) {
-    super(`Key \`${key}\` belongs to run ${run} of another job: submit this one under another key`);
-  }
-}
-
-/** A tenant has reached its quota. */
-export class QuotaExceededError extends TrainingError {
-  readonly code = "QUOTA_EXCEEDED";
-  readonly recovery = "stop";
-
-  constructor(tenant: string | undefined, what: string, most: number) {
-    const whose = tenant === undefined ? "Whoever runs the cluster" : `Tenant \`${tenant}\``;
-    super(
-      `${whose} may have at most ${most} ${what}: ` +
-        "wait until a run is over, cancel one, or ask for a larger quota",
+/** A tenant has reached its quota. `tenant` undefined: the operator of the cluster. */
+export class QuotaExceededError extends errorClass(
+  "QUOTA_EXCEEDED",
+  "stop",
+  (tenant: string | undefined, what: string, most: number) => {
+    const who = tenant === undefined ? "The cluster's operator" : `Tenant \`${tenant}\``;
+    return (
+      `${who} may have at most ${most} ${what}: ` +
+      "wait until a run is over, cancel one, or ask for a larger quota"
     );
-  }
-}
+  },
+) {}
 
 /** The state of a run does not allow the request. */
-export class RunStateError extends TrainingError {
-  readonly code = "RUN_STATE";
-  readonly recovery = "stop";
+export class RunStateError extends errorClass(
+  "RUN_STATE",
+  "stop",
+  (run: string, request: string, expected: string, status: string) =>
+    `Cannot ${request} run ${run}: expected it to be ${expected}, it is ${status}`,
+) {}
 
-  constructor(run: string, request: string, expected: string, status: string) {
-    super(`Cannot ${request} run ${run}: expected it to be ${expected}, it is ${status}`);
-  }
-}
+/** A request, with its job, exceeds the size limit of its tenant. */
+export class JobTooLargeError extends errorClass(
+  "JOB_TOO_LARGE",
+  "stop",
+  (tenant: string, bytes: number, bytesMax: number) =>
+    `Expected a request of at most ${bytesMax} bytes from tenant ${tenant}, got ${bytes}: ` +
+    "send a smaller job, or raise `requestBytesMax` of the tenant",
+) {}
 
-/** Entries of the journal of runs are corrupt: their runs or events are lost. */
-export class JournalDamagedError extends TrainingError {
-  readonly code = "JOURNAL_DAMAGED";
-  readonly recovery = "stop";
+/** A tenant exceeds its rate limit of requests. */
+export class TooManyRequestsError extends errorClass(
+  "TOO_MANY_REQUESTS",
+  "restore",
+  (tenant: string, perSecond: number) =>
+    `Expected at most ${perSecond} requests a second from tenant ${tenant}: ` +
+    "send the request again in a moment, or raise `requestsPerSecond` of the tenant",
+) {}
 
-  constructor(directory: string, entries: number) {
-    super(
-      `${entries} entries of the journal of the runs in ${directory} are damaged and were left out: ` +
-        "look at the disk, and submit again what `osiris ls` does not list",
-    );
-  }
-}
+/**
+ * The sender of a request is not the tenant that the subject names. `tenant` undefined: the subject
+ * names the operator of the cluster.
+ */
+export class TenantRefusedError extends errorClass(
+  "TENANT_REFUSED",
+  "stop",
+  (tenant: string | undefined, reason: string) => {
+    const who = tenant === undefined ? "the cluster's operator" : `tenant \`${tenant}\``;
+    return `Cannot serve this as ${who}: ${reason}; name your own tenant (\`--tenant\`)`;
+  },
+) {}
 
-/** The rows of a run need more memory than its host has. */
-export class MemoryExceededError extends TrainingError {
-  readonly code = "MEMORY_EXCEEDED";
-  readonly recovery = "stop";
-
-  /** `tables`: the tables on the host with their bytes, the largest first. */
-  constructor(
-    host: string,
-    bytes: number,
-    bytesMax: number,
-    tables: readonly {
-      readonly table: string;
-      readonly rows: number;
-      readonly dim: number;
-      readonly bytes: number;
-    }[],
-  ) {
-    const large = tables.filter(({ bytes: own }) => own >= bytes / 100);
-    const shown = large.slice(0, 3).map(({ table, rows, dim, bytes: own }) => {
-      const shape = `${rows.toLocaleString("en-US")} rows of ${dim}`;
-      return `\`${table}\` ${gigabytes(own)} (${shape})`;
-    });
-    const rest = tables.length > shown.length ? `, and ${tables.length - shown.length} more` : "";
-    super(
-      `The tables need ${gigabytes(bytes)} of memory on ${host}, which has ` +
-        `${gigabytes(bytesMax)}: ${shown.join(", ")}${rest}; give the largest ones ` +
-        '`tier: "cached"`, fewer `rows` or a smaller `dim`, or train on more hosts',
-    );
-  }
-}
-
-function gigabytes(bytes: number): string {
-  return `${(bytes / 1e9).toLocaleString("en-US", { maximumSignificantDigits: 3 })} GB`;
-}
+/** The broker does not let this user publish to a subject, or subscribe to it. */
+export class NotPermittedError extends errorClass(
+  "NOT_PERMITTED",
+  "stop",
+  (subject: string) =>
+    `The broker's permissions forbid ${subject} to this user: ` +
+    "use your own tenant, or ask the cluster's operator for more rights",
+) {}

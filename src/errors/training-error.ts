@@ -1,6 +1,6 @@
-// The base class of all errors of Osiris, and the conversion of errors to plain data for threads
-// and the wire. The class of an error decides what happens next: a supervisor has one `switch` on
-// `recovery`. Programs compare `code`, never the message.
+// The base class of all errors of Osiris, the factory of their classes, and the conversion of errors
+// to plain data for threads and the wire. The class of an error decides what happens next: a
+// supervisor has one `switch` on `recovery`. Programs compare `code`, never the message.
 
 import { visible } from "./visible.ts";
 
@@ -17,6 +17,44 @@ export abstract class TrainingError extends Error {
     super(visible(message), options);
     this.name = new.target.name;
   }
+}
+
+/** The base of an error class: its constructor takes the facts of `say`, then the cause. */
+export interface ErrorBase<Code, Way, Facts extends readonly unknown[], Fields> {
+  readonly code: Code;
+  readonly recovery: Way;
+  new (
+    ...facts: [...Facts, options?: ErrorOptions]
+  ): TrainingError & { readonly code: Code; readonly recovery: Way } & Fields;
+}
+
+/**
+ * Makes the base of an error class: `class GoneError extends errorClass("GONE", "stop", say) {}`.
+ * `say` turns the facts of an error into its message, or into an object with the message and the
+ * other fields of the error. A `say` that quotes the cause takes it as its last fact.
+ */
+export function errorClass<
+  const Code extends string,
+  const Way extends Recovery,
+  Facts extends readonly unknown[],
+  Said extends string | { readonly message: string },
+>(code: Code, recovery: Way, say: (...facts: Facts) => Said) {
+  class KnownError extends TrainingError {
+    static readonly code = code;
+    static readonly recovery = recovery;
+    readonly code = code;
+    readonly recovery = recovery;
+
+    constructor(...facts: [...Facts, options?: ErrorOptions]) {
+      const said: string | { readonly message: string } = say(...(facts as unknown as Facts));
+      const { message, ...fields } = typeof said === "string" ? { message: said } : said;
+      const last: unknown = facts.at(-1);
+      super(message, typeof last === "object" && last && "cause" in last ? last : undefined);
+      Object.assign(this, fields);
+    }
+  }
+  type Fields = Said extends string ? unknown : Readonly<Said>;
+  return KnownError as unknown as ErrorBase<Code, Way, Facts, Fields>;
 }
 
 /** An error as plain data, which keeps code and recovery across threads and the wire. */

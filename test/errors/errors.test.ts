@@ -2,7 +2,6 @@
 
 import test from "ava";
 import { ActorFailedError, failureOf } from "../../actors/runtime/incident.ts";
-import * as errors from "../../src/errors/errors.ts";
 import {
   type ErrorRecord,
   InputUnusableError,
@@ -16,7 +15,6 @@ import {
 } from "../../src/errors/errors.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { smallData, smallModel, startTestCluster } from "../helpers/clusters/clusters.ts";
-import { textOf } from "../helpers/tree.ts";
 
 test.serial(
   "a non-finite loss ends the run, and a run cancelled in time never starts",
@@ -41,19 +39,6 @@ test.serial(
     );
   },
 );
-
-test("every error that docs/errors.md names is an error class", (t) => {
-  const names = [...textOf("docs/errors.md").matchAll(/^\| `[A-Z_]+` \| `(\w+)` \|/gm)];
-  const documented = names.map(([, name = ""]) => name);
-  t.true(documented.length >= 40, `${documented.length} errors`);
-  const classes = new Map<string, unknown>(Object.entries(errors));
-  const isError = (value: unknown): boolean =>
-    typeof value === "function" && value.prototype instanceof TrainingError;
-  t.deepEqual(
-    documented.filter((name) => !isError(classes.get(name))),
-    [],
-  );
-});
 
 test("an error keeps its code, recovery and fields across threads and the wire", (t) => {
   const error = new PeerLostError("device:1", "killed", { cause: new RangeError("a bug") });

@@ -1,0 +1,185 @@
+// Errors of training: participants of a step that are late or lost, ids out of range, numbers that
+// are not finite, arithmetic, memory, and chaos trials.
+
+import { errorClass } from "./training-error.ts";
+
+/** A wait for a participant of the step has exceeded the step deadline. */
+export class StepTimeoutError extends errorClass(
+  "STEP_TIMEOUT",
+  "restore",
+  (wait: string, deadlineMs: number) => ({
+    message: `Waited ${deadlineMs} ms for ${wait}`,
+    /** The awaited data or event and its source: `the pooled embeddings of device 1`. */
+    wait,
+  }),
+) {}
+
+/** The generation was aborted while this participant waited. This participant is not the cause. */
+export class GenerationAbortedError extends errorClass(
+  "GENERATION_ABORTED",
+  "restore",
+  (generation: number) => `Generation ${generation} was aborted`,
+) {}
+
+/** A thread, process or host that took part in the step has ended or is silent. */
+export class PeerLostError extends errorClass(
+  "PEER_LOST",
+  "restore",
+  (actor: string, reason: string) => ({
+    message: `Lost ${actor}: ${reason}`,
+    /** The actor that was lost, for example `device:1`. */
+    actor,
+    reason,
+  }),
+) {}
+
+/** An id is outside its table. A replay would meet the same id. */
+export class IdOutOfRangeError extends errorClass(
+  "ID_OUT_OF_RANGE",
+  "stop",
+  (where: { table: string; feature: number; sample: number; id: number | bigint; rows: number }) =>
+    `Expected ids of table \`${where.table}\` (feature ${where.feature}) to lie in ` +
+    `0..${where.rows - 1}, got ${where.id} in sample ${where.sample} of the batch; ` +
+    "the table's option `ids` can clamp or hash them",
+) {}
+
+/** The loss is NaN or infinite. A replay would repeat it. */
+export class NonFiniteLossError extends errorClass(
+  "NON_FINITE_LOSS",
+  "stop",
+  (
+    step: number,
+    loss: number,
+    samples: readonly number[] = [],
+    { layer, task }: { readonly layer?: string; readonly task?: string } = {},
+  ) => {
+    const of = task === undefined ? `step ${step}` : `\`${task}\` in step ${step}`;
+    const first = layer === undefined ? "" : `, first in ${layer}`;
+    return {
+      message: `The loss of ${of} is ${loss}${ofSamples(samples)}${first}; ${advice}`,
+      step,
+      /** Samples of the batch that caused it, if known. */
+      samples,
+      /** The first place with a non-finite value: a layer, a table, the dense features. */
+      layer,
+      /** The task with the non-finite loss, if known. */
+      task,
+    };
+  },
+) {}
+
+/** A gradient has a NaN or an infinity. The step was not committed; a replay would repeat it. */
+export class NonFiniteGradientError extends errorClass(
+  "NON_FINITE_GRADIENT",
+  "stop",
+  (step: number, of: string, samples: readonly number[]) => {
+    const origin = ofSamples(samples) || " (a sum over the batch)";
+    return {
+      message: `The gradient of ${of} in step ${step} is not finite${origin}; ${advice}`,
+      step,
+      /** The gradient's parameter or table: ``parameter `top.0.weight` `` or ``table `user` ``. */
+      of,
+      /**
+       * Samples of the batch with the non-finite gradient. Empty if finite gradients overflowed in
+       * a sum, or for a table with `dedup`, which has only the sums over a device's samples.
+       */
+      samples,
+    };
+  },
+) {}
+
+const advice = "lower the learning rate or check the data";
+
+function ofSamples(samples: readonly number[], namedMax = 8): string {
+  if (samples.length === 0) return "";
+  const named = samples.slice(0, namedMax).join(", ");
+  const others = samples.length - namedMax;
+  return ` from sample ${named}${others > 0 ? ` and ${others} more` : ""} of the batch`;
+}
+
+/**
+ * This device cannot compute with the arithmetic that the run or the checkpoint began with.
+ * `directory`: the directory of the checkpoint with the expected arithmetic.
+ */
+export class ArithmeticMismatchError extends errorClass(
+  "ARITHMETIC_MISMATCH",
+  "stop",
+  (expected: string, actual: string, directory?: string) => {
+    // Every process has the reference kernels.
+    const mend = expected.startsWith("reference")
+      ? "Set `arithmetic: reference` to go on"
+      : "Run `osiris build-native`";
+    const [where, others] =
+      directory === undefined
+        ? ["", ""]
+        : [
+            ` of the checkpoint in ${directory}`,
+            " in another `checkpoint.directory`; or predict with `arithmetic: auto`, last bits apart",
+          ];
+    return (
+      `Expected the arithmetic \`${expected}\`${where}, this process has \`${actual}\`: ` +
+      `they differ in bits. ${mend}; or start a new run${others}`
+    );
+  },
+) {}
+
+/** The memory of one table on a host. */
+interface TableMemory {
+  readonly table: string;
+  readonly rows: number;
+  readonly dim: number;
+  readonly bytes: number;
+}
+
+/**
+ * The rows of a run need more memory than its host has. `tables`: the tables on the host, the
+ * largest first.
+ */
+export class MemoryExceededError extends errorClass(
+  "MEMORY_EXCEEDED",
+  "stop",
+  (host: string, bytes: number, bytesMax: number, tables: readonly TableMemory[]) => {
+    const large = tables.filter(({ bytes: own }) => own >= bytes / 100);
+    const shown = large.slice(0, 3).map(({ table, rows, dim, bytes: own }) => {
+      const shape = `${rows.toLocaleString("en-US")} rows of ${dim}`;
+      return `\`${table}\` ${gigabytes(own)} (${shape})`;
+    });
+    const rest = tables.length > shown.length ? `, and ${tables.length - shown.length} more` : "";
+    return (
+      `The tables need ${gigabytes(bytes)} of memory on ${host}, which has ` +
+      `${gigabytes(bytesMax)}: ${shown.join(", ")}${rest}; give the largest ones ` +
+      '`tier: "cached"`, fewer `rows` or a smaller `dim`, or train on more hosts'
+    );
+  },
+) {}
+
+function gigabytes(bytes: number): string {
+  return `${(bytes / 1e9).toLocaleString("en-US", { maximumSignificantDigits: 3 })} GB`;
+}
+
+/** Children failed too often: the supervisor gives up. The cause is the last failure. */
+export class RestartLimitError extends errorClass(
+  "RESTART_LIMIT",
+  "stop",
+  (supervisor: string, restarts: number, withinMs: number, last?: ErrorOptions) => ({
+    message:
+      `Gave up after ${restarts} restarts within ${withinMs / 1000} s` +
+      (last?.cause instanceof Error ? `; the last failure: ${last.cause.message}` : ""),
+    /** The actor that gave up. */
+    supervisor,
+  }),
+) {}
+
+/** A faulted run differs from its reference run, or did not end. It is a bug of Osiris. */
+export class PromiseBrokenError extends errorClass(
+  "PROMISE_BROKEN",
+  "stop",
+  (verdict: string, differences: readonly string[], schedule: unknown) => ({
+    message: `A faulted run broke the promise (${verdict}): ${differences.join("; ")}`,
+    verdict,
+    /** The differences from the reference run, one sentence each. */
+    differences,
+    /** The faults that were injected: plain data, to be injected again. */
+    schedule,
+  }),
+) {}

@@ -10,26 +10,21 @@ import { z } from "zod";
 const declarations = [
   "src/data/options",
   "src/embedding/tables/options",
-  "src/embedding/tables/tier-options",
-  "src/exchange/options",
   "src/job/evaluation-options",
   "src/job/job",
-  "src/job/planner-options",
-  "src/job/preprocessing-options",
-  "src/model/loss",
   "src/model/model-builders",
   "src/model/options",
-  "src/training/checkpoint/checkpoint-options",
 ];
 
 /** Rewrites the declarations in dist/, which the compiler has just made. */
 export async function writeOptionComments() {
-  const { describeKinds } = await import(new URL("dist/src/job/job-json-schema.js", import.meta.url));
+  const load = (name) => import(new URL(`dist/${name}.js`, import.meta.url));
+  const { describeKinds } = await load("src/job/job-json-schema");
+  const { modelOptions } = await load("src/model/options");
+  const { jobSchema } = await load("src/job/job-schema");
   for (const name of declarations) {
     const path = new URL(`dist/${name}.d.ts`, import.meta.url);
-    const { modelOptions } = await import(new URL("dist/src/model/options.js", import.meta.url));
-    const own = await import(new URL(`dist/${name}.js`, import.meta.url));
-    const schemas = { modelOptions, ...own };
+    const schemas = { modelOptions, jobSchema, ...(await load(name)) };
     writeFileSync(path, commented(readFileSync(path, "utf8"), schemas, describeKinds));
   }
 }
@@ -44,7 +39,6 @@ export function commented(text, schemas, describeKinds) {
   const isKnown = (name) => schemas[name] !== undefined;
   const of = (name, leftOut = "") =>
     typeOf(jsonSchemaOf(schemas[name]), leftOut.match(/\w+/g) ?? [], "");
-  const job = schemas.jobSchema === undefined ? {} : jsonSchemaOf(schemas.jobSchema);
   const kinds = schemas.modelOptions === undefined ? [] : jsonSchemaOf(schemas.modelOptions).oneOf;
   return text
     .replace(/(?<=^export declare const )(\w+): \(options: [\s\S]*?(?=\n\/\*\* |\n*$(?!\n))/gm, (all, kind) => {
@@ -53,36 +47,17 @@ export function commented(text, schemas, describeKinds) {
       const built = `Extract<import("./options.ts").ModelOptions, { kind: "${kind}" }>`;
       return `${kind}: (options: ${typeOf(model, ["kind"], "")}) => ${built};`;
     })
-    .replace(/(?<=export interface JobOptions )\{[\s\S]*?\n\}/, (all) => withComments(all, job))
-    .replace(/(?<=export type EvaluationOptions = Omit<.*> & )\{[\s\S]*?\n\}/, (all) =>
-      withComments(all, jsonSchemaOf(schemas.evaluationOptions)),
-    )
     .replace(
-      /Omit<z\.input<typeof (\w+)>, ((?:"\w+"(?: \| )?)+)>/g,
-      (all, name, names) => (isKnown(name) ? of(name, names) : all),
+      /(Written<)?Omit<z\.input<typeof (\w+)>, ((?:"\w+"(?: \| )?)+)>(>?)/g,
+      (all, written, name, names, end) =>
+        isKnown(name) ? of(name, names) + (written === undefined ? end : "") : all,
     )
-    .replace(/(?:Written<)?z\.input<typeof (\w+)>(?:\["(\w+)"\])?(>?)/g, (all, name, key, end) => {
-      if (!isKnown(name)) return all;
-      const isWritten = all.startsWith("Written<");
-      const schema = key === undefined ? schemas[name] : schemas[name].shape[key];
-      return typeOf(jsonSchemaOf(schema), [], "") + (isWritten ? "" : end);
-    })
+    .replace(/(Written<)?z\.input<typeof (\w+)>(>?)/g, (all, written, name, end) =>
+      isKnown(name) ? of(name) + (written === undefined ? end : "") : all,
+    )
     .replace(/(?<=^export type ModelOptions = )[\s\S]*?(?=;\n(?:\/\*\*|export))/m, (all) =>
       isKnown("modelOptions") ? of("modelOptions") : all,
     );
-}
-
-/** Adds comments on the options of `section` to a type that is written by hand. */
-function withComments(text, section) {
-  const above = [section];
-  return text.replace(/^( +)readonly (\w+)\??:( z\.input<.*;)?/gm, (line, indent, name, inferred) => {
-    const depth = indent.length / 4;
-    const option = above[depth - 1]?.properties?.[name] ?? {};
-    above[depth] = option;
-    const type = () => `${indent}readonly ${name}?: ${typeOf(option, [], indent)} | undefined;`;
-    const written = inferred === undefined ? line : type();
-    return commentOf(option.description, indent, option.default) + written;
-  });
 }
 
 /** The JSON Schema of a user's input. A table requires only `name`, as `table` has the rest. */

@@ -2,7 +2,8 @@
 // problems. It changes nothing, and leaves nothing behind.
 
 import { TransportLostError } from "../../src/errors/errors.ts";
-import { type JobOptions, jobSchema, resolveJob } from "../../src/job/job.ts";
+import { type JobOptions, resolveJob } from "../../src/job/job.ts";
+import { jobSchema } from "../../src/job/job-schema.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { clusterDeadlines, type DeadlineLine, deadlineTree } from "../../src/ports/deadlines.ts";
 import { startBroker } from "../../src/wire/broker/broker.ts";

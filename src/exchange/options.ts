@@ -14,5 +14,4 @@ export const exchangeOptions = z.strictObject({
   ),
 });
 
-export type ExchangeOptions = z.input<typeof exchangeOptions>;
 export type ExchangeSpec = z.output<typeof exchangeOptions>;

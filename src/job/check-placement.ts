@@ -16,7 +16,7 @@ import {
 } from "../planner/shards.ts";
 import { expected } from "../ports/check-options.ts";
 import type { CheckpointSpec } from "../training/checkpoint/checkpoint-options.ts";
-import type { plannerOptions } from "./planner-options.ts";
+import type { plannerOptions } from "./job-schema.ts";
 
 /** The part of a job that a plan must fit. */
 interface PlannedJob {

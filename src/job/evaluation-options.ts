@@ -21,11 +21,29 @@ import { areNumeric, labelsOf, targetsOf } from "../data/targets.ts";
 import { categoricalOf, checkWeights } from "../data/text/match-features.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
 import { checkOptions, expected } from "../ports/check-options.ts";
-import { isSection } from "../ports/written.ts";
+import { isSection, type Written } from "../ports/written.ts";
 import { comparedMetric } from "../training/loop/best-evaluation.ts";
 import { earlyStoppingOptions } from "../training/loop/early-stopping.ts";
 import { plateauOptions } from "../training/loop/plateau.ts";
 import { checkMetrics, checkParts } from "./check-metrics.ts";
+
+/** Schema of `JobOptions.evaluation.test`. */
+export const testOptions = z.strictObject({
+  data: dataOptions.optional().describe("Data of its own. Left out: a share of the training data."),
+  dataDiffers: z
+    .boolean()
+    .optional()
+    .meta({ default: false })
+    .describe("Whether `data` may be read in another way than the training data. Default: false."),
+  fraction: z
+    .number()
+    .gt(0)
+    .lt(1)
+    .default(0.1)
+    .describe(
+      "With `evaluation.test`, even `{}`: share of the training data that is the test, without `evaluation.test.data`.",
+    ),
+});
 
 /** Schema of `JobOptions.evaluation`. */
 export const evaluationOptions = z.strictObject({
@@ -48,27 +66,7 @@ export const evaluationOptions = z.strictObject({
     .describe(
       "How the training data is split into parts, where there is no `data`. Default: at random.",
     ),
-  test: z
-    .strictObject({
-      data: dataOptions
-        .optional()
-        .describe("Data of its own. Left out: a share of the training data."),
-      dataDiffers: z
-        .boolean()
-        .optional()
-        .meta({ default: false })
-        .describe(
-          "Whether `data` may be read in another way than the training data. Default: false.",
-        ),
-      fraction: z
-        .number()
-        .gt(0)
-        .lt(1)
-        .default(0.1)
-        .describe(
-          "With `evaluation.test`, even `{}`: share of the training data that is the test, without `evaluation.test.data`.",
-        ),
-    })
+  test: testOptions
     .optional()
     .describe("Data that is evaluated once, when training has ended. Left out: there is no test."),
   thresholds: z
@@ -107,14 +105,18 @@ export type EvaluationData =
   | Partial<ParquetOptions>
   | Partial<SyntheticOptions>;
 
-/** The evaluation section as a user writes it. */
-export type EvaluationOptions = Omit<z.input<typeof evaluationOptions>, "data" | "test"> & {
+/** A section of held-out data: `Options`, and the data. */
+type HeldOut<Options> = Written<Options> & {
+  /** Held-out data; options that it leaves out are inherited. Left out: a share of the training data. */
   readonly data?: EvaluationData;
-  readonly test?: {
-    readonly data?: EvaluationData;
-    readonly dataDiffers?: boolean;
-    readonly fraction?: number;
-  };
+};
+
+/** The evaluation section as a user writes it. */
+export type EvaluationOptions = HeldOut<
+  Omit<z.input<typeof evaluationOptions>, "data" | "test">
+> & {
+  /** Data that is evaluated once, when training has ended. Left out: there is no test. */
+  readonly test?: HeldOut<Omit<z.input<typeof testOptions>, "data">>;
 };
 
 /** The evaluation section after its checks. */

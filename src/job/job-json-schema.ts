@@ -6,7 +6,7 @@
 import { z } from "zod";
 import { tableOptions } from "../embedding/tables/options.ts";
 import { isSection } from "../ports/written.ts";
-import { jobSchema } from "./job.ts";
+import { jobSchema } from "./job-schema.ts";
 
 type Schema = z.core.JSONSchema.BaseSchema;
 

@@ -6,7 +6,8 @@ import { z } from "zod";
 import { checkOptions, expected } from "../ports/check-options.ts";
 import { purposes, RandomStream } from "../ports/random.ts";
 import { comparedMetric } from "../training/loop/best-evaluation.ts";
-import { type JobOptions, usualOptimizer } from "./job.ts";
+import type { JobOptions } from "./job.ts";
+import { usualOptimizer } from "./job-schema.ts";
 import { withOption } from "./with-option.ts";
 
 /** A range between two numbers, uniform or log-uniform, for a random search. */

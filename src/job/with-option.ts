@@ -1,7 +1,7 @@
 // Sets one option of a job, by its path as in docs/jobs.md.
 
 import { expected } from "../ports/check-options.ts";
-import { usualOptimizer } from "./job.ts";
+import { usualOptimizer } from "./job-schema.ts";
 
 /**
  * Sections whose `kind` has a default, which applies if only other options of the section are set.

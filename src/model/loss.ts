@@ -31,8 +31,6 @@ export const lossOptions = z.discriminatedUnion("kind", [
 /** A validated loss. */
 export type LossSpec = LossRule & z.output<typeof lossOptions>;
 
-export type LossOptions = z.input<typeof lossOptions>;
-
 /**
  * The part of the loss that enters the job's identity; undefined for the default loss, so that jobs
  * stored without this field keep their identity.

@@ -3,7 +3,7 @@
 import test from "ava";
 import { z } from "zod";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
-import { jobSchema } from "../../src/job/job.ts";
+import { jobSchema } from "../../src/job/job-schema.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { freeTexts, pathOption, withPaths } from "../../src/ports/option-schemas.ts";
 

@@ -11,7 +11,7 @@
 
 import { fromCallback } from "xstate";
 import { recordError } from "../../../src/errors/errors.ts";
-import type { AdaptSpec } from "../../../src/job/planner-options.ts";
+import type { AdaptSpec } from "../../../src/job/job-schema.ts";
 import type { PackedPlan } from "../../../src/planner/packed-plan.ts";
 import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import type { HostMeters } from "../../../src/training/meters/step-meter.ts";

@@ -55,5 +55,4 @@ export const tiersOptions = z.strictObject({
     ),
 });
 
-export type TiersOptions = z.input<typeof tiersOptions>;
 export type TiersSpec = z.output<typeof tiersOptions>;

@@ -69,7 +69,5 @@ export const checkpointOptions = z.strictObject({
     ),
 });
 
-export type CheckpointOptions = z.input<typeof checkpointOptions>;
-
-/** `CheckpointOptions`, complete. */
+/** The checkpoint section after its checks. */
 export type CheckpointSpec = z.output<typeof checkpointOptions>;

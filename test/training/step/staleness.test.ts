@@ -7,8 +7,8 @@ import {
   type TableOptions,
 } from "../../../src/embedding/tables/options.ts";
 import { IdOutOfRangeError } from "../../../src/errors/errors.ts";
-import type { ExchangeOptions } from "../../../src/exchange/options.ts";
 import { exchangeOptions } from "../../../src/exchange/options.ts";
+import type { JobOptions } from "../../../src/job/job.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
@@ -38,7 +38,7 @@ const stale: readonly Partial<TableOptions>[] = [
   { staleness: 1 },
 ];
 
-function inputOf(own: readonly Partial<TableOptions>[], exchange: ExchangeOptions = {}) {
+function inputOf(own: readonly Partial<TableOptions>[], exchange: JobOptions["exchange"] = {}) {
   const tables = rows.map((count, i) => ({
     ...{ name: `T${i}`, rows: count, dim: 40 },
     ...stale[i],

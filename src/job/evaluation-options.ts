@@ -336,16 +336,11 @@ function checkPlateau({ reduceOnPlateau }: EvaluationSpec, sparse: string): void
   throw expected("evaluation.reduceOnPlateau", why, reduceOnPlateau);
 }
 
-/**
- * Returns the options that decide which samples are held out of training, for the identity of the
- * job: only the fraction where neither `split` nor a held-out test is set, as in older jobs.
- */
+/** Returns the options that decide which samples are held out of training, for the job's identity. */
 export function splitIdentity(evaluation: EvaluationSpec | undefined) {
   if (evaluation === undefined || evaluation.data !== undefined) return undefined;
   const { fraction, split, test } = evaluation;
-  const testFraction = test !== undefined && test.data === undefined ? test.fraction : undefined;
-  if (split === undefined && testFraction === undefined) return fraction;
-  return { fraction, split, testFraction };
+  return { fraction, split, testFraction: test?.data === undefined ? test?.fraction : undefined };
 }
 
 /**

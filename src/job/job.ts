@@ -12,7 +12,6 @@ import { targetsOf } from "../data/targets.ts";
 import { checkTables, denseOf } from "../data/text/columns.ts";
 import { identityOf } from "../data/transforms/vocabulary.ts";
 import { shapesOf } from "../model/features.ts";
-import { lossIdentity } from "../model/loss.ts";
 import type { ModelOptions } from "../model/options.ts";
 import { checkAll, checkOptions, expected } from "../ports/check-options.ts";
 import { isSection, type Written } from "../ports/written.ts";
@@ -170,29 +169,24 @@ function checkTiers({ model }: JobSpec): void {
  * count only with stale tables, as these are read fresh after each cut.
  */
 export function jobIdentity(job: JobSpec): string {
-  const { optimizer, exchange, evaluation, checkpoint, seed, slices } = job;
+  const { mode, optimizer, loss, exchange, evaluation, checkpoint, seed, slices } = job;
   const model = withoutSharding(job.model);
   const data = withoutPlace(job.data);
   const held = evaluation?.data === undefined ? undefined : withoutPlace(evaluation.data);
   const split = splitIdentity(evaluation);
   const stop = stoppingOf(evaluation, held);
-  const mode = job.mode === "exact" ? undefined : job.mode;
   const cuts = job.model.tables.some(({ staleness }) => staleness > 0)
     ? [checkpoint.everySteps, evaluation?.everySteps]
     : undefined;
   const begin = warmStartIdentity(job);
-  const loss = lossIdentity(job.loss);
-  const decides = { model, data, optimizer, loss, exchange, seed, slices };
-  const parts = { ...decides, split, stop, mode, cuts, begin };
+  const decides = { mode, model, data, optimizer, loss, exchange, seed, slices };
+  const parts = { ...decides, split, stop, cuts, begin };
   return createHash("sha256").update(canonical(parts)).digest("hex");
 }
 
 /** The model without the placement of its rows and the path of its module, which decide no bit. */
 function withoutSharding(model: JobSpec["model"]) {
-  const tables = model.tables.map((table) => {
-    const { sharding, dedup, tier, keep, staleness, ...rest } = table;
-    return { ...rest, staleness: staleness || undefined };
-  });
+  const tables = model.tables.map(({ sharding, dedup, tier, keep, ...rest }) => rest);
   // A module is identified by its contents.
   return { ...model, tables, ...("path" in model ? { path: undefined } : {}) };
 }

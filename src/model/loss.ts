@@ -32,16 +32,6 @@ export const lossOptions = z.discriminatedUnion("kind", [
 export type LossSpec = LossRule & z.output<typeof lossOptions>;
 
 /**
- * The part of the loss that enters the job's identity; undefined for the default loss, so that jobs
- * stored without this field keep their identity.
- */
-export function lossIdentity(loss: LossSpec): LossSpec | undefined {
-  if (loss.kind === "mse") return loss;
-  const { positiveWeight, labelSmoothing } = loss;
-  return positiveWeight === 1 && labelSmoothing === 0 ? undefined : loss;
-}
-
-/**
  * The terms of a model's loss, in the order in which they are summed. A logit with another logit's
  * prediction as target has no label, and takes the plain rule.
  */

@@ -26,7 +26,7 @@ for (const [loss, message] of refused) {
   });
 }
 
-test("the loss is part of the job's identity, except for the default one", (t) => {
+test("the loss is part of the job's identity; left out, it is the default one", (t) => {
   const job = { model: smallModel, data: smallData };
   const identity = (loss?: Loss) => jobIdentity(resolveJob({ ...job, ...(loss && { loss }) }));
   const kind = "binaryCrossEntropy" as const;

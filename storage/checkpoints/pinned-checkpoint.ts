@@ -5,7 +5,7 @@
 import { copyFileSync, linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { CheckpointMissingError } from "../../src/errors/errors.ts";
-import { makeDirectories } from "../../src/ports/disk.ts";
+import { makeDirectories, realDisk } from "../../src/ports/disk.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
 import type { Manifest } from "./store/checkpoint-store.ts";
 import { encodeRecord, formatVersion } from "./store/manifest.ts";
@@ -30,10 +30,11 @@ export function pinCheckpoint(from: string, manifest: Manifest, to: string): voi
     if (diskCode(error) !== "ENOENT") throw error;
     throw new CheckpointMissingError(`${from} of step ${cut}, which was removed meanwhile`);
   }
-  const next = generation + 1;
-  const record = { generation: next, jobIdentity, from: { cut, generation, sha256 } };
-  const { bytes } = encodeRecord({ version: formatVersion, ...record });
-  writeFileSync(target.generation(next), bytes);
+  const { bytes } = encodeRecord({
+    ...{ version: formatVersion, generation: generation + 1, jobIdentity },
+    ...{ from: { cut, generation, sha256 }, writer: realDisk.writer },
+  });
+  writeFileSync(target.generation(generation + 1), bytes);
 }
 
 /** Path getters for the files of all parts and their base files. */

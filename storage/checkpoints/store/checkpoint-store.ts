@@ -11,101 +11,39 @@
 // Every call is synchronous and blocks the calling thread. A store may be open in many threads and
 // processes at once.
 
-import type { Means } from "../../../src/data/cache/cache-format.ts";
+import type { z } from "zod";
+import type { Written } from "../../../src/ports/written.ts";
+import type { manifestSchema } from "./manifest.ts";
 import type { StoredCalibration } from "./stored-calibration.ts";
 
-/** A file of a checkpoint. */
-export interface PartFile {
-  readonly bytes: number;
-  /** Hash of the bytes, in hexadecimal. */
-  readonly sha256: string;
-}
-
-/** The file of the same part in an earlier checkpoint of the chain. */
-export interface BasePart extends PartFile {
-  readonly cut: number;
-  readonly generation: number;
-}
+/** A committed checkpoint. Plain data; it crosses threads. manifest.ts describes its fields. */
+export type Manifest = Written<z.output<typeof manifestSchema>>;
 
 /** A part of a checkpoint. */
-export interface PartRecord extends PartFile {
-  readonly name: string;
-  /**
-   * The earlier files that this part needs, where it is an increment: the baseline's file first,
-   * then increments, oldest first. Empty: the part is whole.
-   */
-  readonly base: readonly BasePart[];
-}
+export type PartRecord = Manifest["parts"][number];
+
+/** The file of the same part in an earlier checkpoint of the chain. */
+export type BasePart = PartRecord["base"][number];
+
+/** A file of a checkpoint. */
+export type PartFile = Pick<BasePart, "bytes" | "sha256">;
+
+/** A generation that trained a part of a checkpoint's state. */
+export type Descent = Manifest["lineage"][number];
 
 /** Bytes of all files that a restore reads for a part: its own file and its base files. */
 export function bytesToRead({ bytes, base }: PartRecord): number {
   return base.reduce((sum, one) => sum + one.bytes, bytes);
 }
 
-/**
- * Bytes of the parts written since the baseline, which is the last checkpoint that needs no other.
- */
-export interface Written {
-  readonly baseline: number;
-  /** Number of increments since the baseline, the sum of their bytes, and the bytes of the last. */
-  readonly differences: number;
-  readonly sum: number;
-  readonly last: number;
-}
-
-/** The fields of a manifest that the committer provides. */
-export interface ManifestFields {
-  /** Name of the run. */
-  readonly run: string;
-  /** The step number that the parts belong to. */
-  readonly cut: number;
-  readonly generation: number;
-  readonly parts: readonly PartRecord[];
-  /** Tree hash over the whole state. Placement does not change it. */
-  readonly modelDigest: string;
-  /** The arithmetic that the run began with. */
-  readonly arithmetic: string;
-  /** JSON: the metrics at this cut, and the state of early stopping. */
-  readonly metrics: unknown;
-  /** JSON: the position from which data readers continue. */
-  readonly position: unknown;
-  /**
-   * The means that replace missing values of dense features (`missing: "mean"`), which a model
-   * needs to predict. Left out where no feature uses them.
-   */
-  readonly means?: Means | undefined;
-  /** Whether this checkpoint is the best so far. */
-  readonly best: boolean;
-  /** The writer's host, process and version, for people. */
-  readonly createdBy: string;
+/** The fields of a manifest that the committer provides; the store has the others. */
+export type ManifestFields = Omit<
+  Manifest,
+  "version" | "jobIdentity" | "parent" | "lineage" | "written" | "sha256"
+> & {
   /** How the writing generation began. `partial`: some rows were lost. @default "exact" */
-  readonly restored?: Descent["restored"] | undefined;
-}
-
-/** A generation that trained a part of a checkpoint's state. */
-export interface Descent {
-  readonly generation: number;
-  /** The step from which it trained, i.e. the cut that it restored; 0: it began from scratch. */
-  readonly from: number;
-  /** Whether the whole state was restored there. `partial`: some rows were lost (bounded jobs). */
-  readonly restored: "exact" | "partial";
-}
-
-/** A committed checkpoint. Plain data; it crosses threads. */
-export interface Manifest extends Omit<ManifestFields, "restored"> {
-  readonly version: number;
-  /** Hash of the job's specification. */
-  readonly jobIdentity: string;
-  readonly written: Written;
-  /**
-   * The generations that led to this checkpoint, oldest first; of a long lineage only the newest.
-   */
-  readonly lineage: readonly Descent[];
-  /** The preceding manifest on the chain; null for the first. */
-  readonly parent: { readonly file: string; readonly sha256: string } | null;
-  /** Hash of this manifest's own text. */
-  readonly sha256: string;
-}
+  readonly restored?: Descent["restored"];
+};
 
 /** A checkpoint of the chain that cannot be used, and the reason. */
 export interface Damage {

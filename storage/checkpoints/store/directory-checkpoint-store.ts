@@ -39,7 +39,13 @@ import { asGeneration, checkFence, newestGeneration } from "./fence.ts";
 import { isModelFile, openFileStore } from "./file-checkpoint-store.ts";
 import { writtenAfter } from "./full-or-incremental.ts";
 import { readJob } from "./job-record.ts";
-import { decodeJob, encodeRecord, formatVersion, type JobRecord } from "./manifest.ts";
+import {
+  decodeJob,
+  encodeRecord,
+  formatVersion,
+  type JobRecord,
+  unsealedManifest,
+} from "./manifest.ts";
 import {
   checkParts,
   claimGeneration,
@@ -160,24 +166,15 @@ function commit(place: Place, fields: ManifestFields): Manifest {
   assert(before === undefined || cut >= before.cut, `cut ${cut} is before that of ${before?.cut}`);
   return asGeneration(place, generation, "commit", path, () => {
     assert(!disk.exists(path), `cut ${cut} of generation ${generation} is committed already`);
-    const manifest = {
+    const manifest = unsealedManifest.parse({
+      ...fields,
       version: formatVersion,
-      run: fields.run,
-      cut,
-      generation,
       jobIdentity,
       parent: before === undefined ? null : { file: nameOf(before), sha256: before.sha256 },
       lineage: lineageAfter(before, fields),
-      best: fields.best,
-      modelDigest: fields.modelDigest,
-      arithmetic: fields.arithmetic,
-      metrics: fields.metrics ?? null,
-      position: fields.position ?? null,
-      ...(fields.means === undefined ? {} : { means: fields.means }),
-      createdBy: fields.createdBy,
       written: writtenAfter(before?.written, fields.parts),
       parts: [...fields.parts].sort((a, b) => (a.name < b.name ? -1 : 1)),
-    };
+    });
     const { bytes, sha256 } = encodeRecord(manifest);
     disk.makeDirectory(dirname(path));
     checkParts(place, manifest);

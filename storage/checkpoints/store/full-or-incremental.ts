@@ -8,7 +8,7 @@
 //   intermittent   as one-shot, until a new baseline is expected to cost less
 
 import type { CheckpointSpec } from "../../../src/training/checkpoint/checkpoint-options.ts";
-import type { PartRecord, Written } from "./checkpoint-store.ts";
+import type { Manifest, PartRecord } from "./checkpoint-store.ts";
 
 /** Most increments after a baseline: it bounds the files that a restore reads for one part. */
 const incrementsMax = 64;
@@ -16,7 +16,7 @@ const incrementsMax = 64;
 /** Whether the next checkpoint is to be a baseline. `undefined`: nothing was written yet. */
 export function needsBaseline(
   policy: CheckpointSpec["differential"],
-  written: Written | undefined,
+  written: Manifest["written"] | undefined,
 ): boolean {
   if (policy === "none" || written === undefined) return true;
   const { baseline, differences, sum, last } = written;
@@ -28,7 +28,10 @@ export function needsBaseline(
 }
 
 /** Updates the written bytes with those of a checkpoint's parts; a baseline restarts the count. */
-export function writtenAfter(before: Written | undefined, parts: readonly PartRecord[]): Written {
+export function writtenAfter(
+  before: Manifest["written"] | undefined,
+  parts: readonly PartRecord[],
+): Manifest["written"] {
   const last = parts.reduce((bytes, part) => bytes + part.bytes, 0);
   const isBaseline = parts.every(({ base }) => base.length === 0);
   if (isBaseline || before === undefined) {

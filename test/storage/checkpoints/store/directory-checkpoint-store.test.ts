@@ -269,14 +269,14 @@ test("a directory that is a file, or lies in one, is refused as unusable", (t) =
   t.throws(() => openExistingStore(directory), { instanceOf: CheckpointMissingError });
 });
 
-test("a checkpoint of a newer format is refused, not skipped", (t) => {
+test("a checkpoint of another format is refused, not skipped", (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
   for (const cut of [10, 20]) commitCheckpoint(store, { generation: 1, cut });
   const path = "/run/checkpoints/000000020-g000001/manifest.json";
-  replaceDurably(disk, path, new TextEncoder().encode(seal({ version: 3 }).text));
+  replaceDurably(disk, path, new TextEncoder().encode(seal({ version: 2 }).text));
   const error = t.throws(() => store.beginGeneration(), { instanceOf: InputUnusableError });
-  t.regex(error.message, /Expected version 2 in .*manifest\.json, got 3/);
+  t.regex(error.message, /Expected version 1 in .*manifest\.json, got 2/);
 });
 
 test("a full disk is a store error that a restore may retry", (t) => {

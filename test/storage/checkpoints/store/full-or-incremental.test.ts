@@ -4,7 +4,7 @@
 import test from "ava";
 import { CheckpointCorruptError } from "../../../../src/errors/errors.ts";
 import { SimulatedDisk } from "../../../../src/ports/simulated-disk.ts";
-import type { Written } from "../../../../storage/checkpoints/store/checkpoint-store.ts";
+import type { Manifest } from "../../../../storage/checkpoints/store/checkpoint-store.ts";
 import { openStore } from "../../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import {
   needsBaseline,
@@ -17,7 +17,7 @@ import { commitCheckpoint, flipByte, testJob } from "../../../helpers/stores/che
  * bytes and a baseline has 1000.
  */
 function baselines(policy: "one-shot" | "intermittent", sizes: readonly number[]): number[] {
-  let written: Written | undefined;
+  let written: Manifest["written"] | undefined;
   let at = 0;
   const found: number[] = [];
   for (const i of sizes.keys()) {

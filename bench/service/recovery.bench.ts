@@ -16,7 +16,7 @@ import type { CheckpointSpec } from "../../src/training/checkpoint/checkpoint-op
 import { createCutter } from "../../src/training/checkpoint/parts.ts";
 import { createSoloDevice } from "../../src/training/loop/inference-device.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
-import type { Written } from "../../storage/checkpoints/store/checkpoint-store.ts";
+import type { Manifest } from "../../storage/checkpoints/store/checkpoint-store.ts";
 import { openStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import {
   needsBaseline,
@@ -193,7 +193,7 @@ export async function writtenBytes(
   const zipf = new Zipf(count, 1.05);
   const stream = new RandomStream(2, 4, 6);
   const cutter = createCutter(device, { differential, restored: [] });
-  let written: Written | undefined;
+  let written: Manifest["written"] | undefined;
   const all: number[] = [];
   touch(device, (rows) => Array(rows).keys());
   for (let interval = 0; interval <= intervals; interval++) {

@@ -91,7 +91,7 @@ export function checkParts(
   }
   if (split === undefined || split.kind === "order") return;
   if (!namesColumns(data)) {
-    const why = `"order" where \`data.kind\` is "${data.kind}", whose columns split nothing`;
+    const why = `"order" where \`data.kind\` is "${data.kind}", which has no columns to split by`;
     throw expected("evaluation.split.kind", why, split.kind);
   }
   if (labelsOf(data).includes(split.column)) {

@@ -80,7 +80,7 @@ export function checkPlan({ model, devices, plan: file }: PlannedJob): void {
   const wrong = checkCover(model.tables, plan);
   if (wrong !== undefined) throw refuse(wrong);
   if (writePlan(plan).sha256 !== file.sha256) {
-    throw refuse("its hash is not its own; let `osiris plan --out` write it again");
+    throw refuse("its hash is not that of its contents; write it again by `osiris plan --out`");
   }
   const count = deviceCount(plan.devices);
   if (devices !== 0 && devices !== count) {
@@ -96,13 +96,15 @@ export function checkPlan({ model, devices, plan: file }: PlannedJob): void {
       throw refuse(`it does not keep whole rows of ${shard.table} on one device: ids are dynamic`);
     }
     if (staleness === 1 && shard.tier === "cached") {
-      throw refuse(`it keeps ${shard.table} below memory, which has \`staleness\``);
+      throw refuse(
+        `it keeps ${shard.table} below memory, but tables with \`staleness\` are in memory`,
+      );
     }
     if (l2Scope === "table" && shard.device !== "all") {
-      throw refuse(`it splits ${shard.table}, whose l2Scope is "table": such a table is copied`);
+      throw refuse(`it splits ${shard.table}, but tables with \`l2Scope: "table"\` are copied`);
     }
     if (shard.tier === "cached" && shard.device === "all") {
-      throw refuse(`it keeps copies of ${shard.table} below memory; a copy is all in memory`);
+      throw refuse(`it keeps copies of ${shard.table} below memory, but copies are in memory`);
     }
   }
 }
@@ -120,7 +122,7 @@ export function checkStaleness({ mode, model }: JobOfMode): void {
   if (mode === "bounded" || table < 0) return;
   throw expected(
     `model.tables[${table}].staleness`,
-    '0 in an exact job, whose steps read what the one before wrote; set `mode: "bounded"` to allow it',
+    '0 in an exact job, whose steps read the rows of the step before; set `mode: "bounded"` to allow it',
     model.tables[table]?.staleness,
   );
 }
@@ -132,7 +134,7 @@ export function checkStaleness({ mode, model }: JobOfMode): void {
 export function checkBits({ mode, checkpoint }: JobOfMode): void {
   if (mode === "bounded" || checkpoint.bits === 32) return;
   const why =
-    '32 in an exact job, whose restores put back what was there; set `mode: "bounded"` to allow less';
+    '32 in an exact job, whose restores bring back every bit; set `mode: "bounded"` to allow less';
   throw expected("checkpoint.bits", why, checkpoint.bits);
 }
 
@@ -143,7 +145,7 @@ export function checkPartial({ mode, checkpoint, model }: JobOfMode): void {
   const refuse = (why: string) => expected("checkpoint.partial", `left out ${why}`, partial);
   if (mode !== "bounded") {
     throw refuse(
-      'in an exact job, whose rows are all of one step; set `mode: "bounded"` to allow it',
+      'in an exact job, whose rows all have the state of one step; set `mode: "bounded"` to allow it',
     );
   }
   const other = model.tables.find(

@@ -104,7 +104,7 @@ test("a flipped bit is found when its block is read: the block is named, the fil
   const { options, report } = await startCache(t);
   const instanceOf = DataCacheDamagedError;
   const message =
-    /cache .* is damaged: the checksum of block 0 \(samples 0\.\.31\) differs; it is made anew/;
+    /cache .* is damaged: the checksum of block 0 \(samples 0\.\.31\) differs; it is rebuilt/;
   const open = () => openCache(report.path, realDisk);
   const harms = [
     () => t.throws(open, { instanceOf, message }),

@@ -238,8 +238,8 @@ test("an exact job refuses stale tables; a bounded job has them in its identity"
   t.throws(() => resolveJob(stale), {
     instanceOf: InvalidOptionError,
     message:
-      "Expected `model.tables[1].staleness` to be 0 in an exact job, whose steps read what the " +
-      'one before wrote; set `mode: "bounded"` to allow it, got `1` (number)',
+      "Expected `model.tables[1].staleness` to be 0 in an exact job, whose steps read the rows of the " +
+      'step before; set `mode: "bounded"` to allow it, got `1` (number)',
   });
   const identity = (options: unknown) => jobIdentity(resolveJob(options));
   const bounded = withOption("mode", "bounded", stale);

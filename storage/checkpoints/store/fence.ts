@@ -24,7 +24,7 @@ export function newestGeneration({ disk, paths }: FencedPlace): number {
 export function checkFence(place: FencedPlace, generation: number): void {
   const newest = newestGeneration(place);
   if (newest > generation) throw fencedError(place, generation, newest);
-  assert.equal(newest, generation, "a generation is begun before it writes");
+  assert.equal(newest, generation, "a generation must be claimed before it writes");
 }
 
 /** As `onDisk`, but a failure caused by a newer generation becomes a GenerationFencedError. */

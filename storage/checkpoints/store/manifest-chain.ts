@@ -39,7 +39,7 @@ export interface Place extends FencedPlace {
 }
 
 /** The reason given for a checkpoint in `passOver`, which a reader found damaged. */
-const unreadable = "a part of it is not what it names";
+const unreadable = "a reader found one of its parts damaged";
 
 /** Most lost races against other claimants in one call; more would mean an endless loop. */
 const claimsMax = 1000;

@@ -46,7 +46,8 @@ export function createSaving(options: {
   return {
     begin(cut, name, isWhole) {
       const base = isWhole ? [] : bases.get(name);
-      if (base === undefined) throw new RangeError(`Nothing is there that ${name} rests on`);
+      if (base === undefined)
+        throw new RangeError(`${name} is an increment, but has no earlier file as its base`);
       const writer = store.partWriter(generation, cut, name);
       return {
         write: (bytes) => writer.write(bytes),

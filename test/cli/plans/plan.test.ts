@@ -105,7 +105,7 @@ test.serial("a plan of another job is refused with the reason", async (t) => {
   writeFileSync(join(directory, "job.json"), JSON.stringify({ ...job, devices: 2 }));
   const text = readFileSync(join(directory, "plan.json"), "utf8");
   writeFileSync(join(directory, "changed.json"), text.replace('"device":0', '"device":1'));
-  t.regex(await refusal("--plan", "changed.json"), /but its hash is not its own/);
+  t.regex(await refusal("--plan", "changed.json"), /but its hash is not that of its contents/);
   writeFileSync(join(directory, "partial.json"), text.replaceAll('"table":"B"', '"table":"C"'));
   t.regex(await refusal("--plan", "partial.json"), /but it places 0 of the 2 quanta of B/);
 });

@@ -338,7 +338,7 @@ export const jobCases: readonly WrongInput[] = [
       ],
     },
     says: [
-      'job.json: Expected `model.tables[0].staleness` to be 0 in an exact job, whose steps read what the one before wrote; set `mode: "bounded"` to allow it, got `1` (number)',
+      'job.json: Expected `model.tables[0].staleness` to be 0 in an exact job, whose steps read the rows of the step before; set `mode: "bounded"` to allow it, got `1` (number)',
     ],
   },
   {

@@ -94,6 +94,7 @@ test("a part of the repository that outgrows its budget is named, with its lines
 test("a wrong import is seen by this test", (t) => {
   t.deepEqual(importsOf("test/tidy.test.ts"), [
     "bench/rooms.ts",
+    "src/errors/errors.ts",
     "test/helpers/private-words.ts",
     "test/helpers/tree.ts",
   ]);

@@ -1,4 +1,4 @@
-// Errors of checkpoints and models: missing, corrupt, of another job, fenced, not replayable, closed.
+// Errors of checkpoints and models: missing, damaged, of another job, fenced, closed.
 
 import { errorClass } from "./training-error.ts";
 

@@ -1,4 +1,4 @@
-// Errors of disks: reads and writes that fail, directories that are refused, and rows of the SSD tier.
+// Errors of disks: failed reads and writes, refused directories, and rows of the SSD tier.
 
 import { errorClass } from "./training-error.ts";
 

@@ -1,5 +1,5 @@
-// The base class of all errors of Osiris, the factory of their classes, and the conversion of errors
-// to plain data for threads and the wire. The class of an error decides what happens next: a
+// The base class of all errors of Osiris, the factory of their classes, and the conversion of
+// errors to plain data for threads and the wire. The class of an error decides what happens next: a
 // supervisor has one `switch` on `recovery`. Programs compare `code`, never the message.
 
 import { visible } from "./visible.ts";

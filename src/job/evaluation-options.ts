@@ -107,7 +107,7 @@ export type EvaluationData =
 
 /** A section of held-out data: `Options`, and the data. */
 type HeldOut<Options> = Written<Options> & {
-  /** Held-out data; options that it leaves out are inherited. Left out: a share of the training data. */
+  /** Data of its own, which inherits options. Left out: a share of the training data. */
   readonly data?: EvaluationData;
 };
 
@@ -336,7 +336,7 @@ function checkPlateau({ reduceOnPlateau }: EvaluationSpec, sparse: string): void
   throw expected("evaluation.reduceOnPlateau", why, reduceOnPlateau);
 }
 
-/** Returns the options that decide which samples are held out of training, for the job's identity. */
+/** The options that decide which samples are held out of training, for the job's identity. */
 export function splitIdentity(evaluation: EvaluationSpec | undefined) {
   if (evaluation === undefined || evaluation.data !== undefined) return undefined;
   const { fraction, split, test } = evaluation;

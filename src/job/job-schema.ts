@@ -1,5 +1,5 @@
-// The options of a job, as one schema. Each folder below declares its own options; this file adds the
-// options of the job itself, of its planner, its preprocessing workers and its warm start.
+// The options of a job, as one schema. Each folder below declares its own options; this file adds
+// those of the job itself, its planner, its preprocessing workers and its warm start.
 
 import { z } from "zod";
 import { dataOptions } from "../data/options.ts";

@@ -75,21 +75,6 @@ test("evaluation data that repeat the columns have the identity of those that om
   t.not(short, other);
 });
 
-test("jobs with evaluation data keep the identities of earlier versions", (t) => {
-  const { epochs: _epochs, ...repeated } = training;
-  const job = jobWith({ ...repeated, paths: ["valid.tsv"] });
-  const earlyStopping = { metric: "auc", patience: 1 } as const;
-  t.is(
-    jobIdentity(resolveJob(job)),
-    "12a613964e1ecfae1c9fe651a20a8808ef370329ee4aae6d5d71e55dde13f711",
-  );
-  const stopping = { ...job, evaluation: { ...job.evaluation, earlyStopping } };
-  t.is(
-    jobIdentity(resolveJob(stopping)),
-    "67980ceaef2a6b87d2ab000991dd5a83dfc72cb3534abbd043455c46d4dd5782",
-  );
-});
-
 test("a resolved job, resolved again on another host, stays unchanged", (t) => {
   const job = resolveJob(jobWith({ paths: ["valid.tsv"] }));
   t.deepEqual(resolveJob(JSON.parse(JSON.stringify(job))), job);

@@ -27,14 +27,15 @@ import { earlyStoppingOptions } from "../training/loop/early-stopping.ts";
 import { plateauOptions } from "../training/loop/plateau.ts";
 import { checkMetrics, checkParts } from "./check-metrics.ts";
 
-/** Schema of `JobOptions.evaluation.test`. */
+const dataDiffers = z
+  .boolean()
+  .optional()
+  .meta({ default: false })
+  .describe("Whether `data` may be read in another way than the training data. Default: false.");
+
+/** Schema of `JobOptions.evaluation.test`, without its data. */
 export const testOptions = z.strictObject({
-  data: dataOptions.optional().describe("Data of its own. Left out: a share of the training data."),
-  dataDiffers: z
-    .boolean()
-    .optional()
-    .meta({ default: false })
-    .describe("Whether `data` may be read in another way than the training data. Default: false."),
+  dataDiffers,
   fraction: z
     .number()
     .gt(0)
@@ -50,11 +51,7 @@ export const evaluationOptions = z.strictObject({
   data: dataOptions
     .optional()
     .describe("Held-out data. Left out: a share of the training data is held out."),
-  dataDiffers: z
-    .boolean()
-    .optional()
-    .meta({ default: false })
-    .describe("Whether `data` may be read in another way than the training data. Default: false."),
+  dataDiffers,
   fraction: z
     .number()
     .gt(0)
@@ -67,6 +64,11 @@ export const evaluationOptions = z.strictObject({
       "How the training data is split into parts, where there is no `data`. Default: at random.",
     ),
   test: testOptions
+    .extend({
+      data: dataOptions
+        .optional()
+        .describe("Data of its own. Left out: a share of the training data."),
+    })
     .optional()
     .describe("Data that is evaluated once, when training has ended. Left out: there is no test."),
   thresholds: z
@@ -116,7 +118,7 @@ export type EvaluationOptions = HeldOut<
   Omit<z.input<typeof evaluationOptions>, "data" | "test">
 > & {
   /** Data that is evaluated once, when training has ended. Left out: there is no test. */
-  readonly test?: HeldOut<Omit<z.input<typeof testOptions>, "data">>;
+  readonly test?: HeldOut<z.input<typeof testOptions>>;
 };
 
 /** The evaluation section after its checks. */

@@ -566,7 +566,6 @@ export { longAsText } from "./src/ports/json/exact-json.ts";
 export { tokenFor, cookieOf } from "./src/wire/http/access.ts";
 export { addressOf, serverOfFew } from "./src/wire/http/answering.ts";
 export { eventsPatterns } from "./src/wire/messages/subjects.ts";
-export { shownName } from "./src/errors/visible.ts";
 export { CorruptFile } from "./src/data/tables/damage.ts";
 export type { LineFault } from "./src/data/text/faults.ts";
 

@@ -5,8 +5,7 @@
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { z } from "zod";
 import { isAddress, shownAddress } from "../../src/data/remote/addresses.ts";
-import { PathForbiddenError } from "../../src/errors/errors.ts";
-import { visible } from "../../src/errors/visible.ts";
+import { PathForbiddenError, visible } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { jobSchema } from "../../src/job/job-schema.ts";
 import { isBelowAny, withoutLinks } from "../../src/model/custom/allowed-modules.ts";

@@ -2,8 +2,7 @@
 // only its own program: loading all of them takes three times as long. A device's thread never runs
 // its event loop: it waits on its doorbell.
 
-import { GenerationAbortedError, recordError } from "../../src/errors/errors.ts";
-import { visible } from "../../src/errors/visible.ts";
+import { GenerationAbortedError, recordError, visible } from "../../src/errors/errors.ts";
 import { type Cells, nobody } from "../../src/exchange/cells.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { openKernels } from "../../src/kernels/index.ts";

@@ -3,8 +3,7 @@
 // means a missing value. Unknown keys are ignored if a record has every column. If a column is
 // missing, an unknown key may be its misspelled name, so the record is refused.
 
-import { InvalidOptionError } from "../errors/errors.ts";
-import { shownName } from "../errors/visible.ts";
+import { InvalidOptionError, shownName } from "../errors/errors.ts";
 import { nearestName } from "../ports/nearest-name.ts";
 import { BatchRows, type EncodedBatch } from "./batch-rows.ts";
 import type { Means } from "./cache/cache-format.ts";

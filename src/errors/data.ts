@@ -1,7 +1,6 @@
 // Errors of jobs and their data: options, files, addresses, caches, and streams that are ingested.
 
-import { errorClass } from "./training-error.ts";
-import { visible } from "./visible.ts";
+import { errorClass, visible } from "./training-error.ts";
 
 /** An invalid option, for example `model.tables[3].dim`, and the sentence that says why. */
 export interface OptionProblem {

@@ -1,8 +1,7 @@
 // The base class of all errors of Osiris, the factory of their classes, and the conversion of
 // errors to plain data for threads and the wire. The class of an error decides what happens next: a
-// supervisor has one `switch` on `recovery`. Programs compare `code`, never the message.
-
-import { visible } from "./visible.ts";
+// supervisor has one `switch` on `recovery`. Programs compare `code`, never the message, which is
+// made safe to show on a terminal.
 
 /** The supervisor's reaction to an error: go back to the last checkpoint, or end the run. */
 export type Recovery = "restore" | "stop";
@@ -99,4 +98,22 @@ export class RemoteError extends TrainingError {
     this.recovery = record.recovery;
     this.actor = record.actor;
   }
+}
+
+/**
+ * Escapes control characters, except line ends and tabs, as in `\x1b`. Messages quote names, paths
+ * and data lines of other people, and a terminal would execute control characters in them.
+ */
+export function visible(text: string): string {
+  return text.replace(/[^\P{Cc}\n\t]/gu, (one) => {
+    return `\\x${one.charCodeAt(0).toString(16).padStart(2, "0")}`;
+  });
+}
+
+/** Most characters of a foreign name in a message, as a request may be one long name. */
+const nameMax = 100;
+
+/** A foreign name for a message, truncated if it is long. */
+export function shownName(name: string): string {
+  return name.length > nameMax ? `${name.slice(0, nameMax - 3)}...` : name;
 }

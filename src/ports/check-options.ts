@@ -3,8 +3,7 @@
 // once.
 
 import type { z } from "zod";
-import { InvalidOptionError } from "../errors/errors.ts";
-import { shownName } from "../errors/visible.ts";
+import { InvalidOptionError, shownName } from "../errors/errors.ts";
 import { nearestName } from "./nearest-name.ts";
 import { optionNamesAt } from "./option-schemas.ts";
 

@@ -3,7 +3,8 @@
 //   { ...fields, "sha256": "<hash of this text with these 64 digits left out>" }
 
 import { createHash } from "node:crypto";
-import { CheckpointCorruptError } from "../../src/errors/errors.ts";
+import type { z } from "zod";
+import { CheckpointCorruptError, InputUnusableError } from "../../src/errors/errors.ts";
 
 const tail = /"sha256": "([0-9a-f]{64})"\n\}\n$/;
 
@@ -33,6 +34,29 @@ export function unseal(bytes: Uint8Array, path: string): unknown {
   } catch (cause) {
     throw new CheckpointCorruptError(path, "it is no JSON", { cause }); // Sealed by another program.
   }
+}
+
+/**
+ * The record in a sealed text, whose schema has this version.
+ * @throws CheckpointCorruptError; InputUnusableError where it is intact, but of another version
+ */
+export function unsealAs<Schema extends z.ZodType>(
+  schema: Schema,
+  version: number,
+  bytes: Uint8Array,
+  path: string,
+): z.output<Schema> {
+  const value = unseal(bytes, path);
+  const found = (value as { readonly version?: unknown } | null)?.version;
+  // No damage: a caller that passed it over would lose what another Osiris has written.
+  if (found !== version) {
+    const message = `Expected version ${version} in ${path}, got ${found}`;
+    throw new InputUnusableError(path, `${message}; use the Osiris that wrote it`);
+  }
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const [issue] = result.error.issues;
+  throw new CheckpointCorruptError(path, `${issue?.path.join(".")}: ${issue?.message}`);
 }
 
 function hashOf(text: string): string {

@@ -13,9 +13,8 @@
 // generation goes on from. An unfinished record means that its generation did nothing.
 
 import { z } from "zod";
-import { CheckpointCorruptError, InputUnusableError } from "../../../src/errors/errors.ts";
 import type { Written } from "../../../src/ports/written.ts";
-import { seal, unseal } from "../../disk/sealed-json.ts";
+import { seal, unsealAs } from "../../disk/sealed-json.ts";
 import { isPartName } from "./store-paths.ts";
 
 /** Version of everything this file describes. */
@@ -129,30 +128,12 @@ type Unsealed<Record> = Omit<Written<Record>, "sha256">;
 
 /** @throws CheckpointCorruptError, InputUnusableError (of another version) */
 export const decodeJob = (bytes: Uint8Array, path: string): JobRecord =>
-  decode(jobSchema, bytes, path);
+  unsealAs(jobSchema, formatVersion, bytes, path);
 
 /** @throws CheckpointCorruptError, InputUnusableError (of another version) */
 export const decodeGeneration = (bytes: Uint8Array, path: string): GenerationRecord =>
-  decode(generationSchema, bytes, path);
+  unsealAs(generationSchema, formatVersion, bytes, path);
 
 /** @throws CheckpointCorruptError, InputUnusableError (of another version) */
 export const decodeManifest = (bytes: Uint8Array, path: string): ManifestRecord =>
-  decode(manifestSchema, bytes, path);
-
-function decode<Schema extends z.ZodType>(
-  schema: Schema,
-  bytes: Uint8Array,
-  path: string,
-): z.output<Schema> {
-  const value = unseal(bytes, path);
-  const version = z.object({ version: z.unknown() }).safeParse(value).data?.version;
-  // Intact, but of another version: skipping it would lose steps that another Osiris has trained.
-  if (version !== formatVersion) {
-    const message = `Expected version ${formatVersion} in ${path}, got ${version}`;
-    throw new InputUnusableError(path, `${message}; use the Osiris that wrote it`);
-  }
-  const result = schema.safeParse(value);
-  if (result.success) return result.data;
-  const issue = result.error.issues[0];
-  throw new CheckpointCorruptError(path, `${issue?.path.join(".")}: ${issue?.message}`);
-}
+  unsealAs(manifestSchema, formatVersion, bytes, path);

@@ -16,7 +16,7 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { CheckpointCorruptError, InputUnusableError } from "../../../src/errors/errors.ts";
 import type { DiskFile } from "../../../src/ports/disk.ts";
-import { seal, unseal } from "../../disk/sealed-json.ts";
+import { seal, unsealAs } from "../../disk/sealed-json.ts";
 import { partName } from "./manifest.ts";
 import { storedCalibrationSchema } from "./stored-calibration.ts";
 
@@ -134,19 +134,9 @@ export function readFooter(file: DiskFile): Footer {
   }
   const text = new Uint8Array(length);
   file.read(text, first);
-  const value = unseal(text, path);
-  const found = z.object({ version: z.unknown() }).safeParse(value).data?.version;
-  if (found !== version) {
-    const message = `Expected version ${version} in ${path}, got ${found}`;
-    throw new InputUnusableError(path, `${message}; use the Osiris that wrote it`);
-  }
-  const parsed = footerSchema.safeParse(value);
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    throw new CheckpointCorruptError(path, `${issue?.path.join(".")}: ${issue?.message}`);
-  }
-  checkPlaces(parsed.data, first, path);
-  return parsed.data;
+  const footer = unsealAs(footerSchema, version, text, path);
+  checkPlaces(footer, first, path);
+  return footer;
 }
 
 /** Checks that sections are contiguous and end at the footer. */

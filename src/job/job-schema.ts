@@ -20,7 +20,7 @@ const adapt = z.strictObject({
     .min(1)
     .max(1_000_000)
     .default(500)
-    .describe("Steps of each device between two searches, at least; as many warm up first."),
+    .describe("Least steps of each device between two searches, and before the first."),
   gainMin: z
     .number()
     .min(0)
@@ -32,9 +32,7 @@ const adapt = z.strictObject({
     .min(0)
     .max(1000)
     .default(2)
-    .describe(
-      "How many times the seconds of the move a plan must save in the steps that are left.",
-    ),
+    .describe("A plan must save so many times the seconds of its move in the remaining steps."),
 });
 
 /** Schema of `JobOptions.planner`: whether the run searches for better plans while it trains. */
@@ -43,7 +41,7 @@ export const plannerOptions = z.strictObject({
     .union([adapt, z.boolean().transform((is) => (is ? adapt.parse({}) : undefined))])
     .optional()
     .describe(
-      "Left out or `false`: the run keeps its plan. Else, while the run trains, what its devices measure refines the prediction, and the run goes on with a better plan where that pays for the move; changes no bit. `true`: with the defaults below; only with `sharding: auto`, and without a `plan`.",
+      "Left out or `false`: the run keeps its plan. Else measurements of the devices refine the prediction while the run trains, and the run moves to a better plan where that pays; changes no bit. `true`: with the defaults below. Only with `sharding: auto`, and without a `plan`.",
     ),
 });
 
@@ -86,7 +84,7 @@ const preprocessingOptions = z
       .min(1)
       .max(100)
       .default(3)
-      .describe("Failures of one split until the run ends with its name."),
+      .describe("Failures of one split before the run ends with an error that names it."),
   })
   .superRefine(({ workersMin, workersMax }, context) => {
     if (workersMin <= workersMax) return;
@@ -110,12 +108,12 @@ const warmStartOptions = z.strictObject({
     .int()
     .min(0)
     .optional()
-    .describe("Step of that checkpoint; a submitted job has it from there."),
+    .describe("Step of that checkpoint. Left out: submission fills it in."),
   digest: z
     .string()
     .min(1)
     .optional()
-    .describe("Digest of its model; a submitted job has it from there."),
+    .describe("Digest of its model. Left out: submission fills it in."),
 });
 
 /** The default optimizers of a job. */

@@ -433,7 +433,9 @@ export {
   writeResumable,
   type Unfinished,
 } from "./storage/disk/resumable-file.ts";
+export { readZip, type ZipEntry } from "./storage/disk/read-zip.ts";
 export { writeWhole } from "./storage/disk/whole-file.ts";
+export { layZipOut, type ZipLayout } from "./storage/disk/write-zip.ts";
 
 export {
   type CostProbeReport,

@@ -8,7 +8,6 @@ import { exportModel } from "../../packages/formats/exports/export-model.ts";
 import { verifyModelFile } from "../../packages/formats/exports/verify-model-file.ts";
 import { readModel } from "../../packages/formats/imports/named-model.ts";
 import { openSource } from "../../packages/formats/imports/open-source.ts";
-import { readZip } from "../../packages/formats/torch/read-zip.ts";
 import { exportDelta } from "../../packages/serve/model/export-delta.ts";
 import { ServedModel } from "../../packages/serve/model/served-model.ts";
 import { readFloats } from "../../packages/sharding/files/float-tensors.ts";
@@ -23,6 +22,7 @@ import {
   hashOf,
   pageBytes,
 } from "../../storage/checkpoints/store/model-file.ts";
+import { readZip } from "../../storage/disk/read-zip.ts";
 import { seal } from "../../storage/disk/sealed-json.ts";
 import { loadModel } from "../../storage/model/load-model.ts";
 import { startCutModel } from "../helpers/stores/cut-model.ts";

@@ -2,7 +2,7 @@
 // the numbers of each tensor in an entry of its own, aligned to 64 bytes. The caller writes the
 // numbers, in pieces, and computes the checksum of each entry.
 
-import { layZipOut, type ZipLayout } from "./lay-zip-out.ts";
+import { layZipOut, type ZipLayout } from "../../../internal.ts";
 
 /** A contiguous float32 tensor. `numbers`: identifies its source for the caller. */
 export class TensorToWrite<T> {

@@ -8,9 +8,10 @@ import {
   InputUnusableError,
   onDisk,
   type Progress,
+  readZip,
+  type ZipEntry,
 } from "../../../internal.ts";
 import { type Pickled, type PickledTensor, torchBytes } from "./pickled-values.ts";
-import { readZip, type ZipEntry } from "./read-zip.ts";
 import { unpickle } from "./unpickle.ts";
 
 /** A file of torch.save. */

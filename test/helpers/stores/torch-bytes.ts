@@ -1,8 +1,8 @@
 // torch.save files made by hand, byte by byte, so that they can be invalid, and read from memory.
 
 import { crc32 } from "node:zlib";
-import { layZipOut } from "../../../packages/formats/torch/lay-zip-out.ts";
 import { type Disk, type DiskFile, realDisk } from "../../../src/ports/disk.ts";
+import { layZipOut } from "../../../storage/disk/write-zip.ts";
 
 /** Bytes from numbers, and from texts in latin1. */
 export function bytesOf(...parts: readonly (number | string | Uint8Array)[]): Uint8Array {

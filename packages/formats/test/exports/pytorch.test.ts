@@ -10,6 +10,7 @@ import test from "ava";
 import { InputUnusableError, InvalidOptionError } from "../../../../src/errors/errors.ts";
 import type { ModelOptions } from "../../../../src/model/options.ts";
 import { realDisk } from "../../../../src/ports/disk.ts";
+import { layZipOut } from "../../../../storage/disk/write-zip.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import {
   apart,
@@ -22,7 +23,6 @@ import { drawModel } from "../../../../test/helpers/stores/drawn-model.ts";
 import { exportModel } from "../../exports/export-model.ts";
 import { importModel } from "../../imports/import-model.ts";
 import { layTorchFile, TensorToWrite } from "../../torch/lay-torch-file.ts";
-import { layZipOut } from "../../torch/lay-zip-out.ts";
 import { PickledTensor } from "../../torch/pickled-values.ts";
 import { openTorchPath } from "../../torch/read-torch-file.ts";
 

@@ -4,7 +4,8 @@
 // The file is not trusted: every offset is checked before it is used, entries must not overlap, and
 // names are used only to look up entries, never as paths on this machine.
 
-import { type DiskFile, InputUnusableError } from "../../../internal.ts";
+import { InputUnusableError } from "../../src/errors/errors.ts";
+import type { DiskFile } from "../../src/ports/disk.ts";
 
 /** An entry, and its location in the file. */
 export interface ZipEntry {

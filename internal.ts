@@ -352,11 +352,10 @@ export {
   modelDigest,
   rowHashing,
   tableDigest,
-  leavesOf,
 } from "./src/embedding/rows/digest.ts";
 export type { RowRecords } from "./src/embedding/rows/row-records.ts";
 export { createRowSet, type RowSet } from "./src/embedding/rows/row-set.ts";
-export { quantaOf, rowBirthOf } from "./src/embedding/rows/slab.ts";
+export { rowBirthOf } from "./src/embedding/rows/slab.ts";
 export type { TableSpec, SparseOptimizerSpec } from "./src/embedding/tables/options.ts";
 export { rowDecayOf } from "./src/embedding/tables/row-decay.ts";
 export { initialRowState } from "./src/embedding/tables/row-state.ts";
@@ -393,6 +392,7 @@ export {
   idsPartNameOf,
   partNameOf,
   tableOfPart,
+  wholeTable,
 } from "./src/training/checkpoint/part-names.ts";
 export { decodeDense, denseHeaderBytes, encodeDense } from "./src/training/checkpoint/parts.ts";
 export { averagesOf, rowAverageIn } from "./storage/checkpoints/table-rows.ts";
@@ -405,18 +405,16 @@ export {
 } from "./storage/checkpoints/open-checkpoint.ts";
 export { idsOfTable, type TableIds } from "./storage/checkpoints/part-ids.ts";
 export { type Manifest, bytesToRead } from "./storage/checkpoints/store/checkpoint-store.ts";
-export { needState, footerOf } from "./storage/checkpoints/store/file-checkpoint-store.ts";
+export { modelFileAt, needState } from "./storage/checkpoints/store/file-checkpoint-store.ts";
 export {
   chunkBytes,
-  endOf,
-  firstPage,
+  finishModelFile,
   hashOf,
-  paddedBytes,
+  type PartEntry,
   pageBytes,
-  type Section,
-  sectionSchema,
+  proofName,
   type TableProof,
-  tableSchema,
+  tableProofSchema,
 } from "./storage/checkpoints/store/model-file.ts";
 export {
   type StoredTable,
@@ -433,9 +431,9 @@ export {
   writeResumable,
   type Unfinished,
 } from "./storage/disk/resumable-file.ts";
-export { readZip, type ZipEntry } from "./storage/disk/read-zip.ts";
+export { readZip, type ZipEntry, zipMagic } from "./storage/disk/read-zip.ts";
 export { writeWhole } from "./storage/disk/whole-file.ts";
-export { layZipOut, type ZipLayout } from "./storage/disk/write-zip.ts";
+export { zipDirectory, zipEnd, zipHeader, zipPlaceAt } from "./storage/disk/write-zip.ts";
 
 export {
   type CostProbeReport,

@@ -3,7 +3,7 @@
 
 import { dirname } from "node:path";
 import { StoreFailedError } from "../../src/errors/errors.ts";
-import type { Disk } from "../../src/ports/disk.ts";
+import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
 
 /** Suffix of an unfinished file. Any process that finds one may remove it. */
@@ -25,11 +25,21 @@ export function makeDurableDirectory(disk: Disk, path: string): void {
  * same time each pass their own `writer`, which goes into the temporary name.
  */
 export function replaceDurably(disk: Disk, path: string, bytes: Uint8Array, writer?: string): void {
+  rewriteDurably(disk, path, (file) => file.write(bytes, 0), writer);
+}
+
+/** As `replaceDurably`, with the bytes that `write` writes. */
+export function rewriteDurably(
+  disk: Disk,
+  path: string,
+  write: (file: DiskFile) => void,
+  writer?: string,
+): void {
   const temporary = `${path}${writer === undefined ? "" : `.${writer}`}${temporarySuffix}`;
   const file = disk.open(temporary, "write");
   try {
     try {
-      file.write(bytes, 0);
+      write(file);
       file.sync();
     } finally {
       file.close();

@@ -1,15 +1,17 @@
-// Reads the directory of a ZIP file as PyTorch writes it: entries are stored uncompressed, so that
-// a tensor can be read in place. ZIP64 is supported (APPNOTE.TXT 6.3.10, sections 4.3 to 4.5).
+// Reads the directory of a ZIP file whose entries are stored uncompressed, as PyTorch and
+// write-zip.ts write it, so that contents can be read in place. ZIP64 is supported (APPNOTE.TXT
+// 6.3.10, sections 4.3 to 4.5).
 //
 // The file is not trusted: every offset is checked before it is used, entries must not overlap, and
 // names are used only to look up entries, never as paths on this machine.
 
-import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { DiskFile } from "../../src/ports/disk.ts";
 
 /** An entry, and its location in the file. */
 export interface ZipEntry {
   readonly name: string;
+  /** First byte of the header, which precedes the contents. */
+  readonly header: number;
   /** First byte of the contents. */
   readonly start: number;
   readonly bytes: number;
@@ -33,6 +35,8 @@ const directoryBytesMax = 2 ** 26;
 const endBytesMax = 22 + 0xffff;
 /** Bytes of the fixed part of a directory record, and of an entry's header. */
 export const [recordBytes, headerBytes] = [46, 30];
+/** The first bytes of every ZIP file. */
+export const zipMagic = Uint8Array.of(0x50, 0x4b, 0x03, 0x04);
 /** Signatures, as little-endian words. */
 export const signatures = {
   header: 0x04034b50,
@@ -43,11 +47,11 @@ export const signatures = {
 } as const;
 const encryptedFlag = 1;
 
-/** The entries by name. @throws InputUnusableError where the file is not a complete ZIP file */
-export function readZip(file: DiskFile, path: string): ReadonlyMap<string, ZipEntry> {
-  const refuse = (why: string) => {
-    return new InputUnusableError(path, `Expected ${path} to be a file of torch.save: ${why}`);
-  };
+/**
+ * The entries by name, in the order of the file. @throws the error that `refuse` makes of the
+ * reason why the file is not a complete ZIP file of stored entries
+ */
+export function readZip(file: DiskFile, refuse: Refuse): ReadonlyMap<string, ZipEntry> {
   const size = file.size();
   const bytesAt = (offset: number, count: number, what: string): DataView => {
     if (!(offset >= 0 && count >= 0 && offset + count <= size)) {
@@ -73,7 +77,7 @@ export function readZip(file: DiskFile, path: string): ReadonlyMap<string, ZipEn
 }
 
 type BytesAt = (offset: number, count: number, what: string) => DataView;
-type Refuse = (why: string) => InputUnusableError;
+type Refuse = (why: string) => Error;
 
 /** The directory's offset, its size, and its number of entries. */
 function directoryOf(size: number, bytesAt: BytesAt, refuse: Refuse) {
@@ -170,8 +174,8 @@ function entryOf(listed: Listed, bytesAt: BytesAt, refuse: Refuse): ZipEntry {
   const { name, flags, method, bytes, packed, header, crc } = listed;
   if ((flags & encryptedFlag) !== 0) throw refuse(`its entry \`${name}\` is encrypted`);
   if (method !== 0 || packed !== bytes) {
-    const why = `its entry \`${name}\` is compressed, and PyTorch stores entries as they are`;
-    throw refuse(`${why}: save the model again with torch.save`);
+    const why = `its entry \`${name}\` is compressed, expected it stored as it is`;
+    throw refuse(`${why}: write the file again with the program that it comes from`);
   }
   const own = bytesAt(header, headerBytes, `entry \`${name}\``);
   const nameBytes = own.getUint16(26, true);
@@ -181,10 +185,10 @@ function entryOf(listed: Listed, bytesAt: BytesAt, refuse: Refuse): ZipEntry {
   if (!isOwn || second !== name) {
     throw refuse(`its entry \`${name}\` has another header than the directory says`);
   }
-  return { name, start, bytes, crc };
+  return { name, header, start, bytes, crc };
 }
 
-/** The name of an entry. @throws InputUnusableError where it is an absolute or `..` path */
+/** The name of an entry. @throws where it is an absolute or `..` path */
 function nameOf(view: DataView, at: number, length: number, refuse: Refuse): string {
   const bytes = new Uint8Array(view.buffer, view.byteOffset + at, length);
   let name: string;

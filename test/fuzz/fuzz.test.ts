@@ -30,7 +30,7 @@ async function fuzzed(
 
 /** Targets whose cases write files. */
 const slow =
-  /^(parquet|arrow|csv|json lines|manifests|parts|deltas|job|rows|footer|tenants|\.osiris)/;
+  /^(parquet|arrow|csv|json lines|manifests|parts|deltas|job|rows|records|tenants|\.osiris)/;
 
 testIf(testAll)(
   "every fuzzed reader ends a mutated input with a value or a named error",

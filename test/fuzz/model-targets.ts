@@ -13,21 +13,13 @@ import { ServedModel } from "../../packages/serve/model/served-model.ts";
 import { readFloats } from "../../packages/sharding/files/float-tensors.ts";
 import { TrainingError } from "../../src/errors/errors.ts";
 import type { JobOptions } from "../../src/job/job.ts";
-import { realDisk } from "../../src/ports/disk.ts";
 import { listCheckpoints } from "../../storage/checkpoints/list-checkpoints.ts";
-import { footerOf } from "../../storage/checkpoints/store/file-checkpoint-store.ts";
-import {
-  endOf,
-  type Footer,
-  hashOf,
-  pageBytes,
-} from "../../storage/checkpoints/store/model-file.ts";
-import { readZip } from "../../storage/disk/read-zip.ts";
+import { hashOf, pageBytes } from "../../storage/checkpoints/store/model-file.ts";
 import { seal } from "../../storage/disk/sealed-json.ts";
 import { loadModel } from "../../storage/model/load-model.ts";
 import { startCutModel } from "../helpers/stores/cut-model.ts";
 import { drawModel } from "../helpers/stores/drawn-model.ts";
-import { diskOf, zipOf } from "../helpers/stores/torch-bytes.ts";
+import { diskOf, unzipped, zipOf } from "../helpers/stores/torch-bytes.ts";
 import { jsonValues, type Target, type Values } from "./target.ts";
 
 /** A job with small tables of several kinds, whose checkpoints are in `home`. */
@@ -73,14 +65,10 @@ const pickles: Target = {
   name: "pickles",
   seeds() {
     const bytes = fixture("pytorch/dlrm-cat.pt");
-    const found = [...readZip(diskOf(bytes).open("m.pt", "read"), "m.pt")];
-    entries = Object.fromEntries(
-      found.map(([name, { start, bytes: length }]) => [
-        name,
-        bytes.subarray(start, start + length),
-      ]),
-    );
-    return found.flatMap(([name]) => (name.endsWith("data.pkl") ? (entries[name] ?? []) : []));
+    entries = unzipped(bytes);
+    return Object.entries(entries).flatMap(([name, own]) => {
+      return name.endsWith("data.pkl") ? [own] : [];
+    });
   },
   read(bytes) {
     const pickle = Object.keys(entries).find((name) => name.endsWith("data.pkl")) ?? "";
@@ -145,24 +133,8 @@ async function modelFileIn(home: string): Promise<string> {
   return path;
 }
 
-/** The bytes before the footer of a valid model file; cases mutate the footer. */
-let body = new Uint8Array(0);
-/** The footer of a valid model file; cases mutate the rows before it. */
-let footer: Footer | undefined;
-
-const footerValues: Values = {
-  parse(bytes) {
-    const { job, manifest, sha256: _, ...rest } = JSON.parse(Buffer.from(bytes).toString("utf8"));
-    const { sha256: _seal, ...own } = JSON.parse(manifest);
-    return { ...rest, job: JSON.parse(job), manifest: own };
-  },
-  write(value) {
-    if (typeof value !== "object" || value === null) return jsonValues.write(value);
-    const { job, manifest, ...rest } = value as Record<string, unknown>;
-    const text = typeof manifest === "object" && manifest !== null ? seal(manifest).text : manifest;
-    return Buffer.from(seal({ ...rest, job: JSON.stringify(job), manifest: text }).text);
-  },
-};
+/** The entries of a valid model file; cases mutate some of them. */
+let contents: Record<string, Uint8Array> = {};
 
 async function readModelFile(bytes: Uint8Array, home: string): Promise<void> {
   const path = join(home, "input.osiris");
@@ -176,48 +148,58 @@ async function readModelFile(bytes: Uint8Array, home: string): Promise<void> {
   if (refused !== undefined) throw refused;
 }
 
-const osirisFooter: Target = {
-  name: "footer of .osiris",
+const recordsOfModel = ["job.json", "manifest.json", "proof.json"];
+
+/** An input has the records by name. They are sealed again. */
+const osirisRecords: Target = {
+  name: "records of .osiris",
   async seeds(home) {
-    const path = await modelFileIn(home);
-    const all = readFileSync(path);
-    const first = Number(all.readBigUInt64LE(all.length - 24));
-    body = Uint8Array.from(all.subarray(0, first));
-    return [all.subarray(first, all.length - 24)];
+    contents = unzipped(readFileSync(await modelFileIn(home)));
+    const records = recordsOfModel.map((name) => {
+      const { sha256: _, ...own } = jsonValues.parse(contents[name] ?? new Uint8Array()) as {
+        sha256?: string;
+      };
+      return [name, own];
+    });
+    return [jsonValues.write(Object.fromEntries(records))];
   },
   read(bytes, home) {
-    const end = Buffer.alloc(24);
-    end.writeBigUInt64LE(BigInt(body.length));
-    end.writeBigUInt64LE(BigInt(bytes.length), 8);
-    end.write("OSIRIS-1", 16);
-    return readModelFile(Buffer.concat([body, bytes, end]), home);
+    let records: unknown;
+    try {
+      records = jsonValues.parse(bytes);
+    } catch {
+      return readModelFile(zipOf({ ...contents, "proof.json": bytes }, pageBytes), home);
+    }
+    const own = Object.entries(Object(records)).map(([name, value]) => {
+      const isObject = typeof value === "object" && value !== null;
+      return [name, isObject ? seal(value).text : `${JSON.stringify(value)}`];
+    });
+    return readModelFile(zipOf({ ...contents, ...Object.fromEntries(own) }, pageBytes), home);
   },
-  values: footerValues,
+  values: jsonValues,
 };
 
+/** An input has the bytes of all parts. The hashes of chunks are computed again. */
 const osirisRows: Target = {
   name: "rows of .osiris",
   async seeds(home) {
-    const path = await modelFileIn(home);
-    footer = footerOf(path, realDisk);
-    const all = readFileSync(path);
-    return [all.subarray(pageBytes, Number(all.readBigUInt64LE(all.length - 24)))];
+    contents = unzipped(readFileSync(await modelFileIn(home)));
+    const parts = Object.entries(contents).filter(([name]) => !name.endsWith(".json"));
+    return [Buffer.concat(parts.map(([, own]) => own))];
   },
-  /** The hashes of chunks are computed again for the changed bytes. */
   read(bytes, home) {
-    if (footer === undefined) throw new Error("seeds first");
-    const { sections, sha256: _, version: _version, ...rest } = footer;
-    const last = sections.at(-1);
-    const length = (last?.first ?? 0) + pageBytes * Math.ceil((last?.bytes ?? 0) / pageBytes);
-    const all = Buffer.alloc(length);
-    all.write("osiris model 1\n");
-    all.set(bytes.subarray(0, length - pageBytes), pageBytes);
-    const own = sections.map((section) => {
-      const padded = pageBytes * Math.ceil(section.bytes / pageBytes);
-      const chunk = all.subarray(section.first, section.first + padded);
-      return { ...section, chunks: padded === 0 ? [] : [hashOf(chunk)] };
-    });
-    return readModelFile(Buffer.concat([all, endOf({ ...rest, sections: own }, length)]), home);
+    const proof = JSON.parse(Buffer.from(contents["proof.json"] ?? "").toString());
+    const own = { ...contents };
+    let at = 0;
+    for (const part of proof.parts) {
+      const changed = Buffer.alloc(contents[part.name]?.length ?? 0);
+      changed.set(bytes.subarray(at, at + changed.length));
+      at += changed.length;
+      own[part.name] = changed;
+      part.chunks = [hashOf(changed)];
+    }
+    own["proof.json"] = Buffer.from(seal(proof).text);
+    return readModelFile(zipOf(own, pageBytes), home);
   },
 };
 
@@ -360,6 +342,6 @@ const deltas: Target = {
 };
 
 export const modelTargets: readonly Target[] = [
-  ...[torch, pickles, safetensors, onnx, osirisBytes, osirisFooter, osirisRows],
+  ...[torch, pickles, safetensors, onnx, osirisBytes, osirisRecords, osirisRows],
   ...[records, parts, deltas],
 ];

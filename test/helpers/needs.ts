@@ -38,6 +38,16 @@ export const nativeKernels: Need = {
   isRequired: true,
 };
 
+/** Whether a program exists, and ends without an error. */
+function runs(program: string, ...args: readonly string[]): boolean {
+  try {
+    execFileSync(program, args, { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** RocksDB; its package has binaries for linux-x64 and darwin-arm64. */
 export const rocksDb: Need = {
   isMet: () => {
@@ -65,15 +75,14 @@ export const linux: Need = {
 };
 
 export const natsPy: Need = {
-  isMet: () => {
-    try {
-      execFileSync("python3", ["-c", "import nats.aio.client"], { stdio: "ignore" });
-      return true;
-    } catch {
-      return false;
-    }
-  },
+  isMet: () => runs("python3", "-c", "import nats.aio.client"),
   reason: "nats-py is not installed: a stand-in sends what nats-py would send.",
+  isRequired: false,
+};
+
+export const python: Need = {
+  isMet: () => runs("python3", "--version"),
+  reason: "There is no python3 on the PATH.",
   isRequired: false,
 };
 
@@ -84,41 +93,20 @@ export const packageTypes: Need = {
 };
 
 export const curl: Need = {
-  isMet: () => {
-    try {
-      execFileSync("curl", ["--version"], { stdio: "ignore" });
-      return true;
-    } catch {
-      return false;
-    }
-  },
+  isMet: () => runs("curl", "--version"),
   reason: "There is no curl on the PATH.",
   isRequired: false,
 };
 
 export const officialSafetensors: Need = {
-  isMet: () => {
-    try {
-      execFileSync("python3", ["-c", "import numpy, safetensors"], { stdio: "ignore" });
-      return true;
-    } catch {
-      return false;
-    }
-  },
+  isMet: () => runs("python3", "-c", "import numpy, safetensors"),
   reason: "Python's safetensors and numpy are not installed: the official reader reads no file.",
   isRequired: false,
 };
 
 /** The path of a Python with PyTorch: the first on the PATH, or that of the system. */
 export function pythonWithTorch(): string | undefined {
-  return ["python3", "/usr/bin/python3"].find((python) => {
-    try {
-      execFileSync(python, ["-c", "import torch"], { stdio: "ignore" });
-      return true;
-    } catch {
-      return false;
-    }
-  });
+  return ["python3", "/usr/bin/python3"].find((one) => runs(one, "-c", "import torch"));
 }
 
 export const pyTorch: Need = {

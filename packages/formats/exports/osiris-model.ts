@@ -2,8 +2,10 @@
 // checkpoint directory can read too. Each row is hashed on the way, so that the file can prove that
 // its rows lead to the run's digest; a checkpoint whose rows do not match is not exported.
 //
-// Memory holds one chunk of rows and one chunk of the file at a time.
+// Memory holds one chunk of rows at a time. Chunks do not depend on how the checkpoint was sharded.
 
+import { createHash } from "node:crypto";
+import { crc32 } from "node:zlib";
 import { z } from "zod";
 import {
   addSum,
@@ -14,8 +16,7 @@ import {
   densePart,
   dynamicDigest,
   encodeRows,
-  endOf,
-  firstPage,
+  finishModelFile,
   hashOf,
   idLeavesOfPart,
   idsOfPart,
@@ -25,39 +26,47 @@ import {
   modelDigest,
   needState,
   type OpenCheckpoint,
+  type PartEntry,
   type Progress,
-  paddedBytes,
   pageBytes,
   partNameOf,
-  quantaOf,
   type RowRecords,
   rowHashing,
   rowsOfTable,
-  type Section,
+  type StateShape,
   type StoredTable,
-  sectionSchema,
   type TableProof,
   type TableSpec,
+  type Tile,
   tableDigest,
-  tableSchema,
+  tableProofSchema,
   type Unfinished,
+  wholeTable,
+  zipEnd,
+  zipHeader,
+  zipPlaceAt,
 } from "../../../internal.ts";
 import type { ExportedModel } from "./exported-model.ts";
 import { markBytes } from "./file-pieces.ts";
-import { narrowed, regrouped } from "./narrowed-rows.ts";
 
-/** The resume mark: finished sections, and the written part of the next one. */
+const nat = z.int().nonnegative();
+const partSchema = z.object({
+  name: z.string(),
+  ...{ header: nat, start: nat, bytes: nat, crc: nat },
+  chunks: z.array(z.string()),
+});
+
+/** The resume mark: finished parts, and the part that is being written, of a table. */
 export const osirisMark = z.object({
-  sections: z.array(sectionSchema),
-  tables: z.array(tableSchema),
+  parts: z.array(partSchema),
+  tables: z.array(tableProofSchema),
   open: z
     .object({
-      /** Bytes of the section, and the hashes of its whole chunks. */
-      bytes: z.int().nonnegative(),
-      chunks: z.array(z.string()),
+      /** The part so far, with the hashes of its whole chunks. */
+      part: partSchema,
       /** The last row written, the number of rows, and the sums of their hashes. */
       after: z.int(),
-      rows: z.int().nonnegative(),
+      rows: nat,
       sums: z.array(z.int()),
       storedSums: z.array(z.int()),
     })
@@ -87,28 +96,26 @@ export async function writeOsiris(
   const { file, last } = unfinished;
   const specs = job.model.tables;
   const isWhole = withOptimizer || job.optimizer.sparse.ema !== undefined;
-  const done: OsirisMark = { sections: [], tables: [], ...last };
-  const { sections } = done;
+  const done: OsirisMark = { parts: [], tables: [], ...last };
+  const { parts } = done;
   for (const { stored } of tables) progress.expect(stored.bytes);
-  if (last === undefined) file.write(firstPage(), 0);
-  const next = () => endOfSections(sections);
 
   const dense = store.readWholePart(manifest, densePart);
   const denseLeaf = hashOf(dense.subarray(denseHeaderBytes));
-  const small = (name: string, bytes: Uint8Array) => {
-    if (sections.some((one) => one.name === name)) return;
-    const writer = new SectionWriter(file, name, next());
+  const put = (name: string, bytes: Uint8Array) => {
+    if (parts.some((one) => one.name === name)) return;
+    const writer = new PartWriter(file, partAfter(parts, name));
     writer.write(bytes);
-    sections.push(writer.finish());
+    parts.push(writer.finish());
   };
-  small(densePart, dense);
+  put(densePart, dense);
   const idLeaves = specs.map((spec, table): string[] | undefined => {
     if (spec.dynamic === undefined) return undefined;
-    const parts = manifest.parts.filter(({ name }) => idsOfPart(name, specs)?.table === table);
-    const own = parts.map(({ name }) => store.readWholePart(manifest, name));
-    const name = idsPartNameOf({ table, firstBlock: 0, blocks: spec.rowBlocks }, specs);
+    const sources = manifest.parts.filter(({ name }) => idsOfPart(name, specs)?.table === table);
+    const own = sources.map(({ name }) => store.readWholePart(manifest, name));
+    const name = idsPartNameOf(wholeTable(table, specs), specs);
     const joined = joinIds(own, name);
-    small(name, joined);
+    put(name, joined);
     return idLeavesOfPart(joined, name);
   });
   const begun = done.tables.length;
@@ -132,24 +139,17 @@ export async function writeOsiris(
     const reason = `its parts have the digest sha256:${digest}, expected sha256:${manifest.modelDigest}`;
     throw new CheckpointCorruptError(store.directory, reason);
   }
-  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-  const footer = {
-    jobIdentity: manifest.jobIdentity,
-    job: store.jobText,
-    manifest: text(store.manifestText(manifest)),
-    ...{ digest, sections, tables: done.tables },
-    ...(calibration && { calibration }),
+  const proof = {
+    digest,
+    parts: parts.map(({ name, chunks }) => ({ name, chunks })),
+    tables: done.tables,
   };
-  file.write(endOf(footer, next()), next());
+  const manifestText = store.manifestText(manifest);
+  const model = { jobText: store.jobText, manifest, manifestText, proof };
+  finishModelFile(file, parts, model, calibration);
 }
 
-/** Offset of the next section. */
-function endOfSections(sections: readonly Section[]): number {
-  const last = sections.at(-1);
-  return last === undefined ? pageBytes : last.first + paddedBytes(last.bytes);
-}
-
-/** Writes the rows of a table as a section. Returns their number and digests. */
+/** Writes the rows of a table as a part. Returns their number and digests. */
 async function writeTable(
   to: {
     readonly unfinished: Unfinished<OsirisMark>;
@@ -162,12 +162,14 @@ async function writeTable(
 ): Promise<TableProof> {
   const { unfinished, done, everyBytes, open } = to;
   const { stored, isWhole } = from;
-  const { spec, state } = stored;
+  const { spec, state, table } = stored;
+  const { tables: specs } = from.checkpoint.job.model;
+  const tile = wholeTable(table, specs);
   const kept = isWhole ? state : { perElement: 0, perRow: state.perRow };
-  const whole = createTotal(spec, state, open?.sums);
-  const own = isWhole ? whole : createTotal(spec, kept, open?.storedSums);
-  const name = nameOf(stored);
-  const writer = new SectionWriter(unfinished.file, name, endOfSections(done.sections), open);
+  const whole = createTotal(tile, spec, state, open?.sums);
+  const own = isWhole ? whole : createTotal(tile, spec, kept, open?.storedSums);
+  const name = partNameOf(tile, specs);
+  const writer = new PartWriter(unfinished.file, open?.part ?? partAfter(done.parts, name));
   let rows = open?.rows ?? 0;
   let marked = writer.bytes;
   const after = open?.after ?? -1;
@@ -178,15 +180,15 @@ async function writeTable(
     let last = after;
     for await (const chunk of regrouped(source, after)) {
       if (rows > 0 && writer.bytes - marked >= everyBytes) {
-        writer.flush();
-        const { bytes, chunks } = writer;
-        const sums = [...whole.sums];
-        const at = { bytes, chunks: [...chunks], after: last, rows, sums };
-        await unfinished.save({ ...done, open: { ...at, storedSums: [...own.sums] } });
-        marked = bytes;
+        marked = writer.bytes;
+        const sums = { sums: [...whole.sums], storedSums: [...own.sums] };
+        await unfinished.save({
+          ...done,
+          open: { part: writer.part(), after: last, rows, ...sums },
+        });
       }
       whole.add(chunk);
-      const records = isWhole ? chunk : narrowed(chunk, spec.dim, state);
+      const records = isWhole ? chunk : withoutElementState(chunk, spec.dim, state);
       if (own !== whole) own.add(records);
       rows += chunk.rows.length;
       last = chunk.rows.at(-1) ?? last;
@@ -199,29 +201,20 @@ async function writeTable(
     if (!isHeader) writer.write(piece);
     isHeader = false;
   }
-  done.sections.push(writer.finish());
+  done.parts.push(writer.finish());
   const leftOut = isWhole ? 0 : state.perElement;
-  const stated = from.checkpoint.store.statedDigests?.get(stored.table);
+  const stated = from.checkpoint.store.statedDigests?.get(table);
   const digest = stated ?? whole.digest();
   return { rows, leftOut, digest, stored: own.digest() };
 }
 
-function nameOf({ table, spec }: StoredTable): string {
-  const { rowBlocks: blocks, dim } = spec;
-  const specs = Array.from({ length: table + 1 }, () => spec);
-  return partNameOf(
-    { table, firstBlock: 0, blocks, firstQuantum: 0, quanta: quantaOf(dim) },
-    specs,
-  );
-}
-
 /** Accumulates the hashes of a table's rows, from which it computes the table's digest. */
-function createTotal(
-  { dim, rowBlocks: blocks }: TableSpec,
-  state: StoredTable["state"],
+export function createTotal(
+  tile: Tile,
+  { dim }: Pick<TableSpec, "dim">,
+  state: StateShape,
   begun: readonly number[] = [0, 0],
 ) {
-  const tile = { firstBlock: 0, blocks, firstQuantum: 0, quanta: quantaOf(dim) };
   const hashing = rowHashing({ ...tile, columns: dim }, dim, state);
   const sums = Uint32Array.from(begun);
   return {
@@ -233,63 +226,130 @@ function createTotal(
   };
 }
 
-/** Writes a section chunk by chunk, from its first byte or from a resume mark. */
-class SectionWriter {
-  readonly chunks: string[];
-  readonly #file: DiskFile;
-  readonly #name: string;
-  readonly #first: number;
-  readonly #chunk = new Uint8Array(chunkBytes);
-  #filled = 0;
+/** A part without contents, behind the others. */
+function partAfter(parts: readonly PartEntry[], name: string): PartEntry {
+  return { ...zipPlaceAt(zipEnd(parts), name, pageBytes), bytes: 0, crc: 0, chunks: [] };
+}
 
-  constructor(file: DiskFile, name: string, first: number, open?: OsirisMark["open"]) {
+/** Writes the contents of a part, from its first byte or from a resume mark, then its header. */
+class PartWriter {
+  readonly #file: DiskFile;
+  readonly #begun: PartEntry;
+  readonly #chunks: string[];
+  #bytes: number;
+  #crc: number;
+  #hash = createHash("sha256");
+
+  constructor(file: DiskFile, begun: PartEntry) {
     this.#file = file;
-    this.#name = name;
-    this.#first = first;
-    this.chunks = [...(open?.chunks ?? [])];
-    this.#filled = (open?.bytes ?? 0) - this.chunks.length * chunkBytes;
-    if (this.#filled > 0) file.read(this.#chunk.subarray(0, this.#filled), this.#at());
+    this.#begun = begun;
+    this.#chunks = [...begun.chunks];
+    this.#bytes = begun.bytes;
+    this.#crc = begun.crc;
+    const open = new Uint8Array(this.#openBytes);
+    file.read(open, begun.start + begun.bytes - open.length);
+    this.#hash.update(open);
   }
 
-  /** Bytes of the section so far. */
+  /** Bytes of the part so far. */
   get bytes(): number {
-    return this.chunks.length * chunkBytes + this.#filled;
+    return this.#bytes;
+  }
+
+  /** Bytes of the chunk that is not whole yet. */
+  get #openBytes(): number {
+    return this.#bytes - this.#chunks.length * chunkBytes;
   }
 
   write(bytes: Uint8Array): void {
+    this.#file.write(bytes, this.#begun.start + this.#bytes);
+    this.#crc = crc32(bytes, this.#crc);
     for (let from = 0; from < bytes.length; ) {
-      const piece = bytes.subarray(from, from + chunkBytes - this.#filled);
-      this.#chunk.set(piece, this.#filled);
-      this.#filled += piece.length;
+      const piece = bytes.subarray(from, from + chunkBytes - this.#openBytes);
+      this.#hash.update(piece);
+      this.#bytes += piece.length;
       from += piece.length;
-      if (this.#filled === chunkBytes) this.#end(chunkBytes);
+      if (this.#openBytes === chunkBytes) this.#endChunk();
     }
   }
 
-  /** Writes the unfinished chunk, so that a mark can follow; the chunk stays open. */
-  flush(): void {
-    this.#file.write(this.#chunk.subarray(0, this.#filled), this.#at());
+  /** The part so far, with the hashes of its whole chunks. */
+  part(): PartEntry & { chunks: string[] } {
+    return { ...this.#begun, bytes: this.#bytes, crc: this.#crc, chunks: [...this.#chunks] };
   }
 
-  /** Pads the last page with zeros and returns the section. */
-  finish(): Section {
-    const { bytes } = this;
-    if (this.#filled > 0) {
-      const padded = paddedBytes(this.#filled);
-      this.#chunk.fill(0, this.#filled, padded);
-      this.#end(padded);
+  finish(): PartEntry & { chunks: string[] } {
+    if (this.#openBytes > 0) this.#endChunk();
+    const part = this.part();
+    this.#file.write(zipHeader(part), part.header);
+    return part;
+  }
+
+  #endChunk(): void {
+    this.#chunks.push(this.#hash.digest("hex"));
+    this.#hash = createHash("sha256");
+  }
+}
+
+/** Rows of a chunk. */
+const chunkRows = 4096;
+
+/**
+ * The rows after row `after`, in chunks of 4096; the last chunk may be smaller. Chunks own their
+ * memory.
+ */
+async function* regrouped(
+  source: AsyncIterable<RowRecords>,
+  after: number,
+): AsyncGenerator<RowRecords, void, undefined> {
+  let held: RowRecords | undefined;
+  let count = 0;
+  for await (const { rows, weights, state } of source) {
+    if (rows.length === 0) continue;
+    const [dim, width] = [weights.length / rows.length, state.length / rows.length];
+    let from = firstBehind(rows, after);
+    while (from < rows.length) {
+      held ??= {
+        rows: new Int32Array(chunkRows),
+        weights: new Float32Array(chunkRows * dim),
+        state: new Float32Array(chunkRows * width),
+      };
+      const end = Math.min(rows.length, from + chunkRows - count);
+      held.rows.set(rows.subarray(from, end), count);
+      held.weights.set(weights.subarray(from * dim, end * dim), count * dim);
+      held.state.set(state.subarray(from * width, end * width), count * width);
+      count += end - from;
+      from = end;
+      if (count < chunkRows) continue;
+      yield held;
+      [held, count] = [undefined, 0];
     }
-    return { name: this.#name, first: this.#first, bytes, chunks: this.chunks };
   }
+  if (held === undefined) return;
+  const part = (values: Float32Array) => values.subarray(0, (values.length / chunkRows) * count);
+  yield {
+    rows: held.rows.subarray(0, count),
+    weights: part(held.weights),
+    state: part(held.state),
+  };
+}
 
-  #end(bytes: number): void {
-    const chunk = this.#chunk.subarray(0, bytes);
-    this.#file.write(chunk, this.#at());
-    this.chunks.push(hashOf(chunk));
-    this.#filled = 0;
-  }
+/** Index of the first row greater than `after`, in ascending rows. */
+function firstBehind(rows: Int32Array, after: number): number {
+  if ((rows.at(-1) ?? 0) <= after) return rows.length;
+  return rows.findIndex((row) => row > after);
+}
 
-  #at(): number {
-    return this.#first + this.chunks.length * chunkBytes;
+/** The rows without their state per element; the state per row is kept. */
+export function withoutElementState(
+  { rows, weights, state }: RowRecords,
+  dim: number,
+  { perElement, perRow }: StateShape,
+): RowRecords {
+  const width = perElement * dim + perRow;
+  const own = new Float32Array(rows.length * perRow);
+  for (let i = 0; i < rows.length; i++) {
+    own.set(state.subarray((i + 1) * width - perRow, (i + 1) * width), i * perRow);
   }
+  return { rows, weights, state: own };
 }

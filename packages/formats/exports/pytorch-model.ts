@@ -5,14 +5,22 @@
 
 import { crc32 } from "node:zlib";
 import { z } from "zod";
-import type { Progress, Unfinished } from "../../../internal.ts";
+import {
+  type Progress,
+  type Unfinished,
+  type ZipEntry,
+  zipDirectory,
+  zipEnd,
+  zipHeader,
+  zipPlaceAt,
+} from "../../../internal.ts";
 import { counterpartOf, type ForeignKind, type ForeignTensor } from "../dlrm-names/counterpart.ts";
 import {
   type EntryToWrite,
-  layTorchFile,
   TensorToWrite,
+  torchEntries,
   type ValueToWrite,
-} from "../torch/lay-torch-file.ts";
+} from "../torch/pickle.ts";
 import { notesEntry } from "../torch/read-torch-file.ts";
 import type { ExportedModel } from "./exported-model.ts";
 import { type FilePiece, markBytes } from "./file-pieces.ts";
@@ -30,6 +38,9 @@ export const pytorchMark = z.object({
   sum: z.int().nonnegative(),
 });
 type PyTorchMark = z.output<typeof pytorchMark>;
+
+/** Alignment of an entry's contents, because PyTorch maps files into memory. */
+const alignmentBytes = 64;
 
 /** Contents of an entry: bytes, rows of a table, or the state of a table's rows. */
 type TorchPiece = FilePiece | StatePiece;
@@ -50,64 +61,58 @@ export async function writePyTorch(
 ): Promise<void> {
   const { everyBytes = markBytes } = options;
   const notes = { [notesEntry]: JSON.stringify(model.notes) };
-  const layout = layTorchFile<TorchPiece>(savedAs(model, options), notes);
-  progress.expect(layout.end);
-  for (const { contents } of layout.entries) {
+  const entries = torchEntries<TorchPiece>(savedAs(model, options), notes);
+  for (const { bytes, contents } of entries) {
+    progress.expect(bytes);
     const numbers = contents instanceof Uint8Array ? contents : contents.numbers;
     if ("state" in numbers) progress.expect(numbers.state.bytes);
     else if ("stored" in numbers) progress.expect(numbers.stored.bytes);
   }
-  const sums = [...(last?.sums ?? [])];
+  const written: ZipEntry[] = [];
   let marked = last?.at ?? 0;
-  for (const [i, entry] of layout.entries.entries()) {
-    const begun = Math.min(Math.max(marked - entry.start, 0), entry.bytes);
-    if (i < sums.length) {
-      progress.skip(entry.bytes);
+  for (const [i, { name, bytes, contents }] of entries.entries()) {
+    const place = zipPlaceAt(zipEnd(written), name, alignmentBytes);
+    const finished = last?.sums[i];
+    if (finished !== undefined) {
+      progress.skip(bytes);
+      written.push({ ...place, bytes, crc: finished });
       continue;
     }
-    let sum = i === last?.sums.length ? last.sum : 0;
-    for await (const { bytes, at } of piecesOf(model, entry, begun, progress)) {
-      for (const own of progress.count([bytes])) file.write(own, at);
-      sum = crc32(bytes, sum);
-      const next = at + bytes.length;
-      if (next - marked < everyBytes) continue;
-      await save({ at: next, sums: [...sums], sum });
-      marked = next;
+    let crc = i === last?.sums.length ? last.sum : 0;
+    let at = Math.min(Math.max(marked, place.start), place.start + bytes);
+    for await (const piece of piecesOf(model, contents, at - place.start, progress)) {
+      for (const own of progress.count([piece])) file.write(own, at);
+      crc = crc32(piece, crc);
+      at += piece.length;
+      if (at - marked < everyBytes) continue;
+      await save({ at, sums: written.map((one) => one.crc), sum: crc });
+      marked = at;
     }
-    const header = layout.header(i, sum);
-    file.write(header.bytes, header.at);
-    sums.push(sum);
+    const entry = { ...place, bytes, crc };
+    file.write(zipHeader(entry), entry.header);
+    written.push(entry);
   }
-  file.write(layout.directory(sums), layout.end);
+  file.write(zipDirectory(written), zipEnd(written));
 }
 
-/** The bytes of an entry from its byte `begun` on, with their offsets in the file. */
+/** The bytes of an entry from its byte `begun` on, in pieces. */
 async function* piecesOf(
   { checkpoint }: ExportedModel,
-  { contents, start }: EntryToWrite<TorchPiece>,
+  contents: EntryToWrite<TorchPiece>["contents"],
   begun: number,
   progress: Progress,
-): AsyncGenerator<{ readonly bytes: Uint8Array; readonly at: number }> {
+): AsyncGenerator<Uint8Array> {
   const piece = contents instanceof Uint8Array ? contents : contents.numbers;
-  let at = start + begun;
   progress.skip(begun);
   if (piece instanceof Uint8Array) {
-    yield { bytes: piece.subarray(begun), at };
-    return;
-  }
-  if ("state" in piece) {
-    const firstRow = begun / (4 * piece.columns);
-    for await (const bytes of stateChunks(checkpoint, piece, progress, firstRow)) {
-      yield { bytes, at };
-      at += bytes.length;
+    yield piece.subarray(begun);
+  } else if ("state" in piece) {
+    yield* stateChunks(checkpoint, piece, progress, begun / (4 * piece.columns));
+  } else {
+    const firstRow = begun / (4 * piece.stored.spec.dim);
+    for await (const { weights } of wholeRows(checkpoint, piece.stored, progress, firstRow)) {
+      yield new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength);
     }
-    return;
-  }
-  const firstRow = begun / (4 * piece.stored.spec.dim);
-  for await (const { weights } of wholeRows(checkpoint, piece.stored, progress, firstRow)) {
-    const bytes = new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength);
-    yield { bytes, at };
-    at += bytes.length;
   }
 }
 

@@ -19,7 +19,7 @@ import {
 } from "../../../internal.ts";
 import type { ForeignKind, ForeignTensor } from "../dlrm-names/counterpart.ts";
 import { denseStateNames, rowStateNames } from "../dlrm-names/state-names.ts";
-import { TensorToWrite, type ValueToWrite } from "../torch/lay-torch-file.ts";
+import { TensorToWrite, type ValueToWrite } from "../torch/pickle.ts";
 import { denseTensors, type ExportedModel } from "./exported-model.ts";
 import { inTheirOrder } from "./their-order.ts";
 

@@ -13,32 +13,29 @@ import {
   denseHeaderBytes,
   densePart,
   dynamicDigest,
-  footerOf,
   hashOf,
   idLeavesOfPart,
   idsOfPart,
-  leavesOf,
   modelDigest,
+  modelFileAt,
   type OpenCheckpoint,
   openCheckpoint,
   type Progress,
   type ProgressOptions,
   progressOf,
-  quantaOf,
-  type RowRecords,
   realDisk,
   rowsOfTable,
   type StoredTable,
   storedTables,
   type TableProof,
-  tableDigest,
+  wholeTable,
 } from "../../../internal.ts";
-import { narrowed } from "./narrowed-rows.ts";
+import { createTotal, withoutElementState } from "./osiris-model.ts";
 
 /** The result of `verifyModelFile`. */
 export interface ModelFileProof {
   readonly file: string;
-  /** Bytes of its sections. */
+  /** Bytes of its parts. */
   readonly bytes: number;
   /** Step number of the checkpoint, and the generation that wrote it. */
   readonly cut: number;
@@ -64,18 +61,18 @@ export async function verifyModelFile(
   options: ProgressOptions = {},
 ): Promise<ModelFileProof> {
   const { disk = realDisk } = options;
-  const footer = footerOf(path, disk);
+  const file = modelFileAt(path, disk);
   const checkpoint = openCheckpoint(path, undefined, disk);
   const { store, job, manifest } = checkpoint;
   const progress = progressOf(options);
-  const bytes = footer.sections.reduce((sum, one) => sum + one.bytes, 0);
+  const bytes = file.parts.reduce((sum, one) => sum + one.bytes, 0);
   progress.expect(bytes);
   const proven = ["dense network"];
   const stated: string[] = [];
   const digests: string[] = [];
   for (const stored of storedTables(checkpoint)) {
     const { table, spec } = stored;
-    const proof = footer.tables[table];
+    const proof = file.proof.tables[table];
     if (proof === undefined) throw new CheckpointCorruptError(path, `it lacks table ${spec.name}`);
     await checkTable(checkpoint, stored, proof, progress);
     (proof.leftOut === 0 ? proven : stated).push(`table ${spec.name}`);
@@ -88,7 +85,7 @@ export async function verifyModelFile(
   }
   const dense = store.readWholePart(manifest, densePart);
   const found = modelDigest(hashOf(dense.subarray(denseHeaderBytes)), digests);
-  isHeldTo(path, "its parts together", found, footer.digest);
+  isHeldTo(path, "its parts together", found, file.proof.digest);
   const isExact = job.checkpoint.bits === 32;
   if (isExact) isHeldTo(path, "its parts together", found, manifest.modelDigest);
   const { cut, generation, sha256, modelDigest: digest } = manifest;
@@ -98,7 +95,7 @@ export async function verifyModelFile(
   };
 }
 
-/** Checks the rows of a table against the hashes in the footer. */
+/** Checks the rows of a table against the hashes in the proof. */
 async function checkTable(
   checkpoint: OpenCheckpoint,
   stored: StoredTable,
@@ -107,22 +104,17 @@ async function checkTable(
 ): Promise<void> {
   const { spec, state } = stored;
   const isWhole = proof.leftOut === 0;
+  const tile = wholeTable(stored.table, checkpoint.job.model.tables);
   const shape = isWhole ? state : { perElement: 0, perRow: state.perRow };
-  const tile = {
-    ...{ firstBlock: 0, blocks: spec.rowBlocks },
-    ...{ firstQuantum: 0, quanta: quantaOf(spec.dim), columns: spec.dim },
-  };
+  const total = createTotal(tile, spec, shape);
   let rows = 0;
-  async function* records(): AsyncGenerator<RowRecords> {
-    for await (const chunk of rowsOfTable(checkpoint, stored, progress)) {
-      rows += chunk.rows.length;
-      yield isWhole ? chunk : narrowed(chunk, spec.dim, state);
-    }
+  for await (const chunk of rowsOfTable(checkpoint, stored, progress)) {
+    rows += chunk.rows.length;
+    total.add(isWhole ? chunk : withoutElementState(chunk, spec.dim, state));
   }
-  const leaves = await leavesOf(tile, spec, shape, records());
   const { directory } = checkpoint.store;
   const what = `table ${spec.name}`;
-  isHeldTo(directory, what, tableDigest([{ ...tile, leaves }]), proof.stored);
+  isHeldTo(directory, what, total.digest(), proof.stored);
   if (isWhole) isHeldTo(directory, what, proof.stored, proof.digest);
   isHeldTo(directory, `the number of rows of ${what}`, String(rows), String(proof.rows));
 }

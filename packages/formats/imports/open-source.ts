@@ -1,7 +1,7 @@
 // Opens a file of tensors; the format is recognised by the first bytes, not by the name.
 
-import { type Disk, firstPage, InputUnusableError } from "../../../internal.ts";
-import { legacyMagic, zipMagic } from "../torch/read-torch-file.ts";
+import { type Disk, InputUnusableError, zipMagic } from "../../../internal.ts";
+import { legacyMagic } from "../torch/read-torch-file.ts";
 import { openOnnx } from "./onnx-source.ts";
 import { openPyTorch } from "./pytorch-source.ts";
 import { openSafetensors } from "./safetensors-source.ts";
@@ -27,13 +27,6 @@ export function openSource(path: string, disk: Disk): TensorSource {
     }
     // Safetensors: a JSON header after 8 bytes with its length.
     if (count > 8 && head[8] === 0x7b) return openSafetensors(file, path);
-    if (begins(firstPage().subarray(0, head.length))) {
-      const message = `Expected a model of another program, but ${path} is one of Osiris already`;
-      throw new InputUnusableError(
-        path,
-        `${message}: name it in the place of a checkpoint directory`,
-      );
-    }
     // ONNX: begins with field 1, the IR version, which is a small number.
     if (head[0] === 0x08 && (head[1] ?? 0) < 0x40) return openOnnx(file, path, disk);
     const message =

@@ -15,8 +15,8 @@ import {
   openKernels,
   type Progress,
   partNameOf,
-  quantaOf,
   type RowRecords,
+  wholeTable,
 } from "../../../internal.ts";
 import { storedAs } from "../tables/checked-rows.ts";
 import type { ReadModel } from "./named-model.ts";
@@ -33,9 +33,7 @@ const pieceBytes = 2 ** 20;
 
 /** The name of the part that holds a whole table. */
 export function tablePartOf({ model }: JobSpec, table: number): string {
-  const { rowBlocks = 1, dim = 1 } = model.tables[table] ?? {};
-  const whole = { firstBlock: 0, blocks: rowBlocks, firstQuantum: 0, quanta: quantaOf(dim) };
-  return partNameOf({ table, ...whole }, model.tables);
+  return partNameOf(wholeTable(table, model.tables), model.tables);
 }
 
 /** The part with the dense parameters and the state of their optimizer. */
@@ -96,7 +94,7 @@ export function idsPart({ job, ids, state }: ReadModel, table: number) {
   const spec = job.model.tables[table];
   if (own === undefined || spec === undefined) return undefined;
   const { rowBlocks: blocks } = spec;
-  const name = idsPartNameOf({ table, firstBlock: 0, blocks }, job.model.tables);
+  const name = idsPartNameOf(wholeTable(table, job.model.tables), job.model.tables);
   const blockRows = blockRowsOf(spec);
   const byBlock = Array.from({ length: blocks }, (_, block) => {
     const isOfBlock = (row: number) => Math.floor(row / blockRows) === block;

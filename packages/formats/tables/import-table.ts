@@ -24,7 +24,6 @@ import {
   type ProgressOptions,
   partNameOf,
   progressOf,
-  quantaOf,
   type RowCursor,
   type RowRecords,
   type RowRun,
@@ -33,9 +32,9 @@ import {
   type StoredTable,
   storedTable,
   storedTables,
-  type TableSpec,
   tableOfPart,
   temporarySuffix,
+  wholeTable,
 } from "../../../internal.ts";
 import { ascendingRows, checkRows } from "./checked-rows.ts";
 import { formatOf } from "./formats.ts";
@@ -140,11 +139,12 @@ async function rewrite(
 ): Promise<Manifest> {
   const { store: source, job, manifest } = checkpoint;
   const { jobIdentity } = manifest;
+  const { tables } = job.model;
   const fields = { ...manifest, createdBy: `table import of ${process.pid}` };
   const made = { job, jobIdentity, jobText: source.jobText, fields };
   return newCheckpoint(out, made, { disk, progress }, async (write) => {
     for (const { name } of manifest.parts) {
-      if (tableOfPart(name, job.model.tables) !== undefined) continue;
+      if (tableOfPart(name, tables) !== undefined) continue;
       await write(name, progress.count(source.readPart(manifest, name)));
     }
     for (const table of storedTables(checkpoint)) {
@@ -157,7 +157,9 @@ async function rewrite(
       const first = await cursor(isReplaced ? replacement.rows : none);
       const second = await cursor(old);
       for (const run of table.runs) {
-        await write(nameOf(table, run, job.model.tables), runBytes(table, run, first, second));
+        const { firstBlock, blocks } = run;
+        const tile = { ...wholeTable(table.table, tables), firstBlock, blocks };
+        await write(partNameOf(tile, tables), runBytes(table, run, first, second));
       }
     }
   });
@@ -172,13 +174,4 @@ function runBytes(
 ): AsyncIterable<Uint8Array> {
   const records = mergeUntil(firstRow + rows, first, second, { dim: spec.dim, width });
   return encodeRows(spec.dim, width, records, spec.precision);
-}
-
-function nameOf(
-  { table, spec }: StoredTable,
-  { firstBlock, blocks }: RowRun,
-  tables: readonly TableSpec[],
-): string {
-  const quanta = quantaOf(spec.dim);
-  return partNameOf({ table, firstBlock, blocks, firstQuantum: 0, quanta }, tables);
 }

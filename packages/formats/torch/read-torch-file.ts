@@ -8,6 +8,7 @@ import {
   InputUnusableError,
   onDisk,
   type Progress,
+  proofName,
   readZip,
   type ZipEntry,
 } from "../../../internal.ts";
@@ -39,8 +40,6 @@ const strideMax = 8;
 /** The entry with the job and digest of an Osiris export; torch.load ignores it. */
 export const notesEntry = "extra/osiris.json";
 
-/** The first bytes of every ZIP file. */
-export const zipMagic = Uint8Array.of(0x50, 0x4b, 0x03, 0x04);
 /** The first bytes of a file of PyTorch before 1.6: a pickled magic number, in protocol 2. */
 export const legacyMagic = Uint8Array.of(
   0x80,
@@ -60,7 +59,14 @@ export function openTorchFile(file: DiskFile, path: string): TorchFile {
   const refuse = (why: string) => {
     return new InputUnusableError(path, `Expected ${path} to be a file of torch.save: ${why}`);
   };
-  const entries = readZip(file, path);
+  const entries = readZip(file, refuse);
+  if (entries.has(proofName)) {
+    const message = `Expected a model of another program, but ${path} is one of Osiris already`;
+    throw new InputUnusableError(
+      path,
+      `${message}: name it in the place of a checkpoint directory`,
+    );
+  }
   const root = rootOf(entries, refuse);
   const entry = (name: string) => entries.get(`${root}/${name}`);
   const bytesOf = (own: ZipEntry, most: number) => {

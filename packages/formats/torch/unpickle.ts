@@ -1,12 +1,11 @@
 // Reads a pickle of torch.save, protocols 2 to 5, as plain data. A pickle is a program for a stack
 // machine; this implementation has only the opcodes that build data, and for calls only the
-// functions of known-globals.ts. Any other opcode or name is an error.
+// functions of safe-globals.ts. Any other opcode or name is an error.
 //
 // Declared lengths are compared with the bytes present before memory is allocated, so a small file
 // cannot use much memory, and the program ends with the file.
 
 import { InputUnusableError } from "../../../internal.ts";
-import { CallRefused, called, globalOf, storageOf } from "./known-globals.ts";
 import {
   Global,
   kindOf,
@@ -15,6 +14,7 @@ import {
   ScalarType,
   Tuple,
 } from "./pickled-values.ts";
+import { CallRefused, called, globalOf, storageOf } from "./safe-globals.ts";
 
 /** Most values on the stack, open marks, and memoized values. */
 const [stackMax, marksMax, memoMax] = [2 ** 22, 1000, 2 ** 22];

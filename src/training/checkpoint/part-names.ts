@@ -30,7 +30,7 @@ const idsForm = /^ids-(\d{5})(?:-b(\d+)\.(\d+))?$/;
 export function idsPartNameOf(part: IdsPart, tables: readonly TableSpec[]): string {
   const { table, firstBlock, blocks } = part;
   const name = `ids-${String(table).padStart(5, "0")}`;
-  return blocks === wholeOf(table, tables).blocks ? name : `${name}-b${firstBlock}.${blocks}`;
+  return blocks === wholeTable(table, tables).blocks ? name : `${name}-b${firstBlock}.${blocks}`;
 }
 
 /** The blocks of the ids in this part; undefined for every other part. */
@@ -39,13 +39,13 @@ export function idsOfPart(name: string, tables: readonly TableSpec[]): IdsPart |
   if (match === null) return undefined;
   const [table = 0, firstBlock = 0, blocks = 0] = match.slice(1).map(Number);
   if (tables[table]?.dynamic === undefined) return undefined;
-  return match[2] === undefined ? wholeOf(table, tables) : { table, firstBlock, blocks };
+  return match[2] === undefined ? wholeTable(table, tables) : { table, firstBlock, blocks };
 }
 
 export function partNameOf(part: TablePart, tables: readonly TableSpec[]): string {
   const { table, firstBlock, blocks, firstQuantum, quanta } = part;
   const name = `table-${String(table).padStart(5, "0")}`;
-  const whole = wholeOf(table, tables);
+  const whole = wholeTable(table, tables);
   if (blocks === whole.blocks && quanta === whole.quanta) return name;
   return `${name}-b${firstBlock}.${blocks}-q${firstQuantum}.${quanta}`;
 }
@@ -56,7 +56,7 @@ export function tableOfPart(name: string, tables: readonly TableSpec[]): TablePa
   if (match === null) return undefined;
   const [table = 0, ...tile] = match.slice(1).map(Number);
   if (tables[table] === undefined) return undefined;
-  if (match[2] === undefined) return wholeOf(table, tables);
+  if (match[2] === undefined) return wholeTable(table, tables);
   const [firstBlock = 0, blocks = 0, firstQuantum = 0, quanta = 0] = tile;
   return { table, firstBlock, blocks, firstQuantum, quanta };
 }
@@ -76,12 +76,12 @@ export function missingParts(names: Iterable<string>, tables: readonly TableSpec
     if (ids !== undefined) blocksOfIds[ids.table] = (blocksOfIds[ids.table] ?? 0) + ids.blocks;
   }
   const missing = [...tables.keys()].filter((table) => {
-    const { blocks, quanta } = wholeOf(table, tables);
+    const { blocks, quanta } = wholeTable(table, tables);
     return held[table] !== blocks * quanta;
   });
-  const ofTables = missing.map((table) => partNameOf(wholeOf(table, tables), tables));
+  const ofTables = missing.map((table) => partNameOf(wholeTable(table, tables), tables));
   const ofIds = [...tables.keys()]
-    .map((table) => wholeOf(table, tables))
+    .map((table) => wholeTable(table, tables))
     .filter(({ table, blocks }) => {
       return tables[table]?.dynamic !== undefined && blocksOfIds[table] !== blocks;
     })
@@ -113,7 +113,8 @@ export function digestOf(
   return modelDigest(dense, digests);
 }
 
-function wholeOf(table: number, tables: readonly TableSpec[]): TablePart {
+/** The tile that is a whole table. */
+export function wholeTable(table: number, tables: readonly TableSpec[]): TablePart {
   const { rowBlocks = 1, dim = 1 } = tables[table] ?? {};
   return { table, firstBlock: 0, blocks: rowBlocks, firstQuantum: 0, quanta: quantaOf(dim) };
 }

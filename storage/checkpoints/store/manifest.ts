@@ -20,8 +20,10 @@ import { isPartName } from "./store-paths.ts";
 /** Version of everything this file describes. */
 export const formatVersion = 1;
 
-const nat = z.number().int().nonnegative();
-const hash = z.string().regex(/^[0-9a-f]{64}$/);
+/** A number of things, in a record. */
+export const nat = z.number().int().nonnegative();
+/** A SHA-256 in hexadecimal. */
+export const hash = z.string().regex(/^[0-9a-f]{64}$/);
 
 /** The bytes of a file and their SHA-256, in hexadecimal. */
 const file = { bytes: nat, sha256: hash };

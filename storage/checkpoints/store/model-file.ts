@@ -1,65 +1,57 @@
-// File format of a whole checkpoint in one file, named `*.osiris`. Little-endian:
+// File format of a whole checkpoint in one file, named `*.osiris`: a ZIP of stored entries, which
+// any ZIP program lists, tests and extracts. The contents of each entry begin at a page.
 //
-//   page 0     "osiris model 1\n", then zeros
-//   sections   whole parts of a checkpoint, one after the other, each starting at a page; padded
-//              with zeros up to the next page
-//   footer     sealed JSON (sealed-json.ts): the job, the manifest, the sections' offsets, the
-//              hash of every chunk, and the digests from which the run's digest is computed
-//   end        24 bytes: first byte of the footer u64 | its bytes u64 | "OSIRIS-1"
+//   dense, ids-00003, table-00000, …   parts, as in a checkpoint directory; a table is one part
+//   job.json, manifest.json            as in the directory, byte for byte
+//   proof.json                         sealed: the hash of every chunk of the parts, and the digests
+//                                      from which the run's digest is computed
+//   calibration.json                   sealed: the model's calibration, if one is stored
 //
-// A section has the bytes of a part as in a checkpoint directory (src/training/checkpoint): rows in
-// their table's precision. A table is one section, however many parts it was sharded into. Sections
-// and their padding are hashed in chunks, which cover every byte before the footer except page 0,
-// whose bytes are constant.
+// Every byte is checked: parts by the hashes of their chunks, the other entries by their seals, and
+// the bytes around the entries because the ZIP writer would write the same.
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { CheckpointCorruptError, InputUnusableError } from "../../../src/errors/errors.ts";
 import type { DiskFile } from "../../../src/ports/disk.ts";
-import { seal, unsealAs } from "../../disk/sealed-json.ts";
-import { partName } from "./manifest.ts";
-import { storedCalibrationSchema } from "./stored-calibration.ts";
+import { readZip, type ZipEntry, zipMagic } from "../../disk/read-zip.ts";
+import { seal, unseal, unsealAs } from "../../disk/sealed-json.ts";
+import { appendToZip, zipDirectory, zipEnd, zipHeader, zipPlaceAt } from "../../disk/write-zip.ts";
+import type { Manifest, PartRecord } from "./checkpoint-store.ts";
+import {
+  decodeJob,
+  decodeManifest,
+  encodeRecord,
+  formatVersion,
+  hash,
+  nat,
+  partName,
+} from "./manifest.ts";
+import type { StoredCalibration } from "./stored-calibration.ts";
 
 /** Ending of a model file's name. */
 export const modelFileEnding = ".osiris";
 
-/** Sections begin at multiples of this, so that a program may map them into memory. */
+/** Contents begin at multiples of this, so that a program may map them into memory. */
 export const pageBytes = 4096;
 
-/** Bytes of a chunk; a section's last chunk may be shorter. A reader holds one in memory. */
+/** Bytes of a chunk; a part's last chunk may be shorter. A reader holds one in memory. */
 export const chunkBytes = 2 ** 22;
-
-const version = 1;
-const endMark = new TextEncoder().encode("OSIRIS-1");
-const endBytes = 24;
-
-/** The first page. */
-export function firstPage(): Uint8Array {
-  const page = new Uint8Array(pageBytes);
-  page.set(new TextEncoder().encode("osiris model 1\n"));
-  return page;
-}
-
-const nat = z.number().int().nonnegative();
-const hash = z.string().regex(/^[0-9a-f]{64}$/);
 
 /**
  * Most state floats per element: two moments and an average. Bounds the zeros that readers make.
  */
 const stateCopiesMax = 3;
 
-const sectionSchema = z.object({
-  /** Name of the part in a checkpoint, e.g. `table-00003` for a whole table. */
-  name: partName,
-  /** First byte in the file. */
-  first: nat,
-  /** Length without the padding. */
-  bytes: nat,
-  /** SHA-256 of each chunk; the last one includes the padding. */
-  chunks: z.array(hash),
-});
+/** Name of the entry that distinguishes a model file from other ZIP files. */
+export const proofName = "proof.json";
+const calibrationName = "calibration.json";
 
-const tableSchema = z.object({
+/** The SHA-256 of each chunk of a part, by the part's name: `table-00003` is a whole table. */
+const partProofSchema = z.object({ name: partName, chunks: z.array(hash) });
+
+/** What the file proves of a table. */
+export const tableProofSchema = z.object({
   /** Initialised rows in the file. */
   rows: nat,
   /** State floats per element that were left out and count as 0; 0: none were left out. */
@@ -70,124 +62,162 @@ const tableSchema = z.object({
   stored: hash,
 });
 
-const footerSchema = z.object({
-  version: z.literal(version),
-  jobIdentity: z.string(),
-  /** The whole job, as JSON. */
-  job: z.string(),
-  /** The manifest of the checkpoint, sealed, as its directory has it. */
-  manifest: z.string(),
+const proofSchema = z.object({
+  version: z.literal(formatVersion),
   /**
    * The digest of this file's tables, dense network and dynamic ids. It equals the manifest's,
    * unless checkpoints store fewer bits than the model has.
    */
   digest: hash,
-  sections: z.array(sectionSchema),
+  parts: z.array(partProofSchema),
   /** One per table, in the order of the job. */
-  tables: z.array(tableSchema),
-  /** The model's calibration, if one is stored; the digest does not cover it. */
-  calibration: storedCalibrationSchema.optional(),
+  tables: z.array(tableProofSchema),
   sha256: hash,
 });
 
-export type Section = z.output<typeof sectionSchema>;
-export type TableProof = z.output<typeof tableSchema>;
-export type Footer = z.output<typeof footerSchema>;
+export type TableProof = z.output<typeof tableProofSchema>;
+export type ModelProof = Omit<z.output<typeof proofSchema>, "version" | "sha256">;
 
-/** Schemas for the resume records of unfinished files. */
-export { sectionSchema, tableSchema };
+/** A part in the file, with the SHA-256 of each of its chunks. */
+export interface PartEntry extends ZipEntry {
+  readonly chunks: readonly string[];
+}
 
-/** The bytes from offset `first` on: the footer, and the trailer that locates it. */
-export function endOf(footer: Omit<Footer, "sha256" | "version">, first: number): Uint8Array {
-  const text = new TextEncoder().encode(seal({ version, ...footer }).text);
-  const bytes = new Uint8Array(text.length + endBytes);
-  bytes.set(text);
-  const view = new DataView(bytes.buffer, text.length);
-  view.setBigUint64(0, BigInt(first), true);
-  view.setBigUint64(8, BigInt(text.length), true);
-  bytes.set(endMark, text.length + 16);
-  return bytes;
+/** What a model file has beside the contents of its parts. */
+export interface ModelFile {
+  readonly parts: readonly PartEntry[];
+  readonly jobText: string;
+  /** The manifest of the checkpoint, with the parts of this file. */
+  readonly manifest: Manifest;
+  /** The manifest's sealed text. */
+  readonly manifestText: Uint8Array;
+  readonly proof: ModelProof;
+  /** The stored calibration, not checked yet; undefined: none. No digest covers it. */
+  readonly calibration: unknown;
+}
+
+/** Writes all that follows the parts, and so completes the file. */
+export function finishModelFile(
+  file: DiskFile,
+  parts: readonly PartEntry[],
+  model: Pick<ModelFile, "jobText" | "manifest" | "manifestText" | "proof">,
+  calibration: StoredCalibration | undefined,
+): void {
+  const { jobText, manifestText, proof } = model;
+  const { jobIdentity } = model.manifest;
+  const sealed = (value: object) => new TextEncoder().encode(seal(value).text);
+  const contents = {
+    "job.json": encodeRecord({ version: formatVersion, jobIdentity, jobText }).bytes,
+    "manifest.json": manifestText,
+    [proofName]: sealed({ version: formatVersion, ...proof }),
+    ...(calibration && { [calibrationName]: sealed(calibration) }),
+  };
+  const entries = appendToZip(file, parts, contents, pageBytes);
+  file.write(zipDirectory(entries), zipEnd(entries));
 }
 
 /**
- * Reads the footer, and checks the first page and the offsets of the sections.
+ * Reads a model file except for its parts' contents, and checks all that it reads.
  * @throws CheckpointCorruptError; InputUnusableError where it is another file, or another version
  */
-export function readFooter(file: DiskFile): Footer {
+export function readModelFile(file: DiskFile): ModelFile {
   const { path } = file;
-  const size = file.size();
-  const page = new Uint8Array(pageBytes);
-  file.read(page, 0);
-  const expected = firstPage();
-  if (size < pageBytes + endBytes || !isSame(page.subarray(0, 12), expected.subarray(0, 12))) {
+  const magic = new Uint8Array(zipMagic.length);
+  file.read(magic, 0);
+  if (Buffer.compare(magic, zipMagic) !== 0) {
     const message = `Expected a model that \`osiris export --to FILE${modelFileEnding}\` wrote`;
-    throw new InputUnusableError(path, `${message}, but ${path} does not begin as one`);
+    const why = `${path} does not begin as one, or is of an earlier version: export it again`;
+    throw new InputUnusableError(path, `${message}, but ${why}`);
   }
-  if (!isSame(page, expected)) throw new CheckpointCorruptError(path, "its first page is another");
-  const end = new Uint8Array(endBytes);
-  file.read(end, size - endBytes);
-  const view = new DataView(end.buffer);
-  const first = Number(view.getBigUint64(0, true));
-  const length = Number(view.getBigUint64(8, true));
-  if (!isSame(end.subarray(16), endMark) || first + length !== size - endBytes) {
-    throw new CheckpointCorruptError(path, "it does not end as a model does: it is cut short");
+  const entries = readZip(file, (why) => new CheckpointCorruptError(path, why));
+  checkFrame(file, [...entries.values()]);
+  const bytesOf = (name: string) => {
+    const entry = entries.get(name);
+    if (entry === undefined) throw new CheckpointCorruptError(path, `it has no entry \`${name}\``);
+    const bytes = new Uint8Array(entry.bytes);
+    file.read(bytes, entry.start);
+    return bytes;
+  };
+  const {
+    version: _,
+    sha256: _seal,
+    ...proof
+  } = unsealAs(proofSchema, formatVersion, bytesOf(proofName), `${path}/${proofName}`);
+  const { jobIdentity, jobText } = decodeJob(bytesOf("job.json"), `${path}/job.json`);
+  const manifestText = bytesOf("manifest.json");
+  const manifest = decodeManifest(manifestText, `${path}/manifest.json`);
+  if (manifest.jobIdentity !== jobIdentity) {
+    throw new CheckpointCorruptError(path, "its manifest is of another job");
   }
-  const text = new Uint8Array(length);
-  file.read(text, first);
-  const footer = unsealAs(footerSchema, version, text, path);
-  checkPlaces(footer, first, path);
-  return footer;
+  const isCalibrated = entries.has(calibrationName);
+  const others = ["job.json", "manifest.json", proofName];
+  const names = [...proof.parts.map(({ name }) => name), ...others];
+  const expected = isCalibrated ? [...names, calibrationName] : names;
+  if ([...entries.keys()].join("\n") !== expected.join("\n")) {
+    throw new CheckpointCorruptError(path, "its entries are not those that its proof lists");
+  }
+  const parts = proof.parts.flatMap(({ name, chunks }) => {
+    const entry = entries.get(name);
+    return entry === undefined ? [] : { ...entry, chunks };
+  });
+  const wrong = parts.find(({ bytes, chunks }) => chunks.length !== Math.ceil(bytes / chunkBytes));
+  if (wrong !== undefined) {
+    const why = `its proof has ${wrong.chunks.length} hashes of \`${wrong.name}\``;
+    throw new CheckpointCorruptError(path, `${why}, which has ${wrong.bytes} bytes`);
+  }
+  const calibration = isCalibrated
+    ? unseal(bytesOf(calibrationName), `${path}/${calibrationName}`)
+    : undefined;
+  const records = parts.map(({ name, bytes, chunks }): PartRecord => {
+    return { name, bytes, sha256: hashOf(Buffer.from(chunks.join(""), "hex")), base: [] };
+  });
+  const own = { ...manifest, parts: records };
+  return { parts, jobText, manifest: own, manifestText, proof, calibration };
 }
 
-/** Checks that sections are contiguous and end at the footer. */
-function checkPlaces({ sections }: Footer, footer: number, path: string): void {
-  let at = pageBytes;
-  for (const { name, first, bytes, chunks } of sections) {
-    if (first !== at || chunks.length !== Math.ceil(paddedBytes(bytes) / chunkBytes)) {
-      throw new CheckpointCorruptError(path, `${name} lies at byte ${first}, expected ${at}`);
-    }
-    at += paddedBytes(bytes);
+/** Checks the bytes around the entries' contents: headers, padding and directory. */
+function checkFrame(file: DiskFile, entries: readonly ZipEntry[]): void {
+  const check = (what: string, expected: Uint8Array, at: number) => {
+    const found = new Uint8Array(expected.length);
+    file.read(found, at);
+    if (Buffer.compare(found, expected) === 0) return;
+    throw new CheckpointCorruptError(file.path, `${what} is not as an export writes it`);
+  };
+  const placed: ZipEntry[] = [];
+  for (const entry of entries) {
+    const one = { ...entry, ...zipPlaceAt(zipEnd(placed), entry.name, pageBytes) };
+    check(`the header of \`${one.name}\``, zipHeader(one), one.header);
+    placed.push(one);
   }
-  if (at === footer) return;
-  throw new CheckpointCorruptError(path, `its footer is at byte ${footer}, expected ${at}`);
-}
-
-/** `bytes`, rounded up to whole pages. */
-export function paddedBytes(bytes: number): number {
-  return pageBytes * Math.ceil(bytes / pageBytes);
+  const [directory, end] = [zipDirectory(placed), zipEnd(placed)];
+  check("its directory", directory, end);
+  if (file.size() === end + directory.length) return;
+  throw new CheckpointCorruptError(file.path, "it goes on after its end");
 }
 
 /**
- * The bytes of a section in pieces. Each piece is checked against its hash before it is yielded,
- * and is overwritten by the next one. @throws CheckpointCorruptError
+ * The bytes of a part in pieces. Each piece is checked against its hash before it is yielded, and
+ * is overwritten by the next one. @throws CheckpointCorruptError naming the bytes
  */
-export function* readSection(
+export function* readChunks(
   file: DiskFile,
-  { name, first, bytes, chunks }: Section,
+  { name, start, bytes, chunks }: PartEntry,
 ): Generator<Uint8Array, void, undefined> {
-  const { path } = file;
-  const padded = paddedBytes(bytes);
-  const buffer = new Uint8Array(Math.min(chunkBytes, padded));
+  const buffer = new Uint8Array(Math.min(chunkBytes, bytes));
   for (const [i, expected] of chunks.entries()) {
     const at = i * chunkBytes;
-    const wanted = Math.min(chunkBytes, padded - at);
-    const piece = buffer.subarray(0, wanted);
-    if (file.read(piece, first + at) !== wanted) {
-      throw new CheckpointCorruptError(path, `${name} is cut short`);
+    const piece = buffer.subarray(0, Math.min(chunkBytes, bytes - at));
+    const first = start + at;
+    const isWhole = file.read(piece, first) === piece.length;
+    if (!isWhole || hashOf(piece) !== expected) {
+      const where = `bytes ${first} to ${first + piece.length - 1}, of \`${name}\``;
+      throw new CheckpointCorruptError(file.path, `${where}, do not have their hash`);
     }
-    if (hashOf(piece) !== expected) {
-      const where = `bytes ${first + at} to ${first + at + wanted - 1}, of ${name}`;
-      throw new CheckpointCorruptError(path, `${where}, do not have their hash`);
-    }
-    yield piece.subarray(0, bytes - at);
+    yield piece;
   }
 }
 
 /** Hex SHA-256. */
 export function hashOf(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
-}
-
-function isSame(bytes: Uint8Array, others: Uint8Array): boolean {
-  return Buffer.compare(bytes, others) === 0;
 }

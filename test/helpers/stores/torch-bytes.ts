@@ -1,8 +1,8 @@
-// torch.save files made by hand, byte by byte, so that they can be invalid, and read from memory.
+// ZIP files and torch.save files made by hand, so that they can be invalid, and read from memory.
 
-import { crc32 } from "node:zlib";
 import { type Disk, type DiskFile, realDisk } from "../../../src/ports/disk.ts";
-import { layZipOut } from "../../../storage/disk/write-zip.ts";
+import { readZip } from "../../../storage/disk/read-zip.ts";
+import { appendToZip, zipDirectory } from "../../../storage/disk/write-zip.ts";
 
 /** Bytes from numbers, and from texts in latin1. */
 export function bytesOf(...parts: readonly (number | string | Uint8Array)[]): Uint8Array {
@@ -52,19 +52,23 @@ export function tensor(of: {
 }
 
 /** A ZIP file of stored entries. */
-export function zipOf(entries: Readonly<Record<string, Uint8Array | string>>): Uint8Array {
-  const all = Object.entries(entries).map(([name, own]) => [name, bytesOf(own)] as const);
-  const layout = layZipOut(all.map(([name, { length }]) => ({ name, bytes: length })));
-  const sums = all.map(([, own]) => crc32(own));
-  const directory = layout.directory(sums);
-  const file = Buffer.alloc(layout.end + directory.length);
-  for (const [i, [, own]] of all.entries()) {
-    const header = layout.header(i, sums[i] ?? 0);
-    file.set(header.bytes, header.at);
-    file.set(own, layout.starts[i] ?? 0);
-  }
-  file.set(directory, layout.end);
-  return file;
+export function zipOf(
+  entries: Readonly<Record<string, Uint8Array | string>>,
+  alignment = 64,
+): Uint8Array {
+  const contents = Object.entries(entries).map(([name, own]) => [name, bytesOf(own)]);
+  const pieces: Uint8Array[] = [];
+  const file = { ...fileOf(new Uint8Array(), "m"), write: (own: Uint8Array) => pieces.push(own) };
+  const all = appendToZip(file, [], Object.fromEntries(contents), alignment);
+  return Buffer.concat([...pieces, zipDirectory(all)]);
+}
+
+/** The contents of a ZIP file's entries. */
+export function unzipped(bytes: Uint8Array): Record<string, Uint8Array> {
+  const entries = readZip(fileOf(bytes, "m"), (why) => new Error(why));
+  return Object.fromEntries(
+    [...entries].map(([name, own]) => [name, bytes.subarray(own.start, own.start + own.bytes)]),
+  );
 }
 
 /** A torch.save file with this pickle, after its protocol header, and these storages. */

@@ -1,6 +1,7 @@
 // The export of a model as one file of Osiris's own format, which is read like its checkpoint
 // directory; the file's hashes lead from every byte to the digest of the run.
 
+import { execFileSync } from "node:child_process";
 import {
   closeSync,
   mkdirSync,
@@ -17,13 +18,16 @@ import { CheckpointCorruptError, InputUnusableError } from "../../../../src/erro
 import type { JobOptions } from "../../../../src/job/job.ts";
 import { realDisk } from "../../../../src/ports/disk.ts";
 import { listCheckpoints } from "../../../../storage/checkpoints/list-checkpoints.ts";
-import { footerOf } from "../../../../storage/checkpoints/store/file-checkpoint-store.ts";
-import { endOf } from "../../../../storage/checkpoints/store/model-file.ts";
+import { modelFileAt } from "../../../../storage/checkpoints/store/file-checkpoint-store.ts";
+import { type ModelProof, pageBytes } from "../../../../storage/checkpoints/store/model-file.ts";
 import { verifyCheckpoints } from "../../../../storage/checkpoints/verify-checkpoints.ts";
+import { seal } from "../../../../storage/disk/sealed-json.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { startTrained } from "../../../../test/helpers/devices/trained.ts";
+import { python, testIf } from "../../../../test/helpers/needs.ts";
 import { tables, trainedTables } from "../../../../test/helpers/stores/tables.ts";
+import { unzipped, zipOf } from "../../../../test/helpers/stores/torch-bytes.ts";
 import { exportModel } from "../../exports/export-model.ts";
 import { verifyModelFile } from "../../exports/verify-model-file.ts";
 import { exportTable } from "../../tables/export-table.ts";
@@ -74,21 +78,21 @@ test("a model file is read like the directory that it was made of, bit for bit",
   t.is(listCheckpoints(file).checkpoints[0]?.manifest, manifest.sha256);
 });
 
-test("rows keep their precision, and sections begin at page boundaries", async (t) => {
+test("rows keep their precision, and parts begin at page boundaries", async (t) => {
   const { home, directory, manifest } = await trainedTables(t, { optimizer: rowWise });
   const file = join(home, "model.osiris");
   await exportModel(directory, file);
-  const { sections } = footerOf(file, realDisk);
-  t.true(sections.every(({ first }) => first % 4096 === 0));
-  // Each table has one section, with the bytes of its parts except for the chunk framing.
-  t.is(sections.length, 1 + tables.length);
+  const { parts: own } = modelFileAt(file, realDisk);
+  t.true(own.every(({ start }) => start % 4096 === 0));
+  // Each table is one part, with the bytes of its parts except for the chunk framing.
+  t.is(own.length, 1 + tables.length);
   for (const [i, { name }] of tables.entries()) {
-    const own = sections.find((one) => one.name === `table-0000${i}`)?.bytes ?? 0;
+    const whole = own.find((one) => one.name === `table-0000${i}`)?.bytes ?? 0;
     const parts = manifest.parts.filter((one) => one.name.startsWith(`table-0000${i}`));
     const all = parts.reduce((sum, { bytes }) => sum + bytes, 0);
-    t.true(own <= all && own > 0.5 * all, `${name}: ${own} of ${all}`);
+    t.true(whole <= all && whole > 0.5 * all, `${name}: ${whole} of ${all}`);
   }
-  const bytesOf = (i: number) => sections[i + 1]?.bytes ?? 0;
+  const bytesOf = (i: number) => own[i + 1]?.bytes ?? 0;
   t.true(bytesOf(1) < 0.6 * bytesOf(4), "float16 beside float32");
   t.true(bytesOf(3) < 0.4 * bytesOf(4), "int8 beside float32");
 });
@@ -132,30 +136,76 @@ test("per-row optimizer state proves the run's digest; per-element state may be 
   }
 });
 
-test("a footer with invalid state sizes or section names is damage, even with a valid hash", async (t) => {
+/** Rewrites a model file with other contents of its entries, and of its proof. */
+function rewrite(
+  file: string,
+  bytes: Uint8Array,
+  proof: Partial<ModelProof>,
+  contents: Readonly<Record<string, Uint8Array | string>> = {},
+): void {
+  const entries = unzipped(bytes);
+  const own = JSON.parse(Buffer.from(entries["proof.json"] ?? "").toString());
+  const sealed = seal({ ...own, ...proof }).text;
+  writeFileSync(file, zipOf({ ...entries, "proof.json": sealed, ...contents }, pageBytes));
+}
+
+test("a proof with invalid state sizes or part names is damage, even with a valid hash", async (t) => {
   const { home, directory } = await trainedTables(t, { optimizer: adam });
   const file = join(home, "model.osiris");
   await exportModel(directory, file);
-  const { sha256: _, version: __, ...footer } = footerOf(file, realDisk);
+  const { proof } = modelFileAt(file, realDisk);
   const bytes = readFileSync(file);
-  const first = Number(bytes.readBigUInt64LE(bytes.length - 24));
-  const sealed = async (change: Partial<typeof footer>, message: RegExp) => {
-    writeFileSync(
-      file,
-      Buffer.concat([bytes.subarray(0, first), endOf({ ...footer, ...change }, first)]),
-    );
+  const isRefused = async (change: Partial<ModelProof>, message: RegExp) => {
+    rewrite(file, bytes, change);
     await t.throwsAsync(loadModel(file), { instanceOf: CheckpointCorruptError, message });
   };
   // Readers recreate the omitted state: four numbers for each element are more than any optimizer
   // has.
   for (const leftOut of [4, 2 ** 40]) {
-    await sealed({ tables: footer.tables.map((one) => ({ ...one, leftOut })) }, /leftOut: Too big/);
+    const changed = proof.tables.map((one) => ({ ...one, leftOut }));
+    await isRefused({ tables: changed }, /proof\.json is damaged: tables\.0\.leftOut: Too big/);
   }
+  const [one, ...others] = proof.parts;
+  if (one === undefined) return t.fail("no part");
   for (const name of ["../../rows", "/etc/passwd", "", "table-00000/.."]) {
-    const [one, ...others] = footer.sections;
-    if (one === undefined) return t.fail("no section");
-    await sealed({ sections: [{ ...one, name }, ...others] }, /sections\.0\.name: /);
+    await isRefused({ parts: [{ ...one, name }, ...others] }, /parts\.0\.name: /);
   }
+  await isRefused({ parts: others }, /its entries are not those that its proof lists/);
+  await isRefused({ parts: [{ ...one, chunks: [] }, ...others] }, /has 0 hashes of `dense`, which/);
+  rewrite(file, bytes, {}, { "manifest.json": "{}" });
+  await t.throwsAsync(loadModel(file), { message: /model\.osiris\/manifest\.json is damaged/ });
+  const version = { version: 1 } as Partial<ModelProof>;
+  rewrite(file, bytes, version);
+  const message = /^Expected version 2 in .*proof\.json, got 1; use the Osiris that wrote it$/;
+  await t.throwsAsync(loadModel(file), { instanceOf: InputUnusableError, message });
+});
+
+testIf(python)("Python's zipfile lists, tests and extracts a model file", async (t) => {
+  const { home, directory } = await trainedTables(t, { optimizer: adam });
+  const file = join(home, "model.osiris");
+  await exportModel(directory, file);
+  const run = (...args: string[]) => execFileSync("python3", args, { encoding: "utf8" });
+  t.is(run("-m", "zipfile", "-t", file), "Done testing\n");
+  run("-m", "zipfile", "-e", file, join(home, "extracted"));
+  const entries = Object.entries(unzipped(readFileSync(file)));
+  const parts = tables.map((_, i) => `table-0000${i}`);
+  const records = ["job.json", "manifest.json", "proof.json"];
+  t.deepEqual(
+    entries.map(([name]) => name),
+    ["dense", ...parts, ...records],
+  );
+  for (const [name, bytes] of entries) {
+    t.true(readFileSync(join(home, "extracted", name)).equals(bytes), name);
+  }
+  const own = (name: string) => readFileSync(join(directory, name));
+  t.true(own("job.json").equals(readFileSync(join(home, "extracted", "job.json"))));
+  // A file that such a program has compressed is refused.
+  const again = [
+    "-c",
+    "import zipfile, sys; z = zipfile.ZipFile(sys.argv[1], 'w', 8); z.writestr('dense', 'a' * 99)",
+  ];
+  run(...again, file);
+  await t.throwsAsync(loadModel(file), { message: /`dense` is compressed, expected it stored/ });
 });
 
 test("a changed byte is found anywhere in the file", async (t) => {
@@ -163,16 +213,16 @@ test("a changed byte is found anywhere in the file", async (t) => {
   const file = join(home, "model.osiris");
   await exportModel(directory, file);
   const bytes = readFileSync(file);
-  const { sections } = footerOf(file, realDisk);
+  const { parts } = modelFileAt(file, realDisk);
   const end = bytes.length;
   const places = new Set([0, 3, 11, 14, 15, 2000, 4095, end - 1, end - 9, end - 17, end - 24]);
-  for (const { first, bytes: own } of sections) {
-    for (const at of [0, 1, own >> 1, own - 1, own]) places.add(first + at);
+  for (const { header, start, bytes: own } of parts) {
+    for (const at of [0, 1, own >> 1, own - 1, own]) places.add(start + at);
+    for (const at of [6, 14, 18, 26, 31, 60]) places.add(header + at);
   }
-  const footer =
-    (sections.at(-1)?.first ?? 0) + 4096 * Math.ceil((sections.at(-1)?.bytes ?? 0) / 4096);
+  const { start, bytes: own } = parts.at(-1) ?? { start: 0, bytes: 0 };
   for (let at = 0; at < bytes.length; at += 1009) places.add(at);
-  for (let at = footer - 2; at < bytes.length; at += 211) places.add(at);
+  for (let at = start + own - 2; at < bytes.length; at += 211) places.add(at);
   t.true(places.size > 100, `${places.size} of ${bytes.length}`);
   const descriptor = openSync(file, "r+");
   try {
@@ -181,6 +231,9 @@ test("a changed byte is found anywhere in the file", async (t) => {
       writeSync(descriptor, Uint8Array.of(own ^ 0x10), 0, 1, at);
       const error = await t.throwsAsync(verifyModelFile(file));
       t.true(error?.message.includes("model.osiris"), `${at}: ${error?.message}`);
+      const part = parts.find((one) => at >= one.start && at < one.start + one.bytes);
+      const named = `bytes ${part?.start} to `;
+      t.true(part === undefined || error?.message.includes(named), `${at}: ${error?.message}`);
       writeSync(descriptor, Uint8Array.of(own), 0, 1, at);
     }
   } finally {
@@ -193,42 +246,41 @@ test("a changed byte is found anywhere in the file", async (t) => {
     await t.throwsAsync(verifyModelFile(file), { message }, `${length}`);
     await t.throwsAsync(loadModel(file), { message }, `${length}`);
   }
+  writeFileSync(file, Buffer.concat([bytes, bytes.subarray(0, 9)]));
+  await t.throwsAsync(verifyModelFile(file), { message: /model\.osiris/ });
 });
 
 test("a file whose table digests do not prove the run's digest fails verification", async (t) => {
-  const home = startDirectory(t);
-  const { directory } = await trainedTables(t, { optimizer: rowWise });
+  const { home, directory } = await trainedTables(t, { optimizer: rowWise });
   const file = join(home, "model.osiris");
   await exportModel(directory, file);
   // Every hash of the file matches, but the digests are of other rows.
-  const { sha256: _, version: __, ...footer } = footerOf(file, realDisk);
-  const [table, ...others] = footer.tables;
-  const { endOf } = await import("../../../../storage/checkpoints/store/model-file.ts");
-  const last = footer.sections.at(-1);
-  const at = (last?.first ?? 0) + 4096 * Math.ceil((last?.bytes ?? 0) / 4096);
-  const whole = readFileSync(file).subarray(0, at);
-  const rewrite = (changed: Partial<typeof footer>) => {
-    writeFileSync(file, Buffer.concat([whole, endOf({ ...footer, ...changed }, at)]));
-  };
+  const { proof } = modelFileAt(file, realDisk);
+  const bytes = readFileSync(file);
+  const [table, ...others] = proof.tables;
+  if (table === undefined) return t.fail("no table");
   const wrong = "0".repeat(64);
-  for (const changed of [
-    { tables: table === undefined ? [] : [{ ...table, digest: wrong }, ...others] },
-    { tables: table === undefined ? [] : [{ ...table, stored: wrong, digest: wrong }, ...others] },
-    { tables: table === undefined ? [] : [{ ...table, rows: table.rows + 1 }, ...others] },
-    { tables: others },
-    { digest: wrong },
-    { jobIdentity: "another" },
-    { sections: footer.sections.toReversed() },
-    { manifest: footer.manifest.replace('"best"', '"Best"') },
-  ]) {
-    rewrite(changed);
+  const record = (name: string) => JSON.parse(Buffer.from(unzipped(bytes)[name] ?? "").toString());
+  const cases: readonly (readonly [Partial<ModelProof>, Record<string, string>?])[] = [
+    [{ tables: [{ ...table, digest: wrong }, ...others] }],
+    [{ tables: [{ ...table, stored: wrong, digest: wrong }, ...others] }],
+    [{ tables: [{ ...table, rows: table.rows + 1 }, ...others] }],
+    [{ tables: others }],
+    [{ digest: wrong }],
+    [{ parts: proof.parts.toReversed() }],
+    [{}, { "job.json": seal({ ...record("job.json"), jobIdentity: "another" }).text }],
+    [{}, { "manifest.json": JSON.stringify({ ...record("manifest.json"), best: true }) }],
+  ];
+  for (const [changed, contents] of cases) {
+    rewrite(file, bytes, changed, contents);
     await t.throwsAsync(
       verifyModelFile(file),
       { instanceOf: CheckpointCorruptError },
-      JSON.stringify(Object.keys(changed)),
+      JSON.stringify(Object.keys({ ...changed, ...contents })),
     );
   }
-  rewrite({});
+  rewrite(file, bytes, {});
+  t.true(readFileSync(file).equals(bytes));
   t.deepEqual((await verifyModelFile(file)).stated, []);
 });
 
@@ -291,7 +343,7 @@ test("a foreign `.osiris` file is refused, and a directory named so loads as a d
   const other = join(home, "other.osiris");
   writeFileSync(other, "id,label\n".repeat(2000));
   const message =
-    /^Expected a model that `osiris export --to FILE\.osiris` wrote, but .* does not begin/;
+    /^Expected a model that `osiris export --to FILE\.osiris` wrote, but .*: export it again$/;
   await t.throwsAsync(loadModel(other), { instanceOf: InputUnusableError, message });
   const named = join(home, "directory.osiris");
   mkdirSync(named);

@@ -5,12 +5,17 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { crc32 } from "node:zlib";
 import test from "ava";
 import { InputUnusableError, InvalidOptionError } from "../../../../src/errors/errors.ts";
 import type { ModelOptions } from "../../../../src/model/options.ts";
 import { realDisk } from "../../../../src/ports/disk.ts";
-import { layZipOut } from "../../../../storage/disk/write-zip.ts";
+import {
+  appendToZip,
+  zipDirectory,
+  zipEnd,
+  zipHeader,
+  zipPlaceAt,
+} from "../../../../storage/disk/write-zip.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import {
   apart,
@@ -22,7 +27,7 @@ import { leavesOut, pyTorch, pythonWithTorch, testIf } from "../../../../test/he
 import { drawModel } from "../../../../test/helpers/stores/drawn-model.ts";
 import { exportModel } from "../../exports/export-model.ts";
 import { importModel } from "../../imports/import-model.ts";
-import { layTorchFile, TensorToWrite } from "../../torch/lay-torch-file.ts";
+import { TensorToWrite, torchEntries } from "../../torch/pickle.ts";
 import { PickledTensor } from "../../torch/pickled-values.ts";
 import { openTorchPath } from "../../torch/read-torch-file.ts";
 
@@ -190,25 +195,17 @@ test("sizes and offsets beyond 4 GiB are read by this project and by real PyTorc
   const path = join(startDirectory(t), "long.pt");
   const values = Float32Array.from({ length: 40 }, (_, i) => i / 3);
   const tensor = new TensorToWrite([5, 8], new Uint8Array(values.buffer));
-  const { entries } = layTorchFile({ name: tensor, other: -1.5 }, {});
-  // The same entries after a sparse 4 GiB entry that nothing refers to.
-  const contents = entries.map(({ contents: own }) =>
-    own instanceof Uint8Array ? own : own.numbers,
+  const contents = torchEntries({ name: tensor, other: -1.5 }, {}).map(
+    ({ name, contents: own }) => [name, own instanceof Uint8Array ? own : own.numbers] as const,
   );
-  const names = ["data.pkl", "byteorder", "data/0", "version"].map((name) => `model/${name}`);
-  const long = { name: "model/extra/long", bytes: 2 ** 32 + 5 };
-  const small = names.map((name, i) => ({ name, bytes: contents[i]?.length ?? 0 }));
-  const layout = layZipOut([long, ...small]);
-  const sums = [0, ...contents.map((bytes) => crc32(bytes))];
+  // The same entries after a sparse 4 GiB entry that nothing refers to.
+  const long = { ...zipPlaceAt(0, "model/extra/long", 64), bytes: 2 ** 32 + 5, crc: 0 };
   const file = realDisk.open(path, "write");
-  for (const [i, sum] of sums.entries()) {
-    const header = layout.header(i, sum);
-    file.write(header.bytes, header.at);
-    file.write(contents[i - 1] ?? new Uint8Array(), layout.starts[i] ?? 0);
-    t.is((layout.starts[i] ?? 0) % 64, 0);
-  }
-  file.write(layout.directory(sums), layout.end);
+  file.write(zipHeader(long), 0);
+  const all = appendToZip(file, [long], Object.fromEntries(contents), 64);
+  file.write(zipDirectory(all), zipEnd(all));
   file.close();
+  t.true(all.every(({ start }) => start % 64 === 0));
   const own = openTorchPath(path, realDisk);
   const value = own.value as Map<string, PickledTensor | number>;
   t.is(value.get("other"), -1.5);

@@ -6,7 +6,6 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { InputUnusableError, InvalidOptionError } from "../../../../src/errors/errors.ts";
 import { type JobOptions, resolveJob } from "../../../../src/job/job.ts";
-import { firstPage } from "../../../../storage/checkpoints/store/model-file.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import {
   apart,
@@ -16,7 +15,13 @@ import {
 } from "../../../../test/helpers/models/pytorch.ts";
 import { drawModel } from "../../../../test/helpers/stores/drawn-model.ts";
 import { bitsOf, readTensorFile } from "../../../../test/helpers/stores/tensor-file.ts";
-import { bytesOf, tensor, text, torchOf } from "../../../../test/helpers/stores/torch-bytes.ts";
+import {
+  bytesOf,
+  tensor,
+  text,
+  torchOf,
+  zipOf,
+} from "../../../../test/helpers/stores/torch-bytes.ts";
 import { exportModel } from "../../exports/export-model.ts";
 import { importModel } from "../../imports/import-model.ts";
 
@@ -207,7 +212,7 @@ test("files of other formats and non-empty output directories are refused", asyn
   const other = join(home, "text.pt");
   writeFileSync(other, "label,a\n1,2\n3,4\n5,6\n");
   await isRefused(t, other, /its first bytes are of none of them/);
-  writeFileSync(other, firstPage());
+  writeFileSync(other, zipOf({ "proof.json": "" }));
   await isRefused(t, other, /is one of Osiris already: name it in the place of a checkpoint dir/);
   await isRefused(t, join(home, "no.pt"), /^Cannot read .*no\.pt: ENOENT: no such file/);
   await isRefused(t, copied(home, pytorchFile("views.pt")), /called as those of facebookresearch/);

@@ -1,8 +1,5 @@
-// Lays out a file that torch.load reads: a ZIP of stored entries with a pickle of protocol 2, and
-// the numbers of each tensor in an entry of its own, aligned to 64 bytes. The caller writes the
-// numbers, in pieces, and computes the checksum of each entry.
-
-import { layZipOut, type ZipLayout } from "../../../internal.ts";
+// The entries of a ZIP file that torch.load reads: a pickle of protocol 2, and the numbers of each
+// tensor in an entry of its own. The caller writes the numbers, in pieces.
 
 /** A contiguous float32 tensor. `numbers`: identifies its source for the caller. */
 export class TensorToWrite<T> {
@@ -26,17 +23,11 @@ export type ValueToWrite<T> =
   | ReadonlyMap<string | number, ValueToWrite<T>>
   | { readonly [key: string]: ValueToWrite<T> };
 
-/** An entry of the file: its offset, size, and bytes or tensor. */
+/** An entry of the file: its name, its size, and its bytes or its tensor. */
 export interface EntryToWrite<T> {
-  readonly start: number;
+  readonly name: string;
   readonly bytes: number;
   readonly contents: Uint8Array | TensorToWrite<T>;
-}
-
-/** The layout. Headers and the directory need checksums: `header(i, sum)`, `directory(sums)`. */
-export interface TorchLayout<T> extends Pick<ZipLayout, "header" | "directory" | "end"> {
-  /** In the order of their offsets. */
-  readonly entries: readonly EntryToWrite<T>[];
 }
 
 /** Name of the folder of all entries; torch.load accepts any. */
@@ -44,11 +35,14 @@ const root = "model";
 /** Contents of the entry `version`, the version of PyTorch's format. */
 const formatVersion = "3\n";
 
-/** Lays out a value. `notes`: further entries with text, which torch.load ignores, by name. */
-export function layTorchFile<T>(
+/**
+ * The entries of a file with `value`, in their order. `notes`: further entries with text, which
+ * torch.load ignores, by name.
+ */
+export function torchEntries<T>(
   value: ValueToWrite<T>,
   notes: Readonly<Record<string, string>>,
-): TorchLayout<T> {
+): EntryToWrite<T>[] {
   const tensors: TensorToWrite<T>[] = [];
   const pickle = pickleOf(value, tensors);
   const text = (own: string) => new TextEncoder().encode(own);
@@ -59,14 +53,10 @@ export function layTorchFile<T>(
     ...tensors.map((tensor, key) => [`data/${key}`, tensor] as const),
     ["version", text(formatVersion)],
   ];
-  const bytesOf = (one: EntryToWrite<T>["contents"]) =>
-    one instanceof Uint8Array ? one.length : 4 * countOf(one);
-  const named = all.map(([name, one]) => ({ name: `${root}/${name}`, bytes: bytesOf(one) }));
-  const { starts, ...layout } = layZipOut(named);
-  const entries = all.map(([, contents], i) => {
-    return { contents, start: starts[i] ?? 0, bytes: bytesOf(contents) };
+  return all.map(([name, contents]) => {
+    const bytes = contents instanceof Uint8Array ? contents.length : 4 * countOf(contents);
+    return { name: `${root}/${name}`, bytes, contents };
   });
-  return { ...layout, entries };
 }
 
 /** The number of elements of a tensor. */

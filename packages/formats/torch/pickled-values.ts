@@ -83,6 +83,7 @@ export class ScalarType {
   }
 }
 
+/** A tuple, which a list is not. */
 export class Tuple {
   readonly items: readonly Pickled[];
 
@@ -94,8 +95,10 @@ export class Tuple {
 /** The key of a dictionary. */
 export type PickledKey = string | number | boolean | bigint;
 
+/** A dict, or an OrderedDict. */
 export type PickledDict = Map<PickledKey, Pickled>;
 
+/** A value of a pickle. */
 export type Pickled =
   | null
   | boolean

@@ -36,26 +36,28 @@ type Call = (args: readonly Pickled[]) => Pickled;
 
 const calls: Readonly<Record<string, Call>> = {
   "collections OrderedDict": (args) => {
-    if (args.length > 0) throw new CallRefused("a dictionary is made empty");
+    if (args.length > 0) throw new CallRefused("an OrderedDict made with arguments");
     return new Map();
   },
   "torch Size": ([items]) => {
-    if (!(items instanceof Tuple)) throw new CallRefused("a size is made of a tuple");
+    if (!(items instanceof Tuple)) throw new CallRefused("a size that is not made of a tuple");
     return items;
   },
   "torch._utils _rebuild_tensor_v2": tensorOf,
   "torch._utils _rebuild_parameter": ([tensor]) => {
-    if (!(tensor instanceof PickledTensor)) throw new CallRefused("a parameter is a tensor");
+    if (!(tensor instanceof PickledTensor))
+      throw new CallRefused("a parameter that is not made of a tensor");
     return tensor;
   },
   "_codecs encode": ([text, encoding]) => {
     if (typeof text !== "string" || encoding !== "latin1" || /[^\0-\xff]/.test(text)) {
-      throw new CallRefused("bytes are text in latin1");
+      throw new CallRefused("bytes that are not written as text in latin1");
     }
     return Uint8Array.from(Buffer.from(text, "latin1"));
   },
   "numpy dtype": ([code]) => {
-    if (typeof code !== "string" || code.length > 8) throw new CallRefused("a dtype has a code");
+    if (typeof code !== "string" || code.length > 8)
+      throw new CallRefused("a NumPy dtype without a short code");
     return new ScalarType(code);
   },
   "numpy.core.multiarray scalar": scalarOf,
@@ -72,7 +74,7 @@ export function globalOf(module: string, name: string): Global | undefined {
 /** The result of calling a global. @throws CallRefused */
 export function called({ name }: Global, args: readonly Pickled[]): Pickled {
   const call = Object.hasOwn(calls, name) ? calls[name] : undefined;
-  if (call === undefined) throw new CallRefused("a storage is no function");
+  if (call === undefined) throw new CallRefused("a call of the type of a storage");
   return call(args);
 }
 
@@ -80,36 +82,40 @@ export function called({ name }: Global, args: readonly Pickled[]): Pickled {
 export function storageOf(id: Pickled): Storage {
   const [kind, type, key, , count] = id instanceof Tuple ? id.items : [];
   const own = type instanceof Global ? storageTypes[type.name] : undefined;
-  if (kind !== "storage" || own === undefined) throw new CallRefused("it is no storage of numbers");
+  if (kind !== "storage" || own === undefined)
+    throw new CallRefused("a persistent id that is no storage of numbers");
   if (typeof key !== "string" || !/^\w{1,32}$/.test(key)) {
-    throw new CallRefused("the key of a storage is a short name");
+    throw new CallRefused("a storage whose key is not a short name");
   }
-  return new Storage(own, key, natural(count, "the numbers of a storage"));
+  return new Storage(own, key, natural(count, "a storage whose count"));
 }
 
 /** `_rebuild_tensor_v2`: (storage, offset, size, strides, requires_grad, hooks, metadata) */
 function tensorOf(args: readonly Pickled[]): PickledTensor {
   const [storage, offset, size, strides, , , metadata] = args;
-  if (!(storage instanceof Storage)) throw new CallRefused("a tensor has a storage");
+  if (!(storage instanceof Storage)) throw new CallRefused("a tensor without a storage");
   const lengths = (value: Pickled | undefined, what: string) => {
     if (!(value instanceof Tuple) || value.items.length > rankMax) {
-      throw new CallRefused(`the ${what} of a tensor is a tuple of at most ${rankMax}`);
+      throw new CallRefused(`a tensor whose ${what} is not a tuple of at most ${rankMax}`);
     }
-    return value.items.map((item) => natural(item, `the ${what} of a tensor`));
+    return value.items.map((item) => natural(item, `a tensor whose ${what}`));
   };
   const shape = lengths(size, "size");
   const steps = lengths(strides, "stride");
-  if (shape.length !== steps.length) throw new CallRefused("a tensor has a stride for each size");
-  const first = natural(offset, "the offset of a tensor");
+  if (shape.length !== steps.length)
+    throw new CallRefused("a tensor without a stride for each size");
+  const first = natural(offset, "a tensor whose offset");
   const elements = shape.reduce((product, extent) => product * extent, 1);
   const last = shape.reduce((sum, extent, i) => sum + (extent - 1) * (steps[i] ?? 0), first);
   if (elements > 0 && !(last < storage.count)) {
     throw new CallRefused(
-      `a tensor of (${shape.join(", ")}) ends at number ${last} of a storage of ${storage.count}`,
+      `a tensor of (${shape.join(", ")}) that ends at number ${last} of a storage of ${storage.count}`,
     );
   }
   if (elements > Math.max(storage.count, repeatedMax)) {
-    throw new CallRefused(`a storage of ${storage.count} numbers repeats them ${elements} times`);
+    throw new CallRefused(
+      `a tensor of ${elements} numbers that repeat the ${storage.count} of a storage`,
+    );
   }
   return new PickledTensor(storage, first, shape, steps, isNegated(storage, metadata));
 }
@@ -122,7 +128,7 @@ function tensorOf(args: readonly Pickled[]): PickledTensor {
 function isNegated({ type }: Storage, metadata: Pickled | undefined): boolean {
   if (metadata === undefined || metadata === null) return false;
   if (!(metadata instanceof Map))
-    throw new CallRefused("the metadata of a tensor are a dictionary");
+    throw new CallRefused("a tensor whose metadata are not a dictionary");
   for (const [name, value] of metadata) {
     if (value === false || (name === "neg" && value === true)) continue;
     throw new CallRefused(`a tensor whose metadata have \`${String(name).slice(0, 40)}\``);
@@ -135,7 +141,7 @@ function isNegated({ type }: Storage, metadata: Pickled | undefined): boolean {
 /** A NumPy scalar: (dtype, bytes), little-endian, as on every machine on which PyTorch runs. */
 function scalarOf([type, bytes]: readonly Pickled[]): Pickled {
   if (!(type instanceof ScalarType) || !(bytes instanceof Uint8Array)) {
-    throw new CallRefused("a number of NumPy has a dtype and bytes");
+    throw new CallRefused("a NumPy number without a dtype and bytes");
   }
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const read: Readonly<Record<string, () => number | bigint | boolean>> = {
@@ -149,7 +155,7 @@ function scalarOf([type, bytes]: readonly Pickled[]): Pickled {
   };
   const own = Object.hasOwn(read, type.code) ? read[type.code] : undefined;
   if (own === undefined || bytes.length !== Number(type.code.slice(1))) {
-    throw new CallRefused(`there is no number of NumPy of type ${type.code} here`);
+    throw new CallRefused(`a NumPy number of type ${type.code} in ${bytes.length} bytes`);
   }
   return own();
 }

@@ -61,7 +61,7 @@ class Machine {
       if (this.#stack.length > stackMax) throw new CallRefused(`more than ${stackMax} values`);
     }
     const value = this.#pop();
-    if (this.#stack.length > 0) throw new CallRefused("values that belong to nothing");
+    if (this.#stack.length > 0) throw new CallRefused("values left on the stack");
     return value;
   }
 
@@ -205,7 +205,7 @@ class Machine {
         const [object, state] = this.#popMany(2);
         if (object instanceof ScalarType) {
           if (!(state instanceof Tuple) || state.items[1] === ">") {
-            throw new CallRefused("a number of NumPy in another byte order");
+            throw new CallRefused("a NumPy number in another byte order");
           }
         } else if (!(object instanceof Map)) throw new CallRefused(`a state of ${kindOf(object)}`);
         this.#stack.push(object);
@@ -250,20 +250,20 @@ class Machine {
   }
 
   #remember(at: number): void {
-    if (this.#memo.size >= memoMax) throw new CallRefused(`more than ${memoMax} remembered values`);
+    if (this.#memo.size >= memoMax) throw new CallRefused(`more than ${memoMax} memo entries`);
     this.#memo.set(at, this.#top());
   }
 
   #recall(at: number): Pickled {
     const value = this.#memo.get(at);
-    if (value === undefined) throw new CallRefused(`value ${at}, which was never remembered`);
+    if (value === undefined) throw new CallRefused(`memo entry ${at}, which was never written`);
     return value;
   }
 
   #top(): Pickled {
     const value = this.#stack.at(-1);
     if (value === undefined || this.#stack.length <= (this.#marks.at(-1) ?? 0)) {
-      throw new CallRefused("a value that is not there");
+      throw new CallRefused("an empty stack in the place of a value");
     }
     return value;
   }
@@ -276,14 +276,15 @@ class Machine {
 
   #popMany(count: number): Pickled[] {
     if (this.#stack.length - count < (this.#marks.at(-1) ?? 0)) {
-      throw new CallRefused("values that are not there");
+      throw new CallRefused("an empty stack in the place of values");
     }
     return this.#stack.splice(this.#stack.length - count, count);
   }
 
   #popToMark(): Pickled[] {
     const mark = this.#marks.pop();
-    if (mark === undefined) throw new CallRefused("an end without a beginning");
+    if (mark === undefined)
+      throw new CallRefused("the end of items without the mark at their beginning");
     return this.#stack.splice(mark);
   }
 

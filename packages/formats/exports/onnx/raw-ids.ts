@@ -16,7 +16,9 @@ import {
   transformsOf,
 } from "../../../../internal.ts";
 
+/** The forms of ids that a model takes as inputs. */
 export const inputIds = ["rows", "raw"] as const;
+/** One of these forms. */
 export type InputIds = (typeof inputIds)[number];
 
 /** The input of a categorical feature. */
@@ -75,7 +77,7 @@ export function featureInputs(
   if (ids === "rows" || inputs.some(({ raw }) => raw !== undefined)) return inputs;
   const [first] = inputs;
   const why = first === undefined ? "there is none" : `of \`${first.feature}\`, ${first.notRaw}`;
-  const message = `Expected a feature whose ids ONNX can make rows of, with \`ids: raw\`: ${why}`;
+  const message = `Expected a feature whose raw ids ONNX can map to rows, with \`ids: raw\`: ${why}`;
   throw new InvalidOptionError("ids", `${message}; export without it`);
 }
 

@@ -122,7 +122,7 @@ function takenRecords(
     if (taken.length === recordsMax || ++draws === drawsMax) break;
   }
   if (taken.length > 0 || refusal === undefined) return taken;
-  const message = `The job's rules take no record that was drawn: ${refusal.message}`;
+  const message = `The job's rules refuse every record that was drawn: ${refusal.message}`;
   throw new InvalidOptionError("records", message, { cause: refusal });
 }
 

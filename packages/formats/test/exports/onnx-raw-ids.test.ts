@@ -293,7 +293,8 @@ test.serial("raw ids that are impossible are refused, and nothing is written", a
     },
     checkpoint: { directory: join(home, "texts") },
   });
-  const none = /^Expected a feature whose ids ONNX can make rows of, .* of `city`, rows are hashes/;
+  const none =
+    /^Expected a feature whose raw ids ONNX can map to rows, .* of `city`, rows are hashes/;
   await refused(texts.checkpoint.directory, "texts.onnx", "raw", none);
 });
 

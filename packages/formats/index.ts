@@ -20,7 +20,7 @@ export {
   type ModelImportOptions,
   type ModelImportReport,
 } from "./imports/import-model.ts";
-export { layTensorsOut, readTensorHeader } from "./safetensors/header.ts";
+export { layOutTensors, readTensorHeader } from "./safetensors/safetensors-file.ts";
 export { type ExportOptions, type ExportReport, exportTable } from "./tables/export-table.ts";
 export { type ImportOptions, type ImportReport, importTable } from "./tables/import-table.ts";
 export {

@@ -6,8 +6,8 @@ import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { join } from "node:path";
 import { exportModel } from "../../packages/formats/exports/export-model.ts";
 import { verifyModelFile } from "../../packages/formats/exports/verify-model-file.ts";
-import { readModel } from "../../packages/formats/imports/named-model.ts";
-import { openSource } from "../../packages/formats/imports/open-source.ts";
+import { openSource } from "../../packages/formats/imports/import-model.ts";
+import { readModel } from "../../packages/formats/imports/match-model.ts";
 import { exportDelta } from "../../packages/serve/model/export-delta.ts";
 import { ServedModel } from "../../packages/serve/model/served-model.ts";
 import { readFloats } from "../../packages/sharding/files/float-tensors.ts";

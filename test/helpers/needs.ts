@@ -80,7 +80,7 @@ export const natsPy: Need = {
   isRequired: false,
 };
 
-export const python: Need = {
+export const python3: Need = {
   isMet: () => runs("python3", "--version"),
   reason: "There is no python3 on the PATH.",
   isRequired: false,

@@ -80,7 +80,7 @@ export function addExport(program: Command): void {
     if (since !== undefined) await writeDelta(directory, since, options);
     else if (delta !== undefined) await writeApplied(directory, delta, options);
     else {
-      await told(
+      await runExport(
         options,
         directory,
         (progress) =>
@@ -96,7 +96,7 @@ export function addExport(program: Command): void {
 }
 
 /** Runs `task` with a progress bar, and prints its report as lines or, with `--json`, as JSON. */
-async function told<Report extends object>(
+async function runExport<Report extends object>(
   { json }: ExportOptions,
   directory: string,
   task: (progress: ProgressOptions) => Promise<Report>,
@@ -134,7 +134,7 @@ async function writeDelta(directory: string, since: string, options: ExportOptio
   }
   const task = (progress: ProgressOptions) =>
     exportDelta(directory, to, { since, manifest, ...progress });
-  await told(options, directory, task, deltaLines);
+  await runExport(options, directory, task, deltaLines);
 }
 
 /** Opens the checkpoint as a served model, applies the deltas to it, and exports the result. */
@@ -148,7 +148,7 @@ async function writeApplied(
     const message = `Expected \`--to\` to be a file ending in \`.safetensors\` with \`--delta\`, got ${to}`;
     throw new InvalidOptionError("to", message);
   }
-  await told(
+  await runExport(
     options,
     directory,
     async (progress) => {

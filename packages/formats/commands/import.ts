@@ -6,7 +6,7 @@ import { exitCodes } from "../../../cli/support/failure.ts";
 import { count, plural } from "../../../cli/support/format.ts";
 import { loadJob } from "../../../cli/support/job-file.ts";
 import { runTask } from "../../../cli/views/task-view.ts";
-import { namesKinds } from "../dlrm-names/recognise.ts";
+import { namesKinds } from "../dlrm-names/foreign-tensors.ts";
 import { importModel, type ModelImportReport } from "../index.ts";
 
 interface ImportOptions extends CommonOptions {

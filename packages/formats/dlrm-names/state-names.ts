@@ -1,34 +1,48 @@
-// Names of a parameter's optimizer state in other programs: torch.optim and facebookresearch/dlrm's
+// The optimizer state of a parameter in other programs: torch.optim and facebookresearch/dlrm's
 // RWSAdagrad use one set of names; TorchRec's fused table optimizers, which are FBGEMM's, use
 // another.
 
-import type { ForeignKind } from "./counterpart.ts";
+import type { JobSpec, SparseOptimizerSpec } from "../../../internal.ts";
+import type { ForeignKind } from "./foreign-tensors.ts";
 
-/**
- * Names of the state of a table's rows, in the order of the floats of Osiris's row state;
- * undefined: the program has no such optimizer.
- */
-export function rowStateNames(program: ForeignKind, kind: string): readonly string[] | undefined {
+/** The state tensors of a parameter. */
+export interface StateForm {
+  /** Their names, in the order of the floats of Osiris's row state, or of its optimizer slots. */
+  readonly names: readonly string[];
+  /** Whether each has the parameter's shape; false: one number per row. */
+  readonly isWide: readonly boolean[];
+}
+
+/** The state of a table's rows; undefined: the program has no such optimizer. */
+export function rowStateForm(
+  program: ForeignKind,
+  kind: SparseOptimizerSpec["kind"],
+): StateForm | undefined {
   const isFused = program === "torchrec";
+  const moments = isFused ? ["momentum1", "momentum2"] : ["exp_avg", "exp_avg_sq"];
   switch (kind) {
     case "sgd":
-      return [];
+      return { names: [], isWide: [] };
     case "adagrad":
-      return [isFused ? "momentum1" : "sum"];
+      return { names: [isFused ? "momentum1" : "sum"], isWide: [true] };
     case "rowWiseAdagrad":
-      return [isFused ? "momentum1" : "momentum"];
+      return { names: [isFused ? "momentum1" : "momentum"], isWide: [false] };
     case "adam":
     case "lamb":
+      return { names: moments, isWide: [true, true] };
     case "partialRowWiseAdam":
     case "partialRowWiseLamb":
-      return isFused ? ["momentum1", "momentum2"] : ["exp_avg", "exp_avg_sq"];
-    default:
+      return { names: moments, isWide: [true, false] };
+    case "ftrl":
       return undefined;
+    default:
+      return kind satisfies never;
   }
 }
 
-/** Names of the state of a dense parameter, in the order of Osiris's optimizer slots. */
-export function denseStateNames(kind: "sgd" | "adagrad" | "adam" | "lamb"): readonly string[] {
-  if (kind === "sgd") return ["momentum_buffer"]; // Unused by plain SGD, which has no slot.
-  return kind === "adagrad" ? ["sum"] : ["exp_avg", "exp_avg_sq"];
+/** The state of a dense parameter; of SGD that of momentum, without which SGD has no state. */
+export function denseStateForm(kind: JobSpec["optimizer"]["dense"]["kind"]): StateForm {
+  if (kind === "sgd") return { names: ["momentum_buffer"], isWide: [true] };
+  if (kind === "adagrad") return { names: ["sum"], isWide: [true] };
+  return { names: ["exp_avg", "exp_avg_sq"], isWide: [true, true] };
 }

@@ -14,7 +14,7 @@ import {
   unfinishedSuffix,
   writeResumable,
 } from "../../../internal.ts";
-import type { ForeignKind } from "../dlrm-names/counterpart.ts";
+import type { ForeignKind } from "../dlrm-names/foreign-tensors.ts";
 import { type ExportedModel, type ExportedOptions, openExported } from "./exported-model.ts";
 import { type PieceMark, pieceMark } from "./file-pieces.ts";
 import type { InputsFile } from "./onnx/inputs-file.ts";

@@ -40,6 +40,7 @@ export interface ExportedTable {
   rows(progress: Progress, begin?: number): AsyncIterable<WholeRows>;
 }
 
+/** A checkpoint opened for an export. */
 export interface ExportedModel {
   readonly checkpoint: OpenCheckpoint;
   readonly graph: Graph;

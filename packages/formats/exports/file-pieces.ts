@@ -13,8 +13,15 @@ export type FilePiece = Uint8Array | ExportedTable;
 
 /** The resume mark of such a file: all bytes before `at` are written. */
 export const pieceMark = z.object({ at: z.int().nonnegative() });
+/** A resume mark. */
 export type PieceMark = z.output<typeof pieceMark>;
 
+/** The bytes of numbers, in the same memory. */
+export function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
+
+/** Bytes of a piece in the file. */
 export function lengthOf(piece: FilePiece): number {
   if (piece instanceof Uint8Array) return piece.length;
   const { rows, dim } = piece.stored.spec;
@@ -51,7 +58,7 @@ export async function writePieces(
     let at = first + done;
     progress.skip(done);
     for await (const { weights } of piece.rows(progress, done / rowBytes)) {
-      const bytes = new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength);
+      const bytes = bytesOf(weights);
       for (const own of progress.count([bytes])) file.write(own, at);
       at += bytes.length;
       if (at - marked < everyBytes) continue;

@@ -14,7 +14,12 @@ import {
   zipHeader,
   zipPlaceAt,
 } from "../../../internal.ts";
-import { counterpartOf, type ForeignKind, type ForeignTensor } from "../dlrm-names/counterpart.ts";
+import {
+  type ForeignKind,
+  type ForeignTensor,
+  foreignTensors,
+  permuted,
+} from "../dlrm-names/foreign-tensors.ts";
 import {
   type EntryToWrite,
   TensorToWrite,
@@ -23,9 +28,8 @@ import {
 } from "../torch/pickle.ts";
 import { notesEntry } from "../torch/read-torch-file.ts";
 import type { ExportedModel } from "./exported-model.ts";
-import { type FilePiece, markBytes } from "./file-pieces.ts";
+import { bytesOf, type FilePiece, markBytes } from "./file-pieces.ts";
 import { optimizerState, type StatePiece, stateChunks } from "./pytorch-state.ts";
-import { inTheirOrder } from "./their-order.ts";
 import { wholeRows } from "./whole-rows.ts";
 
 /**
@@ -111,7 +115,7 @@ async function* piecesOf(
   } else {
     const firstRow = begun / (4 * piece.stored.spec.dim);
     for await (const { weights } of wholeRows(checkpoint, piece.stored, progress, firstRow)) {
-      yield new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength);
+      yield bytesOf(weights);
     }
   }
 }
@@ -125,7 +129,7 @@ function savedAs(
   { kind, withOptimizer }: { readonly kind: ForeignKind; readonly withOptimizer: boolean },
 ): ValueToWrite<TorchPiece> {
   const { job, manifest } = model.checkpoint;
-  const tensors = counterpartOf(kind, job.model);
+  const tensors = foreignTensors(kind, job.model);
   const state = new Map(tensors.map((tensor) => [tensor.name, written(model, tensor)] as const));
   const optimizer = withOptimizer ? optimizerState(kind, model, tensors) : undefined;
   if (kind === "torchrec") return optimizer === undefined ? state : { model: state, optimizer };
@@ -147,5 +151,5 @@ function written(
   }
   const found = model.dense.find(({ name }) => name === own.parameter);
   if (found === undefined) throw new RangeError(`There is no parameter ${own.parameter}`);
-  return new TensorToWrite<TorchPiece>(shape, inTheirOrder(found.values, columns));
+  return new TensorToWrite<TorchPiece>(shape, bytesOf(permuted(found.values, columns)));
 }

@@ -17,11 +17,11 @@ import {
   rowsOfTable,
   type StoredTable,
 } from "../../../internal.ts";
-import type { ForeignKind, ForeignTensor } from "../dlrm-names/counterpart.ts";
-import { denseStateNames, rowStateNames } from "../dlrm-names/state-names.ts";
+import { type ForeignKind, type ForeignTensor, permuted } from "../dlrm-names/foreign-tensors.ts";
+import { denseStateForm, rowStateForm } from "../dlrm-names/state-names.ts";
 import { TensorToWrite, type ValueToWrite } from "../torch/pickle.ts";
 import { denseTensors, type ExportedModel } from "./exported-model.ts";
-import { inTheirOrder } from "./their-order.ts";
+import { bytesOf } from "./file-pieces.ts";
 
 /** State of all rows of a table: `columns` floats per row, from float `column` of its state on. */
 export interface StatePiece {
@@ -60,7 +60,7 @@ export function optimizerState(
     return dense.map((slot, i) => {
       const found = slot.find(({ name }) => name === own.parameter);
       if (found === undefined) throw new RangeError(`There is no parameter ${own.parameter}`);
-      const bytes = inTheirOrder(found.values, tensor.columns);
+      const bytes = bytesOf(permuted(found.values, tensor.columns));
       return [names.dense[i] ?? "", new TensorToWrite(tensor.shape, bytes)];
     });
   };
@@ -114,9 +114,9 @@ function checkedNames(kind: ForeignKind, { optimizer, model }: JobSpec) {
   // The exported weights are the averages, but the state belongs to the weights before averaging.
   if (dense.ema !== undefined || sparse.ema !== undefined) throw refuse("moving averages (`ema`)");
   if (model.tables.some(({ l2Scope }) => l2Scope === "decayed")) throw refuse("rows that decay");
-  const rows = rowStateNames(kind, sparse.kind);
+  const rows = rowStateForm(kind, sparse.kind);
   if (rows === undefined) throw refuse(`\`${sparse.kind}\``);
-  return { rows, dense: denseStateNames(dense.kind) };
+  return { rows: rows.names, dense: denseStateForm(dense.kind).names };
 }
 
 /** The hyperparameters of the dense optimizer, as an entry of torch.optim's `param_groups`. */
@@ -155,8 +155,6 @@ export async function* stateChunks(
   const initial = initialRowState(checkpoint.job.optimizer.sparse, dim);
   const own = initial.subarray(column, column + columns);
   const most = Math.max(1, Math.floor(chunkBytes / (4 * columns)));
-  const bytesOf = (values: Float32Array) =>
-    new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   const untouched = (count: number) => {
     const values = new Float32Array(count * columns);
     for (let i = 0; i < count; i++) values.set(own, i * columns);

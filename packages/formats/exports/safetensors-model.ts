@@ -8,9 +8,9 @@
 // checkpoint needs in memory anyway.
 
 import type { Progress, Unfinished } from "../../../internal.ts";
-import { layTensorsOut, type TensorSpec } from "../safetensors/header.ts";
+import { layOutTensors, type TensorSpec } from "../safetensors/safetensors-file.ts";
 import { type ExportedModel, rowsNameOf } from "./exported-model.ts";
-import { type FilePiece, type PieceMark, writePieces } from "./file-pieces.ts";
+import { bytesOf, type FilePiece, type PieceMark, writePieces } from "./file-pieces.ts";
 
 /** A tensor, and the source of its bytes. */
 interface Written extends TensorSpec {
@@ -31,7 +31,7 @@ export async function writeSafetensors(
   everyBytes?: number,
 ): Promise<void> {
   const tensors = tensorsOf(model);
-  const { header, starts, bytes } = layTensorsOut(tensors, { ...format, ...model.notes });
+  const { header, starts, bytes } = layOutTensors(tensors, { ...format, ...model.notes });
   progress.expect(bytes);
   for (const { stored } of model.tables) progress.expect(stored.bytes);
   const placed = tensors.map(({ piece }, i) => ({ piece, first: starts[i] ?? 0 }));
@@ -69,8 +69,4 @@ function tensorsOf(model: ExportedModel): Written[] {
     return { name: rowsNameOf(table), dtype: "F32", shape: [rows, dim], piece: table };
   });
   return [...ids, ...dense, ...rows];
-}
-
-function bytesOf(array: BigInt64Array | Float32Array): Uint8Array {
-  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 }

@@ -5,7 +5,8 @@
 // R = rows, D = columns of a row.
 
 import type { JobSpec, SparseOptimizerSpec } from "../../../internal.ts";
-import type { ForeignTensor } from "../dlrm-names/counterpart.ts";
+import { type ForeignTensor, foreignKinds } from "../dlrm-names/foreign-tensors.ts";
+import { denseStateForm, rowStateForm, type StateForm } from "../dlrm-names/state-names.ts";
 import {
   isFloat,
   type OptimizerRecord,
@@ -31,54 +32,15 @@ export interface TakenState {
   readonly sparse: StateReport;
 }
 
-/**
- * Names of state tensors. `isWide`: whether each has the parameter's shape; false: one number per
- * row.
- */
-interface Form {
-  readonly names: readonly string[];
-  readonly isWide: readonly boolean[];
+/** The forms of row state in the programs that have such an optimizer with state. */
+function rowFormsOf(kind: SparseOptimizerSpec["kind"]): StateForm[] {
+  const forms = foreignKinds.flatMap((program) => rowStateForm(program, kind) ?? []);
+  return forms.filter(({ names }) => names.length > 0);
 }
 
-/** The forms of row state in torch.optim, facebookresearch/dlrm and FBGEMM. */
-function formsOf(kind: SparseOptimizerSpec["kind"]): readonly Form[] {
-  const twice = (isWide: readonly boolean[]) => [
-    { names: ["exp_avg", "exp_avg_sq"], isWide },
-    { names: ["momentum1", "momentum2"], isWide },
-  ];
-  const once = (names: readonly string[], isWide: boolean) =>
-    names.map((name) => ({ names: [name], isWide: [isWide] }));
-  switch (kind) {
-    case "adagrad":
-      return once(["sum", "momentum1"], true);
-    case "rowWiseAdagrad":
-      return once(["momentum", "momentum1"], false);
-    case "adam":
-    case "lamb":
-      return twice([true, true]);
-    case "partialRowWiseAdam":
-    case "partialRowWiseLamb":
-      return twice([true, false]);
-    case "ftrl":
-    case "sgd":
-      return [];
-    default:
-      return kind satisfies never;
-  }
-}
-
-function denseFormsOf({ dense }: JobSpec["optimizer"]): readonly Form[] {
-  switch (dense.kind) {
-    case "sgd":
-      return dense.momentum === 0 ? [] : [{ names: ["momentum_buffer"], isWide: [true] }];
-    case "adagrad":
-      return [{ names: ["sum"], isWide: [true] }];
-    case "adam":
-    case "lamb":
-      return [{ names: ["exp_avg", "exp_avg_sq"], isWide: [true, true] }];
-    default:
-      return dense satisfies never;
-  }
+function denseFormsOf({ dense }: JobSpec["optimizer"]): StateForm[] {
+  const isStateless = dense.kind === "sgd" && dense.momentum === 0;
+  return isStateless ? [] : [denseStateForm(dense.kind)];
 }
 
 /** Optimizers whose update depends on the step count (bias correction). */
@@ -95,7 +57,7 @@ export function takeState(
 ): TakenState {
   const states = new Map<string, readonly SourceTensor[]>();
   const steps = new Set<number>();
-  const take = (kind: string, forms: readonly Form[], tensors: readonly ForeignTensor[]) => {
+  const take = (kind: string, forms: readonly StateForm[], tensors: readonly ForeignTensor[]) => {
     if (forms.length === 0 && kind !== "ftrl") return none;
     if (typeof stateOf === "string") return fresh(stateOf);
     const own = tensors.map((tensor) => ({ tensor, state: stateOf(tensor.name) }));
@@ -121,7 +83,7 @@ export function takeState(
   const isTable = ({ own }: ForeignTensor) => "table" in own;
   const { dense, sparse } = optimizer;
   // The optimizer that depends on the step count comes first, as it determines the step.
-  const ofRows = () => take(sparse.kind, formsOf(sparse.kind), wanted.filter(isTable));
+  const ofRows = () => take(sparse.kind, rowFormsOf(sparse.kind), wanted.filter(isTable));
   const ofDense = () =>
     take(
       dense.kind,
@@ -140,7 +102,11 @@ function fresh(why: string): StateReport {
 }
 
 /** Whether a parameter has exactly the state tensors of a form, with the right shapes. */
-function fits(form: Form, { shape }: ForeignTensor, state: ParameterState | undefined): boolean {
+function fits(
+  form: StateForm,
+  { shape }: ForeignTensor,
+  state: ParameterState | undefined,
+): boolean {
   if (state?.tensors.size !== form.names.length) return false;
   return form.names.every((name, i) => {
     const { shape: found, type = "" } = state.tensors.get(name) ?? {};
@@ -155,18 +121,14 @@ export function optimizersOf(
   wanted: readonly ForeignTensor[],
   stateOf: (name: string) => ParameterState | undefined,
 ) {
-  const has = (forms: readonly Form[], isTable: boolean) => {
+  const has = (forms: readonly StateForm[], isTable: boolean) => {
     const own = wanted.filter((tensor) => "table" in tensor.own === isTable);
     return forms.some((form) => own.every((one) => fits(form, one, stateOf(one.name))));
   };
   const rows = (["rowWiseAdagrad", "adagrad", "partialRowWiseAdam", "adam"] as const).find((kind) =>
-    has(formsOf(kind), true),
+    has(rowFormsOf(kind), true),
   );
-  const dense = has([{ names: ["sum"], isWide: [true] }], false)
-    ? ("adagrad" as const)
-    : has([{ names: ["exp_avg", "exp_avg_sq"], isWide: [true, true] }], false)
-      ? ("adam" as const)
-      : undefined;
+  const dense = (["adagrad", "adam"] as const).find((kind) => has([denseStateForm(kind)], false));
   return { dense, sparse: rows };
 }
 

@@ -1,11 +1,17 @@
 // Reads a state dict from a torch.save file: the saved value itself, or an entry of a saved
-// checkpoint dict, which may have the optimizer's state too.
+// checkpoint dict, which may have the optimizer's state too, keyed by parameter: torch.optim numbers
+// its parameters; TorchRec's fused optimizers name them (`TABLE.momentum1` beside `sum`).
 
 import { type DiskFile, InputUnusableError } from "../../../internal.ts";
 import { kindOf, type Pickled, type PickledDict, PickledTensor } from "../torch/pickled-values.ts";
 import { notesEntry, openTorchFile, type TorchFile } from "../torch/read-torch-file.ts";
-import { optimizerRecordOf } from "./optimizer-record.ts";
-import { type SourceTensor, someOf, type TensorSource } from "./tensor-source.ts";
+import {
+  type OptimizerRecord,
+  type ParameterState,
+  type SourceTensor,
+  someOf,
+  type TensorSource,
+} from "./tensor-source.ts";
 
 /** Usual keys of the model's and the optimizer's state dict in checkpoint dicts. */
 const stateKeys = ["state_dict", "model_state_dict", "model"];
@@ -56,14 +62,31 @@ function stateIn(value: Pickled, path: string): Map<string, PickledTensor> {
   throw refuse(`to hold tensors alone in its state dict; these are none: ${someOf(others)}`);
 }
 
-function optimizerIn(torch: TorchFile) {
+/** The optimizer's state dict; undefined: the file has none. */
+function optimizerIn(torch: TorchFile): OptimizerRecord | undefined {
   const { value } = torch;
   if (!(value instanceof Map)) return undefined;
   const found = optimizerKeys.map((key) => value.get(key)).find((one) => one instanceof Map);
-  return optimizerRecordOf(found, {
-    tensorOf: (tensor) => sourceOf(torch, tensor),
-    stepOf: (tensor) => stepIn(torch, tensor),
-  });
+  const state = found instanceof Map ? found.get("state") : undefined;
+  if (!(state instanceof Map)) return undefined;
+  const record = new Map<number | string, ParameterState>();
+  for (const [key, own] of state) {
+    if ((typeof key !== "number" && typeof key !== "string") || !(own instanceof Map)) continue;
+    record.set(key, parameterStateOf(torch, own));
+  }
+  return record;
+}
+
+function parameterStateOf(torch: TorchFile, own: PickledDict): ParameterState {
+  const tensors = new Map<string, SourceTensor>();
+  let step: number | undefined;
+  for (const [name, value] of own) {
+    const last = String(name).split(".").at(-1) ?? "";
+    if (last === "step" || last === "iter") {
+      step = value instanceof PickledTensor ? stepIn(torch, value) : stepOf(value);
+    } else if (value instanceof PickledTensor) tensors.set(last, sourceOf(torch, value));
+  }
+  return { tensors, step };
 }
 
 /** The step count in a one-element tensor; undefined: it is not a step count. */
@@ -78,8 +101,12 @@ function stepIn(torch: TorchFile, tensor: PickledTensor): number | undefined {
     int64: () => Number(view.getBigInt64(0, true)),
     int32: () => view.getInt32(0, true),
   };
-  const step = read[storage.type]?.();
-  return step !== undefined && Number.isSafeInteger(step) && step >= 0 ? step : undefined;
+  return stepOf(read[storage.type]?.());
+}
+
+/** A step count; undefined: the value is not one. */
+function stepOf(value: Pickled | undefined): number | undefined {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 }
 
 /** The notes of an Osiris export, or none. @throws InputUnusableError where they are malformed */

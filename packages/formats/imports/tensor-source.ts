@@ -5,6 +5,7 @@ import { decode, InputUnusableError, type Progress } from "../../../internal.ts"
 /** Bytes per element of the types that weights may have. */
 const floatBytes = { float32: 4, float64: 8, float16: 2, bfloat16: 2 } as const;
 
+/** An element type of weights. */
 export type FloatType = keyof typeof floatBytes;
 
 /** A tensor of a file. */
@@ -48,6 +49,7 @@ export interface Counts {
   notFinite: number;
 }
 
+/** Whether weights may have an element type. */
 export function isFloat(type: string): type is FloatType {
   return Object.hasOwn(floatBytes, type);
 }
@@ -72,7 +74,7 @@ export function floatsOf(
       counts.rounded++;
       return own;
     }
-    const message = `Expected numbers that float32 has room for in \`${name}\` of ${path}, got ${value}`;
+    const message = `Expected numbers within the range of float32 in \`${name}\` of ${path}, got ${value}`;
     throw new InputUnusableError(path, message);
   });
   for (const value of floats) if (!Number.isFinite(value)) counts.notFinite++;

@@ -3,6 +3,7 @@
 
 import {
   averagesOf,
+  InputUnusableError,
   idsOfTable,
   needState,
   type OpenCheckpoint,
@@ -17,8 +18,9 @@ import {
   storedTable,
   writeWhole,
 } from "../../../internal.ts";
-import { formatOf } from "./formats.ts";
-import type { FileNotes } from "./row-file.ts";
+import { csvTable } from "./csv.ts";
+import type { FileNotes, RowFormat } from "./row-file.ts";
+import { safetensors } from "./safetensors.ts";
 import { rowNotes } from "./table-ids.ts";
 
 /** Options of `exportTable`. */
@@ -112,4 +114,16 @@ function notesOf({ job, manifest }: OpenCheckpoint, { spec }: StoredTable): File
     cut: String(manifest.cut),
     digest: `sha256:${manifest.modelDigest}`,
   };
+}
+
+/**
+ * The format of a file of rows, by its ending. Parquet is loaded only when needed, as its libraries
+ * are many modules. @throws InputUnusableError where the ending is unknown
+ */
+export async function formatOf(path: string): Promise<RowFormat> {
+  if (path.endsWith(".safetensors")) return safetensors;
+  if (path.endsWith(".csv")) return csvTable;
+  if (path.endsWith(".parquet")) return (await import("./parquet.ts")).parquet;
+  const forms = "`.safetensors`, `.csv` or `.parquet`";
+  throw new InputUnusableError(path, `Expected a file ending in ${forms}, got ${path}`);
 }

@@ -36,8 +36,8 @@ import {
   temporarySuffix,
   wholeTable,
 } from "../../../internal.ts";
-import { ascendingRows, checkRows } from "./checked-rows.ts";
-import { formatOf } from "./formats.ts";
+import { ascendingRows, checkRows } from "./check-rows.ts";
+import { formatOf } from "./export-table.ts";
 
 /** Options of `importTable`. */
 export interface ImportOptions extends ProgressOptions {

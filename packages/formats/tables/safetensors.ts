@@ -3,13 +3,14 @@
 //   ids I64 (n) | vectors F32 (n, D) | state F32 (n, W), if the file has state
 
 import { type Disk, type DiskFile, onDisk } from "../../../internal.ts";
+import { bytesOf } from "../exports/file-pieces.ts";
 import {
-  dtypeBytes,
-  layTensorsOut,
+  elementBytes,
+  layOutTensors,
   readTensorHeader,
   type TensorRecord,
   type TensorSpec,
-} from "../safetensors/header.ts";
+} from "../safetensors/safetensors-file.ts";
 import {
   type FileNotes,
   type FileRows,
@@ -22,6 +23,7 @@ import {
   unusable,
 } from "./row-file.ts";
 
+/** Rows as safetensors, the format of `.safetensors`. */
 export const safetensors: RowFormat = { isCounted: true, open: openWriter, read: openReader };
 
 function openWriter(
@@ -51,7 +53,7 @@ function layoutOf({ dim, width }: FileShape, notes: FileNotes, rows: number) {
     { name: "vectors", dtype: "F32", shape: [rows, dim] },
     ...(width === 0 ? [] : [{ name: "state", dtype: "F32", shape: [rows, width] } as const]),
   ];
-  const { header, starts } = layTensorsOut(tensors, notes);
+  const { header, starts } = layOutTensors(tensors, notes);
   const [ids = 0, vectors = 0, state = 0] = starts;
   return { header, starts: { ids, vectors, state } };
 }
@@ -123,7 +125,7 @@ function tensorOf(
   if (!dtypes.includes(dtype) || shape.length !== rank) {
     throw unusable(path, `${wanted}, got ${dtype} (${shape.join(", ")})`);
   }
-  const bytes = shape.reduce((product, length) => product * length, dtypeBytes[dtype] ?? 0);
+  const bytes = shape.reduce((product, length) => product * length, elementBytes(dtype));
   if (end - begin === bytes) return found;
   throw unusable(
     path,
@@ -134,8 +136,4 @@ function tensorOf(
 function idsOf(buffer: ArrayBuffer, dtype: string): BigInt64Array {
   if (dtype === "I64") return new BigInt64Array(buffer);
   return BigInt64Array.from(new Int32Array(buffer), BigInt);
-}
-
-function bytesOf(array: BigInt64Array | Float32Array): Uint8Array {
-  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 }

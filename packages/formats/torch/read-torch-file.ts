@@ -97,7 +97,9 @@ export function openTorchFile(file: DiskFile, path: string): TorchFile {
     if (own === undefined) throw refuse(`its entry \`data/${storage.key}\` is missing`);
     if (own.bytes === bytes) return own;
     const said = `${storage.count} numbers of ${storage.type}, which are ${bytes} bytes`;
-    throw refuse(`its entry \`${own.name}\` is said to have ${said}, and has ${own.bytes}`);
+    throw refuse(
+      `its pickle gives entry \`${own.name}\` ${said}, but the entry has ${own.bytes} bytes`,
+    );
   };
   return {
     value,
@@ -138,7 +140,7 @@ export function openTorchPath(path: string, disk: Disk): TorchFile {
 
 function damaged({ name }: ZipEntry): string {
   const other = "or was written with `torch.serialization.set_crc32_options(False)`";
-  return `the check sum of its entry \`${name}\` is wrong: the file is damaged, ${other}`;
+  return `the checksum of its entry \`${name}\` is wrong: the file is damaged, ${other}`;
 }
 
 /** The name of the folder that contains all entries. */
@@ -184,7 +186,8 @@ function readRows(
   const start = entry.start + size * (offset + first * (strides[0] ?? 0));
   const take = (bytes: Uint8Array, at: number) => {
     const read = onDisk("read", path, () => file.read(bytes, at));
-    if (read !== bytes.length) throw new InputUnusableError(path, `Cannot read ${path}: it ended`);
+    if (read !== bytes.length)
+      throw new InputUnusableError(path, `Cannot read ${path}: the file ended`);
   };
   if (axes.every(({ from, to }) => from === to)) {
     take(out, start);

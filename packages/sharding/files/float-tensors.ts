@@ -8,7 +8,7 @@ import {
   realDisk,
   writeWhole,
 } from "../../../internal.ts";
-import { layTensorsOut, readTensorHeader } from "../../formats/index.ts";
+import { layOutTensors, readTensorHeader } from "../../formats/index.ts";
 
 /** Metadata of a learned file: how it was trained, for people and programs that find the file. */
 export type Provenance = Readonly<Record<string, string>>;
@@ -26,7 +26,7 @@ export async function writeFloats(
   notes: Provenance,
   disk: Disk = realDisk,
 ): Promise<void> {
-  const { header, starts } = layTensorsOut(
+  const { header, starts } = layOutTensors(
     tensors.map(({ name, shape }) => ({ name, shape, dtype: "F32" })),
     notes,
   );

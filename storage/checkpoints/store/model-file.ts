@@ -50,7 +50,7 @@ const calibrationName = "calibration.json";
 /** The SHA-256 of each chunk of a part, by the part's name: `table-00003` is a whole table. */
 const partProofSchema = z.object({ name: partName, chunks: z.array(hash) });
 
-/** What the file proves of a table. */
+/** The number and the digests of a table's rows. */
 export const tableProofSchema = z.object({
   /** Initialised rows in the file. */
   rows: nat,
@@ -75,7 +75,9 @@ const proofSchema = z.object({
   sha256: hash,
 });
 
+/** The proof of a table. */
 export type TableProof = z.output<typeof tableProofSchema>;
+/** The proof of a model file, without its seal. */
 export type ModelProof = Omit<z.output<typeof proofSchema>, "version" | "sha256">;
 
 /** A part in the file, with the SHA-256 of each of its chunks. */
@@ -83,7 +85,7 @@ export interface PartEntry extends ZipEntry {
   readonly chunks: readonly string[];
 }
 
-/** What a model file has beside the contents of its parts. */
+/** A model file without the contents of its parts. */
 export interface ModelFile {
   readonly parts: readonly PartEntry[];
   readonly jobText: string;

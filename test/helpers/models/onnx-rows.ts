@@ -1,7 +1,7 @@
 // The rows that an exported model computes for raw ids, without the rest of the model.
 
 import { InferenceSession, Tensor } from "onnxruntime-web";
-import { rowsOfRawIds } from "../../../packages/formats/exports/onnx/hashed-ids.ts";
+import { rowsOfRawIds } from "../../../packages/formats/exports/onnx/rows-of-ids.ts";
 import {
   graphBytes,
   graphField,

@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
-import { formatOf } from "../../../packages/formats/tables/formats.ts";
+import { formatOf } from "../../../packages/formats/tables/export-table.ts";
 import type { JobOptions } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { startDirectory } from "../../data/data-files.ts";

@@ -15,11 +15,10 @@
 // n = ids of all samples, B = samples, T = positions of an unpooled feature, D = columns.
 
 import { type Feature, type Name, withAxis } from "../../../../internal.ts";
-import { findRows, type IdsPlace } from "./dynamic-ids.ts";
-import { rowsOfRawIds } from "./hashed-ids.ts";
 import { types } from "./messages.ts";
 import type { Operators } from "./operators.ts";
 import type { FeatureInput } from "./raw-ids.ts";
+import { findRows, type IdsPlace, rowsOfRawIds } from "./rows-of-ids.ts";
 
 /** The outputs of a feature's lookup in the graph. */
 export interface LookedUp {
@@ -53,7 +52,7 @@ export function lookUp(
 ): LookedUp {
   const count = `${name}.ids`;
   const given = to.input({ name: input.name, type: "int64", shape: [count] });
-  const told = to.input({ name: `${name}.lengths`, type: "int64", shape: ["samples"] });
+  const inputLengths = to.input({ name: `${name}.lengths`, type: "int64", shape: ["samples"] });
   const found = rowsOf(to, given, { input, place, rows });
   const has = place && to.op("GreaterOrEqual", [found, to.integers([0])]);
   const read = place === undefined ? found : to.op("Max", [found, to.integers([0])]);
@@ -61,7 +60,12 @@ export function lookUp(
   const weights = isWeighted
     ? to.input({ name: `${name}.weights`, type: "float32", shape: [count] })
     : undefined;
-  const lengths = checkedLengths(to, { told, given, weights, samples: samplesOf(told) });
+  const lengths = checkedLengths(to, {
+    inputLengths,
+    given,
+    weights,
+    samples: samplesOf(inputLengths),
+  });
   const weighted =
     weights === undefined ? gathered : to.op("Mul", [gathered, withAxis(to, weights, 1)]);
   const vectors =
@@ -101,22 +105,25 @@ function rowsOf(
 function checkedLengths(
   to: Operators,
   {
-    told,
+    inputLengths,
     given,
     weights,
     samples,
-  }: { told: Name; given: Name; weights: Name | undefined; samples: Name },
+  }: { inputLengths: Name; given: Name; weights: Name | undefined; samples: Name },
 ): Name {
   const ids = to.op("Shape", [given]);
   // With a negative length, the sum differs from the sum of absolute values.
-  const sums = [to.op("ReduceSum", [told]), to.op("ReduceSum", [to.op("Abs", [told])])];
+  const sums = [
+    to.op("ReduceSum", [inputLengths]),
+    to.op("ReduceSum", [to.op("Abs", [inputLengths])]),
+  ];
   const counts = [...sums, ...(weights === undefined ? [] : [to.op("Shape", [weights])])];
   const own = counts.map((count) => to.op("Equal", [count, ids]));
-  const fits = [...own, to.op("Equal", [to.op("Shape", [told]), samples])];
+  const fits = [...own, to.op("Equal", [to.op("Shape", [inputLengths]), samples])];
   const all = fits.reduce((one, other) => to.op("And", [one, other]));
   // Gather from a tensor of one element: index 0 yields 0, and index 1 makes the runtime fail.
   const index = to.op("Where", [all, to.integers([0]), to.integers([1])]);
-  return to.op("Add", [told, to.op("Gather", [to.integers([0]), index], { axis: 0 })]);
+  return to.op("Add", [inputLengths, to.op("Gather", [to.integers([0]), index], { axis: 0 })]);
 }
 
 /** The sample of each id, (n), the offset of each bag, (B), and the number of samples, (1). */

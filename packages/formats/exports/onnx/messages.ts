@@ -7,6 +7,7 @@ import type { Attribute } from "../../../../internal.ts";
 /** Tensor element types, with their numbers in `TensorProto.DataType`. */
 export const types = { float32: 1, int64: 7, uint64: 13 } as const;
 
+/** An element type. */
 export type TensorType = keyof typeof types;
 
 const irVersion = 9;

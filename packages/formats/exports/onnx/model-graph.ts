@@ -2,7 +2,7 @@
 //
 //   dense (B,W)                                 transformed dense features
 //   F.rows (n), F.lengths (B), F.weights (n)    of each feature F (bags.ts)
-//   F.ids (n)                                   instead of rows, for dynamic ids (dynamic-ids.ts)
+//   F.ids (n)                                   instead of rows, for dynamic ids (rows-of-ids.ts)
 //                                               and for raw ids (raw-ids.ts)
 //   logits (B,L)                                outputs, one column per label
 //   predictions (B,L)                           probability of 1, or the value of a numeric label
@@ -22,10 +22,10 @@ import {
 } from "../../../../internal.ts";
 import { type ExportedModel, rowsNameOf } from "../exported-model.ts";
 import { type LookedUp, lookUp } from "./bags.ts";
-import { idsPlaceOf } from "./dynamic-ids.ts";
 import type { Port } from "./messages.ts";
 import { createOperators, type Operators } from "./operators.ts";
 import type { FeatureInput } from "./raw-ids.ts";
+import { idsPlaceOf } from "./rows-of-ids.ts";
 
 /** A graph that refers by name to the dense parameters and the rows of tables, without them. */
 export interface ModelGraph {

@@ -11,6 +11,7 @@ export interface Constant {
   readonly bytes: Uint8Array;
 }
 
+/** A graph to which operators, constants and inputs are added, by name. */
 export interface Operators {
   readonly nodes: readonly Uint8Array[];
   readonly constants: readonly Constant[];

@@ -6,13 +6,13 @@ import { basename } from "node:path";
 import { type Disk, type Making, type Progress, writeResumable } from "../../../../internal.ts";
 import { type ExportedModel, rowsNameOf } from "../exported-model.ts";
 import {
+  bytesOf,
   type FilePiece,
   lengthOf,
   type PieceMark,
   type PlacedPiece,
   writePieces,
 } from "../file-pieces.ts";
-import { idsPlaceOf, sortedIds } from "./dynamic-ids.ts";
 import { type InputsFile, type WrittenTable, writeInputs } from "./inputs-file.ts";
 import {
   graphBytes,
@@ -25,6 +25,7 @@ import {
 } from "./messages.ts";
 import { translateModel } from "./model-graph.ts";
 import { type FeatureInput, featureInputs, type InputIds } from "./raw-ids.ts";
+import { idsPlaceOf, sortedIds } from "./rows-of-ids.ts";
 
 /** Protobuf's limit on a message's bytes, less some room for everything but tensors. */
 export const inlineBytesMax = 2 ** 31 - 2 ** 24;
@@ -150,10 +151,6 @@ function layOut(model: ExportedModel, of: readonly FeatureInput[], data: string 
   }
   const pieces: FilePiece[] = [modelBytes(model.notes), graphField(total(own)), ...own];
   return { pieces, beside };
-}
-
-function bytesOf({ buffer, byteOffset, byteLength }: BigInt64Array | Float32Array): Uint8Array {
-  return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 function total(pieces: readonly FilePiece[]): number {

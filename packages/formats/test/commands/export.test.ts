@@ -23,10 +23,10 @@ test.serial("a model is exported into one file, with its digest", async (t) => {
   await drawModel({ ...rest, data: { ...data, cache: join(directory, "cache") } });
   const [made] = listCheckpoints(join(directory, "checkpoints")).checkpoints;
   const digest = made?.digest ?? "";
-  const told = await run("export", "checkpoints", "--to", "model.safetensors");
-  t.is(told.code, 0, told.stderr);
-  t.regex(told.stdout, /^model\.safetensors: \d+ dense parameters, 2 tables of 400 rows/);
-  t.true(told.stdout.includes(`Digest               ${digest} (step 1)`));
+  const result = await run("export", "checkpoints", "--to", "model.safetensors");
+  t.is(result.code, 0, result.stderr);
+  t.regex(result.stdout, /^model\.safetensors: \d+ dense parameters, 2 tables of 400 rows/);
+  t.true(result.stdout.includes(`Digest               ${digest} (step 1)`));
   const { tensors, notes } = readTensorFile(join(directory, "model.safetensors"));
   t.like(notes, { digest, step: "1" });
   t.deepEqual(tensors.get("embedding_bags.B.weight")?.shape, [200, 8]);
@@ -94,9 +94,12 @@ test.serial("export lists the features without raw ids, with the reason", async 
     },
     checkpoint: { directory: checkpoints },
   });
-  const told = await runCli(["export", "checkpoints", "--to", "raw.onnx", "--ids", "raw"], home);
-  t.is(told.code, 0, told.stderr);
-  t.regex(told.stdout, /^No raw ids {11}of `city`, `colour`: rows are hashes of text, which ONNX/m);
+  const result = await runCli(["export", "checkpoints", "--to", "raw.onnx", "--ids", "raw"], home);
+  t.is(result.code, 0, result.stderr);
+  t.regex(
+    result.stdout,
+    /^No raw ids {11}of `city`, `colour`: rows are hashes of text, which ONNX/m,
+  );
 });
 
 test.serial(
@@ -112,10 +115,10 @@ test.serial(
     });
     const [first] = [await trained.cut(2), await trained.cut(3)];
     const run = (...args: string[]) => runCli(["export", "checkpoints", ...args], home);
-    const told = await run("--since", "2", "--to", "now.delta");
-    t.is(told.code, 0, told.stderr);
-    t.regex(told.stdout, /^now\.delta: \d+ of 90 rows, /);
-    t.regex(told.stdout, /^From {17}sha256:\w{64} \(step 2\)\nTo {19}sha256:\w{64} \(step 5\)$/m);
+    const result = await run("--since", "2", "--to", "now.delta");
+    t.is(result.code, 0, result.stderr);
+    t.regex(result.stdout, /^now\.delta: \d+ of 90 rows, /);
+    t.regex(result.stdout, /^From {17}sha256:\w{64} \(step 2\)\nTo {19}sha256:\w{64} \(step 5\)$/m);
     const which = ["--manifest", first.sha256.slice(0, 12), "--delta", "now.delta"];
     const applied = await run(...which, "--to", "own.safetensors", "--json");
     t.like(lastJson(applied), { report: "export", step: 5, deltas: 1 });

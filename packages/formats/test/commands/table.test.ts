@@ -100,8 +100,8 @@ test.serial(
     const data = { ...job.data, paths: [place("data.csv")], cache: place("cache") };
     const spec = { ...job, data, checkpoint: { directory: place("checkpoints") } };
     await (await startTrained(spec as JobOptions)).train({ cut: 1 });
-    const told = await run("table", "ids", "checkpoints", "c", "--out", "a.csv");
-    t.is(told.stdout, "a.csv: 3 texts of column c in 3 rows (64 lines read)\n");
+    const result = await run("table", "ids", "checkpoints", "c", "--out", "a.csv");
+    t.is(result.stdout, "a.csv: 3 texts of column c in 3 rows (64 lines read)\n");
     const map = readFileSync(join(directory, "a.csv"), "utf8");
     t.regex(map, /^row,text,count\n(\d+,v[012],2[12]\n){3}$/);
     const ofFile = await run("table", "ids", "job.json", "c", "--out", "b.csv", "--json");

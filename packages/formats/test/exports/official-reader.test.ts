@@ -12,7 +12,7 @@ import { officialSafetensors, testIf } from "../../../../test/helpers/needs.ts";
 import { contentOf, tables, trainedTables } from "../../../../test/helpers/stores/tables.ts";
 import { bitsOf, readTensorFile } from "../../../../test/helpers/stores/tensor-file.ts";
 import { exportModel } from "../../exports/export-model.ts";
-import { formatOf } from "../../tables/formats.ts";
+import { formatOf } from "../../tables/export-table.ts";
 import { importTable } from "../../tables/import-table.ts";
 
 const execute = promisify(execFile);

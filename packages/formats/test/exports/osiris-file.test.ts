@@ -25,7 +25,7 @@ import { seal } from "../../../../storage/disk/sealed-json.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { startTrained } from "../../../../test/helpers/devices/trained.ts";
-import { python, testIf } from "../../../../test/helpers/needs.ts";
+import { python3, testIf } from "../../../../test/helpers/needs.ts";
 import { tables, trainedTables } from "../../../../test/helpers/stores/tables.ts";
 import { unzipped, zipOf } from "../../../../test/helpers/stores/torch-bytes.ts";
 import { exportModel } from "../../exports/export-model.ts";
@@ -180,7 +180,7 @@ test("a proof with invalid state sizes or part names is damage, even with a vali
   await t.throwsAsync(loadModel(file), { instanceOf: InputUnusableError, message });
 });
 
-testIf(python)("Python's zipfile lists, tests and extracts a model file", async (t) => {
+testIf(python3)("Python's zipfile lists, tests and extracts a model file", async (t) => {
   const { home, directory } = await trainedTables(t, { optimizer: adam });
   const file = join(home, "model.osiris");
   await exportModel(directory, file);

@@ -23,7 +23,13 @@ import {
   logitsOf,
   pytorchFile,
 } from "../../../../test/helpers/models/pytorch.ts";
-import { leavesOut, pyTorch, pythonWithTorch, testIf } from "../../../../test/helpers/needs.ts";
+import {
+  leavesOut,
+  pyTorch,
+  python3,
+  pythonWithTorch,
+  testIf,
+} from "../../../../test/helpers/needs.ts";
 import { drawModel } from "../../../../test/helpers/stores/drawn-model.ts";
 import { exportModel } from "../../exports/export-model.ts";
 import { importModel } from "../../imports/import-model.ts";
@@ -191,7 +197,7 @@ testIf(pyTorch)(
   },
 );
 
-test("sizes and offsets beyond 4 GiB are read by this project and by real PyTorch", (t) => {
+test("sizes and offsets beyond 4 GiB are read by this project, Python and real PyTorch", (t) => {
   const path = join(startDirectory(t), "long.pt");
   const values = Float32Array.from({ length: 40 }, (_, i) => i / 3);
   const tensor = new TensorToWrite([5, 8], new Uint8Array(values.buffer));
@@ -211,6 +217,11 @@ test("sizes and offsets beyond 4 GiB are read by this project and by real PyTorc
   t.is(value.get("other"), -1.5);
   t.deepEqual(own.read(value.get("name") as PickledTensor, 0, 5), new Uint8Array(values.buffer));
   own.close();
+  if (leavesOut(t, python3)) return;
+  const list = "import sys, zipfile; z = zipfile.ZipFile(sys.argv[1])\n";
+  const sizes = `${list}print([one.file_size for one in z.infolist()], z.read("model/version"))`;
+  const listed = execFileSync("python3", ["-c", sizes, path], { encoding: "utf8" });
+  t.is(listed, `[${all.map(({ bytes }) => bytes).join(", ")}] b'3\\n'\n`);
   if (leavesOut(t, pyTorch)) return;
   const program = "import sys, torch; print(torch.load(sys.argv[1])['name'].reshape(-1).tolist())";
   const printed: number[] = JSON.parse(python("-c", program, path));

@@ -13,8 +13,7 @@ import { pytorchFile } from "../../../../test/helpers/models/pytorch.ts";
 import { runCli } from "../../../../test/helpers/processes/cli.ts";
 import { drawModel, drawnIds } from "../../../../test/helpers/stores/drawn-model.ts";
 import { exportModel } from "../../exports/export-model.ts";
-import { importModel } from "../../imports/import-model.ts";
-import { openSource } from "../../imports/open-source.ts";
+import { importModel, openSource } from "../../imports/import-model.ts";
 
 function jobOf(home: string): JobOptions {
   const wide = { idBits: 64, dim: 4, initScale: 0.5 } as const;

@@ -157,7 +157,7 @@ test("float32 values keep their bits; other types are converted and reported", a
   t.is(tensors.get("bottom.0.weight")?.values[1], 2);
   const large = smallFile(home, { "top_l.0.bias": plain([1], "DoubleStorage", 3) });
   const message =
-    /numbers that float32 has room for in `top_l\.0\.bias` of .*small\.pt, got 1e\+300/;
+    /numbers within the range of float32 in `top_l\.0\.bias` of .*small\.pt, got 1e\+300/;
   const refused = importModel(large, { out: join(home, "other") });
   await t.throwsAsync(refused, { instanceOf: InputUnusableError, message });
   t.false(existsSync(join(home, "other")));
@@ -188,7 +188,7 @@ test("tensors that are missing, left over or of another shape are all named at o
   // A model with dot products of each vector with itself (--arch-interaction-itself).
   const itself = { "top_l.0.weight": plain([1, 5]) };
   await isRefused(t, smallFile(home, itself), /takes 5 columns.*which this model has/);
-  await isRefused(t, smallFile(home, { "emb_l.0.weight": undefined }), /`emb_l|called as those/);
+  await isRefused(t, smallFile(home, { "emb_l.0.weight": undefined }), /`emb_l|to have the names/);
   const { job } = await importModel(smallFile(home), { out: join(home, "fits") });
   const wider = { ...job, model: { ...job.model, top: [4, 1] } } as JobOptions;
   await isRefused(t, smallFile(home), /without `top_l\.2\.weight`.*not \(4, 3\)/, wider);
@@ -202,12 +202,12 @@ test("tensors that are missing, left over or of another shape are all named at o
   await isRefused(t, smallFile(home), /dynamic ids/, dynamic);
   const stored = { name: "emb_0", rows: 2, dim: 2, precision: "int8" };
   const narrow = { ...job, model: { ...job.model, tables: [stored] } } as JobOptions;
-  await isRefused(t, smallFile(home), /numbers that int8 has room for in row 0/, narrow);
+  await isRefused(t, smallFile(home), /numbers within the range of int8 in row 0/, narrow);
 });
 
 test("files of other formats and non-empty output directories are refused", async (t) => {
   const home = startDirectory(t);
-  const legacy = /in the format of PyTorch 1\.6 and later.*save it again/;
+  const legacy = /in the format of PyTorch 1\.6 and later, got an earlier one.*save it again/;
   await isRefused(t, copied(home, pytorchFile("legacy.pt")), legacy);
   const other = join(home, "text.pt");
   writeFileSync(other, "label,a\n1,2\n3,4\n5,6\n");
@@ -215,7 +215,11 @@ test("files of other formats and non-empty output directories are refused", asyn
   writeFileSync(other, zipOf({ "proof.json": "" }));
   await isRefused(t, other, /is one of Osiris already: name it in the place of a checkpoint dir/);
   await isRefused(t, join(home, "no.pt"), /^Cannot read .*no\.pt: ENOENT: no such file/);
-  await isRefused(t, copied(home, pytorchFile("views.pt")), /called as those of facebookresearch/);
+  await isRefused(
+    t,
+    copied(home, pytorchFile("views.pt")),
+    /to have the names of facebookresearch/,
+  );
   const taken = join(home, "taken");
   mkdirSync(taken);
   writeFileSync(join(taken, "mine"), "");

@@ -9,7 +9,7 @@ import { startDirectory } from "../../../../test/data/data-files.ts";
 import { fc } from "../../../../test/helpers/properties.ts";
 import { foreignFiles, foreignRows } from "../../../../test/helpers/stores/foreign-tables.ts";
 import { rounds } from "../../../../test/helpers/thinned.ts";
-import { formatOf } from "../../tables/formats.ts";
+import { formatOf } from "../../tables/export-table.ts";
 import type { FileRows, FileShape } from "../../tables/row-file.ts";
 
 const endings = ["safetensors", "csv", "parquet"];

@@ -15,8 +15,7 @@ import { openCheckpoint } from "../../../../storage/checkpoints/open-checkpoint.
 import { openExistingStore } from "../../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { flipByte } from "../../../../test/helpers/stores/checkpoints.ts";
 import { csvOf, dim, tables, trainedTables } from "../../../../test/helpers/stores/tables.ts";
-import { exportTable } from "../../tables/export-table.ts";
-import { formatOf } from "../../tables/formats.ts";
+import { exportTable, formatOf } from "../../tables/export-table.ts";
 import { importTable } from "../../tables/import-table.ts";
 import { inspectTables } from "../../tables/inspect-tables.ts";
 
@@ -31,7 +30,7 @@ test("invalid rows are refused with their line, and nothing is written", async (
     [head + row(7, 1) + row(5, 2), /Expected each row once, got 5 again in line 4/],
     [head + row(7, "NaN"), /Expected `v0` of line 3 of .* to be a float32, got `NaN`/],
     [head + row(7, 1, dim - 1), /Expected 41 fields in line 3 of .*, got 40/],
-    [head + row(7, 70000), /Expected numbers that float16 has room for in line 3/],
+    [head + row(7, 70000), /Expected numbers within the range of float16 in line 3/],
     ["id,v0\n1,2\n", /Expected vectors of 40 columns in .*, got 1/],
     [head.replace("v39", "v39,s0").replace(/1\n$/, "1,0\n"), /41 columns of optimizer state/],
   ];

@@ -14,6 +14,7 @@ import { featuresOf, InvalidOptionError, type ModelSpec } from "../../../interna
 /** Other programs whose tensor names are known. */
 export const foreignKinds = ["dlrm", "torchrec"] as const;
 
+/** One of these programs. */
 export type ForeignKind = (typeof foreignKinds)[number];
 
 /** A tensor of the other program. */
@@ -39,7 +40,7 @@ const programs: Readonly<Record<ForeignKind, string>> = {
  * names in the other program's order, if that differs from the model's.
  * @throws InvalidOptionError naming the part of the model that the other program lacks
  */
-export function counterpartOf(
+export function foreignTensors(
   kind: ForeignKind,
   model: ModelSpec,
   tables?: readonly string[],
@@ -223,4 +224,65 @@ export function columnsOf(order: readonly number[], dim: number): Int32Array {
     }
   }
   return Int32Array.from(columns);
+}
+
+/**
+ * A parameter with its columns permuted: column c of the result is column `columns[c]` of `values`.
+ * The bits of NaN are kept. Without `columns`: `values` themselves.
+ */
+export function permuted(values: Float32Array, columns: Int32Array | undefined): Float32Array {
+  if (columns === undefined) return values;
+  const from = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  const to = new Uint32Array(values.length);
+  for (let row = 0; row < to.length; row += columns.length) {
+    for (const [column, source] of columns.entries()) to[row + column] = from[row + source] ?? 0;
+  }
+  return new Float32Array(to.buffer);
+}
+
+/** The permutation of columns that undoes `columns`. */
+export function inverseOf(columns: Int32Array): Int32Array {
+  const inverse = new Int32Array(columns.length);
+  for (const [column, source] of columns.entries()) inverse[source] = column;
+  return inverse;
+}
+
+/** The program that wrote a state dict: another program, or Osiris itself. */
+export type NamesKind = ForeignKind | "osiris";
+
+/** All programs whose state dicts are recognised. */
+export const namesKinds: readonly NamesKind[] = ["dlrm", "torchrec", "osiris"];
+
+/** Tensor names without wrapper prefixes, mapped to the names in the file. */
+export interface Recognised {
+  readonly kind: NamesKind;
+  readonly names: ReadonlyMap<string, string>;
+}
+
+const roots: Readonly<Record<NamesKind, RegExp>> = {
+  dlrm: /(?:^|\.)((?:emb_l|bot_l|top_l|v_W_l)\..+)$/,
+  torchrec: /(?:^|\.)((?:sparse_arch|dense_arch|inter_arch|over_arch)\..+)$/,
+  osiris: /^(.+)$/,
+};
+const wrapper = /(?<=^|\.)(?:module|_orig_mod)\./g;
+
+/** The program that wrote a state dict with these names; undefined: an unknown program. */
+export function recognise(names: readonly string[]): NamesKind | undefined {
+  if (names.some((name) => /(?:^|\.)emb_l\.\d+\./.test(name))) return "dlrm";
+  if (names.some((name) => roots.torchrec.test(name))) return "torchrec";
+  return names.some((name) => /^embedding_bags\..+\.weight$/.test(name)) ? "osiris" : undefined;
+}
+
+/**
+ * Strips wrapper prefixes off a program's names. A name that does not match the program's form is
+ * kept unchanged.
+ */
+export function unwrapped(kind: NamesKind, names: readonly string[]): Recognised {
+  const own = new Map<string, string>();
+  for (const name of names) {
+    const found = roots[kind].exec(name)?.[1] ?? name;
+    const plain = kind === "dlrm" ? found.replaceAll(wrapper, "") : found;
+    own.set(own.has(plain) ? name : plain, name);
+  }
+  return { kind, names: own };
 }

@@ -61,7 +61,7 @@ export async function checkRows(
         throw refuse("finite numbers, got NaN or an infinity");
       }
       const stored = storedAs(vector, precision);
-      if (!stored.every(Number.isFinite)) throw refuse(`numbers that ${precision} has room for`);
+      if (!stored.every(Number.isFinite)) throw refuse(`numbers within the range of ${precision}`);
       if (!stored.every((value, c) => value === vector[c])) rounded++;
     }
     at += ids.length;

@@ -1,17 +1,30 @@
-// The header of a safetensors file: 8 bytes with its length, then JSON with the type, shape and
-// byte range of each tensor. Tensors follow the header contiguously. Everything is little-endian,
+// A safetensors file: 8 bytes with the length of its header, then the header, JSON with the type,
+// shape and byte range of each tensor. Tensors follow the header contiguously. Everything is little-endian,
 // as is every machine that Osiris supports.
 
 import { z } from "zod";
-import { type DiskFile, InputUnusableError } from "../../../internal.ts";
+import { type DiskFile, InputUnusableError, onDisk } from "../../../internal.ts";
+import type { SourceTensor, TensorSource } from "../imports/tensor-source.ts";
 
 /** The limit of the format's own readers. */
 const headerBytesMax = 100_000_000;
 /** The header is padded with spaces, so that the tensors are aligned for typed arrays. */
 const alignmentBytes = 8;
 
-/** Bytes per element of the supported types. */
-export const dtypeBytes: Readonly<Record<string, number>> = { I64: 8, I32: 4, F32: 4 };
+/** Element types of the format: Osiris's name, and bytes per element. */
+const types: Readonly<Record<string, readonly [string, number]>> = {
+  F64: ["float64", 8],
+  F32: ["float32", 4],
+  F16: ["float16", 2],
+  BF16: ["bfloat16", 2],
+  I64: ["int64", 8],
+  I32: ["int32", 4],
+};
+
+/** Bytes per element of a type; 0: the type is unknown. */
+export function elementBytes(dtype: string): number {
+  return (Object.hasOwn(types, dtype) ? types[dtype]?.[1] : undefined) ?? 0;
+}
 
 const tensorSchema = z.object({
   dtype: z.string(),
@@ -43,14 +56,14 @@ export interface TensorLayout {
  * Lays out tensors contiguously, in the given order. Tensors with 8-byte elements must come first,
  * so that every tensor is aligned. `notes`: metadata strings.
  */
-export function layTensorsOut(
+export function layOutTensors(
   tensors: readonly TensorSpec[],
   notes: Readonly<Record<string, string>>,
 ): TensorLayout {
   let end = 0;
   const records = tensors.map(({ name, dtype, shape }): [string, TensorRecord] => {
     const start = end;
-    end += shape.reduce((product, extent) => product * extent, dtypeBytes[dtype] ?? 0);
+    end += shape.reduce((product, extent) => product * extent, elementBytes(dtype));
     return [name, { dtype, shape: [...shape], data_offsets: [start, end] }];
   });
   const text = JSON.stringify({ __metadata__: notes, ...Object.fromEntries(records) });
@@ -126,4 +139,42 @@ function endOf(tensors: Readonly<Record<string, TensorRecord>>, path: string): n
     end = last;
   }
   return end;
+}
+
+/** Opens a file for an import. @throws InputUnusableError where it is cut short, or its header inconsistent */
+export function openSafetensors(file: DiskFile, path: string): TensorSource {
+  const { tensors: records, notes, first } = readTensorHeader(file, path);
+  const tensors = new Map<string, SourceTensor>();
+  for (const [name, record] of Object.entries(records)) {
+    tensors.set(name, tensorOf(file, path, name, record, first));
+  }
+  const close = () => file.close();
+  return { path, format: "safetensors", tensors, notes, optimizer: undefined, close };
+}
+
+function tensorOf(
+  file: DiskFile,
+  path: string,
+  name: string,
+  { dtype, shape, data_offsets: [begin, end] }: TensorRecord,
+  start: number,
+): SourceTensor {
+  const size = elementBytes(dtype);
+  const [type] = size > 0 ? (types[dtype] ?? [dtype]) : [dtype];
+  const bytes = shape.reduce((product, extent) => product * extent, size);
+  if (size > 0 && end - begin !== bytes) {
+    const message = `Expected \`${name}\` of ${path} to have ${bytes} bytes, got ${end - begin}`;
+    throw new InputUnusableError(path, message);
+  }
+  const rowBytes = shape.slice(1).reduce((product, extent) => product * extent, size);
+  return {
+    shape,
+    type,
+    check: async () => {},
+    read(first, count) {
+      const out = new Uint8Array(rowBytes * count);
+      onDisk("read", path, () => file.read(out, start + begin + rowBytes * first));
+      return out;
+    },
+  };
 }

@@ -13,10 +13,16 @@ import {
   type ParameterLayout,
   resolveJob,
 } from "../../../internal.ts";
-import { counterpartOf, type ForeignTensor } from "../dlrm-names/counterpart.ts";
-import { type NamesKind, namesKinds, recognise, unwrapped } from "../dlrm-names/recognise.ts";
-import { deriveJob, tableNames } from "./derive-job.ts";
+import {
+  type ForeignTensor,
+  foreignTensors,
+  type NamesKind,
+  namesKinds,
+  recognise,
+  unwrapped,
+} from "../dlrm-names/foreign-tensors.ts";
 import { type ImportedIds, idNames, idsOfTables } from "./imported-ids.ts";
+import { deriveJob, tableNames } from "./imported-job.ts";
 import { optimizersOf, stateIn, type TakenState, takeState } from "./optimizer-state.ts";
 import { isFloat, type SourceTensor, someOf, type TensorSource } from "./tensor-source.ts";
 
@@ -73,7 +79,7 @@ export function readModel(
   const inOrder = kind === "torchrec" && source.format === "PyTorch";
   const order = inOrder ? tableNames(kind, shapesOf(source, known)) : undefined;
   const wanted =
-    kind === "osiris" ? ownTensors(job, layout) : counterpartOf(kind, job.model, order);
+    kind === "osiris" ? ownTensors(job, layout) : foreignTensors(kind, job.model, order);
   const found = wanted.flatMap((one) => {
     const tensor = tensors.get(known.get(one.name) ?? "");
     return tensor === undefined ? [] : [{ ...one, tensor }];
@@ -92,7 +98,7 @@ function kindOf({ path }: TensorSource, names: readonly string[]): NamesKind {
   const kind = recognise(names);
   if (kind !== undefined) return kind;
   const message =
-    `Expected the tensors of ${path} to be called as those of facebookresearch/dlrm (emb_l.0.weight), ` +
+    `Expected the tensors of ${path} to have the names of facebookresearch/dlrm (emb_l.0.weight), ` +
     "of TorchRec (sparse_arch.…), or of an export of Osiris (embedding_bags.NAME.weight)";
   throw new InputUnusableError(path, `${message}, got ${someOf(names) || "none"}`);
 }
@@ -120,7 +126,7 @@ function jobOf(
   const shapes = shapesOf(source, known);
   const options = deriveJob(kind, shapes);
   if (stateOf === undefined) return { options, jobFrom: "shapes" };
-  const { dense, sparse } = optimizersOf(counterpartOf(kind, resolveJob(options).model), stateOf);
+  const { dense, sparse } = optimizersOf(foreignTensors(kind, resolveJob(options).model), stateOf);
   const optimizer = {
     ...(dense === undefined ? {} : { dense: { kind: dense } }),
     ...(sparse === undefined ? {} : { sparse: { kind: sparse } }),

@@ -18,8 +18,9 @@ import {
   type RowRecords,
   wholeTable,
 } from "../../../internal.ts";
-import { storedAs } from "../tables/checked-rows.ts";
-import type { ReadModel } from "./named-model.ts";
+import { inverseOf, permuted } from "../dlrm-names/foreign-tensors.ts";
+import { storedAs } from "../tables/check-rows.ts";
+import type { ReadModel } from "./match-model.ts";
 import { type Counts, floatsOf, type SourceTensor } from "./tensor-source.ts";
 
 /** A model during its import. */
@@ -70,22 +71,7 @@ async function wholeOf(
   await tensor.check(progress);
   const [rows = 1] = tensor.shape;
   const values = floatsOf(source, name, tensor, 0, rows, counts);
-  if (columns === undefined) return values;
-  const own = new Float32Array(values.length);
-  // Copied as integers, so that the bits of a NaN do not change.
-  const [from, to] = [
-    new Uint32Array(values.buffer, values.byteOffset, values.length),
-    bitsOf(own),
-  ];
-  for (let row = 0; row < rows; row++) {
-    const start = row * columns.length;
-    for (const [there, here] of columns.entries()) to[start + here] = from[start + there] ?? 0;
-  }
-  return own;
-}
-
-function bitsOf(values: Float32Array): Uint32Array {
-  return new Uint32Array(values.buffer, values.byteOffset, values.length);
+  return permuted(values, columns && inverseOf(columns));
 }
 
 /** The part with a table's dynamic ids; undefined: the table has none. */
@@ -198,7 +184,7 @@ function checkStored(
     const hasRoom = (value: number, c: number) =>
       Number.isFinite(value) ? Number.isFinite(stored[c]) : precision !== "int8";
     if (!row.every(hasRoom)) {
-      const message = `Expected numbers that ${precision} has room for in row ${first + i} of table`;
+      const message = `Expected numbers within the range of ${precision} in row ${first + i} of table`;
       throw new InputUnusableError(source.path, `${message} \`${name}\` of ${source.path}`);
     }
     if (!stored.every((value, c) => Object.is(value, row[c]))) counts.roundedRows++;

@@ -21,6 +21,7 @@ export {
   type ModelImportReport,
 } from "./imports/import-model.ts";
 export { layOutTensors, readTensorHeader } from "./safetensors/safetensors-file.ts";
+export { csvField } from "./tables/csv.ts";
 export { type ExportOptions, type ExportReport, exportTable } from "./tables/export-table.ts";
 export { type ImportOptions, type ImportReport, importTable } from "./tables/import-table.ts";
 export {

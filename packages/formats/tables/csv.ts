@@ -14,15 +14,11 @@ import {
   unusable,
 } from "./row-file.ts";
 
+/** Rows as CSV, the format of `.csv`. */
 export const csvTable: RowFormat = { isCounted: false, open: openWriter, read: openReader };
 
 function openWriter(file: DiskFile, { dim, width }: FileShape): RowFileWriter {
-  let bytes = 0;
-  const append = (text: string) => {
-    const line = Buffer.from(text);
-    file.write(line, bytes);
-    bytes += line.length;
-  };
+  const append = appendTo(file);
   append(`${columnsOf({ dim, width }).join(",")}\n`);
   return {
     write({ ids, vectors, state }) {
@@ -38,6 +34,21 @@ function openWriter(file: DiskFile, { dim, width }: FileShape): RowFileWriter {
     },
     finish() {},
   };
+}
+
+/** Returns a function that writes text behind the text before it. */
+export function appendTo(file: DiskFile): (text: string) => void {
+  let end = 0;
+  return (text) => {
+    const bytes = Buffer.from(text);
+    file.write(bytes, end);
+    end += bytes.length;
+  };
+}
+
+/** A text as a field of CSV: in quotes where it needs them. */
+export function csvField(text: string): string {
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 function columnsOf({ dim, width }: FileShape): string[] {

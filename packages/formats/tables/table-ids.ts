@@ -32,6 +32,7 @@ import {
   transformsOf,
   writeWhole,
 } from "../../../internal.ts";
+import { appendTo, csvField } from "./csv.ts";
 import type { FileNotes } from "./row-file.ts";
 
 /** Options of `tableIds`. */
@@ -101,16 +102,11 @@ export async function tableIds(
   if (first === undefined) throw new InputUnusableError(paths.join(), "There is no line to read");
   const rowed = rowsOf(counts, first, spec);
   const bytes = await writeWhole(disk, out, async (file) => {
-    let at = 0;
-    const write = (text: string) => {
-      const some = Buffer.from(text);
-      file.write(some, at);
-      at += some.length;
-    };
+    const write = appendTo(file);
     write("row,text,count\n");
     for (let first = 0; first < rowed.length; first += 4096) {
       const some = rowed.slice(first, first + 4096);
-      write(some.map(({ row, text, count }) => `${row},${quoted(text)},${count}\n`).join(""));
+      write(some.map(({ row, text, count }) => `${row},${csvField(text)},${count}\n`).join(""));
     }
   });
   const rows = new Set(rowed.map(({ row }) => row)).size;
@@ -256,10 +252,6 @@ function rowOf({ ids, highs }: Sample, spec: TableSpec): number | bigint {
     highs: Int32Array.of(high),
   };
   return new LocalRows().take(local, [spec], 0).rows[0] ?? 0;
-}
-
-function quoted(text: string): string {
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 function tooMany(path: string, column: string): InputUnusableError {

@@ -2,6 +2,7 @@
 // `.gz` or `.zst`.
 
 import type { DiskFile, Pack } from "../../../internal.ts";
+import { csvField } from "../../formats/index.ts";
 import { type ProbabilityWriter, shownNumber, type WrittenColumns } from "./predict-report.ts";
 
 /** Returns a function that compresses text and appends it to a file. */
@@ -21,11 +22,11 @@ export function csvWriter(
   pack: Pack,
 ): ProbabilityWriter {
   const write = textOut(target, pack);
-  write(`${["row", ...kept, ...names].map(quoted).join(",")}\n`);
+  write(`${["row", ...kept, ...names].map(csvField).join(",")}\n`);
   return {
     write(rows, keptValues, values) {
       const lines = rows.map((row, i) => {
-        const own = keptValues.map((column) => quoted(column[i] ?? ""));
+        const own = keptValues.map((column) => csvField(column[i] ?? ""));
         const numbers = values.map((column) => shownNumber(column[i]));
         return `${[row, ...own, ...numbers].join(",")}\n`;
       });
@@ -54,8 +55,4 @@ export function jsonWriter(
     },
     finish() {},
   };
-}
-
-function quoted(text: string): string {
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

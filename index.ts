@@ -100,7 +100,7 @@ export {
   type ModelServer,
   serve,
 } from "./packages/serve/index.ts";
-export { exportModel, verifyModelFile, importModel } from "./packages/formats/index.ts";
+export { exportModel, importModel } from "./packages/formats/index.ts";
 
 // Tables of a checkpoint, as files and from files ----
 export {

@@ -338,7 +338,6 @@ export { planOf, type Source } from "./src/data/transforms/plan.ts";
 export type { Transform, TransformInput } from "./src/data/transforms/transform-options.ts";
 export { readVocabulary } from "./src/data/transforms/vocabulary.ts";
 export {
-  dynamicDigest,
   idLeavesOfPart,
   joinIds,
   encodeNewIds,
@@ -349,7 +348,6 @@ export { LocalRows, wholeId } from "./src/embedding/lookup/ids-to-rows.ts";
 export {
   addSum,
   leavesOfSums,
-  modelDigest,
   rowHashing,
   tableDigest,
 } from "./src/embedding/rows/digest.ts";
@@ -388,6 +386,7 @@ export { type Fields, isSection } from "./src/ports/written.ts";
 export { Scorer, type ServedTable } from "./src/serving/scorer.ts";
 export {
   densePart,
+  digestOf,
   idsOfPart,
   idsPartNameOf,
   partNameOf,
@@ -405,16 +404,13 @@ export {
 } from "./storage/checkpoints/open-checkpoint.ts";
 export { idsOfTable, type TableIds } from "./storage/checkpoints/part-ids.ts";
 export { type Manifest, bytesToRead } from "./storage/checkpoints/store/checkpoint-store.ts";
-export { modelFileAt, needState } from "./storage/checkpoints/store/file-checkpoint-store.ts";
+export { needState } from "./storage/checkpoints/store/file-checkpoint-store.ts";
 export {
   chunkBytes,
   finishModelFile,
   hashOf,
-  type PartEntry,
   pageBytes,
   proofName,
-  type TableProof,
-  tableProofSchema,
 } from "./storage/checkpoints/store/model-file.ts";
 export {
   type StoredTable,

@@ -13,7 +13,6 @@ export {
   servedDense,
 } from "./exports/exported-model.ts";
 export { writeSafetensors } from "./exports/safetensors-model.ts";
-export { type ModelFileProof, verifyModelFile } from "./exports/verify-model-file.ts";
 export type { WholeRows } from "./exports/whole-rows.ts";
 export {
   importModel,

@@ -25,7 +25,8 @@ export async function digestOfParts(
   checkpoint: OpenCheckpoint,
   progress: Progress,
 ): Promise<string> {
-  return digestOf(await leavesOfParts(checkpoint, progress), checkpoint.job.model.tables);
+  const leaves = await leavesOfParts(checkpoint, progress);
+  return digestOf(leaves, checkpoint.job.model.tables, checkpoint.store.statedDigests);
 }
 
 /**

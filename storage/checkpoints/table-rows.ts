@@ -202,7 +202,8 @@ export function rowsOfPart(
   const files = store.readFiles(manifest, name);
   const table = tableOfPart(name, job.model.tables)?.table ?? -1;
   const rowsMax = job.model.tables[table]?.rows ?? 0;
-  const expect = { dim, width, path: name, rows: rowsMax };
+  const leftOut = store.statedDigests && rowStateOf(job.optimizer.sparse).perElement * dim;
+  const expect = { dim, width, path: name, rows: rowsMax, leftOut: leftOut ?? 0 };
   const rows = mergeFiles(files.map((pieces) => decodeRows(progress.count(pieces), expect)));
   const ids = idsOfTable(checkpoint, table);
   return ids === undefined ? rows : withIds(ids, rows);

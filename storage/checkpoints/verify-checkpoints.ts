@@ -12,7 +12,6 @@ import {
   type Manifest,
 } from "./store/checkpoint-store.ts";
 import { openExistingStore } from "./store/directory-checkpoint-store.ts";
-import { needState } from "./store/file-checkpoint-store.ts";
 
 /** Options of `verifyCheckpoints`. */
 export interface VerifyOptions extends ProgressOptions {
@@ -30,6 +29,8 @@ export interface VerifiedCheckpoint {
   readonly bytes: number;
   /** The digest in the manifest: `sha256:…`. */
   readonly digest: string;
+  /** Of a checkpoint in fewer bits than the model: the digest of the weights as stored. */
+  readonly storedDigest: string | undefined;
   /** Why the checkpoint is not intact; undefined: it is. */
   readonly reason: string | undefined;
 }
@@ -41,18 +42,25 @@ export interface VerifyReport {
   /** Checkpoints of the chain with an unreadable manifest. */
   readonly damaged: readonly Damage[];
   readonly isIntact: boolean;
+  /** Parts of the model whose bytes lead to the digest, if the checkpoint is intact. */
+  readonly proven: readonly string[];
+  /**
+   * Tables of a model file without the state of elements, which their digests cover: the export
+   * computed these digests, and the bytes have hashes of their own.
+   */
+  readonly stated: readonly string[];
 }
 
 /**
- * Reads checkpoints back, newest first. Damage is in the report. @throws CheckpointMissingError,
- * InputUnusableError
+ * Reads the checkpoints of a directory, or of a model file, newest first. Damage of a checkpoint is
+ * in the report. @throws CheckpointMissingError, InputUnusableError; CheckpointCorruptError of a
+ * model file whose records are damaged
  */
 export async function verifyCheckpoints(
   directory: string,
   options: VerifyOptions = {},
 ): Promise<VerifyReport> {
   const store = openExistingStore(directory, options.disk);
-  needState(store, "the digest of whole rows");
   const job = jobOf(store);
   const { manifests, damaged } = store.list();
   const named = options.manifest;
@@ -63,9 +71,11 @@ export async function verifyCheckpoints(
   for (const manifest of chosen) {
     const { cut, generation, sha256, modelDigest } = manifest;
     let reason: string | undefined;
+    let storedDigest: string | undefined;
     try {
       const found = await digestOfParts({ store, job, manifest }, progress);
-      if (found !== modelDigest) {
+      if (job.checkpoint.bits !== 32) storedDigest = `sha256:${found}`;
+      else if (found !== modelDigest) {
         reason = `its parts have the digest sha256:${found}, expected sha256:${modelDigest}`;
       }
     } catch (error) {
@@ -73,11 +83,19 @@ export async function verifyCheckpoints(
       reason = (blamedFile(store, manifest) ?? error).message;
     }
     const [bytes, digest] = [bytesOf(manifest), `sha256:${modelDigest}`];
-    checkpoints.push({ cut, generation, manifest: sha256, bytes, digest, reason });
+    const about = { cut, generation, manifest: sha256, bytes, digest };
+    checkpoints.push({ ...about, storedDigest, reason });
   }
   const beside = named === undefined ? damaged : [];
   const isIntact = beside.length === 0 && checkpoints.every(({ reason }) => reason === undefined);
-  return { checkpoints, damaged: beside, isIntact };
+  const names = job.model.tables.map(({ name }) => `table ${name}`);
+  const stated = store.statedDigests === undefined ? [] : names;
+  const proven = ["dense network"];
+  for (const { name, dynamic } of job.model.tables) {
+    if (stated.length === 0) proven.push(`table ${name}`);
+    if (dynamic !== undefined) proven.push(`ids of table ${name}`);
+  }
+  return { checkpoints, damaged: beside, isIntact, proven, stated };
 }
 
 /**

@@ -59,7 +59,8 @@ export async function loadModel(directory: string, options: LoadOptions = {}): P
   device.trained.steps = manifest.cut;
   const names = manifest.parts.map(({ name }) => name);
   for (const name of partsNeeded(device, names)) {
-    await restorePart(device, name, store.readFiles(manifest, name));
+    const files = store.readFiles(manifest, name);
+    await restorePart(device, name, files, new Set(), store.statedDigests === undefined);
   }
   return new Model({ device, job, manifest, store, disk, calibrations });
 }

@@ -5,7 +5,6 @@ import { createHash } from "node:crypto";
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { exportModel } from "../../packages/formats/exports/export-model.ts";
-import { verifyModelFile } from "../../packages/formats/exports/verify-model-file.ts";
 import { openSource } from "../../packages/formats/imports/import-model.ts";
 import { readModel } from "../../packages/formats/imports/match-model.ts";
 import { exportDelta } from "../../packages/serve/model/export-delta.ts";
@@ -15,6 +14,7 @@ import { TrainingError } from "../../src/errors/errors.ts";
 import type { JobOptions } from "../../src/job/job.ts";
 import { listCheckpoints } from "../../storage/checkpoints/list-checkpoints.ts";
 import { hashOf, pageBytes } from "../../storage/checkpoints/store/model-file.ts";
+import { verifyCheckpoints } from "../../storage/checkpoints/verify-checkpoints.ts";
 import { seal } from "../../storage/disk/sealed-json.ts";
 import { loadModel } from "../../storage/model/load-model.ts";
 import { startCutModel } from "../helpers/stores/cut-model.ts";
@@ -140,7 +140,7 @@ async function readModelFile(bytes: Uint8Array, home: string): Promise<void> {
   const path = join(home, "input.osiris");
   writeFileSync(path, bytes);
   let refused: unknown;
-  await verifyModelFile(path).catch((error: unknown) => {
+  await verifyCheckpoints(path).catch((error: unknown) => {
     if (!(error instanceof TrainingError)) throw error;
     refused = error;
   });

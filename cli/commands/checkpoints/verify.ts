@@ -1,8 +1,13 @@
 // osiris verify RUN --from A --to B: retrains an interval of a run, and compares it bit by bit.
 
 import type { Command } from "commander";
-import { InvalidOptionError, type RunProof, verifyRun } from "../../../internal.ts";
-import { type ModelFileProof, verifyModelFile } from "../../../packages/formats/index.ts";
+import {
+  InvalidOptionError,
+  type RunProof,
+  type VerifyReport,
+  verifyCheckpoints,
+  verifyRun,
+} from "../../../internal.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { isModelFile } from "../../../storage/checkpoints/store/file-checkpoint-store.ts";
 import {
@@ -77,30 +82,32 @@ function verifyFile(path: string, options: VerifyOptions): Promise<number> {
   }
   return runTask(
     "verify",
-    (progress) => verifyModelFile(path, progress),
-    (proof) => {
-      if (json) console.log(JSON.stringify({ report: "verify", ...proof }));
-      else for (const line of fileLines(proof)) console.log(line);
-      return exitCodes.done;
+    (progress) => verifyCheckpoints(path, progress),
+    (report) => {
+      if (json) console.log(JSON.stringify({ report: "verify", file: path, ...report }));
+      else for (const line of fileLines(path, report)) console.log(line);
+      return report.isIntact ? exitCodes.done : exitCodes.failed;
     },
   );
 }
 
-function fileLines(proof: ModelFileProof): string[] {
-  const { file, bytes: size, manifest, cut, generation, proven, stated } = proof;
-  const { digest, storedDigest } = proof;
-  return [
-    `File                 ${file}: every byte of ${bytes(size)} has its hash`,
-    `Manifest             ${manifest.slice(0, hashDigits)} (step ${count(cut)}, generation ${generation})`,
-    `Proven               ${proven.join(", ")}`,
-    ...(stated.length === 0
-      ? []
-      : [
-          `Stated by export     ${stated.join(", ")}: without the optimizer's state of each element`,
-        ]),
-    ...(storedDigest === undefined ? [] : [`Stored in fewer bits ${storedDigest}`]),
-    `Leads to the digest  ${digest}`,
-  ];
+function fileLines(path: string, { checkpoints, proven, stated }: VerifyReport): string[] {
+  return checkpoints.flatMap((one) => {
+    const { bytes: size, manifest, cut, generation, digest, storedDigest, reason } = one;
+    if (reason !== undefined) return [reason];
+    return [
+      `File                 ${path}: every byte of ${bytes(size)} has its hash`,
+      `Manifest             ${manifest.slice(0, hashDigits)} (step ${count(cut)}, generation ${generation})`,
+      `Proven               ${proven.join(", ")}`,
+      ...(stated.length === 0
+        ? []
+        : [
+            `Stated by export     ${stated.join(", ")}: without the optimizer's state of each element`,
+          ]),
+      ...(storedDigest === undefined ? [] : [`Stored in fewer bits ${storedDigest}`]),
+      `Leads to the digest  ${digest}`,
+    ];
+  });
 }
 
 /** The proof for people, as lines. */

@@ -14,7 +14,7 @@ import {
   type DiskFile,
   denseHeaderBytes,
   densePart,
-  dynamicDigest,
+  digestOf,
   encodeRows,
   finishModelFile,
   hashOf,
@@ -23,10 +23,8 @@ import {
   idsPartNameOf,
   joinIds,
   leavesOfSums,
-  modelDigest,
   needState,
   type OpenCheckpoint,
-  type PartEntry,
   type Progress,
   pageBytes,
   partNameOf,
@@ -35,11 +33,7 @@ import {
   rowsOfTable,
   type StateShape,
   type StoredTable,
-  type TableProof,
-  type TableSpec,
-  type Tile,
   tableDigest,
-  tableProofSchema,
   type Unfinished,
   wholeTable,
   zipEnd,
@@ -54,25 +48,25 @@ const partSchema = z.object({
   name: z.string(),
   ...{ header: nat, start: nat, bytes: nat, crc: nat },
   chunks: z.array(z.string()),
+  /** The leaves of the part, from which the model's digest is computed. */
+  leaves: z.array(z.string()),
 });
 
 /** The resume mark: finished parts, and the part that is being written, of a table. */
 export const osirisMark = z.object({
   parts: z.array(partSchema),
-  tables: z.array(tableProofSchema),
   open: z
     .object({
       /** The part so far, with the hashes of its whole chunks. */
       part: partSchema,
-      /** The last row written, the number of rows, and the sums of their hashes. */
+      /** The last row written, and the sums of the hashes of all rows so far. */
       after: z.int(),
-      rows: nat,
       sums: z.array(z.int()),
-      storedSums: z.array(z.int()),
     })
     .optional(),
 });
 type OsirisMark = z.output<typeof osirisMark>;
+type WrittenPart = z.output<typeof partSchema>;
 
 /** Options that decide which row state the file includes. */
 export interface OsirisOptions {
@@ -95,152 +89,122 @@ export async function writeOsiris(
   if (withOptimizer) needState(store, "`--with-optimizer`");
   const { file, last } = unfinished;
   const specs = job.model.tables;
-  const isWhole = withOptimizer || job.optimizer.sparse.ema !== undefined;
-  const done: OsirisMark = { parts: [], tables: [], ...last };
-  const { parts } = done;
+  const { ema } = job.optimizer.sparse;
+  const hasElements = tables.some(({ stored }) => stored.state.perElement > 0);
+  const isWhole = withOptimizer || ema !== undefined || !hasElements;
+  const parts: WrittenPart[] = [...(last?.parts ?? [])];
   for (const { stored } of tables) progress.expect(stored.bytes);
 
-  const dense = store.readWholePart(manifest, densePart);
-  const denseLeaf = hashOf(dense.subarray(denseHeaderBytes));
-  const put = (name: string, bytes: Uint8Array) => {
+  const put = (name: string, bytes: Uint8Array, leaves: string[]) => {
     if (parts.some((one) => one.name === name)) return;
     const writer = new PartWriter(file, partAfter(parts, name));
     writer.write(bytes);
-    parts.push(writer.finish());
+    parts.push(writer.finish(leaves));
   };
-  put(densePart, dense);
-  const idLeaves = specs.map((spec, table): string[] | undefined => {
-    if (spec.dynamic === undefined) return undefined;
+  const dense = store.readWholePart(manifest, densePart);
+  put(densePart, dense, [hashOf(dense.subarray(denseHeaderBytes))]);
+  for (const [table, { dynamic }] of specs.entries()) {
+    if (dynamic === undefined) continue;
     const sources = manifest.parts.filter(({ name }) => idsOfPart(name, specs)?.table === table);
     const own = sources.map(({ name }) => store.readWholePart(manifest, name));
     const name = idsPartNameOf(wholeTable(table, specs), specs);
     const joined = joinIds(own, name);
-    put(name, joined);
-    return idLeavesOfPart(joined, name);
-  });
-  const begun = done.tables.length;
-  for (const { stored } of tables.slice(0, begun)) progress.skip(stored.bytes);
-  for (const { stored } of tables.slice(begun)) {
-    const isNext = stored.table === begun;
-    const proof = await writeTable(
-      { unfinished, done, everyBytes, open: isNext ? last?.open : undefined },
-      { checkpoint, stored, isWhole: isWhole || stored.state.perElement === 0 },
-      progress,
-    );
-    done.tables.push(proof);
+    put(name, joined, idLeavesOfPart(joined, name));
   }
-  const digests = done.tables.map(({ digest }, table) => {
-    const own = idLeaves[table];
-    return own === undefined ? digest : dynamicDigest(digest, own);
-  });
-  const digest = modelDigest(denseLeaf, digests);
-  const isExact = job.checkpoint.bits === 32;
-  if (isExact && digest !== manifest.modelDigest) {
+  for (const { stored } of tables) {
+    const name = partNameOf(wholeTable(stored.table, specs), specs);
+    if (parts.some((one) => one.name === name)) {
+      progress.skip(stored.bytes);
+      continue;
+    }
+    const open = last?.open?.part.name === name ? last.open : undefined;
+    const begun = { part: open?.part ?? partAfter(parts, name), open };
+    const to = { unfinished, parts, everyBytes, ...begun };
+    parts.push(await writeTable(to, { checkpoint, stored, isWhole }, progress));
+  }
+  const leaves = new Map(parts.map((part) => [part.name, part.leaves]));
+  const digest = digestOf(leaves, specs, store.statedDigests);
+  if (job.checkpoint.bits === 32 && digest !== manifest.modelDigest) {
     const reason = `its parts have the digest sha256:${digest}, expected sha256:${manifest.modelDigest}`;
     throw new CheckpointCorruptError(store.directory, reason);
   }
+  const digests = specs.map((_, table) => {
+    const tile = wholeTable(table, specs);
+    const own = leaves.get(partNameOf(tile, specs)) ?? [];
+    return store.statedDigests?.[table] ?? tableDigest([{ ...tile, leaves: own }]);
+  });
   const proof = {
-    digest,
     parts: parts.map(({ name, chunks }) => ({ name, chunks })),
-    tables: done.tables,
+    ...(!isWhole && { statedDigests: digests }),
   };
   const manifestText = store.manifestText(manifest);
   const model = { jobText: store.jobText, manifest, manifestText, proof };
   finishModelFile(file, parts, model, calibration);
 }
 
-/** Writes the rows of a table as a part. Returns their number and digests. */
+/** Writes the rows of a table as a part, from its first row or from a resume mark. */
 async function writeTable(
   to: {
     readonly unfinished: Unfinished<OsirisMark>;
-    readonly done: OsirisMark;
+    /** The parts before it. */
+    readonly parts: readonly WrittenPart[];
     readonly everyBytes: number;
+    readonly part: WrittenPart;
     readonly open: OsirisMark["open"];
   },
   from: { checkpoint: OpenCheckpoint; stored: StoredTable; isWhole: boolean },
   progress: Progress,
-): Promise<TableProof> {
-  const { unfinished, done, everyBytes, open } = to;
+): Promise<WrittenPart> {
+  const { unfinished, everyBytes, open } = to;
   const { stored, isWhole } = from;
   const { spec, state, table } = stored;
-  const { tables: specs } = from.checkpoint.job.model;
-  const tile = wholeTable(table, specs);
-  const kept = isWhole ? state : { perElement: 0, perRow: state.perRow };
-  const whole = createTotal(tile, spec, state, open?.sums);
-  const own = isWhole ? whole : createTotal(tile, spec, kept, open?.storedSums);
-  const name = partNameOf(tile, specs);
-  const writer = new PartWriter(unfinished.file, open?.part ?? partAfter(done.parts, name));
-  let rows = open?.rows ?? 0;
+  const { dim, precision } = spec;
+  const tile = wholeTable(table, from.checkpoint.job.model.tables);
+  const hashing = rowHashing({ ...tile, columns: dim }, dim, state);
+  const sums = Uint32Array.from(open?.sums ?? [0, 0]);
+  const writer = new PartWriter(unfinished.file, to.part);
   let marked = writer.bytes;
-  const after = open?.after ?? -1;
+  let after = open?.after ?? -1;
 
   /** The remaining rows, hashed on the way. Records a mark between chunks, at intervals. */
   async function* hashed(): AsyncGenerator<RowRecords> {
     const source = rowsOfTable(from.checkpoint, stored, progress);
-    let last = after;
     for await (const chunk of regrouped(source, after)) {
-      if (rows > 0 && writer.bytes - marked >= everyBytes) {
+      if (writer.bytes - marked >= everyBytes) {
         marked = writer.bytes;
-        const sums = { sums: [...whole.sums], storedSums: [...own.sums] };
-        await unfinished.save({
-          ...done,
-          open: { part: writer.part(), after: last, rows, ...sums },
-        });
+        const own = { part: writer.part(), after, sums: [...sums] };
+        await unfinished.save({ parts: [...to.parts], open: own });
       }
-      whole.add(chunk);
-      const records = isWhole ? chunk : withoutElementState(chunk, spec.dim, state);
-      if (own !== whole) own.add(records);
-      rows += chunk.rows.length;
-      last = chunk.rows.at(-1) ?? last;
-      yield records;
+      for (let i = 0; i < chunk.rows.length; i++) addSum(sums, hashing.of(chunk, i));
+      after = chunk.rows.at(-1) ?? after;
+      yield isWhole ? chunk : withoutElementState(chunk, dim, state);
     }
   }
-  const width = kept.perElement * spec.dim + kept.perRow;
+  const width = (isWhole ? state.perElement * dim : 0) + state.perRow;
   let isHeader = open !== undefined; // A resumed file has the header already.
-  for await (const piece of encodeRows(spec.dim, width, hashed(), spec.precision)) {
+  for await (const piece of encodeRows(dim, width, hashed(), precision)) {
     if (!isHeader) writer.write(piece);
     isHeader = false;
   }
-  done.parts.push(writer.finish());
-  const leftOut = isWhole ? 0 : state.perElement;
-  const stated = from.checkpoint.store.statedDigests?.get(table);
-  const digest = stated ?? whole.digest();
-  return { rows, leftOut, digest, stored: own.digest() };
-}
-
-/** Accumulates the hashes of a table's rows, from which it computes the table's digest. */
-export function createTotal(
-  tile: Tile,
-  { dim }: Pick<TableSpec, "dim">,
-  state: StateShape,
-  begun: readonly number[] = [0, 0],
-) {
-  const hashing = rowHashing({ ...tile, columns: dim }, dim, state);
-  const sums = Uint32Array.from(begun);
-  return {
-    sums,
-    add(records: RowRecords) {
-      for (let i = 0; i < records.rows.length; i++) addSum(sums, hashing.of(records, i));
-    },
-    digest: () => tableDigest([{ ...tile, leaves: leavesOfSums(sums) }]),
-  };
+  return writer.finish(leavesOfSums(sums));
 }
 
 /** A part without contents, behind the others. */
-function partAfter(parts: readonly PartEntry[], name: string): PartEntry {
-  return { ...zipPlaceAt(zipEnd(parts), name, pageBytes), bytes: 0, crc: 0, chunks: [] };
+function partAfter(parts: readonly WrittenPart[], name: string): WrittenPart {
+  const place = zipPlaceAt(zipEnd(parts), name, pageBytes);
+  return { ...place, bytes: 0, crc: 0, chunks: [], leaves: [] };
 }
 
 /** Writes the contents of a part, from its first byte or from a resume mark, then its header. */
 class PartWriter {
   readonly #file: DiskFile;
-  readonly #begun: PartEntry;
+  readonly #begun: WrittenPart;
   readonly #chunks: string[];
   #bytes: number;
   #crc: number;
   #hash = createHash("sha256");
 
-  constructor(file: DiskFile, begun: PartEntry) {
+  constructor(file: DiskFile, begun: WrittenPart) {
     this.#file = file;
     this.#begun = begun;
     this.#chunks = [...begun.chunks];
@@ -274,13 +238,13 @@ class PartWriter {
   }
 
   /** The part so far, with the hashes of its whole chunks. */
-  part(): PartEntry & { chunks: string[] } {
+  part(): WrittenPart {
     return { ...this.#begun, bytes: this.#bytes, crc: this.#crc, chunks: [...this.#chunks] };
   }
 
-  finish(): PartEntry & { chunks: string[] } {
+  finish(leaves: string[]): WrittenPart {
     if (this.#openBytes > 0) this.#endChunk();
-    const part = this.part();
+    const part = { ...this.part(), leaves };
     this.#file.write(zipHeader(part), part.header);
     return part;
   }
@@ -341,7 +305,7 @@ function firstBehind(rows: Int32Array, after: number): number {
 }
 
 /** The rows without their state per element; the state per row is kept. */
-export function withoutElementState(
+function withoutElementState(
   { rows, weights, state }: RowRecords,
   dim: number,
   { perElement, perRow }: StateShape,

@@ -80,14 +80,16 @@ export async function* encodeRows(
 
 /**
  * Decodes the rows of a part from its bytes, whole or in pieces. Rows from pieces are valid until
- * the next chunk. `rows`: number of rows of the table. `path` is for the error only.
+ * the next chunk. `rows`: number of rows of the table. `leftOut`: first floats of a row's state that
+ * the part leaves out; they are 0. `path` is for the error only.
  * @throws CheckpointCorruptError where the bytes are not a part with these dimensions
  */
 export function* decodeRows(
   part: Uint8Array | Iterable<Uint8Array>,
-  expect: { dim: number; width: number; path: string; rows?: number },
+  expect: { dim: number; width: number; path: string; rows?: number; leftOut?: number },
 ): Generator<RowRecords> {
-  const { dim, width, path, rows: rowsMax = 2 ** 31 } = expect;
+  const { dim, width, path, rows: rowsMax = 2 ** 31, leftOut = 0 } = expect;
+  const storedWidth = width - leftOut;
   const pieces = piecesOf(part instanceof Uint8Array ? [part] : part);
   const take = (count: number) => {
     const bytes = pieces.take(count);
@@ -98,7 +100,7 @@ export function* decodeRows(
     const header = wordsOf(take(16));
     const precision = precisions[((header[1] ?? 0) >>> 8) & 0xff];
     const bits = storedBits.find((one) => one === (header[1] ?? 0) >>> 16);
-    const wanted = [magic, version | ((header[1] ?? 0) & ~0xff), dim, width];
+    const wanted = [magic, version | ((header[1] ?? 0) & ~0xff), dim, storedWidth];
     if (precision === undefined || header.some((word, i) => word !== wanted[i])) {
       throw new CheckpointCorruptError(path, `its header is [${header}], expected [${wanted}]`);
     }
@@ -109,7 +111,7 @@ export function* decodeRows(
       if (n > chunkRowsMax) throw new CheckpointCorruptError(path, `it has a chunk of ${n} rows`);
       const weightsBytes =
         bits === undefined ? packedBytes(precision, n, dim) : quantisedBytes(bits, n, dim);
-      const { buffer, byteOffset: start } = take(4 * n * (1 + width) + weightsBytes);
+      const { buffer, byteOffset: start } = take(4 * n * (1 + storedWidth) + weightsBytes);
       const rows = new Int32Array(buffer, start, n);
       for (const row of rows) {
         if (row <= after) throw new CheckpointCorruptError(path, `row ${row} follows row ${after}`);
@@ -123,8 +125,8 @@ export function* decodeRows(
         bits === undefined
           ? unpack(packed, precision, n, dim)
           : dequantiseRows(bits, new Uint8Array(buffer, start + 4 * n, weightsBytes), n, dim);
-      const state = new Float32Array(buffer, start + 4 * n + weightsBytes, n * width);
-      yield { rows, weights, state };
+      const own = new Float32Array(buffer, start + 4 * n + weightsBytes, n * storedWidth);
+      yield { rows, weights, state: leftOut === 0 ? own : widened(own, n, width) };
     }
     if (!pieces.isAtEnd()) throw new CheckpointCorruptError(path, "it goes on after its end");
   } finally {
@@ -132,49 +134,14 @@ export function* decodeRows(
   }
 }
 
-/**
- * Adds zeros as per-element state to a part that has only per-row state, and yields the bytes of
- * the new part. `perElement`: state floats for each element. @throws CheckpointCorruptError
- */
-export function* rowsWithState(
-  part: Iterable<Uint8Array>,
-  { perElement, path }: { perElement: number; path: string },
-): Generator<Uint8Array, void, undefined> {
-  const pieces = piecesOf(part);
-  const take = (count: number) => {
-    const bytes = pieces.take(count);
-    if (bytes === undefined) throw new CheckpointCorruptError(path, "it ends too early");
-    return bytes;
-  };
-  try {
-    const header = wordsOf(take(16)).slice();
-    const [first, kind = 0, dim = 0, perRow = 0] = header;
-    const precision = precisions[(kind >>> 8) & 0xff];
-    if (precision === undefined || kind >>> 16 !== 0 || first !== magic) {
-      throw new CheckpointCorruptError(path, `its header is [${header}]`);
-    }
-    const whole = perElement * dim + perRow;
-    header[3] = whole;
-    yield new Uint8Array(header.buffer);
-    for (;;) {
-      const count = take(4).slice();
-      yield count;
-      const [n = 0] = wordsOf(count);
-      if (n === 0) return;
-      if (n > chunkRowsMax) throw new CheckpointCorruptError(path, `it has a chunk of ${n} rows`);
-      yield take(4 * n);
-      yield take(packedBytes(precision, n, dim));
-      const own = take(4 * n * perRow);
-      const state = new Float32Array(n * whole);
-      for (let i = 0; perRow > 0 && i < n; i++) {
-        const ofRow = new Float32Array(own.buffer, own.byteOffset + 4 * i * perRow, perRow);
-        state.set(ofRow, (i + 1) * whole - perRow);
-      }
-      yield bytesOf(state);
-    }
-  } finally {
-    pieces.close();
+/** (n, width): state whose first floats of each row are zeros, and whose last ones are stored. */
+function widened(stored: Float32Array, n: number, width: number): Float32Array {
+  const own = stored.length / n;
+  const state = new Float32Array(n * width);
+  for (let i = 0; i < n; i++) {
+    state.set(stored.subarray(i * own, (i + 1) * own), (i + 1) * width - own);
   }
+  return state;
 }
 
 function wordsOf({ buffer, byteOffset, byteLength }: Uint8Array): Uint32Array {

@@ -89,10 +89,14 @@ export function missingParts(names: Iterable<string>, tables: readonly TableSpec
   return [...(given.has(densePart) ? [] : [densePart]), ...ofTables, ...ofIds];
 }
 
-/** Hex sha256 of a model, from the leaves of all its parts by name. */
+/**
+ * Hex sha256 of a model, from the leaves of all its parts by name. `stated`: digests of the tables,
+ * where the leaves of their parts are not those of whole rows.
+ */
 export function digestOf(
   leaves: ReadonlyMap<string, readonly string[]>,
   tables: readonly TableSpec[],
+  stated?: readonly string[],
 ): string {
   const [dense = ""] = leaves.get(densePart) ?? [];
   const byTable = tables.map((): ShardLeaves[] => []);
@@ -107,7 +111,7 @@ export function digestOf(
     }
   }
   const digests = tables.map(({ dynamic }, table) => {
-    const rows = tableDigest(byTable[table] ?? []);
+    const rows = stated?.[table] ?? tableDigest(byTable[table] ?? []);
     return dynamic === undefined ? rows : dynamicDigest(rows, idLeaves[table] ?? []);
   });
   return modelDigest(dense, digests);

@@ -193,6 +193,7 @@ function orderOf(name: string, tables: readonly TableSpec[]): number {
  * files in pieces; reading a piece overwrites the one before. The newest file comes first, and wins
  * for the rows that it has; the last file is whole. In a table with dynamic ids only rows that an
  * id owns are restored: the ids of the other rows were evicted after the layer was written.
+ * `withElements`: whether the part has the optimizer's state of elements; if not, it is 0.
  * @throws CheckpointCorruptError
  */
 export async function restorePart(
@@ -200,6 +201,7 @@ export async function restorePart(
   name: string,
   layers: readonly Iterable<Uint8Array>[],
   kept: ReadonlySet<number> = new Set(),
+  withElements = true,
 ): Promise<void> {
   const { tables } = device.topology.input.model;
   const ids = idsOfPart(name, tables);
@@ -218,11 +220,13 @@ export async function restorePart(
   const { rows } = tableOf(tables, part.table);
   const extent = extentOf(tableOf(tables, part.table), part);
   const { columns: dim } = extent;
-  const width = rowStateWidth(device.recipe.optimizer.sparse, dim);
+  const { sparse } = device.recipe.optimizer;
+  const width = rowStateWidth(sparse, dim);
+  const leftOut = withElements ? 0 : rowStateOf(sparse).perElement * dim;
   const seen = createRowSet();
   for (const [layer, bytes] of layers.entries()) {
     const isLast = layer === layers.length - 1;
-    for (const all of decodeRows(bytes, { dim, width, path: name, rows })) {
+    for (const all of decodeRows(bytes, { dim, width, path: name, rows, leftOut })) {
       const records = layer === 0 ? all : withoutRows(all, seen);
       if (!isLast) for (const row of records.rows) seen.add(row);
       for (const slab of [...ownSlabs(device), device.replicas]) {

@@ -83,11 +83,11 @@ export interface CheckpointStore {
   /** The job's specification, as given when the store was first opened. */
   readonly jobText: string;
   /**
-   * Digests of tables computed with their full optimizer state, by the table's index in the job.
-   * Set for a model file (model-file.ts) that leaves out the state of each element: readers get
-   * zeros for it, which predictions do not use.
+   * Digests of the tables, in the order of the job, computed with their full optimizer state. Set
+   * for a model file (model-file.ts) whose parts leave out the state of each element: it reads as
+   * zeros, which predictions do not use.
    */
-  readonly statedDigests?: ReadonlyMap<number, string>;
+  readonly statedDigests?: readonly string[];
 
   /**
    * Claims the next generation and fences all older ones. Two concurrent callers get different

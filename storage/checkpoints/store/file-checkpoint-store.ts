@@ -1,21 +1,14 @@
 // A read-only checkpoint store over a model file (model-file.ts), which holds one checkpoint. So
 // all code that reads a checkpoint directory can read such a file too.
 
-import { rowsWithState } from "../../../src/embedding/checkpoint/rows-part.ts";
-import {
-  CheckpointCorruptError,
-  CheckpointMissingError,
-  InputUnusableError,
-} from "../../../src/errors/errors.ts";
+import { CheckpointMissingError, InputUnusableError } from "../../../src/errors/errors.ts";
 import type { Disk, DiskFile } from "../../../src/ports/disk.ts";
 import { onDisk, rewriteDurably } from "../../disk/durable-files.ts";
-import { zipEnd } from "../../disk/write-zip.ts";
+import { zipHeader } from "../../disk/write-zip.ts";
 import type { CheckpointStore } from "./checkpoint-store.ts";
 import {
-  chunkBytes,
   finishModelFile,
   type ModelFile,
-  type ModelProof,
   modelFileEnding,
   type PartEntry,
   readChunks,
@@ -31,13 +24,19 @@ export function isModelFile(path: string, disk: Disk): boolean {
 
 /** A model file without its parts' contents. @throws CheckpointCorruptError, InputUnusableError */
 export function modelFileAt(path: string, disk: Disk): ModelFile {
-  return withFile(path, disk, (file) => readModelFile(file));
+  const file = onDisk("read", path, () => disk.open(path, "read"));
+  try {
+    return onDisk("read", path, () => readModelFile(file));
+  } finally {
+    file.close();
+  }
 }
 
 /** The store of a model file. @throws CheckpointCorruptError, InputUnusableError */
 export function openFileStore(path: string, disk: Disk): CheckpointStore {
   const model = modelFileAt(path, disk);
-  const { manifest, parts, proof } = model;
+  const { manifest, parts } = model;
+  const { statedDigests } = model.proof;
   const refuse = (): never => {
     const message = `Expected a checkpoint directory to write to, but ${path} is a file of one model`;
     throw new InputUnusableError(path, `${message}; name a directory`);
@@ -45,14 +44,12 @@ export function openFileStore(path: string, disk: Disk): CheckpointStore {
   const read = (name: string) => {
     const part = parts.find((one) => one.name === name);
     if (part === undefined) throw new CheckpointMissingError(`${path}: no part \`${name}\``);
-    return partIn(path, disk, proof, part);
+    return contentsOf(path, disk, part);
   };
   return {
     directory: path,
     jobText: model.jobText,
-    statedDigests: new Map(
-      proof.tables.flatMap(({ leftOut, digest }, i) => (leftOut === 0 ? [] : [[i, digest]])),
-    ),
+    ...(statedDigests && { statedDigests }),
     beginGeneration: refuse,
     partWriter: refuse,
     commit: refuse,
@@ -70,7 +67,7 @@ export function openFileStore(path: string, disk: Disk): CheckpointStore {
     },
     setCalibration: (_, calibration) => replaceCalibration(path, disk, model, calibration),
     verify() {
-      for (const part of parts) for (const _ of storedIn(path, disk, part));
+      for (const part of parts) for (const _ of contentsOf(path, disk, part));
     },
     readPart: (_, name) => read(name),
     readWholePart: (_, name) => {
@@ -80,22 +77,8 @@ export function openFileStore(path: string, disk: Disk): CheckpointStore {
   };
 }
 
-/** The bytes of a part as a checkpoint directory would have them, omitted state as zeros. */
-function* partIn(
-  path: string,
-  disk: Disk,
-  { tables }: ModelProof,
-  part: PartEntry,
-): Generator<Uint8Array, void, undefined> {
-  const [, table = "-1"] = /^table-(\d{5})$/.exec(part.name) ?? [];
-  const pieces = storedIn(path, disk, part);
-  const { leftOut = 0 } = tables[Number(table)] ?? {};
-  if (leftOut === 0) return yield* pieces;
-  yield* rowsWithState(pieces, { perElement: leftOut, path });
-}
-
-/** The bytes of a part as stored. The file stays open during the iteration. */
-function* storedIn(
+/** The bytes of a part, in pieces. The file stays open during the iteration. */
+function* contentsOf(
   path: string,
   disk: Disk,
   part: PartEntry,
@@ -115,35 +98,23 @@ function replaceCalibration(
   model: ModelFile,
   calibration: StoredCalibration | undefined,
 ): void {
-  const end = zipEnd(model.parts);
   const write = (to: DiskFile) => {
-    withFile(path, disk, (from) => {
-      const buffer = new Uint8Array(Math.min(chunkBytes, end));
-      for (let at = 0; at < end; at += buffer.length) {
-        const piece = buffer.subarray(0, end - at);
-        if (from.read(piece, at) < piece.length) {
-          throw new CheckpointCorruptError(path, "it is cut short");
-        }
+    for (const part of model.parts) {
+      to.write(zipHeader(part), part.header);
+      let at = part.start;
+      for (const piece of contentsOf(path, disk, part)) {
         to.write(piece, at);
+        at += piece.length;
       }
-    });
+    }
     finishModelFile(to, model.parts, model, calibration);
   };
   onDisk("write", path, () => rewriteDurably(disk, path, write, disk.writer));
 }
 
-function withFile<Result>(path: string, disk: Disk, body: (file: DiskFile) => Result): Result {
-  const file = onDisk("read", path, () => disk.open(path, "read"));
-  try {
-    return onDisk("read", path, () => body(file));
-  } finally {
-    file.close();
-  }
-}
-
 /** @throws InputUnusableError where a store lacks the optimizer state that `purpose` needs */
 export function needState({ directory, statedDigests }: CheckpointStore, purpose: string): void {
-  if ((statedDigests?.size ?? 0) === 0) return;
+  if (statedDigests === undefined) return;
   const message = `${directory} was exported without the optimizer's state, which ${purpose} needs`;
   throw new InputUnusableError(directory, `${message}: export the run with \`--with-optimizer\``);
 }

@@ -20,8 +20,7 @@ import { isPartName } from "./store-paths.ts";
 /** Version of everything this file describes. */
 export const formatVersion = 1;
 
-/** A number of things, in a record. */
-export const nat = z.number().int().nonnegative();
+const nat = z.number().int().nonnegative();
 /** A SHA-256 in hexadecimal. */
 export const hash = z.string().regex(/^[0-9a-f]{64}$/);
 

@@ -3,8 +3,8 @@
 //
 //   dense, ids-00003, table-00000, …   parts, as in a checkpoint directory; a table is one part
 //   job.json, manifest.json            as in the directory, byte for byte
-//   proof.json                         sealed: the hash of every chunk of the parts, and the digests
-//                                      from which the run's digest is computed
+//   proof.json                         sealed: the hash of every chunk of the parts, and digests of
+//                                      tables whose parts leave out state that the digests cover
 //   calibration.json                   sealed: the model's calibration, if one is stored
 //
 // Every byte is checked: parts by the hashes of their chunks, the other entries by their seals, and
@@ -24,7 +24,6 @@ import {
   encodeRecord,
   formatVersion,
   hash,
-  nat,
   partName,
 } from "./manifest.ts";
 import type { StoredCalibration } from "./stored-calibration.ts";
@@ -38,45 +37,22 @@ export const pageBytes = 4096;
 /** Bytes of a chunk; a part's last chunk may be shorter. A reader holds one in memory. */
 export const chunkBytes = 2 ** 22;
 
-/**
- * Most state floats per element: two moments and an average. Bounds the zeros that readers make.
- */
-const stateCopiesMax = 3;
-
 /** Name of the entry that distinguishes a model file from other ZIP files. */
 export const proofName = "proof.json";
 const calibrationName = "calibration.json";
 
-/** The SHA-256 of each chunk of a part, by the part's name: `table-00003` is a whole table. */
-const partProofSchema = z.object({ name: partName, chunks: z.array(hash) });
-
-/** The number and the digests of a table's rows. */
-export const tableProofSchema = z.object({
-  /** Initialised rows in the file. */
-  rows: nat,
-  /** State floats per element that were left out and count as 0; 0: none were left out. */
-  leftOut: nat.max(stateCopiesMax),
-  /** Digest of the rows with all of their state, from which the model's digest is computed. */
-  digest: hash,
-  /** Digest of the rows as stored, without the state that was left out. */
-  stored: hash,
-});
-
 const proofSchema = z.object({
   version: z.literal(formatVersion),
+  /** The SHA-256 of each chunk of each part. The part `table-00003` is a whole table. */
+  parts: z.array(z.object({ name: partName, chunks: z.array(hash) })),
   /**
-   * The digest of this file's tables, dense network and dynamic ids. It equals the manifest's,
-   * unless checkpoints store fewer bits than the model has.
+   * Where the parts leave out the state of elements: the digests of the tables, in the order of the
+   * job, computed with all state.
    */
-  digest: hash,
-  parts: z.array(partProofSchema),
-  /** One per table, in the order of the job. */
-  tables: z.array(tableProofSchema),
+  statedDigests: z.array(hash).optional(),
   sha256: hash,
 });
 
-/** The proof of a table. */
-export type TableProof = z.output<typeof tableProofSchema>;
 /** The proof of a model file, without its seal. */
 export type ModelProof = Omit<z.output<typeof proofSchema>, "version" | "sha256">;
 

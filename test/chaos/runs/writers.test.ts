@@ -3,6 +3,7 @@
 
 import test from "ava";
 import type { RunEvent } from "../../../index.ts";
+import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
 import { only, runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import {
@@ -123,5 +124,8 @@ test.serial(
     t.not(result.digest, calm.digest);
     const [own = 0, other = 0] = [result.logLoss, calm.logLoss];
     t.true(Math.abs(own / other - 1) < 0.01, `${own}, ${other}`);
+    const { isIntact, checkpoints } = await verifyCheckpoints(job.checkpoint?.directory ?? "");
+    t.true(isIntact, JSON.stringify(checkpoints));
+    t.true(checkpoints.every(({ digest, storedDigest = digest }) => storedDigest !== digest));
   },
 );

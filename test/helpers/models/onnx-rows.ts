@@ -1,7 +1,6 @@
 // The rows that an exported model computes for raw ids, without the rest of the model.
 
 import { InferenceSession, Tensor } from "onnxruntime-web";
-import { rowsOfRawIds } from "../../../packages/formats/exports/onnx/rows-of-ids.ts";
 import {
   graphBytes,
   graphField,
@@ -12,6 +11,7 @@ import {
 } from "../../../packages/formats/exports/onnx/messages.ts";
 import { createOperators } from "../../../packages/formats/exports/onnx/operators.ts";
 import type { RawIds } from "../../../packages/formats/exports/onnx/raw-ids.ts";
+import { rowsOfRawIds } from "../../../packages/formats/exports/onnx/rows-of-ids.ts";
 import type { RandomStream } from "../../../src/ports/random.ts";
 
 /** The row of each id in ONNX Runtime. */

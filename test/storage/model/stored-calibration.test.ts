@@ -5,7 +5,6 @@ import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { exportModel } from "../../../packages/formats/exports/export-model.ts";
-import { verifyModelFile } from "../../../packages/formats/exports/verify-model-file.ts";
 import { ServedModel } from "../../../packages/serve/model/served-model.ts";
 import {
   CalibrationMissingError,
@@ -16,6 +15,7 @@ import { realDisk } from "../../../src/ports/disk.ts";
 import { listCheckpoints } from "../../../storage/checkpoints/list-checkpoints.ts";
 import { openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
 import { calibrationPath } from "../../../storage/checkpoints/store/stored-calibration.ts";
+import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
 import { seal } from "../../../storage/disk/sealed-json.ts";
 import { calibrateModel, removeCalibration } from "../../../storage/model/calibrate-model.ts";
 import { calibrated } from "../../../storage/model/calibration.ts";
@@ -174,8 +174,10 @@ test("a calibration is exported with its model file, and the model's digest stay
   await exportModel(directory, file);
   t.deepEqual(await predictedBy(file), own);
   t.is(listCheckpoints(file).checkpoints[0]?.calibration, "stored");
-  const proof = await verifyModelFile(file);
-  t.is(proof.digest, report.digest);
+  t.like(await verifyCheckpoints(file), {
+    isIntact: true,
+    checkpoints: [{ digest: report.digest }],
+  });
 
   // The calibration in a model file is removed, and fitted again, in place.
   const before = readFileSync(file);
@@ -187,7 +189,10 @@ test("a calibration is exported with its model file, and the model's digest stay
   const again = await calibrateModel(file, { data: { paths: [path] } });
   t.deepEqual(again, { ...report, directory: file });
   sameValues(t, readFileSync(file), before);
-  t.is((await verifyModelFile(file)).digest, report.digest);
+  t.like(await verifyCheckpoints(file), {
+    isIntact: true,
+    checkpoints: [{ digest: report.digest }],
+  });
   t.deepEqual(await predictedBy(file), own);
 
   // A saved copy of the model has the calibration too.

@@ -8,24 +8,43 @@ import type { ExportedTable } from "./exported-model.ts";
 /** Approximate bytes between two marks: about a second of writing. */
 export const markBytes = 2 ** 28;
 
-/** Bytes, or all rows of a table in float32. */
-export type FilePiece = Uint8Array | ExportedTable;
-
-/** The resume mark of such a file: all bytes before `at` are written. */
-export const pieceMark = z.object({ at: z.int().nonnegative() });
-/** A resume mark. */
-export type PieceMark = z.output<typeof pieceMark>;
+/** Contents of a file whose length is known before they are read. */
+export interface FilePiece {
+  readonly bytes: number;
+  /** Bytes of the checkpoint that are read for it. */
+  readonly sourceBytes: number;
+  /** The table, if the piece is its rows. */
+  readonly table?: ExportedTable;
+  /**
+   * The bytes from byte `begin` on, in pieces; each is valid until the next one. `begin` lies
+   * between two rows. @throws CheckpointCorruptError
+   */
+  read(progress: Progress, begin: number): AsyncIterable<Uint8Array>;
+}
 
 /** The bytes of numbers, in the same memory. */
 export function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
-/** Bytes of a piece in the file. */
-export function lengthOf(piece: FilePiece): number {
-  if (piece instanceof Uint8Array) return piece.length;
-  const { rows, dim } = piece.stored.spec;
-  return 4 * rows * dim;
+/** A piece with the bytes of these numbers. */
+export function numbersPiece(numbers: ArrayBufferView): FilePiece {
+  const own = bytesOf(numbers);
+  async function* read(_: Progress, begin: number) {
+    yield own.subarray(begin);
+  }
+  return { bytes: own.length, sourceBytes: 0, read };
+}
+
+/** A piece with all rows of a table, in float32. */
+export function rowsPiece(table: ExportedTable): FilePiece {
+  const { spec, bytes: sourceBytes } = table.stored;
+  async function* read(progress: Progress, begin: number) {
+    for await (const { weights } of table.rows(progress, begin / (4 * spec.dim))) {
+      yield bytesOf(weights);
+    }
+  }
+  return { bytes: 4 * spec.rows * spec.dim, sourceBytes, table, read };
 }
 
 /** A piece, and its offset in the file. */
@@ -33,6 +52,11 @@ export interface PlacedPiece {
   readonly piece: FilePiece;
   readonly first: number;
 }
+
+/** The resume mark of such a file: all bytes before `at` are written. */
+export const pieceMark = z.object({ at: z.int().nonnegative() });
+/** A resume mark. */
+export type PieceMark = z.output<typeof pieceMark>;
 
 /** Writes the pieces, from the last mark on. @throws CheckpointCorruptError */
 export async function writePieces(
@@ -44,21 +68,14 @@ export async function writePieces(
   const begun = last?.at ?? 0;
   let marked = begun;
   for (const { piece, first } of pieces) {
-    const end = first + lengthOf(piece);
+    const end = first + piece.bytes;
     if (end <= begun && end > first) {
-      progress.skip(lengthOf(piece) + (piece instanceof Uint8Array ? 0 : piece.stored.bytes));
+      progress.skip(piece.bytes + piece.sourceBytes);
       continue;
     }
-    if (piece instanceof Uint8Array) {
-      for (const own of progress.count([piece])) file.write(own, first);
-      continue;
-    }
-    const rowBytes = 4 * piece.stored.spec.dim;
-    const done = Math.max(0, begun - first);
-    let at = first + done;
-    progress.skip(done);
-    for await (const { weights } of piece.rows(progress, done / rowBytes)) {
-      const bytes = bytesOf(weights);
+    let at = Math.max(first, begun);
+    progress.skip(at - first);
+    for await (const bytes of piece.read(progress, at - first)) {
       for (const own of progress.count([bytes])) file.write(own, at);
       at += bytes.length;
       if (at - marked < everyBytes) continue;

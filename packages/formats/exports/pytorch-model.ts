@@ -20,17 +20,11 @@ import {
   foreignTensors,
   permuted,
 } from "../dlrm-names/foreign-tensors.ts";
-import {
-  type EntryToWrite,
-  TensorToWrite,
-  torchEntries,
-  type ValueToWrite,
-} from "../torch/pickle.ts";
+import { TensorToWrite, torchEntries, type ValueToWrite } from "../torch/pickle.ts";
 import { notesEntry } from "../torch/read-torch-file.ts";
 import type { ExportedModel } from "./exported-model.ts";
-import { bytesOf, type FilePiece, markBytes } from "./file-pieces.ts";
-import { optimizerState, type StatePiece, stateChunks } from "./pytorch-state.ts";
-import { wholeRows } from "./whole-rows.ts";
+import { type FilePiece, markBytes, numbersPiece, rowsPiece } from "./file-pieces.ts";
+import { optimizerState } from "./pytorch-state.ts";
 
 /**
  * The resume mark: all bytes before `at` are written. It holds the checksums of finished entries
@@ -45,9 +39,6 @@ type PyTorchMark = z.output<typeof pytorchMark>;
 
 /** Alignment of an entry's contents, because PyTorch maps files into memory. */
 const alignmentBytes = 64;
-
-/** Contents of an entry: bytes, rows of a table, or the state of a table's rows. */
-type TorchPiece = FilePiece | StatePiece;
 
 /**
  * Writes the file, from the last mark on. @throws InvalidOptionError where the other program has no
@@ -65,29 +56,29 @@ export async function writePyTorch(
 ): Promise<void> {
   const { everyBytes = markBytes } = options;
   const notes = { [notesEntry]: JSON.stringify(model.notes) };
-  const entries = torchEntries<TorchPiece>(savedAs(model, options), notes);
-  for (const { bytes, contents } of entries) {
-    progress.expect(bytes);
-    const numbers = contents instanceof Uint8Array ? contents : contents.numbers;
-    if ("state" in numbers) progress.expect(numbers.state.bytes);
-    else if ("stored" in numbers) progress.expect(numbers.stored.bytes);
-  }
+  const entries = torchEntries(savedAs(model, options), notes).map(({ name, contents }) => {
+    const piece = contents instanceof Uint8Array ? numbersPiece(contents) : contents.numbers;
+    return { name, piece };
+  });
+  for (const { piece } of entries) progress.expect(piece.bytes + piece.sourceBytes);
   const written: ZipEntry[] = [];
   let marked = last?.at ?? 0;
-  for (const [i, { name, bytes, contents }] of entries.entries()) {
+  for (const [i, { name, piece }] of entries.entries()) {
+    const { bytes, sourceBytes } = piece;
     const place = zipPlaceAt(zipEnd(written), name, alignmentBytes);
     const finished = last?.sums[i];
     if (finished !== undefined) {
-      progress.skip(bytes);
+      progress.skip(bytes + sourceBytes);
       written.push({ ...place, bytes, crc: finished });
       continue;
     }
     let crc = i === last?.sums.length ? last.sum : 0;
     let at = Math.min(Math.max(marked, place.start), place.start + bytes);
-    for await (const piece of piecesOf(model, contents, at - place.start, progress)) {
-      for (const own of progress.count([piece])) file.write(own, at);
-      crc = crc32(piece, crc);
-      at += piece.length;
+    progress.skip(at - place.start);
+    for await (const own of piece.read(progress, at - place.start)) {
+      for (const counted of progress.count([own])) file.write(counted, at);
+      crc = crc32(own, crc);
+      at += own.length;
       if (at - marked < everyBytes) continue;
       await save({ at, sums: written.map((one) => one.crc), sum: crc });
       marked = at;
@@ -99,27 +90,6 @@ export async function writePyTorch(
   file.write(zipDirectory(written), zipEnd(written));
 }
 
-/** The bytes of an entry from its byte `begun` on, in pieces. */
-async function* piecesOf(
-  { checkpoint }: ExportedModel,
-  contents: EntryToWrite<TorchPiece>["contents"],
-  begun: number,
-  progress: Progress,
-): AsyncGenerator<Uint8Array> {
-  const piece = contents instanceof Uint8Array ? contents : contents.numbers;
-  progress.skip(begun);
-  if (piece instanceof Uint8Array) {
-    yield piece.subarray(begun);
-  } else if ("state" in piece) {
-    yield* stateChunks(checkpoint, piece, progress, begun / (4 * piece.columns));
-  } else {
-    const firstRow = begun / (4 * piece.stored.spec.dim);
-    for await (const { weights } of wholeRows(checkpoint, piece.stored, progress, firstRow)) {
-      yield bytesOf(weights);
-    }
-  }
-}
-
 /**
  * The value that torch.load returns: the dict that facebookresearch/dlrm saves, or TorchRec's state
  * dict.
@@ -127,7 +97,7 @@ async function* piecesOf(
 function savedAs(
   model: ExportedModel,
   { kind, withOptimizer }: { readonly kind: ForeignKind; readonly withOptimizer: boolean },
-): ValueToWrite<TorchPiece> {
+): ValueToWrite<FilePiece> {
   const { job, manifest } = model.checkpoint;
   const tensors = foreignTensors(kind, job.model);
   const state = new Map(tensors.map((tensor) => [tensor.name, written(model, tensor)] as const));
@@ -143,13 +113,13 @@ function savedAs(
 function written(
   model: ExportedModel,
   { own, shape, columns }: ForeignTensor,
-): TensorToWrite<TorchPiece> {
+): TensorToWrite<FilePiece> {
   if ("table" in own) {
     const table = model.tables.find(({ stored }) => stored.table === own.table);
     if (table === undefined) throw new RangeError(`There is no table ${own.table}`);
-    return new TensorToWrite<TorchPiece>(shape, table);
+    return new TensorToWrite(shape, rowsPiece(table));
   }
   const found = model.dense.find(({ name }) => name === own.parameter);
   if (found === undefined) throw new RangeError(`There is no parameter ${own.parameter}`);
-  return new TensorToWrite<TorchPiece>(shape, bytesOf(permuted(found.values, columns)));
+  return new TensorToWrite(shape, numbersPiece(permuted(found.values, columns)));
 }

@@ -21,16 +21,9 @@ import { type ForeignKind, type ForeignTensor, permuted } from "../dlrm-names/fo
 import { denseStateForm, rowStateForm } from "../dlrm-names/state-names.ts";
 import { TensorToWrite, type ValueToWrite } from "../torch/pickle.ts";
 import { denseTensors, type ExportedModel } from "./exported-model.ts";
-import { bytesOf } from "./file-pieces.ts";
+import { bytesOf, type FilePiece, numbersPiece } from "./file-pieces.ts";
 
-/** State of all rows of a table: `columns` floats per row, from float `column` of its state on. */
-export interface StatePiece {
-  readonly state: StoredTable;
-  readonly column: number;
-  readonly columns: number;
-}
-
-type StateValue = ValueToWrite<StatePiece | Uint8Array>;
+type StateValue = ValueToWrite<FilePiece>;
 
 /** Approximate bytes of a chunk of rows. */
 const chunkBytes = 2 ** 20;
@@ -60,8 +53,8 @@ export function optimizerState(
     return dense.map((slot, i) => {
       const found = slot.find(({ name }) => name === own.parameter);
       if (found === undefined) throw new RangeError(`There is no parameter ${own.parameter}`);
-      const bytes = bytesOf(permuted(found.values, tensor.columns));
-      return [names.dense[i] ?? "", new TensorToWrite(tensor.shape, bytes)];
+      const numbers = numbersPiece(permuted(found.values, tensor.columns));
+      return [names.dense[i] ?? "", new TensorToWrite(tensor.shape, numbers)];
     });
   };
   const states = tensors.flatMap((tensor, i) => {
@@ -84,7 +77,7 @@ export function optimizerState(
 
 function rowState(
   kind: ForeignKind,
-  { tables }: ExportedModel,
+  { checkpoint, tables }: ExportedModel,
   table: number,
   { shape: [rows = 0] }: ForeignTensor,
   names: readonly string[],
@@ -96,10 +89,10 @@ function rowState(
   return names.map((own, i) => {
     const isWide = i < perElement;
     const columns = isWide ? dim : 1;
-    const piece: StatePiece = { state: stored, column: i * dim, columns };
+    const piece = statePiece(checkpoint, stored, i * dim, columns);
     const shape = isWide ? [rows, dim] : [rows];
     const key = kind === "torchrec" ? `${name}.${own}` : own;
-    return [key, new TensorToWrite<StatePiece | Uint8Array>(shape, piece)];
+    return [key, new TensorToWrite(shape, piece)];
   });
 }
 
@@ -140,43 +133,44 @@ function groupOf({ optimizer: { dense } }: JobSpec): Readonly<Record<string, Sta
   }
 }
 
-/**
- * The state of all rows from row `begin` on, in chunks; each is valid until the next one.
- * @throws CheckpointCorruptError
- */
-export async function* stateChunks(
+/** State of all rows of a table: `columns` floats per row, from float `column` of its state on. */
+function statePiece(
   checkpoint: OpenCheckpoint,
-  { state: stored, column, columns }: StatePiece,
-  progress: Progress,
-  begin: number,
-): AsyncGenerator<Uint8Array> {
-  const { rows, dim } = stored.spec;
+  stored: StoredTable,
+  column: number,
+  columns: number,
+): FilePiece {
   const { width } = stored;
+  const { rows, dim } = stored.spec;
   const initial = initialRowState(checkpoint.job.optimizer.sparse, dim);
   const own = initial.subarray(column, column + columns);
-  const most = Math.max(1, Math.floor(chunkBytes / (4 * columns)));
-  const untouched = (count: number) => {
-    const values = new Float32Array(count * columns);
-    for (let i = 0; i < count; i++) values.set(own, i * columns);
-    return values;
-  };
-  let first = begin;
-  let values = untouched(Math.min(most, rows - first));
-  for await (const chunk of rowsOfTable(checkpoint, stored, progress)) {
-    for (const [i, row] of chunk.rows.entries()) {
-      if (row < first) continue;
-      while (row >= first + values.length / columns) {
-        yield bytesOf(values);
-        first += values.length / columns;
-        values = untouched(Math.min(most, rows - first));
+
+  async function* read(progress: Progress, begin: number): AsyncGenerator<Uint8Array> {
+    const most = Math.max(1, Math.floor(chunkBytes / (4 * columns)));
+    const untouched = (count: number) => {
+      const values = new Float32Array(count * columns);
+      for (let i = 0; i < count; i++) values.set(own, i * columns);
+      return values;
+    };
+    let first = begin / (4 * columns);
+    let values = untouched(Math.min(most, rows - first));
+    for await (const chunk of rowsOfTable(checkpoint, stored, progress)) {
+      for (const [i, row] of chunk.rows.entries()) {
+        if (row < first) continue;
+        while (row >= first + values.length / columns) {
+          yield bytesOf(values);
+          first += values.length / columns;
+          values = untouched(Math.min(most, rows - first));
+        }
+        const from = i * width + column;
+        values.set(chunk.state.subarray(from, from + columns), (row - first) * columns);
       }
-      const from = i * width + column;
-      values.set(chunk.state.subarray(from, from + columns), (row - first) * columns);
+    }
+    for (; values.length > 0; values = untouched(Math.min(most, rows - first))) {
+      yield bytesOf(values);
+      first += values.length / columns;
+      await progress.breathe();
     }
   }
-  for (; values.length > 0; values = untouched(Math.min(most, rows - first))) {
-    yield bytesOf(values);
-    first += values.length / columns;
-    await progress.breathe();
-  }
+  return { bytes: 4 * rows * columns, sourceBytes: stored.bytes, read };
 }

@@ -10,7 +10,7 @@
 import type { Progress, Unfinished } from "../../../internal.ts";
 import { layOutTensors, type TensorSpec } from "../safetensors/safetensors-file.ts";
 import { type ExportedModel, rowsNameOf } from "./exported-model.ts";
-import { bytesOf, type FilePiece, type PieceMark, writePieces } from "./file-pieces.ts";
+import { type FilePiece, numbersPiece, type PieceMark, rowsPiece, writePieces } from "./file-pieces.ts";
 
 /** A tensor, and the source of its bytes. */
 interface Written extends TensorSpec {
@@ -35,7 +35,7 @@ export async function writeSafetensors(
   progress.expect(bytes);
   for (const { stored } of model.tables) progress.expect(stored.bytes);
   const placed = tensors.map(({ piece }, i) => ({ piece, first: starts[i] ?? 0 }));
-  const all = [{ piece: header, first: 0 }, ...placed];
+  const all = [{ piece: numbersPiece(header), first: 0 }, ...placed];
   await writePieces(unfinished, all, progress, everyBytes);
 }
 
@@ -48,7 +48,7 @@ function tensorsOf(model: ExportedModel): Written[] {
       name: `embedding_bags.${spec.name}.${name}`,
       dtype: "I64",
       shape: [own.count],
-      piece: bytesOf(BigInt64Array.from(values)),
+      piece: numbersPiece(BigInt64Array.from(values)),
     });
     return [
       tensor(
@@ -62,11 +62,11 @@ function tensorsOf(model: ExportedModel): Written[] {
     ];
   });
   const dense = model.dense.map(({ name, shape, values }): Written => {
-    return { name, dtype: "F32", shape, piece: bytesOf(values) };
+    return { name, dtype: "F32", shape, piece: numbersPiece(values) };
   });
   const rows = model.tables.map((table): Written => {
     const { rows, dim } = table.stored.spec;
-    return { name: rowsNameOf(table), dtype: "F32", shape: [rows, dim], piece: table };
+    return { name: rowsNameOf(table), dtype: "F32", shape: [rows, dim], piece: rowsPiece(table) };
   });
   return [...ids, ...dense, ...rows];
 }

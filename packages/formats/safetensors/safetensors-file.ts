@@ -22,7 +22,7 @@ const types: Readonly<Record<string, readonly [string, number]>> = {
 };
 
 /** Bytes per element of a type; 0: the type is unknown. */
-export function elementBytes(dtype: string): number {
+function elementBytes(dtype: string): number {
   return (Object.hasOwn(types, dtype) ? types[dtype]?.[1] : undefined) ?? 0;
 }
 
@@ -141,7 +141,7 @@ function endOf(tensors: Readonly<Record<string, TensorRecord>>, path: string): n
   return end;
 }
 
-/** Opens a file for an import. @throws InputUnusableError where it is cut short, or its header inconsistent */
+/** Opens a file. @throws InputUnusableError where it is cut short, or its header inconsistent */
 export function openSafetensors(file: DiskFile, path: string): TensorSource {
   const { tensors: records, notes, first } = readTensorHeader(file, path);
   const tensors = new Map<string, SourceTensor>();

@@ -2,15 +2,10 @@
 //
 //   ids I64 (n) | vectors F32 (n, D) | state F32 (n, W), if the file has state
 
-import { type Disk, type DiskFile, onDisk } from "../../../internal.ts";
+import type { Disk, DiskFile } from "../../../internal.ts";
 import { bytesOf } from "../exports/file-pieces.ts";
-import {
-  elementBytes,
-  layOutTensors,
-  readTensorHeader,
-  type TensorRecord,
-  type TensorSpec,
-} from "../safetensors/safetensors-file.ts";
+import { type SourceTensor, someOf } from "../imports/tensor-source.ts";
+import { layOutTensors, openSafetensors, type TensorSpec } from "../safetensors/safetensors-file.ts";
 import {
   type FileNotes,
   type FileRows,
@@ -69,71 +64,51 @@ async function openReader(path: string, disk: Disk): Promise<RowFile> {
 }
 
 function readerOf(file: DiskFile, path: string): RowFile {
-  const { tensors, first } = readTensorHeader(file, path);
-  const ids = tensorOf(tensors, "ids", ["I64", "I32"], 1, path);
-  const vectors = tensorOf(tensors, "vectors", ["F32"], 2, path);
-  const state = tensors.state && tensorOf(tensors, "state", ["F32"], 2, path);
+  const { tensors, close } = openSafetensors(file, path);
+  const ids = tensorOf(tensors, "ids", ["int64", "int32"], 1, path);
+  const vectors = tensorOf(tensors, "vectors", ["float32"], 2, path);
+  const state = tensors.has("state")
+    ? tensorOf(tensors, "state", ["float32"], 2, path)
+    : undefined;
   const [rows = 0] = ids.shape;
   for (const [name, { shape }] of Object.entries({ vectors, ...(state && { state }) })) {
     if (shape[0] === rows) continue;
     throw unusable(path, `Expected \`${name}\` of ${path} to have ${rows} rows, got ${shape[0]}`);
   }
-  const [dim = 0, width = 0] = [vectors.shape[1], state?.shape[1]];
-  const read = (tensor: TensorRecord, at: number, rowBytes: number, count: number) => {
-    const bytes = new Uint8Array(rowBytes * count);
-    const offset = first + tensor.data_offsets[0] + rowBytes * at;
-    onDisk("read", path, () => file.read(bytes, offset));
-    return bytes.buffer;
-  };
   return {
-    shape: { dim, width },
+    shape: { dim: vectors.shape[1] ?? 0, width: state?.shape[1] ?? 0 },
     async *chunks() {
       for (let at = 0; at < rows; at += fileRowsMax) {
         const count = Math.min(fileRowsMax, rows - at);
+        const { buffer } = ids.read(at, count);
         yield {
-          ids: idsOf(read(ids, at, ids.dtype === "I64" ? 8 : 4, count), ids.dtype),
-          vectors: new Float32Array(read(vectors, at, 4 * dim, count)),
-          state: state && new Float32Array(read(state, at, 4 * width, count)),
+          ids:
+            ids.type === "int64"
+              ? new BigInt64Array(buffer)
+              : BigInt64Array.from(new Int32Array(buffer), BigInt),
+          vectors: new Float32Array(vectors.read(at, count).buffer),
+          state: state && new Float32Array(state.read(at, count).buffer),
         } satisfies FileRows;
       }
     },
     placeOf: (at) => `row ${at} of ${path}`,
-    close: () => file.close(),
+    close,
   };
 }
 
 /** @throws InputUnusableError where the tensor is missing, or has another type or shape */
 function tensorOf(
-  tensors: Readonly<Record<string, TensorRecord>>,
+  tensors: ReadonlyMap<string, SourceTensor>,
   name: string,
-  dtypes: readonly string[],
+  types: readonly string[],
   rank: number,
   path: string,
-): TensorRecord {
-  const found = tensors[name];
-  const form = `${dtypes.join(" or ")} (${rank === 1 ? "rows" : "rows, columns"})`;
+): SourceTensor {
+  const found = tensors.get(name);
+  const form = `${types.join(" or ")} (${rank === 1 ? "rows" : "rows, columns"})`;
   const wanted = `Expected a tensor \`${name}\` of ${form} in ${path}`;
-  if (found === undefined) {
-    const names = Object.keys(tensors).map((one) => `\`${one}\``);
-    throw unusable(path, `${wanted}, got ${names.join(", ") || "none"}`);
-  }
-  const {
-    dtype,
-    shape,
-    data_offsets: [begin, end],
-  } = found;
-  if (!dtypes.includes(dtype) || shape.length !== rank) {
-    throw unusable(path, `${wanted}, got ${dtype} (${shape.join(", ")})`);
-  }
-  const bytes = shape.reduce((product, length) => product * length, elementBytes(dtype));
-  if (end - begin === bytes) return found;
-  throw unusable(
-    path,
-    `Expected \`${name}\` of ${path} to have ${bytes} bytes, got ${end - begin}`,
-  );
-}
-
-function idsOf(buffer: ArrayBuffer, dtype: string): BigInt64Array {
-  if (dtype === "I64") return new BigInt64Array(buffer);
-  return BigInt64Array.from(new Int32Array(buffer), BigInt);
+  if (found === undefined) throw unusable(path, `${wanted}, got ${someOf([...tensors.keys()]) || "none"}`);
+  const { type, shape } = found;
+  if (types.includes(type) && shape.length === rank) return found;
+  throw unusable(path, `${wanted}, got ${type} (${shape.join(", ")})`);
 }

@@ -6,11 +6,11 @@ import { basename } from "node:path";
 import { type Disk, type Making, type Progress, writeResumable } from "../../../../internal.ts";
 import { type ExportedModel, rowsNameOf } from "../exported-model.ts";
 import {
-  bytesOf,
   type FilePiece,
-  lengthOf,
+  numbersPiece,
   type PieceMark,
   type PlacedPiece,
+  rowsPiece,
   writePieces,
 } from "../file-pieces.ts";
 import { type InputsFile, type WrittenTable, writeInputs } from "./inputs-file.ts";
@@ -66,7 +66,7 @@ export async function writeOnnx(
 ): Promise<WrittenOnnx> {
   const inputs = featureInputs(model.checkpoint.job, ids);
   const dataFile = `${path}.data`;
-  const ofTables = model.tables.reduce((sum, table) => sum + lengthOf(table), 0);
+  const ofTables = model.tables.reduce((sum, table) => sum + rowsPiece(table).bytes, 0);
   const ofIds = model.tables.reduce((sum, table) => sum + 16 * (idsPlaceOf(table)?.count ?? 0), 0);
   const isBeside = ofTables + ofIds + 4 * model.graph.layout.length > inlineMax;
   const { pieces, beside } = layOut(model, inputs, isBeside ? basename(dataFile) : undefined);
@@ -86,7 +86,8 @@ export async function writeOnnx(
   // Both files are renamed together: the model right after the file with its tables.
   let data = { bytes: 0, resumedAt: 0 };
   const { bytes } = await writeResumable(disk, path, making, async ({ file }) => {
-    for (const { piece, first } of placedOf(pieces)) file.write(piece as Uint8Array, first);
+    const unfinished = { file, last: undefined, save: async () => {} };
+    await writePieces(unfinished, placedOf(pieces), progress);
     data = await write(dataFile, beside);
   });
   const file = await inputsOf(dataFile, beside);
@@ -95,7 +96,7 @@ export async function writeOnnx(
 
 function tablesIn(file: string, placed: readonly PlacedPiece[]): WrittenTable[] {
   return placed.flatMap(({ piece, first }) => {
-    return piece instanceof Uint8Array ? [] : [{ table: piece, file, first }];
+    return piece.table === undefined ? [] : [{ table: piece.table, file, first }];
   });
 }
 
@@ -104,7 +105,7 @@ function placedOf(pieces: readonly FilePiece[]): PlacedPiece[] {
   let first = 0;
   return pieces.map((piece) => {
     const placed = { piece, first };
-    first += lengthOf(piece);
+    first += piece.bytes;
     return placed;
   });
 }
@@ -113,19 +114,18 @@ function placedOf(pieces: readonly FilePiece[]): PlacedPiece[] {
 function layOut(model: ExportedModel, of: readonly FeatureInput[], data: string | undefined) {
   const { operators, outputs } = translateModel(model, of);
   const { nodes, inputs, constants } = operators;
-  const own: FilePiece[] = [
-    graphBytes({ name: model.checkpoint.job.model.kind, nodes, inputs, outputs }),
-  ];
+  const graph = { name: model.checkpoint.job.model.kind, nodes, inputs, outputs };
+  const own = [numbersPiece(graphBytes(graph))];
   const add = (head: Uint8Array, numbers: FilePiece | undefined) => {
-    const raw = numbers === undefined ? [] : [rawField(lengthOf(numbers)), numbers];
-    const tensor = [head, ...raw];
-    own.push(initializerField(total(tensor)), ...tensor);
+    const raw = numbers === undefined ? [] : [numbersPiece(rawField(numbers.bytes)), numbers];
+    const tensor = [numbersPiece(head), ...raw];
+    own.push(numbersPiece(initializerField(total(tensor))), ...tensor);
   };
-  const small = (name: string, type: TensorType, shape: readonly number[], bytes: Uint8Array) =>
-    add(tensorBytes(name, type, shape), bytes);
-  for (const { name, type, shape, bytes } of constants) small(name, type, shape, bytes);
+  for (const { name, type, shape, bytes } of constants) {
+    add(tensorBytes(name, type, shape), numbersPiece(bytes));
+  }
   for (const { name, shape, values } of model.dense) {
-    small(name, "float32", shape, bytesOf(values));
+    add(tensorBytes(name, "float32", shape), numbersPiece(values));
   }
   const beside: PlacedPiece[] = [];
   let end = 0;
@@ -134,7 +134,7 @@ function layOut(model: ExportedModel, of: readonly FeatureInput[], data: string 
       add(tensorBytes(name, type, shape), piece);
       return;
     }
-    const bytes = lengthOf(piece);
+    const { bytes } = piece;
     add(tensorBytes(name, type, shape, { file: data, offset: end, bytes }), undefined);
     beside.push({ piece, first: end });
     end = pageBytes * Math.ceil((end + bytes) / pageBytes);
@@ -144,15 +144,15 @@ function layOut(model: ExportedModel, of: readonly FeatureInput[], data: string 
     const place = idsPlaceOf(table);
     if (table.ids !== undefined && place !== undefined) {
       const sorted = sortedIds(table.ids);
-      large(place.ids, "int64", [place.count], bytesOf(sorted.ids));
-      large(place.rows, "int64", [place.count], bytesOf(sorted.rows));
+      large(place.ids, "int64", [place.count], numbersPiece(sorted.ids));
+      large(place.rows, "int64", [place.count], numbersPiece(sorted.rows));
     }
-    large(rowsNameOf(table), "float32", [rows, dim], table);
+    large(rowsNameOf(table), "float32", [rows, dim], rowsPiece(table));
   }
-  const pieces: FilePiece[] = [modelBytes(model.notes), graphField(total(own)), ...own];
-  return { pieces, beside };
+  const head = [modelBytes(model.notes), graphField(total(own))].map(numbersPiece);
+  return { pieces: [...head, ...own], beside };
 }
 
 function total(pieces: readonly FilePiece[]): number {
-  return pieces.reduce((sum, piece) => sum + lengthOf(piece), 0);
+  return pieces.reduce((sum, piece) => sum + piece.bytes, 0);
 }

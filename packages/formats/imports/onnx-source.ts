@@ -5,7 +5,7 @@
 
 import { dirname, join } from "node:path";
 import { type Disk, type DiskFile, InputUnusableError, onDisk } from "../../../internal.ts";
-import type { SourceTensor, TensorSource } from "./tensor-source.ts";
+import { type SourceTensor, type TensorSource, tensorAt } from "./tensor-source.ts";
 
 /** Element type and its bytes, by the type's number in `TensorProto.DataType`. */
 const types: Readonly<Record<number, readonly [string, number]>> = {
@@ -107,18 +107,12 @@ function tensorOf(
     [start, bytes] = [Number(place.get("offset") ?? 0), Number(place.get("length"))];
   }
   const [own = `type ${type}`, size = 0] = types[type] ?? [];
-  const rowBytes = shape.slice(1).reduce((product, extent) => product * extent, size);
-  const wanted = shape.length === 0 ? size : rowBytes * (shape[0] ?? 0);
+  const wanted = shape.reduce((product, extent) => product * extent, size);
   if (size > 0 && !(bytes === wanted && start >= 0 && start + bytes <= from.size())) {
     const message = `Expected \`${name}\` of ${path} to have ${wanted} bytes in ${from.path}`;
     throw new InputUnusableError(path, `${message}, got ${bytes} from ${start} on: it is damaged`);
   }
-  const read = (first: number, count: number) => {
-    const out = new Uint8Array(rowBytes * count);
-    onDisk("read", from.path, () => from.read(out, start + rowBytes * first));
-    return out;
-  };
-  return { name, tensor: { shape, type: own, check: async () => {}, read } };
+  return { name, tensor: tensorAt(from, start, { type: own, size, shape }) };
 }
 
 type Walker = ReturnType<typeof createWalker>;

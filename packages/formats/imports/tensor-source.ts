@@ -1,6 +1,12 @@
 // The interface to tensor files of any format for imports: names, shapes, and rows in pieces.
 
-import { decode, InputUnusableError, type Progress } from "../../../internal.ts";
+import {
+  type DiskFile,
+  decode,
+  InputUnusableError,
+  onDisk,
+  type Progress,
+} from "../../../internal.ts";
 
 /** Bytes per element of the types that weights may have. */
 const floatBytes = { float32: 4, float64: 8, float16: 2, bfloat16: 2 } as const;
@@ -17,6 +23,21 @@ export interface SourceTensor {
   check(progress: Progress): Promise<void>;
   /** Rows `first` to `first + count - 1` as stored, little-endian; the caller owns the memory. */
   read(first: number, count: number): Uint8Array;
+}
+
+/** A tensor with its numbers from byte `start` of a file on. `size`: bytes of an element. */
+export function tensorAt(
+  file: DiskFile,
+  start: number,
+  { type, size, shape }: { type: string; size: number; shape: readonly number[] },
+): SourceTensor {
+  const rowBytes = shape.slice(1).reduce((product, extent) => product * extent, size);
+  const read = (first: number, count: number) => {
+    const out = new Uint8Array(rowBytes * count);
+    onDisk("read", file.path, () => file.read(out, start + rowBytes * first));
+    return out;
+  };
+  return { shape, type, check: async () => {}, read };
 }
 
 /** The state of one parameter: tensors by the last component of their name, and a step count. */

@@ -3,8 +3,8 @@
 // as is every machine that Osiris supports.
 
 import { z } from "zod";
-import { type DiskFile, InputUnusableError, onDisk } from "../../../internal.ts";
-import type { SourceTensor, TensorSource } from "../imports/tensor-source.ts";
+import { type DiskFile, InputUnusableError } from "../../../internal.ts";
+import { type SourceTensor, type TensorSource, tensorAt } from "../imports/tensor-source.ts";
 
 /** The limit of the format's own readers. */
 const headerBytesMax = 100_000_000;
@@ -166,15 +166,5 @@ function tensorOf(
     const message = `Expected \`${name}\` of ${path} to have ${bytes} bytes, got ${end - begin}`;
     throw new InputUnusableError(path, message);
   }
-  const rowBytes = shape.slice(1).reduce((product, extent) => product * extent, size);
-  return {
-    shape,
-    type,
-    check: async () => {},
-    read(first, count) {
-      const out = new Uint8Array(rowBytes * count);
-      onDisk("read", path, () => file.read(out, start + begin + rowBytes * first));
-      return out;
-    },
-  };
+  return tensorAt(file, start + begin, { type, size, shape });
 }

@@ -10,7 +10,13 @@
 import type { Progress, Unfinished } from "../../../internal.ts";
 import { layOutTensors, type TensorSpec } from "../safetensors/safetensors-file.ts";
 import { type ExportedModel, rowsNameOf } from "./exported-model.ts";
-import { type FilePiece, numbersPiece, type PieceMark, rowsPiece, writePieces } from "./file-pieces.ts";
+import {
+  type FilePiece,
+  numbersPiece,
+  type PieceMark,
+  rowsPiece,
+  writePieces,
+} from "./file-pieces.ts";
 
 /** A tensor, and the source of its bytes. */
 interface Written extends TensorSpec {

@@ -5,7 +5,11 @@
 import type { Disk, DiskFile } from "../../../internal.ts";
 import { bytesOf } from "../exports/file-pieces.ts";
 import { type SourceTensor, someOf } from "../imports/tensor-source.ts";
-import { layOutTensors, openSafetensors, type TensorSpec } from "../safetensors/safetensors-file.ts";
+import {
+  layOutTensors,
+  openSafetensors,
+  type TensorSpec,
+} from "../safetensors/safetensors-file.ts";
 import {
   type FileNotes,
   type FileRows,
@@ -67,9 +71,7 @@ function readerOf(file: DiskFile, path: string): RowFile {
   const { tensors, close } = openSafetensors(file, path);
   const ids = tensorOf(tensors, "ids", ["int64", "int32"], 1, path);
   const vectors = tensorOf(tensors, "vectors", ["float32"], 2, path);
-  const state = tensors.has("state")
-    ? tensorOf(tensors, "state", ["float32"], 2, path)
-    : undefined;
+  const state = tensors.has("state") ? tensorOf(tensors, "state", ["float32"], 2, path) : undefined;
   const [rows = 0] = ids.shape;
   for (const [name, { shape }] of Object.entries({ vectors, ...(state && { state }) })) {
     if (shape[0] === rows) continue;
@@ -107,7 +109,8 @@ function tensorOf(
   const found = tensors.get(name);
   const form = `${types.join(" or ")} (${rank === 1 ? "rows" : "rows, columns"})`;
   const wanted = `Expected a tensor \`${name}\` of ${form} in ${path}`;
-  if (found === undefined) throw unusable(path, `${wanted}, got ${someOf([...tensors.keys()]) || "none"}`);
+  if (found === undefined)
+    throw unusable(path, `${wanted}, got ${someOf([...tensors.keys()]) || "none"}`);
   const { type, shape } = found;
   if (types.includes(type) && shape.length === rank) return found;
   throw unusable(path, `${wanted}, got ${type} (${shape.join(", ")})`);

@@ -178,8 +178,14 @@ test("errors of a safetensors file name the tensor", async (t) => {
   };
   const [ids, vectors] = [tensor("I64", [2], 0, 16), tensor("F32", [2, 2], 16, 32)];
   const wrong: [unknown, RegExp][] = [
-    [{ other: ids, vectors }, /Expected a tensor `ids` of int64 or int32 \(rows\) .* got `other`, `ve/],
-    [{ ids, vectors: tensor("F16", [4, 2], 16, 32) }, /`vectors` of float32 .*, got float16 \(4, 2\)/],
+    [
+      { other: ids, vectors },
+      /Expected a tensor `ids` of int64 or int32 \(rows\) .* got `other`, `ve/,
+    ],
+    [
+      { ids, vectors: tensor("F16", [4, 2], 16, 32) },
+      /`vectors` of float32 .*, got float16 \(4, 2\)/,
+    ],
     [{ ids, vectors: tensor("F32", [4], 16, 32) }, /`vectors` of float32 .*, got float32 \(4\)/],
     [{ ids, vectors: tensor("F32", [1, 4], 16, 32) }, /`vectors` of .* to have 2 rows, got 1/],
     [{ ids, vectors: tensor("F32", [2, 3], 16, 32) }, /`vectors` of .* 24 bytes, got 16/],

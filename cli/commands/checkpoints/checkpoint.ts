@@ -130,9 +130,10 @@ function addVerify(checkpoint: Command): void {
 }
 
 function verifyLines(directory: string, { checkpoints, damaged }: VerifyReport): string[] {
-  const lines = checkpoints.map(({ cut, manifest, bytes: size, digest, reason }) => {
+  const lines = checkpoints.map(({ cut, manifest, bytes: size, digest, storedDigest, reason }) => {
     const which = `${manifest.slice(0, hashDigits)} (step ${count(cut)}, ${bytes(size)})`;
-    return reason === undefined ? `${which}: intact, ${digest}` : `${which}: ${reason}`;
+    const stored = storedDigest === undefined ? "" : `; stored in fewer bits: ${storedDigest}`;
+    return reason === undefined ? `${which}: intact, ${digest}${stored}` : `${which}: ${reason}`;
   });
   const bad = damaged.map(({ path, reason }) => `! damaged: ${path}: ${reason}`);
   return lines.length + bad.length === 0 ? [`No checkpoint in ${directory}.`] : [...lines, ...bad];

@@ -199,7 +199,7 @@ function makingOf(model: ExportedModel, options: ModelExportOptions): Making<Pie
  * Increment it with every change of a file layout, so that no unfinished file of another version is
  * resumed.
  */
-const layoutVersion = 1;
+const layoutVersion = 2;
 
 /** @throws InvalidOptionError where raw ids are requested of another format than ONNX */
 function checkIds(path: string, format: ModelExportReport["format"], ids: InputIds = "rows"): void {

@@ -2,8 +2,8 @@
 // shapes of the tensors, optimizers from their state. The paths and columns of the data cannot be
 // derived, so the job contains a placeholder: a CSV file with columns named after the tables.
 //
-// The job can be written as a YAML file, which continues to train the model; a derived job needs the
-// user's data paths first.
+// The job can be written as a YAML file, which continues to train the model; a derived job needs
+// the user's data paths first.
 
 import { Document, isMap, isSeq } from "yaml";
 import {

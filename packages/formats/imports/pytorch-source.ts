@@ -1,6 +1,6 @@
 // Reads a state dict from a torch.save file: the saved value itself, or an entry of a saved
-// checkpoint dict, which may have the optimizer's state too, keyed by parameter: torch.optim numbers
-// its parameters; TorchRec's fused optimizers name them (`TABLE.momentum1` beside `sum`).
+// checkpoint dict, which may have the optimizer's state too, keyed by parameter: torch.optim
+// numbers its parameters; TorchRec's fused optimizers name them (`TABLE.momentum1` beside `sum`).
 
 import { type DiskFile, InputUnusableError } from "../../../internal.ts";
 import { kindOf, type Pickled, type PickledDict, PickledTensor } from "../torch/pickled-values.ts";

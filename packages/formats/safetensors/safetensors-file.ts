@@ -1,6 +1,6 @@
 // A safetensors file: 8 bytes with the length of its header, then the header, JSON with the type,
-// shape and byte range of each tensor. Tensors follow the header contiguously. Everything is little-endian,
-// as is every machine that Osiris supports.
+// shape and byte range of each tensor. Tensors follow the header contiguously. Everything is
+// little-endian, as is every machine that Osiris supports.
 
 import { z } from "zod";
 import { type DiskFile, InputUnusableError } from "../../../internal.ts";

@@ -1,11 +1,12 @@
 // Maps ids to rows with ONNX operators.
 //
-// Raw ids: the data's transforms and the tables' out-of-range policies. Their hashes are sequences of
-// unsigned 64-bit operations that wrap. The results equal those of src/data/transforms/hash64.ts,
-// src/data/murmur-hash.ts and src/embedding/lookup/ids-to-rows.ts.
+// Raw ids: the data's transforms and the tables' out-of-range policies. Their hashes are sequences
+// of unsigned 64-bit operations that wrap. The results equal those of
+// src/data/transforms/hash64.ts, src/data/murmur-hash.ts and src/embedding/lookup/ids-to-rows.ts.
 //
-// Dynamic ids: ONNX has no hash-table lookup. A table's ids are stored sorted, each with its row, and
-// an unrolled binary search finds the rows of all ids of a batch at once, in ceil(log2(m)) steps.
+// Dynamic ids: ONNX has no hash-table lookup. A table's ids are stored sorted, each with its row,
+// and an unrolled binary search finds the rows of all ids of a batch at once, in ceil(log2(m))
+// steps.
 //
 // n = ids of all samples of a batch, m = ids of a table that have a row.
 

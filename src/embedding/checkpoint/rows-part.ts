@@ -80,8 +80,8 @@ export async function* encodeRows(
 
 /**
  * Decodes the rows of a part from its bytes, whole or in pieces. Rows from pieces are valid until
- * the next chunk. `rows`: number of rows of the table. `leftOut`: first floats of a row's state that
- * the part leaves out; they are 0. `path` is for the error only.
+ * the next chunk. `rows`: number of rows of the table. `leftOut`: number of floats at the beginning
+ * of a row's state that the part leaves out; they are 0. `path` is for the error only.
  * @throws CheckpointCorruptError where the bytes are not a part with these dimensions
  */
 export function* decodeRows(

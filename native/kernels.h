@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 #endif
 
+#include "rule.h"
+
 namespace osiris {
 
 /// The slices that one call covers: slice first+i holds samples bounds[i] .. bounds[i+1]-1.
@@ -31,60 +33,6 @@ struct Bags {
   const int32_t* offsets;
   const int32_t* ids;
   const float* weights;  // weights of the ids; nullptr: all 1
-};
-
-enum class RuleKind {
-  sgd,
-  momentum,
-  adagrad,
-  rowWiseAdagrad,
-  adam,
-  partialRowWiseAdam,
-  lamb,
-  partialRowWiseLamb,
-  ftrl
-};
-
-/// The moving average of rows (src/kernels/contract/row-average.ts) at step count `steps`.
-struct Average {
-  double decay = 0;
-  int64_t steps = 0;
-
-  /// The factor on a lag that was stored at step count `before`: decay^(steps - before), by
-  /// repeated squaring.
-  float shareOf(float before) const {
-    double result = 1, square = decay;
-    for (int64_t left = steps - static_cast<int64_t>(before); left > 0; left /= 2) {
-      if (left % 2 == 1) result *= square;
-      square *= square;
-    }
-    return static_cast<float>(result);
-  }
-};
-
-/// The update rule of rows. All numbers are already rounded to float32.
-struct Rule {
-  RuleKind kind;
-  float rate;   // learning rate; adam: learning rate / correction1
-  float unit;   // lamb: 1 / correction1
-  float l2;
-  float decay;  // lamb: weight decay, a part of the direction
-  float kept;   // other rules: 1 - learning rate * decay; lamb: 1
-  float epsilon;
-  float momentum;
-  float beta1, beta2, rest1, rest2;  // rest = 1 - beta
-  float root2;                       // sqrt(correction2)
-  float beta, lambda1, lambda2;      // ftrl
-  float clip;                        // elements of g are clamped to -clip .. clip; 0: they are not
-  Average average;                   // used if the table's rows have a moving average
-  uint32_t key[2], purpose, step;    // random stream of stochastic rounding
-
-  bool isLamb() const { return kind == RuleKind::lamb || kind == RuleKind::partialRowWiseLamb; }
-  /// Whether the rule needs the mean of squares of a row.
-  bool hasMean() const {
-    return kind == RuleKind::rowWiseAdagrad || kind == RuleKind::partialRowWiseAdam ||
-           kind == RuleKind::partialRowWiseLamb;
-  }
 };
 
 /// Precision of stored weights; src/kernels/contract/precision.ts defines the codes.
@@ -232,138 +180,16 @@ inline Scratches& scratches() {
   return mine;
 }
 
-/// The kernels of one instruction set, in the order of kernels.ts. Each part sets its own kernels.
+/// The kernels of one instruction set: a pointer to each function of table.h. Each part sets its own
+/// kernels.
 struct Kernels {
   const char* name;
   const char* arithmetic;
-  void (*copyColumns)(float* out, int64_t outStride, const float* from, int64_t fromStride,
-                      int64_t samples, int64_t columns);
-  void (*expandColumns)(float* out, int64_t outStride, const float* from, int64_t fromStride,
-                        const int32_t* inverse, const int32_t* used, int64_t samples, int64_t columns);
-  void (*dExpandColumns)(float* dFrom, int64_t fromStride, int64_t lists, const float* dOut,
-                         int64_t outStride, const int32_t* inverse, const int32_t* used,
-                         int64_t samples, int64_t columns);
-  void (*uniform)(float* t, int64_t n, const uint32_t* key, uint32_t purpose, int64_t first,
-                  float scale);
-  void (*born)(const Table& rows, const uint32_t* key, uint32_t purpose, float scale);
-  void (*linear)(float* out, const float* x, const float* w, const float* b, int64_t samples,
-                 int64_t inputs, int64_t outputs, bool relu);
-  /// Packs weights (O,I) into panels of 64 outputs; the last panel is padded.
-  void (*packLayer)(float* out, const float* w, int64_t inputs, int64_t outputs);
-  /// `linear` with weights from `packLayer`.
-  decltype(linear) linearPacked;
-  void (*dRelu)(float* d, const float* out, int64_t n);
-  void (*dLinearInput)(float* dX, const float* dOut, const float* w, int64_t samples,
-                       int64_t inputs, int64_t outputs, const Addends& plus, const float* above);
-  void (*dLinearWeight)(float* const* dW, float* const* dB, const float* dOut, const float* x,
-                        int64_t inputs, int64_t outputs, const Slices& slices);
-  /// The dense kernels with bfloat16 operands.
-  decltype(linear) linearBfloat16;
-  decltype(dLinearInput) dLinearInputBfloat16;
-  decltype(dLinearWeight) dLinearWeightBfloat16;
-  void (*dropout)(float* x, int64_t n, const uint32_t* key, uint32_t purpose, uint32_t step,
-                  int64_t first, float keep, uint32_t limit);
-  void (*interact)(float* out, const float* x, int64_t samples, int64_t features, int64_t dim,
-                   int64_t copied, bool dots);
-  void (*dInteract)(float* dX, const float* dOut, const float* x, int64_t samples,
-                    int64_t features, int64_t dim, int64_t copied, bool dots);
-  /// Element-wise: out = a + b; out = a * b.
-  void (*add)(float* out, const float* a, const float* b, int64_t n);
-  void (*multiply)(float* out, const float* a, const float* b, int64_t n);
-  /// Element-wise: dA = dOut * b, dB = dOut * a; out = a * b + c, with the product rounded first.
-  void (*dMultiply)(float* dA, float* dB, const float* dOut, const float* a, const float* b,
-                    int64_t n);
-  void (*multiplyAdd)(float* out, const float* a, const float* b, const float* c, int64_t n);
-  /// out (rows,C) = the concatenated columns of `count` values (rows,widths[i]) + other (rows,C).
-  void (*addBeside)(float* out, const float* const* values, const int32_t* widths, int64_t count,
-                    const float* other, int64_t rows);
-  void (*relu)(float* out, const float* x, int64_t n);
-  void (*scale)(float* out, const float* x, int64_t n, float factor);
-  void (*leakyRelu)(float* out, const float* x, int64_t n, float slope);
-  /// In place: d, the gradient of n elements of out, becomes that of x.
-  void (*dLeakyRelu)(float* d, const float* out, int64_t n, float slope);
-  void (*sigmoid)(float* out, const float* x, int64_t n);
-  void (*dSigmoid)(float* d, const float* out, int64_t n);
-  void (*softmax)(float* out, const float* x, int64_t rows, int64_t dim);
-  void (*dSoftmax)(float* dX, const float* dOut, const float* out, int64_t rows, int64_t dim);
-  /// out = each vector of a (B,rows,dim) times each vector of b (B,columns,dim); then the
-  /// backwards.
-  void (*pairs)(float* out, const float* a, const float* b, int64_t samples, int64_t rows,
-                int64_t columns, int64_t dim);
-  decltype(pairs) dPairsLeft;
-  decltype(pairs) dPairsRight;
-  /// For each sample, out (rows,columns) = a * b, over `depth`; `shared`: all samples share a.
-  void (*products)(float* out, const float* a, const float* b, int64_t samples, int64_t rows,
-                   int64_t columns, int64_t depth, bool shared, ProductForm form,
-                   const Addends& plus);
-  /// For subtree p, dA[p] (rows,depth) = the sum over samples and columns of dOut (B,rows,columns)
-  /// times b (B,depth,columns).
-  void (*dShared)(float* const* dA, const float* dOut, const float* b, int64_t rows,
-                  int64_t columns, int64_t depth, const Slices& slices);
-  /// y (B,K,D) = w (K,N) * x (B,N,D), and out (B,N,K) = x * y^T.
-  void (*rankProducts)(float* out, float* y, const float* x, const float* w,
-                       const RankShape& shape);
-  /// dX (B,N,D), and dW[p] (K,N) for subtree p.
-  void (*dRankProducts)(float* dX, float* const* dW, const float* dOut, const float* x,
-                        const float* y, const float* w, const RankShape& shape,
-                        const Slices& slices, const Addends& plus);
-  void (*pairSum)(float* out, const float* x, int64_t samples, int64_t count, int64_t dim);
-  void (*dPairSum)(float* dX, const float* dOut, const float* x, int64_t samples, int64_t count,
-                   int64_t dim);
-  void (*layerNorm)(float* out, float* saved, const float* x, const float* gain,
-                    const float* bias, int64_t rows, int64_t dim, float epsilon);
-  /// dX may be nullptr: it is then not computed.
-  void (*dLayerNorm)(float* dX, float* const* dGain, float* const* dBias, const float* dOut,
-                     const float* saved, const float* x, const float* gain, int64_t dim,
-                     const Slices& slices);
-  void (*batchMoments)(float* const* sums, const float* x, const float* shift, int64_t width,
-                       const Slices& slices);
-  void (*batchNorm)(float* out, const float* x, const BatchNormColumns& columns, int64_t rows,
-                    int64_t width, bool relu);
-  void (*dBatchNormWeights)(float* const* dGain, float* const* dBias, const float* dOut,
-                            const float* x, const BatchNormColumns& columns, int64_t width,
-                            const Slices& slices);
-  void (*dBatchNorm)(float* dX, const float* dOut, const float* x,
-                     const BatchNormColumns& columns, const float* dMean, const float* dSlope,
-                     int64_t rows, int64_t width);
-  void (*pool)(float* out, const Table* tables, const Bags& bags, int64_t first, int64_t count,
-               int64_t columns);
-  /// Returns the first table with a NaN or an infinity after the update, or -1.
-  int64_t (*updateRows)(const Table* tables, const Bags& bags, const float* dPooled,
-                        int64_t columns, const Slices& slices, const Completed* completed);
-  int64_t (*rowSquares)(float** squares, const Table* tables, int64_t index, const Bags& bags,
-                        const float* dPooled, int64_t columns, const Slices& slices);
-  int64_t (*rowNorms)(double** norms, const Table* tables, int64_t index, const Bags& bags,
-                      const float* dPooled, int64_t columns, const Slices& slices,
-                      const float* mean);
-  void (*dRows)(float* const* dRows, float* const* counts, const Table* tables, int64_t index,
-                const Bags& bags, const float* dPooled, int64_t columns, const Slices& slices);
-  bool (*applyRows)(const Table& rows, const float* dRows, const float* counts, bool whole);
-  void (*foldSubtrees)(float* out, const float* const* parts, const Subtree* trees, int64_t count,
-                       int64_t n);
-  void (*foldPooled)(float* out, int64_t outColumns, const PooledPart* parts, int64_t count,
-                     int64_t samples, int64_t columns, const int32_t* lengths,
-                     Precision precision);
-  void (*shareColumns)(float* out, int64_t outColumns, const float* from, int64_t fromColumns,
-                       int64_t samples, int64_t columns, const int32_t* lengths);
-  void (*packColumns)(void* to, const float* from, int64_t fromColumns, int64_t samples,
-                      int64_t columns, Precision precision);
-  void (*unpackColumns)(float* out, int64_t outColumns, const void* from, int64_t samples,
-                        int64_t columns, Precision precision);
-  /// The dense optimizers, which treat a tensor as one long row. Returns false if g is not finite.
-  bool (*applyFlat)(const Rule& rule, float* w, float* state, float* second, const float* g,
-                    int64_t n);
-  /// Returns false if a row finds no slot.
-  bool (*placeRows)(const RowCache& cache, int32_t* places, const int32_t* ids, int64_t n,
-                    int32_t tick, PlacedLists& out);
-  void (*gatherRecords)(char* out, const Table& rows, const int32_t* places, int64_t count);
-  /// `at`, and the indices of `moveRecords`, may be nullptr for 0, 1, 2 ...
-  void (*scatterRecords)(const Table& rows, const int32_t* places, int64_t count,
-                         const char* records, const int32_t* at);
-  void (*bornAt)(const Table& rows, const int32_t* places, const int32_t* ids, int64_t count,
-                 const uint32_t* key, uint32_t purpose, float scale, float initialState);
-  void (*moveRecords)(char* to, const int32_t* toAt, const char* from, const int32_t* fromAt,
-                      int64_t count, int64_t bytes);
+#define KERNEL(result, name, ...) result (*name)(__VA_ARGS__);
+#define ADAPTED KERNEL
+#include "table.h"
+#undef KERNEL
+#undef ADAPTED
 };
 
 /// The kernels of an instruction set by name; nullptr if the processor lacks the set, or the addon

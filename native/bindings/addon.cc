@@ -1,10 +1,7 @@
-// The addon that Node loads: the functions that src/kernels/native/native.ts calls. They convert
-// typed arrays to pointers and do no arithmetic. src/kernels/checked/checked.ts has checked the
-// shapes. The bindings check only element types: with a wrong type, a kernel would access memory
-// out of bounds.
+// The addon that Node loads: the functions that src/kernels, src/data and storage/tiers call. They
+// convert typed arrays to pointers and do no arithmetic.
 
-#include "bindings/blocks.h"
-#include "bindings/dense.h"
+#include "bindings/arguments.h"
 #include "bindings/embedding.h"
 #include "bindings/exchange.h"
 #include "bindings/ingest.h"
@@ -12,129 +9,95 @@
 #include "bindings/running.h"
 #include "bindings/tiers.h"
 
-namespace {
+namespace osiris {
 
-template <void (*kernel)(Call&)>
-napi_value bound(napi_env env, napi_callback_info info) {
+/// A function, or the kernel of the running table that a member of `Kernels` points to.
+template <auto of>
+auto functionOf() {
+  if constexpr (std::is_member_object_pointer_v<decltype(of)>) return running().*of;
+  else return of;
+}
+
+template <auto of>
+napi_value callOf(napi_env env, napi_callback_info info) {
   try {
-    Call call(env, info);
-    kernel(call);
+    return decltype(bindingOf(functionOf<of>()))::run(env, info, functionOf<of>());
   } catch (const std::bad_alloc&) {
     napi_throw_error(env, nullptr, "There is no memory left for the scratch of a kernel");
+    return nullptr;
   }
-  return nullptr;
 }
 
-template <napi_value (*kernel)(Call&)>
-napi_value answered(napi_env env, napi_callback_info info) {
-  try {
-    Call call(env, info);
-    return kernel(call);
-  } catch (const std::bad_alloc&) {
-    napi_throw_error(env, nullptr, "There is no memory left for the scratch of a kernel");
+/// A function of the addon: its name, and the number of its arguments.
+struct Entry {
+  const char* name;
+  napi_callback callback;
+  size_t arguments;
+};
+
+template <auto of>
+constexpr Entry entry(const char* name) {
+  return {name, callOf<of>, decltype(bindingOf(functionOf<of>()))::arguments};
+}
+
+constexpr Entry entries[] = {
+#define KERNEL(result, name, ...) entry<&Kernels::name>(#name),
+#define ADAPTED(result, name, ...) entry<binding::name>(#name),
+#include "table.h"
+#undef KERNEL
+#undef ADAPTED
+    entry<binding::callForm>("callForm"),
+    entry<binding::built>("built"),
+    entry<binding::arithmetic>("arithmetic"),
+    entry<binding::limitIsa>("limitIsa"),
+    entry<binding::useLargePages>("useLargePages"),
+    entry<binding::skewOf>("skewOf"),
+    entry<binding::readRecords>("readRecords"),
+    entry<binding::writeRecords>("writeRecords"),
+    entry<binding::dropCached>("dropCached"),
+    entry<binding::readFields>("readFields"),
+    entry<binding::copyRecords>("copyRecords"),
+    entry<foldRecord>("foldRecord"),
+    entry<binding::appendRecords>("appendRecords"),
+    entry<binding::copyBatch>("copyBatch"),
+    entry<binding::readHybrid>("readHybrid"),
+    entry<markRows>("markRows"),
+    entry<binding::takeNumbers>("takeNumbers"),
+    entry<binding::takePairs>("takePairs"),
+    entry<binding::unpackSnappy>("unpackSnappy"),
+    entry<binding::writeColumns>("writeColumns"),
+    entry<measureBags>("measureBags"),
+    entry<writeBags>("writeBags"),
+    entry<binding::countDistinct>("countDistinct"),
+    entry<binding::countRuns>("countRuns"),
+    entry<markSame>("markSame"),
+    entry<binding::copyRows>("copyRows"),
+    entry<binding::hashIds>("hashIds"),
+    entry<binding::rowsOfIds>("rowsOfIds"),
+    entry<binding::sigridHash>("sigridHash"),
+    entry<binding::bucketize>("bucketize"),
+    entry<binding::nGram>("nGram"),
+};
+
+/// argumentCounts(): the number of arguments of each function, by name.
+napi_value argumentCounts(napi_env env, napi_callback_info) {
+  napi_value counts = nullptr;
+  napi_create_object(env, &counts);
+  for (const Entry& of : entries) {
+    napi_set_named_property(env, counts, of.name, answer(env, static_cast<int64_t>(of.arguments)));
   }
-  return nullptr;
+  return counts;
 }
 
-constexpr napi_property_descriptor method(const char* name, napi_callback callback) {
-  return {name, nullptr, callback, nullptr, nullptr, nullptr, napi_enumerable, nullptr};
-}
-
-}  // namespace
+}  // namespace osiris
 
 NAPI_MODULE_INIT() {
-  const napi_property_descriptor properties[] = {
-      method("callForm", answered<callForm>),
-      method("built", answered<built>),
-      method("arithmetic", answered<arithmetic>),
-      method("limitIsa", answered<limitIsa>),
-      method("useLargePages", bound<useLargePages>),
-      method("copyColumns", bound<copyColumns>),
-      method("expandColumns", bound<expandColumns>),
-      method("dExpandColumns", bound<dExpandColumns>),
-      method("uniform", bound<uniform>),
-      method("born", bound<born>),
-      method("linear", bound<linear>),
-      method("packLayer", bound<packLayer>),
-      method("linearPacked", bound<linearPacked>),
-      method("dRelu", bound<dRelu>),
-      method("dLinearInput", bound<dLinearInput>),
-      method("dLinearWeight", bound<dLinearWeight>),
-      method("dropout", bound<dropout>),
-      method("interact", bound<interact>),
-      method("dInteract", bound<dInteract>),
-      method("add", bound<add>),
-      method("multiply", bound<multiply>),
-      method("dMultiply", bound<dMultiply>),
-      method("multiplyAdd", bound<multiplyAdd>),
-      method("relu", bound<relu>),
-      method("scale", bound<scale>),
-      method("leakyRelu", bound<leakyRelu>),
-      method("dLeakyRelu", bound<dLeakyRelu>),
-      method("sigmoid", bound<sigmoid>),
-      method("dSigmoid", bound<dSigmoid>),
-      method("softmax", bound<softmax>),
-      method("dSoftmax", bound<dSoftmax>),
-      method("pairs", bound<pairs>),
-      method("dPairsLeft", bound<dPairsLeft>),
-      method("dPairsRight", bound<dPairsRight>),
-      method("products", bound<products>),
-      method("rankProducts", bound<rankProducts>),
-      method("dRankProducts", bound<dRankProducts>),
-      method("addBeside", bound<addBeside>),
-      method("dShared", bound<dShared>),
-      method("pairSum", bound<pairSum>),
-      method("dPairSum", bound<dPairSum>),
-      method("layerNorm", bound<layerNorm>),
-      method("dLayerNorm", bound<dLayerNorm>),
-      method("batchMoments", bound<batchMoments>),
-      method("batchNorm", bound<batchNorm>),
-      method("dBatchNormWeights", bound<dBatchNormWeights>),
-      method("dBatchNorm", bound<dBatchNorm>),
-      method("skewOf", answered<skewOf>),
-      method("pool", bound<pool>),
-      method("updateRows", answered<updateRows>),
-      method("rowSquares", answered<rowSquares>),
-      method("rowNorms", answered<rowNorms>),
-      method("dRows", bound<dRows>),
-      method("applyRows", answered<applyRows>),
-      method("foldSubtrees", bound<foldSubtrees>),
-      method("foldPooled", bound<foldPooled>),
-      method("shareColumns", bound<shareColumns>),
-      method("packColumns", bound<packColumns>),
-      method("unpackColumns", bound<unpackColumns>),
-      method("applyFlat", answered<applyFlat>),
-      method("placeRows", answered<placeRows>),
-      method("gatherRecords", bound<gatherRecords>),
-      method("scatterRecords", bound<scatterRecords>),
-      method("bornAt", bound<bornAt>),
-      method("moveRecords", bound<moveRecords>),
-      method("readRecords", bound<readRecords>),
-      method("writeRecords", bound<writeRecords>),
-      method("dropCached", answered<dropCached>),
-      method("readFields", bound<readFields>),
-      method("copyRecords", answered<copyRecords>),
-      method("foldRecord", answered<foldRecord>),
-      method("appendRecords", answered<appendRecords>),
-      method("copyBatch", answered<copyBatch>),
-      method("readHybrid", answered<readHybrid>),
-      method("markRows", answered<markRows>),
-      method("takeNumbers", bound<takeNumbers>),
-      method("takePairs", bound<takePairs>),
-      method("unpackSnappy", answered<unpackSnappy>),
-      method("writeColumns", bound<writeColumns>),
-      method("measureBags", answered<measureBags>),
-      method("writeBags", bound<writeBags>),
-      method("countDistinct", answered<countDistinct>),
-      method("countRuns", bound<countRuns>),
-      method("markSame", bound<markSame>),
-      method("copyRows", bound<copyRows>),
-      method("hashIds", bound<hashIds>),
-      method("rowsOfIds", bound<rowsOfIds>),
-      method("sigridHash", bound<sigridHash>),
-      method("bucketize", bound<bucketize>),
-      method("nGram", bound<nGram>),
+  const auto add = [&](const char* name, napi_callback callback) {
+    const napi_property_descriptor property = {name,    nullptr, callback,        nullptr,
+                                               nullptr, nullptr, napi_enumerable, nullptr};
+    napi_define_properties(env, exports, 1, &property);
   };
-  napi_define_properties(env, exports, sizeof properties / sizeof properties[0], properties);
+  for (const osiris::Entry& of : osiris::entries) add(of.name, of.callback);
+  add("argumentCounts", osiris::argumentCounts);
   return exports;
 }

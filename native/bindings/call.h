@@ -1,50 +1,64 @@
-// Converts the arguments of a call from JavaScript to pointers and numbers. It checks only element
-// types: with a wrong type, a kernel would access memory out of bounds.
-// src/kernels/checked/checked.ts has checked the shapes.
+// One call from JavaScript: its arguments become the parameters of a C++ function, and the result
+// of the function becomes JavaScript's. The types of the parameters decide how an argument is read,
+// so no function unpacks its arguments by hand. Only element types are checked: with a wrong type, a
+// kernel would access memory out of bounds. src/kernels/table has checked the shapes.
 
 #pragma once
 
 #include <node_api.h>
 
-#include <cmath>
 #include <cstring>
+#include <new>
 #include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "bindings/ids.h"
-#include "kernels.h"
+namespace osiris {
 
-namespace {
+constexpr size_t argumentsMax = 20;
 
-using namespace osiris;
-
-constexpr size_t argumentsMax = 14;
+/// The type of the typed arrays that hold elements of a C++ type. Bytes may hold anything.
+template <typename Element>
+constexpr napi_typedarray_type arrayOf = napi_uint8_array;
+template <>
+inline constexpr napi_typedarray_type arrayOf<float> = napi_float32_array;
+template <>
+inline constexpr napi_typedarray_type arrayOf<double> = napi_float64_array;
+template <>
+inline constexpr napi_typedarray_type arrayOf<int32_t> = napi_int32_array;
+template <>
+inline constexpr napi_typedarray_type arrayOf<uint32_t> = napi_uint32_array;
+template <>
+inline constexpr napi_typedarray_type arrayOf<int64_t> = napi_bigint64_array;
 
 /// The arguments of one call from JavaScript.
 class Call {
  public:
-  [[gnu::noinline]] Call(napi_env env, napi_callback_info info) : env_(env) {
+  /// Refuses the call unless it has `expected` arguments; undefined is one.
+  [[gnu::noinline]] Call(napi_env env, napi_callback_info info, size_t expected) : env_(env) {
     size_t count = argumentsMax;
     ok(napi_get_cb_info(env, info, &count, arguments_, nullptr, nullptr));
+    if (count == expected) return;
+    const std::string message =
+        "Expected " + std::to_string(expected) + " arguments, got " + std::to_string(count);
+    napi_throw_type_error(env, nullptr, message.c_str());
+    valid_ = false;
   }
 
-  float* floats(size_t i) { return pointer<float>(arguments_[i], napi_float32_array); }
-  int32_t* ints(size_t i) { return pointer<int32_t>(arguments_[i], napi_int32_array); }
-  uint32_t* words(size_t i) { return pointer<uint32_t>(arguments_[i], napi_uint32_array); }
-  double* doubles(size_t i) { return pointer<double>(arguments_[i], napi_float64_array); }
-  uint8_t* bytes(size_t i) { return pointer<uint8_t>(arguments_[i], napi_uint8_array); }
+  /// The elements of a typed array; nullptr if the argument is undefined or has no elements.
+  /// `length`, if given, receives the number of elements.
+  template <typename Element>
+  Element* array(size_t i, int64_t* length = nullptr) {
+    using Plain = std::remove_const_t<Element>;
+    return static_cast<Element*>(memory(arguments_[i], arrayOf<Plain>, length));
+  }
 
-  int64_t* longs(size_t i) { return pointer<int64_t>(arguments_[i], napi_bigint64_array); }
   [[gnu::noinline]] bool isLongs(size_t i) {
     napi_typedarray_type type = napi_int8_array;
     ok(napi_get_typedarray_info(env_, arguments_[i], &type, nullptr, nullptr, nullptr, nullptr));
     return type == napi_bigint64_array;
-  }
-
-  [[gnu::noinline]] int64_t length(size_t i) {
-    size_t length = 0;
-    ok(napi_get_typedarray_info(env_, arguments_[i], nullptr, &length, nullptr, nullptr, nullptr));
-    return static_cast<int64_t>(length);
   }
 
   [[gnu::noinline]] double number(size_t i) {
@@ -53,7 +67,6 @@ class Call {
     return value;
   }
   int64_t integer(size_t i) { return static_cast<int64_t>(number(i)); }
-  uint32_t word(size_t i) { return static_cast<uint32_t>(integer(i)); }
   [[gnu::noinline]] bool flag(size_t i) {
     bool value = false;
     ok(napi_get_value_bool(env_, arguments_[i], &value));
@@ -64,37 +77,35 @@ class Call {
     ok(napi_get_value_string_utf8(env_, arguments_[i], value, sizeof value, nullptr));
     return value;
   }
-  [[gnu::noinline]] bool missing(size_t i) {
-    napi_valuetype type = napi_undefined;
-    ok(napi_typeof(env_, arguments_[i], &type));
-    return type == napi_undefined;
-  }
+  bool missing(size_t i) { return isUndefined(arguments_[i]); }
 
-  /// The pointers of an array of typed arrays, of one type each (`types`), or all of one type.
-  /// `lengths`, if given, receives the lengths of the arrays.
-  template <typename Element>
-  [[gnu::noinline]] std::vector<Element*> list(size_t i, const std::vector<napi_typedarray_type>& types,
-                             std::vector<int64_t>* lengths = nullptr) {
+  /// The number of elements of a list.
+  [[gnu::noinline]] size_t count(size_t i) {
     uint32_t count = 0;
     ok(napi_get_array_length(env_, arguments_[i], &count));
-    valid_ = valid_ && count == types.size();
-    std::vector<Element*> pointers;
-    for (uint32_t at = 0; valid_ && at < count; at++) {
-      napi_value element = nullptr;
-      ok(napi_get_element(env_, arguments_[i], at, &element));
-      size_t length = 0;
-      pointers.push_back(pointer<Element>(element, types[at], &length));
-      if (lengths != nullptr) lengths->push_back(static_cast<int64_t>(length));
+    return count;
+  }
+  /// The elements of the typed array at index `at` of a list.
+  [[gnu::noinline]] void* element(size_t i, size_t at, napi_typedarray_type type,
+                                  int64_t* length = nullptr) {
+    napi_value element = nullptr;
+    ok(napi_get_element(env_, arguments_[i], static_cast<uint32_t>(at), &element));
+    return memory(element, type, length);
+  }
+  /// The elements of a list with a typed array of each of `types`. `lengths`, if given, receives
+  /// the lengths of the arrays.
+  [[gnu::noinline]] std::vector<void*> list(size_t i,
+                                            const std::vector<napi_typedarray_type>& types,
+                                            std::vector<int64_t>* lengths = nullptr) {
+    valid_ = valid_ && count(i) == types.size();
+    std::vector<void*> pointers;
+    for (size_t at = 0; valid_ && at < types.size(); at++) {
+      int64_t length = 0;
+      pointers.push_back(element(i, at, types[at], &length));
+      if (lengths != nullptr) lengths->push_back(length);
     }
     return pointers;
   }
-  template <typename Element>
-  [[gnu::noinline]] std::vector<Element*> list(size_t i, napi_typedarray_type type) {
-    uint32_t count = 0;
-    ok(napi_get_array_length(env_, arguments_[i], &count));
-    return list<Element>(i, std::vector<napi_typedarray_type>(count, type));
-  }
-  std::vector<float*> floatsOf(size_t i) { return list<float>(i, napi_float32_array); }
 
   /// Returns false, with an exception pending, if an argument has a wrong type.
   [[gnu::noinline]] bool valid() {
@@ -109,48 +120,24 @@ class Call {
     valid_ = false;
   }
 
-  [[gnu::noinline]] napi_value answer(int64_t number) {
-    napi_value result = nullptr;
-    napi_create_int64(env_, number, &result);
-    return result;
-  }
-  napi_value answer(const float* values, int64_t count) {
-    return copied(values, count, napi_float32_array);
-  }
-  napi_value answer(const double* values, int64_t count) {
-    return copied(values, count, napi_float64_array);
-  }
-
-  napi_env env() const { return env_; }
-
  private:
-  template <typename Element>
-  napi_value copied(const Element* values, int64_t count, napi_typedarray_type type) {
-    napi_value buffer = nullptr, result = nullptr;
-    void* data = nullptr;
-    const size_t bytes = static_cast<size_t>(count) * sizeof(Element);
-    if (napi_create_arraybuffer(env_, bytes, &data, &buffer) != napi_ok) return nullptr;
-    if (bytes > 0) std::memcpy(data, values, bytes);
-    napi_create_typedarray(env_, type, static_cast<size_t>(count), buffer, 0, &result);
-    return result;
-  }
-
   void ok(napi_status status) { valid_ = valid_ && status == napi_ok; }
 
-  template <typename Element>
-  Element* pointer(napi_value value, napi_typedarray_type expected, size_t* count = nullptr) {
-    return static_cast<Element*>(memory(value, expected, count));
+  [[gnu::noinline]] bool isUndefined(napi_value value) {
+    napi_valuetype type = napi_undefined;
+    ok(napi_typeof(env_, value, &type));
+    return type == napi_undefined;
   }
 
-  /// The memory of a typed array; nullptr if it has no elements.
-  [[gnu::noinline]] void* memory(napi_value value, napi_typedarray_type expected, size_t* count) {
-    napi_typedarray_type type = napi_int8_array;
+  [[gnu::noinline]] void* memory(napi_value value, napi_typedarray_type expected, int64_t* length) {
+    napi_typedarray_type type = expected;
     void* data = nullptr;
-    size_t length = 0;
-    ok(napi_get_typedarray_info(env_, value, &type, &length, &data, nullptr, nullptr));
-    valid_ = valid_ && type == expected;
-    if (count != nullptr) *count = length;
-    return length == 0 ? nullptr : data;
+    size_t count = 0;
+    const napi_status status =
+        napi_get_typedarray_info(env_, value, &type, &count, &data, nullptr, nullptr);
+    valid_ = valid_ && type == expected && (status == napi_ok || isUndefined(value));
+    if (length != nullptr) *length = static_cast<int64_t>(count);
+    return count == 0 ? nullptr : data;
   }
 
   napi_env env_;
@@ -158,123 +145,164 @@ class Call {
   bool valid_ = true;
 };
 
-/// Reads a rule from its numbers, in the order of `listRules` in src/kernels/native/native.ts.
-constexpr size_t ruleNumbers = 20;
-Rule ruleOf(const double* numbers) {
-  const double *n = numbers + 1, rate = n[0], decay = n[2], beta1 = n[5], beta2 = n[6];
-  Rule rule{};
-  rule.kind = static_cast<RuleKind>(static_cast<int>(numbers[0]));
-  const bool adam = rule.kind == RuleKind::adam || rule.kind == RuleKind::partialRowWiseAdam;
-  rule.rate = static_cast<float>(adam ? rate / n[7] : rate);
-  rule.unit = static_cast<float>(1 / n[7]);
-  rule.l2 = static_cast<float>(n[1]);
-  rule.decay = static_cast<float>(decay);
-  rule.kept = rule.isLamb() ? 1 : static_cast<float>(1 - rate * decay);
-  rule.epsilon = static_cast<float>(n[3]);
-  rule.momentum = static_cast<float>(n[4]);
-  rule.beta1 = static_cast<float>(beta1);
-  rule.beta2 = static_cast<float>(beta2);
-  rule.rest1 = static_cast<float>(1 - beta1);
-  rule.rest2 = static_cast<float>(1 - beta2);
-  rule.root2 = static_cast<float>(std::sqrt(n[8]));
-  rule.beta = static_cast<float>(n[9]);
-  rule.lambda1 = static_cast<float>(n[10]);
-  rule.lambda2 = static_cast<float>(n[11]);
-  rule.clip = static_cast<float>(n[12]);
-  rule.average = {n[13], static_cast<int64_t>(n[14])};
-  for (int i = 0; i < 2; i++) rule.key[i] = static_cast<uint32_t>(n[15 + i]);
-  rule.purpose = static_cast<uint32_t>(n[17]);
-  rule.step = static_cast<uint32_t>(n[18]);
-  return rule;
-}
+/// Converts arguments of a call to one parameter: `count` arguments from index i on. It keeps the
+/// memory that the parameter points to until the call ends. arguments.h has the structures.
+template <typename Parameter, typename = void>
+struct Argument {
+  static constexpr size_t count = 1;
+  Parameter value;
+  Argument(Call& call, size_t i) : value(of(call, i)) {}
+  Parameter get() const { return value; }
 
-/// Numbers per table, in the order of `listTables` in src/kernels/native/tables.ts.
-constexpr int64_t tableNumbers = 12;
+ private:
+  static Parameter of(Call& call, size_t i) {
+    if constexpr (std::is_same_v<Parameter, bool>) return call.flag(i);
+    if constexpr (std::is_floating_point_v<Parameter>) {
+      return static_cast<Parameter>(call.number(i));
+    }
+    return static_cast<Parameter>(call.integer(i));
+  }
+};
 
-/// Tables from arguments i .. i+4: lists of weights or codes, states, touched, exponents and names,
-/// then numbers; with `rules`, from argument i+5, too.
-[[gnu::noinline]] std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
-  const int32_t* numbers = call.ints(i + 4);
-  std::vector<napi_typedarray_type> types;
-  for (int64_t t = 0; call.valid() && t < call.length(i + 4) / tableNumbers; t++) {
-    switch (static_cast<Precision>(numbers[tableNumbers * t + 5])) {
-      case Precision::float32: types.push_back(napi_float32_array); break;
-      case Precision::int8: types.push_back(napi_int8_array); break;
-      default: types.push_back(napi_uint16_array);
+template <>
+struct Argument<std::string> {
+  static constexpr size_t count = 1;
+  std::string value;
+  Argument(Call& call, size_t i) : value(call.text(i)) {}
+  const std::string& get() const { return value; }
+};
+
+/// A typed array; nullptr where it is undefined.
+template <typename Element>
+struct Argument<Element*> {
+  static constexpr size_t count = 1;
+  Element* value;
+  Argument(Call& call, size_t i) : value(call.array<Element>(i)) {}
+  Element* get() const { return value; }
+};
+
+/// A typed array with its length.
+template <typename Element>
+struct Array {
+  Element* data;
+  int64_t length;
+};
+template <typename Element>
+struct Argument<Array<Element>> {
+  static constexpr size_t count = 1;
+  Array<Element> value;
+  Argument(Call& call, size_t i) { value.data = call.array<Element>(i, &value.length); }
+  const Array<Element>& get() const { return value; }
+};
+
+/// A list of float arrays with their lengths.
+struct FloatLists {
+  std::vector<float*> of;
+  std::vector<int64_t> lengths;
+  int64_t count() const { return static_cast<int64_t>(of.size()); }
+};
+template <>
+struct Argument<FloatLists> {
+  static constexpr size_t count = 1;
+  FloatLists value;
+  [[gnu::noinline]] Argument(Call& call, size_t i) {
+    value.of.resize(call.count(i));
+    value.lengths.resize(value.of.size());
+    for (size_t at = 0; at < value.of.size(); at++) {
+      const auto element = call.element(i, at, napi_float32_array, &value.lengths[at]);
+      value.of[at] = static_cast<float*>(element);
     }
   }
-  const auto weights = call.list<void>(i, types);
-  const auto states = call.floatsOf(i + 1);
-  const auto touched = call.list<uint8_t>(i + 2, napi_uint8_array);
-  std::vector<napi_typedarray_type> rest;
-  for (size_t t = 0; t < types.size(); t++) {
-    rest.insert(rest.end(), {napi_int8_array, napi_int32_array});
-  }
-  const auto exponentsAndNames = call.list<void>(i + 3, rest);
-  const double* rulesAt = rules ? call.doubles(i + 5) : nullptr;
-  std::vector<Table> tables;
-  int64_t column = 0;
-  for (size_t t = 0; call.valid() && t < weights.size(); t++, numbers += tableNumbers) {
-    Rule rule{};
-    if (rules) rule = ruleOf(rulesAt + ruleNumbers * t);
-    const auto precision = static_cast<Precision>(numbers[5]);
-    const bool wide = precision == Precision::float32;
-    tables.push_back({wide ? static_cast<float*>(weights[t]) : nullptr, states[t], touched[t],
-                      numbers[0], numbers[1], numbers[2], numbers[3] != 0, numbers[4], column,
-                      rule, precision, wide ? nullptr : weights[t],
-                      static_cast<int8_t*>(exponentsAndNames[2 * t]), numbers[6], numbers[7],
-                      numbers[8], numbers[9],
-                      static_cast<const int32_t*>(exponentsAndNames[2 * t + 1]), numbers[10], numbers[11] != 0});
-    column += numbers[1];
-  }
-  return tables;
-}
-
-/// Narrows 64-bit ids to rows, in this thread's scratch. Refuses the call if an id is not a row.
-[[gnu::noinline]] const int32_t* narrowedIds(Call& call, const int64_t* ids, const int32_t* offsets,
-                           int64_t samples, const std::vector<Table>& tables) {
-  const int64_t count = static_cast<int64_t>(tables.size());
-  int32_t* rows = scratches().narrowed.take<int32_t>(offsets[count * samples]);
-  int64_t table = 0;
-  const int64_t at = narrowIds(rows, ids, offsets, samples, tables.data(), count, table);
-  if (at < 0) return rows;
-  call.refuse("Expected id " + std::to_string(at) + " of the bags, of table " +
-              std::to_string(table) + ", to lie in 0.." + std::to_string(tables[table].rows - 1) +
-              ", got " + std::to_string(ids[at]));
-  return nullptr;
-}
-
-/// Bags from arguments i .. i+2: offsets, ids of 32 or 64 bits, weights or undefined.
-[[gnu::noinline]] Bags bagsOf(Call& call, size_t i, const std::vector<Table>& tables) {
-  const int64_t count = static_cast<int64_t>(tables.size());
-  const int64_t samples = count == 0 ? 0 : (call.length(i) - 1) / count;
-  const int32_t* offsets = call.ints(i);
-  const float* weights = call.missing(i + 2) ? nullptr : call.floats(i + 2);
-  if (!call.isLongs(i + 1)) return {count, samples, offsets, call.ints(i + 1), weights};
-  const int64_t* ids = call.longs(i + 1);
-  const int32_t* rows =
-      call.valid() ? narrowedIds(call, ids, offsets, samples, tables) : nullptr;
-  return {count, samples, offsets, rows, weights};
-}
-
-int64_t columnsOf(const std::vector<Table>& tables) {
-  return tables.empty() ? 0 : tables.back().column + tables.back().dim;
-}
-
-/// Converts a list of tensors that a kernel adds to its output.
-Addends addendsOf(const std::vector<float*>& list) {
-  return {list.data(), static_cast<int64_t>(list.size())};
-}
-
-/// Arguments i, i+1: index of the first slice, bounds.
-[[gnu::noinline]] Slices slicesOf(Call& call, size_t i) {
-  return {call.integer(i), call.length(i + 1) - 1, call.ints(i + 1)};
-}
-
-/// Arguments i, i+1: the two words of a key.
-struct Key {
-  uint32_t words[2];
+  const FloatLists& get() const { return value; }
 };
-Key keyOf(Call& call, size_t i) { return {{call.word(i), call.word(i + 1)}}; }
 
-}  // namespace
+/// A list of float arrays.
+template <typename Element>
+struct Argument<Element* const*> {
+  static constexpr size_t count = 1;
+  Argument<FloatLists> value;
+  Argument(Call& call, size_t i) : value(call, i) {}
+  Element* const* get() const { return value.value.of.data(); }
+};
+
+/// Values that are copied into a new typed array.
+template <typename Element>
+struct Copied {
+  const Element* values;
+  int64_t count;
+};
+
+inline napi_value answer(napi_env env, bool value) {
+  napi_value result = nullptr;
+  napi_get_boolean(env, value, &result);
+  return result;
+}
+inline napi_value answer(napi_env env, int64_t value) {
+  napi_value result = nullptr;
+  napi_create_int64(env, value, &result);
+  return result;
+}
+/// nullptr: undefined.
+inline napi_value answer(napi_env env, const char* text) {
+  napi_value result = nullptr;
+  if (text != nullptr) napi_create_string_utf8(env, text, NAPI_AUTO_LENGTH, &result);
+  return result;
+}
+inline napi_value answer(napi_env env, const std::vector<const char*>& texts) {
+  napi_value result = nullptr;
+  napi_create_array(env, &result);
+  for (uint32_t i = 0; i < texts.size(); i++) {
+    if (texts[i] != nullptr) napi_set_element(env, result, i, answer(env, texts[i]));
+  }
+  return result;
+}
+template <typename Element>
+napi_value answer(napi_env env, const Copied<Element>& of) {
+  napi_value buffer = nullptr, result = nullptr;
+  void* data = nullptr;
+  const size_t count = static_cast<size_t>(of.count), bytes = count * sizeof(Element);
+  if (napi_create_arraybuffer(env, bytes, &data, &buffer) != napi_ok) return nullptr;
+  if (bytes > 0) std::memcpy(data, of.values, bytes);
+  napi_create_typedarray(env, arrayOf<Element>, count, buffer, 0, &result);
+  return result;
+}
+
+/// Calls a function with parameters of these types. `arguments`: their number in JavaScript.
+template <typename Result, typename... Parameters>
+struct Binding {
+  using Function = Result (*)(Parameters...);
+  static constexpr size_t arguments = (size_t{0} + ... + Argument<std::decay_t<Parameters>>::count);
+  static_assert(arguments <= argumentsMax);
+
+  static napi_value run(napi_env env, napi_callback_info info, Function function) {
+    Call call(env, info, arguments);
+    [[maybe_unused]] size_t at = 0;
+    // The braces keep the order: arguments are taken from left to right.
+    std::tuple<Argument<std::decay_t<Parameters>>...> taken{
+        Argument<std::decay_t<Parameters>>(call, next<Parameters>(at))...};
+    if (!call.valid()) return nullptr;
+    return std::apply(
+        [&](auto&... each) -> napi_value {
+          if constexpr (std::is_void_v<Result>) {
+            function(each.get()...);
+            return nullptr;
+          } else {
+            return answer(env, function(each.get()...));
+          }
+        },
+        taken);
+  }
+
+ private:
+  template <typename Parameter>
+  static size_t next(size_t& at) {
+    const size_t i = at;
+    at += Argument<std::decay_t<Parameter>>::count;
+    return i;
+  }
+};
+
+template <typename Result, typename... Parameters>
+Binding<Result, Parameters...> bindingOf(Result (*)(Parameters...));
+
+}  // namespace osiris

@@ -1,116 +1,59 @@
-// Bindings of the kernels of embedding tables.
+// Bindings of the kernels of embedding tables, and of sums over devices, that take lists.
 
 #pragma once
 
+#include "bindings/arguments.h"
 #include "bindings/running.h"
 
-namespace {
+namespace osiris::binding {
 
-using namespace osiris;
-
-// TABLES stands for five arguments: weights[], states[], touched[], exponents and names[], numbers.
-// BAGS stands for three: offsets, ids, weights.
-
-// born(TABLES, key0, key1, purpose, scale)
-void born(Call& call) {
-  const auto tables = tablesOf(call, 0, false);
-  const Key key = keyOf(call, 5);
-  const uint32_t purpose = call.word(7);
-  const float scale = static_cast<float>(call.number(8));
-  if (call.valid()) running().born(tables[0], key.words, purpose, scale);
-}
-
-// pool(out, TABLES, BAGS, first, count, decay, steps): with decay and steps, pools moving averages
-void pool(Call& call) {
-  float* out = call.floats(0);
-  auto tables = tablesOf(call, 1, false);
-  const Bags bags = bagsOf(call, 6, tables);
-  const int64_t first = call.integer(9), count = call.integer(10);
-  const bool averaged = !call.missing(11);
-  const Average average = averaged ? Average{call.number(11), call.integer(12)} : Average{};
-  for (Table& table : tables) {
-    table.averaged = averaged;
-    table.rule.average = average;
+/// With an average, pools moving averages.
+inline void pool(float* out, Lookups& of, int64_t first, int64_t count,
+                 const std::optional<Average>& average) {
+  for (Table& table : of.tables) {
+    table.averaged = average.has_value();
+    table.rule.average = average.value_or(Average{});
   }
-  if (!call.valid()) return;
-  running().pool(out, tables.data(), bags, first, count, columnsOf(tables));
+  running().pool(out, of.tables.data(), of.bags, first, count, of.columns);
 }
 
-/// Arguments i, i+1: for each table, the completed means and trust ratios of its rows, or an empty
-/// array.
-std::vector<Completed> completedOf(Call& call, size_t i, const std::vector<Table>& tables) {
-  const auto means = call.floatsOf(i), trusts = call.floatsOf(i + 1);
+/// means, trusts: for each table, the completed means and trust ratios of its rows, or an empty
+/// array; no lists where the rows are whole. Returns the first table with a row that is no longer
+/// finite, or -1.
+inline int64_t updateRows(const Lookups& of, const float* dPooled, const Slices& slices,
+                          const FloatLists& means, const FloatLists& trusts) {
   std::vector<Completed> completed;
-  for (size_t t = 0; t < tables.size() && call.valid(); t++) {
-    completed.push_back({means[t], trusts[t]});
-  }
-  return completed;
-}
-
-// updateRows(TABLES, rules, BAGS, dPooled, firstSlice, bounds, means[], trusts[]): returns the
-// first table with a row that is no longer finite, or -1
-napi_value updateRows(Call& call) {
-  const auto tables = tablesOf(call, 0, true);
-  const Bags bags = bagsOf(call, 6, tables);
-  float* dPooled = call.floats(9);
-  const Slices slices = slicesOf(call, 10);
-  std::vector<Completed> completed;
-  if (!call.missing(12)) completed = completedOf(call, 12, tables);
-  if (!call.valid()) return nullptr;
+  for (size_t t = 0; t < means.of.size(); t++) completed.push_back({means.of[t], trusts.of[t]});
   const Completed* known = completed.empty() ? nullptr : completed.data();
-  return call.answer(
-      running().updateRows(tables.data(), bags, dPooled, columnsOf(tables), slices, known));
+  return running().updateRows(of.tables.data(), of.bags, dPooled, of.columns, slices, known);
 }
 
-// rowSquares(TABLES, rules, BAGS, dPooled, firstSlice, bounds, table): Float32Array
-napi_value rowSquares(Call& call) {
-  const auto tables = tablesOf(call, 0, true);
-  const Bags bags = bagsOf(call, 6, tables);
-  float* dPooled = call.floats(9);
-  const Slices slices = slicesOf(call, 10);
-  const int64_t index = call.integer(12);
-  if (!call.valid()) return nullptr;
+inline Copied<float> rowSquares(const Lookups& of, const float* dPooled, const Slices& slices,
+                                int64_t table) {
   float* squares = nullptr;
-  const int64_t count = running().rowSquares(&squares, tables.data(), index, bags, dPooled,
-                                             columnsOf(tables), slices);
-  return call.answer(squares, count);
+  const int64_t count = running().rowSquares(&squares, of.tables.data(), table, of.bags, dPooled,
+                                             of.columns, slices);
+  return {squares, count};
 }
 
-// rowNorms(TABLES, rules, BAGS, dPooled, firstSlice, bounds, table, means): Float64Array
-napi_value rowNorms(Call& call) {
-  const auto tables = tablesOf(call, 0, true);
-  const Bags bags = bagsOf(call, 6, tables);
-  float* dPooled = call.floats(9);
-  const Slices slices = slicesOf(call, 10);
-  const int64_t index = call.integer(12);
-  const float* means = call.missing(13) ? nullptr : call.floats(13);
-  if (!call.valid()) return nullptr;
+inline Copied<double> rowNorms(const Lookups& of, const float* dPooled, const Slices& slices,
+                               int64_t table, const float* means) {
   double* norms = nullptr;
-  const int64_t count = running().rowNorms(&norms, tables.data(), index, bags, dPooled,
-                                           columnsOf(tables), slices, means);
-  return call.answer(norms, count);
+  const int64_t count = running().rowNorms(&norms, of.tables.data(), table, of.bags, dPooled,
+                                           of.columns, slices, means);
+  return {norms, count};
 }
 
-// dRows(TABLES, BAGS, dPooled, firstSlice, bounds, table, dRows[], counts[])
-void dRows(Call& call) {
-  const auto tables = tablesOf(call, 0, false);
-  const Bags bags = bagsOf(call, 5, tables);
-  float* dPooled = call.floats(8);
-  const Slices slices = slicesOf(call, 9);
-  const int64_t index = call.integer(11);
-  const auto d = call.floatsOf(12), counts = call.floatsOf(13);
-  if (!call.valid()) return;
-  running().dRows(d.data(), counts.data(), tables.data(), index, bags, dPooled, columnsOf(tables),
-                  slices);
+inline void dRows(float* const* dRows, float* const* counts, const Lookups& of,
+                  const float* dPooled, const Slices& slices, int64_t table) {
+  running().dRows(dRows, counts, of.tables.data(), table, of.bags, dPooled, of.columns, slices);
 }
 
-// applyRows(TABLES, rules, dRows, counts, whole): returns -1 if all rows are finite, else 0
-napi_value applyRows(Call& call) {
-  const auto tables = tablesOf(call, 0, true);
-  float *d = call.floats(6), *counts = call.floats(7);
-  const bool whole = call.flag(8);
-  if (!call.valid()) return nullptr;
-  return call.answer(running().applyRows(tables[0], d, counts, whole) ? -1 : 0);
+/// Returns whether all rows are finite.
+inline bool applyRows(Table rows, const Rule& rule, const float* dRows, const float* counts,
+                      bool whole) {
+  rows.rule = rule;
+  return running().applyRows(rows, dRows, counts, whole);
 }
 
-}  // namespace
+}  // namespace osiris::binding

@@ -1,4 +1,5 @@
-// Bindings of the functions that parse and transform training data.
+// Bindings of the functions that parse and transform training data, where the arguments are not the
+// function's own parameters. addon.cc binds the others directly.
 
 #pragma once
 
@@ -12,315 +13,224 @@
 #include "ingest/same-rows.h"
 #include "ingest/transforms.h"
 
-namespace {
+namespace osiris {
 
-using namespace osiris;
+/// Words of a head, kinds of the bags.
+template <>
+struct Argument<RecordLayout> {
+  static constexpr size_t count = 2;
+  RecordLayout value;
+  Argument(Call& call, size_t i) {
+    value.headWords = call.integer(i);
+    value.kinds = call.array<uint8_t>(i + 1, &value.features);
+  }
+  const RecordLayout& get() const { return value; }
+};
 
-// readFields(begins, numbers, ids, bytes, starts, ends, fields, delimiter, quote, dense, features)
-void readFields(Call& call) {
-  const FieldValues out{call.ints(0), call.doubles(1), call.ints(2)};
-  const uint8_t* bytes = call.bytes(3);
-  const int32_t *starts = call.ints(4), *ends = call.ints(5);
-  const FieldPlan plan{call.integer(6),     static_cast<uint8_t>(call.integer(7)),
-                       static_cast<int>(call.integer(8)),
-                       call.length(9) / 2,  call.doubles(9),
-                       call.length(10) / 6, call.doubles(10)};
-  if (!call.valid()) return;
-  osiris::readFields(out, bytes, starts, ends, call.length(5), plan);
+/// Words, words per entry, and offsets of the rows; empty if rows are not lists.
+template <>
+struct Argument<RowWords> {
+  static constexpr size_t count = 3;
+  RowWords value;
+  Argument(Call& call, size_t i)
+      : value{call.array<int32_t>(i), call.integer(i + 1), call.array<int32_t>(i + 2)} {}
+  const RowWords& get() const { return value; }
+};
+
+/// Lower and upper half of the salt, and max.
+template <>
+struct Argument<HashArguments> {
+  static constexpr size_t count = 3;
+  HashArguments value;
+  Argument(Call& call, size_t i) {
+    const auto half = [&](size_t at) { return static_cast<uint32_t>(call.integer(at)); };
+    value = {static_cast<uint64_t>(half(i + 1)) << 32 | half(i), call.integer(i + 2)};
+  }
+  const HashArguments& get() const { return value; }
+};
+
+/// A plan of columns, in the layout of src/data/columnar/record-columns.ts: four numbers each, with
+/// one array for a column of numbers, or three arrays for a column of ids.
+template <>
+struct Argument<std::vector<RecordColumn>> {
+  static constexpr size_t count = 2;
+  std::vector<RecordColumn> value;
+  Argument(Call& call, size_t i) {
+    int64_t length = 0;
+    const int32_t* numbers = call.array<int32_t>(i, &length);
+    std::vector<napi_typedarray_type> types;
+    for (int64_t at = 0; call.valid() && at < length / 4; at++, numbers += 4) {
+      const auto kind = static_cast<RecordColumn::Kind>(numbers[0]);
+      value.push_back({kind, numbers[1]});
+      RecordColumn& column = value.back();
+      if (kind == RecordColumn::same) column.value = numbers[2];
+      if (kind == RecordColumn::numbers) {
+        column.absent = static_cast<RecordColumn::Absent>(numbers[2]);
+        column.indicator = numbers[3] == 1;
+        types.push_back(napi_float64_array);
+      } else if (kind == RecordColumn::ids) {
+        column.own = numbers[2] == 1;
+        column.coded = numbers[3] == 1;
+        types.insert(types.end(), 3, napi_int32_array);
+      }
+    }
+    std::vector<int64_t> lengths;
+    const auto found = call.list(i + 1, types, &lengths);
+    size_t next = 0;
+    for (RecordColumn& column : value) {
+      if (!call.valid()) return;
+      if (column.kind == RecordColumn::numbers) {
+        column.values = static_cast<const double*>(found[next++]);
+      } else if (column.kind == RecordColumn::ids) {
+        column.offsets = static_cast<const int32_t*>(found[next]);
+        column.rowOf = static_cast<const int32_t*>(found[next + 1]);
+        column.rowCount = lengths[next + 1];
+        column.codes = static_cast<const int32_t*>(found[next + 2]);
+        column.codeCount = lengths[next + 2];
+        next += 3;
+      }
+    }
+  }
+  const std::vector<RecordColumn>& get() const { return value; }
+};
+
+/// A plan of bags, in the layout of src/data/columnar/record-bags.ts: three numbers each, with four
+/// arrays.
+template <>
+struct Argument<std::vector<RecordBags>> {
+  static constexpr size_t count = 2;
+  std::vector<RecordBags> value;
+  Argument(Call& call, size_t i) {
+    int64_t length = 0;
+    const int32_t* numbers = call.array<int32_t>(i, &length);
+    const size_t bags = static_cast<size_t>(length / 3);
+    std::vector<int64_t> lengths;
+    const auto found = call.list(i + 1, {4 * bags, napi_int32_array}, &lengths);
+    const auto ints = [&](size_t at) { return static_cast<const int32_t*>(found[at]); };
+    for (size_t at = 0; call.valid() && at < 4 * bags; at += 4, numbers += 3) {
+      value.push_back({static_cast<RecordBags::Absent>(numbers[0]), ints(at), lengths[at],
+                       numbers[1] == 1 ? ints(at + 1) : nullptr, ints(at + 2), lengths[at + 2],
+                       numbers[2] == 1 ? ints(at + 3) : nullptr, lengths[at + 3]});
+    }
+  }
+  const std::vector<RecordBags>& get() const { return value; }
+};
+
+namespace binding {
+
+using Ints = Array<const int32_t>;
+using Longs = Array<const int64_t>;
+
+inline void readFields(int32_t* begins, double* numbers, int32_t* ids, const uint8_t* bytes,
+                       const int32_t* starts, Ints ends, int64_t fields, uint8_t delimiter,
+                       int64_t quote, Array<double> dense, Array<double> features) {
+  osiris::readFields({begins, numbers, ids}, bytes, starts, ends.data, ends.length,
+                     {fields, delimiter, static_cast<int>(quote), dense.length / 2, dense.data,
+                      features.length / 6, features.data});
 }
 
-// copyRecords(out, starts, words, froms, headWords, kinds): returns whether all are records.
-napi_value copyRecords(Call& call) {
-  int32_t *out = call.ints(0), *starts = call.ints(1), *words = call.ints(2), *froms = call.ints(3);
-  const RecordLayout layout{call.integer(4), call.length(5), call.bytes(5)};
-  if (!call.valid()) return nullptr;
-  return call.answer(
-      osiris::copyRecords(out, starts, words, call.length(2), froms, call.length(3), layout));
+/// Returns 1 if all are records, else 0.
+inline int64_t copyRecords(int32_t* out, const int32_t* starts, Ints words, Ints froms,
+                           const RecordLayout& layout) {
+  return osiris::copyRecords(out, starts, words.data, words.length, froms.data, froms.length,
+                             layout);
 }
 
-// foldRecord(words, last, start, end, headWords, kinds): returns the record's end, or ~end if it
-// was folded.
-napi_value foldRecord(Call& call) {
-  int32_t *words = call.ints(0), *last = call.ints(1);
-  const int64_t start = call.integer(2), end = call.integer(3);
-  const RecordLayout layout{call.integer(4), call.length(5), call.bytes(5)};
-  if (!call.valid()) return nullptr;
-  return call.answer(osiris::foldRecord(words, last, start, end, layout));
+/// Returns the end of the records.
+inline int64_t appendRecords(int32_t* words, int32_t* last, int64_t samples, int64_t used,
+                             const int32_t* records, Ints starts, const RecordLayout& layout) {
+  return osiris::appendRecords(words, last, samples, used, records, starts.data,
+                               starts.length - 1, layout);
 }
 
-// appendRecords(words, last, samples, used, records, starts, headWords, kinds): returns the end of
-// the records.
-napi_value appendRecords(Call& call) {
-  int32_t *words = call.ints(0), *last = call.ints(1), *records = call.ints(4), *starts = call.ints(5);
-  const int64_t samples = call.integer(2), used = call.integer(3);
-  const RecordLayout layout{call.integer(6), call.length(7), call.bytes(7)};
-  if (!call.valid()) return nullptr;
-  return call.answer(osiris::appendRecords(words, last, samples, used, records, starts,
-                                           call.length(5) - 1, layout));
+/// Returns the number of ids.
+inline int64_t copyBatch(float* labels, float* dense, int32_t* lengths, int32_t* ids,
+                         int32_t* highs, float* weights, int64_t room, const int32_t* words,
+                         Ints starts, Array<const uint8_t> kinds, int64_t labelsOfSample,
+                         int64_t denseAt, int64_t denseOfSample, int64_t headWords) {
+  return osiris::copyBatch(
+      {labels, dense, lengths, ids, highs, weights, room}, words, starts.data, starts.length - 1,
+      {labelsOfSample, denseAt, denseOfSample, headWords, kinds.length, kinds.data});
 }
 
-// copyBatch(labels, dense, lengths, ids, highs, weights, room, words, starts, kinds,
-// labelsOfSample, denseAt, denseOfSample, headWords): returns the number of ids.
-napi_value copyBatch(Call& call) {
-  int32_t* highs = call.missing(4) ? nullptr : call.ints(4);
-  float* weights = call.missing(5) ? nullptr : call.floats(5);
-  const BatchMemory out{call.floats(0), call.floats(1), call.ints(2),   call.ints(3),
-                        highs,          weights,        call.integer(6)};
-  const int32_t *words = call.ints(7), *starts = call.ints(8);
-  const RecordShape shape{call.integer(10), call.integer(11), call.integer(12), call.integer(13),
-                          call.length(9),   call.bytes(9)};
-  if (!call.valid()) return nullptr;
-  return call.answer(osiris::copyBatch(out, words, starts, call.length(8) - 1, shape));
-}
-
-// readHybrid(out, from, count, bytes, end, width, state): returns the largest value, or a negative
-// code of the error.
-napi_value readHybrid(Call& call) {
-  int32_t* out = call.ints(0);
-  const int64_t from = call.integer(1), count = call.integer(2);
-  const HybridBytes bytes{call.bytes(3), call.length(3), call.integer(4),
-                          static_cast<int>(call.integer(5))};
-  double* state = call.doubles(6);
-  if (!call.valid()) return nullptr;
+/// Returns the largest value, or a negative code of the error.
+inline int64_t readHybrid(int32_t* out, int64_t from, int64_t count, Array<const uint8_t> bytes,
+                          int64_t end, int64_t width, double* state) {
   HybridPlace place{static_cast<int64_t>(state[0]), static_cast<int64_t>(state[1]), state[2] == 1,
                     static_cast<uint32_t>(static_cast<int64_t>(state[3]))};
-  const int64_t most = osiris::readHybrid(out + from, count, place, bytes);
+  const int64_t most = osiris::readHybrid(out + from, count, place,
+                                          {bytes.data, bytes.length, end, static_cast<int>(width)});
   state[0] = static_cast<double>(place.at);
   state[1] = static_cast<double>(place.left);
   state[2] = place.packed ? 1 : 0;
   state[3] = static_cast<int32_t>(place.value);
-  return call.answer(most);
+  return most;
 }
 
-// markRows(offsets, row, rows, value, repetition, at, end): returns 8192 rows + levels.
-napi_value markRows(Call& call) {
-  int32_t *offsets = call.ints(0), *repetition = call.ints(4);
-  const int64_t row = call.integer(1), rows = call.integer(2), value = call.integer(3);
-  const int64_t at = call.integer(5), end = call.integer(6);
-  if (!call.valid()) return nullptr;
-  return call.answer(osiris::markRows(offsets, row, rows, value, repetition, at, end));
-}
-
-// takeNumbers(out, at, values, places, count)
-void takeNumbers(Call& call) {
-  double *out = call.doubles(0), *values = call.doubles(2);
-  const int64_t at = call.integer(1), count = call.integer(4);
-  const int32_t* places = call.ints(3);
-  if (!call.valid()) return;
+inline void takeNumbers(double* out, int64_t at, const double* values, const int32_t* places,
+                        int64_t count) {
   osiris::takeValues(out + at, values, places, count);
 }
 
-// takePairs(out, at, values, places, count)
-void takePairs(Call& call) {
+inline void takePairs(int32_t* out, int64_t at, const int32_t* values, const int32_t* places,
+                      int64_t count) {
   struct Pair {
     int32_t low, high;
   };
-  Pair* out = reinterpret_cast<Pair*>(call.ints(0));
-  const Pair* values = reinterpret_cast<const Pair*>(call.ints(2));
-  const int64_t at = call.integer(1), count = call.integer(4);
-  const int32_t* places = call.ints(3);
-  if (!call.valid()) return;
-  osiris::takeValues(out + at, values, places, count);
+  osiris::takeValues(reinterpret_cast<Pair*>(out) + at, reinterpret_cast<const Pair*>(values),
+                     places, count);
 }
 
-// unpackSnappy(body, packed): returns whether `packed` is valid and fills `body`.
-napi_value unpackSnappy(Call& call) {
-  uint8_t *body = call.bytes(0), *packed = call.bytes(1);
-  if (!call.valid()) return nullptr;
-  return call.answer(osiris::unpackSnappy(body, call.length(0), packed, call.length(1)));
+/// Returns 1 if `packed` is valid and fills `body`, else 0.
+inline int64_t unpackSnappy(Array<uint8_t> body, Array<const uint8_t> packed) {
+  return osiris::unpackSnappy(body.data, body.length, packed.data, packed.length);
 }
 
-/// The columns of a plan, in the layout of src/data/columnar/record-columns.ts: four numbers each,
-/// with one array for a column of numbers, or three arrays for a column of ids.
-std::vector<RecordColumn> recordColumnsOf(Call& call, size_t plan, size_t arrays) {
-  const int32_t* numbers = call.ints(plan);
-  std::vector<RecordColumn> columns;
-  std::vector<napi_typedarray_type> types;
-  for (int64_t i = 0; call.valid() && i < call.length(plan) / 4; i++, numbers += 4) {
-    const auto kind = static_cast<RecordColumn::Kind>(numbers[0]);
-    columns.push_back({kind, numbers[1]});
-    RecordColumn& column = columns.back();
-    if (kind == RecordColumn::same) column.value = numbers[2];
-    if (kind == RecordColumn::numbers) {
-      column.absent = static_cast<RecordColumn::Absent>(numbers[2]);
-      column.indicator = numbers[3] == 1;
-      types.push_back(napi_float64_array);
-    } else if (kind == RecordColumn::ids) {
-      column.own = numbers[2] == 1;
-      column.coded = numbers[3] == 1;
-      types.insert(types.end(), 3, napi_int32_array);
-    }
-  }
-  std::vector<int64_t> lengths;
-  const auto found = call.list<void>(arrays, types, &lengths);
-  if (!call.valid()) return {};
-  size_t next = 0;
-  for (RecordColumn& column : columns) {
-    if (column.kind == RecordColumn::numbers) {
-      column.values = static_cast<const double*>(found[next++]);
-    } else if (column.kind == RecordColumn::ids) {
-      column.offsets = static_cast<const int32_t*>(found[next]);
-      column.rowOf = static_cast<const int32_t*>(found[next + 1]);
-      column.rowCount = lengths[next + 1];
-      column.codes = static_cast<const int32_t*>(found[next + 2]);
-      column.codeCount = lengths[next + 2];
-      next += 3;
-    }
-  }
-  return columns;
+inline void writeColumns(int32_t* words, int64_t width, uint8_t* plain, int64_t rows,
+                         const std::vector<RecordColumn>& columns) {
+  osiris::writeColumns({words, width, plain}, rows, columns);
 }
 
-// writeColumns(words, width, plain, rows, plan, arrays)
-void writeColumns(Call& call) {
-  const RecordMemory out{call.ints(0), call.integer(1), call.bytes(2)};
-  const int64_t rows = call.integer(3);
-  const std::vector<RecordColumn> columns = recordColumnsOf(call, 4, 5);
-  if (!call.valid()) return;
-  osiris::writeColumns(out, rows, columns);
+inline void copyRows(int32_t* out, const int32_t* outOffsets, Ints rows, const RowWords& entries) {
+  osiris::copyRows(out, outOffsets, rows.data, rows.length, entries);
 }
 
-/// The bags of a plan, in the layout of src/data/columnar/record-bags.ts: three numbers each, with
-/// four arrays.
-std::vector<RecordBags> recordBagsOf(Call& call, size_t plan, size_t arrays) {
-  const int32_t* numbers = call.ints(plan);
-  const int64_t count = call.length(plan) / 3;
-  const std::vector<napi_typedarray_type> types(static_cast<size_t>(4 * count), napi_int32_array);
-  std::vector<int64_t> lengths;
-  const auto found = call.list<int32_t>(arrays, types, &lengths);
-  if (!call.valid()) return {};
-  std::vector<RecordBags> bags;
-  for (size_t i = 0; i < static_cast<size_t>(count); i++, numbers += 3) {
-    bags.push_back({static_cast<RecordBags::Absent>(numbers[0]), found[4 * i], lengths[4 * i],
-                    numbers[1] == 1 ? found[4 * i + 1] : nullptr, found[4 * i + 2],
-                    lengths[4 * i + 2], numbers[2] == 1 ? found[4 * i + 3] : nullptr,
-                    lengths[4 * i + 3]});
-  }
-  return bags;
+/// Returns the index of the first id that was not counted.
+inline int64_t countDistinct(int32_t* slots, uint32_t sampled, uint32_t mask, int32_t countMax,
+                             int32_t* counted, const int32_t* ids, int64_t first, int64_t end,
+                             bool areHashes) {
+  return first + osiris::countDistinct({slots, sampled, mask, countMax}, counted[0], ids + first,
+                                       end - first, areHashes);
 }
 
-// measureBags(starts, plain, rows, headWords, plan, arrays): returns the words of all records.
-napi_value measureBags(Call& call) {
-  int32_t* starts = call.ints(0);
-  uint8_t* plain = call.bytes(1);
-  const int64_t rows = call.integer(2), headWords = call.integer(3);
-  const std::vector<RecordBags> bags = recordBagsOf(call, 4, 5);
-  if (!call.valid()) return nullptr;
-  return call.answer(osiris::measureBags(starts, plain, rows, headWords, bags));
+inline void countRuns(Array<double> runs, const int32_t* ids, int64_t first, int64_t end,
+                      double perRow) {
+  osiris::countRuns(runs.data, runs.length, ids + first, end - first, perRow);
 }
 
-// writeBags(words, starts, plain, rows, heads, headWords, plan, arrays)
-void writeBags(Call& call) {
-  int32_t *words = call.ints(0), *starts = call.ints(1);
-  const uint8_t* plain = call.bytes(2);
-  const int64_t rows = call.integer(3), headWords = call.integer(5);
-  const int32_t* heads = call.ints(4);
-  const std::vector<RecordBags> bags = recordBagsOf(call, 6, 7);
-  if (!call.valid()) return;
-  osiris::writeBags(words, starts, plain, rows, heads, headWords, bags);
+inline void hashIds(Array<int32_t> rows, const int64_t* ids, bool isUnsigned, uint32_t seed,
+                    uint32_t tableRows) {
+  osiris::hashIds(rows.data, ids, rows.length, isUnsigned, seed, tableRows);
 }
 
-/// Arguments i .. i+2: words, words per entry, and offsets of the rows; empty if rows are not
-/// lists.
-RowWords rowWordsOf(Call& call, size_t i) {
-  const int32_t* offsets = call.length(i + 2) == 0 ? nullptr : call.ints(i + 2);
-  return {call.ints(i), call.integer(i + 1), offsets};
+inline void rowsOfIds(Array<int32_t> rows, const int64_t* ids, int64_t offset, int64_t tableRows) {
+  osiris::rowsOfIds(rows.data, ids, rows.length, offset, tableRows);
 }
 
-// markSame(same, first, end, words, perEntry, offsets)
-void markSame(Call& call) {
-  uint8_t* same = call.bytes(0);
-  const int64_t first = call.integer(1), end = call.integer(2);
-  const RowWords entries = rowWordsOf(call, 3);
-  if (!call.valid()) return;
-  osiris::markSame(same, first, end, entries);
+inline void sigridHash(Array<int64_t> out, const int64_t* ids, const HashArguments& hash) {
+  osiris::sigridHash(out.data, ids, out.length, hash);
 }
 
-// copyRows(out, outOffsets, rows, words, perEntry, offsets)
-void copyRows(Call& call) {
-  int32_t *out = call.ints(0), *outOffsets = call.ints(1), *rows = call.ints(2);
-  const RowWords entries = rowWordsOf(call, 3);
-  if (!call.valid()) return;
-  osiris::copyRows(out, outOffsets, rows, call.length(2), entries);
+inline void bucketize(Array<int64_t> out, const double* values, Array<const double> borders) {
+  osiris::bucketize(out.data, values, out.length, borders.data, borders.length);
 }
 
-// countDistinct(slots, sampled, mask, timesMax, counted, ids, first, end, areHashes): returns the
-// index of the first id that was not counted.
-napi_value countDistinct(Call& call) {
-  const DistinctSlots slots{call.ints(0), call.word(1), call.word(2),
-                            static_cast<int32_t>(call.integer(3))};
-  int32_t* counted = call.ints(4);
-  const int32_t* ids = call.ints(5);
-  const int64_t first = call.integer(6), end = call.integer(7);
-  const bool areHashes = call.flag(8);
-  if (!call.valid()) return nullptr;
-  return call.answer(
-      first + osiris::countDistinct(slots, counted[0], ids + first, end - first, areHashes));
+inline void nGram(int64_t* out, const int32_t* outOffsets, Longs ids, Ints offsets, int64_t n,
+                  const HashArguments& hash) {
+  uint64_t* mixed = scratches().mixed.take<uint64_t>(ids.length);
+  osiris::nGram(out, outOffsets, ids.data, offsets.data, offsets.length - 1, n, mixed, hash);
 }
 
-// countRuns(runs, ids, first, end, perRow)
-void countRuns(Call& call) {
-  double* runs = call.doubles(0);
-  const int32_t* ids = call.ints(1);
-  const int64_t first = call.integer(2), end = call.integer(3);
-  const double perRow = call.number(4);
-  if (!call.valid()) return;
-  osiris::countRuns(runs, call.length(0), ids + first, end - first, perRow);
-}
+}  // namespace binding
 
-// hashIds(rows, ids, isUnsigned, seed, tableRows)
-void hashIds(Call& call) {
-  int32_t* rows = call.ints(0);
-  const int64_t count = call.length(0);
-  const int64_t* ids = call.longs(1);
-  const bool isUnsigned = call.flag(2);
-  const uint32_t seed = call.word(3), tableRows = call.word(4);
-  if (!call.valid()) return;
-  osiris::hashIds(rows, ids, count, isUnsigned, seed, tableRows);
-}
-
-// rowsOfIds(rows, ids, offset, tableRows)
-void rowsOfIds(Call& call) {
-  int32_t* rows = call.ints(0);
-  const int64_t* ids = call.longs(1);
-  const int64_t offset = call.integer(2), tableRows = call.integer(3);
-  if (!call.valid()) return;
-  osiris::rowsOfIds(rows, ids, call.length(0), offset, tableRows);
-}
-
-// Arguments i .. i+2: lower and upper half of the salt, and max.
-HashArguments hashOf(Call& call, size_t i) {
-  const uint64_t low = call.word(i), high = call.word(i + 1);
-  return {high << 32 | low, call.integer(i + 2)};
-}
-
-// sigridHash(out, ids, saltLow, saltHigh, max)
-void sigridHash(Call& call) {
-  int64_t* out = call.longs(0);
-  const int64_t* ids = call.longs(1);
-  const HashArguments hash = hashOf(call, 2);
-  if (!call.valid()) return;
-  osiris::sigridHash(out, ids, call.length(0), hash);
-}
-
-// bucketize(out, values, borders)
-void bucketize(Call& call) {
-  int64_t* out = call.longs(0);
-  const double *values = call.doubles(1), *borders = call.doubles(2);
-  if (!call.valid()) return;
-  osiris::bucketize(out, values, call.length(0), borders, call.length(2));
-}
-
-// nGram(out, outOffsets, ids, offsets, n, saltLow, saltHigh, max)
-void nGram(Call& call) {
-  int64_t* out = call.longs(0);
-  const int32_t* outOffsets = call.ints(1);
-  const int64_t* ids = call.longs(2);
-  const int32_t* offsets = call.ints(3);
-  const int64_t n = call.integer(4);
-  const HashArguments hash = hashOf(call, 5);
-  if (!call.valid()) return;
-  uint64_t* mixed = scratches().mixed.take<uint64_t>(call.length(2));
-  osiris::nGram(out, outOffsets, ids, offsets, call.length(3) - 1, n, mixed, hash);
-}
-
-}  // namespace
+}  // namespace osiris

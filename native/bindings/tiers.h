@@ -1,126 +1,81 @@
-// Bindings of the kernels of memory tiers: a cache, its records, and the files of records.
+// Bindings of the kernels of memory tiers: the index of a cache, and files of records.
 
 #pragma once
 
+#include "bindings/arguments.h"
 #include "bindings/running.h"
 #include "tiers/record-file.h"
 
-namespace {
+namespace osiris {
 
-using namespace osiris;
+/// rowOf, stamps, pins, counts, spareTable, spareFree, head, sets.
+template <>
+struct Argument<RowCache> {
+  static constexpr size_t count = 8;
+  RowCache value{};
+  Argument(Call& call, size_t i) {
+    value.rowOf = call.array<int32_t>(i);
+    value.stamps = call.array<int32_t>(i + 1);
+    value.pins = call.array<uint8_t>(i + 2);
+    value.counts = call.array<uint32_t>(i + 3, &value.countsLength);
+    value.spareTable = call.array<int32_t>(i + 4, &value.spareTableLength);
+    value.spareFree = call.array<int32_t>(i + 5, &value.spares);
+    value.head = call.array<int32_t>(i + 6);
+    value.sets = call.integer(i + 7);
+  }
+  const RowCache& get() const { return value; }
+};
 
-// placeRows(rowOf, stamps, pins, counts, spareTable, spareFree, head, sets, places, ids, tick,
-// words, found): returns 0, or -1 if a row finds no slot. found (5): the counts for `placedOf`.
-napi_value placeRows(Call& call) {
-  RowCache cache{};
-  cache.rowOf = call.ints(0);
-  cache.stamps = call.ints(1);
-  cache.pins = call.bytes(2);
-  cache.counts = call.words(3);
-  cache.countsLength = call.length(3);
-  cache.spareTable = call.ints(4);
-  cache.spareTableLength = call.length(4);
-  cache.spareFree = call.ints(5);
-  cache.spares = call.length(5);
-  cache.head = call.ints(6);
-  cache.sets = call.integer(7);
-  int32_t *places = call.ints(8), *ids = call.ints(9), *words = call.ints(11);
-  const int64_t n = call.length(9), room = call.length(11) / 5;
-  const auto tick = static_cast<int32_t>(call.integer(10));
-  int32_t* found = call.ints(12);
-  if (!call.valid()) return nullptr;
+/// Descriptor, bytes of a record.
+template <>
+struct Argument<RecordFile> {
+  static constexpr size_t count = 2;
+  RecordFile value;
+  Argument(Call& call, size_t i) : value{static_cast<int>(call.integer(i)), call.integer(i + 1)} {}
+  const RecordFile& get() const { return value; }
+};
+
+namespace binding {
+
+/// Returns false if a row finds no slot. words: the five lists of the result. found (5): the counts
+/// for `placedOf`.
+inline bool placeRows(const RowCache& cache, int32_t* places, Array<const int32_t> ids,
+                      int32_t tick, Array<int32_t> words, int32_t* found) {
+  const int64_t room = words.length / 5;
   PlacedLists out{};
-  out.placed = words;
-  out.missed = words + room;
-  out.missedRows = words + 2 * room;
-  out.evicted = words + 3 * room;
-  out.evictedRows = words + 4 * room;
-  const bool good = running().placeRows(cache, places, ids, n, tick, out);
+  int32_t** const lists[] = {&out.placed, &out.missed, &out.missedRows, &out.evicted,
+                             &out.evictedRows};
+  for (int i = 0; i < 5; i++) *lists[i] = words.data + i * room;
+  const bool good = running().placeRows(cache, places, ids.data, ids.length, tick, out);
   const int64_t counts[] = {out.distinct, out.missedCount, out.evictedCount, out.conflicts,
                             out.conflictLookups};
   for (int i = 0; i < 5; i++) found[i] = static_cast<int32_t>(counts[i]);
-  return call.answer(good ? 0 : -1);
-}
-
-// gatherRecords(out, TABLES, places)
-void gatherRecords(Call& call) {
-  uint8_t* out = call.bytes(0);
-  const auto tables = tablesOf(call, 1, false);
-  const int32_t* places = call.ints(6);
-  const int64_t count = call.length(6);
-  if (!call.valid()) return;
-  running().gatherRecords(reinterpret_cast<char*>(out), tables[0], places, count);
-}
-
-// scatterRecords(TABLES, places, records, at)
-void scatterRecords(Call& call) {
-  const auto tables = tablesOf(call, 0, false);
-  const int32_t* places = call.ints(5);
-  const int64_t count = call.length(5);
-  const uint8_t* records = call.bytes(6);
-  const int32_t* at = call.missing(7) ? nullptr : call.ints(7);
-  if (!call.valid()) return;
-  running().scatterRecords(tables[0], places, count, reinterpret_cast<const char*>(records), at);
-}
-
-// bornAt(TABLES, places, ids, key0, key1, purpose, scale, initialState)
-void bornAt(Call& call) {
-  const auto tables = tablesOf(call, 0, false);
-  const int32_t *places = call.ints(5), *ids = call.ints(6);
-  const int64_t count = call.length(5);
-  const Key key = keyOf(call, 7);
-  const uint32_t purpose = call.word(9);
-  const auto scale = static_cast<float>(call.number(10));
-  const auto state = static_cast<float>(call.number(11));
-  if (!call.valid()) return;
-  running().bornAt(tables[0], places, ids, count, key.words, purpose, scale, state);
-}
-
-// moveRecords(to, toAt, from, fromAt, count, bytes)
-void moveRecords(Call& call) {
-  uint8_t *to = call.bytes(0), *from = call.bytes(2);
-  const int32_t* toAt = call.missing(1) ? nullptr : call.ints(1);
-  const int32_t* fromAt = call.missing(3) ? nullptr : call.ints(3);
-  const int64_t count = call.integer(4), bytes = call.integer(5);
-  if (!call.valid()) return;
-  running().moveRecords(reinterpret_cast<char*>(to), toAt, reinterpret_cast<const char*>(from),
-                        fromAt, count, bytes);
+  return good;
 }
 
 /// Writes the outcome of a batch of records: index of the first row that failed, errno, number of
 /// system calls.
-void answer(double* outcome, const RecordOutcome& of) {
+inline void write(double* outcome, const RecordOutcome& of) {
   outcome[0] = static_cast<double>(of.at);
   outcome[1] = of.error;
   outcome[2] = static_cast<double>(of.calls);
 }
 
-// readRecords(outcome, descriptor, recordBytes, rows, wanted, records)
-void readRecords(Call& call) {
-  double* outcome = call.doubles(0);
-  const RecordFile file{static_cast<int>(call.integer(1)), call.integer(2)};
-  const int32_t* rows = call.ints(3);
-  const uint8_t* wanted = call.bytes(4);
-  uint8_t* records = call.bytes(5);
-  const int64_t count = call.length(3);
-  if (call.valid()) answer(outcome, osiris::readRecords(file, rows, wanted, count, records));
+inline void readRecords(double* outcome, const RecordFile& file, Array<const int32_t> rows,
+                        const uint8_t* wanted, uint8_t* records) {
+  write(outcome, osiris::readRecords(file, rows.data, wanted, rows.length, records));
 }
 
-// writeRecords(outcome, descriptor, recordBytes, rows, records)
-void writeRecords(Call& call) {
-  double* outcome = call.doubles(0);
-  const RecordFile file{static_cast<int>(call.integer(1)), call.integer(2)};
-  const int32_t* rows = call.ints(3);
-  const uint8_t* records = call.bytes(4);
-  const int64_t count = call.length(3);
-  if (call.valid()) answer(outcome, osiris::writeRecords(file, rows, count, records));
+inline void writeRecords(double* outcome, const RecordFile& file, Array<const int32_t> rows,
+                         const uint8_t* records) {
+  write(outcome, osiris::writeRecords(file, rows.data, rows.length, records));
 }
 
-// dropCached(descriptor): returns an errno, or 0 for success
-napi_value dropCached(Call& call) {
-  const int descriptor = static_cast<int>(call.integer(0));
-  if (!call.valid()) return nullptr;
-  return call.answer(osiris::dropCached(descriptor));
+/// Returns an errno, or 0 for success.
+inline int64_t dropCached(int64_t descriptor) {
+  return osiris::dropCached(static_cast<int>(descriptor));
 }
 
-}  // namespace
+}  // namespace binding
+
+}  // namespace osiris

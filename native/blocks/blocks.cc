@@ -17,34 +17,8 @@ namespace osiris::OSIRIS_ISA {
 #include "blocks/exponentials.h"
 
 void addBlocks(Kernels& kernels) {
-  kernels.add = addElements;
-  kernels.multiply = multiplyElements;
-  kernels.dMultiply = dMultiply;
-  kernels.multiplyAdd = multiplyAdd;
-  kernels.addBeside = addBeside;
-  kernels.relu = relu;
-  kernels.scale = scale;
-  kernels.leakyRelu = leakyRelu;
-  kernels.dLeakyRelu = dLeakyRelu;
-  kernels.sigmoid = sigmoid;
-  kernels.dSigmoid = dSigmoid;
-  kernels.softmax = softmax;
-  kernels.dSoftmax = dSoftmax;
-  kernels.pairs = pairs;
-  kernels.dPairsLeft = dPairsLeft;
-  kernels.dPairsRight = dPairsRight;
-  kernels.products = products;
-  kernels.dShared = dShared;
-  kernels.rankProducts = rankProducts;
-  kernels.dRankProducts = dRankProducts;
-  kernels.pairSum = pairSum;
-  kernels.dPairSum = dPairSum;
-  kernels.layerNorm = layerNorm;
-  kernels.dLayerNorm = dLayerNorm;
-  kernels.batchMoments = batchMoments;
-  kernels.batchNorm = batchNorm;
-  kernels.dBatchNormWeights = dBatchNormWeights;
-  kernels.dBatchNorm = dBatchNorm;
+#include "simd/set-kernels.h"
+#include "blocks/table.h"
 }
 
 }  // namespace osiris::OSIRIS_ISA

@@ -9,13 +9,13 @@ INLINE void eachOfTwo(float* out, const float* a, const float* b, int64_t n, boo
   if (some > 0) storeSome(out + i, some, take(loadSome(a + i, some), loadSome(b + i, some)));
 }
 
-inline void addElements(float* out, const float* a, const float* b, int64_t n) {
+inline void add(float* out, const float* a, const float* b, int64_t n) {
   const bool far = n > farFloats && out != a && out != b;
   eachOfTwo(out, a, b, n, far, [&](Vec x, Vec y) INLINE_LAMBDA { return add(x, y); });
   endFar();
 }
 
-inline void multiplyElements(float* out, const float* a, const float* b, int64_t n) {
+inline void multiply(float* out, const float* a, const float* b, int64_t n) {
   const bool far = n > farFloats && out != a && out != b;
   eachOfTwo(out, a, b, n, far, [&](Vec x, Vec y) INLINE_LAMBDA { return mul(x, y); });
   endFar();
@@ -94,7 +94,7 @@ inline void pairs(float* out, const float* a, const float* b, int64_t samples, i
                   int64_t columns, int64_t dim) {
   for (int64_t s = 0; s < samples; s++, b += columns * dim) {
     for (int64_t m = 0; m < rows; m++, a += dim) {
-      for (int64_t n = 0; n < columns; n++, out += dim) multiplyElements(out, a, b + n * dim, dim);
+      for (int64_t n = 0; n < columns; n++, out += dim) multiply(out, a, b + n * dim, dim);
     }
   }
 }

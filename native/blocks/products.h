@@ -187,7 +187,7 @@ INLINE void foldSlices(int64_t size, const Slices& slices, Take take, Give give)
     take(slices.bounds[s], slices.bounds[s + 1], sum);
     const SlicePlan& p = plan[s];
     for (int64_t i = p.lefts - 1; i >= 0; i--) {
-      addElements(sum, waiting + (p.slot + i) * size, sum, size);
+      add(sum, waiting + (p.slot + i) * size, sum, size);
     }
     if (p.last) give(p.subtree, sum);
     else std::memcpy(waiting + p.slot * size, sum, size * sizeof(float));

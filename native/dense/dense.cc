@@ -17,19 +17,11 @@ namespace osiris::OSIRIS_ISA {
 #endif
 
 void addDense(Kernels& kernels) {
+#include "simd/set-kernels.h"
 #if !defined(OSIRIS_PAIRS)  // avx512bf16 differs from avx512 only in products of bfloat16.
-  kernels.linear = linear;
-  kernels.packLayer = packLayer;
-  kernels.linearPacked = linearPacked;
-  kernels.dRelu = dRelu;
-  kernels.dLinearInput = dLinearInput;
-  kernels.dLinearWeight = dLinearWeight;
-  kernels.interact = interact;
-  kernels.dInteract = dInteract;
+#include "dense/table.h"
 #endif
-  kernels.linearBfloat16 = linearBfloat16;
-  kernels.dLinearInputBfloat16 = dLinearInputBfloat16;
-  kernels.dLinearWeightBfloat16 = dLinearWeightBfloat16;
+#include "dense/bfloat16-table.h"
 }
 
 }  // namespace osiris::OSIRIS_ISA

@@ -13,11 +13,8 @@ namespace osiris::OSIRIS_ISA {
 #include "embedding/pooling.h"
 
 void addLookup(Kernels& kernels) {
-  kernels.uniform = uniform;
-  kernels.dropout = dropout;
-  kernels.born = born;
-  kernels.bornAt = bornAt;
-  kernels.pool = pool;
+#include "simd/set-kernels.h"
+#include "embedding/lookup-table.h"
 }
 
 }  // namespace osiris::OSIRIS_ISA

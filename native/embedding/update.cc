@@ -16,12 +16,8 @@ namespace osiris::OSIRIS_ISA {
 #include "embedding/row-update.h"
 
 void addUpdate(Kernels& kernels) {
-  kernels.updateRows = updateRows;
-  kernels.rowSquares = rowSquares;
-  kernels.rowNorms = rowNorms;
-  kernels.dRows = dRows;
-  kernels.applyRows = applyRows;
-  kernels.applyFlat = applyFlat;
+#include "simd/set-kernels.h"
+#include "embedding/update-table.h"
 }
 
 }  // namespace osiris::OSIRIS_ISA

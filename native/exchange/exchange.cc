@@ -11,14 +11,8 @@ namespace osiris::OSIRIS_ISA {
 #include "exchange/exchange.h"
 
 void addExchange(Kernels& kernels) {
-  kernels.copyColumns = copyColumns;
-  kernels.expandColumns = expandColumns;
-  kernels.dExpandColumns = dExpandColumns;
-  kernels.foldSubtrees = foldSubtrees;
-  kernels.foldPooled = foldPooled;
-  kernels.shareColumns = shareColumns;
-  kernels.packColumns = packColumns;
-  kernels.unpackColumns = unpackColumns;
+#include "simd/set-kernels.h"
+#include "exchange/table.h"
 }
 
 }  // namespace osiris::OSIRIS_ISA

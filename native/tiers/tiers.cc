@@ -15,10 +15,8 @@ namespace osiris::OSIRIS_ISA {
 #include "tiers/records.h"
 
 void addTiers(Kernels& kernels) {
-  kernels.placeRows = placeRows;
-  kernels.gatherRecords = gatherRecords;
-  kernels.scatterRecords = scatterRecords;
-  kernels.moveRecords = moveRecords;
+#include "simd/set-kernels.h"
+#include "tiers/table.h"
 }
 
 }  // namespace osiris::OSIRIS_ISA

@@ -2,10 +2,10 @@
 
 import { InputUnusableError } from "../errors/errors.ts";
 import { addonPath } from "../ports/addon.ts";
-import { checkKernels } from "./checked/checked.ts";
 import type { Kernels } from "./contract/kernels.ts";
 import { createNative } from "./native/native.ts";
 import { createReference } from "./reference/reference.ts";
+import { checkKernels } from "./table/bind.ts";
 
 /**
  * The kernels of this process, with checked arguments. `auto` takes the native kernels where they
@@ -16,7 +16,7 @@ import { createReference } from "./reference/reference.ts";
 export function openKernels(choice: "auto" | "native" | "reference"): Kernels {
   if (choice === "reference") return checkKernels(createReference());
   const native = createNative();
-  if (native !== undefined) return checkKernels(native);
+  if (native !== undefined) return native;
   if (choice === "auto") return checkKernels(createReference());
   const path = addonPath();
   throw new InputUnusableError(

@@ -2,7 +2,7 @@
 // identical results.
 
 import { adamNumbersOf, type OptimizerStep, rateOf } from "../embedding/tables/row-rule.ts";
-import type { Kernels, Tensor } from "../kernels/contract/kernels.ts";
+import type { Kernels, RowRule, Tensor } from "../kernels/contract/kernels.ts";
 import type { ParameterLayout } from "./graph/parameters.ts";
 import type { ClipSpec, DenseOptimizerSpec } from "./options.ts";
 
@@ -105,31 +105,33 @@ function update(
 ): boolean {
   const trained = (of: Tensor) => kernels.reshape(of, [layout.trained]);
   const w = trained(weights);
-  const slot = (index: number): Tensor => {
-    const tensor = state.slots[index];
-    if (tensor === undefined) throw new RangeError(`${optimizer.kind} has no state ${index}`);
-    return trained(tensor);
-  };
-  const learningRate = rateOf(optimizer, at);
+  const slots = state.slots.slice(0, denseSlots(optimizer)).map(trained);
+  const rule = denseRuleOf(optimizer, at);
+  if (rule.kind !== "lamb") return kernels.applyFlat(w, slots, g, rule);
+  // LAMB has a norm of each parameter.
+  let allFinite = true;
+  for (const { first, length, isStatistic } of layout.parameters) {
+    if (isStatistic) continue;
+    const part = (flat: Tensor) => kernels.reshape(flat, [length], first);
+    const good = kernels.applyFlat(part(w), slots.map(part), part(g), rule);
+    allFinite &&= good;
+  }
+  return allFinite;
+}
+
+/** The update rule of one step. */
+function denseRuleOf(optimizer: DenseOptimizerSpec, at: OptimizerStep): RowRule {
+  const plain = { learningRate: rateOf(optimizer, at), l2: 0, decay: 0 };
   switch (optimizer.kind) {
-    case "sgd":
-      if (optimizer.momentum === 0) return kernels.sgd(w, g, learningRate);
-      return kernels.momentum(w, slot(0), g, learningRate, optimizer.momentum);
-    case "adagrad":
-      return kernels.adagrad(w, slot(0), g, learningRate, optimizer.epsilon);
-    case "adam":
-      return kernels.adam(w, slot(0), slot(1), g, adamNumbersOf(optimizer, at));
-    case "lamb": {
-      const numbers = adamNumbersOf(optimizer, at);
-      let allFinite = true;
-      for (const { first, length, isStatistic } of layout.parameters) {
-        if (isStatistic) continue;
-        const part = (flat: Tensor) => kernels.reshape(flat, [length], first);
-        const good = kernels.lamb(part(w), part(slot(0)), part(slot(1)), part(g), numbers);
-        allFinite &&= good;
-      }
-      return allFinite;
+    case "sgd": {
+      const { momentum } = optimizer;
+      return momentum === 0 ? { kind: "sgd", ...plain } : { kind: "momentum", momentum, ...plain };
     }
+    case "adagrad":
+      return { kind: "adagrad", epsilon: optimizer.epsilon, ...plain };
+    case "adam":
+    case "lamb":
+      return { kind: optimizer.kind, l2: 0, ...adamNumbersOf(optimizer, at) };
     default:
       return optimizer satisfies never;
   }

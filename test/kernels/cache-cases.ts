@@ -98,7 +98,7 @@ export const caches: Cases = {
       message: "Expected a tick above 6 and below 2^31, got 6",
     });
     t.throws(() => k.placeRows(cache, new Int32Array(1), new Int32Array(2), 7), {
-      message: /Expected a place for every id/,
+      message: /Expected ids of placeRows/,
     });
     t.throws(() => k.freeSpares(cache, Int32Array.of(32)), { message: /has no pins, got 32/ });
     k.freeSpares(cache, k.releaseRows(cache, placed.placed));

@@ -48,7 +48,8 @@ export const rulesByHand: Cases = {
           false,
         );
         t.is(good, bad === 0, `${kind} ${bad}`);
-        t.is(k.sgd(k.tensor([2 * dim]), gradient, 1), bad === 0);
+        const sgd = { kind: "sgd", learningRate: 1, l2: 0, decay: 0 } as const;
+        t.is(k.applyFlat(k.tensor([2 * dim]), [], gradient, sgd), bad === 0);
         t.is(k.firstNonFinite(gradient), bad === 0 ? -1 : 2 * dim - 1);
       }
     }
@@ -140,31 +141,35 @@ export const rulesByHand: Cases = {
   "the dense optimizers take one step as they are written": (t, k) => {
     const g = of(k, [2], [2, -1]);
     const w = of(k, [2], [1, 1]);
-    k.sgd(w, g, 0.25);
+    const quarter = { learningRate: 0.25, l2: 0, decay: 0 };
+    k.applyFlat(w, [], g, { kind: "sgd", ...quarter });
     t.deepEqual(list(k, w), [0.5, 1.25]);
     const acc = of(k, [2], [0, 3]);
-    k.adagrad(w, acc, g, 1, 2);
+    k.applyFlat(w, [acc], g, { kind: "adagrad", ...quarter, learningRate: 1, epsilon: 2 });
     t.deepEqual(list(k, acc), [4, 4]);
     t.deepEqual(list(k, w), [0, 1.5]);
     const [m, v] = [k.tensor([2]), k.tensor([2])];
-    const rule = { learningRate: 1, beta1: 0.5, beta2: 0.75, epsilon: 1, decay: 0 };
-    k.adam(w, m, v, g, { ...rule, correction1: 0.5, correction2: 0.25 });
+    const betas = { beta1: 0.5, beta2: 0.75, correction1: 0.5, correction2: 0.25 };
+    const rule = { learningRate: 1, epsilon: 1, l2: 0, decay: 0, ...betas };
+    k.applyFlat(w, [m, v], g, { kind: "adam", ...rule });
     t.deepEqual(list(k, m), [1, -0.5]);
     t.deepEqual(list(k, v), [1, 0.25]);
     const change = Math.fround(2 / 3);
     t.deepEqual(list(k, w), [Math.fround(0 - change), 2]);
     const [buffer, x] = [of(k, [2], [4, 2]), of(k, [2], [1, 1])];
-    k.momentum(x, buffer, g, 0.25, 0.5);
+    k.applyFlat(x, [buffer], g, { kind: "momentum", momentum: 0.5, ...quarter });
     t.deepEqual(list(k, buffer), [4, 0]);
     t.deepEqual(list(k, x), [0, 1]);
     // m = 0.5 g, v = 0.25 g*g: the direction of both is 1 in size; so |u| = |w| and w loses u.
     const [m2, v2, y] = [k.tensor([2]), k.tensor([2]), of(k, [2], [1, 1])];
-    const plain = { ...rule, epsilon: 1e-30, correction1: 0.5, correction2: 0.25 };
-    k.lamb(y, m2, v2, g, plain);
+    k.applyFlat(y, [m2, v2], g, { kind: "lamb", ...rule, epsilon: 1e-30 });
     t.deepEqual(list(k, y), [0, 2]);
     // Decoupled decay: half of each weight is subtracted first.
     const [m3, v3, u] = [k.tensor([2]), k.tensor([2]), of(k, [2], [1, 1])];
-    k.adam(u, m3, v3, g, { ...plain, decay: 0.5 });
+    k.applyFlat(u, [m3, v3], g, { kind: "adam", ...rule, epsilon: 1e-30, decay: 0.5 });
+    t.throws(() => k.applyFlat(u, [m3], g, { kind: "adam", ...rule }), {
+      message: "Expected a rule with 1 states of an element, got adam",
+    });
     t.deepEqual(list(k, u), [-0.5, 1.5]);
   },
 

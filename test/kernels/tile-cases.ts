@@ -334,9 +334,10 @@ export const tiles: Cases = {
     t.throws(fold(4, 1), { message: /aligned run of blocks/ });
     t.throws(() => k.rowMeans([new Float32Array(3)], [2], 64), { message: /whole rows of quanta/ });
     t.throws(() => k.shareColumns(out, 0, d, 1, 32, Int32Array.of(1)), {
-      message: /columns of from/,
+      message: /the columns from fromFirst of shareColumns/,
     });
-    t.throws(() => k.shareColumns(out, 0, d, 0, 32, new Int32Array(2)), { message: /B lengths/ });
+    const lengths = new Int32Array(2);
+    t.throws(() => k.shareColumns(out, 0, d, 0, 32, lengths), { message: /rows|lengths/ });
   },
 
   "a table and a tile may have no rows": (t, k) => {

@@ -85,8 +85,8 @@ export class Parameters {
     this.#steps++;
     const correction1 = 1 - adam.beta1 ** this.#steps;
     const correction2 = 1 - adam.beta2 ** this.#steps;
-    const rule = { ...adam, decay, learningRate, correction1, correction2 };
-    this.#kernels.adam(this.#weights, m, v, g, rule);
+    const numbers = { ...adam, decay, learningRate, correction1, correction2 };
+    this.#kernels.applyFlat(this.#weights, [m, v], g, { kind: "adam", l2: 0, ...numbers });
   }
 
   named(): NamedWeights[] {

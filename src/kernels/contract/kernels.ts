@@ -1,6 +1,6 @@
 // The contract of the kernels: every piece of arithmetic on tensors, one signature each.
-// `reference.ts` is the definition, in plain loops; native/kernels.h has the same names in the
-// same order.
+// `reference.ts` is the definition, in plain loops. src/kernels/table/table.ts has the shapes of
+// the arguments, and native/table.h the same names in C++.
 //
 // B = samples, I/O = inputs/outputs of a layer, F = features, D = embedding dim, T = tables, C =
 // columns of all tables, concatenated, N = ids, P = subtrees of slices, R = rows of a table. Output
@@ -19,51 +19,19 @@ import type { LossTerm } from "./loss.ts";
 import type { RecordKernels } from "./records.ts";
 import type { RowAverage } from "./row-average.ts";
 import type { CacheKernels } from "./row-cache.ts";
-import type { AdamNumbers, RowRule } from "./rules.ts";
+import type { RowRule } from "./rules.ts";
 import type { Slices, Subtree } from "./slices.ts";
 import type { Bags, RowSums, Rows, RowsSpec } from "./tables.ts";
 import type { Tensor } from "./tensor.ts";
 
-export {
-  addendsMax,
-  type BatchNormColumns,
-  type BlockKernels,
-  type ProductForm,
-} from "./blocks.ts";
+export * from "./blocks.ts";
 export type { ExchangeKernels } from "./exchange.ts";
-export {
-  type CrossEntropyRule,
-  type LossRule,
-  type LossTarget,
-  type LossTerm,
-  usualLossTerm,
-} from "./loss.ts";
+export * from "./loss.ts";
 export type { RecordKernels } from "./records.ts";
 export type { CacheKernels, Placed, PlacedMemory, RowCache, RowCacheSpec } from "./row-cache.ts";
-export {
-  type AdagradRule,
-  type AdamNumbers,
-  type AdamRule,
-  type FtrlRule,
-  type MomentumRule,
-  type RowRule,
-  type SgdRule,
-  type StateShape,
-  stateShapeOf,
-  stateWidth,
-  takesMean,
-  takesTrust,
-} from "./rules.ts";
-export {
-  type Bags,
-  lookupsFrom,
-  type Pooling,
-  type RowSums,
-  type Rows,
-  rowsMax,
-  ruleStateIn,
-} from "./tables.ts";
-export { type PackedAt, type PooledPart, quantumColumns, type Tensor } from "./tensor.ts";
+export * from "./rules.ts";
+export * from "./tables.ts";
+export * from "./tensor.ts";
 
 /**
  * The precision that the operands of a layer's products are rounded to. Sums, biases and outputs of
@@ -331,7 +299,7 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
     slices: number,
   ): void;
 
-  // Dense optimizers, on flat tensors (n); each returns false if g was not finite ----
+  // Dense optimizers, on flat tensors (n); false: the gradient g was not finite ----
 
   /** out = g * min(1, normMax / (|g| + 1e-6)), the norm in float64 in the order of elements. */
   clipNorm(out: Tensor, g: Tensor, normMax: number): boolean;
@@ -342,17 +310,9 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
   /** Swaps the values of two tensors. */
   swap(a: Tensor, b: Tensor): void;
 
-  /** w -= lr*g */
-  sgd(w: Tensor, g: Tensor, learningRate: number): boolean;
-  /** acc += g*g; w -= lr * g / (sqrt(acc) + eps) */
-  adagrad(w: Tensor, acc: Tensor, g: Tensor, learningRate: number, epsilon: number): boolean;
-  /** buffer = momentum*buffer + g; w -= lr*buffer */
-  momentum(w: Tensor, buffer: Tensor, g: Tensor, learningRate: number, momentum: number): boolean;
   /**
-   * AdamW: updates m, v with beta1, beta2; w *= 1 - lr*decay; then
-   * w -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps), c = 1 - beta^t.
+   * Updates w (n), as one long row, by a rule without l2, clip, rounding and average, whose state
+   * is of elements: `slots` has the tensors (n) of this state (`StateShape.perElement`).
    */
-  adam(w: Tensor, m: Tensor, v: Tensor, g: Tensor, rule: AdamNumbers): boolean;
-  /** u = Adam's direction + decay*w; w -= lr * |w|/|u| * u. One norm for all of w. */
-  lamb(w: Tensor, m: Tensor, v: Tensor, g: Tensor, rule: AdamNumbers): boolean;
+  applyFlat(w: Tensor, slots: readonly Tensor[], g: Tensor, rule: RowRule): boolean;
 }

@@ -36,6 +36,7 @@ export interface AdamNumbers {
   readonly correction2: number;
 }
 
+/** w -= learningRate * g */
 export interface SgdRule extends Shrinking {
   readonly kind: "sgd";
 }
@@ -46,12 +47,15 @@ export interface MomentumRule extends Shrinking {
   readonly momentum: number;
 }
 
+/** s += g*g, or for `rowWiseAdagrad` its mean; w -= learningRate * g / (sqrt(s) + epsilon) */
 export interface AdagradRule extends Shrinking {
   readonly kind: "adagrad" | "rowWiseAdagrad";
   readonly epsilon: number;
 }
 
 /**
+ * `adam`: AdamW: m and v move to g and g*g by beta1 and beta2; w *= 1 - learningRate*decay; then
+ * w -= learningRate/c1 * m / (sqrt(v)/sqrt(c2) + epsilon), c = 1 - beta^t.
  * `partialRowWiseAdam`: Adam with one second moment per row, of the mean of squares.
  * `lamb`: u = Adam's direction + decay*w; w -= learningRate * |w|/|u| * u; no other decay.
  * `partialRowWiseLamb`: LAMB with one second moment per row.
@@ -88,34 +92,51 @@ export interface StateShape {
   readonly perRow: number;
 }
 
+/** The state of each rule, and the values of whole rows that it takes. */
+interface RuleFacts extends StateShape {
+  readonly takes: readonly ("mean" | "trust")[];
+}
+
+/** The rules, in the order of `RuleKind` in native/rule.h. */
+const rules: Readonly<Record<RowRule["kind"], RuleFacts>> = {
+  sgd: { perElement: 0, perRow: 0, takes: [] },
+  momentum: { perElement: 1, perRow: 0, takes: [] },
+  adagrad: { perElement: 1, perRow: 0, takes: [] },
+  rowWiseAdagrad: { perElement: 0, perRow: 1, takes: ["mean"] },
+  adam: { perElement: 2, perRow: 0, takes: [] },
+  partialRowWiseAdam: { perElement: 1, perRow: 1, takes: ["mean"] },
+  lamb: { perElement: 2, perRow: 0, takes: ["trust"] },
+  partialRowWiseLamb: { perElement: 1, perRow: 1, takes: ["mean", "trust"] },
+  ftrl: { perElement: 2, perRow: 0, takes: [] },
+};
+
+/** The kinds of rules, in the order of `RuleKind` in native/rule.h. */
+export const ruleKinds = Object.keys(rules);
+
+/** The numbers of all rules, in the order in which `ruleOf` in native/rule.h reads them. */
+export const ruleNumbers = [
+  "learningRate",
+  "l2",
+  "decay",
+  "epsilon",
+  "momentum",
+  "beta1",
+  "beta2",
+  "correction1",
+  "correction2",
+  "beta",
+  "lambda1",
+  "lambda2",
+  "clip",
+] as const;
+
 /**
  * The state of a rule. With `isAveraged`, the state of a moving average is added: a lag per element
  * before the rule's state, and a step count per row after it.
  */
 export function stateShapeOf(kind: RowRule["kind"], isAveraged = false): StateShape {
-  const { perElement, perRow } = ruleStateOf(kind);
+  const { perElement, perRow } = rules[kind];
   return isAveraged ? { perElement: perElement + 1, perRow: perRow + 1 } : { perElement, perRow };
-}
-
-function ruleStateOf(kind: RowRule["kind"]): StateShape {
-  switch (kind) {
-    case "sgd":
-      return { perElement: 0, perRow: 0 };
-    case "rowWiseAdagrad":
-      return { perElement: 0, perRow: 1 };
-    case "momentum":
-    case "adagrad":
-      return { perElement: 1, perRow: 0 };
-    case "partialRowWiseAdam":
-    case "partialRowWiseLamb":
-      return { perElement: 1, perRow: 1 };
-    case "adam":
-    case "lamb":
-    case "ftrl":
-      return { perElement: 2, perRow: 0 };
-    default:
-      return kind satisfies never;
-  }
 }
 
 /** State floats per row of `dim` columns: first the states of elements, then that of the row. */
@@ -126,12 +147,10 @@ export function stateWidth(kind: RowRule["kind"], dim: number, isAveraged = fals
 
 /** Whether the rule needs the mean of squares of a whole row. */
 export function takesMean(kind: RowRule["kind"]): boolean {
-  return (
-    kind === "rowWiseAdagrad" || kind === "partialRowWiseAdam" || kind === "partialRowWiseLamb"
-  );
+  return rules[kind].takes.includes("mean");
 }
 
 /** Whether the rule needs the trust ratio of a whole row. */
 export function takesTrust(kind: RowRule["kind"]): boolean {
-  return kind === "lamb" || kind === "partialRowWiseLamb";
+  return rules[kind].takes.includes("trust");
 }

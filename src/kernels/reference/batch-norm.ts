@@ -1,14 +1,12 @@
 // The reference kernels of batch normalisation, in plain loops.
 
-import type { BatchNormColumns, BlockKernels } from "../contract/kernels.ts";
+import type { BatchNormColumns, Kernels } from "../contract/kernels.ts";
 import { subtreesOf } from "../contract/slices.ts";
 import { type Round, dBias as sumColumns, treeSum } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
 
-type Names = "batchMoments" | "batchNorm" | "dBatchNormWeights" | "dBatchNorm";
-
 /** The reference kernels of batch normalisation in the precision of `round`. */
-export function createBatchNorm(round: Round): Pick<BlockKernels, Names> {
+export function createBatchNorm(round: Round) {
   return {
     batchMoments(sums, x, shift, slices) {
       const [xs, shifts] = [valuesOf(x), valuesOf(shift)];
@@ -70,7 +68,7 @@ export function createBatchNorm(round: Round): Pick<BlockKernels, Names> {
         dx[i] = round(rest * round(gains[c]! * units[c]!));
       }
     },
-  };
+  } satisfies Partial<Kernels>;
 }
 
 /** Element i, of column c, normalised: minus the mean, divided by the standard deviation. */

@@ -1,6 +1,6 @@
 // The reference kernels of model blocks, in plain loops.
 
-import type { BlockKernels, Tensor } from "../contract/kernels.ts";
+import type { BlockKernels, Kernels, Tensor } from "../contract/kernels.ts";
 import { subtreesOf } from "../contract/slices.ts";
 import { createBatchNorm } from "./batch-norm.ts";
 import { batchStatistics, divide, wholeBatchStatistics } from "./batch-statistics.ts";
@@ -79,7 +79,7 @@ export function createBlocks(round: Round): BlockKernels {
   };
 }
 
-function createProducts(round: Round): Pick<BlockKernels, "products" | "dShared"> {
+function createProducts(round: Round) {
   return {
     products(out, a, b, form, plus = []) {
       const [o, as, bs, more] = [valuesOf(out), valuesOf(a), valuesOf(b), plus.map(valuesOf)];
@@ -123,17 +123,11 @@ function createProducts(round: Round): Pick<BlockKernels, "products" | "dShared"
         }
       }
     },
-  };
+  } satisfies Partial<Kernels>;
 }
 
 /** Rank products, composed of the kernels `products` and `dShared`. */
-function createRankProducts({
-  products,
-  dShared,
-}: Pick<BlockKernels, "products" | "dShared">): Pick<
-  BlockKernels,
-  "rankProducts" | "dRankProducts"
-> {
+function createRankProducts({ products, dShared }: Pick<Kernels, "products" | "dShared">) {
   const like = (t: Tensor) => new HostTensor(t.shape, valuesOf(t).slice());
   return {
     rankProducts(out, y, x, w) {
@@ -148,10 +142,10 @@ function createRankProducts({
       dShared(dW, dY, x, slices);
       products(dX, w, dY, "aTb", [direct, ...plus]);
     },
-  };
+  } satisfies Partial<Kernels>;
 }
 
-function createPairs(round: Round): Pick<BlockKernels, "pairs" | "dPairsLeft" | "dPairsRight"> {
+function createPairs(round: Round) {
   const extents = (a: Tensor, b: Tensor) => [a.shape[1]!, b.shape[1]!, a.shape[2]!] as const;
   /** The index of element (s,m,n,i) of (B,M,N,D). */
   const at = (s: number, m: number, n: number, i: number, [ms, ns, dim]: readonly number[]) =>
@@ -192,10 +186,10 @@ function createPairs(round: Round): Pick<BlockKernels, "pairs" | "dPairsLeft" | 
         db[j] = acc;
       }
     },
-  };
+  } satisfies Partial<Kernels>;
 }
 
-function createPairSum(round: Round): Pick<BlockKernels, "pairSum" | "dPairSum"> {
+function createPairSum(round: Round) {
   /** The sum of a sample's vectors in column i. */
   const sumAt = (xs: Values, first: number, count: number, dim: number, i: number) => {
     let acc = 0;
@@ -235,12 +229,10 @@ function createPairSum(round: Round): Pick<BlockKernels, "pairSum" | "dPairSum">
         }
       }
     },
-  };
+  } satisfies Partial<Kernels>;
 }
 
-type LayerNormNames = "layerNorm" | "dLayerNorm";
-
-function createLayerNorm(round: Round): Pick<BlockKernels, LayerNormNames> {
+function createLayerNorm(round: Round) {
   return {
     layerNorm(out, saved, x, gain, bias, epsilon) {
       const [o, xs, kept] = [valuesOf(out), valuesOf(x), valuesOf(saved)];
@@ -291,7 +283,7 @@ function createLayerNorm(round: Round): Pick<BlockKernels, LayerNormNames> {
         sumColumns(round, valuesOf(dBias[p]!), dOut, slices, tree);
       }
     },
-  };
+  } satisfies Partial<Kernels>;
 }
 
 /** Element i of a row, normalised: minus the row's mean, divided by its standard deviation. */

@@ -14,25 +14,11 @@ export type Round = (value: number) => number;
 /** Adds a value to a fold by the tree of slices.ts. Values come in the order of the slices. */
 type Fold = (value: number, first: number, count: number) => void;
 
-/** The names of the dense half of the reference kernels. */
-export type DenseKernels = Pick<
-  Kernels,
-  | "uniform"
-  | "born"
-  | "linear"
-  | "packLayer"
-  | "linearPacked"
-  | "dRelu"
-  | "dLinearInput"
-  | "dLinearWeight"
-  | "dropout"
-  | "interact"
-  | "dInteract"
-  | "foldSubtrees"
->;
+/** The dense half of the kernels. */
+export type DenseKernels = Pick<Kernels, keyof ReturnType<typeof createDense>>;
 
 /** The dense half of the reference kernels in the precision of `round`. */
-export function createDense(round: Round): DenseKernels {
+export function createDense(round: Round) {
   return {
     uniform: (t, key, purpose, first, scale) =>
       uniform(round, valuesOf(t), key, purpose, first, scale),
@@ -118,7 +104,7 @@ export function createDense(round: Round): DenseKernels {
         o[i] = total;
       }
     },
-  };
+  } satisfies Partial<Kernels>;
 }
 
 /** out (B,O) = x (B,I) * w (O,I)^T + b (O), then ReLU if `relu`. */

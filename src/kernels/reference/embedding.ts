@@ -7,7 +7,7 @@ import { lagShare, type RowAverage } from "../contract/row-average.ts";
 import { type Slices, type Subtree, subtreesOf } from "../contract/slices.ts";
 import type { Round } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
-import { allFinite, createOptimizers, type Optimizers } from "./optimizers.ts";
+import { allFinite, createApplyFlat } from "./optimizers.ts";
 import {
   applyRule,
   clipped,
@@ -19,17 +19,9 @@ import {
 
 /**
  * The embedding half of the reference kernels, and the dense optimizers: both use the same rules.
+ * `allocate` returns zeroed scratch memory.
  */
-export type EmbeddingKernels = Pick<
-  Kernels,
-  "pool" | "updateRows" | "rowSquares" | "rowNorms" | "dRows" | "applyRows" | keyof Optimizers
->;
-
-/** The embedding half of the reference kernels. `allocate` returns zeroed scratch memory. */
-export function createEmbedding(
-  round: Round,
-  allocate: (length: number) => Values,
-): EmbeddingKernels {
+export function createEmbedding(round: Round, allocate: (length: number) => Values) {
   const update = (rows: Rows, at: RowAt, row: number, rule: RowRule, known?: Known): boolean => {
     const { average } = rule;
     const weights = at.weights.subarray(at.weightsAt, at.weightsAt + rows.dim);
@@ -119,8 +111,8 @@ export function createEmbedding(
       return good;
     },
 
-    ...createOptimizers(round),
-  };
+    applyFlat: createApplyFlat(round),
+  } satisfies Partial<Kernels>;
 }
 
 /** The state floats of a row. */

@@ -6,19 +6,8 @@ import { decode, encode, exponentOf, type Precision, packedBytes } from "../cont
 import type { Round } from "./dense.ts";
 import { valuesOf } from "./memory.ts";
 
-/** The names of the kernels of the exchange. */
-export type ExchangeKernels = Pick<
-  Kernels,
-  | "foldPooled"
-  | "shareColumns"
-  | "expandColumns"
-  | "dExpandColumns"
-  | "packColumns"
-  | "unpackColumns"
->;
-
 /** The kernels of the exchange in the precision of `round`. */
-export function createExchange(round: Round): ExchangeKernels {
+export function createExchange(round: Round) {
   return {
     foldPooled(out, outFirst, parts, blocks, columns, lengths, precision = "float32") {
       /** The node of `count` blocks from block `first` on, for sample b. */
@@ -92,7 +81,7 @@ export function createExchange(round: Round): ExchangeKernels {
         to.set(packed.read(b), at);
       }
     },
-  };
+  } satisfies Partial<Kernels>;
 }
 
 /** The values of a tensor (B, ·), and the index of column `first` of sample b. */

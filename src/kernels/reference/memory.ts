@@ -37,27 +37,8 @@ export function sizeOf(shape: readonly number[]): number {
   return size;
 }
 
-/** The names of the kernels that only move memory. */
-export type MemoryKernels = Pick<
-  Kernels,
-  | "tensor"
-  | "view"
-  | "part"
-  | "reshape"
-  | "write"
-  | "read"
-  | "fill"
-  | "copy"
-  | "firstNonFinite"
-  | "copyColumns"
-  | "scaleColumns"
-  | "rows"
-  | "readRows"
-  | "writeRows"
->;
-
 /** The kernels that only move memory, on zeroed elements from `allocate`. */
-export function createMemory(allocate: (length: number) => Values): MemoryKernels {
+export function createMemory(allocate: (length: number) => Values) {
   const tensor = (shape: readonly number[]): HostTensor =>
     new HostTensor(shape, allocate(sizeOf(shape)));
   return {
@@ -82,7 +63,7 @@ export function createMemory(allocate: (length: number) => Values): MemoryKernel
     rows: (spec) => reserve(tensor, spec),
     readRows,
     writeRows,
-  };
+  } satisfies Partial<Kernels>;
 }
 
 function scaleColumns(t: Tensor, first: number, columns: number, factor: number): void {

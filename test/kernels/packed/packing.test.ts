@@ -104,8 +104,12 @@ test("packed columns have the predicted number of bytes, and no more are written
       const at = { buffer: new ArrayBuffer(packedBytes(3, 33, precision)), byteOffset: 0 };
       t.throws(() => k.packColumns({ ...at, byteOffset: 4 }, from, 1, 33, precision));
       t.throws(() => k.packColumns({ ...at, byteOffset: 2 }, from, 1, 33, precision));
-      t.throws(() => k.packColumns(at, from, 2, 33, precision), { message: /columns of from/ });
-      t.throws(() => k.unpackColumns(from, 2, at, 33, precision), { message: /columns of out/ });
+      t.throws(() => k.packColumns(at, from, 2, 33, precision), {
+        message: /columns from fromFirst/,
+      });
+      t.throws(() => k.unpackColumns(from, 2, at, 33, precision), {
+        message: /columns from outFirst/,
+      });
       t.throws(() => k.unpackColumns(from, 0, { ...at, byteOffset: 8 }, 34, precision));
     }
   }

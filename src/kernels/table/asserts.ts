@@ -1,7 +1,7 @@
-// Assertions on shapes of tensors. Messages are built only on failure.
+// Assertions of the table of kernels. Messages are built only on failure, so that steps produce no
+// garbage.
 
 import assert from "node:assert/strict";
-import { addendsMax } from "../contract/blocks.ts";
 import type { Tensor } from "../contract/kernels.ts";
 import type { Slices } from "../contract/slices.ts";
 import { valuesOf } from "../reference/memory.ts";
@@ -18,12 +18,6 @@ export function holds(name: string, t: Tensor, expected: number): void {
   assert.fail(
     `Expected ${name} (${t.shape.join(",")}) to hold ${expected} elements, not ${actual}`,
   );
-}
-
-/** Asserts that `plus` has at most `addendsMax` tensors, each with as many elements as `out`. */
-export function addends(plus: readonly Tensor[], out: Tensor): void {
-  assert(plus.length <= addendsMax, `Expected at most ${addendsMax} addends, got ${plus.length}`);
-  for (const [i, one] of plus.entries()) holds(`addend ${i}`, one, size(out));
 }
 
 /** Asserts that the range first .. first+count is within 0..end. */
@@ -50,17 +44,7 @@ export function covers(slices: Slices, samples: number): void {
   for (let i = 0; i < count; i++) assert(bounds[i]! <= bounds[i + 1]!, "Slices overlap");
 }
 
-/** The outputs and inputs of weights (O,I). */
-export function matrix(name: string, t: Tensor): [number, number] {
-  if (t.shape.length === 2) return [t.shape[0]!, t.shape[1]!];
-  assert.fail(`Expected ${name} (O,I), got (${t.shape.join(",")})`);
-}
-
-/** Asserts that out (B,O), x (B,I), w (O,I) and b (O) fit together. */
-export function layer(out: Tensor, x: Tensor, w: Tensor, b: Tensor): void {
-  const [outputs, inputs] = matrix("w", w);
-  const samples = x.shape[0] ?? 0;
-  holds("x", x, samples * inputs);
-  holds("out", out, samples * outputs);
-  holds("b", b, outputs);
+/** Whether a count is 1, 2, 4 ... */
+export function isPowerOfTwo(count: number): boolean {
+  return count >= 1 && Number.isInteger(Math.log2(count));
 }

@@ -1,0 +1,208 @@
+// The kinds of parameters of kernels that are no tensors: numbers, slices, tables and lookups.
+
+import assert from "node:assert/strict";
+import {
+  type Bags,
+  type PackedAt,
+  type RowRule,
+  type RowSums,
+  type Rows,
+  stateWidth,
+} from "../contract/kernels.ts";
+import { type Precision, packedBytes } from "../contract/precision.ts";
+import type { RowAverage } from "../contract/row-average.ts";
+import type { Slices, Subtree } from "../contract/slices.ts";
+import { covers, within } from "./asserts.ts";
+import type { Context, Kind, Part } from "./describe.ts";
+import { listCompleted, listed, listRules, precisions } from "./lists.ts";
+
+/** A kind, from its part in a row; `Value`: the type of its arguments. */
+function kind<Value>(partOf: (context: Context) => Part<Value>): Kind {
+  return partOf;
+}
+
+/** A number that is a size of its own name. */
+const number = (name: string) => kind<number>(() => ({ binds: { [name]: (value) => value } }));
+
+/** The kinds of parameters that are no tensors, by name. */
+export const kinds: Readonly<Record<string, Kind>> = {
+  columns: number("columns"),
+  count: number("count"),
+
+  /** The first of some elements, which must all lie in a range: `columns<W` are within 0..W. */
+  range: kind<number>(({ label, text, sizeOf }) => {
+    const [count = "", end = ""] = text.split("<");
+    const [countOf, endOf] = [sizeOf(count), sizeOf(end)];
+    const elements = `the ${count} from ${label}`;
+    return { check: (value) => within(elements, value, countOf(), endOf()) };
+  }),
+
+  /** Two words of a random stream's key. */
+  key: kind<readonly [number, number]>(() => ({
+    native: { count: 2, push: (into, words) => void into.push(words[0], words[1]) },
+  })),
+
+  /** Slices of this number of samples or rows; without a size, the number of slices. */
+  slices: kind<Slices>(({ text, sizeOf }) => {
+    if (text === "") return {};
+    const samplesOf = sizeOf(text);
+    return {
+      check: (value) => covers(value, samplesOf()),
+      native: { count: 2, push: (into, { first, bounds }) => void into.push(first, bounds) },
+    };
+  }),
+
+  /** A precision of stored values; left out: float32. */
+  precision: kind<Precision | undefined>(() => ({
+    native: {
+      count: 1,
+      push: (into, name = "float32") => void into.push(precisions.indexOf(name)),
+    },
+  })),
+
+  /** Subtrees of slices. */
+  trees: kind<readonly Subtree[]>(() => ({
+    native: {
+      count: 1,
+      push: (into, all) =>
+        void into.push(Int32Array.from(all.flatMap(({ first, count }) => [first, count]))),
+    },
+  })),
+
+  /** Packed columns, `samples*columns`, in the precision of the parameter `precision`. */
+  packed: kind<PackedAt>(({ label, text, sizeOf, argumentOf }) => {
+    const [samplesOf, columnsOf] = text.split("*").map(sizeOf);
+    const precisionOf = argumentOf("precision");
+    return {
+      check({ buffer, byteOffset }, given) {
+        const bytes = packedBytes(samplesOf!(), columnsOf!(), precisionOf(given) as Precision);
+        assert(byteOffset % 4 === 0, `Expected a multiple of 4 bytes, got ${byteOffset}`);
+        within(label, byteOffset, bytes, buffer.byteLength);
+      },
+      native: {
+        count: 1,
+        push: (into, { buffer, byteOffset }) => void into.push(new Uint8Array(buffer, byteOffset)),
+      },
+    };
+  }),
+
+  /** The moving average that `pool` reads, or none; given only for tables that have one. */
+  average: kind<RowAverage | undefined>(({ argumentOf }) => {
+    const tablesOf = argumentOf("tables");
+    return {
+      check(value, given) {
+        const all = tablesOf(given) as readonly Rows[];
+        const isKept = value === undefined || all.every(({ averaged }) => averaged);
+        assert(isKept, "Expected rows that have a moving average");
+      },
+      native: { count: 2, push: (into, value) => void into.push(value?.decay, value?.steps) },
+    };
+  }),
+
+  /** The rows of one table: sizes R and D. */
+  rows: kind<Rows>(() => ({
+    binds: { R: ({ rows }) => rows, D: ({ dim }) => dim },
+    native: { count: 5, push: (into, value) => void into.push(...listed(value)) },
+  })),
+
+  /** Lookups in tables: the size `width` is the number of their columns. */
+  tables: kind<readonly Rows[]>(() => ({
+    binds: {
+      width(all) {
+        let sum = 0;
+        for (const { dim } of all) sum += dim;
+        return sum;
+      },
+    },
+    native: { count: 5, push: (into, all) => void into.push(...listed(all)) },
+  })),
+
+  /** The index of a table among the parameter `tables`: sizes R and D. */
+  table: kind<number>(({ label, argumentOf }) => {
+    const tablesOf = argumentOf("tables");
+    const rowsOf = (index: number, given: readonly unknown[]): Rows => {
+      const all = tablesOf(given) as readonly Rows[];
+      within(label, index, 1, all.length);
+      return all[index]!;
+    };
+    return {
+      binds: {
+        R: (index, given) => rowsOf(index, given).rows,
+        D: (index, given) => rowsOf(index, given).dim,
+      },
+    };
+  }),
+
+  /** The bags of lookups in the parameter `tables`: the size `samples`. */
+  bags: kind<Bags>(({ argumentOf }) => {
+    const tablesOf = argumentOf("tables");
+    return {
+      binds: { samples: ({ samples }) => samples },
+      check: (value, given) => assertBags(tablesOf(given) as readonly Rows[], value),
+      native: {
+        count: 3,
+        push: (into, { offsets, ids, weights }) => void into.push(offsets, ids, weights),
+      },
+    };
+  }),
+
+  /** The rule of the parameter `rows`. */
+  rule: kind<RowRule>(({ argumentOf }) => {
+    const rowsOf = argumentOf("rows");
+    return {
+      check: (value, given) => holdsState(rowsOf(given) as Rows, value),
+      native: { count: 1, push: (into, value) => void into.push(listRules([value])) },
+    };
+  }),
+
+  /** A rule for each entry of the parameter `tables`. */
+  rules: kind<readonly RowRule[]>(({ argumentOf }) => {
+    const tablesOf = argumentOf("tables");
+    return {
+      check(all, given) {
+        const tables = tablesOf(given) as readonly Rows[];
+        assert.equal(all.length, tables.length, "Expected a rule for every table");
+        for (let t = 0; t < all.length; t++) holdsState(tables[t]!, all[t]!);
+      },
+      native: { count: 1, push: (into, all) => void into.push(listRules(all)) },
+    };
+  }),
+
+  /** The whole-row sums of each table, or undefined where rows are whole. */
+  completed: kind<readonly (RowSums | undefined)[] | undefined>(() => ({
+    native: { count: 2, push: (into, sums = []) => void into.push(...listCompleted(sums)) },
+  })),
+};
+
+function assertBags(tables: readonly Rows[], bags: Bags): void {
+  const { offsets, ids, weights } = bags;
+  assert.equal(bags.tables, tables.length, "Expected bags for every table");
+  for (const rows of tables) assertNames(rows);
+  assert.equal(offsets.length, bags.tables * bags.samples + 1, "Expected T*B+1 offsets");
+  assert(offsets[0]! >= 0 && offsets.at(-1)! <= ids.length, "Expected offsets within the ids");
+  const weighed = weights === undefined || weights.length >= offsets.at(-1)!;
+  assert(weighed, "Expected a weight for every id");
+}
+
+/** Asserts that the slots of a cache have one row block, and an entry in `names` for each slot. */
+export function assertNames({
+  rows,
+  rowBlocks,
+  names,
+}: Pick<Rows, "rows" | "rowBlocks"> & { readonly names?: Int32Array }): void {
+  if (names === undefined) return;
+  assert(rowBlocks === 1, `Expected one row block of a cache's places, got ${rowBlocks}`);
+  assert.equal(names.length, rows, "Expected a name for each place");
+}
+
+/** Asserts the state's width: with a narrower state, the rule would write beyond the row. */
+function holdsState(rows: Rows, rule: RowRule): void {
+  const width = stateWidth(rule.kind, rows.dim, rows.averaged);
+  const actual = rows.state.shape[1] ?? 0;
+  if (rows.precision !== "float32" && rule.rounding === undefined) {
+    assert.fail(`Expected a rounding for rows of ${rows.precision}`);
+  }
+  assert.equal(rule.average !== undefined, rows.averaged, "Expected an average in both, or none");
+  if (actual >= width) return;
+  assert.fail(`Expected ${width} state floats a row for ${rule.kind}, got ${actual}`);
+}

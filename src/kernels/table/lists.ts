@@ -1,0 +1,77 @@
+// Converts tables, rules and completed sums to arguments of the addon: typed arrays and numbers, in
+// the order of native/bindings/arguments.h.
+
+import { lookupsFrom, type RowRule, type RowSums, type Rows } from "../contract/kernels.ts";
+import type { Precision } from "../contract/precision.ts";
+import { ruleKinds, ruleNumbers } from "../contract/rules.ts";
+import { valuesOf as data } from "../reference/memory.ts";
+
+/** The order of `Precision` in native/kernels.h. */
+export const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
+
+const unnamed = new Int32Array();
+
+/** Cached lists by table or list of tables, as every step needs the same lists. */
+const lists = new WeakMap<Rows | readonly Rows[], readonly unknown[]>();
+
+/** The addon's arguments for a table or a list of tables, cached. */
+export function listed(tables: Rows | readonly Rows[]): readonly unknown[] {
+  const known = lists.get(tables) ?? listTables("dim" in tables ? [tables] : tables);
+  lists.set(tables, known);
+  return known;
+}
+
+/** Lists of arrays, and twelve numbers for each table. */
+function listTables(tables: readonly Rows[]): unknown[] {
+  const numbers = new Int32Array(12 * tables.length);
+  tables.forEach(({ rows, dim, state, pooling, rowBlocks, blockRows, precision, ...tile }, t) => {
+    const isMean = pooling === "mean" ? 1 : 0;
+    const code = precisions.indexOf(precision);
+    const shape = [rows, dim, state.shape[1] ?? 0, isMean, rowBlocks, code];
+    const { firstRow, firstColumn, tableDim } = tile;
+    const own = [blockRows, firstRow, firstColumn, tableDim];
+    const isNext = t > 0 && tile.touched === tables[t - 1]?.touched;
+    const next = [isNext ? 0 : lookupsFrom(tables, t), tile.averaged ? 1 : 0];
+    numbers.set([...shape, ...own, ...next], 12 * t);
+  });
+  const weights = tables.map((rows) =>
+    rows.precision === "float32" ? data(rows.weights) : rows.codes,
+  );
+  const states = tables.map((rows) => data(rows.state));
+  const touched = tables.map((rows) => rows.touched);
+  const rest = tables.flatMap(({ exponents, names }) => [exponents, names ?? unnamed]);
+  return [weights, states, touched, rest, numbers];
+}
+
+const none = new Float32Array();
+
+/** Means and trust ratios of each table; empty arrays where there are none. */
+export function listCompleted(completed: readonly (RowSums | undefined)[]): Float32Array[][] {
+  return [
+    completed.map((sums) => sums?.means ?? none),
+    completed.map((sums) => sums?.trust ?? none),
+  ];
+}
+
+type RuleNumber = (typeof ruleNumbers)[number];
+
+/** The numbers of each rule: kind, parameters, average, rounding, as native/rule.h reads them. */
+export function listRules(rules: readonly RowRule[]): Float64Array {
+  const width = 7 + ruleNumbers.length;
+  const numbers = new Float64Array(width * rules.length);
+  for (let i = 0; i < rules.length; i++) {
+    const rule: RowRule & { readonly [name in RuleNumber]?: number | undefined } = rules[i]!;
+    let at = width * i;
+    numbers[at++] = ruleKinds.indexOf(rule.kind);
+    for (const name of ruleNumbers) numbers[at++] = rule[name] ?? 0;
+    numbers[at++] = rule.average?.decay ?? 0;
+    numbers[at++] = rule.average?.steps ?? 0;
+    if (rule.rounding === undefined) continue;
+    const { key, purpose, step } = rule.rounding;
+    numbers[at++] = key[0];
+    numbers[at++] = key[1];
+    numbers[at++] = purpose >>> 0;
+    numbers[at] = step >>> 0;
+  }
+  return numbers;
+}

@@ -1,0 +1,79 @@
+import test from "ava";
+import { compiledRows } from "../../src/kernels/table/bind.ts";
+import { compile, type Row } from "../../src/kernels/table/describe.ts";
+import { kinds } from "../../src/kernels/table/kinds.ts";
+import { loadAddon } from "../../src/ports/addon.ts";
+import { nativeKernels, testIf } from "../helpers/needs.ts";
+import { listTree, textOf } from "../helpers/tree.ts";
+
+/** The kernels of native/table.h by name; `isAdapted`: a binding stands before the kernel. */
+const rows = listTree()
+  .filter((path) => /^native\/\w+\/([\w-]+-)?table\.h$/.test(path))
+  .flatMap((path) => [...textOf(path).matchAll(/^(?:KERNEL|ADAPTED)\(\w+, (\w+),/gm)])
+  .map(([, name = ""]) => name);
+
+testIf(nativeKernels)("the table of kernels has the addon's functions and argument counts", (t) => {
+  const counts = loadAddon()?.argumentCounts?.() as Readonly<Record<string, number>>;
+  const calls = new Set<string>();
+  for (const [kernel, { row, of }] of compiledRows()) {
+    if (row.native === undefined) continue;
+    for (const name of [kernel, row.bfloat16]) {
+      if (name === undefined) continue;
+      t.is(counts[name], of.count, name);
+      calls.add(name);
+    }
+  }
+  t.true(rows.length > 50);
+  const byHand = textOf("src/kernels/native/native.ts");
+  for (const name of rows) {
+    t.true(name in counts, `${name} of native/table.h is in the addon`);
+    t.true(calls.has(name) || byHand.includes(`addon.${name}!(`), `${name} is called`);
+  }
+});
+
+testIf(nativeKernels)("a function of the addon refuses a wrong number of arguments", (t) => {
+  const t4 = new Float32Array(4);
+  const message = "Expected 3 arguments, got 2";
+  t.throws(() => loadAddon()?.dRelu?.(t4, t4), { instanceOf: TypeError, message });
+});
+
+/** The check of a kernel with this row, as a function of its arguments. */
+function checkOf(row: Row) {
+  const { check } = compile("mix", row, kinds);
+  return (...given: readonly unknown[]) => check(given);
+}
+
+const tensor = (...shape: number[]) => ({
+  shape,
+  data: new Float32Array(shape.reduce((product, extent) => product * extent, 1)),
+});
+
+test("a size has its value from exact dimensions first, then from elements and rows", (t) => {
+  const check = checkOf({ takes: "out=B*O x=B:I w=(O,I)" });
+  t.true(check(tensor(2, 4), tensor(2, 3), tensor(4, 3)));
+  t.true(check(tensor(8), tensor(2, 3), tensor(4, 3)));
+  t.throws(() => check(tensor(2, 4), tensor(2, 5), tensor(4, 3)), {
+    message: "Expected x of mix to have rows:columns B:I = 2:3, got (2,5)",
+  });
+  t.throws(() => check(tensor(2, 3), tensor(2, 3), tensor(4, 3)), {
+    message: "Expected out of mix to hold B*O = 2*4 elements, got (2,3)",
+  });
+  t.throws(() => check(tensor(2, 4), tensor(2, 3), tensor(12)), {
+    message: "Expected w of mix to be (O,I), got (12)",
+  });
+});
+
+test("a size that is a factor of a number of elements divides it", (t) => {
+  const check = checkOf({ takes: "x=R*D saved=2*R gain=D" });
+  t.true(check(tensor(3, 4), tensor(6), tensor(4)));
+  t.true(check(tensor(0, 4), tensor(0), tensor(4)));
+  t.throws(() => check(tensor(3, 4), tensor(5), tensor(4)), {
+    message: "Expected saved of mix to hold 2*R = 2*2.5 elements, got (5)",
+  });
+});
+
+test("a size that no argument gives a value is found when the row is compiled", (t) => {
+  t.throws(() => checkOf({ takes: "x=B*I" }), {
+    message: "No argument gives B,I a value",
+  });
+});

@@ -149,6 +149,12 @@ struct BatchNormColumns {
   const float *mean, *unit, *gain, *bias;
 };
 
+/// Some columns of a tensor (B, ·): the first of these columns, and the width of a row.
+struct Columns {
+  float* at;
+  int64_t stride;
+};
+
 /// Most tensors that a kernel adds to an output (src/kernels/contract/blocks.ts).
 constexpr int64_t addendsMax = 16;
 

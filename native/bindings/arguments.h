@@ -59,11 +59,7 @@ struct Argument<RankShape> {
   const RankShape& get() const { return value; }
 };
 
-/// Columns of a tensor (B, ·), from one of its columns on: the tensor, the column, its width.
-struct Columns {
-  float* at;
-  int64_t stride;
-};
+/// A tensor (B, ·), the first column, the width of a row.
 template <>
 struct Argument<Columns> {
   static constexpr size_t count = 3;

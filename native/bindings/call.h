@@ -1,7 +1,7 @@
 // One call from JavaScript: its arguments become the parameters of a C++ function, and the result
 // of the function becomes JavaScript's. The types of the parameters decide how an argument is read,
-// so no function unpacks its arguments by hand. Only element types are checked: with a wrong type, a
-// kernel would access memory out of bounds. src/kernels/table has checked the shapes.
+// so no function unpacks its arguments by hand. Only element types are checked: with a wrong type,
+// a kernel would access memory out of bounds. src/kernels/table has checked the shapes.
 
 #pragma once
 

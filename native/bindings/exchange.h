@@ -1,4 +1,4 @@
-// Bindings of the kernels that take some columns of tensors, or lists of them.
+// Bindings of the kernels that take lists of tensors with more than their memory.
 
 #pragma once
 
@@ -6,22 +6,6 @@
 #include "bindings/running.h"
 
 namespace osiris::binding {
-
-inline void copyColumns(Columns out, Columns from, int64_t samples, int64_t columns) {
-  running().copyColumns(out.at, out.stride, from.at, from.stride, samples, columns);
-}
-
-inline void expandColumns(Columns out, Columns from, const int32_t* inverse, const int32_t* used,
-                          int64_t samples, int64_t columns) {
-  running().expandColumns(out.at, out.stride, from.at, from.stride, inverse, used, samples,
-                          columns);
-}
-
-inline void dExpandColumns(Columns dFrom, int64_t lists, Columns dOut, const int32_t* inverse,
-                           const int32_t* used, int64_t samples, int64_t columns) {
-  running().dExpandColumns(dFrom.at, dFrom.stride, lists, dOut.at, dOut.stride, inverse, used,
-                           samples, columns);
-}
 
 /// The columns of each value are its elements / rows.
 inline void addBeside(float* out, const FloatLists& values, const float* other, int64_t rows) {
@@ -47,23 +31,7 @@ inline void foldPooled(Columns out, const FloatLists& froms, const int32_t* numb
                      {numbers[2], numbers[3]}});
     numbers += 4;
   }
-  running().foldPooled(out.at, out.stride, parts.data(), froms.count(), samples, columns, lengths,
-                       precision);
-}
-
-inline void shareColumns(Columns out, Columns from, int64_t samples, int64_t columns,
-                         const int32_t* lengths) {
-  running().shareColumns(out.at, out.stride, from.at, from.stride, samples, columns, lengths);
-}
-
-inline void packColumns(uint8_t* to, Columns from, int64_t samples, int64_t columns,
-                        Precision precision) {
-  running().packColumns(to, from.at, from.stride, samples, columns, precision);
-}
-
-inline void unpackColumns(Columns out, const uint8_t* from, int64_t samples, int64_t columns,
-                          Precision precision) {
-  running().unpackColumns(out.at, out.stride, from, samples, columns, precision);
+  running().foldPooled(out, parts.data(), froms.count(), samples, columns, lengths, precision);
 }
 
 }  // namespace osiris::binding

@@ -117,9 +117,8 @@ INLINE void foldQuantum(float* out, const Parts& all, int64_t sample, int64_t c,
   storeQuantum(out, top, columns);
 }
 
-inline void foldPooled(float* out, int64_t outColumns, const PooledPart* parts, int64_t count,
-                       int64_t samples, int64_t columns, const int32_t* lengths,
-                       Precision precision) {
+inline void foldPooled(Columns out, const PooledPart* parts, int64_t count, int64_t samples,
+                       int64_t columns, const int32_t* lengths, Precision precision) {
   int64_t* joins = scratches().trees.take<int64_t>(count);
   for (int64_t p = 0; p < count; p++) {
     joins[p] = 0;
@@ -132,20 +131,20 @@ inline void foldPooled(float* out, int64_t outColumns, const PooledPart* parts, 
   withPrecision(precision, [&](auto rounded) INLINE_LAMBDA {
     for (int64_t b = 0; b < samples; b++) {
       for (int64_t c = 0; c < columns; c += quantumColumns) {
-        foldQuantum<rounded>(out + b * outColumns + c, all, b, c, columns - c,
+        foldQuantum<rounded>(out.at + b * out.stride + c, all, b, c, columns - c,
                              lengths == nullptr ? nullptr : lengths + b);
       }
     }
   });
 }
 
-inline void shareColumns(float* out, int64_t outColumns, const float* from, int64_t fromColumns,
-                         int64_t samples, int64_t columns, const int32_t* lengths) {
-  for (int64_t b = 0; b < samples; b++, out += outColumns, from += fromColumns) {
+inline void shareColumns(Columns out, Columns from, int64_t samples, int64_t columns,
+                         const int32_t* lengths) {
+  for (int64_t b = 0; b < samples; b++, out.at += out.stride, from.at += from.stride) {
     const Vec length = broadcast(static_cast<float>(lengths[b]));
     for (int64_t c = 0; c < columns; c += lanes) {
       const int64_t n = left(columns, c);
-      storeUpTo(out + c, n, lengths[b] > 0 ? div(loadUpTo(from + c, n), length) : zero());
+      storeUpTo(out.at + c, n, lengths[b] > 0 ? div(loadUpTo(from.at + c, n), length) : zero());
     }
   }
 }
@@ -154,26 +153,24 @@ inline void shareColumns(float* out, int64_t outColumns, const float* from, int6
 
 /// out[b] = from[inverse[b]]. `used`, if not null: the columns that a list has; the others become
 /// 0.
-inline void expandColumns(float* out, int64_t outStride, const float* from, int64_t fromStride,
-                          const int32_t* inverse, const int32_t* used, int64_t samples,
-                          int64_t columns) {
-  for (int64_t b = 0; b < samples; b++, out += outStride) {
+inline void expandColumns(Columns out, Columns from, const int32_t* inverse, const int32_t* used,
+                          int64_t samples, int64_t columns) {
+  for (int64_t b = 0; b < samples; b++, out.at += out.stride) {
     const int64_t u = inverse[b], n = used == nullptr ? columns : used[u];
-    std::memcpy(out, from + u * fromStride, n * sizeof(float));
-    std::memset(out + n, 0, (columns - n) * sizeof(float));
+    std::memcpy(out.at, from.at + u * from.stride, n * sizeof(float));
+    std::memset(out.at + n, 0, (columns - n) * sizeof(float));
   }
 }
 
 /// dFrom[u] = the sum of dOut[b] over the samples b with inverse[b] = u, in their order.
-inline void dExpandColumns(float* dFrom, int64_t fromStride, int64_t lists, const float* dOut,
-                           int64_t outStride, const int32_t* inverse, const int32_t* used,
-                           int64_t samples, int64_t columns) {
+inline void dExpandColumns(Columns dFrom, int64_t lists, Columns dOut, const int32_t* inverse,
+                           const int32_t* used, int64_t samples, int64_t columns) {
   for (int64_t u = 0; u < lists; u++) {
-    std::memset(dFrom + u * fromStride, 0, columns * sizeof(float));
+    std::memset(dFrom.at + u * dFrom.stride, 0, columns * sizeof(float));
   }
-  for (int64_t b = 0; b < samples; b++, dOut += outStride) {
+  for (int64_t b = 0; b < samples; b++, dOut.at += dOut.stride) {
     const int64_t u = inverse[b];
-    addRow(dFrom + u * fromStride, dOut, used == nullptr ? columns : used[u]);
+    addRow(dFrom.at + u * dFrom.stride, dOut.at, used == nullptr ? columns : used[u]);
   }
 }
 
@@ -223,45 +220,45 @@ INLINE void eachQuantum(int64_t stride, int64_t samples, int64_t columns, const 
   }
 }
 
-inline void packColumns(void* to, const float* from, int64_t fromColumns, int64_t samples,
-                        int64_t columns, Precision precision) {
+inline void packColumns(void* to, Columns from, int64_t samples, int64_t columns,
+                        Precision precision) {
   withPrecision(precision, [&](auto packed) INLINE_LAMBDA {
     if constexpr (packed == Precision::float32) {
       float* out = static_cast<float*>(to);
       for (int64_t b = 0; b < samples; b++) {
-        std::memcpy(out + b * columns, from + b * fromColumns, columns * sizeof(float));
+        std::memcpy(out + b * columns, from.at + b * from.stride, columns * sizeof(float));
       }
     } else {
       auto* codes = static_cast<typename Format<packed>::Code*>(to);
       int8_t* exponents = static_cast<int8_t*>(to) + samples * columns;
-      eachQuantum<packed>(fromColumns, samples, columns,
+      eachQuantum<packed>(from.stride, samples, columns,
                           [&](int64_t at, int64_t code, int64_t exponent, int64_t n)
                               INLINE_LAMBDA {
                                 Vec v[quantumVectors];
-                                loadQuantum(v, from + at, n);
+                                loadQuantum(v, from.at + at, n);
                                 packQuantum<packed>(codes + code, exponents + exponent, v, n);
                               });
     }
   });
 }
 
-inline void unpackColumns(float* out, int64_t outColumns, const void* from, int64_t samples,
-                          int64_t columns, Precision precision) {
+inline void unpackColumns(Columns out, const void* from, int64_t samples, int64_t columns,
+                          Precision precision) {
   withPrecision(precision, [&](auto packed) INLINE_LAMBDA {
     if constexpr (packed == Precision::float32) {
       const float* in = static_cast<const float*>(from);
       for (int64_t b = 0; b < samples; b++) {
-        std::memcpy(out + b * outColumns, in + b * columns, columns * sizeof(float));
+        std::memcpy(out.at + b * out.stride, in + b * columns, columns * sizeof(float));
       }
     } else {
       const auto* codes = static_cast<const typename Format<packed>::Code*>(from);
       const int8_t* exponents = static_cast<const int8_t*>(from) + samples * columns;
-      eachQuantum<packed>(outColumns, samples, columns,
+      eachQuantum<packed>(out.stride, samples, columns,
                           [&](int64_t at, int64_t code, int64_t exponent, int64_t n)
                               INLINE_LAMBDA {
                                 Vec v[quantumVectors];
                                 unpackQuantum<packed>(v, codes + code, exponents + exponent, n);
-                                storeQuantum(out + at, v, n);
+                                storeQuantum(out.at + at, v, n);
                               });
     }
   });

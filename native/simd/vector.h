@@ -239,21 +239,20 @@ INLINE void endFar() {
 #endif
 }
 
-/// out[b*outStride + c] = from[b*fromStride + c] for c < columns. Prefetches explicitly, as a
-/// sample has too few columns for the processor to predict the next addresses.
-inline void copyColumns(float* out, int64_t outStride, const float* from, int64_t fromStride,
-                        int64_t samples, int64_t columns) {
+/// Copies `columns` columns of each sample. Prefetches explicitly, as a sample has too few columns
+/// for the processor to predict the next addresses.
+inline void copyColumns(Columns out, Columns from, int64_t samples, int64_t columns) {
   constexpr int64_t ahead = 8;
   const bool far = samples * columns > farFloats;
-  for (int64_t b = 0; b < samples; b++, out += outStride, from += fromStride) {
+  for (int64_t b = 0; b < samples; b++, out.at += out.stride, from.at += from.stride) {
     const bool asks = b + ahead < samples;
     for (int64_t c = 0; c < columns; c += lanes) {
       if (asks && c % 16 == 0) {
-        __builtin_prefetch(from + ahead * fromStride + c, 0, 3);
-        if (!far) __builtin_prefetch(out + ahead * outStride + c, 1, 3);
+        __builtin_prefetch(from.at + ahead * from.stride + c, 0, 3);
+        if (!far) __builtin_prefetch(out.at + ahead * out.stride + c, 1, 3);
       }
-      if (c + lanes <= columns) storeFar(out + c, lanes, load(from + c), far);
-      else storeSome(out + c, left(columns, c), loadSome(from + c, left(columns, c)));
+      if (c + lanes <= columns) storeFar(out.at + c, lanes, load(from.at + c), far);
+      else storeSome(out.at + c, left(columns, c), loadSome(from.at + c, left(columns, c)));
     }
   }
   endFar();

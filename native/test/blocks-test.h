@@ -45,7 +45,7 @@ inline void testLarge(const Kernels& k) {
   Buffer a(rows * dim), b(rows * dim), out(rows * dim), saved(rows * 2);
   k.add(out.data(), a.data(), b.data(), rows * dim);
   for (int64_t i = 0; i < rows * dim; i++) expect(near(out[i], a[i] + b[i]), k.name, "large add");
-  k.copyColumns(out.data(), dim, a.data(), dim, rows, dim);
+  k.copyColumns({out.data(), dim}, {a.data(), dim}, rows, dim);
   for (int64_t i = 0; i < rows * dim; i++) expect(out[i] == a[i], k.name, "large copy");
   k.layerNorm(out.data(), saved.data(), a.data(), b.data(), b.data(), rows, dim, 1e-2f);
   Buffer gains(dim), biases(dim);

@@ -14,7 +14,7 @@ inline void testColumns(const Kernels& k) {
   for (int64_t s = 0; s < samples; s++) {
     std::copy_n(from.data() + s * fromStride, columns, expected.data() + s * outStride);
   }
-  k.copyColumns(out.data(), outStride, from.data(), fromStride, samples, columns);
+  k.copyColumns({out.data(), outStride}, {from.data(), fromStride}, samples, columns);
   expect(std::equal(expected.begin(), expected.end(), out.data()), k.name, "copyColumns");
 }
 
@@ -29,7 +29,7 @@ inline void testDistinctLists(const Kernels& k) {
   for (int64_t u = 0; u < lists; u++) some.push_back(static_cast<int32_t>(below(columns + 1)));
   const bool jagged = below(2) == 0;
   const std::vector<int32_t>& used = jagged ? some : all;
-  k.expandColumns(out.data(), outStride, from.data(), fromStride, inverse.data(),
+  k.expandColumns({out.data(), outStride}, {from.data(), fromStride}, inverse.data(),
                   jagged ? used.data() : nullptr, samples, columns);
   std::vector<float> sums(lists * columns);
   for (int64_t s = 0; s < samples; s++) {
@@ -40,7 +40,7 @@ inline void testDistinctLists(const Kernels& k) {
            "expandColumns beyond the end");
     for (int64_t c = 0; c < n; c++) sums[u * columns + c] += own[c];
   }
-  k.dExpandColumns(from.data(), fromStride, lists, out.data(), outStride, inverse.data(),
+  k.dExpandColumns({from.data(), fromStride}, lists, {out.data(), outStride}, inverse.data(),
                    jagged ? used.data() : nullptr, samples, columns);
   for (int64_t u = 0; u < lists; u++) {
     expect(std::equal(from.data() + u * fromStride, from.data() + u * fromStride + columns,
@@ -70,10 +70,10 @@ inline void testFoldPooled(const Kernels& k) {
                               {b.data(), columns, {5, 1}},
                               {nullptr, 0, {6, 2}}};
   Buffer share(samples * columns);
-  k.shareColumns(share.data(), columns, a.data() + 3, columns + 3, samples, columns,
+  k.shareColumns({share.data(), columns}, {a.data() + 3, columns + 3}, samples, columns,
                  lengths.data());
   for (int precision = 0; precision < 4; precision++) {
-    k.foldPooled(out.data() + 2, columns + 2, parts, 5, samples, columns, lengths.data(),
+    k.foldPooled({out.data() + 2, columns + 2}, parts, 5, samples, columns, lengths.data(),
                  static_cast<Precision>(precision));
     for (int64_t s = 0; s < samples; s++) {
       const double length = lengths[s] > 0 ? lengths[s] : 1;
@@ -97,9 +97,9 @@ inline void testPacking(const Kernels& k) {
     const int64_t exponents = precision == 3 ? (columns + 31) / 32 : 0;
     std::vector<uint8_t> memory(samples * (columns * width[precision] + exponents));
     Buffer from(samples * columns), out(samples * (columns + 1));
-    k.packColumns(memory.data(), from.data(), columns, samples, columns,
+    k.packColumns(memory.data(), {from.data(), columns}, samples, columns,
                   static_cast<Precision>(precision));
-    k.unpackColumns(out.data() + 1, columns + 1, memory.data(), samples, columns,
+    k.unpackColumns({out.data() + 1, columns + 1}, memory.data(), samples, columns,
                     static_cast<Precision>(precision));
     for (int64_t s = 0; s < samples; s++) {
       for (int64_t c = 0; c < columns; c++) {

@@ -45,15 +45,19 @@ export interface PlannedTiers {
 const moreBytes = 2 ** 30;
 
 /**
- * Returns the tiers of each table of a plan, which must cover the setting's tables. Empty if no
- * table may be cached.
+ * Returns the tiers of each table of a plan, which must cover the setting's tables. Caches without
+ * a size in the plan share the memory that is left, as in a plan of the planner. Empty if no table
+ * may be cached.
  */
-export function plannedTiers(setting: Setting, plan: Plan): PlannedTiers[] {
+export function plannedTiers(setting: Setting, given: Plan): PlannedTiers[] {
   const { tables, budgets } = setting.workload;
-  const isTold = plan.shards.some(({ tier }) => tier === "cached");
-  if (budgets === undefined || (!isTold && tables.every(({ tiers }) => tiers.length === 1))) {
+  const isCached = given.shards.some(({ tier }) => tier === "cached");
+  if (budgets === undefined || (!isCached && tables.every(({ tiers }) => tiers.length === 1))) {
     return [];
   }
+  const filled = fillCaches(setting, given).shards;
+  const shards = given.shards.map((own, i) => ({ ...own, cache: own.cache ?? filled[i]?.cache }));
+  const plan: Plan = { ...given, shards };
   const more = (tier: "hbmBytes" | "ddrBytes") => {
     const next = { ...budgets, [tier]: budgets[tier] + moreBytes };
     const workload = { ...setting.workload, budgets: next };

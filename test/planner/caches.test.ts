@@ -163,26 +163,29 @@ test("caches use the memory of their device, and small tables stay in memory", (
   t.true(used("hbmBytes") <= 4_000_000 && used("hbmBytes") > 4_000_000 - 4);
   t.true(used("ddrBytes") <= 16_000_000 && used("ddrBytes") > 16_000_000 - 4);
   if (plan === undefined) return;
-  const told = plannedTiers(setting, plan);
+  const found = plannedTiers(setting, plan);
   t.deepEqual(
-    told.map(({ table, tier }) => [table, tier]),
+    found.map(({ table, tier }) => [table, tier]),
     [
       ["big", "cached"],
       ["flat", "cached"],
       ["tiny", "memory"],
     ],
   );
-  const [popular, uniform] = told;
+  const [popular, uniform] = found;
   // A table that benefits less from a cache, and so needs more rows cached, gets more memory.
   t.true((uniform?.hbmBytes ?? 0) > 2 * (popular?.hbmBytes ?? 0));
   t.true((popular?.rows?.hbm ?? 0) > (uniform?.rows?.hbm ?? 1));
-  for (const { rows, moreHbm, moreDdr } of told) {
+  for (const { rows, moreHbm, moreDdr } of found) {
     if (rows === undefined) continue;
     t.is(moreHbm?.hbm, 1); // All rows fit into a GiB.
     t.is(moreDdr?.hbm, rows.hbm);
     t.is(moreDdr?.ssd, 0);
     t.true(rows.ssd > 0 && Math.abs(rows.hbm + rows.ddr + rows.ssd - 1) < 1e-12);
   }
+  // A plan file without sizes of caches: they share the memory in the same way.
+  const unsized = plan.shards.map(({ cache: _, ...shard }) => shard);
+  t.deepEqual(plannedTiers(setting, { ...plan, shards: unsized }), found);
 });
 
 test("a miss curve counted by a run replaces Zipf's law", (t) => {

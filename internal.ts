@@ -368,11 +368,37 @@ export {
   encodeRow,
   type Precision,
 } from "./src/kernels/contract/precision.ts";
+export { slicesOf } from "./src/kernels/contract/slices.ts";
 export { openKernels } from "./src/kernels/index.ts";
-export { createDenseState } from "./src/model/dense-optimizer.ts";
+export { applyDense, createDenseState } from "./src/model/dense-optimizer.ts";
 export { featuresOf, type Feature } from "./src/model/features.ts";
-export { type Graph, type Node, sizeOf } from "./src/model/graph/graph.ts";
-export type { ParameterLayout } from "./src/model/graph/parameters.ts";
+export {
+  type Block,
+  type Graph,
+  GraphBuilder,
+  type Memory,
+  type Node,
+  type Pass,
+  reshape,
+  sizeOf,
+} from "./src/model/graph/graph.ts";
+export {
+  backwardEarly,
+  backwardLate,
+  createNetwork,
+  dLogitsOf,
+  forwardEarly,
+  forwardLate,
+  gradientsAt,
+  logitsOf,
+  type Network as GraphNetwork,
+  vectorsOf,
+} from "./src/model/graph/network.ts";
+export {
+  layoutParameters,
+  type ParameterLayout,
+  parameterIn,
+} from "./src/model/graph/parameters.ts";
 export {
   type Name,
   withAxis,
@@ -380,7 +406,7 @@ export {
   type Translation,
 } from "./src/model/graph/translation.ts";
 export { graphOf } from "./src/model/model.ts";
-export type { ModelSpec } from "./src/model/options.ts";
+export type { DenseOptimizerSpec, ModelSpec } from "./src/model/options.ts";
 export { RandomStream, keyOf } from "./src/ports/random.ts";
 export { type Fields, isSection } from "./src/ports/written.ts";
 export { Scorer, type ServedTable } from "./src/serving/scorer.ts";
@@ -444,7 +470,7 @@ export {
   setProbe,
 } from "./actors/threads/costs/cost-probes.ts";
 export { type MachineKey, machineKeyOf } from "./actors/threads/kept-constants.ts";
-export { threadFile } from "./actors/threads/thread-file.ts";
+export { measureOnThread, measureOnThreads } from "./actors/threads/measuring.ts";
 export { createAtomicCells, sleepTurning } from "./src/exchange/atomic-cells.ts";
 export { createBridge } from "./src/exchange/bridge.ts";
 export { cellWords, abortCells } from "./src/exchange/cells.ts";

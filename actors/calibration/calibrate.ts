@@ -2,9 +2,6 @@
 // will train on it.
 
 import { availableParallelism } from "node:os";
-import { PeerLostError, RemoteError } from "../../src/errors/errors.ts";
-import { cellWords } from "../../src/exchange/cells.ts";
-import { layoutOf } from "../../src/exchange/layout.ts";
 import {
   checkConstants,
   defaultConstants,
@@ -12,13 +9,14 @@ import {
 } from "../../src/planner/cost/constants.ts";
 import { type RowCosts, rowCostNames } from "../../src/planner/cost/row-costs.ts";
 import { type Clock, realClock } from "../../src/ports/clock.ts";
-import type { Launcher } from "../../src/ports/launcher.ts";
-import { workerLauncher } from "../../src/ports/launcher.ts";
-import type { CalibrationTask } from "../threads/calibration-program.ts";
-import { calibrationShape, type DeviceRates } from "../threads/calibration-program.ts";
-import type { RowRates } from "../threads/calibration-rows.ts";
-import type { CalibrationSize } from "../threads/calibration-time.ts";
-import { threadFile } from "../threads/thread-file.ts";
+import { type Launcher, workerLauncher } from "../../src/ports/launcher.ts";
+import {
+  type CalibrationTask,
+  calibrationShape,
+  type DeviceRates,
+} from "../threads/calibration-program.ts";
+import type { CalibrationSize, RowRates } from "../threads/calibration-rows.ts";
+import { type MeasuringThread, measureOnThreads } from "../threads/measuring.ts";
 import { measureSteps, type ProbeOptions, type Speeds, usualProbes } from "./step-probes.ts";
 
 export interface CalibrationOptions {
@@ -92,7 +90,11 @@ export async function calibrate(
 ): Promise<MachineConstants> {
   const { devices, memoryBytes, source, arithmetic = "auto" } = options;
   const size = options.size ?? (arithmetic === "reference" ? referenceSize : usualSize);
-  const ratesOn = (count: number) => measureRates(launcher, count, arithmetic, size);
+  const ratesOn = (count: number) => {
+    const common = { program: "calibrate", devices: count, arithmetic, size } as const;
+    const taskOf = (thread: MeasuringThread): CalibrationTask => ({ ...common, ...thread });
+    return measureOnThreads<DeviceRates>(launcher, calibrationShape(size, count), taskOf);
+  };
   const rates = await ratesOn(devices);
   const slowest = (of: (rates: DeviceRates) => number | undefined): number | undefined => {
     const values = rates.flatMap((own) => of(own) ?? []);
@@ -130,9 +132,9 @@ export async function calibrate(
   if (stepsOn.length === 0) return constants;
   const [alone] = stepsOn.includes(1) && devices > 1 ? await ratesOn(1) : [];
   onProgress?.(ratesShare);
-  const tell = (done: number) => onProgress?.(ratesShare + (1 - ratesShare) * done);
+  const onStep = (done: number) => onProgress?.(ratesShare + (1 - ratesShare) * done);
   const on = stepsOn.map((count) => speedsOn(count, count === 1 ? alone : undefined, rates));
-  const how = { ...probes, devices: on, arithmetic, onProgress: tell };
+  const how = { ...probes, devices: on, arithmetic, onProgress: onStep };
   return { ...constants, steps: await measureSteps(constants, how, { launcher, clock }) };
 }
 
@@ -153,41 +155,12 @@ export function speedsOn(
   return { devices, rowSpeed, denseSpeed: faster(({ denseFlops }) => denseFlops) };
 }
 
-/** Measures the rates of `devices` devices, all at the same time. */
-function measureRates(
-  launcher: Launcher,
-  devices: number,
-  arithmetic: "auto" | "native" | "reference",
-  size: CalibrationSize,
-): Promise<DeviceRates[]> {
-  const layout = layoutOf(calibrationShape(size, devices));
-  const words = new SharedArrayBuffer(4 * cellWords(devices, layout.cells));
-  const memory = new SharedArrayBuffer(layout.bytes);
-  const common = { program: "calibrate", devices, arithmetic, size, words, memory } as const;
-  return Promise.all(
-    Array.from({ length: devices }, (_, rank) => measureOn(launcher, { ...common, rank })),
-  );
-}
-
 /** The costs of each row width, each on the device where it is highest. */
 function dearestRows(devices: readonly (readonly RowCosts[])[]): RowCosts[] {
   return (devices[0] ?? []).map((first, width) => {
-    const most = (name: (typeof rowCostNames)[number]) =>
+    const dearest = (name: (typeof rowCostNames)[number]) =>
       Math.max(...devices.map((rows) => rows[width]?.[name] ?? 0));
-    const costs = Object.fromEntries(rowCostNames.map((name) => [name, most(name)]));
+    const costs = Object.fromEntries(rowCostNames.map((name) => [name, dearest(name)]));
     return { ...first, ...costs };
   });
-}
-
-async function measureOn(launcher: Launcher, task: CalibrationTask): Promise<DeviceRates> {
-  const name = `calibrate-${task.rank}`;
-  const thread = launcher.start<never, DeviceRates>(threadFile, task, name);
-  let rates: DeviceRates | undefined;
-  thread.onReport((report) => {
-    rates = report;
-  });
-  const end = await thread.ended;
-  if (rates !== undefined) return rates;
-  if (end.kind === "failed") throw new RemoteError(end.error);
-  throw new PeerLostError(name, end.kind === "lost" ? end.reason : "it ended without a word");
 }

@@ -67,8 +67,8 @@ export async function machineConstants(
  * two up to the cores and to 8.
  */
 export function measuredDevices(cores: number): number[] {
-  const most = Math.min(devicesMax, 2 ** Math.floor(Math.log2(cores)));
-  return [...new Set([1, Math.min(2, most), most])];
+  const largest = Math.min(devicesMax, 2 ** Math.floor(Math.log2(cores)));
+  return [...new Set([1, Math.min(2, largest), largest])];
 }
 
 /** Returns the constants for one of `devices` devices, which share the machine's memory. */

@@ -152,17 +152,17 @@ async function sampled(
  * generation.
  */
 function countReady(device: Thread<DeviceCommand, DeviceReport>): (times: number) => Promise<void> {
-  let told = 0;
-  let tell = () => {};
+  let reports = 0;
+  let resume = () => {};
   device.onReport(({ type }) => {
     if (type !== "ready") return;
-    told++;
-    tell();
+    reports++;
+    resume();
   });
   return async (times) => {
-    while (told < times) {
+    while (reports < times) {
       await new Promise<void>((resolve) => {
-        tell = resolve;
+        resume = resolve;
       });
     }
   };
@@ -172,5 +172,5 @@ function countReady(device: Thread<DeviceCommand, DeviceReport>): (times: number
 async function lossOf<Command, Report>({ ended }: Thread<Command, Report>): Promise<never> {
   const end = await ended;
   if (end.kind === "failed") throw new RemoteError(end.error);
-  throw new PeerLostError("calibrate", end.kind === "lost" ? end.reason : "it ended by itself");
+  throw new PeerLostError("calibrate", end.kind === "lost" ? end.reason : "it ended unexpectedly");
 }

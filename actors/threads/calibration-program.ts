@@ -3,31 +3,24 @@
 // (src/planner/cost/cost.ts). All devices run the same measurement at the same time, because they
 // share the host's memory in training too.
 
-import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
-import {
-  channelNames,
-  type Exchange,
-  type ExchangeShape,
-  type PartBytes,
-} from "../../src/exchange/exchange.ts";
-import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
+import type { Exchange, ExchangeShape } from "../../src/exchange/exchange.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
-import { subtreesOf } from "../../src/kernels/contract/slices.ts";
-import { openKernels } from "../../src/kernels/index.ts";
-import { sliceRunsOf } from "../../src/planner/placement.ts";
 import type { Clock } from "../../src/ports/clock.ts";
-import { measureRows, type RowRates } from "./calibration-rows.ts";
-import { type CalibrationSize, least, leastSeconds } from "./calibration-time.ts";
+import { type CalibrationSize, measureRows, type RowRates } from "./calibration-rows.ts";
+import {
+  least,
+  leastSeconds,
+  type MeasuringThread,
+  measuringShape,
+  openMeasuring,
+} from "./measuring.ts";
 
 /** The task of a calibration thread, one of `devices`. */
-export interface CalibrationTask {
+export interface CalibrationTask extends MeasuringThread {
   readonly program: "calibrate";
-  readonly rank: number;
   readonly devices: number;
   readonly arithmetic: "auto" | "native" | "reference";
   readonly size: CalibrationSize;
-  readonly words: SharedArrayBuffer;
-  readonly memory: SharedArrayBuffer;
 }
 
 /** The measured rates of one device. */
@@ -40,39 +33,17 @@ export interface DeviceRates {
   readonly allReduce: number | undefined;
 }
 
-/** Deadline for another thread within one measurement. */
-const calibrationDeadlineMs = 300_000;
-
 /** Runs the calibration of one device, together with the other devices of the task. */
-export async function runCalibration(task: CalibrationTask, clock: Clock) {
-  const { rank, devices, arithmetic, size, words, memory } = task;
-  const kernels = openKernels(arithmetic);
-  const cells = createAtomicCells({
-    words: new Int32Array(words),
-    participants: devices,
-    participant: rank,
-    generation: 1,
-    deadlineMs: calibrationDeadlineMs,
-    clock,
-  });
+export function runCalibration(task: CalibrationTask, clock: Clock): Promise<DeviceRates> {
+  const { devices, arithmetic, size } = task;
   const shape = calibrationShape(size, devices);
-  const exchange = createSharedMemoryExchange({ shape, rank, memory, cells, kernels });
+  const { kernels, exchange } = openMeasuring(task, shape, { arithmetic, clock });
   return measureDevice(kernels, exchange, clock, size);
 }
 
 /** The shape of the exchange that a calibration uses. */
 export function calibrationShape(size: CalibrationSize, devices: number): ExchangeShape {
-  let slices = 8;
-  while (slices < devices) slices *= 2;
-  const pooled: PartBytes = () => size.partBytes;
-  const none = Object.fromEntries(channelNames.map((name) => [name, () => 0]));
-  return {
-    devices,
-    bytesMax: { ...none, pooled } as ExchangeShape["bytesMax"],
-    gradientLength: size.gradientLength,
-    subtrees: sliceRunsOf(slices, devices).map((run) => subtreesOf(run.firstSlice, run.slices)),
-    slices,
-  };
+  return measuringShape(devices, { pooled: () => size.partBytes }, size.gradientLength);
 }
 
 /** Measures the rates of one device, in step with the other devices of the exchange. */

@@ -9,12 +9,28 @@ import {
   bagFrameBytes,
   writeBagFrame,
 } from "../../src/embedding/lookup/bag-frames.ts";
-import type { Bags, Kernels, RowRule, Rows, Tensor } from "../../src/kernels/contract/kernels.ts";
+import type { Bags, Kernels, Rows, Tensor } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { type RowCosts, rowCostsOf } from "../../src/planner/cost/row-costs.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { type CalibrationSize, leastSeconds } from "./calibration-time.ts";
+import { leastSeconds, measuredRule as rule } from "./measuring.ts";
+
+/** Sizes of the measured workloads. */
+export interface CalibrationSize {
+  /** Bytes of the table that rows are read from: more than the caches hold. */
+  readonly tableBytes: number;
+  readonly samples: number;
+  readonly idsPerBag: number;
+  /** Bytes from each device to each other in a round of the all-to-all. */
+  readonly partBytes: number;
+  /** Elements of the all-reduced vector. */
+  readonly gradientLength: number;
+  /** Rows, columns and inner extent of the matrix product. */
+  readonly productExtent: number;
+  /** Repetitions, of which the fastest counts. */
+  readonly rounds: number;
+}
 
 /** The measured row rates of one device. */
 export interface RowRates {
@@ -39,13 +55,6 @@ export interface RowRates {
   readonly dealSeconds: number;
 }
 
-const rule: RowRule = {
-  kind: "rowWiseAdagrad",
-  learningRate: 1e-3,
-  epsilon: 1e-8,
-  l2: 0,
-  decay: 0,
-};
 /** Lookups per row of the replicated table in a batch. */
 const lookupsOfCopy = 4;
 
@@ -100,8 +109,8 @@ function measureWidth(
     timeScene(kernels, clock, size.rounds, sceneOf(kernels, { ...size, idsPerBag }, columns, rows));
   const hot = timed(hotRows, size.idsPerBag);
   const single = timed(hotRows, 1);
-  const most = Math.floor(size.tableBytes / sceneTables / (4 * columns));
-  const cold = timed(Math.min(coldRows, most), size.idsPerBag);
+  const rowsMax = Math.floor(size.tableBytes / sceneTables / (4 * columns));
+  const cold = timed(Math.min(coldRows, rowsMax), size.idsPerBag);
   const costs = solveRowCosts({ hot, single, cold }, size.idsPerBag);
   return { columns, ...costs };
 }
@@ -259,11 +268,11 @@ function sceneOf(
   kernels: Kernels,
   { samples: all, idsPerBag }: CalibrationSize,
   dim: number,
-  most: number,
+  rowCount: number,
   rowBlocks = 1,
 ): Scene {
   const samples = Math.max(8, Math.ceil(all / sceneTables));
-  const rows = Math.max(1, most);
+  const rows = Math.max(1, rowCount);
   const shape = { pooling: "sum", stateWidth: 1 } as const;
   const tables = Array.from({ length: sceneTables }, () => {
     const table = kernels.rows({ ...shape, rows, dim, rowBlocks });

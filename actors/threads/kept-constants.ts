@@ -22,7 +22,7 @@ const method = 2;
 
 const keySchema = z.strictObject({
   version: z.string(),
-  method: z.int().default(1),
+  method: z.int(),
   processor: z.string(),
   cores: z.int(),
   arithmetic: z.string(),

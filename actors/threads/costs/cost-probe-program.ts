@@ -6,22 +6,19 @@
 // exchanges between hosts, whose bytes are carried by other threads.
 
 import { Zipf } from "../../../src/data/synthetic/zipf.ts";
-import { createAtomicCells } from "../../../src/exchange/atomic-cells.ts";
-import {
-  type AllToAll,
-  channelNames,
-  type Exchange,
-  type ExchangeShape,
-} from "../../../src/exchange/exchange.ts";
-import { createSharedMemoryExchange } from "../../../src/exchange/shared-memory.ts";
-import type { Bags, Kernels, RowRule } from "../../../src/kernels/contract/kernels.ts";
-import { slicesOf, subtreesOf } from "../../../src/kernels/contract/slices.ts";
-import { openKernels } from "../../../src/kernels/index.ts";
-import { sliceRunsOf } from "../../../src/planner/placement.ts";
+import type { AllToAll, Exchange, ExchangeShape } from "../../../src/exchange/exchange.ts";
+import type { Bags, Kernels } from "../../../src/kernels/contract/kernels.ts";
+import { slicesOf } from "../../../src/kernels/contract/slices.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import { hasProcessorTime, processorMs } from "../../../src/ports/processor-time.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
-import { least } from "../calibration-time.ts";
+import {
+  least,
+  type MeasuringThread,
+  measuredRule,
+  measuringShape,
+  openMeasuring,
+} from "../measuring.ts";
 import type { ExchangeProbe, ProbedTable } from "./cost-probes.ts";
 
 /** A set of tables; equal `index` gives equal ids. */
@@ -31,9 +28,8 @@ export interface SetTask {
 }
 
 /** The task of a cost-probe thread, one of `devices`: its sets, then exchanges. */
-export interface CostProbeTask {
+export interface CostProbeTask extends MeasuringThread {
   readonly program: "costs";
-  readonly rank: number;
   readonly arithmetic: "auto" | "native" | "reference";
   readonly devices: number;
   /** The host of each device; left out: one host, without a bridge. */
@@ -46,8 +42,6 @@ export interface CostProbeTask {
   readonly exchanges: readonly ExchangeProbe[];
   /** Largest delay of a device at the start of an exchange, in milliseconds. */
   readonly lateMax: number;
-  readonly words: SharedArrayBuffer;
-  readonly memory: SharedArrayBuffer;
 }
 
 /** Measurements of a device in milliseconds, in the order of its task. */
@@ -57,34 +51,13 @@ export interface CostProbeReport {
   readonly exchanges: readonly { readonly forward: number; readonly backward: number }[];
 }
 
-/** Deadline for another thread's probes. */
-const deadlineMs = 300_000;
-/**
- * Timed repetitions, after one warm-up, of which the fastest counts: other load on the machine can
- * only slow them down.
- */
+/** Timed repetitions, after one warm-up, of which the fastest counts. */
 const rounds = 15;
-
-const rule: RowRule = {
-  kind: "rowWiseAdagrad",
-  learningRate: 1e-3,
-  epsilon: 1e-8,
-  l2: 0,
-  decay: 0,
-};
 
 /** Runs the probes of one device, together with the other devices of the task. */
 export async function runCostProbes(task: CostProbeTask, clock: Clock): Promise<CostProbeReport> {
-  const { rank, devices, hostOf, arithmetic, words, memory, sets, batchSize } = task;
-  const kernels = openKernels(arithmetic);
-  const cells = createAtomicCells({
-    ...{ words: new Int32Array(words), participant: rank, generation: 1, deadlineMs, clock },
-    participants: devices + (hostOf === undefined ? 0 : 1),
-  });
-  const exchange = createSharedMemoryExchange({
-    ...{ shape: costProbeShape(task), rank, memory, cells, kernels },
-    ...(hostOf !== undefined && { bridge: devices }),
-  });
+  const { hostOf, arithmetic, sets, batchSize } = task;
+  const { kernels, exchange } = openMeasuring(task, costProbeShape(task), { arithmetic, clock });
   const nowMs = hasProcessorTime() ? processorMs : () => clock.now();
   const times = sets.map((set) => timeSet(kernels, nowMs, set, batchSize));
   const exchanges: CostProbeReport["exchanges"][number][] = [];
@@ -107,19 +80,8 @@ export function costProbeShape({
   columnsMax,
 }: Pick<CostProbeTask, "devices" | "hostOf" | "batchSize" | "columnsMax">): ExchangeShape {
   const bytes = () => Math.ceil(batchSize / devices) * columnsMax * 4;
-  let slices = 8;
-  while (slices < devices) slices *= 2;
-  const all = channelNames.map((name) => {
-    return [name, name === "pooled" || name === "dPooled" ? bytes : () => 0];
-  });
-  return {
-    devices,
-    bytesMax: Object.fromEntries(all) as ExchangeShape["bytesMax"],
-    gradientLength: 1,
-    subtrees: sliceRunsOf(slices, devices).map((run) => subtreesOf(run.firstSlice, run.slices)),
-    slices,
-    ...(hostOf !== undefined && { hostOf }),
-  };
+  const shape = measuringShape(devices, { pooled: bytes, dPooled: bytes }, 1);
+  return hostOf === undefined ? shape : { ...shape, hostOf };
 }
 
 /** Milliseconds of lookup and update of all tables of a set, for a whole batch. */
@@ -136,7 +98,7 @@ function timeSet(
   const columns = probed.reduce((sum, { dim }) => sum + dim, 0);
   const out = kernels.tensor([samples, columns]);
   const slices = slicesOf(0, 8, 8, samples);
-  const rules = tables.map(() => rule);
+  const rules = tables.map(() => measuredRule);
   const batches = [0, 1].map((turn) => bagsOf(probed, samples, 2 * index + turn));
   const times = Array.from({ length: rounds + 1 }, (_, round) => {
     const bags = batches[round % 2] ?? noBags;

@@ -26,8 +26,8 @@ export interface ProbeLimits {
 
 const dims = [4, 8, 16, 32, 64, 128];
 /** Tables per set, and per exchange over all devices. */
-const setTables = { least: 1, most: 24 };
-const exchangeTables = { least: 10, most: 59 };
+const setTables = { min: 1, max: 24 };
+const exchangeTables = { min: 10, max: 59 };
 /** Most rows of a table; the least is 100, and rows are log-uniform in between. */
 const rowsMost = 4_000_000;
 /** Most ids of a sample; their number is log-normal with median e. */
@@ -40,8 +40,8 @@ export function setProbe({ seed, bytesMax }: ProbeLimits, index: number): Probed
   const count = between(random, setTables);
   return Array.from({ length: count }, () => {
     const dim = dims[random.below(dims.length)] ?? 4;
-    const most = Math.min(rowsMost, Math.floor(bytesMax / count / (4 * dim)));
-    const rows = Math.floor(100 * (Math.max(100, most) / 100) ** random.uniform());
+    const rowsLimit = Math.min(rowsMost, Math.floor(bytesMax / count / (4 * dim)));
+    const rows = Math.floor(100 * (Math.max(100, rowsLimit) / 100) ** random.uniform());
     const ids = Math.exp(1 + 1.2 * random.normal());
     return {
       rows: Math.max(100, rows),
@@ -88,6 +88,6 @@ export function exchangeProbe(limits: ProbeLimits, index: number): ExchangeProbe
   return { columns, late: starts.map((start) => start - first) };
 }
 
-function between(random: RandomStream, { least, most }: { least: number; most: number }): number {
-  return least + random.below(most - least + 1);
+function between(random: RandomStream, { min, max }: { min: number; max: number }): number {
+  return min + random.below(max - min + 1);
 }

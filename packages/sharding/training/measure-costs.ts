@@ -8,23 +8,19 @@ import {
   type Clock,
   type CostProbeReport,
   type CostProbeTask,
-  cellWords,
   costProbeShape,
   costTableOf,
   exchangeProbe,
   hasProcessorTime,
   InputUnusableError,
   type Launcher,
-  layoutOf,
   type MachineKey,
   machineKeyOf,
-  PeerLostError,
+  measureOnThreads,
   type ProbeLimits,
-  RemoteError,
   realClock,
   type SetTask,
   setProbe,
-  threadFile,
   workerLauncher,
 } from "../../../internal.ts";
 import type { ComputeCost, ExchangeCost, MeasuredCosts } from "./cost-samples.ts";
@@ -73,20 +69,15 @@ const passes = 3;
 const setsShare = 0.7;
 const columnsMax = 2048;
 
-const headSchema = z.strictObject({
-  /**
-   * The kind of times: CPU time (`processorMs`), or wall time if the system does not report CPU
-   * time.
-   */
-  time: z.enum(["processor", "wall"]),
-  machine: z.record(z.string(), z.union([z.string(), z.number()])),
-  devices: z.number(),
-  /** Number of hosts; left out: 1. */
-  hosts: z.number().optional(),
-  batchSize: z.number(),
-  seed: z.number(),
-  bytesMax: z.number(),
-});
+/** The first line of a file: measurements continue only under equal conditions. */
+interface Head
+  extends Required<Pick<MeasureOptions, "devices" | "batchSize" | "seed" | "bytesMax">> {
+  /** CPU time (`processorMs`), or wall time if the system does not report CPU time. */
+  readonly time: "processor" | "wall";
+  readonly machine: MachineKey;
+  readonly hosts: number;
+}
+
 const lineSchema = z.union([
   z.strictObject({ set: z.int(), milliseconds: z.number() }),
   z.strictObject({
@@ -114,8 +105,7 @@ export async function measureCosts(
   const machine = machineKeyOf(arithmetic);
   const limits: ProbeLimits = { seed, devices, bytesMax, columnsMax };
   const time = hasProcessorTime() ? ("processor" as const) : ("wall" as const);
-  const over = hosts > 1 ? { hosts } : {};
-  const lines = openFile(path, { time, machine, devices, ...over, batchSize, seed, bytesMax });
+  const lines = openFile(path, { time, machine, devices, hosts, batchSize, seed, bytesMax });
   const startMs = clock.now();
   const [setsEndMs, endMs] = [setsShare, 1].map((share) => startMs + 1000 * share * secondsMax);
   const all = passes * samples;
@@ -161,7 +151,8 @@ export async function measureCosts(
     next = left("exchange");
   }
   const isComplete = left("set").length + left("exchange").length === 0;
-  return { costs: { ...costsOf(lines, limits, batchSize), ...over }, machine, isComplete };
+  const costs = { ...costsOf(lines, limits, batchSize), ...(hosts > 1 && { hosts }) };
+  return { costs, machine, isComplete };
 }
 
 /** Returns the host of each device. */
@@ -188,7 +179,7 @@ function leftOf(lines: readonly Line[], kind: "set" | "exchange", samples: numbe
 /**
  * Reads the measurements of the file; creates the file with its first line if it does not exist.
  */
-function openFile(path: string, head: z.input<typeof headSchema>): Line[] {
+function openFile(path: string, head: Head): Line[] {
   const first = JSON.stringify(head);
   if (!existsSync(path)) {
     writeFileSync(path, `${first}\n`);
@@ -208,7 +199,7 @@ function openFile(path: string, head: z.input<typeof headSchema>): Line[] {
   return rest.map((line, i) => {
     const parsed = lineSchema.safeParse(jsonOf(line));
     if (parsed.success) return parsed.data;
-    throw refuse(`its line ${i + 2} is none`);
+    throw refuse(`its line ${i + 2} is no measurement`);
   });
 }
 
@@ -281,24 +272,7 @@ export function runProbes(
   { sets, ...task }: Probes,
   launcher: Launcher = workerLauncher,
 ): Promise<CostProbeReport[]> {
-  const { devices } = task;
-  const layout = layoutOf(costProbeShape(task));
-  const words = new SharedArrayBuffer(4 * cellWords(devices, layout.cells));
-  const memory = new SharedArrayBuffer(layout.bytes);
-  return Promise.all(
-    Array.from({ length: devices }, async (_, rank) => {
-      const name = `costs-${rank}`;
-      const shared = { program: "costs", rank, words, memory } as const;
-      const own: CostProbeTask = { ...task, ...shared, sets: sets[rank] ?? [] };
-      const thread = launcher.start<never, CostProbeReport>(threadFile, own, name);
-      let report: CostProbeReport | undefined;
-      thread.onReport((told) => {
-        report = told;
-      });
-      const end = await thread.ended;
-      if (report !== undefined) return report;
-      if (end.kind === "failed") throw new RemoteError(end.error);
-      throw new PeerLostError(name, end.kind === "lost" ? end.reason : "it ended without a word");
-    }),
-  );
+  return measureOnThreads(launcher, costProbeShape(task), (thread): CostProbeTask => {
+    return { program: "costs", ...task, ...thread, sets: sets[thread.rank] ?? [] };
+  });
 }

@@ -13,9 +13,9 @@ import {
   createAtomicCells,
   createBridge,
   layoutOf,
+  measureOnThread,
   realClock,
   sleepTurning,
-  threadFile,
   workerLauncher,
 } from "../../../internal.ts";
 import type { ProbeHost, ProbeHostNews } from "./probe-hosts.ts";
@@ -49,18 +49,11 @@ await bridge.ready;
 const measured = Promise.all(
   (layout.hosts[host] ?? []).map(async (rank) => {
     const own: CostProbeTask = { ...task, program: "costs", sets: [], rank, words, memory };
-    const thread = workerLauncher.start<never, CostProbeReport>(threadFile, own, `costs-${rank}`);
-    let report: CostProbeReport | undefined;
-    thread.onReport((told) => {
-      report = told;
-    });
-    const ended = await thread.ended;
-    if (report !== undefined) return [rank, report] as const;
-    throw new Error(ended.kind === "failed" ? ended.error.message : `device ${rank} was lost`);
+    return [rank, await measureOnThread<CostProbeReport>(workerLauncher, own)] as const;
   }),
 ).then(
   (reports): ProbeHostNews => ({ reports }),
-  (error: unknown): ProbeHostNews => ({ failed: String(error) }),
+  (error: Error): ProbeHostNews => ({ failed: error.message }),
 );
 const news = await Promise.race([measured, lost.then((failed): ProbeHostNews => ({ failed }))]);
 process.send?.(news);

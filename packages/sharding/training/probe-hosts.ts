@@ -71,21 +71,21 @@ async function newsOf(child: ChildProcess, host: number, clock: Clock) {
   const cancel = clock.after(deadlineMs, () => limit.abort());
   try {
     const { signal } = limit;
-    const told = once(child, "message", { signal }) as Promise<[ProbeHostNews]>;
+    const received = once(child, "message", { signal }) as Promise<[ProbeHostNews]>;
     const left = once(child, "exit", { signal }).then(([code]) => {
       throw new PeerLostError(
         name,
-        `its process ended with ${code} before it told what it measured`,
+        `its process ended with ${code} before it reported its measurements`,
       );
     });
-    const [news] = await Promise.race([told, left]);
+    const [news] = await Promise.race([received, left]);
     limit.abort();
-    await Promise.allSettled([told, left]);
+    await Promise.allSettled([received, left]);
     if ("reports" in news) return news.reports;
     throw new PeerLostError(name, news.failed);
   } catch (error) {
     if (error instanceof PeerLostError) throw error;
-    throw new PeerLostError(name, `it told nothing within ${deadlineMs} ms`, { cause: error });
+    throw new PeerLostError(name, `it reported nothing within ${deadlineMs} ms`, { cause: error });
   } finally {
     cancel();
   }

@@ -44,8 +44,9 @@ export interface VectorsAt {
 }
 
 /**
- * Creates a network for batches of at most `samplesMax` samples on this device, with all parameters
- * zero. `flats`: flat gradients, one for each finished subtree of slices.
+ * Creates a network for batches of at most `samplesMax` samples on this device. `flats`: flat
+ * gradients, one for each finished subtree of slices. `flat`: the parameters, which networks may
+ * share; left out: parameters of its own, all zero.
  */
 export function createNetwork(options: {
   readonly kernels: Kernels;
@@ -53,9 +54,10 @@ export function createNetwork(options: {
   readonly precision: DensePrecision;
   readonly samplesMax: number;
   readonly flats: readonly Tensor[];
+  readonly flat?: Tensor;
 }): Network {
   const { kernels, graph, samplesMax } = options;
-  const flat = kernels.tensor([graph.layout.length]);
+  const { flat = kernels.tensor([graph.layout.length]) } = options;
   const cells: Cell[] = [];
   const memoryOf = ({ shape }: Node) => kernels.tensor([samplesMax, ...shape]);
   // Gradients are assigned before any block starts, because blocks ask for the tensors of their

@@ -67,8 +67,10 @@ test.serial(
     const { costs, isComplete } = await measureCosts({ ...small, samples: 2, path });
     t.true(isComplete);
     const lines = readFileSync(path, "utf8").trimEnd().split("\n").slice(1);
-    const told = lines.map((line) => JSON.parse(line) as { set?: number; milliseconds: number });
-    const first = told.filter(({ set }) => set === 0).map(({ milliseconds }) => milliseconds);
+    const measured = lines.map(
+      (line) => JSON.parse(line) as { set?: number; milliseconds: number },
+    );
+    const first = measured.filter(({ set }) => set === 0).map(({ milliseconds }) => milliseconds);
     t.is(first.length, 3);
     t.is(costs.compute[0]?.milliseconds, Math.min(...first));
     const slow = { exchange: 1, lateMax: 1, forward: [1e6, 1e-6], backward: [1e6, 1e6] };
@@ -86,7 +88,7 @@ test.serial(
     });
     appendFileSync(path, "nothing\n");
     await t.throwsAsync(measureCosts({ ...small, samples: 4, path }), {
-      message: /its line 16 is none/,
+      message: /its line 16 is no measurement/,
     });
   },
 );

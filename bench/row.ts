@@ -45,6 +45,16 @@ export function quantileOf(values: readonly number[]): (share: number) => number
   };
 }
 
+/** The mean of the values; NaN without values. */
+export function meanOf(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+/** A row whose figure is the mean of the values, with their spread. */
+export function meanRow(name: string, values: readonly number[], unit: string): BenchRow {
+  return { name, figure: meanOf(values), unit, spread: quantiles(values).spread };
+}
+
 /**
  * A row of the rounds of ours and of the limit; without a limit if that could not be measured (0).
  */

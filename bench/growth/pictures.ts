@@ -153,8 +153,8 @@ const bars = { left: 330, right: 720 };
 /** Draws figures beside their limits: bars in % of the limit, which is a line at 100 %. */
 export function drawLimits(all: readonly BenchRow[]): string {
   const rows = all.filter(({ ratio }) => ratio !== undefined);
-  const most = Math.max(1.05, ...rows.map(({ ratio = 0 }) => ratio * 1.02));
-  const x = scaleLinear([0, most], [bars.left, bars.right]);
+  const end = Math.max(1.05, ...rows.map(({ ratio = 0 }) => ratio * 1.02));
+  const x = scaleLinear([0, end], [bars.left, bars.right]);
   const height = above + rows.length * rowHeight + 30;
   const y = (index: number) => above + index * rowHeight;
   return svgOf({ width, height, title: "Figures of benches beside their limits" }, [
@@ -173,7 +173,7 @@ export function drawLimits(all: readonly BenchRow[]): string {
       ]),
     ...rows.flatMap(({ name, ratio = 0, limit = 1, spread, figure, unit }, index) => {
       const top = y(index);
-      const [low, high] = spread.map((value) => at(x(Math.min(most, value / limit))));
+      const [low, high] = spread.map((value) => at(x(Math.min(end, value / limit))));
       const beside = `${Math.round(100 * ratio)} % · ${figureOf(figure)} ${unit}`;
       const bar = `x="${bars.left}" y="${top}" width="${at(x(ratio) - bars.left)}" height="16"`;
       return [

@@ -1,12 +1,15 @@
 // The jobs whose plans are ranked: widely differing tables, in a model with little else. The ids
-// are generated, and the planner knows them only from the data cache.
+// are generated, and the planner knows them only from the data cache. And the trainings of plans.
 
 import { existsSync, readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { z } from "zod";
 import { resolveJob } from "../../src/job/job.ts";
+import type { Plan } from "../../src/planner/shards.ts";
 import type { RandomStream } from "../../src/ports/random.ts";
 import { fittedZipf } from "../../src/training/planning/fit-zipf.ts";
+import { runDevices } from "../step/device-threads.ts";
+import type { TrainThreadReport } from "../step/train-thread.ts";
 
 export const batchSize = 1024;
 export const batches = 8;
@@ -28,7 +31,7 @@ const idsMeanMax = 100;
 /** Most elements of a table, as all plans are in memory at once. */
 const elementsMax = 1e7;
 
-/** Draws the columns, and limits the rows to what a table with those columns may have. */
+/** Draws the columns, and limits the rows by the elements of a table. */
 function sizeOf(rows: number, random: RandomStream): Pick<TableKind, "rows" | "dim"> {
   const dim = dims[random.below(dims.length)] ?? 32;
   return { rows: Math.ceil(Math.min(rows, elementsMax / dim)), dim };
@@ -101,4 +104,37 @@ export function rankedJob(kinds: readonly TableKind[], random: RandomStream, cac
     },
     optimizer: { sparse: { kind: "rowWiseAdagrad" }, dense: { kind: "sgd" } },
   });
+}
+
+/**
+ * Trains the plans of a job of ranked tables side by side, in turns of `turnSteps` steps, because a
+ * machine has fast and slow minutes; returns the reports of each plan's devices. The first step of
+ * a turn does not count: the caches hold another plan's rows.
+ */
+export function trainInTurns(
+  plans: readonly Plan[],
+  job: ReturnType<typeof rankedJob>,
+  of: {
+    readonly devices: number;
+    readonly cache: string;
+    readonly idsMax: readonly number[];
+    readonly turns: number;
+    readonly turnSteps: number;
+    readonly link?: { readonly bitsPerSecond: number };
+  },
+): Promise<TrainThreadReport[][]> {
+  const { turns, turnSteps, idsMax, ...others } = of;
+  const over = new SharedArrayBuffer(4);
+  return Promise.all(
+    plans.map((plan, index) =>
+      runDevices({
+        input: { model: job.model, batchSize, slices: 8, idsMax, plan },
+        ...{ depth: 3, recipe: job, batches, arithmetic: "auto", ...others },
+        turns: { over, trainings: plans.length, index, steps: turnSteps },
+        seconds: Number.POSITIVE_INFINITY,
+        steps: turns * turnSteps,
+        warmUpSteps: 1,
+      }),
+    ),
+  );
 }

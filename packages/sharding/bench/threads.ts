@@ -12,9 +12,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { calibrate } from "../../../actors/calibration/calibrate.ts";
 import { machineKeyOf } from "../../../actors/threads/kept-constants.ts";
-import { batches, batchSize } from "../../../bench/planner/ranked-tables.ts";
-import { type BenchRow, quantiles, rankCorrelation } from "../../../bench/row.ts";
-import { runDevices } from "../../../bench/step/device-threads.ts";
+import { batchSize, trainInTurns } from "../../../bench/planner/ranked-tables.ts";
+import { type BenchRow, meanOf, meanRow, quantiles, rankCorrelation } from "../../../bench/row.ts";
 import { assessPlan } from "../../../src/planner/assess.ts";
 import type { MachineConstants } from "../../../src/planner/cost/constants.ts";
 import type { Plan } from "../../../src/planner/shards.ts";
@@ -36,10 +35,7 @@ export interface ThreadsOptions {
 /** With more devices than these, whole steps use a simulated link between devices. */
 const devicesOfMachine = 2;
 const link = { bitsPerSecond: 10e9 };
-/**
- * Turns of each plan's training, and steps of a turn; in the first one, caches hold another plan's
- * rows.
- */
+/** Turns of each plan's training, and steps of a turn. */
 const [turns, turnSteps] = [4, 5];
 const columnsMax = 4096;
 /** Passes over the embedding part before the trainings, and as many after them. */
@@ -141,7 +137,7 @@ async function measuredSet(
   await measured();
   return [...plans].map(([way, plan], i): MeasuredPlan => {
     const assessed = assessPlan(set.setting, plan).devices;
-    const most = (of: "cost" | "busy") => 1000 * Math.max(...assessed.map((own) => own[of]));
+    const busiest = (of: "cost" | "busy") => 1000 * Math.max(...assessed.map((own) => own[of]));
     const placed = partsOf(set, plan).map((own) => own.map(({ table }) => table));
     const ofPasses = (odd: number) => {
       return slowest(passes.filter((_, pass) => pass % 2 === odd).map((pass) => pass[i] ?? []));
@@ -151,8 +147,8 @@ async function measuredSet(
       embedding: slowest(passes.map((pass) => pass[i] ?? [])),
       twice: [ofPasses(0), ofPasses(1)],
       ...(steps[i] ?? { step: Number.NaN, wall: Number.NaN }),
-      predicted: { learned: placedCost(networks, placed), formulas: most("cost") },
-      predictedStep: most("busy"),
+      predicted: { learned: placedCost(networks, placed), formulas: busiest("cost") },
+      predictedStep: busiest("busy"),
     };
   });
 }
@@ -194,21 +190,11 @@ async function stepMs(
   plans: readonly Plan[],
 ): Promise<{ step: number; wall: number }[]> {
   const devices = setting.devices.perHost;
-  const over = new SharedArrayBuffer(4);
   const fast = (ms: readonly number[]) => quantiles(ms).spread[0];
-  const reports = await Promise.all(
-    plans.map((plan, index) =>
-      runDevices({
-        input: { model: job.model, batchSize, slices: 8, idsMax, plan },
-        ...{ devices, depth: 3, recipe: job, batches, cache, arithmetic: "auto" },
-        ...(devices > devicesOfMachine && { link }),
-        turns: { over, trainings: plans.length, index, steps: turnSteps },
-        seconds: Number.POSITIVE_INFINITY,
-        steps: turns * turnSteps,
-        warmUpSteps: 1,
-      }),
-    ),
-  );
+  const reports = await trainInTurns(plans, job, {
+    ...{ devices, cache, idsMax, turns, turnSteps },
+    ...(devices > devicesOfMachine && { link }),
+  });
   return reports.map((own) => ({
     step: Math.max(...own.map(({ busyMs }) => fast(busyMs))),
     wall: fast((own[0]?.stepMs ?? []).filter((_, i) => i % turnSteps > 0)),
@@ -221,14 +207,11 @@ function againstRow(sets: readonly (readonly MeasuredPlan[])[], way: Way): Bench
     const of = (own: Way) => set.find((plan) => plan.way === own)?.embedding ?? Number.NaN;
     return 100 * (1 - of("learned") / of(way));
   });
-  const figure = below.reduce((sum, value) => sum + value, 0) / below.length;
-  const squares = below.reduce((sum, value) => sum + (value - figure) ** 2, 0);
+  const mean = meanOf(below);
+  const squares = below.reduce((sum, value) => sum + (value - mean) ** 2, 0);
   const error = Math.sqrt(squares / Math.max(1, below.length - 1) / below.length);
-  return {
-    ...{ name: `sharding.threads.against.${way}`, figure },
-    unit: `% below ${way}, mean of sets, standard error ${error.toFixed(2)}`,
-    spread: quantiles(below).spread,
-  };
+  const unit = `% below ${way}, mean of sets, standard error ${error.toFixed(2)}`;
+  return meanRow(`sharding.threads.against.${way}`, below, unit);
 }
 
 /**
@@ -241,10 +224,9 @@ function ceilingRows(sets: readonly (readonly MeasuredPlan[])[]): BenchRow[] {
       plans.map(({ twice }) => twice[0]),
       plans.map(({ twice }) => twice[1]),
     );
-  const row = (name: string, values: readonly number[], unit: string): BenchRow => ({
-    ...{ name: `sharding.threads.${name}.ceiling`, unit, spread: quantiles(values).spread },
-    figure: values.reduce((sum, value) => sum + value, 0) / values.length,
-  });
+  const row = (name: string, values: readonly number[], unit: string) => {
+    return meanRow(`sharding.threads.${name}.ceiling`, values, unit);
+  };
   const errors = sets.flat().map(({ twice: [one, other] }) => 100 * Math.abs(one / other - 1));
   return [
     row("rank", [rank(sets.flat())], "rank correlation of two measurements, all plans"),
@@ -255,14 +237,11 @@ function ceilingRows(sets: readonly (readonly MeasuredPlan[])[]): BenchRow[] {
 
 /** Rows of each way's means, of the quality of predictions, and of each plan. */
 function rowsOf(sets: readonly (readonly MeasuredPlan[])[]): BenchRow[] {
-  const meanOf = (values: readonly number[]) =>
-    values.reduce((sum, value) => sum + value, 0) / values.length;
   const ofWay = (way: Way) => sets.flatMap((set) => set.filter((plan) => plan.way === way));
   const means = measures.flatMap((measure) =>
-    ways.map((way): BenchRow => {
+    ways.map((way) => {
       const own = ofWay(way).map((plan) => plan[measure]);
-      const name = `sharding.threads.${measure}.${way}`;
-      return { name, figure: meanOf(own), unit: "ms", spread: quantiles(own).spread };
+      return meanRow(`sharding.threads.${measure}.${way}`, own, "ms");
     }),
   );
   const mean = (way: Way) => meanOf(ofWay(way).map((plan) => plan.embedding));
@@ -271,10 +250,7 @@ function rowsOf(sets: readonly (readonly MeasuredPlan[])[]): BenchRow[] {
   const all = sets.flat();
   return [
     ...means,
-    {
-      ...{ name: "sharding.threads.below", figure: below, spread: [below, below] },
-      unit: "% below the best greedy, embedding part",
-    },
+    meanRow("sharding.threads.below", [below], "% below the best greedy, embedding part"),
     ...againstWays.map((way) => againstRow(sets, way)),
     ...ceilingRows(sets),
     ...predictors.flatMap((by) => {
@@ -285,10 +261,9 @@ function rowsOf(sets: readonly (readonly MeasuredPlan[])[]): BenchRow[] {
       const inSets = sets.map((set) => rank(set));
       const errors = all.map((plan) => 100 * Math.abs(predicted(plan) / plan.embedding - 1));
       const ofStep = by === "formulas" ? (plan: MeasuredPlan) => plan.predictedStep : predicted;
-      const row = (name: string, values: readonly number[], unit: string): BenchRow => ({
-        ...{ name: `sharding.threads.${name}.${by}`, figure: meanOf(values), unit },
-        spread: quantiles(values).spread,
-      });
+      const row = (name: string, values: readonly number[], unit: string) => {
+        return meanRow(`sharding.threads.${name}.${by}`, values, unit);
+      };
       const aim = by === "learned" ? { limit: 0.95, limitIs: "at least" } : {};
       const whole = rank(all);
       return [
@@ -308,9 +283,8 @@ function rowsOf(sets: readonly (readonly MeasuredPlan[])[]): BenchRow[] {
           const limit = row === "plan" ? predicted.learned : predicted.formulas;
           const figures = `a step ${step.toPrecision(4)}, on the wall ${wall.toPrecision(4)}`;
           return {
-            ...{ name: `sharding.threads.${row}.${index}.${way}`, figure: embedding, unit: "ms" },
+            ...meanRow(`sharding.threads.${row}.${index}.${way}`, [embedding], "ms"),
             ...{ limit, limitIs: `predicted; ${figures}`, ratio: embedding / limit },
-            spread: [embedding, embedding],
           };
         }),
       ),

@@ -1,13 +1,14 @@
 // Small tables, tasks and costs with which tests train placement policies, and checks of the
 // policies' gradients.
 
-import type { Parameters } from "../../packages/sharding/policies/parameters.ts";
+import type { Weights } from "../../packages/sharding/policies/policy-networks.ts";
 import type { PolicySubject, SizedTable } from "../../packages/sharding/policies/table-pool.ts";
 import { slowestOf } from "../../packages/sharding/search/cost-networks.ts";
 import type { TablesOfDevices } from "../../packages/sharding/search/greedy.ts";
 import type { Kernels, Tensor } from "../../src/kernels/contract/kernels.ts";
 import { valuesOf } from "../../src/kernels/reference/memory.ts";
 import { createReference } from "../../src/kernels/reference/reference.ts";
+import { parameterIn } from "../../src/model/graph/parameters.ts";
 import { weightBytesOf } from "../../src/planner/reuse.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { gradientError } from "./batches/central-differences.ts";
@@ -66,25 +67,23 @@ export function exactKernels(): Kernels {
 }
 
 /** The first elements of a parameter: networks are wide, and their elements behave alike. */
-export function someOf(kernels: Kernels, t: Tensor): Tensor {
+function someOf(kernels: Kernels, t: Tensor): Tensor {
   const most = rounds("elements of a policy's gradients", 3, 12);
   return kernels.reshape(t, [Math.min(most, valuesOf(t).length)]);
 }
 
-/**
- * The largest error of these parameters' gradients against the slopes of `loss`, which sets the
- * gradients.
- */
-export function worstError(
-  kernels: Kernels,
-  parameters: Parameters,
-  names: readonly string[],
-  loss: () => number,
-): number {
+/** The first elements of a parameter, and of its gradient. */
+export function parameterOf({ kernels, layout, flat, gradient }: Weights, name: string) {
+  const some = (of: Tensor) => someOf(kernels, parameterIn(kernels, of, layout, name));
+  return { weight: some(flat), gradient: some(gradient) };
+}
+
+/** The largest error of the gradients of all weights against the slopes of `loss`. */
+export function worstError(weights: Weights, loss: () => number): number {
   loss();
-  const errors = names.map((name) => {
-    const gradient = valuesOf(someOf(kernels, parameters.gradient(name))).slice();
-    return gradientError(someOf(kernels, parameters.weight(name)), gradient, loss);
+  const errors = weights.layout.parameters.map(({ name }) => {
+    const { weight, gradient } = parameterOf(weights, name);
+    return gradientError(weight, valuesOf(gradient).slice(), loss);
   });
   return Math.max(...errors);
 }

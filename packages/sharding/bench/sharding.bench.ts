@@ -7,7 +7,7 @@
 import { resolve } from "node:path";
 import { Option } from "commander";
 import { type Bench, type Measurement, positive, together } from "../../../bench/bench.ts";
-import { type BenchRow, quantiles } from "../../../bench/row.ts";
+import { type BenchRow, meanRow, quantiles } from "../../../bench/row.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { readCostNetworks } from "../files/cost-networks-file.ts";
 import { type LearnedSearch, searchLearned } from "../search/beam-search.ts";
@@ -21,8 +21,7 @@ import {
   type TablesOfDevices,
 } from "../search/greedy.ts";
 import { machineNames, machineRows, machineSeconds } from "./machine.ts";
-import { autoRowNames, autoRows } from "./policies/auto-rows.ts";
-import { dreamRowNames, dreamRows } from "./policies/dream-rows.ts";
+import { autoRowNames, autoRows, dreamRowNames, dreamRows } from "./policies/policy-rows.ts";
 import { hasPublished, publishedDevices, publishedHome, publishedTasks } from "./published.ts";
 import { threadsNames, threadsRows, threadsSeconds } from "./threads.ts";
 
@@ -51,7 +50,7 @@ export const shardingBench: Bench<ShardingOptions> = {
     new Option("--devices <count>", "threads that train these sets").argParser(positive).default(2),
     new Option(
       "--ablations",
-      "also train AutoShard policies that are told no costs, and compare them",
+      "also train AutoShard policies without predicted costs, and compare them",
     ).default(false),
     new Option(
       "--costs <file>",
@@ -59,7 +58,7 @@ export const shardingBench: Bench<ShardingOptions> = {
     ),
     new Option(
       "--oracle <file>",
-      "as --costs, of other measurements: says what plans for 4 and 8 devices cost (default: --costs)",
+      "as --costs, of other measurements: predicts the costs of plans for 4 and 8 devices (default: --costs)",
     ),
   ],
   measurements(options) {
@@ -161,7 +160,7 @@ function summaryOf(devices: number, outcomes: readonly Outcome[]): BenchRow[] {
   const name = (row: string) => `sharding.${devices}.${row}`;
   const ms = (row: string, values: readonly (number | undefined)[]): BenchRow => {
     const known = values.filter((value) => value !== undefined);
-    return { name: name(row), figure: meanOf(known), unit: "ms", spread: quantiles(known).spread };
+    return meanRow(name(row), known, "ms");
   };
   const learned = ms(
     "cost",
@@ -180,7 +179,7 @@ function summaryOf(devices: number, outcomes: readonly Outcome[]): BenchRow[] {
   const seconds = outcomes.map((outcome) => outcome.seconds);
   const target = targets[devices] ?? 0;
   return [
-    { name: name("valid"), figure: share, unit: "% of the tasks", spread: [share, share] },
+    meanRow(name("valid"), [share], "% of the tasks"),
     ms(
       "whole",
       common.map(({ search }) => search.whole),
@@ -191,8 +190,8 @@ function summaryOf(devices: number, outcomes: readonly Outcome[]): BenchRow[] {
     ),
     { ...learned, limit: best, limitIs: "the best greedy", ratio: learned.figure / best },
     {
-      ...{ name: name("below"), figure: below, unit: "% below the best greedy" },
-      ...{ limit: target, limitIs: "at least", ratio: below / target, spread: [below, below] },
+      ...meanRow(name("below"), [below], "% below the best greedy"),
+      ...{ limit: target, limitIs: "at least", ratio: below / target },
     },
     {
       ...{ name: name("seconds"), figure: quantiles(seconds).median, unit: "s a task" },
@@ -201,8 +200,4 @@ function summaryOf(devices: number, outcomes: readonly Outcome[]): BenchRow[] {
     },
     ...greedy,
   ];
-}
-
-function meanOf(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
 }

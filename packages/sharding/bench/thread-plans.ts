@@ -11,13 +11,14 @@ import { shapesOf } from "../../../src/model/features.ts";
 import { defaultConstants, type MachineConstants } from "../../../src/planner/cost/constants.ts";
 import type { Setting } from "../../../src/planner/cost/cost.ts";
 import type { CostTable } from "../../../src/planner/reuse.ts";
+import { untilDone } from "../../../src/planner/paused.ts";
 import { searchPlan } from "../../../src/planner/search.ts";
 import { type Plan, tableQuanta, tileColumns } from "../../../src/planner/shards.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { workloadOf } from "../../../src/training/planning/workload.ts";
-import { costTableOf } from "../plans/cost-tables.ts";
-import { planLearned } from "../plans/learned-plan.ts";
+import { costTableOf } from "../plans/learned-parts.ts";
+import { learnedPlans } from "../plans/learned-plan.ts";
 import type { CostNetworks } from "../search/cost-networks.ts";
 import { greedyCosts, placeAtRandom, placeByCost, type TablesOfDevices } from "../search/greedy.ts";
 
@@ -45,7 +46,7 @@ export interface ThreadSet {
 }
 
 /** Tables of a set for two devices; the number grows in proportion with the devices. */
-const tablesOf = { least: 10, most: 28 };
+const tablesOf = { min: 10, max: 28 };
 const dims = [4, 8, 16, 32, 64, 128] as const;
 const rowsMost = 1e6;
 /** Most elements of a table, as the trainings of all plans of a set are in memory at once. */
@@ -59,7 +60,7 @@ export async function threadSet(
   constants: MachineConstants,
 ): Promise<ThreadSet> {
   const random = new RandomStream(seed, 100 + index);
-  const drawn = tablesOf.least + random.below(tablesOf.most - tablesOf.least + 1);
+  const drawn = tablesOf.min + random.below(tablesOf.max - tablesOf.min + 1);
   const count = Math.round((drawn * devices) / 2);
   const kinds = Array.from({ length: count }, (): TableKind => {
     const dim = dims[random.below(dims.length)] ?? 32;
@@ -89,7 +90,8 @@ export function plansOf(set: ThreadSet, networks: CostNetworks, seed: number): M
   const { job, setting, tables, statistics } = set;
   const { devices } = networks;
   const plans = new Map<Way, Plan | undefined>();
-  plans.set("learned", planLearned(job, setting, { costs: networks }, statistics).plan);
+  const learned = untilDone(learnedPlans({ costs: networks })(job, setting, statistics));
+  plans.set("learned", learned.plan);
   plans.set("formulas", searchPlan(setting).best?.plan);
   // TorchRec's greedy proposer and partitioner: each table's cheapest cut by the formulas of a GPU,
   // the most expensive part first, each to the device with the least cost.

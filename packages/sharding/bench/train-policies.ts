@@ -11,8 +11,7 @@ import { parseArgs } from "node:util";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { writePolicy } from "../files/policy-file.ts";
 import type { PlacementPolicy } from "../policies/placement-policy.ts";
-import { trainAuto } from "./policies/auto-rows.ts";
-import { trainDream } from "./policies/dream-rows.ts";
+import { trainAuto, trainDream } from "./policies/subjects.ts";
 import { hasPublished, publishedHome } from "./published.ts";
 
 const { values: flags } = parseArgs({

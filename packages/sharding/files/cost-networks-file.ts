@@ -6,7 +6,7 @@
 //   table.mean (I) table.deviation (I) forward.… backward.…
 
 import { z } from "zod";
-import { type Disk, InputUnusableError, realDisk } from "../../../internal.ts";
+import { type Disk, type InputUnusableError, realDisk } from "../../../internal.ts";
 import type { CostLayer, CostNetworks, StandardNetwork } from "../search/cost-networks.ts";
 import { featureCount, featureSets } from "../search/features.ts";
 import {
@@ -14,6 +14,7 @@ import {
   type Provenance,
   type ReadFloats,
   readFloats,
+  unusableFile,
   writeFloats,
 } from "./float-tensors.ts";
 
@@ -78,15 +79,15 @@ const notesSchema = z.object({
   hosts: z.coerce.number().int().min(1).optional(),
   batchSize: z.coerce.number().int().min(1),
   lateMax: z.coerce.number().min(0),
-  /** Files without this field were trained on NeuroShard's features. */
-  features: z.enum(featureSets).default("published"),
+  features: z.enum(featureSets),
 });
 
 /** @throws InputUnusableError where the file has no cost networks, or cannot be read */
 export function readCostNetworks(path: string, disk: Disk = realDisk): ReadCostNetworks {
   const file = readFloats(path, disk);
   const notes = notesSchema.safeParse(file.notes);
-  if (!notes.success) throw unusable(path, `its metadata lack \`kind: ${kind}\``);
+  if (!notes.success)
+    throw unusable(path, `its metadata lack \`kind: ${kind}\`, or the features of tables`);
   const { kind: _kind, ...numbers } = notes.data;
   const { devices: _d, batchSize: _b, lateMax: _l, kind: _k, ...others } = file.notes;
   const { features: _f, hosts: _h, ...provenance } = others;
@@ -103,11 +104,8 @@ export function readCostNetworks(path: string, disk: Disk = realDisk): ReadCostN
 }
 
 function unusable(path: string, why: string): InputUnusableError {
-  const make = "`osiris plan --calibrate --learn` makes one";
-  return new InputUnusableError(
-    path,
-    `Expected ${path} to be a file of cost networks, but ${why}; ${make}`,
-  );
+  const command = "osiris plan --calibrate --learn";
+  return unusableFile(path, why, { content: "cost networks", command });
 }
 
 function tensorReader({ tensors }: ReadFloats, path: string) {

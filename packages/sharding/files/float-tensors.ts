@@ -72,6 +72,16 @@ export function readFloats(path: string, disk: Disk = realDisk): ReadFloats {
   }
 }
 
+/** The error of a file that is not one of `content`, with the command that makes one. */
+export function unusableFile(
+  path: string,
+  why: string,
+  { content, command }: { readonly content: string; readonly command: string },
+): InputUnusableError {
+  const message = `Expected ${path} to be a file of ${content}, but ${why}; \`${command}\` makes one`;
+  return new InputUnusableError(path, message);
+}
+
 function opened(path: string, disk: Disk): DiskFile {
   try {
     return disk.open(path, "read");

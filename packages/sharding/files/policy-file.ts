@@ -3,10 +3,16 @@
 // in the metadata.
 
 import { z } from "zod";
-import { type Disk, InputUnusableError, realDisk } from "../../../internal.ts";
+import { type Disk, type InputUnusableError, realDisk } from "../../../internal.ts";
 import { type PlacementPolicy, policyMethods, policyShapes } from "../policies/placement-policy.ts";
 import { policyFeatures } from "../policies/table-pool.ts";
-import { type FloatTensor, type Provenance, readFloats, writeFloats } from "./float-tensors.ts";
+import {
+  type FloatTensor,
+  type Provenance,
+  readFloats,
+  unusableFile,
+  writeFloats,
+} from "./float-tensors.ts";
 
 /** Value of the metadata field `kind`, by which the file is recognised. */
 const kind = "osiris placement policy 1";
@@ -63,9 +69,6 @@ export function readPolicy(path: string, disk: Disk = realDisk): ReadPolicy {
 }
 
 function unusable(path: string, why: string): InputUnusableError {
-  const make = "`osiris plan --calibrate --learn --policy FILE` makes one";
-  return new InputUnusableError(
-    path,
-    `Expected ${path} to be a file of a placement policy, but ${why}; ${make}`,
-  );
+  const command = "osiris plan --calibrate --learn --policy FILE";
+  return unusableFile(path, why, { content: "a placement policy", command });
 }

@@ -10,23 +10,27 @@
 // are costed by formulas alone.
 
 import {
+  type CostTable,
   costOf,
   type FeatureStatistics,
+  featuresOf,
   InvalidOptionError,
   type PlannableJob,
   type PlannedTable,
   quantumColumns,
+  reuseOf,
   rowShare,
   type Scheme,
   type Setting,
+  sharesOf,
   type Tier,
   type Tile,
   tableQuanta,
   tileColumns,
   tileRows,
+  windowSamples,
 } from "../../../internal.ts";
 import { type MoveKind, once, type TablePart } from "../search/parts.ts";
-import { costTableOf } from "./cost-tables.ts";
 
 /** The table of a part, its tile of that table, and its tier. */
 export interface PartPlace {
@@ -151,4 +155,28 @@ export function schemeOfTile(table: PlannedTable, { blocks, quanta }: Tile): Sch
   const byColumns = quanta < tableQuanta(table);
   if (blocks < table.rowBlocks) return byColumns ? "grid" : "row-wise";
   return byColumns ? "column-wise" : "table-wise";
+}
+
+/**
+ * Describes a table by rows, dimension, pooling factor and reuse bins. The reuse is counted where
+ * the data cache has a whole window of samples; otherwise it follows Zipf's law with the counted
+ * exponent. A shorter window is not used: it looks each row up less often than the window of the
+ * networks' training, so that the table would look like a different one.
+ */
+export function costTableOf(
+  { model }: PlannableJob,
+  { rows, dim, poolingFactor, zipf }: PlannedTable,
+  index: number,
+  statistics: readonly FeatureStatistics[] | undefined,
+): CostTable {
+  const counted: number[] = [];
+  for (const [feature, { table }] of featuresOf(model).entries()) {
+    const window = statistics?.[feature]?.window;
+    if (table !== index || window === undefined || window.samples < windowSamples) continue;
+    for (const [bin, ids] of window.reuse.entries()) {
+      counted[bin] = (counted[bin] ?? 0) + ids;
+    }
+  }
+  const bins = counted.length > 0 ? sharesOf(counted) : reuseOf({ rows, poolingFactor, zipf });
+  return { rows, dim, poolingFactor, bins };
 }

@@ -16,19 +16,17 @@ import {
   type PlanSource,
   roomOf,
   type Setting,
-  untilDone,
   withLeastCaches,
 } from "../../../internal.ts";
-import { networkCosts } from "../policies/network-costs.ts";
 import { type PlacementPolicy, placeByPolicy } from "../policies/placement-policy.ts";
 import { type LearnedSearch, searchingParts } from "../search/beam-search.ts";
-import { type CostNetworks, slowestOf } from "../search/cost-networks.ts";
+import { type CostNetworks, networkCosts, slowestOf } from "../search/cost-networks.ts";
 import type { DeviceRoom } from "../search/greedy.ts";
 import { moved, type TablePart } from "../search/parts.ts";
 import { jobParts, type PartPlace, schemeOfTile } from "./learned-parts.ts";
 
 /** The result of the search by learned costs. */
-export interface LearnedJobPlan {
+interface LearnedJobPlan {
   /** Undefined if no placement that was tried fits into memory. */
   readonly plan: Plan | undefined;
   readonly search: LearnedSearch;
@@ -49,32 +47,19 @@ export interface LearnedWays {
 const stepsLeast = 10;
 const stepsOfDevice = 2;
 
-/** A source of plans by learned costs, for `planJob`. @throws as `planLearned` */
-export function learnedPlans(ways: LearnedWays): PlanSource<LearnedSearch> {
-  return (job, setting, statistics) => planningLearned(job, setting, ways, statistics);
-}
-
 /**
- * Plans the tables of a setting whose miss curves are known (`withCurves`). Where caches of the
- * usual size do not fit, caches of the least size are tried; afterwards the caches grow into the
- * memory that is left.
+ * A source of plans by learned costs, for `planJob`. It plans the tables of a setting whose miss
+ * curves are known (`withCurves`). Where caches of the usual size do not fit, caches of the least
+ * size are tried; afterwards the caches grow into the memory that is left. It yields during its
+ * search, so that the caller's thread can do other work.
  * @throws InvalidOptionError where the networks were trained for another setting, or a table allows
  * no scheme that they know
  */
-export function planLearned(
-  job: PlannableJob,
-  setting: Setting,
-  ways: LearnedWays,
-  statistics?: readonly FeatureStatistics[],
-): LearnedJobPlan {
-  return untilDone(planningLearned(job, setting, ways, statistics));
+export function learnedPlans(ways: LearnedWays): PlanSource<LearnedSearch> {
+  return (job, setting, statistics) => planning(job, setting, ways, statistics);
 }
 
-/**
- * `planLearned` as a generator that yields during its search, so that the caller's thread can do
- * other work.
- */
-export function* planningLearned(
+function* planning(
   job: PlannableJob,
   setting: Setting,
   { costs: networks, policy, isOver }: LearnedWays,

@@ -4,27 +4,36 @@
 // its tables' vectors: the cost of lookup and update for AutoShard, and the costs of both
 // exchanges, too, for DreamShard.
 //
-// N = tables of a pool, X = features of a table, E = columns of a vector (32), P = plans, D =
-// devices, R = P D.
+// N = tables of a pool, X = features of a table, E = columns of a vector, P = plans, D = devices,
+// R = P D, C = costs of a device.
 
-import type { Kernels, Tensor } from "../../../internal.ts";
+import {
+  blocks,
+  type Graph,
+  GraphBuilder,
+  type Kernels,
+  type RandomStream,
+  type Tensor,
+} from "../../../internal.ts";
 import type { DeviceCosts } from "../search/cost-networks.ts";
 import type { TablesOfDevices } from "../search/greedy.ts";
-import { LayersPass, type LayersSpec, layerShapes } from "./dense-layers.ts";
-import { Parameters } from "./parameters.ts";
-import { policyFeatures } from "./table-pool.ts";
-
-/** Columns of a table's vector. */
-export const vectorColumns = 32;
-
-const table: LayersSpec = {
-  name: "cost.table",
-  widths: [policyFeatures, 128, vectorColumns],
-  reluLast: true,
-};
+import {
+  adamOver,
+  layers,
+  SumsNetwork,
+  sumsIn,
+  vectorColumns,
+  vectorGraph,
+  vectorsBy,
+  Weights,
+} from "./policy-networks.ts";
+import { drawn, policyStandardOf, poolFeatures, type SizedTable } from "./table-pool.ts";
 
 /** The costs of a device: lookup and update, backward exchange, forward exchange. */
 export const deviceCostNames = ["compute", "backward", "forward"] as const;
+
+/** The cost that AutoShard predicts and balances. */
+export const autoCostNames = ["compute"] as const;
 
 export type DeviceCostName = (typeof deviceCostNames)[number];
 
@@ -34,124 +43,83 @@ export interface MeasuredPlan {
   readonly costs: readonly DeviceCosts[];
 }
 
-function headOf(name: string): LayersSpec {
-  return { name: `cost.${name}`, widths: [vectorColumns, 64, 1], reluLast: false };
+/** The graphs of a cost network with these costs: of tables, and of devices. */
+export function costGraphs(names: readonly DeviceCostName[]) {
+  return { vectors: vectorGraph("cost.table"), rows: headsGraph(names) };
 }
 
-/** Parameter shapes of a cost network with a head for each of these costs. */
-export function costModelShapes(names: readonly DeviceCostName[]) {
-  return [table, ...names.map(headOf)].flatMap(layerShapes);
+function headsGraph(names: readonly DeviceCostName[]): Graph {
+  const graph = new GraphBuilder(0);
+  const sums = sumsIn(graph);
+  const heads = names.map((name) => {
+    return layers(graph, sums, { name: `cost.${name}`, widths: [64, 1] });
+  });
+  return graph.finish(blocks.concat(graph, heads));
 }
 
+/** A cost network that predicts the costs with these names. */
 export class CostModel {
-  readonly parameters: Parameters;
+  readonly weights: Weights;
   readonly names: readonly DeviceCostName[];
-  readonly #kernels: Kernels;
+  readonly #graphs: ReturnType<typeof costGraphs>;
 
   constructor(kernels: Kernels, seed: number, names: readonly DeviceCostName[]) {
-    this.#kernels = kernels;
     this.names = names;
-    this.parameters = new Parameters(kernels, costModelShapes(names), seed);
+    this.#graphs = costGraphs(names);
+    this.weights = new Weights(kernels, Object.values(this.#graphs), seed);
   }
 
   /** Returns the vectors (N,E) of tables (N,X). */
   vectors(features: Tensor): Float32Array {
-    const pass = new LayersPass(this.#kernels, this.parameters, table, features.shape[0] ?? 0);
-    return this.#kernels.read(pass.forward(features));
+    return vectorsBy(this.weights, this.#graphs.vectors, features);
   }
 
   /**
-   * Returns a function that predicts the costs (R, heads) of R devices from the sums of their
-   * vectors, in the unit of training. Each call overwrites the result of the one before.
+   * Returns a function that predicts the costs (R,C) of R devices from the sums of their vectors,
+   * in the unit of training.
    */
   deviceCosts(rows: number): (sums: Float32Array) => Float32Array {
-    const kernels = this.#kernels;
-    const heads = this.names.map(headOf);
-    const passes = heads.map((head) => new LayersPass(kernels, this.parameters, head, rows));
+    const { kernels } = this.weights;
+    const network = this.weights.kept(this.#graphs.rows, rows);
     const x = kernels.tensor([rows, vectorColumns]);
-    const costs = new Float32Array(rows * heads.length);
     return (sums) => {
       kernels.write(x, sums);
-      for (const [head, pass] of passes.entries()) {
-        const out = kernels.read(pass.forward(x));
-        for (let row = 0; row < rows; row++) costs[row * heads.length + head] = out[row] ?? 0;
-      }
-      return costs;
+      return kernels.read(network.forward({ sums: x }));
     };
-  }
-}
-
-/** Trains a cost network with batches of P measured plans of D devices. */
-export class CostTrainer {
-  readonly #kernels: Kernels;
-  readonly #model: CostModel;
-  readonly #features: Tensor;
-  readonly #rows: number;
-  readonly #vectors: LayersPass;
-  readonly #heads: readonly LayersPass[];
-
-  constructor(
-    kernels: Kernels,
-    model: CostModel,
-    of: { readonly features: Tensor; readonly plans: number; readonly devices: number },
-  ) {
-    const { features, plans, devices } = of;
-    this.#kernels = kernels;
-    this.#model = model;
-    this.#features = features;
-    this.#rows = plans * devices;
-    const pass = (spec: LayersSpec, rows: number) => {
-      return new LayersPass(kernels, model.parameters, spec, rows);
-    };
-    this.#vectors = pass(table, features.shape[0] ?? 0);
-    this.#heads = model.names.map((name) => pass(headOf(name), this.#rows));
   }
 
   /**
-   * Sets the gradients of the loss of the plans, and returns the loss: the sum of the heads' mean
-   * squared errors. Costs are divided by `unit`.
+   * Returns a function that sets the gradient of the loss of P measured plans, whose costs are
+   * divided by `unit`, and returns the loss: the sum over the C costs of their mean squared errors.
    */
-  gradients(batch: readonly MeasuredPlan[], unit: number): number {
-    const kernels = this.#kernels;
-    const [rows, tables] = [this.#rows, this.#features.shape[0] ?? 0];
-    this.#model.parameters.clear();
-    const vectors = this.#vectors.forward(this.#features);
+  trainer(of: { readonly features: Tensor; readonly plans: number; readonly devices: number }) {
+    const { kernels } = this.weights;
+    const [tables, rows] = [of.features.shape[0] ?? 0, of.plans * of.devices];
+    const network = new SumsNetwork(this.weights, this.#graphs, { tables, rows });
     const places = kernels.tensor([rows, tables]);
-    kernels.write(places, placesOf(batch, tables));
-    const sums = kernels.tensor([rows, vectorColumns]);
-    multiply(kernels, sums, places, vectors);
-    const dSums = kernels.tensor([rows, vectorColumns]);
-    const more = kernels.tensor([rows, vectorColumns]);
-    let loss = 0;
-    for (const [head, name] of this.#model.names.entries()) {
-      const pass = this.#heads[head];
-      if (pass === undefined) continue;
-      const own = batch.flatMap(({ costs }) => costs.map((device) => device[name] / unit));
-      loss += this.#learn(pass, sums, own, more);
-      kernels.add(dSums, dSums, more);
-    }
-    const dVectors = kernels.tensor([tables, vectorColumns]);
-    multiplyTransposed(kernels, dVectors, places, dSums);
-    this.#vectors.backward(dVectors);
-    return loss;
-  }
-
-  /** Adds the gradients of a head, and returns its mean squared error; dX is overwritten. */
-  #learn(pass: LayersPass, x: Tensor, costs: readonly number[], dX: Tensor): number {
-    const kernels = this.#kernels;
-    const out = kernels.read(pass.forward(x));
-    const errors = costs.map((cost, i) => (out[i] ?? 0) - cost);
-    const d = kernels.tensor([costs.length, 1]);
-    kernels.write(
-      d,
-      Float32Array.from(errors, (error) => (2 * error) / costs.length),
-    );
-    pass.backward(d, dX);
-    return errors.reduce((sum, error) => sum + error ** 2, 0) / costs.length;
+    return (batch: readonly MeasuredPlan[], unit: number): number => {
+      kernels.write(places, placesOf(batch, tables));
+      let squares = 0;
+      network.learn({ features: of.features, places }, (outputs) => {
+        const dOut = new Float32Array(outputs.length);
+        let i = 0;
+        for (const { costs } of batch) {
+          for (const device of costs) {
+            for (const name of this.names) {
+              const error = (outputs[i] ?? 0) - device[name] / unit;
+              squares += error ** 2;
+              dOut[i++] = (2 * error) / rows;
+            }
+          }
+        }
+        return dOut;
+      });
+      return squares / rows;
+    };
   }
 }
 
-/** (R,N): 1 where a device has a table. */
+/** (R,N): how often a device has a table. */
 function placesOf(batch: readonly MeasuredPlan[], tables: number): Float32Array {
   const all = batch.flatMap(({ placed }) => placed);
   const places = new Float32Array(all.length * tables);
@@ -161,17 +129,46 @@ function placesOf(batch: readonly MeasuredPlan[], tables: number): Float32Array 
   return places;
 }
 
-/** out (M,E) = a (M,K) x (K,E) */
-export function multiply(kernels: Kernels, out: Tensor, a: Tensor, x: Tensor): void {
-  const [m = 0, e = 0] = out.shape;
-  const [k = 0] = x.shape;
-  kernels.products(kernels.reshape(out, [1, m, e]), a, kernels.reshape(x, [1, k, e]), "ab");
-}
+/** Plans of an update of the cost network. */
+const batchPlans = 64;
+/** Weight decay of the cost network: prevents overfitting to the tables of the training. */
+const costDecay = 1;
 
-/** dX (K,E) = a (M,K) transposed, times dOut (M,E). The backward of `multiply`. */
-export function multiplyTransposed(kernels: Kernels, dX: Tensor, a: Tensor, dOut: Tensor): void {
-  const [k = 0, e = 0] = dX.shape;
-  const [m = 0] = dOut.shape;
-  const [whole, left] = [kernels.reshape(dX, [1, k, e]), kernels.reshape(a, [1, m, k])];
-  kernels.products(whole, left, kernels.reshape(dOut, [1, m, e]), "aTb");
+/** The cost network in the training of a policy: learns the costs of plans of the pool's tables. */
+export function costLearner(
+  model: CostModel,
+  tables: readonly SizedTable[],
+  of: {
+    readonly devices: number;
+    /** Learning rate of the first update. */
+    readonly rate: number;
+    readonly random: RandomStream;
+  },
+) {
+  const { devices, rate, random } = of;
+  const standard = policyStandardOf(tables);
+  const features = poolFeatures(model.weights.kernels, tables, standard);
+  const gradient = model.trainer({ features, plans: batchPlans, devices });
+  const update = adamOver(model.weights, { rate, decay: costDecay });
+  return {
+    standard,
+    features,
+    /**
+     * Makes `count` updates with costs in `unit`, each at a share of the learning rate; returns the
+     * last loss, 0 without plans.
+     */
+    learn(
+      measured: readonly MeasuredPlan[],
+      unit: number,
+      { count, shareOf }: { readonly count: number; readonly shareOf: (update: number) => number },
+    ): number {
+      let loss = 0;
+      for (let i = 0; i < count && measured.length > 0; i++) {
+        const batch = Array.from({ length: batchPlans }, () => drawn(measured, random));
+        loss = gradient(batch, unit);
+        update(shareOf(i));
+      }
+      return loss;
+    },
+  };
 }

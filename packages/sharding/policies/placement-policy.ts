@@ -2,11 +2,14 @@
 // tables and devices outside its training.
 
 import type { Kernels } from "../../../internal.ts";
+import type { Standard } from "../search/features.ts";
 import type { DeviceRoom, TablesOfDevices } from "../search/greedy.ts";
-import { autoShardShapes, placeByAutoShard } from "./autoshard/place.ts";
-import { dreamShardShapes, placeByDreamShard } from "./dreamshard/place.ts";
-import type { ParameterShape, TrainedNetworks } from "./parameters.ts";
-import type { SizedTable } from "./table-pool.ts";
+import { AutoNetwork, rowGraph } from "./autoshard/network.ts";
+import { autoCostNames, CostModel, costGraphs, deviceCostNames } from "./cost-model.ts";
+import { Policy, policyGraphs } from "./dreamshard/policy.ts";
+import { playEpisodes } from "./episodes.ts";
+import type { NamedWeights } from "./policy-networks.ts";
+import { poolFeatures, type SizedTable } from "./table-pool.ts";
 
 export const policyMethods = ["dreamshard", "autoshard"] as const;
 
@@ -16,35 +19,45 @@ export type PolicyMethod = (typeof policyMethods)[number];
  * A trained policy. Its placements are deterministic: equal policies with equal arithmetic place
  * equal tables equally.
  */
-export interface PlacementPolicy extends TrainedNetworks {
+export interface PlacementPolicy {
   readonly method: PolicyMethod;
+  /** Standardisation of the features of tables. */
+  readonly standard: Standard;
+  /** Whether the policy reads predicted costs; false only for ablation. */
+  readonly hasCosts: boolean;
+  /** The weights of the cost network and of the policy network. */
+  readonly weights: readonly NamedWeights[];
 }
 
-/** Returns the shapes of the weights of a policy. */
-export function policyShapes(method: PolicyMethod): readonly ParameterShape[] {
-  switch (method) {
-    case "dreamshard":
-      return dreamShardShapes;
-    case "autoshard":
-      return autoShardShapes;
-    default:
-      return method satisfies never;
-  }
+/** Returns names and shapes of the weights of a policy. */
+export function policyShapes(method: PolicyMethod): Pick<NamedWeights, "name" | "shape">[] {
+  const ofCosts = Object.values(
+    costGraphs(method === "dreamshard" ? deviceCostNames : autoCostNames),
+  );
+  const own = method === "dreamshard" ? Object.values(policyGraphs()) : [rowGraph(1, 1, false)];
+  return [...ofCosts, ...own].flatMap(({ layout }) => layout.parameters);
 }
 
 /** Returns the tables of each device, by index; undefined if a table does not fit. */
 export function placeByPolicy(
   kernels: Kernels,
-  policy: PlacementPolicy,
+  { method, standard, hasCosts, weights }: PlacementPolicy,
   tables: readonly SizedTable[],
   room: DeviceRoom,
 ): TablesOfDevices | undefined {
-  switch (policy.method) {
-    case "dreamshard":
-      return placeByDreamShard(kernels, policy, tables, room);
-    case "autoshard":
-      return placeByAutoShard(kernels, policy, tables, room);
-    default:
-      return policy.method satisfies never;
-  }
+  const isDream = method === "dreamshard";
+  const model = new CostModel(kernels, 0, isDream ? deviceCostNames : autoCostNames);
+  const policy = isDream ? new Policy(kernels, 0) : new AutoNetwork(kernels, 0);
+  for (const own of [model, policy]) own.weights.take(weights);
+  const features = poolFeatures(kernels, tables, standard);
+  const costVectors = model.vectors(features);
+  const policyVectors = policy instanceof Policy ? policy.vectors(features) : costVectors;
+  const bytes = tables.map((table) => table.bytes);
+  const known = { model, costVectors, policyVectors, bytes, hasCosts };
+  const { devices } = room;
+  const extent = { steps: tables.length, episodes: 1, devices };
+  const score = policy instanceof Policy ? policy.player(devices) : policy.player(known, extent);
+  const task = { tables: [...tables.keys()], room };
+  const { placed, isWhole } = playEpisodes(known, [task], score);
+  return isWhole[0] === true ? placed[0] : undefined;
 }

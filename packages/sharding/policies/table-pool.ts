@@ -2,7 +2,7 @@
 //
 // N = tables of the pool, X = features of a table (21).
 
-import type { CostTable, RandomStream } from "../../../internal.ts";
+import type { CostTable, Kernels, RandomStream, Tensor } from "../../../internal.ts";
 import type { DeviceCosts } from "../search/cost-networks.ts";
 import {
   rawFeaturesOf,
@@ -47,9 +47,16 @@ export function policyStandardOf(tables: readonly SizedTable[]): Standard {
 /** Deviations of constant columns are below this limit, as `standardOf` adds 1e-6. */
 const constantMax = 2e-6;
 
-/** Returns the standardised features (N,X) of tables, row by row. */
-export function poolFeatures(tables: readonly SizedTable[], standard: Standard): Float32Array {
-  return Float32Array.from(tables.flatMap((table) => standardised(numbersOf(table), standard)));
+/** Returns the standardised features (N,X) of tables. */
+export function poolFeatures(
+  kernels: Kernels,
+  tables: readonly SizedTable[],
+  standard: Standard,
+): Tensor {
+  const features = kernels.tensor([tables.length, policyFeatures]);
+  const values = tables.flatMap((table) => standardised(numbersOf(table), standard));
+  kernels.write(features, Float32Array.from(values));
+  return features;
 }
 
 function numbersOf(table: SizedTable): number[] {
@@ -64,4 +71,9 @@ export function dealt(of: number, count: number, random: RandomStream): number[]
     [all[i], all[j]] = [all[j] as number, all[i] as number];
   }
   return all.slice(0, count);
+}
+
+/** Draws one of the items, of which there is at least one. */
+export function drawn<T>(items: readonly T[], random: RandomStream): T {
+  return items[random.below(items.length)] as T;
 }

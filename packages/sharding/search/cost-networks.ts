@@ -7,6 +7,7 @@
 
 import type { CostTable } from "../../../internal.ts";
 import { type FeatureSet, featuresOf, type Standard, standardised } from "./features.ts";
+import type { TablesOfDevices } from "./greedy.ts";
 
 /** y = x W^T + b; then ReLU if `relu` is set. */
 export interface CostLayer {
@@ -135,10 +136,34 @@ export function deviceCosts(networks: CostNetworks, loads: readonly DeviceLoad[]
   });
 }
 
+/**
+ * Returns a function from a plan, with tables by index, to the costs of its devices. In the
+ * training of a policy it stands in for measurements.
+ */
+export function networkCosts(
+  networks: CostNetworks,
+  tables: readonly CostTable[],
+): (placed: TablesOfDevices) => DeviceCosts[] {
+  const vectors = tables.map((table) => tableVector(networks, table));
+  const width = networks.table.layers.at(-1)?.bias.length ?? 0;
+  return (placed) => {
+    const loads = placed.map((own) => {
+      const sum = new Float64Array(width);
+      let columns = 0;
+      for (const index of own) {
+        columns += tables[index]?.dim ?? 0;
+        for (const [i, value] of (vectors[index] ?? []).entries()) sum[i] = (sum[i] ?? 0) + value;
+      }
+      return { compute: own.length === 0 ? 0 : computeCost(networks, sum), columns };
+    });
+    return deviceCosts(networks, loads);
+  };
+}
+
 /** Milliseconds of the slowest of some devices. */
 export function slowestOf(costs: readonly DeviceCosts[]): number {
-  return costs.reduce((most, { compute, backward, forward }) => {
-    return Math.max(most, compute + backward + forward);
+  return costs.reduce((slowest, { compute, backward, forward }) => {
+    return Math.max(slowest, compute + backward + forward);
   }, 0);
 }
 

@@ -10,10 +10,9 @@ import {
 } from "../../../internal.ts";
 import { trainAutoShard } from "../policies/autoshard/train-autoshard.ts";
 import { trainDreamShard } from "../policies/dreamshard/train-dreamshard.ts";
-import { networkCosts } from "../policies/network-costs.ts";
 import type { PlacementPolicy, PolicyMethod } from "../policies/placement-policy.ts";
 import { dealt, type PlacementTask, type SizedTable } from "../policies/table-pool.ts";
-import type { CostNetworks } from "../search/cost-networks.ts";
+import { type CostNetworks, networkCosts } from "../search/cost-networks.ts";
 import type { MeasuredCosts } from "./cost-samples.ts";
 
 export interface PolicyTrainingOptions {
@@ -29,7 +28,7 @@ export interface PolicyTrainingOptions {
 const tablesMax = 500;
 const tasksCount = 100;
 /** Tables of a task per device; AutoShard's tasks must have equally many. */
-const tablesOfDevice = { least: 2, most: 12, autoShard: 8 } as const;
+const tablesOfDevice = { min: 2, max: 12, autoShard: 8 } as const;
 const updatesOfTurn = 15;
 
 /** Trains a policy. The same measurements, networks, seed and arithmetic give the same policy. */
@@ -41,8 +40,8 @@ export function trainPolicy(
   const tables = distinct(compute.flatMap((cost) => cost.tables)).slice(0, tablesMax);
   const random = new RandomStream(seed, purposes.policyTasks);
   const tasks = Array.from({ length: tasksCount }, (): PlacementTask => {
-    const { least, most, autoShard } = tablesOfDevice;
-    const drawn = least + random.below(most - least + 1);
+    const { min, max, autoShard } = tablesOfDevice;
+    const drawn = min + random.below(max - min + 1);
     const count = devices * (method === "autoshard" ? autoShard : drawn);
     // No limit of memory: whether a plan fits is only known when a job is planned.
     return {

@@ -4,235 +4,153 @@
 // device is computed from state, device and their product; the value of the state from the state
 // alone.
 //
-// T = steps, B = episodes in parallel, D = devices, H = columns of states and devices (64).
+// T = steps, B = episodes in parallel, D = devices, E = columns of a vector, H = columns of states
+// and devices (2 E). Rows are by step, then episode.
 
-import type { Kernels, Tensor } from "../../../../internal.ts";
-import { vectorColumns } from "../cost-model.ts";
-import { LayersPass, type LayersSpec, layerShapes } from "../dense-layers.ts";
-import { Parameters } from "../parameters.ts";
-import { LstmPass, type LstmSpec, lstmShapes } from "./lstm.ts";
+import { blocks, type Graph, GraphBuilder, type Kernels, reshape } from "../../../../internal.ts";
+import type { EpisodeState, KnownPool, Score } from "../episodes.ts";
+import { dataOf, layers, type RowsNetwork, vectorColumns, Weights } from "../policy-networks.ts";
+import { lstm } from "./lstm.ts";
 
-/** H */
-const columns = 2 * vectorColumns;
-/** Inputs of a device besides its vectors: cost and bytes. */
-export const deviceNumbers = 2;
+/** Unit of a device's bytes as input of the network: GiB. */
+const bytesUnit = 2 ** 30;
 
-const place: LayersSpec = { name: "auto.place", widths: [1, vectorColumns], reluLast: false };
-const device: LayersSpec = {
-  name: "auto.device",
-  widths: [deviceNumbers, vectorColumns],
-  reluLast: false,
-};
-const score: LayersSpec = {
-  name: "auto.score",
-  widths: [3 * columns, 128, 128, 64, 1],
-  reluLast: false,
-};
-const value: LayersSpec = { name: "auto.value", widths: [columns, 64, 1], reluLast: false };
-const memories: readonly LstmSpec[] = [
-  { name: "auto.lstm.0", columns },
-  { name: "auto.lstm.1", columns },
-];
-
-export const autoNetworkShapes = [
-  ...[place, device, score, value].flatMap(layerShapes),
-  ...memories.flatMap(lstmShapes),
-];
-
-export class AutoNetwork {
-  readonly parameters: Parameters;
-  readonly kernels: Kernels;
-
-  constructor(kernels: Kernels, seed: number) {
-    this.kernels = kernels;
-    this.parameters = new Parameters(kernels, autoNetworkShapes, seed);
-  }
-
-  /** Allocates a pass for episodes of T steps. */
-  pass(of: EpisodeShape): AutoPass {
-    return new AutoPass(this.kernels, this.parameters, of);
-  }
+/** Inputs of a row: the table's vector, the placed share; a device's sum, cost and bytes. */
+function columnsOf(devices: number): number {
+  return vectorColumns + 1 + devices * (vectorColumns + 2);
 }
 
-export interface EpisodeShape {
+/** The graph of a row: scores of D devices, then the value of the state. */
+export function rowGraph(devices: number, episodes: number, continues: boolean): Graph {
+  const { concat, concatColumns, mul, repeat, slice } = blocks;
+  const graph = new GraphBuilder(columnsOf(devices));
+  const row = reshape(dataOf(graph), [1, columnsOf(devices)]);
+  let first = 0;
+  const next = (shape: readonly number[]) => {
+    const count = shape.reduce((product, extent) => product * extent, 1);
+    first += count;
+    return reshape(slice(graph, row, { first: first - count, count }), shape);
+  };
+  const [table, placed] = [next([vectorColumns]), next([1])];
+  const [sums, numbers] = [next([devices, vectorColumns]), next([devices, 2])];
+  const share = layers(graph, placed, { name: "auto.place", widths: [vectorColumns] });
+  const memory = { episodes, continues };
+  const bottom = lstm(graph, concat(graph, [table, share]), { name: "auto.lstm.0", ...memory });
+  const state = lstm(graph, bottom, { name: "auto.lstm.1", ...memory });
+  const load = layers(graph, numbers, { name: "auto.device", widths: [vectorColumns] });
+  const device = concatColumns(graph, [sums, load]);
+  const each = repeat(graph, state, devices);
+  const all = concatColumns(graph, [each, device, mul(graph, each, device)]);
+  const scores = layers(graph, all, { name: "auto.score", widths: [128, 128, 64, 1] });
+  const value = layers(graph, state, { name: "auto.value", widths: [64, 1] });
+  return graph.finish(concat(graph, [reshape(scores, [devices]), value]));
+}
+
+/** Numbers of tables, episodes and devices of some episodes. */
+export interface EpisodeExtent {
   readonly steps: number;
   readonly episodes: number;
   readonly devices: number;
+}
+
+/** Scores (T B D) of the devices, and values (T B) of the states. */
+export interface AutoOutputs {
+  readonly scores: Float32Array;
+  readonly values: Float32Array;
+}
+
+/** The network, for any numbers of steps, episodes and devices. */
+export class AutoNetwork {
+  readonly weights: Weights;
+  /** The networks of `learn`, by their extents. */
+  readonly #learning = new Map<string, RowsNetwork>();
+
+  constructor(kernels: Kernels, seed: number) {
+    this.weights = new Weights(kernels, [rowGraph(1, 1, false)], seed, "auto.lstm");
+  }
+
   /**
-   * Whether the pass plays, step by step; otherwise it evaluates all steps at once, for training.
+   * Returns the scores of episodes of tables of the pool, step by step. `seen`: where given, keeps
+   * the inputs of all steps, for `pass`.
    */
-  readonly isPlayed: boolean;
-}
-
-/** Inputs of the network at a step. */
-export interface AutoInputs {
-  /** (B,E): vectors of the tables. */
-  readonly tables: Tensor;
-  /** (B,1): the share of the tables that are placed. */
-  readonly placed: Tensor;
-  /** (B D,E): sums of the vectors of the devices' tables. */
-  readonly sums: Tensor;
-  /** (B D,2): cost and bytes of the devices. */
-  readonly numbers: Tensor;
-}
-
-/**
- * One run of the network over episodes: forward step by step or over all steps, then backward over
- * all steps.
- */
-class AutoPass {
-  readonly #kernels: Kernels;
-  readonly #of: EpisodeShape;
-  readonly #place: LayersPass;
-  readonly #placeStep: LayersPass;
-  readonly #memories: readonly LstmPass[];
-  /** Scores and values of one step, or of all steps. */
-  readonly #rows: RowsPass;
-  /** (T B,H): inputs of the first layer of the LSTM, and states. */
-  readonly #inputs: Tensor;
-  readonly #states: Tensor;
-  readonly #placed: Tensor;
-
-  constructor(kernels: Kernels, parameters: Parameters, of: EpisodeShape) {
+  player({ policyVectors }: KnownPool, of: EpisodeExtent, seen?: Float32Array): Score {
     const { steps, episodes, devices } = of;
+    const { kernels } = this.weights;
+    const network = this.weights.network(rowGraph(devices, episodes, true), episodes);
+    const columns = columnsOf(devices);
+    const data = kernels.tensor([episodes, columns]);
+    return (state) => {
+      const rows = inputsOf(state, policyVectors, steps, devices);
+      seen?.set(rows, state.step * episodes * columns);
+      kernels.write(data, rows);
+      return outputsOf(kernels.read(network.forward({ data })), devices).scores;
+    };
+  }
+
+  /** The memory of the inputs of all steps. */
+  seen({ steps, episodes, devices }: EpisodeExtent): Float32Array {
+    return new Float32Array(steps * episodes * columnsOf(devices));
+  }
+
+  /**
+   * Computes the outputs of all steps from the inputs that a player saw, then sets the gradient of
+   * the weights from the outputs' gradients, which `gradientsOf` returns.
+   */
+  learn(
+    seen: Float32Array,
+    { steps, episodes, devices }: EpisodeExtent,
+    gradientsOf: (outputs: AutoOutputs) => AutoOutputs,
+  ): void {
+    const { kernels } = this.weights;
     const rows = steps * episodes;
-    this.#kernels = kernels;
-    this.#of = of;
-    this.#place = new LayersPass(kernels, parameters, place, rows);
-    this.#placeStep = new LayersPass(kernels, parameters, place, episodes);
-    this.#memories = memories.map((own) => new LstmPass(kernels, parameters, own, of));
-    this.#rows = new RowsPass(kernels, parameters, of.isPlayed ? episodes : rows, devices);
-    this.#inputs = kernels.tensor([rows, columns]);
-    this.#states = kernels.tensor([rows, columns]);
-    this.#placed = kernels.tensor([rows, vectorColumns]);
-  }
-
-  /** Returns the scores (B D) of the devices at a step. Call it for steps in order, from 0. */
-  scores(step: number, of: AutoInputs): Float32Array {
-    const state = this.#stateOf(step, of.tables, this.#placeStep.forward(of.placed));
-    return this.#kernels.read(this.#rows.forward(state, of.sums, of.numbers).scores);
-  }
-
-  /** Returns scores (T B D) and values (T B) of all steps; the inputs are concatenated by step. */
-  forward(of: AutoInputs): { scores: Float32Array; values: Float32Array } {
-    const kernels = this.#kernels;
-    const { steps, episodes } = this.#of;
-    kernels.copy(this.#placed, this.#place.forward(of.placed));
-    for (let step = 0; step < steps; step++) {
-      const part = (t: Tensor) => kernels.part(t, step * episodes, episodes);
-      this.#stateOf(step, part(of.tables), part(this.#placed));
+    const key = `${steps} ${episodes} ${devices}`;
+    const network =
+      this.#learning.get(key) ?? this.weights.network(rowGraph(devices, episodes, false), rows);
+    this.#learning.set(key, network);
+    const data = kernels.tensor([rows, columnsOf(devices)]);
+    kernels.write(data, seen);
+    const outputs = outputsOf(kernels.read(network.forward({ data })), devices);
+    const { scores, values } = gradientsOf(outputs);
+    const dOut = kernels.tensor([rows, devices + 1]);
+    const d = new Float32Array(rows * (devices + 1));
+    for (const [row, value] of values.entries()) {
+      d.set(scores.subarray(row * devices, (row + 1) * devices), row * (devices + 1));
+      d[row * (devices + 1) + devices] = value;
     }
-    const { scores, values } = this.#rows.forward(this.#states, of.sums, of.numbers);
-    return { scores: kernels.read(scores), values: kernels.read(values) };
-  }
-
-  /** Adds the gradients of the last `forward` to the parameters', from dScores and dValues. */
-  backward(dScores: Float32Array, dValues: Float32Array): void {
-    const kernels = this.#kernels;
-    const rows = this.#of.steps * this.#of.episodes;
-    const [dStates, dInputs] = [kernels.tensor([rows, columns]), kernels.tensor([rows, columns])];
-    this.#rows.backward(dStates, dScores, dValues);
-    for (const memory of [...this.#memories].reverse()) {
-      memory.backward(dInputs, dStates);
-      kernels.copy(dStates, dInputs);
-    }
-    const dPlaced = kernels.tensor([rows, vectorColumns]);
-    kernels.copyColumns(dPlaced, 0, dInputs, vectorColumns, vectorColumns);
-    this.#place.backward(dPlaced);
-  }
-
-  #stateOf(step: number, tables: Tensor, placed: Tensor): Tensor {
-    const kernels = this.#kernels;
-    const { episodes } = this.#of;
-    const part = (t: Tensor) => kernels.part(t, step * episodes, episodes);
-    const inputs = part(this.#inputs);
-    kernels.copyColumns(inputs, 0, tables, 0, vectorColumns);
-    kernels.copyColumns(inputs, vectorColumns, placed, 0, vectorColumns);
-    let state = inputs;
-    for (const memory of this.#memories) state = memory.step(step, state);
-    kernels.copy(part(this.#states), state);
-    return part(this.#states);
+    kernels.write(dOut, d);
+    network.backward(dOut);
   }
 }
 
-/** Scores and values of S states, each with D devices. */
-class RowsPass {
-  readonly #kernels: Kernels;
-  readonly #states: number;
-  readonly #devices: number;
-  readonly #device: LayersPass;
-  readonly #score: LayersPass;
-  readonly #value: LayersPass;
-  /**
-   * (S D,H): the state of each row, the device, and their product; `#beside` (S D,3H) concatenates
-   * them.
-   */
-  readonly #state: Tensor;
-  readonly #own: Tensor;
-  readonly #product: Tensor;
-  readonly #beside: Tensor;
-  readonly #ones: readonly [Tensor, Tensor];
-
-  constructor(kernels: Kernels, parameters: Parameters, states: number, devices: number) {
-    const rows = states * devices;
-    const made = () => kernels.tensor([rows, columns]);
-    this.#kernels = kernels;
-    this.#states = states;
-    this.#devices = devices;
-    this.#device = new LayersPass(kernels, parameters, device, rows);
-    this.#score = new LayersPass(kernels, parameters, score, rows);
-    this.#value = new LayersPass(kernels, parameters, value, states);
-    [this.#state, this.#own, this.#product] = [made(), made(), made()];
-    this.#beside = kernels.tensor([rows, 3 * columns]);
-    this.#ones = [kernels.tensor([devices, 1]), kernels.tensor([1, devices])];
-    for (const ones of this.#ones) kernels.fill(ones, 1);
-  }
-
-  forward(states: Tensor, sums: Tensor, numbers: Tensor): { scores: Tensor; values: Tensor } {
-    const kernels = this.#kernels;
-    const [s, d] = [this.#states, this.#devices];
-    // Repeats each state once for each device.
-    const each = kernels.reshape(this.#state, [s, d, columns]);
-    kernels.products(each, this.#ones[0], kernels.reshape(states, [s, 1, columns]), "ab");
-    kernels.copyColumns(this.#own, 0, sums, 0, vectorColumns);
-    const told = this.#device.forward(numbers);
-    kernels.copyColumns(this.#own, vectorColumns, told, 0, vectorColumns);
-    kernels.multiply(this.#product, this.#state, this.#own);
-    for (const [i, part] of [this.#state, this.#own, this.#product].entries()) {
-      kernels.copyColumns(this.#beside, i * columns, part, 0, columns);
+/** The inputs (B,·) of a step. */
+function inputsOf(
+  { step, tables, sums, costs, held }: EpisodeState,
+  vectors: Float32Array,
+  steps: number,
+  devices: number,
+): Float32Array {
+  const columns = columnsOf(devices);
+  const inputs = new Float32Array(tables.length * columns);
+  for (const [episode, table] of tables.entries()) {
+    const own = inputs.subarray(episode * columns, (episode + 1) * columns);
+    own.set(vectors.subarray(table * vectorColumns, (table + 1) * vectorColumns));
+    own[vectorColumns] = step / steps;
+    const [first, width] = [episode * devices, devices * vectorColumns];
+    own.set(sums.subarray(episode * width, (episode + 1) * width), vectorColumns + 1);
+    for (let device = 0; device < devices; device++) {
+      const at = vectorColumns + 1 + width + 2 * device;
+      own[at] = costs[first + device] ?? 0;
+      own[at + 1] = (held[first + device] ?? 0) / bytesUnit;
     }
-    return { scores: this.#score.forward(this.#beside), values: this.#value.forward(states) };
   }
+  return inputs;
+}
 
-  /** Writes dStates (S,H). Tables' vectors, costs and bytes are data, without gradients. */
-  backward(dStates: Tensor, dScores: Float32Array, dValues: Float32Array): void {
-    const kernels = this.#kernels;
-    const [s, d] = [this.#states, this.#devices];
-    const made = () => kernels.tensor([s * d, columns]);
-    const dScore = kernels.tensor([s * d, 1]);
-    kernels.write(dScore, dScores);
-    const dBeside = kernels.tensor([s * d, 3 * columns]);
-    this.#score.backward(dScore, dBeside);
-    const [dState, dOwn, dProduct, more] = [made(), made(), made(), made()];
-    for (const [i, part] of [dState, dOwn, dProduct].entries()) {
-      kernels.copyColumns(part, 0, dBeside, i * columns, columns);
-    }
-    kernels.multiply(more, dProduct, this.#own);
-    kernels.add(dState, dState, more);
-    kernels.multiply(more, dProduct, this.#state);
-    kernels.add(dOwn, dOwn, more);
-    const dTold = kernels.tensor([s * d, vectorColumns]);
-    kernels.copyColumns(dTold, 0, dOwn, vectorColumns, vectorColumns);
-    this.#device.backward(dTold);
-    const dValue = kernels.tensor([s, 1]);
-    kernels.write(dValue, dValues);
-    this.#value.backward(dValue, dStates);
-    const summed = kernels.tensor([s, columns]);
-    const [whole, each] = [
-      kernels.reshape(summed, [s, 1, columns]),
-      kernels.reshape(dState, [s, d, columns]),
-    ];
-    kernels.products(whole, this.#ones[1], each, "ab");
-    kernels.add(dStates, dStates, summed);
-  }
+/** Splits rows of D scores and a value. */
+function outputsOf(rows: Float32Array, devices: number): AutoOutputs {
+  const isValue = (i: number) => i % (devices + 1) === devices;
+  return {
+    scores: rows.filter((_, i) => !isValue(i)),
+    values: rows.filter((_, i) => isValue(i)),
+  };
 }

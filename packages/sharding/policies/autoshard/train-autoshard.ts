@@ -6,19 +6,18 @@
 import { type Kernels, purposes, RandomStream } from "../../../../internal.ts";
 import type { DeviceCosts } from "../../search/cost-networks.ts";
 import type { TablesOfDevices } from "../../search/greedy.ts";
-import { entropyOf, probabilities } from "../choices.ts";
-import { CostModel, CostTrainer, type MeasuredPlan, vectorColumns } from "../cost-model.ts";
-import type { PlacementPolicy } from "../placement-policy.ts";
+import { autoCostNames, CostModel, costLearner, type MeasuredPlan } from "../cost-model.ts";
 import {
-  type PlacementTask,
-  type PolicySubject,
-  policyFeatures,
-  policyStandardOf,
-  poolFeatures,
-} from "../table-pool.ts";
-import { type AutoEpisodes, type AutoPool, autoCostNames, playAuto } from "./episodes.ts";
-import { AutoNetwork, deviceNumbers } from "./network.ts";
-import { vTrace } from "./v-trace.ts";
+  choiceLoss,
+  type Episodes,
+  playEpisodes,
+  probabilities,
+  usualEntropyWeight,
+} from "../episodes.ts";
+import type { PlacementPolicy } from "../placement-policy.ts";
+import { adamOver } from "../policy-networks.ts";
+import { drawn, type PlacementTask, type PolicySubject } from "../table-pool.ts";
+import { AutoNetwork } from "./network.ts";
 
 export interface AutoOptions {
   /** @default 1 */
@@ -47,15 +46,15 @@ export interface AutoUpdate {
 
 const learningRate = 1e-3;
 const costRate = 1e-3;
-/** Weight decay, as in DreamShard: prevents overfitting to the tables of the training. */
-const costDecay = 1;
 const normMax = 40;
-const entropyWeight = 1e-3;
 const valueWeight = 0.5;
-/** Plans of an update of the cost network; `plansMax`: plans that are kept for its updates. */
-const costBatch = 64;
+/** Plans that are kept for updates of the cost network. */
 const plansMax = 625;
 
+/**
+ * Trains an AutoShard policy.
+ * @throws RangeError unless the tasks have equal numbers of tables, and of devices
+ */
 export function trainAutoShard(
   kernels: Kernels,
   subject: PolicySubject,
@@ -64,29 +63,31 @@ export function trainAutoShard(
   const { seed = 1, updates = 150, episodes = 8, costUpdates = 20 } = options;
   const { hasCosts = true, onUpdate = () => {} } = options;
   const { tables, tasks, measure } = subject;
-  const standard = policyStandardOf(tables);
-  const features = kernels.tensor([tables.length, policyFeatures]);
-  kernels.write(features, poolFeatures(tables, standard));
   const model = new CostModel(kernels, seed, autoCostNames);
-  const learner = new AutoNetwork(kernels, seed + 1);
-  const player = new AutoNetwork(kernels, seed + 1);
+  const [learner, player] = [
+    new AutoNetwork(kernels, seed + 1),
+    new AutoNetwork(kernels, seed + 1),
+  ];
   const random = new RandomStream(seed, purposes.policyChoices);
   const devices = tasks[0]?.room.devices ?? 0;
-  const trainer = new CostTrainer(kernels, model, { features, plans: costBatch, devices });
+  const extent = { steps: tasks[0]?.tables.length ?? 0, episodes, devices };
+  const { standard, features, learn } = costLearner(model, tables, {
+    ...{ devices, rate: costRate, random },
+  });
+  const updateLearner = adamOver(learner.weights, { rate: learningRate, normMax });
   const bytes = tables.map((table) => table.bytes);
   const measured: MeasuredPlan[] = [];
   let unit = 0;
 
   for (let update = 0; update < updates; update++) {
-    const left = 1 - update / updates;
+    const share = 1 - update / updates;
     const vectors = model.vectors(features);
-    const known: AutoPool = { model, network: player, vectors, bytes, hasCosts };
-    const drawn = Array.from({ length: episodes }, () => {
-      return tasks[random.below(tasks.length)] as PlacementTask;
-    });
-    const played = playAuto(kernels, known, drawn, random);
+    const known = { model, costVectors: vectors, policyVectors: vectors, bytes, hasCosts };
+    const own = Array.from({ length: episodes }, () => drawn(tasks, random));
+    const seen = learner.seen(extent);
+    const played = playEpisodes(known, own, player.player(known, extent, seen), random);
     const rewards = played.placed.map((placed, episode) => {
-      if (played.isWhole[episode] !== true) return noRoomReward(placed, bytes, drawn[episode]);
+      if (played.isWhole[episode] !== true) return noRoomReward(placed, bytes, own[episode]);
       const costs = measure(placed);
       measured.push({ placed, costs });
       if (measured.length > plansMax) measured.shift();
@@ -94,28 +95,21 @@ export function trainAutoShard(
     });
     if (unit === 0 && measured.length > 0) unit = meanOf(measured);
     // The next episodes are played with the weights before this update.
-    player.parameters.take(learner.parameters.named());
-    learn(learner, played, rewards, devices);
-    learner.parameters.update(learningRate * left, { normMax });
-    let costLoss = 0;
-    for (let i = 0; i < costUpdates && measured.length > 0; i++) {
-      const batch = Array.from({ length: costBatch }, () => {
-        return measured[random.below(measured.length)] as MeasuredPlan;
-      });
-      costLoss = trainer.gradients(batch, unit);
-      model.parameters.update(costRate * left, { decay: costDecay });
-    }
+    player.weights.take(learner.weights.named());
+    learnFrom(learner, played, seen, rewards);
+    updateLearner(share);
+    const costLoss = learn(measured, unit, { count: costUpdates, shareOf: () => share });
     onUpdate({ update, balance: rewards.reduce((a, b) => a + b, 0) / episodes, costLoss });
   }
-  const weights = [...model.parameters.named(), ...learner.parameters.named()];
+  const weights = [...model.weights.named(), ...learner.weights.named()];
   return { method: "autoshard", standard, hasCosts, weights };
 }
 
 /** Cost of the fastest device over that of the slowest; 0 if all costs are 0. */
 export function balanceOf(costs: readonly DeviceCosts[]): number {
   const all = costs.map(({ compute }) => compute);
-  const most = Math.max(...all);
-  return most > 0 ? Math.min(...all) / most : 0;
+  const slowest = Math.max(...all);
+  return slowest > 0 ? Math.min(...all) / slowest : 0;
 }
 
 /** A reward below 0: the excess of the fullest device, as a share of its room, negated. */
@@ -135,65 +129,85 @@ function meanOf(plans: readonly MeasuredPlan[]): number {
 }
 
 /**
- * Sets the gradients of the loss of episodes, and returns the loss: the mean over the episodes of
- * the sum over their steps of -advantage * log probability + valueWeight * (value's error)^2 / 2 -
- * entropyWeight * entropy. Advantages and the values' targets are those of V-trace.
+ * Sets the gradient of the loss of episodes with these inputs, and returns the loss: the mean over
+ * the episodes of the sum over their steps of -advantage * log probability + valueWeight * (value's
+ * error)^2 / 2 - entropyWeight * entropy. Advantages and the values' targets are those of V-trace.
  */
-export function learn(
+function learnFrom(
   network: AutoNetwork,
-  played: AutoEpisodes,
+  { actions, odds, hasRoom, placed }: Episodes,
+  seen: Float32Array,
   rewards: readonly number[],
-  devices: number,
 ): number {
-  const { kernels } = network;
-  const { actions, odds, hasRoom, seen } = played;
-  const episodes = rewards.length;
+  const [episodes, devices] = [rewards.length, placed[0]?.length ?? 0];
   const steps = actions.length / episodes;
-  network.parameters.clear();
-  const pass = network.pass({ steps, episodes, devices, isPlayed: false });
-  const tensorOf = (values: Float32Array, columns: number) => {
-    const t = kernels.tensor([values.length / columns, columns]);
-    kernels.write(t, values);
-    return t;
-  };
-  const { scores, values } = pass.forward({
-    tables: tensorOf(seen.tables, vectorColumns),
-    placed: tensorOf(seen.placed, 1),
-    sums: tensorOf(seen.sums, vectorColumns),
-    numbers: tensorOf(seen.numbers, deviceNumbers),
-  });
-  const dScores = new Float32Array(scores.length);
-  const dValues = new Float32Array(values.length);
   let loss = 0;
-  for (const [episode, reward] of rewards.entries()) {
-    const at = (step: number) => step * episodes + episode;
-    const shares = Array.from({ length: steps }, (_, step) => {
-      return probabilities(scores, hasRoom, at(step) * devices, devices);
-    });
-    const actionOf = (step: number) => actions[at(step)] ?? 0;
-    const targets = vTrace({
-      values: shares.map((_, step) => values[at(step)] ?? 0),
-      rewards: shares.map((_, step) => (step === steps - 1 ? reward : 0)),
-      ratios: shares.map((own, step) => (own[actionOf(step)] ?? 0) / (odds[at(step)] ?? 1)),
-      last: 0,
-    });
-    for (const [step, own] of shares.entries()) {
-      const action = actionOf(step);
-      const advantage = targets.advantages[step] ?? 0;
-      const error = (values[at(step)] ?? 0) - (targets.values[step] ?? 0);
-      const entropy = entropyOf(own);
-      loss += valueWeight * (error ** 2 / 2) - entropyWeight * entropy;
-      loss -= advantage * Math.log(own[action] ?? 0);
-      dValues[at(step)] = (valueWeight * error) / episodes;
-      for (const [device, share] of own.entries()) {
-        if (share === 0) continue;
-        const chosen = device === action ? 1 : 0;
-        const d =
-          advantage * (share - chosen) + entropyWeight * share * (Math.log(share) + entropy);
-        dScores[at(step) * devices + device] = d / episodes;
+  network.learn(seen, { steps, episodes, devices }, ({ scores, values }) => {
+    const [dScores, dValues] = [new Float32Array(scores.length), new Float32Array(values.length)];
+    for (const [episode, reward] of rewards.entries()) {
+      const at = (step: number) => step * episodes + episode;
+      const shares = Array.from({ length: steps }, (_, step) => {
+        return probabilities(scores, hasRoom, at(step) * devices, devices);
+      });
+      const actionOf = (step: number) => actions[at(step)] ?? 0;
+      const targets = vTrace({
+        values: shares.map((_, step) => values[at(step)] ?? 0),
+        rewards: shares.map((_, step) => (step === steps - 1 ? reward : 0)),
+        ratios: shares.map((own, step) => (own[actionOf(step)] ?? 0) / (odds[at(step)] ?? 1)),
+        last: 0,
+      });
+      for (const [step, own] of shares.entries()) {
+        const error = (values[at(step)] ?? 0) - (targets.values[step] ?? 0);
+        dValues[at(step)] = (valueWeight * error) / episodes;
+        loss += valueWeight * (error ** 2 / 2);
+        loss += choiceLoss(dScores, at(step) * devices, own, {
+          ...{ action: actionOf(step), advantage: targets.advantages[step] ?? 0 },
+          ...{ entropyWeight: usualEntropyWeight, count: episodes },
+        });
       }
     }
-  }
-  pass.backward(dScores, dValues);
+    return { scores: dScores, values: dValues };
+  });
   return loss / episodes;
+}
+
+/** An episode, as input of V-trace (Espeholt et al., "IMPALA", ICML 2018, section 4.1). */
+export interface Trace {
+  /** Values of the states, as predicted by the policy's network. */
+  readonly values: ArrayLike<number>;
+  /** Reward of each step. */
+  readonly rewards: ArrayLike<number>;
+  /**
+   * Importance ratio of each choice: its probability under the policy over that under the policy
+   * that played.
+   */
+  readonly ratios: ArrayLike<number>;
+  /** Value of the state after the last step; 0 if the episode ends there. */
+  readonly last: number;
+}
+
+/** Off-policy targets for the states of an episode that an older policy played. */
+export interface TraceTargets {
+  /** v: the targets of the values. */
+  readonly values: Float64Array;
+  /** Advantage of each choice over the value of its state: its weight in the policy's gradient. */
+  readonly advantages: Float64Array;
+}
+
+/** Computes the targets of one episode; ratios are clipped at 1, rewards are not discounted. */
+export function vTrace({ values, rewards, ratios, last }: Trace): TraceTargets {
+  const targets = new Float64Array(values.length);
+  const advantages = new Float64Array(values.length);
+  let next = { target: last, value: last };
+  for (let step = values.length - 1; step >= 0; step--) {
+    const value = values[step] ?? 0;
+    const reward = rewards[step] ?? 0;
+    const ratio = Math.min(1, ratios[step] ?? 0);
+    advantages[step] = ratio * (reward + next.target - value);
+    const delta = ratio * (reward + next.value - value);
+    const target = value + delta + ratio * (next.target - next.value);
+    targets[step] = target;
+    next = { target, value };
+  }
+  return { values: targets, advantages };
 }

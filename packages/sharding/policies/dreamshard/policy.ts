@@ -1,53 +1,51 @@
-// DreamShard's policy network (Zha et al., NeurIPS 2022, section 3.3): chooses the device of the
+// DreamShard's policy network (Zha et al., NeurIPS 2022, section 3.3): scores the devices for the
 // next table. A device is represented by the sum of its tables' vectors and by its costs, as
-// predicted by the cost network. The network computes a score from both, and a softmax over the
-// devices with room turns the scores into probabilities.
+// predicted by the cost network.
 //
 // N = tables of a task, X = features of a table, E = columns of a vector, D = devices, R = devices
 // of all steps of all episodes.
 
-import type { Kernels, Tensor } from "../../../../internal.ts";
-import { entropyOf, probabilities } from "../choices.ts";
-import { deviceCostNames, multiply, multiplyTransposed, vectorColumns } from "../cost-model.ts";
-import { LayersPass, type LayersSpec, layerShapes } from "../dense-layers.ts";
-import { Parameters } from "../parameters.ts";
-import { policyFeatures } from "../table-pool.ts";
+import {
+  blocks,
+  type Graph,
+  GraphBuilder,
+  type Kernels,
+  type Tensor,
+} from "../../../../internal.ts";
+import { deviceCostNames } from "../cost-model.ts";
+import { choiceLoss, probabilities, type Score } from "../episodes.ts";
+import {
+  dataOf,
+  layers,
+  SumsNetwork,
+  sumsIn,
+  vectorColumns,
+  vectorGraph,
+  vectorsBy,
+  Weights,
+} from "../policy-networks.ts";
 
-const table: LayersSpec = {
-  name: "policy.table",
-  widths: [policyFeatures, 128, vectorColumns],
-  reluLast: true,
-};
-const costs: LayersSpec = {
-  name: "policy.costs",
-  widths: [deviceCostNames.length, 64, vectorColumns],
-  reluLast: true,
-};
-const device: LayersSpec = {
-  name: "policy.device",
-  widths: [2 * vectorColumns, 1],
-  reluLast: false,
-};
-
-export const policyNetworkShapes = [table, costs, device].flatMap(layerShapes);
-
-/** Inputs of the policy about devices, a row for each device. */
-export interface DeviceRows {
-  /** (R,E): sums of the vectors of their tables. */
-  readonly sums: Tensor;
-  /** (R,3): costs that the cost network predicts. */
-  readonly costs: Tensor;
+/** The graphs of the policy: of tables, and of devices. */
+export function policyGraphs() {
+  return { vectors: vectorGraph("policy.table"), rows: deviceGraph() };
 }
 
-/** Episodes of one task, as input of their gradients. */
-export interface Episodes {
+/** The graph of a device: its score, from the sum of its tables' vectors and its costs. */
+function deviceGraph(): Graph {
+  const graph = new GraphBuilder(deviceCostNames.length);
+  const widths = [64, vectorColumns];
+  const costs = layers(graph, dataOf(graph), { name: "policy.costs", widths, reluLast: true });
+  const both = blocks.concat(graph, [sumsIn(graph), costs]);
+  return graph.finish(layers(graph, both, { name: "policy.device", widths: [1] }));
+}
+
+/** Episodes of one task, as input of the policy's gradient. */
+export interface PolicyEpisodes {
   readonly devices: number;
-  /** (N,X), in the order in which tables are placed. */
-  readonly features: Tensor;
   /** (R,N): 1 where a device has a table, before a step. */
-  readonly places: Tensor;
-  /** (R,3): costs that the cost network predicts. */
-  readonly costs: Tensor;
+  readonly places: Float32Array;
+  /** The predicted costs that the policy read, step by step. */
+  readonly seen: readonly Float32Array[];
   /** (R): 1 where the table fits. */
   readonly hasRoom: Uint8Array;
   /** (R / D): the chosen device. */
@@ -58,119 +56,62 @@ export interface Episodes {
   readonly count: number;
 }
 
+/** DreamShard's policy network, for any numbers of tables and devices. */
 export class Policy {
-  readonly parameters: Parameters;
-  readonly #kernels: Kernels;
+  readonly weights: Weights;
+  readonly #graphs = policyGraphs();
 
   constructor(kernels: Kernels, seed: number) {
-    this.#kernels = kernels;
-    this.parameters = new Parameters(kernels, policyNetworkShapes, seed);
+    this.weights = new Weights(kernels, Object.values(this.#graphs), seed);
   }
 
   /** Returns the vectors (N,E) of tables (N,X). */
   vectors(features: Tensor): Float32Array {
-    const pass = new LayersPass(this.#kernels, this.parameters, table, features.shape[0] ?? 0);
-    return this.#kernels.read(pass.forward(features));
+    return vectorsBy(this.weights, this.#graphs.vectors, features);
   }
 
-  /** Returns a function that computes the scores of R devices from their rows. */
-  scores(rows: number): (of: DeviceRows) => Float32Array {
-    const pass = new DevicePass(this.#kernels, this.parameters, rows);
-    return (of) => this.#kernels.read(pass.forward(of));
+  /** Returns the scores of `rows` devices, step by step. `seen`, if given, keeps the costs. */
+  player(rows: number, seen?: Float32Array[]): Score {
+    const { kernels } = this.weights;
+    const network = this.weights.kept(this.#graphs.rows, rows);
+    const x = kernels.tensor([rows, vectorColumns]);
+    const data = kernels.tensor([rows, deviceCostNames.length]);
+    return ({ sums, costs }) => {
+      seen?.push(costs.slice());
+      kernels.write(x, sums);
+      kernels.write(data, costs);
+      return kernels.read(network.forward({ sums: x, data }));
+    };
   }
 
   /**
-   * Sets the gradients of REINFORCE (Williams, 1992), and returns the loss: the mean over episodes
-   * of the sum over steps of -advantage * log probability - entropyWeight * entropy.
+   * Sets the gradient of REINFORCE (Williams, 1992), and returns the loss: the mean over episodes
+   * of the sum over steps of -advantage * log probability - entropyWeight * entropy. `features`
+   * (N,X): those of the tables in the order in which they were placed.
    */
-  gradients(episodes: Episodes, entropyWeight: number): number {
-    const kernels = this.#kernels;
-    const { features, places, count } = episodes;
-    const [rows = 0, tables = 0] = places.shape;
-    this.parameters.clear();
-    const vectorsPass = new LayersPass(kernels, this.parameters, table, tables);
-    const devicePass = new DevicePass(kernels, this.parameters, rows);
-    const sums = kernels.tensor([rows, vectorColumns]);
-    multiply(kernels, sums, places, vectorsPass.forward(features));
-    const scores = kernels.read(devicePass.forward({ sums, costs: episodes.costs }));
-    const { loss, dScores } = stepLosses(scores, episodes, entropyWeight);
-    const d = kernels.tensor([rows, 1]);
-    kernels.write(
-      d,
-      dScores.map((own) => own / count),
-    );
-    const dSums = kernels.tensor([rows, vectorColumns]);
-    devicePass.backward(d, dSums);
-    const dVectors = kernels.tensor([tables, vectorColumns]);
-    multiplyTransposed(kernels, dVectors, places, dSums);
-    vectorsPass.backward(dVectors);
+  gradient(features: Tensor, episodes: PolicyEpisodes, entropyWeight: number): number {
+    const { kernels } = this.weights;
+    const { devices, hasRoom, actions, advantages, count, seen } = episodes;
+    const [tables, rows] = [features.shape[0] ?? 0, hasRoom.length];
+    const network = new SumsNetwork(this.weights, this.#graphs, { tables, rows });
+    const places = kernels.tensor([rows, tables]);
+    kernels.write(places, episodes.places);
+    const data = kernels.tensor([rows, deviceCostNames.length]);
+    for (const [step, costs] of seen.entries()) {
+      const each = rows / seen.length;
+      kernels.write(kernels.part(data, step * each, each), costs);
+    }
+    let loss = 0;
+    network.learn({ features, places, data }, (scores) => {
+      const dScores = new Float32Array(rows);
+      for (const [step, action] of actions.entries()) {
+        const first = step * devices;
+        const shares = probabilities(scores, hasRoom, first, devices);
+        const advantage = advantages[step] ?? 0;
+        loss += choiceLoss(dScores, first, shares, { action, advantage, entropyWeight, count: 1 });
+      }
+      return dScores.map((d) => d / count);
+    });
     return loss / count;
   }
-}
-
-/**
- * The layers of a device: a layer for its costs, then a layer for the concatenation with its sums.
- */
-class DevicePass {
-  readonly #kernels: Kernels;
-  readonly #costs: LayersPass;
-  readonly #device: LayersPass;
-  readonly #both: Tensor;
-  readonly #rows: number;
-
-  constructor(kernels: Kernels, parameters: Parameters, rows: number) {
-    this.#kernels = kernels;
-    this.#rows = rows;
-    this.#costs = new LayersPass(kernels, parameters, costs, rows);
-    this.#device = new LayersPass(kernels, parameters, device, rows);
-    this.#both = kernels.tensor([rows, 2 * vectorColumns]);
-  }
-
-  /** Returns the scores (R,1). */
-  forward(of: DeviceRows): Tensor {
-    const kernels = this.#kernels;
-    kernels.copyColumns(this.#both, 0, of.sums, 0, vectorColumns);
-    kernels.copyColumns(this.#both, vectorColumns, this.#costs.forward(of.costs), 0, vectorColumns);
-    return this.#device.forward(this.#both);
-  }
-
-  /**
-   * Adds the gradients, and writes dSums. Predicted costs are data: no gradient reaches the cost
-   * network.
-   */
-  backward(d: Tensor, dSums: Tensor): void {
-    const kernels = this.#kernels;
-    const dBoth = kernels.tensor([this.#rows, 2 * vectorColumns]);
-    this.#device.backward(d, dBoth);
-    kernels.copyColumns(dSums, 0, dBoth, 0, vectorColumns);
-    const dCosts = kernels.tensor([this.#rows, vectorColumns]);
-    kernels.copyColumns(dCosts, 0, dBoth, vectorColumns, vectorColumns);
-    this.#costs.backward(dCosts);
-  }
-}
-
-/** The sum of the losses of all steps, and the gradient of each device's score. */
-function stepLosses(
-  scores: Float32Array,
-  { devices, hasRoom, actions, advantages }: Omit<Episodes, "features" | "places" | "costs">,
-  entropyWeight: number,
-): { loss: number; dScores: Float32Array } {
-  const dScores = new Float32Array(scores.length);
-  let loss = 0;
-  for (let step = 0; step < actions.length; step++) {
-    const first = step * devices;
-    const shares = probabilities(scores, hasRoom, first, devices);
-    const advantage = advantages[step] ?? 0;
-    const action = actions[step] ?? 0;
-    const entropy = entropyOf(shares);
-    loss -= advantage * Math.log(shares[action] ?? 0) + entropyWeight * entropy;
-    for (let own = 0; own < devices; own++) {
-      const share = shares[own] ?? 0;
-      if (share === 0) continue;
-      const chosen = own === action ? 1 : 0;
-      dScores[first + own] =
-        advantage * (share - chosen) + entropyWeight * share * (Math.log(share) + entropy);
-    }
-  }
-  return { loss, dScores };
 }

@@ -5,19 +5,18 @@
 
 import { type Kernels, purposes, RandomStream } from "../../../../internal.ts";
 import { slowestOf } from "../../search/cost-networks.ts";
-import type { Standard } from "../../search/features.ts";
-import { CostModel, CostTrainer, deviceCostNames, type MeasuredPlan } from "../cost-model.ts";
-import type { PlacementPolicy } from "../placement-policy.ts";
+import { CostModel, costLearner, deviceCostNames, type MeasuredPlan } from "../cost-model.ts";
 import {
-  type PlacementTask,
-  type PolicySubject,
-  policyFeatures,
-  policyStandardOf,
-  poolFeatures,
-  type SizedTable,
-} from "../table-pool.ts";
-import { type KnownPool, type PlayedEpisodes, playEpisodes } from "./episodes.ts";
-import { Policy } from "./policy.ts";
+  type Episodes,
+  type KnownPool,
+  playEpisodes,
+  sumAt,
+  usualEntropyWeight,
+} from "../episodes.ts";
+import type { PlacementPolicy } from "../placement-policy.ts";
+import { adamOver } from "../policy-networks.ts";
+import { drawn, type PlacementTask, type PolicySubject, poolFeatures } from "../table-pool.ts";
+import { Policy, type PolicyEpisodes } from "./policy.ts";
 
 export interface DreamOptions {
   /** @default 1 */
@@ -41,21 +40,20 @@ export interface DreamOptions {
 /** Report on a turn. */
 export interface DreamTurn {
   readonly turn: number;
-  /** Mean cost of the plans that the turn measured. */
-  readonly measured: number;
+  /** Mean cost of the plans that the turn measured; undefined: no plan of the turn fits. */
+  readonly measured: number | undefined;
   /** The cost network's loss, of its last update. */
   readonly costLoss: number;
 }
 
-/** Plans of an update of the cost network. */
-const costBatch = 64;
 /** Learning rates of the first update. */
 const costRate = 5e-4;
 const policyRate = 4e-3;
-/** Weight decay of the cost network: prevents overfitting to the tables of the training. */
-const costDecay = 1;
-const entropyWeight = 1e-3;
 
+/**
+ * Trains a DreamShard policy. A turn trains nothing as long as no plan was measured.
+ * @throws RangeError unless the tasks have equal numbers of devices
+ */
 export function trainDreamShard(
   kernels: Kernels,
   subject: PolicySubject,
@@ -64,66 +62,67 @@ export function trainDreamShard(
   const { seed = 1, turns = 10, plans = 50, costUpdates = 1000, policyUpdates = 50 } = options;
   const { episodes = 10, hasCosts = true, onTurn = () => {} } = options;
   const { tables, tasks, measure } = subject;
-  const standard = policyStandardOf(tables);
-  const features = kernels.tensor([tables.length, policyFeatures]);
-  kernels.write(features, poolFeatures(tables, standard));
   const model = new CostModel(kernels, seed, deviceCostNames);
   const policy = new Policy(kernels, seed + 1);
   const random = new RandomStream(seed, purposes.policyChoices);
   const devices = devicesOf(tasks);
-  const trainer = new CostTrainer(kernels, model, { features, plans: costBatch, devices });
-  const bytes = tables.map((table) => table.bytes);
-  const knownNow = (): KnownPool => ({
-    ...{ model, policy, bytes, hasCosts },
-    costVectors: model.vectors(features),
-    policyVectors: policy.vectors(features),
+  const { standard, features, learn } = costLearner(model, tables, {
+    ...{ devices, rate: costRate, random },
   });
-  const drawnTask = () => tasks[random.below(tasks.length)] as PlacementTask;
+  const updatePolicy = adamOver(policy.weights, { rate: policyRate });
+  const bytes = tables.map((table) => table.bytes);
+  const knownNow = (costVectors: Float32Array): KnownPool => {
+    return { model, costVectors, policyVectors: policy.vectors(features), bytes, hasCosts };
+  };
+  const play = (known: KnownPool, task: PlacementTask, count: number) => {
+    const seen: Float32Array[] = [];
+    const player = policy.player(count * devices, seen);
+    return { ...playEpisodes(known, new Array(count).fill(task), player, random), seen };
+  };
   const measured: MeasuredPlan[] = [];
   let unit = 1;
 
   for (let turn = 0; turn < turns; turn++) {
-    const known = knownNow();
+    const known = knownNow(model.vectors(features));
     const first = measured.length;
     for (let plan = 0; plan < plans; plan++) {
-      const { placed, isWhole } = playEpisodes(kernels, known, drawnTask(), 1, random);
-      const own = placed[0] ?? [];
+      const { placed, isWhole } = play(known, drawn(tasks, random), 1);
+      const [own = []] = placed;
       // A plan that does not fit cannot be measured.
       if (isWhole[0] === true) measured.push({ placed: own, costs: measure(own) });
     }
-    const collected = measured.slice(first);
+    const mean = meanOf(measured.slice(first));
     if (measured.length === 0) continue;
-    if (first === 0) unit = meanOf(collected);
-    let costLoss = 0;
-    for (let update = 0; update < costUpdates; update++) {
-      const batch = Array.from({ length: costBatch }, () => {
-        return measured[random.below(measured.length)] as MeasuredPlan;
-      });
-      costLoss = trainer.gradients(batch, unit);
-      const rate = costRate * left(turn * costUpdates + update, turns * costUpdates);
-      model.parameters.update(rate, { decay: costDecay });
-    }
+    if (first === 0) unit = mean ?? 1;
+    const costLoss = learn(measured, unit, {
+      count: costUpdates,
+      shareOf: (update) => left(turn * costUpdates + update, turns * costUpdates),
+    });
     const costVectors = model.vectors(features);
     for (let update = 0; update < policyUpdates; update++) {
-      const policyVectors = policy.vectors(features);
-      const now: KnownPool = { model, policy, bytes, hasCosts, costVectors, policyVectors };
-      const played = playEpisodes(kernels, now, drawnTask(), episodes, random);
-      policy.gradients(episodesOf(kernels, played, { tables, standard, devices }), entropyWeight);
-      const rate = policyRate * left(turn * policyUpdates + update, turns * policyUpdates);
-      policy.parameters.update(rate);
+      const played = play(knownNow(costVectors), drawn(tasks, random), episodes);
+      const own = poolFeatures(
+        kernels,
+        (played.orders[0] ?? []).flatMap((i) => tables[i] ?? []),
+        standard,
+      );
+      policy.gradient(own, episodesOf(played), usualEntropyWeight);
+      updatePolicy(left(turn * policyUpdates + update, turns * policyUpdates));
     }
-    onTurn({ turn, measured: meanOf(collected), costLoss });
+    onTurn({ turn, measured: mean, costLoss });
   }
-  const weights = [...model.parameters.named(), ...policy.parameters.named()];
+  const weights = [...model.weights.named(), ...policy.weights.named()];
   return { method: "dreamshard", standard, hasCosts, weights };
 }
 
-/** Factor of the learning rate, which falls linearly from 1 to 0. */
+/** Share of the learning rate, which falls linearly from 1 to 0. */
 function left(update: number, updates: number): number {
   return 1 - update / updates;
 }
 
-function meanOf(plans: readonly MeasuredPlan[]): number {
+/** Mean cost of plans; undefined without plans. */
+function meanOf(plans: readonly MeasuredPlan[]): number | undefined {
+  if (plans.length === 0) return undefined;
   return plans.reduce((sum, { costs }) => sum + slowestOf(costs), 0) / plans.length;
 }
 
@@ -137,34 +136,37 @@ function devicesOf(tasks: readonly PlacementTask[]): number {
 const noRoomCost = 1;
 
 /**
- * Converts played episodes to input of the policy's gradients. Advantages are rewards standardised
- * over the episodes.
+ * Converts episodes of one task to input of the policy's gradient. The reward is the predicted cost
+ * of the slowest device, negated; advantages are rewards standardised over the episodes.
  */
 export function episodesOf(
-  kernels: Kernels,
-  played: PlayedEpisodes,
-  of: {
-    readonly tables: readonly SizedTable[];
-    readonly standard: Standard;
-    readonly devices: number;
+  played: Pick<Episodes, "actions" | "hasRoom" | "isWhole" | "costs"> & {
+    /** The costs that the policy read, step by step. */
+    readonly seen: readonly Float32Array[];
   },
-) {
-  const { order, actions, hasRoom, seen, isWhole } = played;
-  const { devices } = of;
+): PolicyEpisodes {
+  const { actions, hasRoom, isWhole, costs, seen } = played;
   const count = isWhole.length;
-  const steps = order.length;
-  const own = order.map((table) => of.tables[table] as SizedTable);
-  const features = kernels.tensor([steps, policyFeatures]);
-  kernels.write(features, poolFeatures(own, of.standard));
-  const rows = steps * count * devices;
-  const places = kernels.tensor([rows, steps]);
-  kernels.write(places, placesOf(actions, steps, count, devices));
-  const costs = kernels.tensor([rows, seen.length / rows]);
-  kernels.write(costs, seen);
-  const rewards = [...played.costs].map((cost, i) => -cost - (isWhole[i] ? 0 : noRoomCost));
+  const devices = hasRoom.length / actions.length;
+  const heads = costs.length / count / devices;
+  const slowest = Float32Array.from(isWhole, (_, episode) => {
+    const own = Array.from({ length: devices }, (_, i) =>
+      sumAt(costs, heads, episode * devices + i),
+    );
+    return Math.max(...own);
+  });
+  const rewards = isWhole.map((isOne, i) => -(slowest[i] ?? 0) - (isOne ? 0 : noRoomCost));
   const better = standardisedRewards(rewards);
   const advantages = Float64Array.from(actions, (_, i) => better[i % count] ?? 0);
-  return { devices, features, places, costs, hasRoom, actions, advantages, count };
+  return {
+    devices,
+    places: placesOf(actions, count, devices),
+    seen,
+    hasRoom,
+    actions,
+    advantages,
+    count,
+  };
 }
 
 function standardisedRewards(rewards: readonly number[]): number[] {
@@ -175,7 +177,8 @@ function standardisedRewards(rewards: readonly number[]): number[] {
 }
 
 /** By step, episode, device: 1 where the device has the table of an earlier step. */
-function placesOf(actions: Int32Array, steps: number, count: number, devices: number) {
+function placesOf(actions: Int32Array, count: number, devices: number): Float32Array {
+  const steps = actions.length / count;
   const places = new Float32Array(steps * count * devices * steps);
   for (let step = 1; step < steps; step++) {
     for (let episode = 0; episode < count; episode++) {

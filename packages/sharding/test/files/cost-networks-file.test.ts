@@ -27,19 +27,22 @@ test("networks and their origin read back unchanged; equal networks make equal f
   sameValues(t, readFileSync(path), bytes);
 });
 
-test("a file that does not name its networks' table features has NeuroShard's", async (t) => {
+test("a file whose networks read other table features, or that does not name them, is refused", async (t) => {
   const path = pathOf(t);
   const traffic = { ...drawnNetworks(2, 1), features: "traffic" } as const;
   await writeCostNetworks(path, traffic, {});
-  const error = t.throws(() => readCostNetworks(path), { instanceOf: InputUnusableError });
-  t.regex(error?.message ?? "", /`table\.0` takes 20, not 18/);
+  const refused = (message: RegExp) => {
+    const error = t.throws(() => readCostNetworks(path), { instanceOf: InputUnusableError });
+    t.regex(error?.message ?? "", message);
+  };
+  refused(/`table\.0` takes 20, not 18/);
   await writeCostNetworks(path, drawnNetworks(2, 1), {});
   const text = readFileSync(path, "latin1").replace(
     '"features":"published"',
     '"seatures":"published"',
   );
   writeFileSync(path, text, "latin1");
-  t.is(readCostNetworks(path).networks.features, "published");
+  refused(/its metadata lack `kind: osiris cost networks 1`, or the features of tables/);
 });
 
 test("a file that has no valid cost networks is refused, with the command that makes one", async (t) => {

@@ -6,13 +6,14 @@ import { InvalidOptionError } from "../../../../src/errors/errors.ts";
 import { resolveJob } from "../../../../src/job/job.ts";
 import { checkCover } from "../../../../src/planner/assess.ts";
 import { defaultConstants } from "../../../../src/planner/cost/constants.ts";
+import type { Setting } from "../../../../src/planner/cost/cost.ts";
+import { untilDone } from "../../../../src/planner/paused.ts";
 import { reuseOf } from "../../../../src/planner/reuse.ts";
 import { planJob } from "../../../../src/training/planning/plan-job.ts";
 import { workloadOf } from "../../../../src/training/planning/workload.ts";
 import { drawnNetworks } from "../../../../test/helpers/cost-networks.ts";
-import { costTableOf } from "../../plans/cost-tables.ts";
-import { jobParts } from "../../plans/learned-parts.ts";
-import { learnedPlans, planLearned } from "../../plans/learned-plan.ts";
+import { costTableOf, jobParts } from "../../plans/learned-parts.ts";
+import { type LearnedWays, learnedPlans } from "../../plans/learned-plan.ts";
 
 const tables = [
   { name: "wide", rows: 200_000, dim: 256 },
@@ -24,6 +25,10 @@ const job = resolveJob({
   data: { kind: "synthetic", samples: 1000, dense: 0, batchSize: 64, idsPerBag: 4 },
 });
 const devices = { hosts: 1, perHost: 4 };
+
+function planLearned(own: typeof job, setting: Setting, ways: LearnedWays) {
+  return untilDone(learnedPlans(ways)(own, setting, undefined));
+}
 
 test("tables that fit no device are cut by column quanta, each of which is placed once", (t) => {
   const workload = workloadOf(job);
@@ -49,7 +54,7 @@ test("tables that fit no device are cut by column quanta, each of which is place
   t.deepEqual(planLearned(job, setting, { costs: drawnNetworks(4, 2) }).plan, plan);
 });
 
-test("where the learned search finds no room, the formula planner plans, and says so", (t) => {
+test("where the learned search finds no room, the plan is one by formulas, with a note", (t) => {
   // Only single blocks of `wide` fit: that takes more moves than a search tries.
   const constants = { ...defaultConstants, memoryBytes: 5e6 };
   const blocks = tables.map((table) => ({ ...table, rowBlocks: 64, sharding: "auto" }));
@@ -164,7 +169,7 @@ test("where memory is scarce, a table is cached, if the job allows it", (t) => {
   t.true(found.learned.best?.steps.some(({ kind }) => kind === "cached"));
 });
 
-test("learned costs refuse a table with pinned parts, and say why", (t) => {
+test("learned costs refuse a table with pinned parts, with the reason", (t) => {
   const own = [{ name: "pinned", rows: 4000, dim: 32, sharding: "table-wise" }];
   const { planned, setting } = given(own, 2, 1e9);
   const pin = { table: "pinned", firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 1 };
@@ -229,7 +234,7 @@ test("costs of two hosts plan devices on two hosts only", (t) => {
   const costs = { ...drawnNetworks(4, 2), hosts: 2 };
   const { plan } = planLearned(job, setting, { costs });
   t.deepEqual(plan?.devices, setting.devices);
-  const refused = (own: Parameters<typeof planLearned>[2], of: typeof setting, message: RegExp) =>
+  const refused = (own: LearnedWays, of: typeof setting, message: RegExp) =>
     t.throws(() => planLearned(job, of, own), { instanceOf: InvalidOptionError, message });
   refused({ costs: drawnNetworks(4, 2) }, setting, /devices on 2 hosts.*got those on 1; `osiris/);
   refused({ costs }, { ...setting, devices }, /devices on 1 hosts?, .*got those on 2/);

@@ -2,119 +2,118 @@
 
 import test from "ava";
 import { valuesOf } from "../../../../src/kernels/reference/memory.ts";
+import { GraphBuilder } from "../../../../src/model/graph/graph.ts";
+import { parameterIn } from "../../../../src/model/graph/parameters.ts";
 import { RandomStream } from "../../../../src/ports/random.ts";
-import {
-  gradientError,
-  randomTensor,
-  weighted,
-} from "../../../../test/helpers/batches/central-differences.ts";
+import { blockHasGradients } from "../../../../test/helpers/models/block-gradients.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
-import { exactKernels, worstError } from "../../../../test/helpers/policies.ts";
-import { LstmPass, lstmShapes } from "../../policies/autoshard/lstm.ts";
+import { exactKernels, sizedTables, worstError } from "../../../../test/helpers/policies.ts";
+import { lstm } from "../../policies/autoshard/lstm.ts";
 import { AutoNetwork } from "../../policies/autoshard/network.ts";
-import { vectorColumns } from "../../policies/cost-model.ts";
-import { Parameters } from "../../policies/parameters.ts";
+import { autoCostNames, CostModel } from "../../policies/cost-model.ts";
+import { playEpisodes } from "../../policies/episodes.ts";
+import { dataOf, Weights } from "../../policies/policy-networks.ts";
+import { policyStandardOf, poolFeatures } from "../../policies/table-pool.ts";
 
 test("the LSTM's gradients are slopes of the sum of its states, by weights and inputs", (t) => {
-  const kernels = exactKernels();
-  const spec = { name: "lstm", columns: 3 };
-  const [steps, episodes] = [4, 2];
-  const parameters = new Parameters(kernels, lstmShapes(spec), 1);
-  const pass = new LstmPass(kernels, parameters, spec, { steps, episodes });
-  const random = new RandomStream(2, 1);
-  const x = randomTensor(kernels, random, [steps * episodes, 3]);
-  const weights = randomTensor(kernels, random, [steps * episodes, 3]);
-  const loss = () => {
-    let sum = 0;
-    for (let step = 0; step < steps; step++) {
-      const part = (of: typeof x) => kernels.part(of, step * episodes, episodes);
-      sum += weighted(pass.step(step, part(x)), part(weights));
-    }
-    return sum;
-  };
-  loss();
-  const dX = kernels.tensor([steps * episodes, 3]);
-  const dOut = kernels.tensor([steps * episodes, 3]);
-  kernels.copy(dOut, weights);
-  pass.backward(dX, dOut);
-  for (const name of ["lstm.weight", "lstm.bias"]) {
-    const gradient = valuesOf(parameters.gradient(name)).slice();
-    const error = gradientError(parameters.weight(name), gradient, loss);
-    t.true(error < 1e-6, `${name}: ${error}`);
-  }
-  const error = gradientError(x, valuesOf(dX).slice(), loss);
-  t.true(error < 1e-6, `x: ${error}`);
+  blockHasGradients(t, [[3]], (graph, [x]) => {
+    return lstm(graph, x, { name: "lstm", episodes: 3, continues: false });
+  });
 });
 
-test("an LSTM step follows its equations", (t) => {
-  const kernels = exactKernels();
-  const spec = { name: "lstm", columns: 1 };
-  const parameters = new Parameters(kernels, lstmShapes(spec), 1);
+test("an LSTM step follows its equations, in one pass of all steps and in passes of one", (t) => {
   // Weights of input, forget, cell and output gate: for x, for the previous state, and a bias.
   const [of, before, bias] = [
     [0.5, -1, 2, 1],
     [1, 0.5, -1, 2],
     [0.1, 0.2, 0.3, 0.4],
   ] as const;
-  const weight = of.flatMap((own, gate) => [own, before[gate] ?? 0]);
-  valuesOf(parameters.weight("lstm.weight")).set(weight);
-  valuesOf(parameters.weight("lstm.bias")).set(bias);
-  const pass = new LstmPass(kernels, parameters, spec, { steps: 2, episodes: 1 });
   const logistic = (x: number) => 1 / (1 + Math.exp(-x));
+  const inputs = [0.7, -0.4];
   let [state, cell] = [0, 0];
-  for (const [step, x] of [0.7, -0.4].entries()) {
+  const expected = inputs.map((x) => {
     const sums = of.map((own, i) => own * x + (before[i] ?? 0) * state + (bias[i] ?? 0));
     const [input = 0, forget = 0, update = 0, output = 0] = sums;
     cell = logistic(forget) * cell + logistic(input) * Math.tanh(update);
     state = logistic(output) * Math.tanh(cell);
-    const inputs = kernels.tensor([1, 1]);
-    kernels.fill(inputs, x);
-    const found = valuesOf(pass.step(step, inputs))[0] ?? 0;
-    t.true(Math.abs(found - state) < 1e-7, `${found}, expected ${state}`);
+    return state;
+  });
+  for (const steps of [2, 1]) {
+    const kernels = exactKernels();
+    const graph = new GraphBuilder(1);
+    const continues = steps === 1;
+    const made = graph.finish(lstm(graph, dataOf(graph), { name: "l", episodes: 1, continues }));
+    const weights = new Weights(kernels, [made], 1);
+    const set = (name: string, values: readonly number[]) => {
+      valuesOf(parameterIn(kernels, weights.flat, weights.layout, name)).set(values);
+    };
+    set(
+      "l.weight",
+      of.flatMap((own, gate) => [own, before[gate] ?? 0]),
+    );
+    set("l.bias", bias);
+    const network = weights.network(made, steps);
+    const data = kernels.tensor([steps, 1]);
+    const found = Array.from({ length: 2 / steps }, (_, pass) => {
+      kernels.write(data, Float32Array.from(inputs.slice(pass * steps, (pass + 1) * steps)));
+      return [...kernels.read(network.forward({ data }))];
+    }).flat();
+    for (const [step, own] of expected.entries()) {
+      t.true(Math.abs((found[step] ?? 0) - own) < 1e-7, `${found[step]}, expected ${own}`);
+    }
   }
 });
 
 testIf(testAll)("AutoShard's gradients are the slopes of a sum of its scores and values", (t) => {
   const kernels = exactKernels();
-  const shape = { steps: 3, episodes: 2, devices: 2 };
-  const [states, rows] = [6, 12];
-  const random = new RandomStream(4, 1);
+  const extent = { steps: 3, episodes: 2, devices: 2 };
+  const tables = sizedTables(5, 1);
+  const model = new CostModel(kernels, 1, autoCostNames);
   const network = new AutoNetwork(kernels, 3);
-  const made = (count: number, columns: number) => randomTensor(kernels, random, [count, columns]);
-  const inputs = {
-    tables: made(states, vectorColumns),
-    placed: made(states, 1),
-    sums: made(rows, vectorColumns),
-    numbers: made(rows, 2),
+  const vectors = model.vectors(poolFeatures(kernels, tables, policyStandardOf(tables)));
+  const known = {
+    ...{ model, costVectors: vectors, policyVectors: vectors, hasCosts: true },
+    bytes: tables.map(({ bytes }) => bytes),
   };
-  const [ofScores, ofValues] = [made(rows, 1), made(states, 1)].map((own) => kernels.read(own));
-  if (ofScores === undefined || ofValues === undefined) return t.fail();
-  const pass = network.pass({ ...shape, isPlayed: false });
+  const tasks = [
+    [0, 1, 2],
+    [4, 3, 1],
+  ].map((own) => ({ tables: own, room: { devices: 2, bytes: Number.MAX_SAFE_INTEGER } }));
+  const seen = network.seen(extent);
+  const player = network.player(known, extent, seen);
+  const scoresOfSteps: number[] = [];
+  const random = new RandomStream(4, 1);
+  playEpisodes(
+    known,
+    tasks,
+    (state) => {
+      const scores = player(state);
+      scoresOfSteps.push(...scores);
+      return scores;
+    },
+    random,
+  );
+  const drawn = (count: number) => Float32Array.from({ length: count }, () => random.normal());
+  const [ofScores, ofValues] = [drawn(12), drawn(6)];
   const sumOf = (a: Float32Array, b: Float32Array) => {
     return a.reduce((sum, own, i) => sum + own * (b[i] ?? 0), 0);
   };
   const loss = () => {
-    const { scores, values } = pass.forward(inputs);
-    return sumOf(scores, ofScores) + sumOf(values, ofValues);
-  };
-  const names = network.parameters.named().map(({ name }) => name);
-  t.true(names.length >= 16);
-  loss();
-  pass.backward(ofScores, ofValues);
-  const error = worstError(kernels, network.parameters, names, loss);
-  t.true(error < 1e-4, `${error}`);
-
-  // Step by step, the devices get the same scores.
-  const { scores } = pass.forward(inputs);
-  const player = network.pass({ ...shape, isPlayed: true });
-  for (let step = 0; step < shape.steps; step++) {
-    const part = (of: typeof inputs.sums, count: number) => kernels.part(of, step * count, count);
-    const own = player.scores(step, {
-      tables: part(inputs.tables, 2),
-      placed: part(inputs.placed, 2),
-      sums: part(inputs.sums, 4),
-      numbers: part(inputs.numbers, 4),
+    let sum = 0;
+    network.learn(seen, extent, ({ scores, values }) => {
+      sum = sumOf(scores, ofScores) + sumOf(values, ofValues);
+      return { scores: ofScores, values: ofValues };
     });
-    t.deepEqual([...own], [...scores.subarray(4 * step, 4 * step + 4)]);
-  }
+    return sum;
+  };
+  t.is(network.weights.layout.parameters.length, 20);
+  network.learn(seen, extent, ({ scores }) => {
+    // Step by step, the devices got the same scores.
+    for (const [i, score] of scores.entries()) {
+      t.true(Math.abs(score - (scoresOfSteps[i] ?? Number.NaN)) < 1e-6, `${i}: ${score}`);
+    }
+    return { scores: ofScores, values: ofValues };
+  });
+  const error = worstError(network.weights, loss);
+  t.true(error < 1e-4, `${error}`);
 });

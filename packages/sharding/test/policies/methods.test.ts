@@ -65,6 +65,39 @@ for (const [name, train] of Object.entries(methods)) {
   });
 }
 
+test("DreamShard: a turn without a plan that fits reports no measured cost", (t) => {
+  const { tables, tasks, measure } = smallSubject(1);
+  let plans = 0;
+  const measured: (number | undefined)[] = [];
+  trainDreamShard(
+    openKernels("auto"),
+    {
+      tables,
+      // The first plans are of tasks with room; afterwards no plan fits.
+      tasks: tasks.map((task) => ({
+        ...task,
+        room: {
+          devices: 2,
+          get bytes() {
+            return plans < 4 ? Number.MAX_SAFE_INTEGER : 0;
+          },
+        },
+      })),
+      measure: (placed) => {
+        plans++;
+        return measure(placed);
+      },
+    },
+    {
+      ...{ turns: 2, plans: 4, costUpdates: 1, policyUpdates: 1, episodes: 2 },
+      onTurn: (turn) => measured.push(turn.measured),
+    },
+  );
+  t.is(measured.length, 2);
+  t.true((measured[0] ?? 0) > 0);
+  t.is(measured[1], undefined);
+});
+
 /** The placements by a policy of ten unseen sets of six tables. */
 function plansOf(kernels: Kernels, policy: PlacementPolicy) {
   return Array.from({ length: 10 }, (_, i) => {

@@ -3,8 +3,7 @@
 import test from "ava";
 import { openKernels } from "../../../../src/kernels/index.ts";
 import { dataFile, testAll, testIf } from "../../../../test/helpers/needs.ts";
-import { autoRows } from "../../bench/policies/auto-rows.ts";
-import { dreamRows } from "../../bench/policies/dream-rows.ts";
+import { autoRows, dreamRows } from "../../bench/policies/policy-rows.ts";
 import { publishedHome } from "../../bench/published.ts";
 import { readPolicy } from "../../files/policy-file.ts";
 

@@ -3,7 +3,7 @@
 
 import test from "ava";
 import { RandomStream } from "../../../../src/ports/random.ts";
-import { vTrace } from "../../policies/autoshard/v-trace.ts";
+import { vTrace } from "../../policies/autoshard/train-autoshard.ts";
 
 test("V-trace of two steps equals values computed by hand", (t) => {
   // The second step: delta 0.5 (2 + 0 - 1) = 0.5, v = 1.5. The first step: its ratio is clipped to

@@ -8,12 +8,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { calibrate } from "../../../actors/calibration/calibrate.ts";
 import { batchSize } from "../../../bench/planner/ranked-tables.ts";
-import { type BenchRow, quantiles } from "../../../bench/row.ts";
+import { type BenchRow, meanOf, meanRow } from "../../../bench/row.ts";
 import type { MachineConstants } from "../../../src/planner/cost/constants.ts";
 import { readCostNetworks } from "../files/cost-networks-file.ts";
-import { type CostNetworks, placedCost } from "../search/cost-networks.ts";
+import { type CostLayer, type CostNetworks, placedCost } from "../search/cost-networks.ts";
 import { greedyCosts } from "../search/greedy.ts";
-import { overLinks } from "./simulated-links.ts";
 import { partsOf, plansOf, threadSet, type Way, ways } from "./thread-plans.ts";
 
 export interface MachineOptions {
@@ -44,7 +43,7 @@ export async function machineRows(options: MachineOptions): Promise<BenchRow[]> 
   const { seed, costs, oracle: other = costs } = options;
   const home = mkdtempSync(join(tmpdir(), "osiris-sharding-machine-"));
   try {
-    const [guides, says] = [networksFrom(costs), networksFrom(other)];
+    const [guides, rater] = [networksFrom(costs), networksFrom(other)];
     const constants = overLink(
       await calibrate({ devices: 2, memoryBytes: 2 ** 33, source: "this bench", stepsOn: [1, 2] }),
     );
@@ -52,7 +51,7 @@ export async function machineRows(options: MachineOptions): Promise<BenchRow[]> 
     for (const devices of simulatedDevices) {
       const links = { bytesPerSecond };
       const networks = overLinks(guides, devices, links);
-      const oracle = overLinks(says, devices, links);
+      const oracle = overLinks(rater, devices, links);
       const sets: ReadonlyMap<Way, number>[] = [];
       for (let index = 0; index < setsCount; index++) {
         const own = join(home, `set-${devices}-${index}`);
@@ -88,15 +87,11 @@ function overLink(constants: MachineConstants): MachineConstants {
 
 function rowsOf(devices: number, sets: readonly ReadonlyMap<Way, number>[]): BenchRow[] {
   const ofWay = (way: Way) => sets.map((set) => set.get(way) ?? Number.NaN);
-  const mean = (values: readonly number[]) => {
-    return values.reduce((sum, value) => sum + value, 0) / values.length;
+  const row = (name: string, values: readonly number[], unit: string) => {
+    return meanRow(nameOf(devices, name), values, unit);
   };
-  const row = (name: string, values: readonly number[], unit: string): BenchRow => {
-    const { spread } = quantiles(values);
-    return { name: nameOf(devices, name), figure: mean(values), unit, spread };
-  };
-  const best = Math.min(...greedyWays.map((way) => mean(ofWay(way))));
-  const below = 100 * (1 - mean(ofWay("learned")) / best);
+  const best = Math.min(...greedyWays.map((way) => meanOf(ofWay(way))));
+  const below = 100 * (1 - meanOf(ofWay("learned")) / best);
   const against = (["formulas", "torchrec"] as const).map((way) => {
     const [own, others] = [ofWay("learned"), ofWay(way)];
     const shares = own.map((ms, set) => 100 * (1 - ms / (others[set] ?? Number.NaN)));
@@ -107,4 +102,52 @@ function rowsOf(devices: number, sets: readonly ReadonlyMap<Way, number>[]): Ben
     row("below", [below], "% below the best greedy, predicted"),
     ...against,
   ];
+}
+
+// Simulated links ----
+
+/**
+ * Networks of `devices` devices, each like one of the machine's, with a link of its own, which
+ * sends and receives at the same time at its rate. Waits of devices for each other are left out, as
+ * in the processor times that networks of a machine are trained with.
+ */
+export function overLinks(
+  networks: CostNetworks,
+  devices: number,
+  { bytesPerSecond }: { readonly bytesPerSecond: number },
+): CostNetworks {
+  // Milliseconds to send one column of one device's samples.
+  const ofColumn = (1000 * 4 * (networks.batchSize / devices)) / bytesPerSecond;
+  return {
+    ...networks,
+    devices,
+    forward: exchange(devices, ofColumn, 2 * devices),
+    backward: exchange(devices, ofColumn, devices),
+  };
+}
+
+/**
+ * Device d sends its columns to each of the others, and receives theirs: that takes as long as the
+ * larger of both, max(s, r) = s + max(0, r - s). Inputs after the columns have no weight.
+ */
+function exchange(devices: number, ofColumn: number, inputs: number) {
+  const rank = [...new Array(devices).keys()];
+  const sent = (d: number, from: number) => (from === d ? (devices - 1) * ofColumn : 0);
+  const received = (d: number, from: number) => (from === d ? 0 : ofColumn);
+  const row = (of: (from: number) => number) => {
+    return Array.from({ length: inputs }, (_, from) => (from < devices ? of(from) : 0));
+  };
+  const first = [
+    ...rank.map((d) => row((from) => sent(d, from))),
+    ...rank.map((d) => row((from) => received(d, from) - sent(d, from))),
+  ];
+  const second = rank.map((d) => first.map((_, unit) => (unit % devices === d ? 1 : 0)));
+  return {
+    standard: { mean: new Array(inputs).fill(0), deviation: new Array(inputs).fill(1) },
+    layers: [layer(first, true), layer(second, false)],
+  };
+}
+
+function layer(rows: readonly (readonly number[])[], relu: boolean): CostLayer {
+  return { weight: Float32Array.from(rows.flat()), bias: new Float32Array(rows.length), relu };
 }

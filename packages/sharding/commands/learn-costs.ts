@@ -53,8 +53,8 @@ export async function learn(options: LearningArguments): Promise<number> {
   });
   const least = Math.min(costs.compute.length, costs.exchange.length);
   if (!isComplete) {
-    const what = `${costs.compute.length} sets and ${costs.exchange.length} exchanges are measured`;
-    console.error(`The time was up: ${what}, in ${path}; the same command goes on.`);
+    const counts = `${costs.compute.length} sets and ${costs.exchange.length} exchanges`;
+    console.error(`The time is up: ${counts} are measured in ${path}; the same command continues.`);
     if (least < samplesMin) return exitCodes.failed;
   }
   const { networks, reports } = await trainCostNetworks(costs, {
@@ -67,8 +67,8 @@ export async function learn(options: LearningArguments): Promise<number> {
   if (unsure.length > 0) {
     const names = unsure.map(([name]) => name).join(", ");
     console.error(
-      `Little was learned of ${names}: measure on a machine that nothing else uses, or more ` +
-        "`--samples`, before a plan is made by these costs.",
+      `The networks of ${names} explain too little: measure on an idle machine, or more ` +
+        "`--samples`, before you plan by these costs.",
     );
   }
   await writeCostNetworks(out, networks, {
@@ -98,12 +98,12 @@ export async function learn(options: LearningArguments): Promise<number> {
   return exitCodes.done;
 }
 
-/** Calls `tell` at each tenth of the progress. */
-function tenths(tell: (done: number) => void): (done: number) => void {
-  let told = 0;
+/** Calls `report` at each tenth of the progress. */
+function tenths(report: (done: number) => void): (done: number) => void {
+  let reported = 0;
   return (done) => {
     const tenth = Math.floor(10 * done);
-    if (tenth > told) tell(tenth / 10);
-    told = Math.max(told, tenth);
+    if (tenth > reported) report(tenth / 10);
+    reported = Math.max(reported, tenth);
   };
 }

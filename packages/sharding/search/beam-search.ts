@@ -167,15 +167,15 @@ function costOf({ found }: State): GridPlan | undefined {
 function candidatesOf({ parts, known }: State, count: number): Move[] {
   return moveKinds.flatMap((kind) => {
     const able = [...parts.keys()].filter((part) => parts[part]?.moves.has(kind));
-    const most = (of: (part: KnownPart) => number) => {
+    const highest = (of: (part: KnownPart) => number) => {
       const value = (part: number) => {
         const own = known[part];
         return own === undefined ? 0 : of(own);
       };
       return [...able].sort((a, b) => value(b) - value(a) || a - b).slice(0, count);
     };
-    const dearest = most(({ cost }) => cost);
-    const others = most(kind === "copied" ? ({ cost, bytes }) => cost / bytes : byBytes);
+    const dearest = highest(({ cost }) => cost);
+    const others = highest(kind === "copied" ? ({ cost, bytes }) => cost / bytes : byBytes);
     const chosen = [...new Set([...others, ...dearest])].sort((a, b) => a - b);
     return chosen.map((part) => ({ part, kind }));
   });

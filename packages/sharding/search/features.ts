@@ -1,10 +1,11 @@
-// The input features of a table for cost networks: twenty numbers, each standardised by its mean
-// and deviation over the training tables. They are sorted by their names in NeuroShard's published
-// code, so that its bins are in the order of text: 0, 1, 10, … 16, 2, … 9. Networks that Osiris
-// trains on a calibrated machine read other features (traffic-features.ts).
+// The input features of a table for cost networks, standardised by mean and deviation over the
+// training tables. The set `published` has NeuroShard's twenty numbers, sorted by their names in
+// its published code, so that its bins are in the order of text: 0, 1, 10, … 16, 2, … 9. The set
+// `traffic`, for networks that Osiris trains on a calibrated machine, has the reads and writes of a
+// batch, and the part of them that misses caches of some sizes: the twenty numbers determine them,
+// but by products, logarithms and a sort that a network does not learn from some thousand samples.
 
-import { type CostTable, reuseBins } from "../../../internal.ts";
-import { trafficFeatures, trafficFeaturesOf } from "./traffic-features.ts";
+import { type CostTable, reuseBins, windowSamples } from "../../../internal.ts";
 
 /**
  * The sets of features: NeuroShard's numbers (`published`), or the reads and writes of a batch
@@ -66,4 +67,74 @@ export function standardOf(rows: readonly (readonly number[])[]): Standard {
 /** (values - mean) / deviation */
 export function standardised(values: readonly number[], { mean, deviation }: Standard): number[] {
   return values.map((value, i) => (value - (mean[i] ?? 0)) / (deviation[i] ?? 1));
+}
+
+// The set `traffic` ----
+
+/** Bytes of the caches: from a core's private cache to a cache shared by many cores. */
+const cacheBytes = [14, 16, 18, 20, 22, 24, 26].map((bits) => 2 ** bits);
+const lineBytes = 64;
+/** Counts of a batch are in thousands. */
+const unit = 1000;
+
+/** Number of features of a table in the set `traffic`. */
+const trafficFeatures = 11 + cacheBytes.length;
+
+/** Lookups of a row in each bin by a window: 1, 2, then the middle of the bin. */
+const lookupsOf = Array.from({ length: reuseBins }, (_, bin) =>
+  bin < 2 ? 1 + bin : 0.75 * 2 ** bin,
+);
+
+/**
+ * Returns the features for batches of `batchSize` samples, in thousands except columns and
+ * logarithms.
+ */
+export function trafficFeaturesOf(table: CostTable, batchSize: number): number[] {
+  const { rows, dim, poolingFactor } = table;
+  const ids = poolingFactor * batchSize;
+  const groups = groupsOf(table, batchSize);
+  const distinct = groups.reduce((sum, own) => sum + own.distinct, 0);
+  const lines = Math.max(1, (4 * dim) / lineBytes);
+  const counts = [
+    ...[ids, ids * dim, ids * lines, ids * Math.log2(1 + ids)],
+    ...[distinct, distinct * dim, distinct * lines],
+    ...cacheBytes.map((bytes) => lines * idsBeyond(groups, bytes / (lines * lineBytes))),
+  ];
+  const logarithms = [rows, dim, ids].map((value) => Math.log2(1 + value));
+  return [...counts.map((count) => count / unit), dim, ...logarithms];
+}
+
+/** Rows of one popularity. */
+interface Group {
+  /** Rows of the group that a batch looks up. */
+  readonly distinct: number;
+  /** Ids of a batch that refer to rows of the group. */
+  readonly ids: number;
+}
+
+/**
+ * The groups of rows, the most popular first. The bins are shares of the distinct rows of a window,
+ * so that the number of distinct rows follows from the window's ids. A batch that is a share s of
+ * the window does not look up a row that the window looks up c times with probability exp(-c s).
+ */
+function groupsOf({ poolingFactor, bins }: CostTable, batchSize: number): Group[] {
+  const share = batchSize / windowSamples;
+  const lookups = bins.reduce((sum, own, bin) => sum + own * (lookupsOf[bin] ?? 0), 0);
+  const ofWindow = lookups === 0 ? 0 : (poolingFactor * windowSamples) / lookups;
+  const groups = bins.map((own, bin): Group => {
+    const each = (lookupsOf[bin] ?? 0) * share;
+    return { distinct: -ofWindow * own * Math.expm1(-each), ids: ofWindow * own * each };
+  });
+  return groups.reverse();
+}
+
+/** Ids of a batch whose rows are not among the most popular `room`. */
+function idsBeyond(groups: readonly Group[], room: number): number {
+  let [left, beyond] = [room, 0];
+  for (const { distinct, ids } of groups) {
+    const held = Math.min(left, distinct);
+    if (distinct > 0) beyond += ids * (1 - held / distinct);
+    left -= held;
+  }
+  return beyond;
 }

@@ -69,11 +69,11 @@ export function placeAtRandom(tables: number, devices: number, seed: number): Ta
 
 /** Returns the bytes of weights on the fullest device. */
 export function mostBytes(tables: readonly CostTable[], placed: TablesOfDevices): number {
-  return placed.reduce((most, own) => {
+  return placed.reduce((fullest, own) => {
     const sum = own.reduce((bytes, table) => {
       const found = tables[table];
       return bytes + (found === undefined ? 0 : weightBytesOf(found));
     }, 0);
-    return Math.max(most, sum);
+    return Math.max(fullest, sum);
   }, 0);
 }

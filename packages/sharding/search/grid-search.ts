@@ -12,17 +12,7 @@ import type { DeviceRoom, TablesOfDevices } from "./greedy.ts";
  * plan.
  */
 export const gridScales: readonly number[] = [
-  1,
-  1.05,
-  1.1,
-  1.15,
-  1.2,
-  1.25,
-  1.3,
-  1.35,
-  1.4,
-  1.45,
-  1.5,
+  ...[1, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.35, 1.4, 1.45, 1.5],
   Number.POSITIVE_INFINITY,
 ];
 

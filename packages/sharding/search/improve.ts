@@ -102,8 +102,8 @@ function changesFrom(
   loads: readonly Load[],
   { bytes: bytesMax }: DeviceRoom,
 ): { best: Change | undefined; tried: number } {
-  const from = loads.reduce((most, { compute }, device) => {
-    return compute > (loads[most]?.compute ?? 0) ? device : most;
+  const from = loads.reduce((slowest, { compute }, device) => {
+    return compute > (loads[slowest]?.compute ?? 0) ? device : slowest;
   }, 0);
   const source = loads[from];
   let best: Change | undefined;

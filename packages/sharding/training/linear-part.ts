@@ -48,7 +48,7 @@ export function fitLinear(samples: readonly LinearSample[]): LinearPart {
       for (const [j, value] of sums.entries()) row[j] = (row[j] ?? 0) + (sums[i] ?? 0) * value;
     }
   }
-  const largest = normal.reduce((most, row, i) => Math.max(most, row[i] ?? 0), 0);
+  const largest = normal.reduce((max, row, i) => Math.max(max, row[i] ?? 0), 0);
   for (const [i, row] of normal.entries()) row[i] = (row[i] ?? 0) + ridge * largest;
   const solved = solve(normal);
   const [ofTable = 0, ofSet = 0] = solved.splice(width - 2);

@@ -112,7 +112,7 @@ export async function trainCostNetworks(
       head: compute.head,
       forward: forward.network,
       backward: backward.network,
-      lateMax: exchange.reduce((most, { late }) => Math.max(most, ...late), 0),
+      lateMax: exchange.reduce((largest, { late }) => Math.max(largest, ...late), 0),
     };
     const reports = {
       compute: reportOf(networks, compute),
@@ -137,7 +137,7 @@ async function trainCompute(
   const parts = partsOf(compute, seed);
   const pool = parts.train.flatMap(({ tables }) => tables.map(numbersOf));
   const standard = standardOf(pool);
-  const tables = compute.reduce((most, own) => Math.max(most, own.tables.length), 0);
+  const tables = compute.reduce((largest, own) => Math.max(largest, own.tables.length), 0);
   // The published networks have no linear part.
   const known = (cost: ComputeCost) => ({
     milliseconds: cost.milliseconds,

@@ -38,29 +38,32 @@ async function jobOf(t: ExecutionContext, tables: number): Promise<string> {
 
 const search = ["plan", "job.json", "--cost-model", "costs.st", "--devices", "4"];
 
-test.serial("a search out of time returns the best plan so far, and says so", async (t) => {
-  const directory = await jobOf(t, 12);
-  const stopped = await runCli([...search, "--seconds", "0"], directory);
-  t.is(stopped.code, 0, stopped.stderr);
-  t.regex(stopped.stdout, /\nLearned costs .* with 0 halvings of columns .* of 1 placement\n/);
-  t.regex(stopped.stdout, /\n +The search was stopped: this is the best plan so far\n/);
-  const { learned: first } = lastJson<Feasible>(
-    await runCli([...search, "--seconds", "0", "--json"], directory),
-  );
-  const whole = await runCli([...search, "--seconds", "600", "--json"], directory);
-  t.is(whole.code, 0, whole.stderr);
-  const { learned: last } = lastJson<Feasible>(whole);
-  t.false(first?.isComplete);
-  t.true(last?.isComplete);
-  t.true((last?.placements ?? 0) > 1);
-  t.true((last?.best?.cost ?? Infinity) < (first?.best?.cost ?? 0));
-});
+test.serial(
+  "a search out of time returns the best plan so far, and reports that it was stopped",
+  async (t) => {
+    const directory = await jobOf(t, 12);
+    const stopped = await runCli([...search, "--seconds", "0"], directory);
+    t.is(stopped.code, 0, stopped.stderr);
+    t.regex(stopped.stdout, /\nLearned costs .* with 0 halvings of columns .* of 1 placement\n/);
+    t.regex(stopped.stdout, /\n +The search was stopped: this is the best plan so far\n/);
+    const { learned: first } = lastJson<Feasible>(
+      await runCli([...search, "--seconds", "0", "--json"], directory),
+    );
+    const whole = await runCli([...search, "--seconds", "600", "--json"], directory);
+    t.is(whole.code, 0, whole.stderr);
+    const { learned: last } = lastJson<Feasible>(whole);
+    t.false(first?.isComplete);
+    t.true(last?.isComplete);
+    t.true((last?.placements ?? 0) > 1);
+    t.true((last?.best?.cost ?? Infinity) < (first?.best?.cost ?? 0));
+  },
+);
 
 test.serial("--seconds without a search is refused", async (t) => {
   const directory = await jobOf(t, 3);
-  const told = await runCli(["plan", "job.json", "--seconds", "1"], directory);
-  t.is(told.code, 2, told.stdout);
-  t.regex(told.stderr, /Expected `--cost-model` beside `--seconds`/);
+  const refused = await runCli(["plan", "job.json", "--seconds", "1"], directory);
+  t.is(refused.code, 2, refused.stdout);
+  t.regex(refused.stderr, /Expected `--cost-model` beside `--seconds`/);
 });
 
 testIf(testAll).serial("Ctrl-C ends a search, and the best plan so far is printed", async (t) => {

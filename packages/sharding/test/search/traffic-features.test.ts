@@ -5,7 +5,6 @@ import { Zipf } from "../../../../src/data/synthetic/zipf.ts";
 import { reuseOf } from "../../../../src/planner/reuse.ts";
 import { RandomStream } from "../../../../src/ports/random.ts";
 import { featureCount, featuresOf } from "../../search/features.ts";
-import { trafficFeatures } from "../../search/traffic-features.ts";
 
 const batchSize = 1024;
 
@@ -64,7 +63,6 @@ test("traffic of equally popular rows, by hand; a table without ids has none", (
   t.deepEqual(last, [16, Math.log2(1e6 + 1), Math.log2(17), Math.log2(3073)]);
   const none = { rows: 50, dim: 4, poolingFactor: 0, bins: new Array<number>(17).fill(0) };
   const numbers = featuresOf(none, "traffic", batchSize);
-  t.is(numbers.length, trafficFeatures);
-  t.is(featureCount("traffic"), trafficFeatures);
+  t.is(featureCount("traffic"), numbers.length);
   t.true(numbers.slice(0, -4).every((value) => value === 0));
 });

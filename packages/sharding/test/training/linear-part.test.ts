@@ -45,6 +45,6 @@ test("a network with a folded linear part returns the sum of network and part", 
     // Weights are float32.
     const off = Math.abs(is - Math.max(0, sum + part));
     t.true(off < 1e-5 * (Math.abs(sum) + Math.abs(part)), `${is}, not ${sum} + ${part}`);
-    t.true(is > 0, "a cost of 0 would say nothing");
+    t.true(is > 0, "the sum is above 0, where ReLU changes nothing");
   }
 });

@@ -38,12 +38,12 @@ function drawnCosts(samples: number, devices: number): MeasuredCosts {
   const exchange = Array.from({ length: samples }, () => {
     const columns = columnsOf();
     const late = columns.map(() => random.below(10));
-    const most = Math.max(...columns);
+    const widest = Math.max(...columns);
     return {
       columns,
       late,
-      forward: late.map((own) => most / 10 + Math.max(...late) - own),
-      backward: columns.map((own) => (most + own) / 10),
+      forward: late.map((own) => widest / 10 + Math.max(...late) - own),
+      backward: columns.map((own) => (widest + own) / 10),
     };
   });
   return { devices, batchSize: 64, compute, exchange };
@@ -68,12 +68,12 @@ testIf(testAll).serial(
 testIf(testAll).serial(
   "the three cost networks are trained and predict costs better than the mean",
   async (t) => {
-    const told: string[] = [];
+    const names: string[] = [];
     const { networks, reports } = await trainCostNetworks(drawnCosts(100, 2), {
       ...{ epochs: 20, threads: 2 },
-      onNetwork: (name) => void told.push(name),
+      onNetwork: (name) => void names.push(name),
     });
-    t.deepEqual(told, ["compute", "forward", "backward"]);
+    t.deepEqual(names, ["compute", "forward", "backward"]);
     for (const [name, { samples, testMse, testVariance, digest }] of Object.entries(reports)) {
       t.is(samples, 100);
       t.log(`${name}: ${testMse} of ${testVariance}`);

@@ -287,7 +287,6 @@ export { tableFilesOf, partitionsOf } from "./src/data/tables/table-files.ts";
 export { isInWanted } from "./src/data/tables/wanted-rows.ts";
 export { decodeText, show, sentenceOf } from "./src/data/text/faults.ts";
 export { filesOf } from "./src/data/text/files.ts";
-export { headerNames } from "./src/data/text/header.ts";
 export { objectIn } from "./src/data/text/json-lines.ts";
 export { splitLine } from "./src/data/text/line-decoder.ts";
 export { isNumber, momentOf } from "./src/data/text/split-keys.ts";
@@ -327,11 +326,9 @@ export type { LeafPlace } from "./src/data/parquet/stored-leaf.ts";
 export { columnsOf, createRecordEncoder, type RecordEncoder } from "./src/data/records.ts";
 export { Sample } from "./src/data/sample.ts";
 export { slackBytes } from "./src/data/tables/byte-ranges.ts";
-export type { ColumnTexts } from "./src/data/tables/column-texts.ts";
 export { areNumeric, labelsOf } from "./src/data/targets.ts";
-export { decimal, decodeEntry, fieldsOf } from "./src/data/text/line-decoder.ts";
+export { decimal, decodeEntry } from "./src/data/text/line-decoder.ts";
 export { weightedOf, categoricalOf, feeds } from "./src/data/text/match-features.ts";
-export { textLines } from "./src/data/text/text-fields.ts";
 export type { TransformOf } from "./src/data/transforms/op.ts";
 export { outputsOf } from "./src/data/transforms/order.ts";
 export { planOf, type Source } from "./src/data/transforms/plan.ts";
@@ -515,13 +512,19 @@ export { recordColumnsOf } from "./src/data/records.ts";
 export { openTable } from "./src/data/tables/open-table.ts";
 export { wantedRows } from "./src/data/tables/wanted-rows.ts";
 export { targetColumnsOf } from "./src/data/targets.ts";
-export { type Columns, criteoColumns, csvColumns, wideOf } from "./src/data/text/columns.ts";
-export { jsonColumns } from "./src/data/text/json-columns.ts";
+export {
+  type Columns,
+  criteoColumns,
+  csvColumns,
+  fieldsOf,
+  headerNames,
+  jsonColumns,
+  wideOf,
+} from "./src/data/text/columns.ts";
 export { hasKey, withMembers } from "./src/data/text/json-lines.ts";
-export { decodeFeatures } from "./src/data/text/line-decoder.ts";
-export { lineTransforms, MadeLines } from "./src/data/text/made-lines.ts";
+export { LineBatch, linesOf } from "./src/data/text/line-batch.ts";
 export { type LineChunk, lineBytesMax } from "./src/data/text/text-lines.ts";
-export type { CompiledTransforms } from "./src/data/transforms/compile.ts";
+export { type CompiledTransforms, transformsFor } from "./src/data/transforms/compile.ts";
 export { mergeFiles, withRows } from "./src/embedding/checkpoint/incremental-files.ts";
 export { decodeRows } from "./src/embedding/checkpoint/rows-part.ts";
 export { cacheShapesOf, indexBytes } from "./src/embedding/rows/cache-sizes.ts";
@@ -593,4 +596,4 @@ export type { LineFault } from "./src/data/text/faults.ts";
 
 export { BatchRows } from "./src/data/batch-rows.ts";
 export { denseOf } from "./src/data/text/columns.ts";
-export { columnTexts } from "./src/data/tables/column-texts.ts";
+export { columnTexts } from "./src/data/file-rows.ts";

@@ -7,11 +7,11 @@ import {
   sharingOf,
   sharingWarnings,
 } from "../../src/data/columnar/value-watch.ts";
-import { isTable, linesOf, placeOf } from "../../src/data/data-kinds.ts";
+import { linesOf, placeOf } from "../../src/data/data-kinds.ts";
+import { type FilesLook, lookAtFiles } from "../../src/data/file-samples.ts";
 import type { ResolvedFileOptions } from "../../src/data/options.ts";
 import { type KeyColumn, keyColumnOf } from "../../src/data/split-keys.ts";
 import { areNumeric, labelsOf } from "../../src/data/targets.ts";
-import { lookAtText, type TextLook } from "../../src/data/text/sample-text.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";
 import { withFiles, withModel } from "../../src/job/job-files.ts";
 import { shapesOf } from "../../src/model/features.ts";
@@ -89,9 +89,7 @@ async function dataChecks(
   key?: KeyColumn,
 ): Promise<Check[]> {
   if (data.kind === "synthetic") return [check(name, "ok", `${data.samples} generated samples`)];
-  const look = isTable(data)
-    ? await (await tableReader()).lookAtTables(data, shapesOf(job.model), linesMax, key)
-    : await lookAtText(data, shapesOf(job.model), linesMax, key);
+  const look = await lookAtFiles(data, shapesOf(job.model), linesMax, key);
   const size = `${look.files} ${look.files === 1 ? "file" : "files"}, ${look.bytes.toLocaleString("en-US")} bytes`;
   const problems = look.problems.map((problem) => {
     const advice = "name files that are there, with these columns";
@@ -103,18 +101,13 @@ async function dataChecks(
   return isSeen ? [...files, linesCheck(name, data, look), ...values] : files;
 }
 
-/** Lazy: reading text files does not need it. */
-function tableReader() {
-  return import("../../src/data/tables/table-samples.ts");
-}
-
 /** Codes of warnings that a column leaks the label. */
 const leakCodes = ["FEATURE_PREDICTS_LABEL", "VALUE_PREDICTS_LABEL"];
 
 /**
  * Checks how many values of columns share rows of their tables, and whether values leak the label.
  */
-function valuesChecks({ values = [], warnings = [] }: TextLook, job: JobSpec): Check[] {
+function valuesChecks({ values = [], warnings = [] }: FilesLook, job: JobSpec): Check[] {
   const counted = countedStatistics(job)?.features;
   const all = values.map((own) => ofAllSamples(own, counted));
   const leaks = warnings.filter(({ code }) => leakCodes.includes(code));
@@ -160,7 +153,7 @@ function sentenceOf(name: string, problem: string): string {
 }
 
 /** Describes the labels of the good lines. */
-function labelsIn(data: ResolvedFileOptions, { samples, labels }: TextLook): string {
+function labelsIn(data: ResolvedFileOptions, { samples, labels }: FilesLook): string {
   const { positives, range, labelled } = labels;
   const [first = 0] = labelled;
   const gaps = labelsOf(data).flatMap((name, i) => {
@@ -175,7 +168,7 @@ function labelsIn(data: ResolvedFileOptions, { samples, labels }: TextLook): str
 }
 
 /** Summarises the lines that were read. */
-function linesCheck(name: string, data: ResolvedFileOptions, look: TextLook): Check {
+function linesCheck(name: string, data: ResolvedFileOptions, look: FilesLook): Check {
   const { rejectedMax } = data;
   const { samples, rejected } = look;
   const lines = samples + rejected.count;

@@ -7,8 +7,14 @@ import { InvalidOptionError, shownName } from "../errors/errors.ts";
 import { nearestName } from "../ports/nearest-name.ts";
 import { BatchRows, type EncodedBatch } from "./batch-rows.ts";
 import type { Means } from "./cache/cache-format.ts";
-import { namedColumns } from "./columnar/named-columns.ts";
-import { bagReader, denseReader, idTextOf, noValue, textOf } from "./columnar/record-values.ts";
+import { bagReader as idReader } from "./columnar/bag-reader.ts";
+import { type FieldColumns, namedColumns } from "./columnar/named-columns.ts";
+import {
+  bagReader,
+  denseReader,
+  type MadeFeatures,
+  madeOfRecords,
+} from "./columnar/record-values.ts";
 import { isTable, transformsOf } from "./data-kinds.ts";
 import type {
   ResolvedColumnOptions,
@@ -20,15 +26,12 @@ import type {
 } from "./options.ts";
 import { Sample } from "./sample.ts";
 import { targetColumnsOf } from "./targets.ts";
-import { type Columns, criteoColumns, csvColumns, denseOf, wideOf } from "./text/columns.ts";
+import { criteoColumns, csvColumns, denseOf, wideOf } from "./text/columns.ts";
 import { type LineFault, sentenceOf } from "./text/faults.ts";
 import { memberAt } from "./text/json-lines.ts";
 import { labelReader } from "./text/labels.ts";
-import { type BagReaders, MadeFeatures } from "./text/made-features.ts";
-import { lineTransforms } from "./text/made-lines.ts";
 import { categoricalOf, weightedOf } from "./text/match-features.ts";
-import { SourceColumns } from "./text/source-columns.ts";
-import type { CompiledTransforms } from "./transforms/compile.ts";
+import { type CompiledTransforms, transformsFor } from "./transforms/compile.ts";
 import { planOf } from "./transforms/plan.ts";
 
 /**
@@ -76,8 +79,10 @@ export function createRecordEncoder(
 ): RecordEncoder {
   const columns = columnsOf(data, tables);
   const weighted = weightedOf(data, tables);
-  const transforms = lineTransforms(data);
-  const readers: BagReaders = new Map();
+  const transforms = transformsFor(data);
+  const readers = columns.categorical.map((column, i) => {
+    return column.isMade === true ? idReader(column, i) : undefined;
+  });
   const names = namesOf(columns, transforms);
   const targets = targetColumnsOf(data);
   const dotted = names.filter((name) => name.includes("."));
@@ -85,37 +90,30 @@ export function createRecordEncoder(
   const wide = wideOf(tables);
   const sample = new Sample({ dense, features: tables.length, wide, weighted });
   const areNumbers = isTable(data);
-  const denseColumns = columns.dense.map((column) => ({
-    column,
-    read: denseReader(column, areNumbers),
-  }));
-  const bagColumns = columns.categorical.map((column, feature) => {
-    const isBag = isBagOf(data, columns, feature);
-    return { feature, column, read: bagReader(feature, column, isBag) };
-  });
+  const features = [
+    ...columns.dense.map((column) => {
+      return { name: column.name, read: denseReader(column, areNumbers) };
+    }),
+    ...columns.categorical.map((column, feature) => {
+      const isBag = isBagOf(data, columns, feature);
+      return { name: column.name, read: bagReader(feature, column, isBag) };
+    }),
+  ];
 
   const fill = (
     record: SampleRecord,
+    row: number,
     made: MadeFeatures | undefined,
     only: ReadonlySet<string> | undefined,
   ): LineFault | undefined => {
-    const fault = made?.fault();
+    const fault = made?.faults.get(row);
     if (fault !== undefined) return fault;
     sample.clear();
-    for (const { column, read } of denseColumns) {
-      if (only?.has(column.name) === false) continue;
-      const wrong =
-        column.isMade === true && made !== undefined
-          ? made.dense(sample, column)
-          : read(sample, record[column.name]);
-      if (wrong !== undefined) return wrong;
-    }
-    for (const { feature, column, read } of bagColumns) {
-      if (only?.has(column.name) === false) continue;
-      const wrong =
-        column.isMade === true && made !== undefined
-          ? made.bag(sample, feature, column)
-          : read(sample, record[column.name]);
+    let place = 0;
+    for (const { name, read } of features) {
+      const fillMade = made?.fills[place++];
+      if (only?.has(name) === false) continue;
+      const wrong = fillMade === undefined ? read(sample, record[name]) : fillMade(sample, row);
       if (wrong !== undefined) return wrong;
     }
     return undefined;
@@ -130,11 +128,10 @@ export function createRecordEncoder(
       const misnamed =
         only === undefined ? records.map((record) => checkNames(record, names, targets)) : [];
       const isGood = (index: number) => misnamed[index] === undefined;
-      const reading = { isGood, readers, areNumbers };
+      const reading = { isGood, columns, readers, areNumbers };
       const made = transforms && madeOfRecords(transforms, records, reading);
       for (const [index, record] of records.entries()) {
-        if (made !== undefined) made.row = index;
-        const fault = misnamed[index] ?? fill(record, made, only);
+        const fault = misnamed[index] ?? fill(record, index, made, only);
         if (fault !== undefined) {
           const at = `records[${index}]`;
           throw new InvalidOptionError(at, `Cannot use ${at}: ${sentenceOf(fault)}`);
@@ -186,7 +183,7 @@ export function recordColumnsOf(
   for (const [feature, { name, isMade }] of columns.categorical.entries()) {
     if (isMade !== true) note(name, isBagOf(data, columns, feature) ? "ids" : "id");
   }
-  for (const { column, form } of lineTransforms(data)?.sources ?? []) {
+  for (const { column, form } of transformsFor(data)?.sources ?? []) {
     note(column, form === "ids" || form === "texts" ? "ids" : "number");
   }
   return Array.from(found, ([name, holds]) => ({ name, holds }));
@@ -219,65 +216,27 @@ export function featureColumnsOf(
 }
 
 /** Whether a feature's column may hold a list. */
-function isBagOf(data: ResolvedDataOptions, { categorical }: Columns, feature: number): boolean {
+function isBagOf(
+  data: ResolvedDataOptions,
+  { categorical }: FieldColumns,
+  feature: number,
+): boolean {
   const { separator, list } = categorical[feature] ?? {};
   return data.kind === "synthetic" || separator !== undefined || list !== undefined;
 }
 
 /** The column of each feature; empty for the indicator of a dense column. */
-function namesBy({ dense, categorical }: Columns, count: number): EncodedColumns {
+function namesBy({ dense, categorical }: FieldColumns, count: number): EncodedColumns {
   const names = new Array<string>(count).fill("");
   for (const { name, at } of dense) names[at] = name;
   return { dense: names, features: categorical.map(({ name }) => name) };
 }
 
 /** The names of a record's columns, each once: columns that features and transforms read. */
-function namesOf(columns: Columns, transforms: CompiledTransforms | undefined): string[] {
+function namesOf(columns: FieldColumns, transforms: CompiledTransforms | undefined): string[] {
   const read = [...columns.dense, ...columns.categorical].filter(({ isMade }) => isMade !== true);
   const sources = transforms?.sources.map(({ column }) => column) ?? [];
   return [...new Set([...read.map(({ name }) => name), ...sources])];
-}
-
-/** Runs the transforms on records. Sampling is ignored: it applies to training data only. */
-function madeOfRecords(
-  transforms: CompiledTransforms,
-  records: readonly SampleRecord[],
-  of: {
-    readonly isGood: (index: number) => boolean;
-    readonly readers: BagReaders;
-    /** Whether transforms read booleans as numbers, as in columnar files. */
-    readonly areNumbers: boolean;
-  },
-): MadeFeatures {
-  // In records, an entry of a weighted list is text: an id, `:`, a weight.
-  const sources = transforms.sources.map((source) => {
-    return source.list === "weighted" ? { ...source, weightSeparator: ":" } : source;
-  });
-  const columns = new SourceColumns(sources, records.length);
-  const faults = new Map<number, LineFault>();
-  for (const [index, record] of records.entries()) {
-    let unfit: LineFault | undefined;
-    const fieldOf = (source: number): string | readonly string[] => {
-      const { column: name = "", form } = transforms.sources[source] ?? {};
-      const value = record[name];
-      const isId = form === "ids" || form === "texts";
-      const read = (one: unknown) => {
-        if (isId) return idTextOf(one, { isWide: true });
-        return textOf(typeof one === "boolean" && of.areNumbers ? Number(one) : one);
-      };
-      const texts = (Array.isArray(value) ? value : [value]).map(read);
-      if (texts.includes(undefined)) {
-        unfit ??= noValue(name, "text, a number, a bigint or a list of them");
-      }
-      const known = texts.map((text) => text ?? "");
-      return Array.isArray(value) ? known : (known[0] ?? "");
-    };
-    const fault = columns.add(of.isGood(index) ? fieldOf : undefined);
-    const wrong = unfit ?? fault;
-    if (wrong !== undefined) faults.set(index, wrong);
-  }
-  const rows = { rows: records.length, place: 0, firstRow: 0 };
-  return new MadeFeatures(transforms.run(columns.columns(), rows), faults, of.readers);
 }
 
 /**
@@ -317,7 +276,7 @@ function checkNames(
 }
 
 /** The columns of a record, with the rules that convert their values to features. */
-export function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Columns {
+export function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): FieldColumns {
   switch (data.kind) {
     case "criteo-tsv":
       return criteoColumns(tables);
@@ -350,28 +309,26 @@ function givenNames(data: ResolvedColumnOptions, features: readonly string[]): s
 function listedColumns(
   data: ResolvedTableOptions | ResolvedJsonLinesOptions,
   tables: readonly TableShape[],
-): Columns {
+): FieldColumns {
   const features = [...data.dense, ...categoricalOf(data)].map(({ column }) => column);
   const header = givenNames(data, features);
   const { columns } = namedColumns(data, tables, { path: "the records", header });
   const categorical = columns.categorical.map((column) => {
     return column.list === "weighted" ? { ...column, weightSeparator: ":" } : column;
   });
-  return { ...columns, categorical, fields: header.length, delimiter: ",", hasQuotes: false };
+  return { ...columns, categorical };
 }
 
 /** Columns of generated samples: dense values are used unchanged, and ids are table rows. */
 function syntheticColumns(
   { dense, weights }: ResolvedSyntheticOptions,
   tables: readonly TableShape[],
-): Columns {
+): FieldColumns {
   const weightSeparator = weights === undefined ? undefined : ":";
-  const readLabels = [labelReader(undefined)];
-  const fields = { delimiter: "\t", hasQuotes: false, labels: [0], readLabels };
   const rule = { missing: 0 as const, unreadable: "reject" as const };
   return {
-    ...fields,
-    fields: 1 + dense + tables.length,
+    labels: [0],
+    readLabels: [labelReader(undefined)],
     dense: Array.from({ length: dense }, (_, index) => {
       const name = `I${index + 1}`;
       return { field: 1 + index, name, at: index, isInteger: false, log: false, ...rule };

@@ -1,21 +1,16 @@
 // Shows how a job reads the first rows of a file: the columns that it reads, the columns that
 // transforms make of them, and the sample. For people who write transforms.
 
-import { madeBatch } from "../data/columnar/made-batch.ts";
 import type { FieldColumns } from "../data/columnar/named-columns.ts";
-import { createRowEncoder } from "../data/columnar/row-encoder.ts";
+import { createRowEncoder, type RowEncoder } from "../data/columnar/row-encoder.ts";
 import { textsAt } from "../data/columnar/row-text.ts";
-import { isTable } from "../data/data-kinds.ts";
-import type { ResolvedTableOptions } from "../data/options.ts";
+import { openRows } from "../data/file-rows.ts";
 import { Sample } from "../data/sample.ts";
 import { targetsOf } from "../data/targets.ts";
 import { denseOf } from "../data/text/columns.ts";
 import { decodeText, type LineFault, sentenceOf } from "../data/text/faults.ts";
 import { beforeWeight, betweenIds } from "../data/text/json-lines.ts";
-import { decodeFeatures, fieldsOf } from "../data/text/line-decoder.ts";
-import { lineTransforms, MadeLines } from "../data/text/made-lines.ts";
-import { textLines } from "../data/text/text-fields.ts";
-import type { CompiledTransforms } from "../data/transforms/compile.ts";
+import { type CompiledTransforms, transformsFor } from "../data/transforms/compile.ts";
 import type { TransformColumn } from "../data/transforms/values.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
 import { shapesOf } from "../model/features.ts";
@@ -52,95 +47,52 @@ export async function transformedRows(
   path: string,
   rowsMax: number,
 ): Promise<TransformedRow[]> {
-  const { data } = job;
-  const rows: TransformedRow[] = [];
-  const add = (row: TransformedRow) => rows.push(row) < rowsMax;
+  const { data, model } = job;
   if (data.kind === "synthetic") {
     const message = "Expected `data.kind` to be one of files, as generated data is in none";
     throw new InvalidOptionError("data.kind", `${message}, got \`synthetic\``);
   }
-  if (isTable(data)) await addTableRows(job, data, path, add);
-  else await addLines(job, data, path, add);
-  return rows;
-}
-
-type FileData = Exclude<JobSpec["data"], { kind: "synthetic" }>;
-type TextData = Exclude<FileData, ResolvedTableOptions>;
-/** Adds a row; returns whether more rows are wanted. */
-type Add = (row: TransformedRow) => boolean;
-
-function newSample({ model }: JobSpec, data: FileData): Sample {
-  const features = shapesOf(model).length;
-  return new Sample({ dense: denseOf(data), features, targets: targetsOf(data) });
-}
-
-async function addLines(job: JobSpec, data: TextData, path: string, add: Add): Promise<void> {
-  const transforms = lineTransforms(data);
-  const sample = newSample(job, data);
-  for await (const { columns, lines } of textLines(path, data, shapesOf(job.model))) {
-    const names = readNames(columns, transforms);
-    for (const { line, record, text } of lines) {
-      const fields = fieldsOf(text, columns);
-      const whole = Array.isArray(fields) ? fields : [];
-      const shown = names.map(([name, field]) => [name, shownText(whole[field] ?? "")]);
-      const read = Object.fromEntries(shown);
-      const made =
-        transforms && new MadeLines(transforms, columns, [text], { place: 0, firstLine: record });
-      const fault = !Array.isArray(fields)
-        ? fields
-        : made === undefined
-          ? decodeFeatures(sample, fields, columns)
-          : made.decodeFeatures(sample, 0);
-      const outputs = shownColumns(transforms, (name) => made?.made.columns.get(name), 0);
-      const row = { row: line, read, made: outputs, isKept: made?.isKept(0) !== false };
-      if (!add({ ...row, ...resultOf(job, sample, fault) })) return;
+  const shapes = shapesOf(model);
+  const transforms = transformsFor(data);
+  const sample = new Sample({
+    dense: denseOf(data),
+    features: shapes.length,
+    targets: targetsOf(data),
+  });
+  const found: TransformedRow[] = [];
+  const file = await openRows(path, data, shapes, { isPrediction: true });
+  let encoder: RowEncoder | undefined;
+  try {
+    for await (const { batch, columns, header, isWanted, lineOf } of file?.batches ?? []) {
+      encoder ??= createRowEncoder(columns, header, undefined, transforms);
+      encoder.begin(batch);
+      const names = readNames(columns, transforms);
+      for (let row = 0; row < batch.rows && found.length < rowsMax; row++) {
+        if (!isWanted(row)) continue;
+        const shown = names.map(([name, field]) => {
+          const column = batch.columns.get(header[field] ?? "");
+          return [name, column === undefined ? "" : shownText(textsAt(column, row).join("|"))];
+        });
+        const made = encoder.made();
+        found.push({
+          row: lineOf(row),
+          read: Object.fromEntries(shown),
+          made: shownColumns(transforms, (name) => made?.columns.get(name), row),
+          isKept: encoder.isKept(row),
+          ...resultOf(job, sample, encoder.encodeFeatures(sample, row)),
+        });
+      }
+      if (found.length === rowsMax) break;
     }
+  } finally {
+    await file?.close();
   }
+  return found;
 }
 
 /** A field as text for display: `|` separates the ids of a JSON list, and `:` their weights. */
 function shownText(field: string): string {
   return decodeText(field.replaceAll(betweenIds, "|").replaceAll(beforeWeight, ":"));
-}
-
-async function addTableRows(
-  job: JobSpec,
-  data: ResolvedTableOptions,
-  path: string,
-  add: Add,
-): Promise<void> {
-  const { openTable } = await import("../data/tables/open-table.ts");
-  const { wantedRows } = await import("../data/tables/wanted-rows.ts");
-  const transforms = lineTransforms(data);
-  const sample = newSample(job, data);
-  const shapes = shapesOf(job.model);
-  const table = await openTable(path, data, shapes, undefined, []);
-  const { columns, header } = table;
-  try {
-    const encoder = createRowEncoder(columns, header, undefined, transforms);
-    const names = readNames(columns, transforms);
-    for await (const { batch } of wantedRows(table)) {
-      const made = transforms && madeBatch(transforms, columns, header, batch, 0);
-      encoder.begin(batch);
-      for (let row = 0; row < batch.rows; row++) {
-        const shown = names.map(([name]) => {
-          const column = batch.columns.get(name);
-          return [name, column === undefined ? "" : decodeText(textsAt(column, row).join("|"))];
-        });
-        const outputs = shownColumns(transforms, (name) => made?.columns.get(name), row);
-        const about = {
-          row: batch.firstRow + row + 1,
-          read: Object.fromEntries(shown),
-          made: outputs,
-        };
-        const fault = encoder.encodeFeatures(sample, row);
-        const isKept = encoder.isKept(row);
-        if (!add({ ...about, isKept, ...resultOf(job, sample, fault) })) return;
-      }
-    }
-  } finally {
-    await table.close();
-  }
 }
 
 /** The columns of the file that features and transforms read, by name, each once. */

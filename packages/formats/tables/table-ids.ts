@@ -3,7 +3,6 @@
 
 import {
   type CategoricalField,
-  type ColumnTexts,
   categoricalOf,
   columnTexts,
   decodeEntry,
@@ -11,10 +10,8 @@ import {
   factsOfAll,
   featuresOf,
   feeds,
-  fieldsOf,
   InputUnusableError,
   InvalidOptionError,
-  isTable,
   type JobSpec,
   LocalRows,
   namesColumns,
@@ -22,13 +19,11 @@ import {
   type ProgressOptions,
   planOf,
   type ResolvedFileOptions,
-  type ResolvedTextOptions,
   realDisk,
   Sample,
   shapesOf,
   type TableShape,
   type TableSpec,
-  textLines,
   transformsOf,
   writeWhole,
 } from "../../../internal.ts";
@@ -84,19 +79,16 @@ export async function tableIds(
   const total = facts.reduce((sum, { bytes }) => sum + bytes, 0);
   let before = 0;
   for (const [place, path] of paths.entries()) {
-    const size = facts[place]?.bytes ?? 0;
-    const some = isTable(data)
-      ? columnTexts(path, data, shapes, features)
-      : lineTexts(path, size, data, shapes, features);
-    for await (const { columns: own, rows, texts, fraction } of some) {
+    const some = columnTexts(path, data, shapes, features);
+    for await (const { columns: own, rows, texts, bytesRead } of some) {
       columns = own;
       lines += rows;
       for (const [column, text] of texts) countTexts(counts, text, column);
       if (counts.size > textsMax) throw tooMany(path, namesOf(columns));
-      options.onProgress?.(before + size * fraction, total);
+      options.onProgress?.(before + bytesRead, total);
       options.signal?.throwIfAborted();
     }
-    before += size;
+    before += facts[place]?.bytes ?? 0;
   }
   const [first] = columns;
   if (first === undefined) throw new InputUnusableError(paths.join(), "There is no line to read");
@@ -111,25 +103,6 @@ export async function tableIds(
   });
   const rows = new Set(rowed.map(({ row }) => row)).size;
   return { table, column: namesOf(columns), file: out, lines, texts: rowed.length, rows, bytes };
-}
-
-/** The fields of these features' columns in a text file. */
-async function* lineTexts(
-  path: string,
-  size: number,
-  data: ResolvedTextOptions,
-  shapes: readonly TableShape[],
-  features: readonly number[],
-): AsyncGenerator<ColumnTexts> {
-  for await (const { columns: all, lines, bytesRead } of textLines(path, data, shapes)) {
-    const columns = features.flatMap((feature) => all.categorical[feature] ?? []);
-    const texts = lines.flatMap(({ text }) => {
-      const fields = fieldsOf(text, all);
-      if (!Array.isArray(fields)) return [];
-      return columns.map((column) => [column, fields[column.field] ?? ""] as const);
-    });
-    yield { columns, rows: lines.length, texts, fraction: bytesRead / Math.max(1, size) };
-  }
 }
 
 /** Describes how ids of the data become rows, for the metadata of an exported file. */

@@ -5,10 +5,10 @@ import {
   batchSamplesMax,
   type Columns,
   type CompiledTransforms,
+  createRowEncoder,
   criteoColumns,
   csvColumns,
   type DiskFile,
-  decodeFeatures,
   factsOfAll,
   fieldsOf,
   filesNamed,
@@ -19,23 +19,23 @@ import {
   isTable,
   type JobSpec,
   jsonColumns,
+  LineBatch,
   type LineChunk,
-  type LineFault,
   labelsOf,
   lineBytesMax,
-  lineTransforms,
-  MadeLines,
+  linesOf,
   type Model,
   objectIn,
   type Pack,
   packOf,
+  type RowEncoder,
   readLines,
   realDisk,
-  type Sample,
   shapesOf,
   shownJson,
   shownPath,
   targetColumnsOf,
+  transformsFor,
   withMembers,
   writeWhole,
 } from "../../../internal.ts";
@@ -144,6 +144,7 @@ class LineScorer {
   /** The file that is being scored. */
   #path = "";
   #columns: Columns | undefined;
+  #encoder: RowEncoder | undefined;
   /** The header of the first file of CSV. */
   #header: string | undefined;
   #isRewritten = false;
@@ -156,7 +157,7 @@ class LineScorer {
     this.#options = options;
     this.#scorer = new SampleScorer(model, options);
     this.#names = predictedColumns(model.tasks, column, options);
-    this.#transforms = lineTransforms(data);
+    this.#transforms = transformsFor(data);
   }
 
   /** Starts the next file. */
@@ -263,7 +264,9 @@ class LineScorer {
       const [{ text }] = left;
       const data = this.#dataBy(text);
       const { model } = this.#model.job;
-      this.#columns = columnsOf({ data, model }, text, this.#path, this.#column);
+      const columns = columnsOf({ data, model }, text, this.#path, this.#column);
+      this.#columns = columns;
+      this.#encoder = createRowEncoder(columns, columns.header, undefined, this.#transforms);
       this.#placeKept(text);
       if (data.kind === "csv") {
         left.shift();
@@ -284,23 +287,18 @@ class LineScorer {
     const data = this.#data;
     if (data.kind !== "jsonl" || data.kind === this.#model.job.data.kind) return data;
     this.#data = asInLine(data, line);
-    this.#transforms = lineTransforms(this.#data);
+    this.#transforms = transformsFor(this.#data);
     return this.#data;
   }
 
   async #scoreSome(lines: readonly NumberedLine[]): Promise<ScoredLine[]> {
-    const columns = this.#columns as Columns;
-    const texts = lines.map(({ text }) => text);
-    const transforms = this.#transforms;
+    const encoder = this.#encoder as RowEncoder;
+    const texts = linesOf(lines.map(({ text }) => text));
     // Negative downsampling applies to training only: every line gets a prediction.
-    const made =
-      transforms && new MadeLines(transforms, columns, texts, { place: 0, firstLine: 1 });
+    encoder.begin(new LineBatch(this.#columns as Columns, texts, 1));
     const scored = await this.#scorer.score({
       count: lines.length,
-      decode: (sample, i) => {
-        if (made !== undefined) return made.decodeFeatures(sample, i);
-        return decode(sample, texts[i] ?? "", columns);
-      },
+      decode: (sample, i) => encoder.encodeFeatures(sample, i),
       lineOf: (i) => lines[i]?.line ?? 0,
     });
     return lines.map((line, i) => ({ ...line, values: scored[i] }));
@@ -324,12 +322,6 @@ interface NumberedLine {
   readonly text: string;
 }
 
-/** Fills `sample` from a line, with or without a label. Returns the line's fault, if any. */
-function decode(sample: Sample, line: string, columns: Columns): LineFault | undefined {
-  const fields = fieldsOf(line, columns);
-  return Array.isArray(fields) ? decodeFeatures(sample, fields, columns) : fields;
-}
-
 /** The columns of a file by its first line. The label may be missing. */
 function columnsOf(
   { data, model }: Pick<JobSpec, "data" | "model">,
@@ -347,6 +339,7 @@ function columnsOf(
       return {
         ...columns,
         fields: columns.fields - 1,
+        header: columns.header.slice(1),
         dense: columns.dense.map(shifted),
         categorical: columns.categorical.map(shifted),
       };

@@ -7,7 +7,6 @@ import {
   createRowEncoder,
   factsOfAll,
   InvalidOptionError,
-  lineTransforms,
   type Model,
   openTable,
   type ResolvedTableOptions,
@@ -16,6 +15,7 @@ import {
   realDisk,
   shapesOf,
   textsAt,
+  transformsFor,
   wantedRows,
   writeWhole,
 } from "../../../internal.ts";
@@ -91,7 +91,7 @@ async function predictRows(
   const { columns, header } = opened;
   try {
     to.scorer.begin(opened.path);
-    const encoder = createRowEncoder(columns, header, undefined, lineTransforms(data));
+    const encoder = createRowEncoder(columns, header, undefined, transformsFor(data));
     for await (const { batch } of wantedRows(opened)) {
       const first = to.place.rows + batch.firstRow;
       const rows = Array.from({ length: batch.rows }, (_, i) => first + i);

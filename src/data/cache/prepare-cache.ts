@@ -12,13 +12,9 @@ import {
 } from "../../errors/errors.ts";
 import { type Disk, type DiskFile, realDisk } from "../../ports/disk.ts";
 import { isFull, lastingRefusal } from "../../ports/disk-refusals.ts";
-import { isStreamed, isTable, transformsOf } from "../data-kinds.ts";
-import type {
-  ResolvedDataOptions,
-  ResolvedFileOptions,
-  ResolvedSyntheticOptions,
-  TableShape,
-} from "../options.ts";
+import { isStreamed, transformsOf } from "../data-kinds.ts";
+import { writeFiles } from "../file-samples.ts";
+import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "../options.ts";
 import { isAddress, shownPath } from "../remote/addresses.ts";
 import { type FileFacts, factsOfAll, factsOnDisk } from "../remote/file-facts.ts";
 import type { KeyColumn } from "../split-keys.ts";
@@ -27,7 +23,6 @@ import { areNumeric, targetsOf } from "../targets.ts";
 import { checkTables, denseOf, wideOf } from "../text/columns.ts";
 import { checkRejected } from "../text/faults.ts";
 import { weightedOf } from "../text/match-features.ts";
-import { writeText } from "../text/text-samples.ts";
 import { identityOf as transformsIdentity, withVocabularies } from "../transforms/vocabulary.ts";
 import {
   buildingNameOf,
@@ -288,23 +283,6 @@ export function cacheShapeOf(
   const rows = tables.map((table) => table.rows);
   const shape = { dense: denseOf(options), features: tables.length, wide, weighted, rows };
   return { ...shape, targets: targetsOf(options), numeric: areNumeric(options) };
-}
-
-/**
- * Appends all good samples of the files to a cache. Returns the arguments of `CacheWriter.finish`.
- */
-export async function writeFiles(
-  writer: CacheWriter,
-  options: ResolvedFileOptions,
-  tables: readonly TableShape[],
-  onProgress: OnProgress,
-  facts: readonly FileFacts[],
-  key: KeyColumn | undefined,
-) {
-  if (!isTable(options)) return writeText(writer, options, tables, onProgress, facts, key);
-  // Imported on demand: text data do not need the packages of columnar formats.
-  const { writeTables } = await import("../tables/table-samples.ts");
-  return writeTables(writer, options, tables, onProgress, facts, key);
 }
 
 const noneRejected = { count: 0, kept: [], reasons: [] };

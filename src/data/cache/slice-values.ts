@@ -5,12 +5,13 @@
 
 import { InvalidOptionError } from "../../errors/errors.ts";
 import type { DiskFile } from "../../ports/disk.ts";
+import { writeFiles } from "../file-samples.ts";
 import type { ResolvedDataOptions, ResolvedFileOptions, TableShape } from "../options.ts";
 import { factsOfAll } from "../remote/file-facts.ts";
 import type { SliceColumn, SplitColumn } from "../split-keys.ts";
 import { decodeText, named } from "../text/faults.ts";
 import { CacheWriter } from "./cache-writer.ts";
-import { cacheShapeOf, writeFiles } from "./prepare-cache.ts";
+import { cacheShapeOf } from "./prepare-cache.ts";
 
 /** The values of a slice column, by sample. */
 export interface SliceValues {

@@ -76,7 +76,7 @@ export function bagReader(field: CategoricalField, feature: number): BagReader {
 }
 
 /** Whether the values of the field are being counted; only the text path counts them. */
-function isWatched({ watch }: CategoricalField): boolean {
+export function isWatched({ watch }: CategoricalField): boolean {
   return watch?.isOpen === true;
 }
 

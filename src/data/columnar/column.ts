@@ -1,6 +1,7 @@
 // Columnar batches: the form in which columnar files are read and features are transformed. A
-// column is a few typed arrays; no row is an object. Readers produce columns (Parquet, Arrow, JSON
-// Lines, records), transforms map columns to columns, and the row encoder turns them into samples.
+// column is a few typed arrays; no row is an object. Readers produce columns (Parquet and Arrow), a
+// chunk of lines has fields, transforms map columns to columns, and the row encoder turns all of them
+// into samples.
 //
 // R = rows of a batch, N = entries of all lists of a column.
 //
@@ -57,6 +58,30 @@ export interface TextColumn {
 }
 
 export type Column = NumberColumn | IdColumn | TextColumn;
+
+/**
+ * One field of each line of a chunk of text. The frequent forms of a feature's field are parsed for
+ * the whole chunk; the text of a field defines all others.
+ */
+export interface FieldColumn {
+  readonly form: "fields";
+  /** The text of a line's field, one character per byte; `""` if the line has no fields. */
+  textOf(row: number): string;
+  /** The byte of a field of one byte; 256 for any other field. */
+  byteOf(row: number): number;
+  /**
+   * (R): the numbers of a dense feature; NaN for an empty field, infinity for a field that is read
+   * from its text. Undefined if no field was parsed.
+   */
+  readonly numbers?: Float64Array | undefined;
+  /**
+   * The table rows of a categorical feature: row r has rows[offsets[r]] until rows[offsets[r + 1]].
+   * A row with an entry -1 is read from its text. Undefined if no field was parsed.
+   */
+  readonly entries?: { readonly offsets: Int32Array; readonly rows: Int32Array } | undefined;
+  /** Whether the line is JSON, whose lists have the separators of text/json-lines.ts. */
+  readonly isJson: boolean;
+}
 
 /** The forms in which a column can be requested from a reader. */
 export type ColumnForm = Column["form"];

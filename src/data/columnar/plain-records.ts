@@ -1,12 +1,12 @@
-// The fast path from columns to the records of a cache: all rows of a batch, column by column. A
-// row with anything unusual is not plain: it takes the row encoder, which defines the content of
-// every record.
+// The fast path from columns, or from parsed fields of lines, to the records of a cache: all rows of
+// a batch, column by column. A row with anything unusual is not plain: it takes the row encoder,
+// which defines the content of every record.
 
 import { Sample } from "../sample.ts";
 import { groupWords } from "../targets.ts";
 import type { LineFault } from "../text/faults.ts";
-import type { BagColumn, BagReader } from "./bag-reader.ts";
-import type { Column } from "./column.ts";
+import type { BagReader } from "./bag-reader.ts";
+import type { Column, FieldColumn } from "./column.ts";
 import type { CategoricalField, DenseField, FieldColumns } from "./named-columns.ts";
 import { bagWriter, type RecordBags, type RowRecords } from "./record-bags.ts";
 import { columnWriter, type RecordColumn, type RecordMemory } from "./record-columns.ts";
@@ -45,101 +45,96 @@ export function plainFrom(
   return row - first;
 }
 
-/** The columns of a batch, by field index. */
-export interface BatchColumns {
-  columnOf(field: number): Column;
-  /**
-   * The column of a feature. If runs of equal rows are known, it has one row per run, and `runs`
-   * maps each row of the batch to its run.
-   */
-  bagsOf(field: number): { readonly column: Column; readonly runs?: Int32Array | undefined };
-}
-
 /** Fills a part of a sample from a row. Returns the row's fault, if any. */
 export type Fill = (sample: Sample, row: number) => LineFault | undefined;
 
-/** The readers and fillers that build the records of a batch. */
+/** The columns of the current batch, by the index of the feature or label. */
 export interface RecordSources {
-  readonly bags: readonly BagReader[];
-  labelOf(place: number, column: Column): (row: number) => number | LineFault;
-  /** Fillers of a sample's weight and group, if samples have them. */
-  fillsOf(columns: BatchColumns): { readonly weight?: Fill; readonly group?: Fill };
+  readonly readers: readonly BagReader[];
+  denseOf(index: number): Column | FieldColumn;
+  /**
+   * The column of a categorical feature. If runs of equal rows are known, it has one row per run,
+   * and `runs` maps each row of the batch to its run.
+   */
+  runsOf(feature: number): {
+    readonly column: Column | FieldColumn;
+    readonly runs?: Int32Array | undefined;
+  };
+  labelOf(place: number): (row: number) => number | LineFault;
+  /** Fillers of a sample's weight and group; undefined: samples have none. */
+  weightAndGroup(): { readonly weight: Fill | undefined; readonly group: Fill | undefined };
 }
 
-/** Builds the records of a batch; undefined if the fast path does not support its columns. */
-export type RecordMaker = (columns: BatchColumns, rows: number) => PlainRecords | undefined;
+/** Builds the records of the current batch; undefined if the fast path does not support it. */
+export type RecordMaker = (rows: number) => PlainRecords | undefined;
 
-/** Creates a record maker; undefined if ids have 64 bits or texts are split into ids. */
+/** Creates a record maker; undefined if ids have 64 bits or weights. */
 export function recordMaker(fields: FieldColumns, sources: RecordSources): RecordMaker | undefined {
   const { labels, dense, categorical } = fields;
   const places = placesOf(fields);
   if (places === undefined) return undefined;
-  const { weightAt, groupAt, denseAt, lengthsAt, idsAt } = places;
+  const { weightAt, groupAt, denseAt, lengthsAt, idsAt, width } = places;
   const writeColumns = columnWriter();
   const writeBags = bagWriter();
+  const logs = dense.map(() => new Float64Array(0));
   let memory: RecordRoom | undefined;
   let words = noRecords.words;
 
-  const columnsOf = (columns: BatchColumns): RecordColumn[] | undefined => {
-    const found: RecordColumn[] = [];
-    for (const field of dense) {
-      const column = columns.columnOf(field.field);
-      if (column.form !== "numbers") return undefined;
-      const values = field.log ? logsOf(column.values) : column.values;
-      found.push(numbersOf(values, field, denseAt));
-    }
-    if (places.width === undefined) return found;
-    found.push(...lengthsOf(places));
-    for (const [feature, { field, missing }] of categorical.entries()) {
-      const column = columns.columnOf(field);
-      const entries = entriesOf(column, sources.bags[feature]);
-      if (entries === undefined) return undefined;
-      const [at, hasOwn] = [idsAt + feature, missing === "own"];
-      found.push({ kind: "ids", at, offsets: entries.offsets, entries: entries.of, hasOwn });
-    }
-    return found;
+  const numbersOf = (index: number, field: DenseField, rows: number): RecordColumn | undefined => {
+    const column = sources.denseOf(index);
+    const given = column.form === "numbers" ? column.values : numbersIn(column);
+    if (given === undefined) return undefined;
+    if (field.log && (logs[index]?.length ?? 0) < rows) logs[index] = new Float64Array(rows);
+    const values = field.log ? logsOf(logs[index] ?? given, given, rows) : given;
+    return {
+      kind: "numbers",
+      at: denseAt + field.at,
+      values,
+      absent: field.missing === "reject" ? undefined : field.missing === "mean" ? Number.NaN : 0,
+      hasIndicator: field.missing === "indicator",
+    };
   };
-  const bagsOf = (columns: BatchColumns): RecordBags[] | undefined => {
-    const found: RecordBags[] = [];
-    for (const [feature, { field, missing }] of categorical.entries()) {
-      const { column, runs } = columns.bagsOf(field);
-      const entries = entriesOf(column, sources.bags[feature]);
-      if (entries === undefined) return undefined;
-      const absent = missing === "own" || missing === "empty" ? missing : "unusual";
-      found.push({ offsets: entries.offsets, runs, entries: entries.of, absent });
-    }
-    return found;
+  const bagsOf = (feature: number, field: CategoricalField): RecordBags | undefined => {
+    const { column, runs } = sources.runsOf(feature);
+    const found = entriesOf(column, field, sources.readers[feature]);
+    const { missing } = field;
+    return found && { ...found, runs, absent: missing === "reject" ? "unusual" : missing };
   };
-  const writeTargets = (heads: RecordMemory, columns: BatchColumns, rows: number) => {
-    for (const [place, field] of labels.entries()) {
-      writeLabels(heads, place, sources.labelOf(place, columns.columnOf(field)), rows);
-    }
-    const { weight: fillWeight, group: fillGroup } = sources.fillsOf(columns);
-    if (fillWeight !== undefined) {
-      writeFilled(heads, weightAt, rows, fillWeight, (sample) => [sample.sampleWeight]);
-    }
-    if (fillGroup !== undefined) {
-      writeFilled(heads, groupAt, rows, fillGroup, (sample) => sample.group);
-    }
+  const writeTargets = (heads: RecordMemory, rows: number) => {
+    for (const place of labels.keys()) writeLabels(heads, place, sources.labelOf(place), rows);
+    const { weight, group } = sources.weightAndGroup();
+    if (weight) writeFilled(heads, weightAt, rows, weight, (sample) => [sample.sampleWeight]);
+    if (group) writeFilled(heads, groupAt, rows, group, (sample) => sample.group);
   };
 
-  return (columns, rows) => {
+  return (rows) => {
+    const numbers = whole(dense.map((field, i) => numbersOf(i, field, rows)));
+    const bags = whole(categorical.map((field, feature) => bagsOf(feature, field)));
+    if (numbers === undefined || bags === undefined) return undefined;
     memory = roomFor(rows, places, memory);
     const { heads, starts } = memory;
     const { isPlain } = heads;
-    const found = columnsOf(columns);
-    if (found === undefined) return undefined;
-    const bags = places.width === undefined ? bagsOf(columns) : [];
-    if (bags === undefined) return undefined;
-    writeTargets(heads, columns, rows);
-    writeColumns(heads, rows, found);
-    if (places.width !== undefined) return recordsOf(memory);
+    writeTargets(heads, rows);
+    if (width !== undefined) {
+      const ids = bags.map(({ offsets, entries, absent }, feature): RecordColumn => {
+        return { kind: "ids", at: idsAt + feature, offsets, entries, hasOwn: absent === "own" };
+      });
+      writeColumns(heads, rows, [...numbers, ...lengthsOf(places), ...ids]);
+      return { ...heads, starts };
+    }
+    writeColumns(heads, rows, numbers);
     const total = writeBags.measure({ starts, isPlain }, rows, idsAt, bags);
     if (total < 0) return undefined;
     if (words.length < total) words = new Int32Array(Math.ceil(1.25 * total));
     writeBags.write({ words, starts, isPlain }, heads, lengthsAt, rows, bags);
-    return { words, starts, isPlain, width: undefined };
+    return { words, starts, isPlain, width };
   };
+}
+
+/** All of a list; undefined if some are. */
+function whole<Found>(all: readonly (Found | undefined)[]): readonly Found[] | undefined {
+  const found = all.filter((one) => one !== undefined);
+  return found.length === all.length ? found : undefined;
 }
 
 /** First word of each part of a plain record. */
@@ -153,12 +148,10 @@ export interface RecordPlaces {
   readonly width: number | undefined;
 }
 
-/**
- * The layout of plain records; undefined if a feature is not supported (64-bit ids, separators).
- */
+/** The layout of plain records; undefined if a feature has 64-bit ids or weights. */
 export function placesOf(columns: FieldColumns): RecordPlaces | undefined {
   const { labels, dense, categorical, weight, group } = columns;
-  if (!categorical.every(isNarrow)) return undefined;
+  if (categorical.some((one) => one.isWide || one.weightSeparator !== undefined)) return undefined;
   const denseWords = dense.reduce((sum, { missing }) => sum + (missing === "indicator" ? 2 : 1), 0);
   const weightAt = labels.length;
   const groupAt = weightAt + (weight === undefined ? 0 : 1);
@@ -166,13 +159,15 @@ export function placesOf(columns: FieldColumns): RecordPlaces | undefined {
   const lengthsAt = denseAt + denseWords;
   const idsAt = lengthsAt + Math.ceil(categorical.length / 2);
   // Outputs of transforms may be lists, too.
-  const areSingles = categorical.every(({ list, isMade }) => !list && isMade !== true);
+  const areSingles = categorical.every(({ list, separator, isMade }) => {
+    return !list && separator === undefined && isMade !== true;
+  });
   const width = areSingles ? idsAt + categorical.length : undefined;
   return { weightAt, groupAt, denseAt, lengthsAt, idsAt, width };
 }
 
 /** The bag lengths of records with one id per feature, two lengths per word. */
-export function lengthsOf({ lengthsAt, idsAt, width = idsAt }: RecordPlaces): RecordColumn[] {
+function lengthsOf({ lengthsAt, idsAt, width = idsAt }: RecordPlaces): RecordColumn[] {
   const isOdd = (width - idsAt) % 2 === 1;
   return Array.from({ length: idsAt - lengthsAt }, (_, i) => {
     const at = lengthsAt + i;
@@ -181,14 +176,14 @@ export function lengthsOf({ lengthsAt, idsAt, width = idsAt }: RecordPlaces): Re
 }
 
 /** Memory for records of fixed width, or for the heads of records of variable length. */
-export interface RecordRoom {
+interface RecordRoom {
   readonly heads: RecordMemory;
   /** (rows + 1): starts of records of fixed width. */
   readonly starts: Int32Array;
 }
 
 /** Memory for `rows` records, all marked plain. Reuses `before` if it is large enough. */
-export function roomFor(
+function roomFor(
   rows: number,
   { idsAt, width = idsAt }: RecordPlaces,
   before?: RecordRoom,
@@ -204,20 +199,27 @@ export function roomFor(
   return room;
 }
 
-/** Records of fixed width as `PlainRecords`. */
-export function recordsOf({ heads, starts }: RecordRoom): PlainRecords {
-  return { ...heads, starts };
+/** The parsed numbers of a field; undefined for a column that must be read as text. */
+function numbersIn(column: Column | FieldColumn): Float64Array | undefined {
+  return column.form === "fields" ? column.numbers : undefined;
 }
 
-function isNarrow({ isWide, separator, weightSeparator }: CategoricalField): boolean {
-  return !isWide && separator === undefined && weightSeparator === undefined;
-}
-
-/** The table rows of a column's entries; undefined for a column of numbers or with weights. */
-function entriesOf(column: Column, reader: BagReader | undefined) {
+/**
+ * The table rows of a column's entries; undefined for a column that must be read as text, or has
+ * weights.
+ */
+function entriesOf(
+  column: Column | FieldColumn,
+  { separator }: CategoricalField,
+  reader: BagReader | undefined,
+): Pick<RecordBags, "offsets" | "entries"> | undefined {
+  if (column.form === "fields") {
+    const { entries } = column;
+    return entries && { offsets: entries.offsets, entries: { rows: entries.rows } };
+  }
   if (column.form === "numbers" || column.weights !== undefined) return undefined;
-  const rowsOf = reader?.rowsOf;
-  return rowsOf && { of: rowsOf(column satisfies BagColumn), offsets: column.offsets };
+  if (separator !== undefined || reader?.rowsOf === undefined) return undefined;
+  return { offsets: column.offsets, entries: reader.rowsOf(column) };
 }
 
 /** Writes the part of each record that `fill` puts into a sample. */
@@ -250,29 +252,26 @@ function writeLabels(
   }
 }
 
-/**
- * A dense feature as a `RecordColumn`, by the rules of `denseFill`. Logarithms are already applied.
- */
-export function numbersOf(
-  values: Float64Array,
-  { at, missing }: Pick<DenseField, "at" | "missing">,
-  denseAt: number,
-): RecordColumn {
-  return {
-    kind: "numbers",
-    at: denseAt + at,
-    values,
-    absent: missing === "reject" ? undefined : missing === "mean" ? Number.NaN : 0,
-    hasIndicator: missing === "indicator",
-  };
+/** Precomputed log(1 + n) of small integers n. */
+const knownLogs = Float32Array.from({ length: 4096 }, (_, value) => Math.log1p(value));
+
+/** log(1 + max(value, 0)) of a dense feature, which is stored as float32. */
+export function logOf(value: number): number {
+  const positive = Math.max(value, 0);
+  // Indexing with a fraction would be a slow property lookup, so only integers use the table.
+  const whole = positive | 0;
+  const isKnown = whole === positive && whole < knownLogs.length;
+  return isKnown ? (knownLogs[whole] ?? 0) : Math.log1p(positive);
 }
 
 /**
- * Applies log(1 + max(x, 0)). Values that are not finite in float32 are kept, to be handled as
- * faults or missing values.
+ * Fills `logs` with `logOf` of the values of `rows` rows. Values that are not finite in float32 are
+ * kept, to be handled as faults or missing values.
  */
-function logsOf(values: Float64Array): Float64Array {
-  return values.map((value) => {
-    return Number.isFinite(Math.fround(value)) ? Math.log1p(Math.max(value, 0)) : value;
-  });
+function logsOf(logs: Float64Array, values: Float64Array, rows: number): Float64Array {
+  for (let row = 0; row < rows; row++) {
+    const value = values[row] ?? Number.NaN;
+    logs[row] = Number.isFinite(Math.fround(value)) ? logOf(value) : value;
+  }
+  return logs;
 }

@@ -11,7 +11,12 @@ import {
   pushId,
   setDense,
 } from "../text/line-decoder.ts";
-import type { CategoricalField, DenseField } from "./named-columns.ts";
+import { SourceColumns } from "../text/source-columns.ts";
+import type { CompiledTransforms } from "../transforms/compile.ts";
+import type { BagReader } from "./bag-reader.ts";
+import type { CategoricalField, DenseField, FieldColumns } from "./named-columns.ts";
+import type { Fill } from "./plain-records.ts";
+import { bagFill, denseFill } from "./row-encoder.ts";
 
 /** Reads one column of a record. Returns the value's fault, if any. */
 export type ReadValue = (sample: Sample, value: unknown) => LineFault | undefined;
@@ -81,6 +86,75 @@ export function bagReader(feature: number, column: CategoricalField, isBag: bool
   };
 }
 
+/** The features that transforms make of records. */
+export interface MadeFeatures {
+  /** Why the transforms fail on a record, by its index. */
+  readonly faults: ReadonlyMap<number, LineFault>;
+  /** The filler of each dense and then each categorical feature; undefined if no transform makes it. */
+  readonly fills: readonly (Fill | undefined)[];
+}
+
+/** Runs the transforms on records. Sampling is ignored: it applies to training data only. */
+export function madeOfRecords(
+  transforms: CompiledTransforms,
+  records: readonly Readonly<Record<string, unknown>>[],
+  of: {
+    readonly isGood: (index: number) => boolean;
+    readonly columns: FieldColumns;
+    /** The reader of the ids of each feature that a transform makes. */
+    readonly readers: readonly (BagReader | undefined)[];
+    /** Whether transforms read booleans as numbers, as in columnar files. */
+    readonly areNumbers: boolean;
+  },
+): MadeFeatures {
+  // In records, an entry of a weighted list is text: an id, `:`, a weight.
+  const sources = transforms.sources.map((source) => {
+    return source.list === "weighted" ? { ...source, weightSeparator: ":" } : source;
+  });
+  const columns = new SourceColumns(sources, records.length);
+  const faults = new Map<number, LineFault>();
+  for (const [index, record] of records.entries()) {
+    let unfit: LineFault | undefined;
+    const fieldOf = (source: number): string | readonly string[] => {
+      const { column: name = "", form } = transforms.sources[source] ?? {};
+      const value = record[name];
+      const isId = form === "ids" || form === "texts";
+      const read = (one: unknown) => {
+        if (isId) return idTextOf(one, { isWide: true });
+        return textOf(typeof one === "boolean" && of.areNumbers ? Number(one) : one);
+      };
+      const texts = (Array.isArray(value) ? value : [value]).map(read);
+      if (texts.includes(undefined)) {
+        unfit ??= noValue(name, "text, a number, a bigint or a list of them");
+      }
+      const known = texts.map((text) => text ?? "");
+      return Array.isArray(value) ? known : (known[0] ?? "");
+    };
+    const fault = columns.add(of.isGood(index) ? fieldOf : undefined);
+    const wrong = unfit ?? fault;
+    if (wrong !== undefined) faults.set(index, wrong);
+  }
+  const rows = { rows: records.length, place: 0, firstRow: 0 };
+  const made = transforms.run(columns.columns(), rows);
+  for (const [row, kind] of made.faults) if (!faults.has(row)) faults.set(row, { kind });
+  const columnOf = (name: string) => {
+    const column = made.columns.get(name);
+    if (column === undefined || column.form === "lists") throw new TypeError(`a column ${name}`);
+    return column;
+  };
+  const { dense, categorical } = of.columns;
+  const fills = [
+    ...dense.map((field) => {
+      return field.isMade === true ? denseFill(columnOf(field.name), field) : undefined;
+    }),
+    ...categorical.map((field, i) => {
+      if (field.isMade !== true) return undefined;
+      return bagFill(columnOf(field.name), field, i, of.readers[i]);
+    }),
+  ];
+  return { faults, fills };
+}
+
 /** Whether a number is an integer whose text every text reader parses to the same value. */
 function isShort(value: number): boolean {
   return Number.isInteger(value) && value < shortEnd && value > -shortEnd;
@@ -90,7 +164,7 @@ function isShort(value: number): boolean {
  * The text that training would have read for a value, one byte per character; undefined for a value
  * without a text form.
  */
-export function textOf(value: unknown): string | undefined {
+function textOf(value: unknown): string | undefined {
   if (value === null || value === undefined) return "";
   if (typeof value === "number" || typeof value === "bigint") return String(value);
   if (typeof value === "boolean") return String(value); // As for JSON Lines and tables.
@@ -108,7 +182,7 @@ function isAscii(text: string): boolean {
  * As `textOf`, for an id. A number beyond 2^53 is refused, because it may have been rounded to
  * another id. For 64-bit ids, fractions are refused too.
  */
-export function idTextOf(
+function idTextOf(
   value: unknown,
   { isWide }: Pick<CategoricalField, "isWide">,
 ): string | undefined {
@@ -122,6 +196,6 @@ function noId({ name, isWide }: CategoricalField, wanted: string, value: unknown
 }
 
 /** The fault of a value without a text form. */
-export function noValue(name: string, wanted: string): LineFault {
+function noValue(name: string, wanted: string): LineFault {
   return { kind: `expected \`${name}\` to be ${wanted}, as text or number` };
 }

@@ -1,11 +1,12 @@
 // The text that a value of a column would have in a text file.
 
 import { dateOf } from "../text/split-keys.ts";
-import type { Column } from "./column.ts";
+import type { Column, FieldColumn } from "./column.ts";
 import { textOfId } from "./hashed-ids.ts";
 
 /** The text of a row's value, one byte per character; `""` if it is missing. */
-export function textAt(column: Column, row: number): string {
+export function textAt(column: Column | FieldColumn, row: number): string {
+  if (column.form === "fields") return column.textOf(row);
   if (column.form === "numbers") {
     const value = column.values[row] ?? Number.NaN;
     if (Number.isNaN(value)) return "";
@@ -18,8 +19,8 @@ export function textAt(column: Column, row: number): string {
 }
 
 /** The texts of a row's list or single value; empty if it is missing. */
-export function textsAt(column: Column, row: number): string[] {
-  if (column.form === "numbers") {
+export function textsAt(column: Column | FieldColumn, row: number): string[] {
+  if (column.form === "numbers" || column.form === "fields") {
     const text = textAt(column, row);
     return text === "" ? [] : [text];
   }

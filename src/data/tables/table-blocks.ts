@@ -12,7 +12,7 @@ import type { ResolvedTableOptions, TableShape } from "../options.ts";
 import { shownPath } from "../remote/addresses.ts";
 import { Sample } from "../sample.ts";
 import type { KeyColumn } from "../split-keys.ts";
-import { lineTransforms } from "../text/made-lines.ts";
+import { transformsFor } from "../transforms/compile.ts";
 import { isDamage } from "./damage.ts";
 import { openTable } from "./open-table.ts";
 import { addHead, headEndOf, RunHeads } from "./run-heads.ts";
@@ -51,7 +51,7 @@ export function tableBlocks(
       }
     },
     key,
-    transforms: lineTransforms(options),
+    transforms: transformsFor(options),
     sample: new Sample({ dense: meta.dense, features: meta.features, targets: meta.targets }),
     limits: { report },
   });

@@ -1,20 +1,23 @@
 // Maps the fields of a line to features. Categorical features are in the order of the model's
 // tables; a column feeds the table of its own name, or the table that the options name.
 
-import { InvalidOptionError } from "../../errors/errors.ts";
-import { type FieldColumns, namedColumns } from "../columnar/named-columns.ts";
+import { InputUnusableError, InvalidOptionError } from "../../errors/errors.ts";
+import { type FieldColumns, missing, namedColumns } from "../columnar/named-columns.ts";
 import type {
   ResolvedColumnOptions,
   ResolvedCsvOptions,
   ResolvedDataOptions,
+  ResolvedJsonLinesOptions,
   ResolvedTextOptions,
   TableShape,
 } from "../options.ts";
-import type { KeyColumn } from "../split-keys.ts";
+import { type KeyColumn, optionOfKey } from "../split-keys.ts";
 import { labelsOf, targetColumnsOf } from "../targets.ts";
 import { planOf } from "../transforms/plan.ts";
-import type { JsonFields } from "./json-lines.ts";
+import { decodeText, type LineFault } from "./faults.ts";
+import { type JsonFields, jsonFields, splitAsJson } from "./json-lines.ts";
 import { labelReader } from "./labels.ts";
+import { splitLine } from "./line-decoder.ts";
 import { categoricalOf, matchTables } from "./match-features.ts";
 
 /** Integer features of a Criteo line. */
@@ -31,11 +34,51 @@ export function wideOf(tables: readonly Pick<TableShape, "idBits">[]): boolean[]
 export interface Columns extends FieldColumns {
   /** Number of fields in a valid line. */
   readonly fields: number;
+  /**
+   * A name for each field; then the columns that the file may lack, and the outputs of transforms.
+   */
+  readonly header: readonly string[];
   readonly delimiter: string;
   /** Whether a field may be quoted. */
   readonly hasQuotes: boolean;
   /** How a JSON line becomes fields; undefined for delimited text. */
   readonly json?: JsonFields | undefined;
+}
+
+/**
+ * The columns of a file without a header; undefined if the format has a header, which must be read
+ * first. @throws InvalidOptionError if tables and columns do not match
+ */
+export function columnsAtOnce(
+  options: ResolvedTextOptions,
+  tables: readonly TableShape[],
+  path: string,
+  key?: KeyColumn,
+): Columns | undefined {
+  switch (options.kind) {
+    case "csv":
+      return undefined;
+    case "criteo-tsv":
+      return { ...criteoColumns(tables), key: key && criteoField(key, path) };
+    case "jsonl":
+      return jsonColumns(options, tables, path, key);
+    default:
+      return options satisfies never;
+  }
+}
+
+/** The names of a Criteo line's fields in the documentation of the data set; it has no header. */
+const criteoNames = [
+  "label",
+  ...Array.from({ length: criteoDense }, (_, i) => `I${i + 1}`),
+  ...Array.from({ length: criteoFeatures }, (_, i) => `C${i + 1}`),
+];
+
+function criteoField(key: KeyColumn, path: string): number {
+  const field = criteoNames.indexOf(key.column);
+  if (field >= 0) return field;
+  const option = optionOfKey(key);
+  throw new InvalidOptionError(option, missing(option, key.column, path, criteoNames, []));
 }
 
 /** The columns of a Criteo line. @throws InvalidOptionError if the tables are not C1..C26 */
@@ -56,7 +99,8 @@ export function criteoColumns(tables: readonly TableShape[]): Columns {
     unreadable: "reject" as const,
   }));
   return {
-    fields: 1 + criteoDense + criteoFeatures,
+    fields: criteoNames.length,
+    header: criteoNames,
     delimiter: "\t",
     hasQuotes: false,
     labels: [0],
@@ -129,6 +173,7 @@ export function csvColumns(
   lacking: readonly string[] = [],
 ): Columns {
   const names = [...header, ...lacking];
+  const made = planOf(options.transforms ?? []).outputs.keys();
   const { columns, problems, asked } = namedColumns(options, tables, { path, header: names }, key);
   if (problems.length > 0) {
     throw (
@@ -139,7 +184,82 @@ export function csvColumns(
     );
   }
   const { delimiter } = options;
-  return { ...columns, fields: header.length, delimiter, hasQuotes: true };
+  const line = { fields: header.length, delimiter, hasQuotes: true };
+  return { ...columns, ...line, header: [...names, ...made] };
+}
+
+/**
+ * The column names in the first line of the CSV file at `path`. `line` is undefined if it is too
+ * long.
+ * @throws InputUnusableError if the line is unusable, or two columns have the same name
+ */
+export function headerNames(path: string, line: string | undefined, delimiter: string): string[] {
+  const refuse = (why: string) => {
+    return new InputUnusableError(path, `The header of the data file ${path} is unusable: ${why}`);
+  };
+  const fields = line === undefined ? "it is too long" : splitLine(line, delimiter, true);
+  if (typeof fields === "string") throw refuse(fields);
+  const names = fields.map(decodeText);
+  const seen = new Set<string>();
+  for (const name of names) {
+    // Columns without a name are never referenced, so they may repeat.
+    if (seen.has(name) && name !== "") {
+      const places = names.flatMap((other, i) => (other === name ? i + 1 : []));
+      throw refuse(
+        `it has the column \`${name}\` more than once (fields ${places.join(", ")}); ` +
+          "give each column a name of its own",
+      );
+    }
+    seen.add(name);
+  }
+  return names;
+}
+
+/**
+ * The columns of JSON Lines that the job names, because lines have neither a header nor an order of
+ * keys. A column that a feature and a transform read differently, as a list and as a single value,
+ * becomes two fields.
+ */
+export function jsonColumns(
+  options: ResolvedJsonLinesOptions,
+  tables: readonly TableShape[],
+  path: string,
+  key?: KeyColumn,
+): Columns {
+  const { sources, outputs } = planOf(options.transforms ?? []);
+  const ids = categoricalOf(options);
+  const dense = options.dense.map(({ column }) => column);
+  const asked = [...targetColumnsOf(options), ...dense, ...ids.map(({ column }) => column)];
+  const given = [...asked, ...(key === undefined ? [] : [key.column])];
+  const names = [...new Set(given)].filter((name) => !outputs.has(name));
+  const lists = names.map((name) => ids.find(({ column }) => column === name)?.list);
+  const places = sources.map(({ column, list }) => {
+    const place = names.findIndex((name, i) => name === column && lists[i] === list);
+    if (place >= 0) return place;
+    lists.push(list);
+    return names.push(column) - 1;
+  });
+  const { columns, problems } = namedColumns(options, tables, { path, header: names }, key);
+  if (problems.length > 0) throw InvalidOptionError.ofAll(problems);
+  const categorical = columns.categorical.map((column) => {
+    return column.isMade === true ? column : splitAsJson(column);
+  });
+  const made = [...outputs.keys()];
+  // No column has a name with control characters.
+  const own = names.map((name, i) => (names.indexOf(name) === i ? name : `${name}\0${i}`));
+  const line = { fields: names.length, delimiter: ",", hasQuotes: false };
+  const json = { names, lists, made };
+  return { ...columns, categorical, sources: places, ...line, header: [...own, ...made], json };
+}
+
+/** Splits a line into its fields; returns the line's fault if their number is wrong. */
+export function fieldsOf(line: string, columns: Columns): string[] | LineFault {
+  if (columns.json !== undefined) return jsonFields(line, columns.json);
+  const fields = splitLine(line, columns.delimiter, columns.hasQuotes);
+  if (typeof fields === "string") return { kind: fields };
+  return fields.length === columns.fields
+    ? fields
+    : { kind: `expected ${columns.fields} fields`, got: String(fields.length) };
 }
 
 /** Number of dense features of a sample. A column with `missing: "indicator"` makes two. */

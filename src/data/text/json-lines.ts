@@ -69,6 +69,18 @@ export function memberAt(object: Record<string, unknown>, name: string): unknown
   return undefined;
 }
 
+/**
+ * Adds the separators to a reader of a JSON field, so that a list is split as `jsonFields` joined
+ * it.
+ */
+export function splitAsJson<Read extends { readonly list?: "plain" | "weighted" | undefined }>(
+  read: Read,
+): Read | (Read & { readonly separator: string; readonly weightSeparator: string | undefined }) {
+  if (read.list === undefined) return read;
+  const weightSeparator = read.list === "weighted" ? beforeWeight : undefined;
+  return { ...read, separator: betweenIds, weightSeparator };
+}
+
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**

@@ -1,5 +1,5 @@
-// Decodes a line of text into a sample, or returns the line's fault. These are the reference rules
-// of all text decoders.
+// Splits a line of text into fields, and decodes the text of a field into a sample, or returns its
+// fault. These rules define all samples: whatever reads numbers or bytes gives the same result.
 //
 //   label          labels.ts
 //   weight         a number of at least 0
@@ -16,128 +16,10 @@
 // docs/data.md has these rules for users.
 
 import { parse } from "csv-parse/sync";
-import type { CategoricalField, DenseField, FieldColumns } from "../columnar/named-columns.ts";
+import type { CategoricalField, DenseField } from "../columnar/named-columns.ts";
 import { mix64Low, murmurHash3 } from "../murmur-hash.ts";
 import { bagIdsMax, type Sample } from "../sample.ts";
-import { groupOf } from "../targets.ts";
-import type { Columns } from "./columns.ts";
 import { type LineFault, show } from "./faults.ts";
-import { jsonFields } from "./json-lines.ts";
-import type { KeyCollector } from "./split-keys.ts";
-
-/**
- * Fills `sample` from a line with one byte per character, and reads its split key if `keys` is
- * given. Returns the line's fault, if any.
- */
-export function decodeLine(
-  sample: Sample,
-  line: string,
-  columns: Columns,
-  keys?: Pick<KeyCollector, "read">,
-): LineFault | undefined {
-  const fields = fieldsOf(line, columns);
-  return Array.isArray(fields) ? decodeFields(sample, fields, columns, keys) : fields;
-}
-
-/**
- * As `decodeLine`, for a line that is already split into fields. `made`: features that transforms
- * make.
- */
-export function decodeFields(
-  sample: Sample,
-  fields: readonly string[],
-  columns: Columns,
-  keys?: Pick<KeyCollector, "read">,
-  made?: MadeRow,
-): LineFault | undefined {
-  return (
-    decodeTargets(sample, fields, columns, keys) ?? decodeFeatures(sample, fields, columns, made)
-  );
-}
-
-/** The features of one row that transforms make (made-features.ts). */
-export interface MadeRow {
-  /** The reason why the transforms failed on the row, if they did. */
-  fault(): LineFault | undefined;
-  /** As `decodeDense`. */
-  dense(sample: Sample, column: DenseField): LineFault | undefined;
-  /** As `decodeBag`. */
-  bag(sample: Sample, feature: number, column: CategoricalField): LineFault | undefined;
-}
-
-/**
- * Fills the targets of `sample` (label, weight, group), and reads its key. Returns their fault, if
- * any.
- */
-export function decodeTargets(
-  sample: Sample,
-  fields: readonly string[],
-  { key, labels, readLabels, weight, group }: FieldColumns,
-  keys?: Pick<KeyCollector, "read">,
-): LineFault | undefined {
-  const fault = key === undefined ? undefined : keys?.read(fields[key] ?? "");
-  if (fault !== undefined) return fault;
-  for (let i = 0; i < labels.length; i++) {
-    const label = readLabels[i]?.(fields[labels[i] ?? 0] ?? "");
-    if (typeof label === "object") return label;
-    sample.labels[i] = label ?? 0;
-  }
-  if (weight !== undefined) {
-    const text = fields[weight.field] ?? "";
-    const value = decimal(text);
-    if (value === undefined || value < 0) {
-      const kind = `expected \`${weight.name}\`, the weight of the sample, to be a number >= 0`;
-      return { kind, got: show(text) };
-    }
-    sample.sampleWeight = value;
-  }
-  if (group !== undefined) {
-    const text = fields[group.field] ?? "";
-    if (text === "") return { kind: `\`${group.name}\`, the group of the sample, is missing` };
-    sample.group.set(groupOf(text));
-  }
-  return undefined;
-}
-
-/** Splits a line into its fields; returns the line's fault if their number is wrong. */
-export function fieldsOf(line: string, columns: Columns): string[] | LineFault {
-  if (columns.json !== undefined) return jsonFields(line, columns.json);
-  const fields = splitLine(line, columns.delimiter, columns.hasQuotes);
-  if (typeof fields === "string") return { kind: fields };
-  return fields.length === columns.fields
-    ? fields
-    : { kind: `expected ${columns.fields} fields`, got: String(fields.length) };
-}
-
-/**
- * Fills the features of `sample` from the fields of a line and the features that transforms make.
- * Returns the line's fault, if any.
- */
-export function decodeFeatures(
-  sample: Sample,
-  fields: readonly string[],
-  columns: Columns,
-  made?: MadeRow,
-): LineFault | undefined {
-  const unmade = made?.fault();
-  if (unmade !== undefined) return unmade;
-  sample.clear();
-  for (const dense of columns.dense) {
-    const fault =
-      dense.isMade === true && made !== undefined
-        ? made.dense(sample, dense)
-        : decodeDense(sample, fields[dense.field] ?? "", dense);
-    if (fault !== undefined) return fault;
-  }
-  for (const [feature, categorical] of columns.categorical.entries()) {
-    const fault =
-      categorical.isMade === true && made !== undefined
-        ? made.bag(sample, feature, categorical)
-        : decodeBag(sample, feature, fields[categorical.field] ?? "", categorical);
-    if (fault !== undefined) return fault;
-  }
-  return undefined;
-}
 
 /**
  * Splits one line into fields, or returns the line's fault. Every record is one line: a quoted

@@ -125,7 +125,7 @@ export interface KnownText {
 
 export interface ReadLinesOptions {
   /** Receives the decompressed text of the file. */
-  readonly hash?: Hash;
+  readonly hash?: Hash | undefined;
   /** Expected facts of a remote file; a changed file is refused. */
   readonly known?: KnownText | undefined;
   /** Delimiter of a CSV file, one ASCII character. Quoted fields may then contain line breaks. */

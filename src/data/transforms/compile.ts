@@ -3,6 +3,8 @@
 // training and prediction. A run of rows that are equal in all inputs of a transform is computed
 // once (sessions/repeated-rows.ts).
 
+import { transformsOf } from "../data-kinds.ts";
+import type { ResolvedDataOptions } from "../options.ts";
 import { type Heads, headsOf, RepeatedColumn, type RowRuns } from "../sessions/repeated-rows.ts";
 import type { OpName, Rows, Run } from "./op.ts";
 import { ops } from "./ops.ts";
@@ -13,6 +15,12 @@ import type { Transform } from "./transform-options.ts";
 import type { TransformColumn } from "./values.ts";
 import { readVocabulary } from "./vocabulary.ts";
 import { referenceColumns, wholeColumns } from "./whole-columns.ts";
+
+/** The compiled transforms of the data, if any. @throws InputUnusableError as `compileTransforms` */
+export function transformsFor(data: ResolvedDataOptions): CompiledTransforms | undefined {
+  const transforms = transformsOf(data);
+  return transforms && compileTransforms(transforms);
+}
 
 /** The outputs of the transforms for some rows. */
 export interface MadeColumns {

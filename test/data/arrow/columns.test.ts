@@ -30,11 +30,11 @@ import test, { type ExecutionContext } from "ava";
 import { openIndex } from "../../../src/data/arrow/messages.ts";
 import { readArrow } from "../../../src/data/arrow/read-arrow.ts";
 import { shapeOf } from "../../../src/data/arrow/shapes.ts";
+import { lookAtFiles } from "../../../src/data/file-samples.ts";
 import { type DataOptions, dataOptions, type TableShape } from "../../../src/data/options.ts";
 import { arrow } from "../../../src/data/sources.ts";
 import { openRanges } from "../../../src/data/tables/byte-ranges.ts";
 import { newReport } from "../../../src/data/tables/table-file.ts";
-import { lookAtTables } from "../../../src/data/tables/table-samples.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { startDirectory } from "../data-files.ts";
 import { rangesOf } from "../parquet/parquet-files.ts";
@@ -124,7 +124,7 @@ function look(t: ExecutionContext, names: readonly string[], options: object) {
   const data = checkOptions(dataOptions, section);
   if (data.kind !== "arrow") throw new Error("of Arrow");
   const tables: TableShape[] = data.categorical.map(({ column: name }) => ({ name, rows: 100 }));
-  return lookAtTables(data, tables, 100);
+  return lookAtFiles(data, tables, 100);
 }
 
 const list = "plain" as const;

@@ -7,6 +7,7 @@ import { gzipSync } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
 import { readKeys } from "../../../src/data/cache/cache-keys.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
+import { lookAtFiles } from "../../../src/data/file-samples.ts";
 import { dataOptions } from "../../../src/data/options.ts";
 import { createRecordEncoder } from "../../../src/data/records.ts";
 import type { KeyColumn } from "../../../src/data/split-keys.ts";
@@ -16,7 +17,6 @@ import {
   jsonFields,
   withMembers,
 } from "../../../src/data/text/json-lines.ts";
-import { lookAtText } from "../../../src/data/text/sample-text.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
@@ -110,7 +110,7 @@ async function reasonsOf(t: ExecutionContext, lines: readonly string[]): Promise
   const data = checkOptions(dataOptions, { ...options, batchSize: 2 });
   if (data.kind !== "jsonl") throw new Error("JSON Lines");
   const shapes = ["a", "b", "c"].map((name) => ({ name, rows: 100 }));
-  const { rejected, problems, samples } = await lookAtText(data, shapes, 1000);
+  const { rejected, problems, samples } = await lookAtFiles(data, shapes, 1000);
   t.deepEqual(problems, []);
   t.is(samples + rejected.count, lines.filter((line) => line !== "").length);
   return rejected.reasons.map(({ kind, got }) => `${kind}, got ${got}`);

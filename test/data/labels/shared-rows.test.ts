@@ -10,9 +10,9 @@ import {
   sharingOf,
   sharingWarnings,
 } from "../../../src/data/columnar/value-watch.ts";
+import { lookAtFiles } from "../../../src/data/file-samples.ts";
 import type { DataOptions, TableShape } from "../../../src/data/options.ts";
 import { tableFilesOf } from "../../../src/data/tables/table-files.ts";
-import { lookAtText } from "../../../src/data/text/sample-text.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { prepare, startDirectory, writeText } from "../data-files.ts";
 
@@ -94,7 +94,7 @@ test("shared rows are counted alike in Parquet, and in a dry run", async (t) => 
     data,
   });
   if (resolved.kind !== "csv") throw new TypeError("CSV");
-  const look = await lookAtText(resolved, tables, 10_000);
+  const look = await lookAtFiles(resolved, tables, 10_000);
   t.deepEqual(look.values, expected());
 
   const home = startDirectory(t);

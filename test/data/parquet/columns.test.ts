@@ -6,6 +6,7 @@ import { join } from "node:path";
 import test from "ava";
 import type { SchemaTree } from "hyparquet";
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";
+import { lookAtFiles } from "../../../src/data/file-samples.ts";
 import { type DataOptions, dataOptions, type TableShape } from "../../../src/data/options.ts";
 import { fixedNumbers } from "../../../src/data/parquet/decode/numbers.ts";
 import { readFooter } from "../../../src/data/parquet/footer.ts";
@@ -14,7 +15,6 @@ import { int96Of, shapeOf } from "../../../src/data/parquet/shapes.ts";
 import { parquet } from "../../../src/data/sources.ts";
 import { openRanges } from "../../../src/data/tables/byte-ranges.ts";
 import { newReport } from "../../../src/data/tables/table-file.ts";
-import { lookAtTables } from "../../../src/data/tables/table-samples.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { startDirectory } from "../data-files.ts";
 import { fixtures, readColumns } from "./parquet-files.ts";
@@ -25,7 +25,7 @@ const options = { batchSize: 8, label: "label", rejectedMax: 1 };
 function look(options: DataOptions, tables: readonly TableShape[] = []) {
   const data = checkOptions(dataOptions, options);
   if (data.kind !== "parquet") throw new Error("of Parquet");
-  return lookAtTables(data, tables, 100);
+  return lookAtFiles(data, tables, 100);
 }
 
 const tableOf = (name: string) => [{ name, rows: 100 }];

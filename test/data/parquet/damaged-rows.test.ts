@@ -6,11 +6,11 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { parquetWriteBuffer } from "hyparquet-writer";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
+import { lookAtFiles } from "../../../src/data/file-samples.ts";
 import { openSamples } from "../../../src/data/open-samples.ts";
 import { dataOptions } from "../../../src/data/options.ts";
 import { holdAt } from "../../../src/data/pieces-at.ts";
 import { isDamage } from "../../../src/data/tables/damage.ts";
-import { lookAtTables } from "../../../src/data/tables/table-samples.ts";
 import { DataRejectedError, InputUnusableError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
@@ -108,7 +108,7 @@ test("rows that are left out count as bad rows", async (t) => {
     message:
       /at most 10 % of the rows .* got 10,000 of 90,000, 11\.1 %: 10,000 × expected a row group that can be read \(.*b\.parquet, row group 2, row 20001/,
   });
-  const look = await lookAtTables(options, tables, 90_000);
+  const look = await lookAtFiles(options, tables, 90_000);
   t.deepEqual([look.problems, look.samples, look.rejected.count], [[], 80_000, 10_000]);
 });
 

@@ -11,7 +11,7 @@ import {
 } from "../../../src/data/columnar/record-bags.ts";
 import { createRowEncoder } from "../../../src/data/columnar/row-encoder.ts";
 import { dataOptions, type ResolvedParquetOptions } from "../../../src/data/options.ts";
-import { lineTransforms } from "../../../src/data/text/made-lines.ts";
+import { transformsFor } from "../../../src/data/transforms/compile.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { compareRecords } from "./encoded-records.ts";
 
@@ -113,11 +113,11 @@ test("records of lists have the words of encoded samples, and skip unusual rows"
     columns,
     [...header, "made", "hashed"],
     undefined,
-    lineTransforms(options),
+    transformsFor(options),
   );
   const random = new RandomStream(17, 1);
   for (let batch = 0; batch < 4; batch++) {
-    encoder.begin({ rows, file: "drawn.parquet", firstRow: 0, columns: drawnColumns(random) });
+    encoder.begin({ rows, firstRow: 0, columns: drawnColumns(random) });
     const { records, plain } = compareRecords(t, encoder, shape, rows);
     t.is(records.width, undefined);
     t.true(plain > rows / 8 && plain < rows, `${plain} of ${rows} rows are plain`);

@@ -87,7 +87,7 @@ test("records have the words of encoded samples, and skip unusual rows", (t) => 
   const encoder = createRowEncoder(columns, names);
   const random = new RandomStream(7, 1);
   for (let batch = 0; batch < 4; batch++) {
-    encoder.begin({ rows, file: "drawn.parquet", firstRow: 0, columns: drawnColumns(random) });
+    encoder.begin({ rows, firstRow: 0, columns: drawnColumns(random) });
     const { plain } = compareRecords(t, encoder, shape, rows);
     t.true(plain > rows / 4 && plain < rows, `${plain} of ${rows} rows are plain`);
   }

@@ -8,14 +8,13 @@ import test from "ava";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { contentsOf } from "../../../src/data/contents.ts";
 import { isTable } from "../../../src/data/data-kinds.ts";
+import { lookAtFiles } from "../../../src/data/file-samples.ts";
 import { openSamples } from "../../../src/data/open-samples.ts";
 import { dataOptions, type ResolvedDataOptions } from "../../../src/data/options.ts";
 import { holdAt } from "../../../src/data/pieces-at.ts";
 import { openWebFile, type WebFile } from "../../../src/data/remote/web-ranges.ts";
 import { streamOf } from "../../../src/data/remote/web-stream.ts";
 import { criteo, csv } from "../../../src/data/sources.ts";
-import { lookAtTables } from "../../../src/data/tables/table-samples.ts";
-import { lookAtText } from "../../../src/data/text/sample-text.ts";
 import { readByteLines } from "../../../src/data/text/text-lines.ts";
 import { InputUnusableError, StoreFailedError } from "../../../src/errors/errors.ts";
 import { namedFiles } from "../../../src/job/job-files.ts";
@@ -75,9 +74,7 @@ async function foundIn(data: ResolvedDataOptions) {
   const tables = data.kind === "criteo-tsv" ? criteoTables : clickTables;
   const report = await prepareCache(data, tables, realDisk);
   if (data.kind === "synthetic") throw new TypeError("files");
-  const look = isTable(data)
-    ? await lookAtTables(data, tables, 500)
-    : await lookAtText(data, tables, 500);
+  const look = await lookAtFiles(data, tables, 500);
   const { samples, digest, text } = contentsOf(report);
   const { files, bytes, labels, problems, rejected } = look;
   const { positives, range: labelRange } = labels;

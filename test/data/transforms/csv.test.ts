@@ -5,11 +5,11 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
+import { lookAtFiles } from "../../../src/data/file-samples.ts";
 import type { CsvOptions } from "../../../src/data/options.ts";
 import { dataOptions } from "../../../src/data/options.ts";
 import { createRecordEncoder } from "../../../src/data/records.ts";
 import { csv } from "../../../src/data/sources.ts";
-import { lookAtText } from "../../../src/data/text/sample-text.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { prepare, startDirectory, writeText } from "../data-files.ts";
 import { run } from "./run-transforms.ts";
@@ -132,7 +132,7 @@ test("a dry run of the first lines applies the transforms", async (t) => {
   const options = { ...common, ...optionsOf() };
   const data = checkOptions(dataOptions, csv(path, options));
   if (data.kind !== "csv") throw new Error("a CSV");
-  t.like(await lookAtText(data, tables, 500), {
+  t.like(await lookAtFiles(data, tables, 500), {
     samples: 500,
     problems: [],
     rejected: { count: 0 },

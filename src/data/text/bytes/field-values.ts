@@ -1,9 +1,12 @@
 // Parses the fields of a chunk of delimited lines at once: the start of each field, the numbers of
-// dense features, and the table rows of ids. Only frequent forms are parsed; the text path handles
-// all others (byte-decoder.ts). The addon parses identically and faster (native/ingest/fields.h).
+// dense features, and the table rows of ids. Only frequent forms are parsed; the text of a field
+// defines all others (line-decoder.ts). The addon parses identically and faster
+// (native/ingest/fields.h).
 
 import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../../ports/addon.ts";
+import type { FieldColumn } from "../../columnar/column.ts";
+import type { CategoricalField } from "../../columnar/named-columns.ts";
 import { murmurHash3Of } from "../../murmur-hash.ts";
 import type { Columns } from "../columns.ts";
 import type { ByteLines } from "../text-lines.ts";
@@ -31,22 +34,33 @@ const [denseNumbers, idNumbers] = [2, 6];
 const [idsOfText, idsHashed, idsInteger] = [0, 1, 2];
 
 /**
- * The plan for lines with these columns. Lists, weights and 64-bit ids are left to the text path.
+ * The plan for lines with these columns, without the outputs of transforms. Lists, weights and
+ * 64-bit ids are not parsed.
  */
 export function planOf({ fields, delimiter, hasQuotes, dense, categorical }: Columns): FieldPlan {
+  const ofNumbers = dense.filter(isOfLine);
   return {
     fields,
     delimiter: delimiter.charCodeAt(0), // ASCII, hence one byte.
     quote: hasQuotes ? 34 : -1,
-    dense: Float64Array.from(dense.flatMap(({ field, isInteger }) => [field, isInteger ? 1 : 0])),
+    dense: Float64Array.from(
+      ofNumbers.flatMap(({ field, isInteger }) => [field, isInteger ? 1 : 0]),
+    ),
     ids: Float64Array.from(
-      categorical.flatMap(({ field, ids, seed, rows, offset, missing, ...one }) => {
-        const isList = one.separator !== undefined || one.weightSeparator !== undefined;
-        const kind = isList || one.isWide ? idsOfText : ids === "hash" ? idsHashed : idsInteger;
-        return [field, kind, seed, rows, offset, missing === "own" ? 1 : 0];
-      }),
+      categorical
+        .filter(isOfLine)
+        .flatMap(({ field, ids, seed, rows, offset, missing, ...one }) => {
+          const isList = one.separator !== undefined || one.weightSeparator !== undefined;
+          const kind = isList || one.isWide ? idsOfText : ids === "hash" ? idsHashed : idsInteger;
+          return [field, kind, seed, rows, offset, missing === "own" ? 1 : 0];
+        }),
     ),
   };
+}
+
+/** Whether a feature is a field of the line, and not the output of a transform. */
+function isOfLine({ isMade }: { readonly isMade?: boolean | undefined }): boolean {
+  return isMade !== true;
 }
 
 /** The parsed fields of a chunk, in memory that the next chunk reuses. */
@@ -54,16 +68,18 @@ export class FieldValues {
   readonly plan: FieldPlan;
   /**
    * (lines, fields + 1): first byte of each field, then one byte beyond the end of the last field.
-   * The first entry is -1 if the line has quotes or a wrong number of fields, or is too long.
+   * The first entry is -1 if the line has quotes or a wrong number of fields, or is too long: its
+   * fields are not parsed.
    */
   begins = new Int32Array(0);
   /**
-   * (dense, lines): the numbers; NaN for an empty field, infinity for a field that takes the text
-   * path.
+   * (dense, lines): the numbers; NaN for an empty field, infinity for a field that is not parsed.
    */
   numbers = new Float64Array(0);
-  /** (features, lines): the table rows; -1 for a field that takes the text path. */
+  /** (features, lines): the table rows; -1 for a field that is not parsed. */
   ids = new Int32Array(0);
+  /** (lines + 1): line r has the entry r. */
+  offsets = new Int32Array(1);
 
   /** Number of lines of the chunk. */
   lines = 0;
@@ -78,6 +94,7 @@ export class FieldValues {
     this.lines = lines;
     if (this.begins.length >= lines * (fields + 1)) return;
     this.begins = new Int32Array(lines * (fields + 1));
+    this.offsets = Int32Array.from({ length: lines + 1 }, (_, line) => line);
     this.numbers = new Float64Array((lines * dense.length) / denseNumbers);
     this.ids = new Int32Array((lines * ids.length) / idNumbers);
   }
@@ -86,23 +103,58 @@ export class FieldValues {
 /** Reads the fields of all lines of a chunk into `values`. */
 export type ReadFields = (values: FieldValues, lines: ByteLines) => void;
 
-/** Parses the fields of each chunk once. */
-export class ChunkFields {
-  readonly values: FieldValues;
-  readonly #read: ReadFields;
-  #lines: ByteLines | undefined;
+/**
+ * Creates a parser of the chunks of a file. The fields of a chunk are valid until the next chunk is
+ * parsed.
+ */
+export function fieldParser(
+  columns: Columns,
+  read: ReadFields = fieldReader(),
+): (lines: ByteLines) => FieldValues {
+  const values = new FieldValues(planOf(columns));
+  const { fields, dense, ids } = values.plan;
+  return (lines) => {
+    read(values, lines);
+    const count = values.lines;
+    for (let line = 0; line < count; line++) {
+      if (values.begins[line * (fields + 1)] !== -1) continue;
+      for (let i = 0; denseNumbers * i < dense.length; i++) {
+        values.numbers[i * count + line] = Infinity;
+      }
+      for (let i = 0; idNumbers * i < ids.length; i++) values.ids[i * count + line] = -1;
+    }
+    return values;
+  };
+}
 
-  constructor(columns: Columns, read: ReadFields = fieldReader()) {
-    this.values = new FieldValues(planOf(columns));
-    this.#read = read;
+/**
+ * The table rows of a field that is a list, as `FieldColumn.entries`. A list with an entry of a rare
+ * form has the entry -1.
+ */
+export function listEntries(
+  { begins, plan, lines }: FieldValues,
+  { bytes, view }: ByteLines,
+  { field, separator = "", ids, seed, rows, offset }: CategoricalField,
+): FieldColumn["entries"] {
+  const between = separator.charCodeAt(0); // ASCII, hence one byte.
+  const rowOf = (begin: number, end: number) =>
+    ids === "hash"
+      ? hashedRow(view, begin, end, seed, rows)
+      : integerRow(bytes, begin, end, rows, offset);
+  const offsets = new Int32Array(lines + 1);
+  const found: number[] = [];
+  for (let line = 0, place = 0; line < lines; line++, place += plan.fields + 1) {
+    const isSplit = begins[place] !== -1;
+    const end = isSplit ? (begins[place + field + 1] ?? 0) - 1 : -1;
+    if (!isSplit) found.push(-1);
+    for (let begin = begins[place + field] ?? 0, at = begin; at <= end; at++) {
+      if (at < end && bytes[at] !== between) continue;
+      if (at > begin) found.push(rowOf(begin, at));
+      begin = at + 1;
+    }
+    offsets[line + 1] = found.length;
   }
-
-  /** The fields of a chunk, valid until another chunk is requested. */
-  of(lines: ByteLines): FieldValues {
-    if (lines !== this.#lines) this.#read(this.values, lines);
-    this.#lines = lines;
-    return this.values;
-  }
+  return { offsets, rows: Int32Array.from(found) };
 }
 
 /** The fastest available reader: the addon's if it is built, otherwise `readFields`. */
@@ -223,7 +275,7 @@ function readIds(
 }
 
 /** The table row of a hashed text. */
-export function hashedRow(
+function hashedRow(
   bytes: DataView,
   begin: number,
   end: number,
@@ -236,8 +288,8 @@ export function hashedRow(
 /** Digits of an integer that always fits into 32 bits. */
 const integerDigitsMax = 9;
 
-/** The table row of an integer minus an offset; -1 if it is no row, or takes the text path. */
-export function integerRow(
+/** The table row of an integer minus an offset; -1 if it is no row, or of a rare form. */
+function integerRow(
   bytes: Uint8Array,
   begin: number,
   end: number,

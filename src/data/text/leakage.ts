@@ -1,12 +1,15 @@
-// Detects label leakage: features that predict a binary label on all lines of the data. Mostly such
-// a feature was derived from the label, and is unknown when the model has to predict. Also detects
-// columns without a value in any line. It takes one pass and bounded memory, and is a function of
-// the lines in order.
+// Detects label leakage: features that predict the first label on all lines of the data. Mostly
+// such a feature was derived from the label, and is unknown when the model has to predict. Also
+// detects columns without a value in any line. It takes one pass and bounded memory, and is a
+// function of the lines in order.
 //
-//   dense feature        all values of one class are below all values of the other
-//   categorical feature  every bag occurs with one class only, and bags of both classes were seen
+//                        the label is a class                  the label is a number
+//   dense feature        all values of one class are below     the label is a linear function of
+//                        all values of the other               its values: squared correlation 1
+//   categorical feature  every bag occurs with one label only, and bags of several labels were seen
 //                        again many times
-//   both                 missing in every line of one class, present in every line of the other
+//   both                 missing in every line of one class,   -
+//                        present in every line of the other
 //
 // Most features are ruled out within the first hundred lines, and cost nothing from then on.
 
@@ -19,79 +22,88 @@ import type { Sample } from "../sample.ts";
  * Least number of lines of each class, and of repeated bags of each class, for a feature to be
  * reported.
  */
-export const evidenceMin = 30;
+const evidenceMin = 30;
+/** Least number of lines with a value, and of repeated bags, if the label is a number. */
+const linesMin = 2 * evidenceMin;
 /** Most distinct bags that are tracked, per feature and in total; later bags are ignored. */
-export const bagsMax = 16_384;
-export const allBagsMax = 1_048_576;
+const bagsMax = 16_384;
+const allBagsMax = 1_048_576;
+
+/** A feature that is watched until it is ruled out. */
+interface Watched {
+  /** Whether it may still predict the label, or has no value yet. */
+  readonly isOpen: boolean;
+  /** Whether any line has a value. */
+  readonly hasValue: boolean;
+  /** How it predicts the label; undefined if it does not, or on too few lines. */
+  separation(): string | undefined;
+}
 
 /** Observes the good lines of the data. */
 export class LeakageWatch {
   readonly #columns: FieldColumns;
+  readonly #isNumber: boolean;
   readonly #lines: [number, number] = [0, 0];
-  #dense: DenseRange[];
-  #bags: BagClasses[];
+  readonly #dense: readonly (DenseRange | StraightLine)[];
+  readonly #bags: readonly BagLabels[];
+  /** Those that are not ruled out. */
+  #openDense: readonly (DenseRange | StraightLine)[];
+  #openBags: readonly BagLabels[];
 
   constructor(columns: FieldColumns) {
     this.#columns = columns;
-    this.#dense = columns.dense.map(({ at }) => new DenseRange(at));
-    const share = Math.floor(allBagsMax / Math.max(columns.categorical.length, 1));
-    this.#bags = columns.categorical.map(({ ids }, feature) => {
-      return new BagClasses(feature, ids === "hash", Math.min(bagsMax, share));
+    this.#isNumber = columns.numeric?.[0] === true;
+    this.#dense = columns.dense.map(({ at }) => {
+      return this.#isNumber ? new StraightLine(at) : new DenseRange(at);
     });
+    const share = Math.floor(allBagsMax / Math.max(columns.categorical.length, 1));
+    const most = Math.min(bagsMax, share);
+    this.#bags = columns.categorical.map(({ ids }, feature) => {
+      return new BagLabels(feature, ids === "hash", most, this.#isNumber);
+    });
+    this.#openDense = this.#dense;
+    this.#openBags = this.#bags;
   }
 
   /** Whether all features are ruled out, so that further lines need not be added. */
   get isOver(): boolean {
-    return this.#dense.length === 0 && this.#bags.length === 0;
+    return this.#openDense.length === 0 && this.#openBags.length === 0;
   }
 
   /** Adds the next good line. */
   add(sample: Sample): void {
-    const label = sample.label === 1 ? 1 : 0;
-    this.#lines[label]++;
-    if (this.#dense.length > 0) this.#addDense(sample, label);
-    if (this.#bags.length > 0) this.#addBags(sample, label);
-  }
-
-  #addDense(sample: Sample, label: 0 | 1): void {
     let isOut = false;
-    for (const range of this.#dense) isOut = !range.add(sample, label) || isOut;
-    if (isOut) this.#dense = this.#dense.filter(({ isOpen }) => isOpen);
-  }
-
-  #addBags(sample: Sample, label: 0 | 1): void {
-    let isOut = false;
-    let feature = 0;
-    let first = 0;
-    for (const bag of this.#bags) {
+    if (!this.#isNumber) this.#lines[sample.label === 1 ? 1 : 0]++;
+    for (const feature of this.#openDense) isOut = !feature.add(sample) || isOut;
+    if (isOut) this.#openDense = this.#openDense.filter(({ isOpen }) => isOpen);
+    isOut = false;
+    let [feature, first] = [0, 0];
+    for (const bag of this.#openBags) {
       while (feature < bag.feature) first += sample.lengths[feature++] ?? 0;
-      isOut = !bag.add(sample, first, label) || isOut;
+      isOut = !bag.add(sample, first) || isOut;
     }
-    if (isOut) this.#bags = this.#bags.filter(({ isOpen }) => isOpen);
+    if (isOut) this.#openBags = this.#openBags.filter(({ isOpen }) => isOpen);
   }
 
   /** A warning for each feature that predicts the label of every line, or has no value. */
   warnings(): DataWarning[] {
-    const hasEvidence = Math.min(...this.#lines) >= evidenceMin;
-    const warningOf = (watched: DenseRange | BagClasses, name: string, option: string) => {
-      if (watched.presence.isNever()) return [noValue(name)];
+    const { dense, categorical } = this.#columns;
+    const hasEvidence = this.#isNumber || Math.min(...this.#lines) >= evidenceMin;
+    const of = (watched: Watched | undefined, name: string, option: string) => {
+      if (watched?.isOpen !== true) return [];
+      if (!watched.hasValue) return [noValue(name)];
       const separation = hasEvidence ? watched.separation() : undefined;
       return separation === undefined ? [] : [leaks(name, separation, option)];
     };
-    const dense = this.#dense.flatMap((range) => {
-      const name = this.#columns.dense.find(({ at }) => at === range.at)?.name ?? "";
-      return warningOf(range, name, "data.dense");
-    });
-    const categorical = this.#bags.flatMap((bag) => {
-      const name = this.#columns.categorical[bag.feature]?.name ?? "";
-      return warningOf(bag, name, "data.categorical");
-    });
-    return [...dense, ...categorical];
+    return [
+      ...dense.flatMap(({ name }, i) => of(this.#dense[i], name, "data.dense")),
+      ...categorical.flatMap(({ name }, i) => of(this.#bags[i], name, "data.categorical")),
+    ];
   }
 }
 
 /** The warning about a column that predicts the label. */
-export function leaks(name: string, separation: string, option: string): DataWarning {
+function leaks(name: string, separation: string, option: string): DataWarning {
   const message =
     `The column \`${name}\` predicts the label of every line: ${separation}; if it was made from ` +
     `the label, take it out of \`${option}\``;
@@ -99,18 +111,9 @@ export function leaks(name: string, separation: string, option: string): DataWar
 }
 
 /** The warning about a column without values. */
-export function noValue(name: string): DataWarning {
+function noValue(name: string): DataWarning {
   const message = `The column \`${name}\` has no value in any good line: the model learns nothing of it`;
   return { code: "COLUMN_EMPTY", message };
-}
-
-/** A hash of the bag of `length` ids from id `first` on. */
-export function bagKeyOf({ ids, highs }: Sample, first: number, length: number): number {
-  let key = length;
-  for (let i = first; i < first + length; i++) {
-    key = mix32(key ^ (ids[i] ?? 0)) ^ Math.imul(highs[i] ?? 0, 0x9e37_79b1);
-  }
-  return key;
 }
 
 /** Counts the lines with and without a value of a feature, by class. */
@@ -118,14 +121,13 @@ class Presence {
   readonly #present: [number, number] = [0, 0];
   readonly #absent: [number, number] = [0, 0];
 
-  add(isAbsent: boolean, label: 0 | 1): void {
-    if (isAbsent) this.#absent[label]++;
-    else this.#present[label]++;
+  add(isAbsent: boolean, { label }: Sample): void {
+    const counts = isAbsent ? this.#absent : this.#present;
+    counts[label === 1 ? 1 : 0]++;
   }
 
-  /** Whether no line has a value. */
-  isNever(): boolean {
-    return this.#present[0] + this.#present[1] === 0;
+  get hasValue(): boolean {
+    return this.#present[0] + this.#present[1] > 0;
   }
 
   /** Whether presence of the value may still determine the class of every line. */
@@ -146,32 +148,37 @@ class Presence {
  * The ranges of a dense feature's values, by class. A missing value that is filled with the mean
  * later is NaN.
  */
-class DenseRange {
-  readonly at: number;
-  readonly presence = new Presence();
+class DenseRange implements Watched {
+  readonly #at: number;
+  readonly #presence = new Presence();
   readonly #min: [number, number] = [Infinity, Infinity];
   readonly #max: [number, number] = [-Infinity, -Infinity];
   #isApart = true;
   isOpen = true;
 
   constructor(at: number) {
-    this.at = at;
+    this.#at = at;
+  }
+
+  get hasValue(): boolean {
+    return this.#presence.hasValue;
   }
 
   /** Adds a line. Returns whether the feature is not ruled out yet. */
-  add({ dense, missing }: Sample, label: 0 | 1): boolean {
-    const value = dense[this.at] ?? 0;
+  add(sample: Sample): boolean {
+    const value = sample.dense[this.#at] ?? 0;
+    const label = sample.label === 1 ? 1 : 0;
     if (value < this.#min[label]) this.#min[label] = value;
     if (value > this.#max[label]) this.#max[label] = value;
     this.#isApart = this.#max[0] < this.#min[1] || this.#max[1] < this.#min[0];
-    this.presence.add(missing[this.at] === 1, label);
-    this.isOpen = this.#isApart || this.presence.isTelling() || this.presence.isNever();
+    this.#presence.add(sample.missing[this.#at] === 1, sample);
+    this.isOpen = this.#isApart || this.#presence.isTelling() || !this.hasValue;
     return this.isOpen;
   }
 
   separation(): string | undefined {
     const [min, max] = [this.#min, this.#max];
-    const presence = this.presence.separation();
+    const presence = this.#presence.separation();
     if (presence !== undefined) return presence;
     if (!this.#isApart || min.includes(Infinity)) return undefined;
     const [low, high] = max[0] < min[1] ? (["0", "1"] as const) : (["1", "0"] as const);
@@ -180,55 +187,131 @@ class DenseRange {
   }
 }
 
-/** The bags of a categorical feature, and the class of each. */
-class BagClasses {
-  readonly feature: number;
-  readonly presence = new Presence();
-  /** Whether table row 0 stands for a missing value. */
-  readonly #hasOwnRow: boolean;
-  readonly #bagsMax: number;
-  readonly #classes = new Map<number, 0 | 1>();
-  /** Number of lines of each class whose bag was seen before. */
-  readonly #repeats: [number, number] = [0, 0];
-  #isPure = true;
+/**
+ * Largest 1 - r^2 (r: correlation) that counts as a linear function, because values are rounded.
+ */
+const unexplainedMax = 1e-9;
+/** A feature with a larger 1 - r^2 is ruled out; this is checked every `lookEvery` lines. */
+const outAbove = 1e-6;
+const lookEvery = 64;
+
+/** The correlation of a dense feature with a numeric label, over the lines that have a value. */
+class StraightLine implements Watched {
+  readonly #at: number;
+  #lines = 0;
+  #meanValue = 0;
+  #meanLabel = 0;
+  #values = 0;
+  #labels = 0;
+  #both = 0;
   isOpen = true;
 
-  constructor(feature: number, hasOwnRow: boolean, bagsMax: number) {
-    this.feature = feature;
-    this.#hasOwnRow = hasOwnRow;
-    this.#bagsMax = bagsMax;
+  constructor(at: number) {
+    this.#at = at;
   }
 
-  /** Adds the bag from id `first` on. Returns whether the feature is not ruled out yet. */
-  add(sample: Sample, first: number, label: 0 | 1): boolean {
-    const length = sample.lengths[this.feature] ?? 0;
-    const isAbsent = length === 0 || (this.#hasOwnRow && length === 1 && sample.ids[first] === 0);
-    this.presence.add(isAbsent, label);
-    if (this.#isPure) {
-      this.#see(bagKeyOf(sample, first, length), label);
-    }
-    this.isOpen = this.#isPure || this.presence.isTelling() || this.presence.isNever();
+  get hasValue(): boolean {
+    return this.#lines > 0;
+  }
+
+  /** As `DenseRange.add`, by Welford's update, which stays accurate for large means. */
+  add({ dense, missing, label }: Sample): boolean {
+    if (missing[this.#at] === 1) return true;
+    this.#lines++;
+    const value = dense[this.#at] ?? 0;
+    const [dValue, dLabel] = [value - this.#meanValue, label - this.#meanLabel];
+    this.#meanValue += dValue / this.#lines;
+    this.#meanLabel += dLabel / this.#lines;
+    this.#values += dValue * (value - this.#meanValue);
+    this.#labels += dLabel * (label - this.#meanLabel);
+    this.#both += dValue * (label - this.#meanLabel);
+    if (this.#lines % lookEvery === 0) this.isOpen = !(this.#unexplained() > outAbove);
     return this.isOpen;
   }
 
-  #see(key: number, label: 0 | 1): void {
-    const known = this.#classes.get(key);
+  /** 1 minus the squared correlation; NaN if value or label never changed. */
+  #unexplained(): number {
+    return 1 - this.#both ** 2 / (this.#values * this.#labels);
+  }
+
+  separation(): string | undefined {
+    if (this.#lines < linesMin || !(this.#unexplained() <= unexplainedMax)) return undefined;
+    return "the label is a straight line of its values";
+  }
+}
+
+/** The bags of a categorical feature, and the label of each. */
+class BagLabels implements Watched {
+  readonly feature: number;
+  /** Whether table row 0 stands for a missing value. */
+  readonly #hasOwnRow: boolean;
+  readonly #bagsMax: number;
+  readonly #isNumber: boolean;
+  readonly #presence = new Presence();
+  readonly #labels = new Map<number, number>();
+  /** Number of lines whose bag was seen before: all of them, and those with the label 1. */
+  readonly #repeats = { all: 0, ones: 0 };
+  /** Least and greatest label of these lines. */
+  readonly #range: [number, number] = [Infinity, -Infinity];
+  #isPure = true;
+  isOpen = true;
+
+  constructor(feature: number, hasOwnRow: boolean, most: number, isNumber: boolean) {
+    this.feature = feature;
+    this.#hasOwnRow = hasOwnRow;
+    this.#bagsMax = most;
+    this.#isNumber = isNumber;
+  }
+
+  get hasValue(): boolean {
+    return this.#presence.hasValue;
+  }
+
+  /** Adds the bag from id `first` on. Returns whether the feature is not ruled out yet. */
+  add(sample: Sample, first: number): boolean {
+    const length = sample.lengths[this.feature] ?? 0;
+    const isAbsent = length === 0 || (this.#hasOwnRow && length === 1 && sample.ids[first] === 0);
+    this.#presence.add(isAbsent, sample);
+    if (this.#isPure) this.#see(bagKeyOf(sample, first, length), sample.label);
+    const isTelling = !this.#isNumber && this.#presence.isTelling();
+    this.isOpen = this.#isPure || isTelling || !this.hasValue;
+    return this.isOpen;
+  }
+
+  #see(key: number, label: number): void {
+    const known = this.#labels.get(key);
     if (known === undefined) {
-      if (this.#classes.size < this.#bagsMax) this.#classes.set(key, label);
+      if (this.#labels.size < this.#bagsMax) this.#labels.set(key, label);
     } else if (known === label) {
-      this.#repeats[label]++;
+      this.#repeats.all++;
+      if (label === 1) this.#repeats.ones++;
+      this.#range[0] = Math.min(this.#range[0], label);
+      this.#range[1] = Math.max(this.#range[1], label);
     } else {
       this.#isPure = false;
-      this.#classes.clear();
+      this.#labels.clear();
     }
   }
 
   separation(): string | undefined {
-    const presence = this.presence.separation();
+    const presence = this.#isNumber ? undefined : this.#presence.separation();
     if (presence !== undefined) return presence;
-    if (!this.#isPure || Math.min(...this.#repeats) < evidenceMin) return undefined;
-    const { size } = this.#classes;
+    const { all, ones } = this.#repeats;
+    const hasEvidence = this.#isNumber
+      ? all >= linesMin && this.#range[0] < this.#range[1]
+      : Math.min(ones, all - ones) >= evidenceMin;
+    if (!this.#isPure || !hasEvidence) return undefined;
+    const { size } = this.#labels;
     const which = size === this.#bagsMax ? `of its first ${size} values` : "of its values";
     return `each ${which} comes with one label only`;
   }
+}
+
+/** A hash of the bag of `length` ids from id `first` on. */
+function bagKeyOf({ ids, highs }: Sample, first: number, length: number): number {
+  let key = length;
+  for (let i = first; i < first + length; i++) {
+    key = mix32(key ^ (ids[i] ?? 0)) ^ Math.imul(highs[i] ?? 0, 0x9e37_79b1);
+  }
+  return key;
 }

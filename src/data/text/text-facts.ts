@@ -8,11 +8,10 @@ import { ValueWatch } from "../columnar/value-watch.ts";
 import type { Sample } from "../sample.ts";
 import { meanFeatures } from "./columns.ts";
 import { LeakageWatch } from "./leakage.ts";
-import { NumberLeakageWatch } from "./number-leakage.ts";
 
 /** The facts of the files so far. */
 export class TextFacts {
-  #leakage: LeakageWatch | NumberLeakageWatch | undefined;
+  #leakage: LeakageWatch | undefined;
   #values: ValueWatch | undefined;
   #denseAt = 0;
   #meanFeatures: readonly number[] = [];
@@ -27,8 +26,7 @@ export class TextFacts {
    */
   of<Columns extends FieldColumns>(columns: Columns): Columns {
     if (this.#leakage !== undefined) return this.#values?.attachedTo(columns) ?? columns;
-    const isNumber = columns.numeric?.[0] === true;
-    this.#leakage = isNumber ? new NumberLeakageWatch(columns) : new LeakageWatch(columns);
+    this.#leakage = new LeakageWatch(columns);
     this.#denseAt = placesOf(columns)?.denseAt ?? 0; // Unused without a record layout.
     this.#meanFeatures = meanFeatures(columns);
     this.#sums = this.#meanFeatures.map(() => 0);

@@ -12,21 +12,20 @@ import { IdBuilder, type TransformColumn } from "../transforms/values.ts";
 import { type LineFault, show } from "./faults.ts";
 import { decimal } from "./line-decoder.ts";
 
-/** Builds one column, row by row. */
-interface SourceBuilder {
-  /** Adds a row of these parts; undefined adds a row without a value. Returns its fault, if any. */
-  add(parts: readonly string[] | undefined): LineFault | undefined;
+/** Collects the entries of one column, row by row. */
+interface Entries {
+  /** Appends an entry to the current row. Returns its fault, if any; it is then left out. */
+  push(text: string, weight: number): LineFault | undefined;
+  endRow(): void;
   column(): TransformColumn;
 }
 
 /** Builds all input columns of transforms, row by row. */
 export class SourceColumns {
-  readonly #sources: readonly Source[];
-  readonly #builders: readonly SourceBuilder[];
+  readonly #sources: readonly (readonly [Source, Entries])[];
 
   constructor(sources: readonly Source[], rows: number) {
-    this.#sources = sources;
-    this.#builders = sources.map((source) => builderOf(source, rows));
+    this.#sources = sources.map((source) => [source, entriesOf[source.form](source, rows)]);
   }
 
   /**
@@ -37,12 +36,16 @@ export class SourceColumns {
     fieldOf: ((source: number) => string | readonly string[]) | undefined,
   ): LineFault | undefined {
     let first: LineFault | undefined;
-    for (const [i, builder] of this.#builders.entries()) {
-      const value = fieldOf?.(i);
-      const separator = this.#sources[i]?.separator;
-      const parts =
-        typeof value === "string" && separator !== undefined ? value.split(separator) : value;
-      const fault = builder.add(typeof parts === "string" ? [parts] : parts);
+    for (const [i, [source, entries]] of this.#sources.entries()) {
+      const value = fieldOf?.(i) ?? [];
+      const { form, separator } = source;
+      const whole = typeof value === "string" ? [value] : value;
+      const isSplit = typeof value === "string" && separator !== undefined;
+      const parts = isSplit ? value.split(separator) : whole;
+      const isList = form === "numbers" && parts.length > 1;
+      let fault = isList ? noValue(source, "one number", parts.join()) : undefined;
+      for (const part of parts) if (part !== "") fault ??= addEntry(source, entries, part);
+      entries.endRow();
       first ??= fault;
     }
     return first;
@@ -50,23 +53,19 @@ export class SourceColumns {
 
   /** The columns, in the order of the sources. */
   columns(): TransformColumn[] {
-    return this.#builders.map((builder) => builder.column());
+    return this.#sources.map(([, entries]) => entries.column());
   }
 }
 
-function builderOf(source: Source, rows: number): SourceBuilder {
-  switch (source.form) {
-    case "numbers":
-      return numbersOf(source, rows);
-    case "lists":
-      return listsOf(source, rows);
-    case "ids":
-      return idsOf(source, rows);
-    case "texts":
-      return textsOf(source, rows);
-    default:
-      return source.form satisfies never;
-  }
+/** Appends an entry, without the weight after its last separator. */
+function addEntry(source: Source, entries: Entries, entry: string): LineFault | undefined {
+  const { form, weightSeparator } = source;
+  if (weightSeparator === undefined) return entries.push(entry, 1);
+  const at = entry.lastIndexOf(weightSeparator);
+  const weight = at > 0 ? decimal(entry.slice(at + 1)) : undefined;
+  if (weight !== undefined) return entries.push(entry.slice(0, at), weight);
+  const what = form === "texts" ? "a text" : "an id";
+  return noValue(source, `${what}, \`${weightSeparator}\` and a number`, entry);
 }
 
 function noValue({ column }: Source, wanted: string, text: string): LineFault {
@@ -76,114 +75,89 @@ function noValue({ column }: Source, wanted: string, text: string): LineFault {
   };
 }
 
-function numbersOf(source: Source, rows: number): SourceBuilder {
-  const values = new Float64Array(rows).fill(Number.NaN);
-  let row = 0;
-  return {
-    add(parts = []) {
-      const [text = ""] = parts;
-      const value = text === "" ? undefined : decimal(text);
-      if (parts.length > 1) return noValue(source, "one number", parts.join());
-      values[row++] = value ?? Number.NaN;
-      return text === "" || value !== undefined ? undefined : noValue(source, "a number", text);
+const entriesOf: { readonly [Form in Source["form"]]: (source: Source, rows: number) => Entries } =
+  {
+    numbers(source, rows) {
+      const values = new Float64Array(rows).fill(Number.NaN);
+      let row = 0;
+      return {
+        push(text) {
+          const value = decimal(text);
+          values[row] = value ?? Number.NaN;
+          return value === undefined ? noValue(source, "a number", text) : undefined;
+        },
+        endRow() {
+        row++;
+      },
+        column: () => ({ form: "numbers", values }),
+      };
     },
-    column: () => ({ form: "numbers", values }),
-  };
-}
-
-function listsOf(source: Source, rows: number): SourceBuilder {
-  const offsets = new Int32Array(rows + 1);
-  const values: number[] = [];
-  let row = 0;
-  return {
-    add(parts = []) {
-      let fault: LineFault | undefined;
-      for (const text of parts) {
-        const value = text === "" ? undefined : decimal(text);
-        if (value !== undefined) values.push(value);
-        else if (text !== "") fault ??= noValue(source, "a list of numbers", text);
-      }
-      offsets[++row] = values.length;
-      return fault;
+    lists(source, rows) {
+      const offsets = new Int32Array(rows + 1);
+      const values: number[] = [];
+      let row = 0;
+      return {
+        push(text) {
+          const value = decimal(text);
+          if (value === undefined) return noValue(source, "a list of numbers", text);
+          values.push(value);
+          return undefined;
+        },
+        endRow() {
+        offsets[++row] = values.length;
+      },
+        column: () => ({ form: "lists", offsets, values: Float64Array.from(values) }),
+      };
     },
-    column: () => ({ form: "lists", offsets, values: Float64Array.from(values) }),
+    ids(source, rows) {
+      const builder = new IdBuilder(rows, source.weightSeparator !== undefined);
+      return {
+        push(text, weight) {
+          if (plainInteger.test(text)) {
+            const id = Number(text);
+            builder.push(id, Math.floor(id / 0x1_0000_0000), weight);
+            return undefined;
+          }
+          const [, digits] = wideInteger.exec(text) ?? [];
+          const id = digits === undefined ? undefined : BigInt(digits.replace("+", ""));
+          if (id === undefined || BigInt.asIntN(64, id) !== id) {
+            return noValue(source, "an integer of 64 bits", text);
+          }
+          builder.push(Number(BigInt.asIntN(32, id)), Number(id >> 32n), weight);
+          return undefined;
+        },
+        endRow: () => builder.endRow(),
+        column: () => builder.column(),
+      };
+    },
+    texts(source, rows) {
+      const offsets = new Int32Array(rows + 1);
+      const codes: number[] = [];
+      const weights: number[] = [];
+      const known = new Map<string, number>();
+      let row = 0;
+      return {
+        push(text, weight) {
+          const code = known.get(text) ?? known.size;
+          known.set(text, code);
+          codes.push(code);
+          weights.push(weight);
+          return undefined;
+        },
+        endRow() {
+        offsets[++row] = codes.length;
+      },
+        column: () => ({
+          form: "texts",
+          offsets,
+          codes: Int32Array.from(codes),
+          dictionary: [...known.keys()],
+          ...(source.weightSeparator !== undefined && { weights: Float32Array.from(weights) }),
+        }),
+      };
+    },
   };
-}
 
 /** Integers of up to 15 digits are exact as numbers; longer ones are parsed as bigint. */
 const plainInteger = /^[+-]?\d{1,15}(\.0*)?$/;
 const wideInteger = /^([+-]?\d{1,20})(\.0*)?$/;
-
-function idsOf(source: Source, rows: number): SourceBuilder {
-  const { weightSeparator } = source;
-  const builder = new IdBuilder(rows, weightSeparator !== undefined);
-  const addOne = (entry: string): LineFault | undefined => {
-    const [text, weight] = weightSeparator === undefined ? [entry, 1] : cut(entry, weightSeparator);
-    if (weight === undefined) {
-      return noValue(source, `an id, \`${weightSeparator}\` and a number`, entry);
-    }
-    if (plainInteger.test(text)) {
-      const id = Number(text);
-      builder.push(id, Math.floor(id / 0x1_0000_0000), weight);
-      return undefined;
-    }
-    const [, digits] = wideInteger.exec(text) ?? [];
-    const id = digits === undefined ? undefined : BigInt(digits.replace("+", ""));
-    if (id === undefined || BigInt.asIntN(64, id) !== id) {
-      return noValue(source, "an integer of 64 bits", text);
-    }
-    builder.push(Number(BigInt.asIntN(32, id)), Number(id >> 32n), weight);
-    return undefined;
-  };
-  return {
-    add(parts = []) {
-      let fault: LineFault | undefined;
-      for (const text of parts) if (text !== "") fault ??= addOne(text);
-      builder.endRow();
-      return fault;
-    },
-    column: () => builder.column(),
-  };
-}
-
-/** Splits an entry at its last separator into the id or text, and the weight. */
-function cut(entry: string, separator: string): [string, number | undefined] {
-  const at = entry.lastIndexOf(separator);
-  return [entry.slice(0, Math.max(at, 0)), at > 0 ? decimal(entry.slice(at + 1)) : undefined];
-}
-
-function textsOf(source: Source, rows: number): SourceBuilder {
-  const { weightSeparator } = source;
-  const offsets = new Int32Array(rows + 1);
-  const codes: number[] = [];
-  const weights: number[] = [];
-  const dictionary: string[] = [];
-  const known = new Map<string, number>();
-  let row = 0;
-  const addOne = (entry: string): LineFault | undefined => {
-    const [text, weight] = weightSeparator === undefined ? [entry, 1] : cut(entry, weightSeparator);
-    if (weight === undefined) {
-      return noValue(source, `a text, \`${weightSeparator}\` and a number`, entry);
-    }
-    const code = known.get(text) ?? dictionary.push(text) - 1;
-    known.set(text, code);
-    codes.push(code);
-    weights.push(weight);
-    return undefined;
-  };
-  return {
-    add(parts = []) {
-      let fault: LineFault | undefined;
-      for (const text of parts) if (text !== "") fault ??= addOne(text);
-      offsets[++row] = codes.length;
-      return fault;
-    },
-    column: () => ({
-      form: "texts",
-      offsets,
-      codes: Int32Array.from(codes),
-      dictionary,
-      ...(weightSeparator === undefined ? {} : { weights: Float32Array.from(weights) }),
-    }),
-  };
-}

@@ -258,9 +258,15 @@ export {
 export type { NatsConfigOptions } from "./src/wire/tenancy/nats-config.ts";
 export type { Tenants } from "./src/wire/tenancy/tenants.ts";
 export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";
-export { type ClickLinesOptions, writeClickLines } from "./src/data/synthetic/click-lines.ts";
-export { type SessionLinesOptions, writeSessionLines } from "./src/data/synthetic/session-lines.ts";
-export { type SyntheticTsvOptions, writeSyntheticTsv } from "./src/data/synthetic/synthetic-tsv.ts";
+export { type ClickLinesOptions, writeClickLines } from "./src/data/synthetic/generated-lines.ts";
+export {
+  type SessionLinesOptions,
+  writeSessionLines,
+} from "./src/data/synthetic/generated-lines.ts";
+export {
+  type SyntheticTsvOptions,
+  writeSyntheticTsv,
+} from "./src/data/synthetic/generated-lines.ts";
 export type { GeneratedReport } from "./src/data/synthetic/synthetic.ts";
 
 export { type ArrowIndex, openIndex } from "./src/data/arrow/messages.ts";
@@ -268,7 +274,7 @@ export type { ArrowField } from "./src/data/arrow/metadata.ts";
 export { readArrow } from "./src/data/arrow/read-arrow.ts";
 export { type ArrowLeaf, type ArrowShape, shapeOf } from "./src/data/arrow/shapes.ts";
 export type { Column, NumberColumn } from "./src/data/columnar/column.ts";
-export { dataColumnsOf } from "./src/data/data-columns.ts";
+export { dataColumnsOf } from "./src/data/text/match-features.ts";
 export { formatsByEnding, type TableKind } from "./src/data/data-kinds.ts";
 export { murmurHash3, mix32 } from "./src/data/murmur-hash.ts";
 export { leafKey, readFooter, type Footer, type Group } from "./src/data/parquet/footer.ts";
@@ -277,19 +283,19 @@ export { mayHaveWanted } from "./src/data/parquet/prune.ts";
 export { StoredLeaves, type StoredLeaf } from "./src/data/parquet/stored-leaf.ts";
 export { shownPath } from "./src/data/remote/addresses.ts";
 export { factsOfAll } from "./src/data/remote/file-facts.ts";
-export { isPattern } from "./src/data/remote/name-pattern.ts";
+export { isPattern } from "./src/data/remote/addresses.ts";
 export { s3FilesOf } from "./src/data/remote/s3-list.ts";
 export { keyColumnOf } from "./src/data/split-keys.ts";
 export { batchName } from "./src/data/tables/asked-columns.ts";
 export { openRanges, type RangeReader, plannedReads } from "./src/data/tables/byte-ranges.ts";
 export { unusableAt } from "./src/data/tables/damage.ts";
-export { tableFilesOf, partitionsOf } from "./src/data/tables/table-files.ts";
-export { isInWanted } from "./src/data/tables/wanted-rows.ts";
+export { tableFilesOf, partitionsOf } from "./src/data/files.ts";
+export { isInWanted } from "./src/data/tables/table-file.ts";
 export { decodeText, show, sentenceOf } from "./src/data/text/faults.ts";
-export { filesOf } from "./src/data/text/files.ts";
+export { filesOf } from "./src/data/files.ts";
 export { objectIn } from "./src/data/text/json-lines.ts";
 export { splitLine } from "./src/data/text/line-decoder.ts";
-export { isNumber, momentOf } from "./src/data/text/split-keys.ts";
+export { isNumber, momentOf } from "./src/data/columnar/exact-values.ts";
 export { readLines, unreadable } from "./src/data/text/text-lines.ts";
 export { shapesOf } from "./src/model/features.ts";
 export { expected, checkAll, checkOptions } from "./src/ports/check-options.ts";
@@ -506,11 +512,11 @@ export { supervisorMachine } from "./actors/runtime/supervisor.ts";
 export { packageVersion } from "./actors/runtime/version.ts";
 export type { RowBatch } from "./src/data/columnar/column.ts";
 export { createRowEncoder, type RowEncoder } from "./src/data/columnar/row-encoder.ts";
-export { textsAt } from "./src/data/columnar/row-text.ts";
+export { textsAt } from "./src/data/columnar/column.ts";
 export type { ResolvedColumnOptions, ResolvedTableOptions } from "./src/data/options.ts";
 export { recordColumnsOf } from "./src/data/records.ts";
 export { openTable } from "./src/data/tables/open-table.ts";
-export { wantedRows } from "./src/data/tables/wanted-rows.ts";
+export { wantedRows } from "./src/data/tables/table-file.ts";
 export { targetColumnsOf } from "./src/data/targets.ts";
 export {
   type Columns,

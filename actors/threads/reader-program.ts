@@ -4,6 +4,7 @@
 // (data/reader-board.ts) for the rate limit and the drain command.
 
 import { markUsed, touchEveryMs } from "../../src/data/cache/cache-directory.ts";
+import { cutOf } from "../../src/data/sample-order.ts";
 import { GenerationAbortedError } from "../../src/errors/errors.ts";
 import type { Sleep } from "../../src/exchange/atomic-cells.ts";
 import { type BatchOutlet, createBatchOutlet, type Stream } from "../../src/exchange/batch-ring.ts";
@@ -12,7 +13,6 @@ import { createShelfReader } from "../../src/exchange/splits/split-shelves.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Disk } from "../../src/ports/disk.ts";
-import { cutOf } from "../../src/training/loop/epoch-order.ts";
 import { epochClock, isTraced, type TracedStep } from "../../src/training/meters/step-trace.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
 import type { Connection } from "../runtime/mailbox.ts";

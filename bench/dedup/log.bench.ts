@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
 import { logShardOf } from "../../packages/ingest/streams/log-shards.ts";
-import { writeSessionLines } from "../../src/data/synthetic/session-lines.ts";
+import { writeSessionLines } from "../../src/data/synthetic/generated-lines.ts";
 import { loadZstd } from "../../storage/disk/packing.ts";
 import { type Bench, positive, single } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
 import { clusterSessions } from "../../packages/ingest/sessions/cluster-sessions.ts";
-import { writeSessionLines } from "../../src/data/synthetic/session-lines.ts";
+import { writeSessionLines } from "../../src/data/synthetic/generated-lines.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { hasSessions, realNames, realRows } from "./real-sessions.ts";

@@ -4,8 +4,8 @@
 // are alike.
 
 import { Option } from "commander";
+import { transformsOptions } from "../../src/data/column-options.ts";
 import { compileTransforms } from "../../src/data/transforms/compile.ts";
-import { transformsOptions } from "../../src/data/transforms/transforms-options.ts";
 import type { TransformColumn } from "../../src/data/transforms/values.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { RandomStream } from "../../src/ports/random.ts";

@@ -5,6 +5,7 @@
 import { workerData } from "node:worker_threads";
 import { BatchSource } from "../../actors/threads/data/batch-source.ts";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
+import { cutOf } from "../../src/data/sample-order.ts";
 import { GenerationAbortedError } from "../../src/errors/errors.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import { createBatchOutlet } from "../../src/exchange/batch-ring.ts";
@@ -12,7 +13,6 @@ import { nobody } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { realDisk } from "../../src/ports/disk.ts";
-import { cutOf } from "../../src/training/loop/epoch-order.ts";
 import { scheduleOf } from "../../src/training/loop/schedule.ts";
 import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
 import { ringShapeOf, topologyOf } from "../../src/training/topology/topology.ts";

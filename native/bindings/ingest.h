@@ -94,7 +94,7 @@ struct Argument<std::vector<RecordColumn>> {
   const std::vector<RecordColumn>& get() const { return value; }
 };
 
-/// A plan of bags, in the layout of src/data/columnar/record-bags.ts: three numbers each, with four
+/// A plan of bags, in the layout of src/data/columnar/record-columns.ts: three numbers each, with four
 /// arrays.
 template <>
 struct Argument<std::vector<RecordBags>> {

@@ -1,5 +1,4 @@
-// Maps ids to rows, by hash or directly. src/data/columnar/hashed-ids.ts and bag-reader.ts are the
-// definitions.
+// Maps ids to rows, by hash or directly. src/data/columnar/bag-reader.ts is the definition.
 
 #pragma once
 

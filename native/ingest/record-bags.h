@@ -1,4 +1,4 @@
-// Writes the bags of rows into records. src/data/columnar/record-bags.ts is the definition.
+// Writes the bags of rows into records. src/data/columnar/record-columns.ts is the definition.
 //
 // A row that this code cannot write is unusual: its `plain` becomes 0, and the caller handles it.
 

@@ -1,4 +1,4 @@
-// Compares each row with the row before it. src/data/sessions/same-rows.ts is the definition.
+// Compares each row with the row before it. src/data/sessions/repeated-rows.ts is the definition.
 
 #pragma once
 

@@ -1,10 +1,11 @@
 // Options that name the columns of the data and the handling of their values, shared by every kind
-// of data with named columns.
+// of data with named columns; and the options of columns that split the data.
 
 import { z } from "zod";
-import { character, visibleName } from "./column-name-options.ts";
-import { expanded } from "./transforms/order.ts";
-import type { Transform } from "./transforms/transform-options.ts";
+import { character, visibleName } from "../ports/option-schemas.ts";
+import { expanded, inOrder } from "./transforms/order.ts";
+import { problemsOf } from "./transforms/plan.ts";
+import { type Transform, transformOptions } from "./transforms/transform-options.ts";
 
 /**
  * Handling of a missing value in a dense column: 0; the mean of the training data; 0 plus an extra
@@ -109,11 +110,9 @@ function byName(name: string) {
 /**
  * Puts the properties into a fixed order, because the cache's name is a hash of their JSON text.
  */
-function inOrder<Entry extends { readonly column: string; readonly table?: string | undefined }>({
-  column: name,
-  table = name,
-  ...rest
-}: Entry) {
+function columnInOrder<
+  Entry extends { readonly column: string; readonly table?: string | undefined },
+>({ column: name, table = name, ...rest }: Entry) {
   return { column: name, table, ...rest };
 }
 
@@ -125,7 +124,7 @@ export const categoricalColumn = z
       "`separator`, `weightSeparator`, `missing`",
   })
   .superRefine(checkCategorical)
-  .transform((entry) => (typeof entry === "string" ? byName(entry) : inOrder(entry)));
+  .transform((entry) => (typeof entry === "string" ? byName(entry) : columnInOrder(entry)));
 
 /** A column of ids in files that have lists. */
 export const listColumn = z
@@ -157,7 +156,7 @@ export const listColumn = z
       context.addIssue({ code: "custom", path: [option], message, input: entry[option] });
     }
   })
-  .transform((entry) => (typeof entry === "string" ? byName(entry) : inOrder(entry)));
+  .transform((entry) => (typeof entry === "string" ? byName(entry) : columnInOrder(entry)));
 
 const value = z
   .union([z.number(), z.string().min(1), z.boolean()], { error: "a number, a text, true or false" })
@@ -293,3 +292,53 @@ export function withColumnRules<Section extends DenseRules>(
   });
   return { ...rest, dense: columns };
 }
+
+const moment = z.union([z.number(), z.string().min(1)], {
+  error: "a number, or an ISO date as text: 2024-01-31, 2024-01-31T12:00:00Z",
+});
+
+/** Schema of `evaluation.split`. */
+export const splitOptions = z.discriminatedUnion("kind", [
+  /** The last lines are held out, in the order of the files. */
+  z.strictObject({ kind: z.literal("order") }),
+  z.strictObject({
+    kind: z.literal("time"),
+    column: visibleName.describe("`time`, `hash`: the column; it need not be a feature."),
+    from: moment
+      .optional()
+      .describe(
+        "`time`: validation begins with this time, a number or an ISO date; left out, `evaluation.fraction` decides.",
+      ),
+    testFrom: moment.optional().describe("`time`: the test begins with this time."),
+  }),
+  z.strictObject({
+    kind: z.literal("hash"),
+    column: visibleName.describe(
+      "Column whose lines with one value stay in one part; it need not be a feature.",
+    ),
+    salt: z
+      .int()
+      .min(0)
+      .max(0xffff_ffff)
+      .default(0)
+      .describe("`hash`: another one makes other parts."),
+  }),
+]);
+
+/** The validated option. */
+export type SplitSpec = z.output<typeof splitOptions>;
+
+/**
+ * Schema of `data.transforms`. It sorts the entries into a canonical order, each after those that
+ * it reads, so that jobs that differ only in the order of entries are the same job.
+ */
+export const transformsOptions = z
+  .array(transformOptions)
+  .min(1)
+  .max(65_536)
+  .superRefine((transforms, context) => {
+    for (const { path, error, input: given } of problemsOf(transforms)) {
+      context.addIssue({ code: "custom", path, message: error, input: given });
+    }
+  })
+  .transform(inOrder);

@@ -1,8 +1,8 @@
 // Opens a file of any format and yields its rows in the form from which samples are made.
 
 import { createHash } from "node:crypto";
+import { textsAt } from "./columnar/column.ts";
 import type { CategoricalField } from "./columnar/named-columns.ts";
-import { textsAt } from "./columnar/row-text.ts";
 import { isTable, pieceOf } from "./data-kinds.ts";
 import type { ResolvedFileOptions, ResolvedTableOptions, TableShape } from "./options.ts";
 import { shownPath } from "./remote/addresses.ts";
@@ -12,8 +12,7 @@ import type { FileRows } from "./source-rows.ts";
 import type { KeyColumn } from "./split-keys.ts";
 import { DamageCount } from "./tables/damage.ts";
 import { openTable } from "./tables/open-table.ts";
-import { newReport, type TableFile } from "./tables/table-file.ts";
-import { isInWanted, wantedRows } from "./tables/wanted-rows.ts";
+import { isInWanted, newReport, type TableFile, wantedRows } from "./tables/table-file.ts";
 import { BadLines } from "./text/faults.ts";
 import { textRows } from "./text/text-rows.ts";
 
@@ -41,8 +40,8 @@ export interface OpenRows {
   /** @throws InputUnusableError, InvalidOptionError if the file lacks a column */
   readonly batches: AsyncGenerator<FileRows>;
   /**
-   * SHA-256 of what was read, hex: the text, or the schema and the bytes of the wanted columns; `""`
-   * if `facts` was left out.
+   * SHA-256 of what was read, hex: the text, or the schema and the bytes of the wanted columns;
+   * `""` if `facts` was left out.
    */
   sha256(): string;
   close(): Promise<void>;
@@ -123,8 +122,9 @@ export interface ColumnTexts {
 }
 
 /**
- * Reads the texts of the columns of the features with these indices, as they are hashed, for the rows that the job wants. A file in
- * an unwanted partition yields nothing. @throws as `openRows` and `OpenRows.batches`
+ * Reads the texts of the columns of the features with these indices, as they are hashed, for the
+ * rows that the job wants. A file in an unwanted partition yields nothing. @throws as `openRows`
+ * and `OpenRows.batches`
  */
 export async function* columnTexts(
   path: string,

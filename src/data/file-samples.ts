@@ -12,12 +12,11 @@ import type { ResolvedFileOptions, TableShape } from "./options.ts";
 import { shownPath } from "./remote/addresses.ts";
 import { type FileFacts, factsOf } from "./remote/file-facts.ts";
 import { Sample } from "./sample.ts";
-import type { KeyColumn, SplitKeys } from "./split-keys.ts";
+import { KeyCollector, type KeyColumn, type SplitKeys } from "./split-keys.ts";
 import { DamageCount } from "./tables/damage.ts";
 import { targetsOf } from "./targets.ts";
 import { denseOf } from "./text/columns.ts";
 import { BadLines, named, sentenceOf } from "./text/faults.ts";
-import { KeyCollector } from "./text/split-keys.ts";
 import { TextFacts } from "./text/text-facts.ts";
 import { transformsFor } from "./transforms/compile.ts";
 

@@ -1,7 +1,7 @@
 // The job's data section: the source of samples, as plain data that crosses threads and NATS.
 
 import { z } from "zod";
-import { pathOption } from "../ports/option-schemas.ts";
+import { character, pathOption, visibleName } from "../ports/option-schemas.ts";
 import type { Written } from "../ports/written.ts";
 import {
   cacheDirectory,
@@ -13,7 +13,6 @@ import {
   withPasses,
   withStream,
 } from "./cache/option-rules.ts";
-import { character, visibleName } from "./column-name-options.ts";
 import {
   categoricalColumn,
   labelsMax,
@@ -21,12 +20,16 @@ import {
   missingLabels,
   named,
   predicate,
+  transformsOptions,
   withColumnRules,
 } from "./column-options.ts";
 import { ikjtOptions } from "./sessions/ikjt-options.ts";
-import { idsAround, idsPerBag } from "./synthetic/bag-options.ts";
-import { refuseManyTimed, sessionOptions } from "./synthetic/session-options.ts";
-import { transformsOptions } from "./transforms/transforms-options.ts";
+import {
+  idsAround,
+  idsPerBag,
+  refuseManyTimed,
+  sessionOptions,
+} from "./synthetic/session-options.ts";
 
 /** Options of every kind of data. */
 const common = {

@@ -17,7 +17,6 @@ import {
 } from "./columnar/record-values.ts";
 import { isTable, transformsOf } from "./data-kinds.ts";
 import type {
-  ResolvedColumnOptions,
   ResolvedDataOptions,
   ResolvedJsonLinesOptions,
   ResolvedSyntheticOptions,
@@ -30,9 +29,8 @@ import { criteoColumns, csvColumns, denseOf, wideOf } from "./text/columns.ts";
 import { type LineFault, sentenceOf } from "./text/faults.ts";
 import { memberAt } from "./text/json-lines.ts";
 import { labelReader } from "./text/labels.ts";
-import { categoricalOf, weightedOf } from "./text/match-features.ts";
+import { dataColumnsOf, weightedOf } from "./text/match-features.ts";
 import { type CompiledTransforms, transformsFor } from "./transforms/compile.ts";
-import { planOf } from "./transforms/plan.ts";
 
 /**
  * One value of a record. Null and undefined are missing. A bigint is a 64-bit id. A boolean is the
@@ -280,11 +278,8 @@ export function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape
   switch (data.kind) {
     case "criteo-tsv":
       return criteoColumns(tables);
-    case "csv": {
-      const dense = data.dense.map(({ column }) => column);
-      const categorical = data.categorical.map(({ column }) => column);
-      return csvColumns(data, tables, "the records", givenNames(data, [...dense, ...categorical]));
-    }
+    case "csv":
+      return csvColumns(data, tables, "the records", dataColumnsOf(data));
     case "jsonl":
     case "arrow":
     case "parquet":
@@ -296,23 +291,13 @@ export function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape
   }
 }
 
-/**
- * File columns of the features, of the inputs of transforms, and of the labels, weight and group.
- */
-function givenNames(data: ResolvedColumnOptions, features: readonly string[]): string[] {
-  const { sources, outputs } = planOf(transformsOf(data) ?? []);
-  const read = [...features, ...sources.map(({ column }) => column)];
-  return [...new Set([...targetColumnsOf(data), ...read])].filter((name) => !outputs.has(name));
-}
-
 /** Columns of formats with lists: in records, a weighted entry is text, an id, `:`, a weight. */
 function listedColumns(
   data: ResolvedTableOptions | ResolvedJsonLinesOptions,
   tables: readonly TableShape[],
 ): FieldColumns {
-  const features = [...data.dense, ...categoricalOf(data)].map(({ column }) => column);
-  const header = givenNames(data, features);
-  const { columns } = namedColumns(data, tables, { path: "the records", header });
+  const named = { path: "the records", header: dataColumnsOf(data) };
+  const { columns } = namedColumns(data, tables, named);
   const categorical = columns.categorical.map((column) => {
     return column.list === "weighted" ? { ...column, weightSeparator: ":" } : column;
   });

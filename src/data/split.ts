@@ -10,11 +10,11 @@ import assert from "node:assert/strict";
 import { InvalidOptionError } from "../errors/errors.ts";
 import { expected } from "../ports/check-options.ts";
 import { purposes } from "../ports/random.ts";
+import type { SplitSpec } from "./column-options.ts";
+import { dateOf, momentOf } from "./columnar/exact-values.ts";
 import type { Dataset, SampleRange } from "./dataset.ts";
 import { Permutation } from "./sample-order.ts";
 import type { SplitKeys } from "./split-keys.ts";
-import type { SplitSpec } from "./split-options.ts";
-import { dateOf, momentOf } from "./text/split-keys.ts";
 
 /** A part of a random split. */
 export interface RandomPart {

@@ -1,11 +1,11 @@
 // Checks the metrics that a job names against the labels of its data, and the parts that its
 // training data are split into.
 
+import type { SplitSpec } from "../data/column-options.ts";
+import { momentOf } from "../data/columnar/exact-values.ts";
 import { namesColumns } from "../data/data-kinds.ts";
 import type { ResolvedDataOptions } from "../data/options.ts";
-import type { SplitSpec } from "../data/split-options.ts";
 import { areNumeric, labelsOf, targetsOf } from "../data/targets.ts";
-import { momentOf } from "../data/text/split-keys.ts";
 import { expected } from "../ports/check-options.ts";
 import {
   type ComparedMetric,

@@ -3,6 +3,7 @@
 // that read the same fields in another way are refused, unless `dataDiffers` allows it.
 
 import { z } from "zod";
+import { splitOptions } from "../data/column-options.ts";
 import { namesColumns } from "../data/data-kinds.ts";
 import {
   type ArrowOptions,
@@ -16,7 +17,6 @@ import {
   type SyntheticOptions,
   type TableShape,
 } from "../data/options.ts";
-import { splitOptions } from "../data/split-options.ts";
 import { areNumeric, labelsOf, targetsOf } from "../data/targets.ts";
 import { categoricalOf, checkWeights } from "../data/text/match-features.ts";
 import { InvalidOptionError } from "../errors/errors.ts";

@@ -3,9 +3,8 @@
 // vocabularies get the hashes of their contents.
 
 import { isTable } from "../data/data-kinds.ts";
+import { filesOf, tableFilesOf } from "../data/files.ts";
 import { s3FilesOf } from "../data/remote/s3-list.ts";
-import { tableFilesOf } from "../data/tables/table-files.ts";
-import { filesOf } from "../data/text/files.ts";
 import { withHashes } from "../data/transforms/vocabulary.ts";
 import { withModule } from "../model/custom/custom-model.ts";
 import type { JobSpec } from "./job.ts";

@@ -1,9 +1,9 @@
 // Shows how a job reads the first rows of a file: the columns that it reads, the columns that
 // transforms make of them, and the sample. For people who write transforms.
 
+import { textsAt } from "../data/columnar/column.ts";
 import type { FieldColumns } from "../data/columnar/named-columns.ts";
 import { createRowEncoder, type RowEncoder } from "../data/columnar/row-encoder.ts";
-import { textsAt } from "../data/columnar/row-text.ts";
 import { openRows } from "../data/file-rows.ts";
 import { Sample } from "../data/sample.ts";
 import { targetsOf } from "../data/targets.ts";

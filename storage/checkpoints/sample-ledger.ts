@@ -12,9 +12,9 @@
 
 import { dirname } from "node:path";
 import { recordedContents } from "../../src/data/contents.ts";
+import { cutOf, EpochOrder, type EpochOrderOptions } from "../../src/data/sample-order.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
-import { cutOf, EpochOrder, type EpochOrderOptions } from "../../src/training/loop/epoch-order.ts";
 import { placesOf, type Schedule } from "../../src/training/loop/schedule.ts";
 import type { Manifest } from "./store/checkpoint-store.ts";
 import { openExistingStore } from "./store/directory-checkpoint-store.ts";

@@ -3,10 +3,9 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { matchesName, NameCount } from "../../src/data/remote/name-pattern.ts";
+import { filesOf, tableFilesOf } from "../../src/data/files.ts";
+import { matchesName, NameCount } from "../../src/data/remote/addresses.ts";
 import { isMeant } from "../../src/data/remote/s3-list.ts";
-import { tableFilesOf } from "../../src/data/tables/table-files.ts";
-import { filesOf } from "../../src/data/text/files.ts";
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { startDirectory } from "./data-files.ts";
 

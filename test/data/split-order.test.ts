@@ -3,7 +3,7 @@
 
 import test from "ava";
 import type { SampleRange } from "../../src/data/dataset.ts";
-import { evenSplits, SplitOrder, splitSamplesOf } from "../../src/data/split-order.ts";
+import { evenSplits, SplitOrder, splitSamplesOf } from "../../src/data/sample-order.ts";
 import { sliceBoundsOf } from "../../src/kernels/contract/slices.ts";
 import { fc } from "../helpers/properties.ts";
 

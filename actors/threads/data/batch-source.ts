@@ -1,15 +1,14 @@
 // Batch source: fills a reader's slots with the samples of a step, in the order given by the seed,
 // or with a part of the evaluation data, in file order.
 
-import type { BytesRead, Dataset } from "../../../src/data/dataset.ts";
-import { holdAt } from "../../../src/data/pieces-at.ts";
+import { holdAt, piecesAt } from "../../../src/data/cache/pieces.ts";
+import type { BytesRead, Dataset, SampleRange } from "../../../src/data/dataset.ts";
+import { EpochOrder, type SplitCut } from "../../../src/data/sample-order.ts";
 import { IkjtMaker } from "../../../src/data/sessions/ikjt.ts";
 import type { BatchOutlet, Stream } from "../../../src/exchange/batch-ring.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
-import { EpochOrder, type SplitCut } from "../../../src/training/loop/epoch-order.ts";
 import { placesOf, type Schedule } from "../../../src/training/loop/schedule.ts";
 import { samplesOf, slicesIn, type Topology } from "../../../src/training/topology/topology.ts";
-import { heldForStep } from "./held-for-step.ts";
 import type { Datasets } from "./open-datasets.ts";
 
 /** The options that determine the samples of a batch. */
@@ -127,4 +126,40 @@ export class BatchSource {
     };
     return { count, fill };
   }
+}
+
+/** The inputs that determine the held samples. */
+export interface HeldInput {
+  readonly schedule: Schedule;
+  readonly order: Pick<EpochOrder, "rangesAt">;
+  readonly dataset: Pick<Dataset, "isStreamed" | "pieces">;
+  /** Position ranges of each device of a reader, in a batch of `samples`. */
+  partsOf(samples: number): readonly { readonly first: number; readonly count: number }[];
+}
+
+/** The samples to hold for a step, and those to read ahead. Undefined: all are in memory. */
+export function heldForStep(
+  input: HeldInput,
+  step: number,
+): { readonly now: SampleRange[]; readonly next: SampleRange[] } | undefined {
+  const ranges = rangesOf(input, step);
+  if (ranges === undefined || !ranges.isEnd) return ranges;
+  const { stepsPerEpoch, begin, steps } = input.schedule;
+  const nextEpoch = begin + (Math.floor((step - begin) / stepsPerEpoch) + 1) * stepsPerEpoch;
+  if (nextEpoch >= steps) return ranges;
+  const firsts = new Set(ranges.now.map(({ first }) => first));
+  const next = rangesOf(input, nextEpoch)?.now ?? [];
+  return { now: ranges.now, next: next.filter(({ first }) => !firsts.has(first)) };
+}
+
+function rangesOf({ schedule, order, dataset, partsOf }: HeldInput, step: number) {
+  const { epoch, first, count } = placesOf(schedule, step);
+  const ranges = partsOf(count).flatMap((part) => {
+    return order.rangesAt(epoch, first + part.first, part.count) ?? [];
+  });
+  const now = ranges.flatMap((range) => range.now);
+  const next = ranges.flatMap((range) => range.next);
+  if (now.length > 0) return { now, next, isEnd: ranges.every(({ isEnd }) => isEnd) };
+  const pieces = piecesAt(dataset, first, count);
+  return pieces && { ...pieces, isEnd: pieces.next.length === 0 };
 }

@@ -3,13 +3,13 @@
 // deduplication pays. The choice is part of the arithmetic, so it depends on the job and its data
 // only, not on the devices.
 
+import { piecesAt } from "../../../src/data/cache/pieces.ts";
 import { type BatchMemory, type Dataset, memoryFor } from "../../../src/data/dataset.ts";
-import { piecesAt } from "../../../src/data/pieces-at.ts";
+import type { EpochOrder } from "../../../src/data/sample-order.ts";
 import { IkjtMaker } from "../../../src/data/sessions/ikjt.ts";
 import type { IkjtSpec } from "../../../src/data/sessions/ikjt-options.ts";
 import { dedupeFactor, proposeGroups, RepeatCounter } from "../../../src/data/sessions/repeats.ts";
 import { slicesOf } from "../../../src/kernels/contract/slices.ts";
-import type { EpochOrder } from "../../../src/training/loop/epoch-order.ts";
 import type { GroupChoice } from "../generation-schema.ts";
 
 /** Most samples read for the choice, rounded up to whole batches. */

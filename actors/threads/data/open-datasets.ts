@@ -2,8 +2,8 @@
 // parts of them for training, evaluation and test.
 
 import type { BlockReader } from "../../../src/data/cache/blocks.ts";
+import { readKeys } from "../../../src/data/cache/cache-facts.ts";
 import type { BlockTable } from "../../../src/data/cache/cache-format.ts";
-import { readKeys } from "../../../src/data/cache/cache-keys.ts";
 import type { OpenBlocks } from "../../../src/data/cache/cache-reader.ts";
 import type { Dataset } from "../../../src/data/dataset.ts";
 import { type OpenLimits, openSamples } from "../../../src/data/open-samples.ts";

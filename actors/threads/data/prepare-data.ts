@@ -2,16 +2,16 @@
 // that the job needs.
 
 import { isDeepStrictEqual } from "node:util";
-import { readKeys } from "../../../src/data/cache/cache-keys.ts";
+import { readKeys } from "../../../src/data/cache/cache-facts.ts";
 import type { FeatureStatistics } from "../../../src/data/cache/feature-statistics.ts";
 import { type CacheReport, prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { ofAllSamples, sharingWarnings } from "../../../src/data/columnar/value-watch.ts";
 import { contentsOf } from "../../../src/data/contents.ts";
 import { linesOf, namesColumns, placeOf } from "../../../src/data/data-kinds.ts";
 import { shownPath } from "../../../src/data/remote/addresses.ts";
+import { heldBytesMax } from "../../../src/data/sample-order.ts";
 import { planSplit } from "../../../src/data/split.ts";
 import { keyColumnOf, type SplitKeys } from "../../../src/data/split-keys.ts";
-import { heldBytesMax } from "../../../src/data/split-order.ts";
 import { areNumeric, labelsOf } from "../../../src/data/targets.ts";
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";

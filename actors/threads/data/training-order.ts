@@ -4,26 +4,24 @@
 import {
   placeOfSample,
   readCacheMeta,
+  readKeys,
   readPieces,
   readSampleBytes,
 } from "../../../src/data/cache/cache-facts.ts";
-import { readKeys } from "../../../src/data/cache/cache-keys.ts";
 import { cacheMemoryBytesMax } from "../../../src/data/cache/cache-reader.ts";
 import type { CacheReport } from "../../../src/data/cache/prepare-cache.ts";
 import { contentsOf, type RunContents } from "../../../src/data/contents.ts";
 import { isStreamed, isTable, pieceNameOf } from "../../../src/data/data-kinds.ts";
 import type { Dataset } from "../../../src/data/dataset.ts";
 import { shownPath } from "../../../src/data/remote/addresses.ts";
-import { checkAligned } from "../../../src/data/sessions/aligned-lists.ts";
-import { sessionSplits } from "../../../src/data/sessions/session-splits.ts";
+import { cutOf, EpochOrder, lanesOf, splitSamplesOf } from "../../../src/data/sample-order.ts";
+import { checkAligned, sessionSplits } from "../../../src/data/sessions/session-splits.ts";
 import { piecesOf } from "../../../src/data/split.ts";
-import { lanesOf, splitSamplesOf } from "../../../src/data/split-order.ts";
 import { named } from "../../../src/data/text/faults.ts";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { shapesOf } from "../../../src/model/features.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
-import { cutOf, EpochOrder } from "../../../src/training/loop/epoch-order.ts";
 import type { GroupChoice } from "../generation-schema.ts";
 import type { DatasetPlan } from "../generation-spec.ts";
 import { chooseGroups } from "./choose-groups.ts";

@@ -1,9 +1,14 @@
-// Facts about a cache that need no samples to be read: its description, its size, its row groups.
+// Facts about a cache that need no samples to be read: its description, its size, its row groups,
+// and its split keys, the values of the column that splits the data (cache-format.ts).
 
+import { crc32 } from "node:zlib";
+import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { Disk } from "../../ports/disk.ts";
 import { shownPath } from "../remote/addresses.ts";
+import type { SplitKeys } from "../split-keys.ts";
 import { startsOf } from "./blocks.ts";
-import { type CacheMeta, readFrame } from "./cache-format.ts";
+import { setAsideNameOf } from "./cache-directory.ts";
+import { bytesOfKeys, type CacheMeta, onDisk, readFrame } from "./cache-format.ts";
 import { openFile } from "./cache-reader.ts";
 import { pieceBytesOf, pieceStartsOf } from "./pieces.ts";
 
@@ -72,6 +77,34 @@ export function readPieces(path: string, disk: Disk): Pieces | undefined {
     const { table, meta } = readFrame(file);
     const starts = pieceStartsOf(meta);
     return starts && { starts, bytesMax: Math.max(...pieceBytesOf(starts, table)) };
+  } finally {
+    file.close();
+  }
+}
+
+/**
+ * The split keys of the cache at `path`, in the order of its samples. A cache with damaged keys is
+ * set aside, like one with damaged samples (cache-reader.ts).
+ * @throws DataCacheDamagedError, StoreFailedError
+ */
+export function readKeys(path: string, disk: Disk): SplitKeys {
+  const keys = keysOf(path, disk) ?? keysOf(path, disk); // A retry: it may be repaired by now.
+  if (keys !== undefined) return keys;
+  onDisk("set aside", path, () => disk.rename(path, setAsideNameOf(path)));
+  throw new DataCacheDamagedError(path, "the checksum of its keys differs");
+}
+
+/** The keys of the file; undefined if they are damaged. */
+function keysOf(path: string, disk: Disk): SplitKeys | undefined {
+  if (!disk.exists(path)) throw new DataCacheDamagedError(path, "it is not there");
+  const file = onDisk("open", path, () => disk.open(path, "read"));
+  try {
+    const { meta, end } = readFrame(file);
+    const values = new Float64Array(meta.samples);
+    const bytes = bytesOfKeys(values);
+    const read = onDisk("read", path, () => file.read(bytes, end));
+    const isWhole = read === bytes.length && crc32(bytes) === meta.keys?.crc;
+    return isWhole && meta.keys ? { form: meta.keys.form, values } : undefined;
   } finally {
     file.close();
   }

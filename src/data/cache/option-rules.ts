@@ -1,7 +1,7 @@
 // Cross-checks between options of `data`, and conversions of checked options.
 
 import type { z } from "zod";
-import { type FeatureSection, featureProblems } from "../transforms/features.ts";
+import { type FeatureSection, featureProblems } from "../transforms/plan.ts";
 
 /** Default directory of caches. */
 export const cacheDirectory = ".osiris/cache";

@@ -4,10 +4,12 @@
 //   row groups   |------- 70 -------|----- 50 -----|
 //   blocks       |  32  |  32  |  32  |  32  |     pieces start at blocks, so no block
 //   pieces       |---------- 96 ------|---- 24 ---|   belongs to two pieces
+//
+// A streamed dataset reads only samples in held ranges: its reader holds the pieces of the samples.
 
+import type { Dataset, SampleRange } from "../dataset.ts";
 import { startsOf } from "./blocks.ts";
-import type { BlockTable, CacheMeta } from "./cache-format.ts";
-import { blockSamples } from "./cache-format.ts";
+import { type BlockTable, blockSamples, type CacheMeta } from "./cache-format.ts";
 
 /** Most pieces of a data set. Every manifest stores their starts, so short pieces are merged. */
 const piecesMax = 16_384;
@@ -34,4 +36,33 @@ export function pieceBytesOf(starts: Uint32Array, table: BlockTable): Float64Arr
   const blocks = startsOf(table);
   const byteAt = (sample: number) => 4 * (blocks[Math.ceil(sample / blockSamples)] ?? 0);
   return Float64Array.from(starts.subarray(1), (end, i) => byteAt(end) - byteAt(starts[i] ?? 0));
+}
+
+/**
+ * The pieces of the samples first .. first+count-1, and the piece after them, to prefetch.
+ * Undefined if the dataset does not need its samples to be held.
+ */
+export function piecesAt(
+  { isStreamed, pieces }: Pick<Dataset, "isStreamed" | "pieces">,
+  first: number,
+  count: number,
+): { readonly now: SampleRange[]; readonly next: SampleRange[] } | undefined {
+  if (isStreamed !== true || pieces === undefined) return undefined;
+  const now: SampleRange[] = [];
+  for (const [piece, from] of pieces.entries()) {
+    const end = pieces[piece + 1];
+    if (end === undefined) break;
+    if (end <= first) continue;
+    if (from >= first + count) return { now, next: [{ first: from, end }] };
+    now.push({ first: from, end });
+  }
+  return { now, next: [] };
+}
+
+/**
+ * Holds the samples first .. first+count-1 if the dataset requires it. @throws as `Dataset.hold`
+ */
+export async function holdAt(dataset: Dataset, first: number, count: number): Promise<void> {
+  const held = piecesAt(dataset, first, count);
+  if (held !== undefined) await dataset.hold(held.now, held.next);
 }

@@ -1,12 +1,14 @@
 // Columnar batches: the form in which columnar files are read and features are transformed. A
 // column is a few typed arrays; no row is an object. Readers produce columns (Parquet and Arrow), a
-// chunk of lines has fields, transforms map columns to columns, and the row encoder turns all of them
-// into samples.
+// chunk of lines has fields, transforms map columns to columns, and the row encoder turns all of
+// them into samples. A value also has the text that it would have in a text file.
 //
 // R = rows of a batch, N = entries of all lists of a column.
 //
 // Missing values are the same for every source: a missing number is NaN, a missing list or text has
 // no entries, and `present` distinguishes a missing list from an empty one.
+
+import { dateOf } from "./exact-values.ts";
 
 /** One number per row: dense features, labels, weights, points in time. */
 export interface NumberColumn {
@@ -96,4 +98,52 @@ export interface RowBatch {
   /** Index of the row group or record batch, from 0, if the file has them. */
   readonly rowGroup?: number | undefined;
   readonly columns: ReadonlyMap<string, Column>;
+}
+
+/** The text of a row's value, one byte per character; `""` if it is missing. */
+export function textAt(column: Column | FieldColumn, row: number): string {
+  if (column.form === "fields") return column.textOf(row);
+  if (column.form === "numbers") {
+    const value = column.values[row] ?? Number.NaN;
+    if (Number.isNaN(value)) return "";
+    return column.isTime === true ? timeText(value) : String(value);
+  }
+  const at = column.offsets[row] ?? 0;
+  if (at === column.offsets[row + 1]) return "";
+  if (column.form === "texts") return column.dictionary[column.codes[at] ?? 0] ?? "";
+  return textOfId(column, at);
+}
+
+/** The texts of a row's list or single value; empty if it is missing. */
+export function textsAt(column: Column | FieldColumn, row: number): string[] {
+  if (column.form === "numbers" || column.form === "fields") {
+    const text = textAt(column, row);
+    return text === "" ? [] : [text];
+  }
+  const [first, end] = [column.offsets[row] ?? 0, column.offsets[row + 1] ?? 0];
+  return Array.from({ length: end - first }, (_, i) =>
+    column.form === "ids"
+      ? textOfId(column, first + i)
+      : (column.dictionary[column.codes[first + i] ?? 0] ?? ""),
+  );
+}
+
+/**
+ * Converts seconds to milliseconds, rounded to the microsecond: a time in seconds is rarely exact
+ * in binary.
+ */
+export function millisecondsOf(seconds: number): number {
+  return Math.round(seconds * 1e6) / 1e3;
+}
+
+/** A time as an ISO date, or as seconds if it is beyond the range of dates. */
+export function timeText(seconds: number): string {
+  const milliseconds = millisecondsOf(seconds);
+  return Math.abs(milliseconds) <= 8.64e15 ? dateOf(milliseconds) : String(seconds);
+}
+
+/** The decimal text of an id. */
+export function textOfId({ ids, isUnsigned }: IdColumn, at: number): string {
+  const id = ids[at] ?? 0n;
+  return String(isUnsigned === true ? BigInt.asUintN(64, id) : id);
 }

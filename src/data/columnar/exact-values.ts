@@ -1,13 +1,11 @@
-// Numbers and times without rounding, and the comparison of a column's cells with a bound of the
-// job in the column's own type. A 64-bit integer, a decimal and a time in nanoseconds have more
-// digits than a float64; a float32 is compared with the bound rounded to float32.
+// Numbers and times in texts, also without rounding, and the comparison of a column's cells with a
+// bound of the job in the column's own type. A 64-bit integer, a decimal and a time in nanoseconds
+// have more digits than a float64; a float32 is compared with the bound rounded to float32.
 //
 //   integer   a number or a bigint                  the bound: a fraction has its ceiling
 //   units     a decimal or a time as it is stored   the bound in these units: cents, nanoseconds
 //   float     a float of 16, 32 or 64 bits          the bound rounded to as many bits
 //   text      one character per byte                as numbers or dates if both are, else bytes
-
-import { dateIn, isNumber } from "../text/split-keys.ts";
 
 /** `digits` / 10 ^ `scale`, with as few digits as possible. */
 export interface Exact {
@@ -35,8 +33,9 @@ export function exactOf(text: string): ExactMoment | undefined {
   }
   const date = dateIn(trimmed);
   if (date === undefined) return undefined;
-  const { seconds, fraction } = date;
-  const digits = BigInt(seconds) * 10n ** BigInt(fraction.length) + BigInt(fraction || 0);
+  const { dayMs, seconds, fraction } = date;
+  const digits =
+    BigInt(dayMs / 1000 + seconds) * 10n ** BigInt(fraction.length) + BigInt(fraction || 0);
   return { form: "date", ...shortened(digits, fraction.length) };
 }
 
@@ -65,6 +64,69 @@ export function compareExact(one: Exact, other: Exact): number {
   const scaled = (each: Exact) => each.digits * 10n ** BigInt(scale - each.scale);
   const [a, b] = [scaled(one), scaled(other)];
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** A number, or a date in milliseconds since 1970. */
+export interface Moment {
+  readonly form: "number" | "date";
+  readonly value: number;
+}
+
+const decimal = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
+const isoDate =
+  /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(\.\d{1,9})?)?(?:(Z)|([+-])(\d\d):?(\d\d))?)?$/;
+
+/**
+ * Parses a number or an ISO date. A date without a zone is UTC, on every host. Undefined for other
+ * text, and for a day that does not exist.
+ */
+export function momentOf(text: string): Moment | undefined {
+  const trimmed = text.trim();
+  if (decimal.test(trimmed)) {
+    const value = Number(trimmed);
+    return Number.isFinite(value) ? { form: "number", value } : undefined;
+  }
+  const date = dateIn(trimmed);
+  if (date === undefined) return undefined;
+  const { dayMs, seconds, fraction } = date;
+  return { form: "date", value: dayMs + 1000 * (seconds + Number(`0.${fraction}`)) };
+}
+
+/** Whether a text is a decimal number. */
+export function isNumber(text: string): boolean {
+  return decimal.test(text);
+}
+
+/** An ISO date. */
+interface DateParts {
+  /** Start of its day, in UTC milliseconds since 1970. */
+  readonly dayMs: number;
+  readonly seconds: number;
+  /** Up to nine digits of a second. */
+  readonly fraction: string;
+}
+
+/** Parses an ISO date; undefined for other text. */
+function dateIn(text: string): DateParts | undefined {
+  const parts = isoDate.exec(text);
+  if (parts === null) return undefined;
+  const numberAt = (place: number) => Number(parts[place] ?? 0);
+  const [year, month, day] = [numberAt(1), numberAt(2), numberAt(3)];
+  const [hour, minute, second] = [numberAt(4), numberAt(5), numberAt(6)];
+  const [zoneHours, zoneMinutes] = [numberAt(10), numberAt(11)];
+  if (hour > 23 || minute > 59 || second > 59 || zoneHours > 23 || zoneMinutes > 59)
+    return undefined;
+  const date = new Date(0);
+  date.setUTCFullYear(year, month - 1, day);
+  if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined;
+  const zone = (parts[9] === "-" ? -1 : 1) * (60 * zoneHours + zoneMinutes);
+  const seconds = 60 * (60 * hour + minute - zone) + second;
+  return { dayMs: date.getTime(), seconds, fraction: parts[7]?.slice(1) ?? "" };
+}
+
+/** Formats a date as ISO text. */
+export function dateOf(value: number): string {
+  return new Date(value).toISOString();
 }
 
 /** The type of a column's values, as far as comparisons need it. */

@@ -8,9 +8,8 @@ import { SourceColumns } from "../text/source-columns.ts";
 import type { CompiledTransforms, MadeColumns } from "../transforms/compile.ts";
 import type { Source } from "../transforms/plan.ts";
 import type { TransformColumn } from "../transforms/values.ts";
-import type { Column, FieldColumn } from "./column.ts";
+import { type Column, type FieldColumn, textsAt } from "./column.ts";
 import type { FieldColumns } from "./named-columns.ts";
-import { textsAt } from "./row-text.ts";
 
 /** The outputs of the transforms for a batch. */
 export interface MadeBatch extends Pick<MadeColumns, "columns" | "kept"> {

@@ -1,5 +1,5 @@
-// The fast path from columns, or from parsed fields of lines, to the records of a cache: all rows of
-// a batch, column by column. A row with anything unusual is not plain: it takes the row encoder,
+// The fast path from columns, or from parsed fields of lines, to the records of a cache: all rows
+// of a batch, column by column. A row with anything unusual is not plain: it takes the row encoder,
 // which defines the content of every record.
 
 import { Sample } from "../sample.ts";
@@ -8,8 +8,14 @@ import type { LineFault } from "../text/faults.ts";
 import type { BagReader } from "./bag-reader.ts";
 import type { Column, FieldColumn } from "./column.ts";
 import type { CategoricalField, DenseField, FieldColumns } from "./named-columns.ts";
-import { bagWriter, type RecordBags, type RowRecords } from "./record-bags.ts";
-import { columnWriter, type RecordColumn, type RecordMemory } from "./record-columns.ts";
+import {
+  bagWriter,
+  columnWriter,
+  type RecordBags,
+  type RecordColumn,
+  type RecordMemory,
+  type RowRecords,
+} from "./record-columns.ts";
 
 /**
  * The records of a batch, valid until the next batch: a record's labels, dense features, lengths

@@ -7,18 +7,24 @@
 
 import { bagIdsMax, Sample } from "../sample.ts";
 import type { SourceRows } from "../source-rows.ts";
+import type { KeyCollector } from "../split-keys.ts";
 import { groupOf } from "../targets.ts";
 import { type LineFault, show } from "../text/faults.ts";
 import type { LabelReader } from "../text/labels.ts";
 import { decimal, decodeBag, decodeDense, decodeMissing } from "../text/line-decoder.ts";
-import type { KeyCollector } from "../text/split-keys.ts";
 import type { CompiledTransforms } from "../transforms/compile.ts";
 import { type BagReader, bagReader, isWatched } from "./bag-reader.ts";
-import type { Column, FieldColumn } from "./column.ts";
+import {
+  type Column,
+  type FieldColumn,
+  millisecondsOf,
+  textAt,
+  textsAt,
+  timeText,
+} from "./column.ts";
 import { type MadeBatch, madeBatch } from "./made-batch.ts";
 import type { CategoricalField, DenseField, FieldColumns, TargetField } from "./named-columns.ts";
 import { type Fill, logOf, type PlainRecords, recordMaker } from "./plain-records.ts";
-import { millisecondsOf, textAt, textsAt, timeText } from "./row-text.ts";
 
 /** Fills samples from the rows of batches. */
 export interface RowEncoder {

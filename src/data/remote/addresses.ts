@@ -1,5 +1,5 @@
-// Remote addresses among the paths of a job, and their redacted form for messages, names and
-// manifests: an address may contain a password, or a query with a signature.
+// Remote addresses and patterns among the paths of a job, and the redacted form of addresses for
+// messages, names and manifests: an address may contain a password, or a query with a signature.
 
 import { InputUnusableError } from "../../errors/errors.ts";
 import { isS3 } from "./s3-address.ts";
@@ -46,4 +46,52 @@ export function addressOfFile(address: string): string {
       : undefined;
   if (why === undefined) return address;
   throw new InputUnusableError(shown, `Cannot read the data: ${shown} ${why}`);
+}
+
+/** Whether a text is a pattern rather than a name. */
+export function isPattern(text: string): boolean {
+  return /[*?]/.test(text);
+}
+
+/**
+ * Whether `pattern` matches the whole `name`: `*` any characters, `?` one character. Patterns are
+ * untrusted: a regular expression with many stars could backtrack exponentially. This matcher
+ * backtracks to the last star only, so that its time is at most the pattern's length times the
+ * name's.
+ */
+export function matchesName(pattern: string, name: string): boolean {
+  let [at, of] = [0, 0];
+  /** Index of the last star, and of the first character of the name after those that it matches. */
+  let [star, rest] = [-1, 0];
+  while (at < name.length) {
+    const wanted = pattern[of];
+    if (wanted === "*") {
+      star = of++;
+      rest = at;
+    } else if (wanted === "?" || (wanted !== undefined && wanted === name[at])) {
+      at++;
+      of++;
+    } else if (star >= 0) {
+      of = star + 1;
+      at = ++rest;
+    } else return false;
+  }
+  while (pattern[of] === "*") of++;
+  return of === pattern.length;
+}
+
+/** Most names that are matched for the paths of a job, because matching them blocks the thread. */
+const namesMax = 1_000_000;
+
+/** Counts the names that are matched for the paths of a job. */
+export class NameCount {
+  #names = 0;
+
+  /** @throws InputUnusableError if there are too many */
+  add(names: number, directory: string): void {
+    this.#names += names;
+    if (this.#names <= namesMax) return;
+    const message = `Cannot read the data: its paths name more than ${namesMax} files to look at`;
+    throw new InputUnusableError(directory, `${message}, with those of ${directory}`);
+  }
 }

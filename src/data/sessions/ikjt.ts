@@ -14,7 +14,7 @@
 // B = samples of a device, G = groups, T = features.
 
 import type { BatchMemory } from "../dataset.ts";
-import { markSame } from "./same-rows.ts";
+import { markSame } from "./repeated-rows.ts";
 
 /**
  * Features, by index, that are deduplicated together: a list is distinct if any of them differs.

@@ -7,13 +7,13 @@ import type { Compared } from "../columnar/exact-values.ts";
 import { type FieldColumns, missing, namedColumns } from "../columnar/named-columns.ts";
 import { type RowTest, rawName, rowTest } from "../columnar/row-filter.ts";
 import { transformsOf } from "../data-kinds.ts";
+import { partitionsOf } from "../files.ts";
 import type { ResolvedTableOptions, TableShape } from "../options.ts";
 import { type KeyColumn, optionOfKey } from "../split-keys.ts";
 import { labelsOf, targetColumnsOf } from "../targets.ts";
 import { categoricalOf } from "../text/match-features.ts";
 import { planOf, type Source } from "../transforms/plan.ts";
 import { unusableAt } from "./damage.ts";
-import { partitionsOf } from "./table-files.ts";
 
 /** The properties of a column that determine whether it can be read as the job wants. */
 export interface AskedShape {

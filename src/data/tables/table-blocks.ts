@@ -15,8 +15,14 @@ import type { KeyColumn } from "../split-keys.ts";
 import { transformsFor } from "../transforms/compile.ts";
 import { isDamage } from "./damage.ts";
 import { openTable } from "./open-table.ts";
-import { addHead, headEndOf, RunHeads } from "./run-heads.ts";
-import { type Run, RunReaders, type SampleSink } from "./run-readers.ts";
+import {
+  addHead,
+  headEndOf,
+  type Run,
+  RunHeads,
+  RunReaders,
+  type SampleSink,
+} from "./run-readers.ts";
 import { newReport, type TableFile } from "./table-file.ts";
 
 /** The inputs that determine the samples. */

@@ -1,10 +1,13 @@
 // The interface of an open columnar file, implemented by Parquet and Arrow, and used for samples,
 // predictions, row texts and the doctor. A file consists of pieces, which are read in order: row
-// groups of Parquet, record batches of Arrow.
+// groups of Parquet, record batches of Arrow. Pieces without a row that the job wants are skipped,
+// partition keys become columns, and each batch comes with a filter for its rows.
 
 import { createHash } from "node:crypto";
-import type { RowBatch } from "../columnar/column.ts";
-import type { RowTest } from "../columnar/row-filter.ts";
+import type { Column, RowBatch } from "../columnar/column.ts";
+import { type RowTest, rowFilter, rowTest } from "../columnar/row-filter.ts";
+import { partitionsOf } from "../files.ts";
+import type { ResolvedTableOptions } from "../options.ts";
 import type { AskedColumns } from "./asked-columns.ts";
 import type { ReadCounts } from "./byte-ranges.ts";
 import type { DamagedRows } from "./damage.ts";
@@ -83,4 +86,65 @@ export interface TableFile extends Omit<AskedColumns<unknown>, "wanted"> {
    */
   batches(tests: readonly RowTest[], limits: TableLimits): AsyncGenerator<RowBatch>;
   close(): Promise<void>;
+}
+
+/** A batch of rows, and the filter of its rows. */
+export interface WantedRows {
+  readonly batch: RowBatch;
+  /** Whether a row of the batch is a sample. */
+  readonly isWanted: (row: number) => boolean;
+}
+
+/**
+ * Yields the rows of a file in order; a batch is valid until the next one.
+ * @throws InputUnusableError
+ */
+export async function* wantedRows(
+  table: TableFile,
+  limits: TableLimits = {},
+): AsyncGenerator<WantedRows> {
+  const { tests, partitions } = table;
+  for await (const batch of table.batches(tests, limits)) {
+    const whole = withPartitions(batch, partitions);
+    yield { batch: whole, isWanted: rowFilter(tests, whole) };
+  }
+}
+
+/** Whether the partitions of a file's path may contain a wanted row. */
+export function isInWanted(
+  path: string,
+  { where = [] }: Pick<ResolvedTableOptions, "where">,
+): boolean {
+  const partitions = partitionsOf(path);
+  return where.every((predicate) => {
+    if (!partitions.has(predicate.column)) return true;
+    const text = partitions.get(predicate.column);
+    if (text === undefined) return false;
+    return rowTest(predicate).isWanted(bytesOf(text));
+  });
+}
+
+/** Adds the partition keys to a batch, as columns with the same value in every row. */
+function withPartitions(
+  batch: RowBatch,
+  partitions: ReadonlyMap<string, string | undefined>,
+): RowBatch {
+  if (partitions.size === 0) return batch;
+  const columns = new Map(batch.columns);
+  for (const [name, text] of partitions) columns.set(name, sameText(text, batch.rows));
+  return { ...batch, columns };
+}
+
+function sameText(text: string | undefined, rows: number): Column {
+  const each = text === undefined ? 0 : 1;
+  return {
+    form: "texts",
+    offsets: Int32Array.from({ length: rows + 1 }, (_, row) => row * each),
+    codes: new Int32Array(rows * each),
+    dictionary: [bytesOf(text ?? "")],
+  };
+}
+
+function bytesOf(text: string): string {
+  return Buffer.from(text, "utf8").toString("latin1");
 }

@@ -18,7 +18,7 @@ import { decodeText, type LineFault } from "./faults.ts";
 import { type JsonFields, jsonFields, splitAsJson } from "./json-lines.ts";
 import { labelReader } from "./labels.ts";
 import { splitLine } from "./line-decoder.ts";
-import { categoricalOf, matchTables } from "./match-features.ts";
+import { categoricalOf, dataColumnsOf, matchTables } from "./match-features.ts";
 
 /** Integer features of a Criteo line. */
 export const criteoDense = 13;
@@ -147,14 +147,8 @@ function headerProblem(
     const shown = names.slice(0, 8).map((name) => `\`${name}\``);
     return names.length > shown.length ? `${shown.join(", ")}, …` : shown.join(", ");
   };
-  const features = [...options.dense, ...options.categorical];
-  const { sources, outputs } = planOf(options.transforms ?? []);
-  const read = [...features, ...sources].map(({ column }) => column);
-  const names = [...new Set([...targetColumnsOf(options), ...read])].filter((name) => {
-    return !outputs.has(name);
-  });
   const message =
-    `Expected the first line of ${path} to name the columns ${listed(names)}, got ` +
+    `Expected the first line of ${path} to name the columns ${listed(dataColumnsOf(options))}, got ` +
     `${listed(header)}: does the file have a header?`;
   return new InvalidOptionError("data.paths", message);
 }

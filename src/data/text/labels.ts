@@ -11,7 +11,7 @@
 // rule.
 
 import type { MissingLabel } from "../column-options.ts";
-import { exactOf } from "../columnar/exact-values.ts";
+import { exactOf, isNumber } from "../columnar/exact-values.ts";
 import { type LineFault, show } from "./faults.ts";
 
 /** Parses a label to its number or its fault. The text has one byte per character. */
@@ -99,8 +99,6 @@ function exactKey(text: string): string | undefined {
   return exact && `${exact.digits}e-${exact.scale}`;
 }
 
-const decimal = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
-
 function numberIn(text: string): number | undefined {
-  return decimal.test(text) ? Number(text) : undefined;
+  return isNumber(text) ? Number(text) : undefined;
 }

@@ -5,8 +5,9 @@
 import { InvalidOptionError } from "../../errors/errors.ts";
 import { expected } from "../../ports/check-options.ts";
 import { nearestName } from "../../ports/nearest-name.ts";
-import { namesColumns, transformsOf } from "../data-kinds.ts";
+import { isTable, namesColumns, transformsOf } from "../data-kinds.ts";
 import type { ResolvedColumnOptions, ResolvedDataOptions, TableShape } from "../options.ts";
+import { targetColumnsOf } from "../targets.ts";
 import { planOf } from "../transforms/plan.ts";
 
 /** Options of a column of ids, common to every kind of data. */
@@ -174,4 +175,18 @@ function noColumn(
     `Table \`${name}\` has no column in the data: add one to \`data.categorical\`, ` +
     `or drop the table; the columns feed ${names}`;
   return new InvalidOptionError(`model.tables[${place}].name`, message);
+}
+
+/**
+ * File columns of labels, weight, group and features, and inputs of transforms and `where`; not the
+ * outputs of transforms.
+ */
+export function dataColumnsOf(data: ResolvedDataOptions): string[] {
+  if (data.kind === "synthetic" || data.kind === "criteo-tsv") return [];
+  const { sources, outputs } = planOf(transformsOf(data) ?? []);
+  const features = [...data.dense, ...categoricalOf(data)].map(({ column }) => column);
+  const where = isTable(data) ? (data.where ?? []) : [];
+  const read = [...sources, ...where].map(({ column }) => column);
+  const own = features.filter((name) => !outputs.has(name));
+  return [...new Set([...targetColumnsOf(data), ...own, ...read])];
 }

@@ -87,8 +87,8 @@ const entriesOf: { readonly [Form in Source["form"]]: (source: Source, rows: num
           return value === undefined ? noValue(source, "a number", text) : undefined;
         },
         endRow() {
-        row++;
-      },
+          row++;
+        },
         column: () => ({ form: "numbers", values }),
       };
     },
@@ -104,8 +104,8 @@ const entriesOf: { readonly [Form in Source["form"]]: (source: Source, rows: num
           return undefined;
         },
         endRow() {
-        offsets[++row] = values.length;
-      },
+          offsets[++row] = values.length;
+        },
         column: () => ({ form: "lists", offsets, values: Float64Array.from(values) }),
       };
     },
@@ -145,8 +145,8 @@ const entriesOf: { readonly [Form in Source["form"]]: (source: Source, rows: num
           return undefined;
         },
         endRow() {
-        offsets[++row] = codes.length;
-      },
+          offsets[++row] = codes.length;
+        },
         column: () => ({
           form: "texts",
           offsets,

@@ -14,8 +14,14 @@ import { openWebFile } from "../remote/web-ranges.ts";
 import { changed } from "../remote/web-requests.ts";
 import { streamOf } from "../remote/web-stream.ts";
 import { unpackedZstd } from "../tables/zstd-stream.ts";
-import { magicBytes, packingOf, utf8Pieces, withoutMark } from "./bytes/file-beginnings.ts";
-import { chunkBytes, fileChunks } from "./bytes/file-chunks.ts";
+import {
+  chunkBytes,
+  fileChunks,
+  magicBytes,
+  packingOf,
+  utf8Pieces,
+  withoutMark,
+} from "./bytes/file-beginnings.ts";
 
 /** Longest line that is read; a longer line is bad. This bounds the memory for one file. */
 export const lineBytesMax = 0x10_0000;

@@ -1,10 +1,18 @@
 // The ops by name. docs/data.md has a table of them.
 
-import { bucketize, getLocalHour, onehot } from "./bucket-ops.ts";
 import { cartesian, idListTransform, nGram } from "./cross-ops.ts";
-import { enumerate, firstX, hashText, positiveModulus, sigridHash } from "./id-ops.ts";
-import { mapId } from "./map-id.ts";
-import { boxCox, clamp, fill, log, logit, scale } from "./number-ops.ts";
+import { enumerate, firstX, hashText, mapId, positiveModulus, sigridHash } from "./id-ops.ts";
+import {
+  boxCox,
+  bucketize,
+  clamp,
+  fill,
+  getLocalHour,
+  log,
+  logit,
+  onehot,
+  scale,
+} from "./number-ops.ts";
 import type { Op, OpName } from "./op.ts";
 import {
   cosine,

@@ -1,8 +1,7 @@
 // The schema of an entry of `data.transforms`: its op, inputs, output and arguments.
 
 import { z } from "zod";
-import { pathOption } from "../../ports/option-schemas.ts";
-import { character, visibleName } from "../column-name-options.ts";
+import { character, pathOption, visibleName } from "../../ports/option-schemas.ts";
 import { modulusMax } from "./hash64.ts";
 
 const inputAre =

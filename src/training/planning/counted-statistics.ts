@@ -2,8 +2,8 @@
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { findCache } from "../../data/cache/prepare-cache.ts";
+import type { SplitSpec } from "../../data/column-options.ts";
 import { keyColumnOf } from "../../data/split-keys.ts";
-import type { SplitSpec } from "../../data/split-options.ts";
 import { shapesOf } from "../../model/features.ts";
 import type { Disk } from "../../ports/disk.ts";
 import type { PlannableJob } from "./workload.ts";

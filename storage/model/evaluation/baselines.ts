@@ -3,9 +3,9 @@
 
 import assert from "node:assert/strict";
 import type { EncodedBatch as Batch } from "../../../src/data/batch-rows.ts";
+import { holdAt } from "../../../src/data/cache/pieces.ts";
 import { type Dataset, memoryFor } from "../../../src/data/dataset.ts";
 import type { TableShape } from "../../../src/data/options.ts";
-import { holdAt } from "../../../src/data/pieces-at.ts";
 import { featureColumnsOf } from "../../../src/data/records.ts";
 import { scoredLabelsOf } from "../../../src/data/targets.ts";
 import { shapesOf } from "../../../src/model/features.ts";

@@ -2,7 +2,7 @@
 // job holds out.
 
 import assert from "node:assert/strict";
-import { readKeys } from "../../../src/data/cache/cache-keys.ts";
+import { readKeys } from "../../../src/data/cache/cache-facts.ts";
 import { type CacheReport, prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { readSliceValues, type SliceValues } from "../../../src/data/cache/slice-values.ts";
 import { contentsOf, recordedContents } from "../../../src/data/contents.ts";

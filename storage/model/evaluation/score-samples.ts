@@ -1,8 +1,8 @@
 // Scores the samples of a dataset with a trained model, batch by batch.
 
 import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
+import { holdAt } from "../../../src/data/cache/pieces.ts";
 import { type Dataset, memoryFor } from "../../../src/data/dataset.ts";
-import { holdAt } from "../../../src/data/pieces-at.ts";
 import { groupWords } from "../../../src/data/targets.ts";
 import { batchSamplesMax } from "../../../src/serving/scorer.ts";
 import { createScores } from "../../../src/training/loop/evaluation.ts";

@@ -5,8 +5,8 @@ import { chooseGroups } from "../../../actors/threads/data/choose-groups.ts";
 import { openCache } from "../../../src/data/cache/cache-reader.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { dataOptions } from "../../../src/data/options.ts";
+import { EpochOrder } from "../../../src/data/sample-order.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
-import { EpochOrder } from "../../../src/training/loop/epoch-order.ts";
 import { startDirectory } from "../../data/data-files.ts";
 
 const [samples, batchSize] = [60_000, 1000];

@@ -2,9 +2,8 @@
 // beginning and in an epoch's short batch, and holds few.
 
 import test from "ava";
-import { heldForStep } from "../../../actors/threads/data/held-for-step.ts";
-import { evenSplits } from "../../../src/data/split-order.ts";
-import { EpochOrder } from "../../../src/training/loop/epoch-order.ts";
+import { heldForStep } from "../../../actors/threads/data/batch-source.ts";
+import { EpochOrder, evenSplits } from "../../../src/data/sample-order.ts";
 import { scheduleOf } from "../../../src/training/loop/schedule.ts";
 
 /**

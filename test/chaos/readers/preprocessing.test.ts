@@ -4,7 +4,7 @@
 import { statSync, utimesSync } from "node:fs";
 import type { ExecutionContext } from "ava";
 import { type RunEvent, throwIn } from "../../../index.ts";
-import { tableFilesOf } from "../../../src/data/tables/table-files.ts";
+import { tableFilesOf } from "../../../src/data/files.ts";
 import { RemoteError } from "../../../src/errors/errors.ts";
 import { subjectPattern } from "../../../src/wire/messages/subjects.ts";
 import { connectNats } from "../../../src/wire/transports/nats-transport.ts";

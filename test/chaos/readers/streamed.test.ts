@@ -6,7 +6,7 @@ import { join } from "node:path";
 import test from "ava";
 import { prepareData } from "../../../actors/threads/data/prepare-data.ts";
 import { loadModel, type RunEvent, verifyRun } from "../../../index.ts";
-import { tableFilesOf } from "../../../src/data/tables/table-files.ts";
+import { tableFilesOf } from "../../../src/data/files.ts";
 import { InputUnusableError, RemoteError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";

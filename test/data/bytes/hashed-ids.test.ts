@@ -2,8 +2,13 @@
 // addon and without.
 
 import test from "ava";
-import { plainRows, plainRowsOf, textWay } from "../../../src/data/columnar/bag-reader.ts";
-import { hasherOf, idHasher } from "../../../src/data/columnar/hashed-ids.ts";
+import {
+  hasherOf,
+  idHasher,
+  plainRows,
+  plainRowsOf,
+  textWay,
+} from "../../../src/data/columnar/bag-reader.ts";
 import { murmurHash3 } from "../../../src/data/murmur-hash.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 

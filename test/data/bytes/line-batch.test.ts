@@ -11,6 +11,7 @@ import { createRowEncoder, type RowEncoder } from "../../../src/data/columnar/ro
 import { type CsvOptions, dataOptions, type TableShape } from "../../../src/data/options.ts";
 import { Sample } from "../../../src/data/sample.ts";
 import { csv } from "../../../src/data/sources.ts";
+import { KeyCollector } from "../../../src/data/split-keys.ts";
 import { targetsOf } from "../../../src/data/targets.ts";
 import {
   FieldValues,
@@ -27,7 +28,6 @@ import {
   denseOf,
 } from "../../../src/data/text/columns.ts";
 import { LineBatch, linesOf } from "../../../src/data/text/line-batch.ts";
-import { KeyCollector } from "../../../src/data/text/split-keys.ts";
 import { ByteLines } from "../../../src/data/text/text-lines.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";

@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
-import { readKeys } from "../../../src/data/cache/cache-keys.ts";
+import { readKeys } from "../../../src/data/cache/cache-facts.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { lookAtFiles } from "../../../src/data/file-samples.ts";
 import { dataOptions } from "../../../src/data/options.ts";

@@ -11,8 +11,8 @@ import {
   sharingWarnings,
 } from "../../../src/data/columnar/value-watch.ts";
 import { lookAtFiles } from "../../../src/data/file-samples.ts";
+import { tableFilesOf } from "../../../src/data/files.ts";
 import type { DataOptions, TableShape } from "../../../src/data/options.ts";
-import { tableFilesOf } from "../../../src/data/tables/table-files.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { prepare, startDirectory, writeText } from "../data-files.ts";
 

@@ -8,7 +8,7 @@ import {
   bagWriter,
   plainBagWriter,
   type RecordBags,
-} from "../../../src/data/columnar/record-bags.ts";
+} from "../../../src/data/columnar/record-columns.ts";
 import { createRowEncoder } from "../../../src/data/columnar/row-encoder.ts";
 import { dataOptions, type ResolvedParquetOptions } from "../../../src/data/options.ts";
 import { transformsFor } from "../../../src/data/transforms/compile.ts";

@@ -4,14 +4,13 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import { holdAt } from "../../../src/data/cache/pieces.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
+import { filesOf, tableFilesOf } from "../../../src/data/files.ts";
 import { openSamples } from "../../../src/data/open-samples.ts";
 import { dataOptions } from "../../../src/data/options.ts";
-import { holdAt } from "../../../src/data/pieces-at.ts";
 import { openWebFile } from "../../../src/data/remote/web-ranges.ts";
 import { parquet } from "../../../src/data/sources.ts";
-import { tableFilesOf } from "../../../src/data/tables/table-files.ts";
-import { filesOf } from "../../../src/data/text/files.ts";
 import { InputUnusableError, StoreFailedError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";

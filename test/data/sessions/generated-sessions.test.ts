@@ -7,7 +7,7 @@ import test from "ava";
 import { syntheticOptions } from "../../../src/data/options.ts";
 import { Sample } from "../../../src/data/sample.ts";
 import { synthetic } from "../../../src/data/sources.ts";
-import { writeSessionLines } from "../../../src/data/synthetic/session-lines.ts";
+import { writeSessionLines } from "../../../src/data/synthetic/generated-lines.ts";
 import { Sessions } from "../../../src/data/synthetic/sessions.ts";
 import { SyntheticSamples } from "../../../src/data/synthetic/synthetic.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";

@@ -7,7 +7,7 @@ import {
   plainMarkSame,
   type RowWords,
   rowCopier,
-} from "../../../src/data/sessions/same-rows.ts";
+} from "../../../src/data/sessions/repeated-rows.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 
 /** Rows of lists, half of which equal the row before. */

@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { prepareData } from "../../../actors/threads/data/prepare-data.ts";
+import { cutOf, EpochOrder } from "../../../src/data/sample-order.ts";
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
-import { cutOf, EpochOrder } from "../../../src/training/loop/epoch-order.ts";
 
 const batchSize = 16;
 const slices = 4;

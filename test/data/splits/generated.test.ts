@@ -3,10 +3,10 @@
 
 import { statSync } from "node:fs";
 import test from "ava";
+import { holdAt } from "../../../src/data/cache/pieces.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { openSamples } from "../../../src/data/open-samples.ts";
 import { dataOptions, type ResolvedSyntheticOptions } from "../../../src/data/options.ts";
-import { holdAt } from "../../../src/data/pieces-at.ts";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";

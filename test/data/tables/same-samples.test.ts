@@ -4,7 +4,7 @@
 
 import { join } from "node:path";
 import test from "ava";
-import { readKeys } from "../../../src/data/cache/cache-keys.ts";
+import { readKeys } from "../../../src/data/cache/cache-facts.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { startDirectory } from "../data-files.ts";

@@ -6,10 +6,9 @@ import { join } from "node:path";
 import test from "ava";
 import { exactOf } from "../../../src/data/columnar/exact-values.ts";
 import { rowTest } from "../../../src/data/columnar/row-filter.ts";
-import type { ResolvedTableOptions } from "../../../src/data/options.ts";
-import { dataOptions } from "../../../src/data/options.ts";
+import { dataOptions, type ResolvedTableOptions } from "../../../src/data/options.ts";
 import { openTable } from "../../../src/data/tables/open-table.ts";
-import { isInWanted, wantedRows } from "../../../src/data/tables/wanted-rows.ts";
+import { isInWanted, wantedRows } from "../../../src/data/tables/table-file.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 

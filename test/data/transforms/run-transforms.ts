@@ -1,9 +1,11 @@
 // Runs transforms on plain lists, as a data section would.
 
 import { deepEqual } from "node:assert/strict";
+import {
+  type transformsOptions as schema,
+  transformsOptions,
+} from "../../../src/data/column-options.ts";
 import { compileTransforms } from "../../../src/data/transforms/compile.ts";
-import type { transformsOptions as schema } from "../../../src/data/transforms/transforms-options.ts";
-import { transformsOptions } from "../../../src/data/transforms/transforms-options.ts";
 import type { TransformColumn } from "../../../src/data/transforms/values.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 

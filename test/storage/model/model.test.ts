@@ -7,7 +7,7 @@ import test, { type ExecutionContext } from "ava";
 import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
 import type { SampleRecord } from "../../../src/data/records.ts";
 import { criteo, csv } from "../../../src/data/sources.ts";
-import { writeSyntheticTsv } from "../../../src/data/synthetic/synthetic-tsv.ts";
+import { writeSyntheticTsv } from "../../../src/data/synthetic/generated-lines.ts";
 import {
   ArithmeticMismatchError,
   CheckpointCorruptError,

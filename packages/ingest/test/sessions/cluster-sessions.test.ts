@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import test from "ava";
-import { writeSessionLines } from "../../../../src/data/synthetic/session-lines.ts";
+import { writeSessionLines } from "../../../../src/data/synthetic/generated-lines.ts";
 import { type Disk, realDisk } from "../../../../src/ports/disk.ts";
 import { startDirectory, writeText } from "../../../../test/data/data-files.ts";
 import { fixtures } from "../../../../test/data/parquet/parquet-files.ts";

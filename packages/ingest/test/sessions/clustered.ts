@@ -1,7 +1,7 @@
 // Rows as files for the tests of clustering, and the rows of a table read back.
 
 import { join } from "node:path";
-import { tableFilesOf } from "../../../../src/data/tables/table-files.ts";
+import { tableFilesOf } from "../../../../src/data/files.ts";
 import { writeText } from "../../../../test/data/data-files.ts";
 import { openSource } from "../../warehouse/open-source.ts";
 

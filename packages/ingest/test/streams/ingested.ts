@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { tableFilesOf } from "../../../../src/data/tables/table-files.ts";
+import { tableFilesOf } from "../../../../src/data/files.ts";
 import { type Disk, realDisk } from "../../../../src/ports/disk.ts";
 import type { StreamSource } from "../../../../src/wire/jetstream/stream-reader.ts";
 import { type IngestReport, type IngestRunOptions, ingestStreams } from "../../streams/ingest.ts";

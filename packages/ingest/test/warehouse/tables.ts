@@ -2,7 +2,7 @@
 
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { tableFilesOf } from "../../../../src/data/tables/table-files.ts";
+import { tableFilesOf } from "../../../../src/data/files.ts";
 import { type Disk, type DiskFile, realDisk } from "../../../../src/ports/disk.ts";
 import { ContentsDigest } from "../../warehouse/contents-digest.ts";
 import { openParquetTable } from "../../warehouse/parquet-table.ts";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
 import { criteo, csv } from "../../../../src/data/sources.ts";
-import { writeSyntheticTsv } from "../../../../src/data/synthetic/synthetic-tsv.ts";
+import { writeSyntheticTsv } from "../../../../src/data/synthetic/generated-lines.ts";
 import { InputUnusableError, InvalidOptionError } from "../../../../src/errors/errors.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";

@@ -1,23 +1,57 @@
-// Expands the paths of columnar data to files. A directory means all files in it and below it.
-// Directories named `key=value` are Hive partitions, whose keys are columns of every file in them.
-//
-//   clicks/date=2026-11-01/hour=03/part-0.parquet     date: `2026-11-01`, hour: `03`
+// Expands the paths of a job to files: paths may be files, directories or patterns. Addresses stay
+// unchanged.
 
-import { readdirSync } from "node:fs";
-import { join } from "node:path";
-import { InputUnusableError } from "../../errors/errors.ts";
-import { addressOfFile, byName, isAddress, shownPath } from "../remote/addresses.ts";
-import { isPattern, matchesName, NameCount } from "../remote/name-pattern.ts";
-import { statusOf } from "../text/files.ts";
-import { unreadable } from "../text/text-lines.ts";
+import { type Dirent, readdirSync, type Stats, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { InputUnusableError } from "../errors/errors.ts";
+import {
+  addressOfFile,
+  byName,
+  isAddress,
+  isPattern,
+  matchesName,
+  NameCount,
+  shownPath,
+} from "./remote/addresses.ts";
+import { unreadable } from "./text/text-lines.ts";
+
+/**
+ * The text files of `paths`, in the order of the paths. A directory means its files, without those
+ * of subdirectories. `*` and `?` in the last name of a path are wildcards. Both are sorted by name,
+ * and leave out names that begin with a dot.
+ * @throws InputUnusableError if a directory has no files, or a pattern matches nothing
+ */
+export function filesOf(paths: readonly string[]): string[] {
+  const looked = new NameCount();
+  const filesIn = (directory: string, isMeant: (name: string) => boolean, nothing: string) => {
+    const meant = entriesOf(directory, looked).filter((entry) => {
+      return !entry.isDirectory() && !entry.name.startsWith(".") && isMeant(entry.name);
+    });
+    if (meant.length === 0) throw none(directory, nothing);
+    return meant.map(({ name }) => join(directory, name));
+  };
+  return paths.flatMap((path) => {
+    if (isAddress(path)) return addressOfFile(path);
+    const last = basename(path);
+    if (isPattern(last)) {
+      const isMeant = (name: string) => matchesName(last, name);
+      return filesIn(dirname(path), isMeant, `No file matches ${path}`);
+    }
+    return isDirectory(path) ? filesIn(path, () => true, `${path} has no file in it`) : path;
+  });
+}
 
 /** Deepest nesting of directories. */
 const depthMax = 32;
 
 /**
- * The files of `paths`, in the order of the paths. `*` and `?` are wildcards in every name of a
- * path. A directory means the files in it and below it, sorted by the bytes of each name, without
- * names that begin with `.` or `_`, which mark side files of writers.
+ * The columnar files of `paths`, in the order of the paths. `*` and `?` are wildcards in every name
+ * of a path. A directory means the files in it and below it, sorted by the bytes of each name,
+ * without names that begin with `.` or `_`, which mark side files of writers. Directories named
+ * `key=value` are Hive partitions, whose keys are columns of every file in them:
+ *
+ *     clicks/date=2026-11-01/hour=03/part-0.parquet     date: `2026-11-01`, hour: `03`
+ *
  * @throws InputUnusableError if a directory has no file, or a pattern matches nothing
  */
 export function tableFilesOf(paths: readonly string[]): string[] {
@@ -64,12 +98,17 @@ function filesBelow(directory: string, depth: number, looked: NameCount): string
 }
 
 function namesIn(directory: string, looked: NameCount): string[] {
+  const names = entriesOf(directory, looked).map(({ name }) => name);
+  return names.filter((name) => !/^[._]/.test(name));
+}
+
+/** What a directory has, sorted by the bytes of each name. @throws InputUnusableError */
+function entriesOf(directory: string, looked: NameCount): Dirent[] {
   try {
-    const names = readdirSync(directory);
-    looked.add(names.length, directory);
-    return names.filter((name) => !/^[._]/.test(name)).sort(byName);
+    const entries = readdirSync(directory, { withFileTypes: true });
+    looked.add(entries.length, directory);
+    return entries.sort((one, other) => byName(one.name, other.name));
   } catch (cause) {
-    if (cause instanceof InputUnusableError) throw cause;
     throw unreadable(directory, cause);
   }
 }
@@ -77,6 +116,15 @@ function namesIn(directory: string, looked: NameCount): string[] {
 /** Whether the path is a directory. A missing path is reported when it is read. */
 function isDirectory(path: string): boolean {
   return statusOf(path)?.isDirectory() === true;
+}
+
+/** The status of a path; undefined if it does not exist. @throws InputUnusableError */
+function statusOf(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
 }
 
 /** Hive's and Spark's partition value for rows without a value. */

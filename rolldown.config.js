@@ -13,7 +13,7 @@ import { setFlagsFromString } from "node:v8";
 const zodFolder = dirname(createRequire(import.meta.url).resolve("zod/package.json"));
 
 /** Packages with many modules that every command loads: the rollups of processes include them. */
-const loadedByAll = /^(@msgpack|@nats-io|cli-progress|commander|csv-parse|hyparquet|hyparquet-writer|lru-cache|nats|tweetnacl|xstate|yaml)(\/|$)/;
+const loadedByAll = /^(@msgpack|@nats-io|cli-progress|commander|hyparquet|hyparquet-writer|lru-cache|nats|tweetnacl|xstate|yaml)(\/|$)/;
 
 /** The licences of the packages of these modules, which the licences require to be shipped. */
 function licencesOf(modules) {

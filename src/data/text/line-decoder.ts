@@ -15,24 +15,33 @@
 //
 // docs/data.md has these rules for users.
 
-import { parse } from "csv-parse/sync";
 import type { CategoricalField, DenseField } from "../columnar/named-columns.ts";
 import { mix64Low, murmurHash3 } from "../murmur-hash.ts";
 import { bagIdsMax, type Sample } from "../sample.ts";
 import { type LineFault, show } from "./faults.ts";
 
 /**
- * Splits one line into fields, or returns the line's fault. Every record is one line: a quoted
- * field that continues on the next line counts as unclosed.
+ * Splits one record into fields, or returns its fault. A quote at the start of a field opens it, and
+ * the next quote that is not doubled closes it, before a delimiter or the end (RFC 4180).
  */
 export function splitLine(line: string, delimiter: string, hasQuotes: boolean): string[] | string {
   if (!hasQuotes || !line.includes('"')) return line.split(delimiter);
-  try {
-    const records: string[][] = parse(line, { delimiter, relax_column_count: true });
-    return records[0] ?? [];
-  } catch {
-    return "a quoted field is not closed, or has text around its quotes";
+  const fields: string[] = [];
+  for (let begin = 0; begin <= line.length; ) {
+    const isQuoted = line[begin] === '"';
+    let end = line.indexOf(isQuoted ? '"' : delimiter, begin + (isQuoted ? 1 : 0));
+    while (isQuoted && end >= 0 && line[end + 1] === '"') end = line.indexOf('"', end + 2);
+    if (!isQuoted && end < 0) end = line.length;
+    const field = line.slice(isQuoted ? begin + 1 : begin, end);
+    const next = isQuoted ? end + 1 : end;
+    const isClosed = end >= 0 && (next === line.length || line[next] === delimiter);
+    if (!isClosed || (!isQuoted && field.includes('"'))) {
+      return "a quoted field is not closed, or has text around its quotes";
+    }
+    fields.push(isQuoted ? field.replaceAll('""', '"') : field);
+    begin = next + 1;
   }
+  return fields;
 }
 
 /** An integer, also in the form of programs that store integers as decimals: `957.0`. */

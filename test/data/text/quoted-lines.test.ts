@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import test from "ava";
+import { parse } from "csv-parse/sync";
 import { openCache } from "../../../src/data/cache/cache-reader.ts";
 import { murmurHash3 } from "../../../src/data/murmur-hash.ts";
 import { csv } from "../../../src/data/sources.ts";
@@ -49,6 +50,39 @@ test("a quoted field may hold line breaks, also across chunks, as in RFC 4180", 
     t.is(wrong, -1, JSON.stringify([found[wrong], records[wrong]]));
   }
 });
+
+test("a line is split as csv-parse splits it, or refused where csv-parse refuses it", (t) => {
+  const random = new RandomStream(16, 1);
+  const pieces = ["a", '"', '""', ",", " ", "é", "\n"];
+  let [good, bad] = [0, 0];
+  for (let round = 0; round < 20_000; round++) {
+    const drawn = Array.from({ length: 1 + random.below(9) }, () => {
+      const piece = pieces[random.below(pieces.length)] ?? "";
+      return random.below(3) === 0 ? quoted(piece) : piece;
+    });
+    const line = drawn.join("");
+    // A line break outside of quotes ends the record.
+    if (!line.includes('"') || endsBefore(line)) continue;
+    let wanted: string[] | undefined;
+    try {
+      [wanted] = parse(line, { relax_column_count: true, record_delimiter: "\n" }) as string[][];
+    } catch {
+      wanted = undefined; // The line is refused.
+    }
+    const fields = splitLine(line, ",", true);
+    if (typeof fields === "string") bad++;
+    else good++;
+    const found = typeof fields === "string" ? undefined : fields;
+    const isSame = JSON.stringify(found) === JSON.stringify(wanted);
+    if (!isSame) t.deepEqual(found, wanted, JSON.stringify(line));
+  }
+  t.true(good > 1000 && bad > 1000, `${good} good, ${bad} bad`);
+});
+
+/** Whether a line break lies outside of quotes, so that no reader gives this line. */
+function endsBefore(line: string): boolean {
+  return line.split('"').some((part, i) => i % 2 === 0 && part.includes("\n"));
+}
 
 test("an unclosed quote costs its own line only; a quote within a field is text", async (t) => {
   const directory = startDirectory(t);

@@ -1,6 +1,16 @@
-// The cache of a dataset on disk: it has the same samples, and never a half-written file.
+// The cache of a dataset on disk: it has the same samples, and never a half-written file. A directory
+// that refuses it is an immediate error.
 
-import { closeSync, openSync, readFileSync, truncateSync, utimesSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
@@ -8,7 +18,11 @@ import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
 import { dataOptions } from "../../src/data/options.ts";
 import { csv, synthetic } from "../../src/data/sources.ts";
-import { DataCacheDamagedError, StoreFailedError } from "../../src/errors/errors.ts";
+import {
+  DataCacheDamagedError,
+  DiskRefusedError,
+  StoreFailedError,
+} from "../../src/errors/errors.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { sameValues } from "../helpers/same-values.ts";
@@ -239,4 +253,45 @@ test("progress ends at the total, and never decreases", async (t) => {
     fractions,
     [...fractions].sort((a, b) => a - b),
   );
+});
+
+const userTables = [{ name: "user", rows: 50 }];
+
+function cacheIn(cache: string, disk: Disk = realDisk) {
+  const options = dataOptions.parse(synthetic({ samples: 50_000, batchSize: 10, cache }));
+  return prepareCache(options, userTables, disk);
+}
+
+test("a file in the place of the cache directory ends the preparation", async (t) => {
+  const path = join(startDirectory(t), "file");
+  writeFileSync(path, "");
+  const error = await t.throwsAsync(cacheIn(path), { instanceOf: DiskRefusedError });
+  t.is(error.recovery, "stop");
+  const why = "a file is in the place of a directory; name another directory with `data.cache`";
+  t.is(error.message, `Cannot make the data cache in ${path}: ${why}`);
+});
+
+test("a full disk is an error that says how much the cache needs, and no file is left", async (t) => {
+  const directory = startDirectory(t);
+  const roomBytes = 1_000_000;
+  const full: Disk = {
+    ...realDisk,
+    open(path, mode) {
+      const file = realDisk.open(path, mode);
+      const write = (bytes: Uint8Array, offset: number) => {
+        if (offset + bytes.length <= roomBytes) return file.write(bytes, offset);
+        throw Object.assign(new Error("ENOSPC: no space left"), {
+          code: "ENOSPC",
+          syscall: "write",
+        });
+      };
+      return { ...file, write };
+    },
+  };
+  const error = await t.throwsAsync(cacheIn(directory, full), { instanceOf: DiskRefusedError });
+  t.regex(
+    error.message,
+    /^Cannot write the data cache in .*: the disk is full after \d+ MB, of about \d+ MB that it needs; make room, or name another directory with `data\.cache`$/,
+  );
+  t.deepEqual(readdirSync(directory), []);
 });

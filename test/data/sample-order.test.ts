@@ -1,7 +1,10 @@
-// The order of samples: each epoch visits every sample once, in an order drawn from the seed.
+// The orders of samples: each epoch visits every sample once, in an order drawn from the seed, or from
+// splits that each slice reads one after another.
 
 import test from "ava";
-import { fillOrder } from "../../src/data/sample-order.ts";
+import type { SampleRange } from "../../src/data/dataset.ts";
+import { evenSplits, fillOrder, SplitOrder, splitSamplesOf } from "../../src/data/sample-order.ts";
+import { sliceBoundsOf } from "../../src/kernels/contract/slices.ts";
 import { fc } from "../helpers/properties.ts";
 
 const orderOf = (seed: number, epoch: number, samples: number) => {
@@ -95,4 +98,157 @@ test("without shuffling, the order is the file's", (t) => {
 test("positions beyond the epoch are refused", (t) => {
   const order = { seed: 1, epoch: 0, first: 8, samples: 10, shuffle: true };
   t.throws(() => fillOrder(new Uint32Array(3), order), { message: /places in the pass/ });
+});
+
+interface Shape {
+  readonly samples: number;
+  readonly splitSamples: number;
+  readonly batchSize: number;
+  readonly slices: number;
+  readonly seed?: number;
+  readonly epoch?: number;
+}
+
+function startOrder({ samples, splitSamples, batchSize, slices, seed = 3, epoch = 1 }: Shape) {
+  const bounds = sliceBoundsOf(slices, batchSize);
+  const starts = evenSplits(samples, splitSamples);
+  return new SplitOrder({ seed, epoch, starts, batchSize, bounds });
+}
+
+function allOf(shape: Shape): Uint32Array {
+  const out = new Uint32Array(shape.samples);
+  startOrder(shape).fill(out, 0);
+  return out;
+}
+
+const shapes = fc
+  .record({
+    samples: fc.integer({ min: 1, max: 3000 }),
+    splitSamples: fc.integer({ min: 1, max: 400 }),
+    batchSize: fc.integer({ min: 1, max: 300 }),
+    slices: fc.constantFrom(1, 2, 4, 8, 16),
+    seed: fc.nat({ max: Number.MAX_SAFE_INTEGER }),
+    epoch: fc.nat({ max: 1000 }),
+  })
+  .map((shape): Shape => shape);
+
+function holds(
+  t: { false(value: boolean, message: string): boolean },
+  is: (shape: Shape) => boolean,
+) {
+  const checked = fc.check(fc.property(shapes, is), { seed: 5, numRuns: 300 });
+  t.false(checked.failed, JSON.stringify(checked.counterexample));
+}
+
+test("every epoch visits every sample once, for any splits, batches and slices", (t) => {
+  holds(t, (shape) =>
+    allOf(shape)
+      .sort()
+      .every((sample, i) => sample === i),
+  );
+});
+
+test("a position in an epoch has the same sample alone and in any range", (t) => {
+  holds(t, (shape) => {
+    const all = allOf(shape);
+    const order = startOrder(shape);
+    return [0, 0.3, 0.77].every((part) => {
+      const first = Math.floor(part * shape.samples);
+      const out = new Uint32Array(Math.min(97, shape.samples - first));
+      order.fill(out, first);
+      return out.every((sample, i) => sample === all[first + i]);
+    });
+  });
+});
+
+const has = (ranges: readonly SampleRange[], sample: number) =>
+  ranges.some(({ first, end }) => sample >= first && sample < end);
+
+test("the ranges of some positions have all their samples, and no split twice", (t) => {
+  holds(t, (shape) => {
+    const order = startOrder(shape);
+    const first = Math.floor(shape.samples / 3);
+    const out = new Uint32Array(Math.min(shape.batchSize, shape.samples - first));
+    order.fill(out, first);
+    const { now, next } = order.rangesAt(first, out.length);
+    const firsts = [...now, ...next].map((range) => range.first);
+    return out.every((sample) => has(now, sample)) && new Set(firsts).size === firsts.length;
+  });
+});
+
+test("a slice reads each of its splits once, and names the next one ahead of need", (t) => {
+  const shape = { samples: 100_000, splitSamples: 300, batchSize: 256, slices: 4 };
+  const order = startOrder(shape);
+  const bounds = sliceBoundsOf(shape.slices, shape.batchSize);
+  const steps = Math.ceil(shape.samples / shape.batchSize);
+  let samplesRead = 0;
+  let late = 0;
+  let splitsRead = 0;
+  for (let slice = 0; slice < shape.slices; slice++) {
+    let held = new Map<number, SampleRange>();
+    const [from = 0, to = 0] = [bounds[slice], bounds[slice + 1]];
+    for (let step = 0; step < steps; step++) {
+      const count = Math.min(shape.batchSize, shape.samples - step * shape.batchSize);
+      const [begin, end] = [(from * count) / 256, (to * count) / 256].map(Math.floor);
+      const { now, next } = order.rangesAt(
+        step * shape.batchSize + (begin ?? 0),
+        (end ?? 0) - (begin ?? 0),
+      );
+      const wanted = new Map([...now, ...next].map((range) => [range.first, range]));
+      for (const range of wanted.values()) {
+        if (held.has(range.first)) continue;
+        splitsRead++;
+        samplesRead += range.end - range.first;
+        if (now.includes(range)) late++;
+      }
+      held = wanted;
+    }
+  }
+  // Late are the first split of each slice, and the splits of the short batch at the end.
+  t.true(late <= 2 * shape.slices, `${late} of ${splitsRead}`);
+  t.true(samplesRead / shape.samples < 1.03, `${samplesRead}`);
+});
+
+test("another seed or epoch has another order, of splits and within them", (t) => {
+  const shape = { samples: 10_000, splitSamples: 50, batchSize: 64, slices: 8 };
+  const base = allOf(shape);
+  const agreeing = (other: Partial<Shape>) =>
+    allOf({ ...shape, ...other }).filter((sample, i) => sample === base[i]).length;
+  t.is(agreeing({}), 10_000);
+  t.true(agreeing({ seed: 4 }) < 20);
+  t.true(agreeing({ epoch: 2 }) < 20);
+  const inside = (epoch: number) =>
+    allOf({ samples: 50, splitSamples: 50, batchSize: 50, slices: 1, epoch }).join();
+  t.not(inside(0), inside(1));
+});
+
+test("the split order of a job is the same in every version", (t) => {
+  const shape = { samples: 20, splitSamples: 4, batchSize: 6, slices: 2, seed: 7, epoch: 2 };
+  const order = [4, 5, 7, 18, 16, 19, 6, 13, 14, 0, 2, 1, 15, 12, 17, 3, 9, 11, 8, 10];
+  t.deepEqual([...allOf(shape)], order);
+});
+
+test("a full batch mixes at least as many splits as it has slices", (t) => {
+  const shape = { samples: 64_000, splitSamples: 200, batchSize: 80, slices: 8 };
+  const order = startOrder(shape);
+  for (let step = 0; step < 800; step += 7) {
+    t.true(order.rangesAt(step * 80, 80).now.length >= 8);
+  }
+});
+
+test("splits are as large as memory allows, with 64 or more per slice", (t) => {
+  const bytes = 212;
+  const large = splitSamplesOf({ samples: 1e8, bytes: bytes * 1e8, slices: 8 });
+  t.is(large, 32 * Math.floor(2 ** 26 / 8 / bytes / 32), "whole blocks");
+  const small = splitSamplesOf({ samples: 1e6, bytes: bytes * 1e6, slices: 8 });
+  t.is(small, 32 * Math.floor(1e6 / 512 / 32));
+  t.is(splitSamplesOf({ samples: 10, bytes: 1000, slices: 128 }), 32, "a block");
+});
+
+test("positions beyond the epoch, and slices that are no full batch, are refused", (t) => {
+  const order = startOrder({ samples: 10, splitSamples: 3, batchSize: 4, slices: 2 });
+  t.throws(() => order.fill(new Uint32Array(3), 8), { message: /places in the pass/ });
+  const starts = evenSplits(10, 3);
+  const spec = { seed: 1, epoch: 0, starts, batchSize: 4, bounds: [0, 2] };
+  t.throws(() => new SplitOrder(spec), { message: /slices that make up a batch/ });
 });

@@ -258,13 +258,12 @@ export {
 export type { NatsConfigOptions } from "./src/wire/tenancy/nats-config.ts";
 export type { Tenants } from "./src/wire/tenancy/tenants.ts";
 export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";
-export { type ClickLinesOptions, writeClickLines } from "./src/data/synthetic/generated-lines.ts";
 export {
+  type ClickLinesOptions,
   type SessionLinesOptions,
-  writeSessionLines,
-} from "./src/data/synthetic/generated-lines.ts";
-export {
   type SyntheticTsvOptions,
+  writeClickLines,
+  writeSessionLines,
   writeSyntheticTsv,
 } from "./src/data/synthetic/generated-lines.ts";
 export type { GeneratedReport } from "./src/data/synthetic/synthetic.ts";
@@ -281,18 +280,16 @@ export { leafKey, readFooter, type Footer, type Group } from "./src/data/parquet
 export { openParquet } from "./src/data/parquet/open-columns.ts";
 export { mayHaveWanted } from "./src/data/parquet/prune.ts";
 export { StoredLeaves, type StoredLeaf } from "./src/data/parquet/stored-leaf.ts";
-export { shownPath } from "./src/data/remote/addresses.ts";
+export { isPattern, shownPath } from "./src/data/remote/addresses.ts";
 export { factsOfAll } from "./src/data/remote/file-facts.ts";
-export { isPattern } from "./src/data/remote/addresses.ts";
 export { s3FilesOf } from "./src/data/remote/s3-list.ts";
 export { keyColumnOf } from "./src/data/split-keys.ts";
 export { batchName } from "./src/data/tables/asked-columns.ts";
 export { openRanges, type RangeReader, plannedReads } from "./src/data/tables/byte-ranges.ts";
 export { unusableAt } from "./src/data/tables/damage.ts";
-export { tableFilesOf, partitionsOf } from "./src/data/files.ts";
+export { filesOf, partitionsOf, tableFilesOf } from "./src/data/files.ts";
 export { isInWanted } from "./src/data/tables/table-file.ts";
 export { decodeText, show, sentenceOf } from "./src/data/text/faults.ts";
-export { filesOf } from "./src/data/files.ts";
 export { objectIn } from "./src/data/text/json-lines.ts";
 export { splitLine } from "./src/data/text/line-decoder.ts";
 export { isNumber, momentOf } from "./src/data/columnar/exact-values.ts";
@@ -510,9 +507,8 @@ export { defineActor } from "./actors/runtime/define-actor.ts";
 export { clusterScope, type Mailbox } from "./actors/runtime/mailbox.ts";
 export { supervisorMachine } from "./actors/runtime/supervisor.ts";
 export { packageVersion } from "./actors/runtime/version.ts";
-export type { RowBatch } from "./src/data/columnar/column.ts";
+export { type RowBatch, textsAt } from "./src/data/columnar/column.ts";
 export { createRowEncoder, type RowEncoder } from "./src/data/columnar/row-encoder.ts";
-export { textsAt } from "./src/data/columnar/column.ts";
 export type { ResolvedColumnOptions, ResolvedTableOptions } from "./src/data/options.ts";
 export { recordColumnsOf } from "./src/data/records.ts";
 export { openTable } from "./src/data/tables/open-table.ts";

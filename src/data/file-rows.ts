@@ -20,7 +20,7 @@ import { textRows } from "./text/text-rows.ts";
 export interface RowsOptions {
   /** The column that splits the data, or the column of slices. */
   readonly key?: KeyColumn | undefined;
-  /** The facts that the file must still have; what is read is hashed, too. @default any, no hash */
+  /** The facts that the file must still have; its bytes are hashed, too. @default any, no hash */
   readonly facts?: FileFacts | undefined;
   /** Counts damage of a columnar file. @default it is thrown */
   readonly damage?: DamageCount | undefined;
@@ -40,8 +40,8 @@ export interface OpenRows {
   /** @throws InputUnusableError, InvalidOptionError if the file lacks a column */
   readonly batches: AsyncGenerator<FileRows>;
   /**
-   * SHA-256 of what was read, hex: the text, or the schema and the bytes of the wanted columns;
-   * `""` if `facts` was left out.
+   * SHA-256 of the text, or of the schema and the bytes of the wanted columns, hex; `""` if `facts`
+   * was left out.
    */
   sha256(): string;
   close(): Promise<void>;

@@ -23,10 +23,7 @@ import { transformsFor } from "./transforms/compile.ts";
 /** The part of a cache's description that is derived from the rows of files. */
 export interface WrittenFiles
   extends Pick<CacheMeta, "quarantine" | "means" | "warnings" | "values" | "pieces"> {
-  /**
-   * SHA-256 of what was read of each file, hex (`OpenRows.sha256`); undefined for a file that was
-   * left out.
-   */
+  /** SHA-256 of each file, hex, as `OpenRows.sha256`; undefined for a file that was left out. */
   readonly hashes: readonly (string | undefined)[];
   /** Samples of each file. */
   readonly counts: readonly number[];

@@ -1,5 +1,5 @@
-// Which sample is next: orders of the samples that are functions of (seed, epoch, position), so
-// that training can resume at any step, and any reader can start anywhere without state (law 4).
+// Orders of the samples. Each is a function of (seed, epoch, position), so that training can resume
+// at any step, and any reader can start anywhere without state (law 4).
 //
 // The sample order is one permutation per epoch. The split order, for data larger than memory, cuts
 // the samples into splits of consecutive samples. Every epoch shuffles the splits, and the samples

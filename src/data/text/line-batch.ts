@@ -2,7 +2,6 @@
 // is split into texts only if it is JSON or has quotes, or if some field of it is read as text.
 
 import type { FieldColumn } from "../columnar/column.ts";
-import type { CategoricalField, DenseField } from "../columnar/named-columns.ts";
 import type { SourceRows } from "../source-rows.ts";
 import { type FieldValues, listEntries } from "./bytes/field-values.ts";
 import { type Columns, fieldsOf } from "./columns.ts";
@@ -20,17 +19,23 @@ export function linesOf(texts: readonly string[]): BatchLines {
   return { count: texts.length, isTooLong: () => false, text: (row) => texts[row] ?? "" };
 }
 
+/** The lines of a chunk of a file, and their parsed fields. */
+interface ParsedLines {
+  readonly lines: ByteLines;
+  readonly values: FieldValues;
+}
+
 /** The lines of a chunk. A row is a line; valid as long as the chunk and its parsed fields. */
 export class LineBatch implements SourceRows {
   readonly rows: number;
   readonly firstRow: number;
-  readonly columns: ReadonlyMap<string, FieldColumn>;
-  readonly dense: readonly (FieldColumn | undefined)[] | undefined;
-  readonly bags: readonly (FieldColumn | undefined)[] | undefined;
+  readonly columns: SourceRows["columns"];
+  readonly dense: SourceRows["dense"];
+  readonly bags: SourceRows["bags"];
   readonly #layout: Columns;
   readonly #lines: BatchLines;
-  /** First byte of each field (`FieldValues.begins`); undefined if no field was parsed. */
-  readonly #begins: Int32Array | undefined;
+  /** First byte of each field (`FieldValues.begins`), of `#bytes`; empty if none was parsed. */
+  readonly #begins: Int32Array;
   readonly #bytes: Uint8Array;
   /** Texts of lines, and fields of lines that were not parsed, by row; filled when needed. */
   readonly #texts: string[];
@@ -40,106 +45,129 @@ export class LineBatch implements SourceRows {
    * `firstLine`: number of the first line in the file, from 1. `parsed`: the parsed fields of a
    * chunk of a file; left out, all fields are read as text, with the same result.
    */
-  constructor(
-    layout: Columns,
-    lines: BatchLines,
-    firstLine: number,
-    parsed?: { readonly lines: ByteLines; readonly values: FieldValues },
-  ) {
+  constructor(layout: Columns, lines: BatchLines, firstLine: number, parsed?: ParsedLines) {
     this.rows = lines.count;
     // Row numbers match those of a columnar file: row 0 is the line below the header, or the first
     // line of JSON.
     this.firstRow = firstLine - (layout.json === undefined ? 2 : 1);
     this.#layout = layout;
     this.#lines = lines;
-    this.#begins = parsed?.values.begins;
+    this.#begins = parsed?.values.begins ?? new Int32Array(0);
     this.#bytes = parsed?.lines.bytes ?? new Uint8Array(0);
     this.#texts = new Array(lines.count);
     this.#fields = new Array(lines.count);
-    const names = layout.header.slice(0, layout.fields);
-    this.columns = new Map(names.map((name, field) => [name, this.#column(field)]));
+    this.columns = {
+      get: (name) => {
+        const field = layout.header.indexOf(name);
+        return field >= 0 && field < layout.fields ? new LineField(this, field) : undefined;
+      },
+    };
     if (parsed === undefined) return;
-    const { values } = parsed;
+    const { lines: chunk, values } = parsed;
+    const of = <Values extends Float64Array | Int32Array>(all: Values, place: number) => {
+      return all.subarray(place * values.lines, (place + 1) * values.lines) as Values;
+    };
     let [numbers, ids] = [0, 0];
-    this.dense = layout.dense.map((one) => {
-      return one.isMade === true ? undefined : this.#denseColumn(one, values, numbers++);
+    this.dense = layout.dense.map(({ field, isMade }) => {
+      if (isMade === true) return undefined;
+      return new LineField(this, field, { numbers: of(values.numbers, numbers++) });
     });
     this.bags = layout.categorical.map((one) => {
-      return one.isMade === true ? undefined : this.#bagColumn(one, parsed, ids++);
+      if (one.isMade === true) return undefined;
+      const rows = of(values.ids, ids++);
+      if (one.isWide || one.weightSeparator !== undefined) return new LineField(this, one.field);
+      const isList = one.separator !== undefined;
+      const single = { offsets: values.offsets, rows };
+      const entries = () => (isList ? listEntries(values, chunk, one) : single);
+      return new LineField(this, one.field, { entries });
     });
   }
 
+  /** Whether the lines are JSON. */
+  get isJson(): boolean {
+    return this.#layout.json !== undefined;
+  }
+
   faultOf(row: number): LineFault | undefined {
-    if (this.#isParsed(row)) return undefined;
+    if (this.#firstOf(row) >= 0) return undefined;
     const fields = this.#fieldsOf(row);
     return isFault(fields) ? fields : undefined;
   }
 
-  #column(field: number): FieldColumn {
-    return {
-      form: "fields",
-      textOf: (row) => this.#textOf(row, field),
-      byteOf: (row) => this.#byteOf(row, field),
-      isJson: this.#layout.json !== undefined,
-    };
-  }
-
-  #denseColumn({ field }: DenseField, { numbers, lines }: FieldValues, place: number): FieldColumn {
-    return {
-      ...this.#column(field),
-      numbers: numbers.subarray(place * lines, (place + 1) * lines),
-    };
-  }
-
-  #bagColumn(
-    one: CategoricalField,
-    { lines, values }: { readonly lines: ByteLines; readonly values: FieldValues },
-    place: number,
-  ): FieldColumn {
-    const own = this.#column(one.field);
-    if (one.isWide || one.weightSeparator !== undefined) return own;
-    if (one.separator === undefined) {
-      const rows = values.ids.subarray(place * values.lines, (place + 1) * values.lines);
-      return { ...own, entries: { offsets: values.offsets, rows } };
-    }
-    let found: FieldColumn["entries"];
-    return {
-      ...own,
-      get entries() {
-        found ??= listEntries(values, lines, one);
-        return found;
-      },
-    };
-  }
-
-  #isParsed(row: number): boolean {
-    return this.#begins !== undefined && this.#begins[row * (this.#layout.fields + 1)] !== -1;
-  }
-
-  #textOf(row: number, field: number): string {
-    if (this.#begins === undefined || !this.#isParsed(row)) {
+  /** As `FieldColumn.textOf`. */
+  textOf(row: number, field: number): string {
+    const first = this.#firstOf(row);
+    if (first < 0) {
       const fields = this.#fieldsOf(row);
       return isFault(fields) ? "" : (fields[field] ?? "");
     }
-    const first = row * (this.#layout.fields + 1);
-    const start = this.#begins[first] ?? 0;
     this.#texts[row] ??= this.#lines.text(row);
-    const [begin, next] = [this.#begins[first + field] ?? 0, this.#begins[first + field + 1] ?? 0];
-    return (this.#texts[row] ?? "").slice(begin - start, next - 1 - start);
+    const start = this.#begins[first] ?? 0;
+    const begin = this.#begins[first + field] ?? 0;
+    const end = (this.#begins[first + field + 1] ?? 0) - 1;
+    return (this.#texts[row] ?? "").slice(begin - start, end - start);
   }
 
-  #byteOf(row: number, field: number): number {
-    const at = row * (this.#layout.fields + 1) + field;
-    const begin = this.#begins?.[at] ?? 0;
-    const isOneByte = this.#isParsed(row) && (this.#begins?.[at + 1] ?? 0) === begin + 2;
-    return isOneByte ? (this.#bytes[begin] ?? 256) : 256;
+  /** As `FieldColumn.byteOf`. */
+  byteOf(row: number, field: number): number {
+    const first = this.#firstOf(row);
+    if (first < 0) return 256;
+    const begin = this.#begins[first + field] ?? 0;
+    return this.#begins[first + field + 1] === begin + 2 ? (this.#bytes[begin] ?? 256) : 256;
+  }
+
+  /** Index of a row's first field in `#begins`; -1 if its fields were not parsed. */
+  #firstOf(row: number): number {
+    const first = row * (this.#layout.fields + 1);
+    return (this.#begins[first] ?? -1) < 0 ? -1 : first;
   }
 
   #fieldsOf(row: number): readonly string[] | LineFault {
-    this.#fields[row] ??= this.#lines.isTooLong(row)
-      ? tooLong
-      : fieldsOf(this.#lines.text(row), this.#layout);
-    return this.#fields[row] ?? tooLong;
+    const lines = this.#lines;
+    const known = this.#fields[row];
+    if (known !== undefined) return known;
+    const fields = lines.isTooLong(row) ? tooLong : fieldsOf(lines.text(row), this.#layout);
+    this.#fields[row] = fields;
+    return fields;
+  }
+}
+
+/** A field of the lines of a batch. */
+class LineField implements FieldColumn {
+  readonly form = "fields";
+  readonly numbers: Float64Array | undefined;
+  readonly #batch: LineBatch;
+  readonly #field: number;
+  readonly #read: (() => FieldColumn["entries"]) | undefined;
+  #entries: FieldColumn["entries"];
+
+  constructor(
+    batch: LineBatch,
+    field: number,
+    parsed: { readonly numbers?: Float64Array; readonly entries?: () => FieldColumn["entries"] } = {},
+  ) {
+    this.#batch = batch;
+    this.#field = field;
+    this.numbers = parsed.numbers;
+    this.#read = parsed.entries;
+  }
+
+  get isJson(): boolean {
+    return this.#batch.isJson;
+  }
+
+  /** Lists are parsed when they are read first. */
+  get entries(): FieldColumn["entries"] {
+    this.#entries ??= this.#read?.();
+    return this.#entries;
+  }
+
+  textOf(row: number): string {
+    return this.#batch.textOf(row, this.#field);
+  }
+
+  byteOf(row: number): number {
+    return this.#batch.byteOf(row, this.#field);
   }
 }
 

@@ -108,8 +108,8 @@ export function askedColumns<Shape extends AskedShape>(
   const header = [...new Set([...inFile, ...partitions.keys(), ...targets])];
   const { columns, problems } = namedColumns(options, tables, { path, header }, key);
   const others = isPrediction
-    ? keptProblems(kept, path, [...inFile, ...partitions.keys()])
-    : whereProblems(options, path, header);
+    ? absentOf(keptRoles(kept), path, [...inFile, ...partitions.keys()])
+    : absentOf(whereRoles(options), path, header);
   const absent = [...problems, ...others];
   const wrong = absent.length > 0 ? absent : roles.flatMap((role) => problemOf(role, shapes, path));
   if (wrong.length > 0) throw InvalidOptionError.ofAll([...wrong]);
@@ -212,30 +212,20 @@ function sourceRole({ column: name, form, list }: Source): Role {
 }
 
 function whereRoles({ where = [] }: ResolvedTableOptions): Role[] {
-  return where.map(({ column: name }, i) => ({ option: `data.where[${i}]`, name, kind: "where" }));
+  return where.map(({ column: name }, i) => {
+    return { option: `data.where[${i}].column`, name, kind: "where" };
+  });
 }
 
 function keptRoles(kept: readonly string[]): Role[] {
   return kept.map((name) => ({ option: "keep", name, kind: "kept" }));
 }
 
-function keptProblems(kept: readonly string[], path: string, names: readonly string[]) {
-  return kept.flatMap((name) => {
+/** The problems of columns that are not among `names`. */
+function absentOf(roles: readonly Role[], path: string, names: readonly string[]) {
+  return roles.flatMap(({ option, name }) => {
     if (names.includes(name)) return [];
-    return { option: "keep", message: missing("keep", name, path, names, []) };
-  });
-}
-
-function whereProblems(
-  { where = [] }: ResolvedTableOptions,
-  path: string,
-  header: readonly string[],
-): { readonly option: string; readonly message: string }[] {
-  return where.flatMap(({ column }, i) => {
-    const option = `data.where[${i}].column`;
-    return header.includes(column)
-      ? []
-      : { option, message: missing(option, column, path, header, []) };
+    return { option, message: missing(option, name, path, names, []) };
   });
 }
 

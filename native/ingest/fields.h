@@ -1,5 +1,5 @@
 // Parses the fields of many lines of delimited text: finds their beginnings, and converts numbers
-// and ids. src/data/text/bytes/field-values.ts is the definition, and gives the same results
+// and ids. src/data/text/field-values.ts is the definition, and gives the same results
 // without the addon.
 
 #pragma once

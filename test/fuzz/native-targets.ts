@@ -13,11 +13,11 @@ import { MemoryBudget } from "../../src/data/tables/memory-budget.ts";
 import { PieceMemory } from "../../src/data/tables/piece-memory.ts";
 import {
   type FieldPlan,
-  FieldValues,
   fieldReader,
+  FieldValues,
   type ReadFields,
   readFields,
-} from "../../src/data/text/bytes/field-values.ts";
+} from "../../src/data/text/field-values.ts";
 import { ByteLines } from "../../src/data/text/text-lines.ts";
 import type { Target } from "./target.ts";
 

@@ -3,9 +3,9 @@
 
 import type { FieldColumn } from "../columnar/column.ts";
 import type { SourceRows } from "../source-rows.ts";
-import { type FieldValues, listEntries } from "./bytes/field-values.ts";
 import { type Columns, fieldsOf } from "./columns.ts";
 import type { LineFault } from "./faults.ts";
+import { type FieldValues, listEntries } from "./field-values.ts";
 import { type ByteLines, lineBytesMax } from "./text-lines.ts";
 
 /** The fault of a line that is too long. */

@@ -21,7 +21,7 @@ import {
   packingOf,
   utf8Pieces,
   withoutMark,
-} from "./bytes/file-beginnings.ts";
+} from "./file-bytes.ts";
 
 /** Longest line that is read; a longer line is bad. This bounds the memory for one file. */
 export const lineBytesMax = 0x10_0000;

@@ -6,8 +6,8 @@ import type { ResolvedTextOptions, TableShape } from "../options.ts";
 import { shownPath } from "../remote/addresses.ts";
 import type { FileRows } from "../source-rows.ts";
 import type { KeyColumn } from "../split-keys.ts";
-import { fieldParser } from "./bytes/field-values.ts";
 import { type Columns, columnsAtOnce, csvColumns, headerNames } from "./columns.ts";
+import { fieldParser } from "./field-values.ts";
 import { LineBatch } from "./line-batch.ts";
 import { type KnownText, readByteLines } from "./text-lines.ts";
 

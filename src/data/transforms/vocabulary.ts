@@ -4,7 +4,7 @@
 import { createHash } from "node:crypto";
 import { createReadStream, readFileSync, type Stats, statSync } from "node:fs";
 import { InputUnusableError } from "../../errors/errors.ts";
-import { noTextBecause, utf8Of, withoutMark } from "../text/bytes/file-beginnings.ts";
+import { noTextBecause, utf8Of, withoutMark } from "../text/file-bytes.ts";
 import type { Transform } from "./transform-options.ts";
 
 /** A loaded vocabulary. */

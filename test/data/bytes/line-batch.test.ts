@@ -14,19 +14,19 @@ import { csv } from "../../../src/data/sources.ts";
 import { KeyCollector } from "../../../src/data/split-keys.ts";
 import { targetsOf } from "../../../src/data/targets.ts";
 import {
-  FieldValues,
-  fieldParser,
-  fieldReader,
-  planOf,
-  type ReadFields,
-  readFields,
-} from "../../../src/data/text/bytes/field-values.ts";
-import {
   type Columns,
   criteoColumns,
   csvColumns,
   denseOf,
 } from "../../../src/data/text/columns.ts";
+import {
+  fieldParser,
+  fieldReader,
+  FieldValues,
+  planOf,
+  type ReadFields,
+  readFields,
+} from "../../../src/data/text/field-values.ts";
 import { LineBatch, linesOf } from "../../../src/data/text/line-batch.ts";
 import { ByteLines } from "../../../src/data/text/text-lines.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
-import { utf8Pieces } from "../../../src/data/text/bytes/file-beginnings.ts";
+import { utf8Pieces } from "../../../src/data/text/file-bytes.ts";
 import { readLines } from "../../../src/data/text/text-lines.ts";
 import { readVocabulary } from "../../../src/data/transforms/vocabulary.ts";
 import { InputUnusableError } from "../../../src/errors/errors.ts";

@@ -1,5 +1,5 @@
-// Inspects the first bytes of a file: removes a byte order mark, and detects compressed files and
-// unsupported encodings, which would otherwise be read as garbled text.
+// The bytes of text files: reads them in chunks, removes a byte order mark, and detects compressed
+// files and unsupported encodings, which would otherwise be read as garbled text.
 
 import { open } from "node:fs/promises";
 

@@ -4,12 +4,12 @@
 // (native/ingest/fields.h).
 
 import assert from "node:assert/strict";
-import { type Addon, loadAddon } from "../../../ports/addon.ts";
-import type { FieldColumn } from "../../columnar/column.ts";
-import type { CategoricalField } from "../../columnar/named-columns.ts";
-import { murmurHash3Of } from "../../murmur-hash.ts";
-import type { Columns } from "../columns.ts";
-import type { ByteLines } from "../text-lines.ts";
+import { type Addon, loadAddon } from "../../ports/addon.ts";
+import type { FieldColumn } from "../columnar/column.ts";
+import type { CategoricalField } from "../columnar/named-columns.ts";
+import { murmurHash3Of } from "../murmur-hash.ts";
+import type { Columns } from "./columns.ts";
+import type { ByteLines } from "./text-lines.ts";
 
 /** The layout of a line, and the features to parse. */
 export interface FieldPlan {

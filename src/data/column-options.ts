@@ -2,7 +2,7 @@
 // of data with named columns; and the options of columns that split the data.
 
 import { z } from "zod";
-import { character, visibleName } from "../ports/option-schemas.ts";
+import { character, visibleName } from "./column-name-options.ts";
 import { expanded, inOrder } from "./transforms/order.ts";
 import { problemsOf } from "./transforms/plan.ts";
 import { type Transform, transformOptions } from "./transforms/transform-options.ts";

@@ -24,7 +24,7 @@ export interface RowsOptions {
   readonly facts?: FileFacts | undefined;
   /** Counts damage of a columnar file. @default it is thrown */
   readonly damage?: DamageCount | undefined;
-  /** The only categorical features whose columns are read of a columnar file. @default all columns */
+  /** The only features whose columns are read of a columnar file. @default all columns */
   readonly features?: readonly number[] | undefined;
   /**
    * For the features alone: labels, weight and group of a columnar file are not read and may be

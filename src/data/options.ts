@@ -1,7 +1,7 @@
 // The job's data section: the source of samples, as plain data that crosses threads and NATS.
 
 import { z } from "zod";
-import { character, pathOption, visibleName } from "../ports/option-schemas.ts";
+import { pathOption } from "../ports/option-schemas.ts";
 import type { Written } from "../ports/written.ts";
 import {
   cacheDirectory,
@@ -13,6 +13,7 @@ import {
   withPasses,
   withStream,
 } from "./cache/option-rules.ts";
+import { character, visibleName } from "./column-name-options.ts";
 import {
   categoricalColumn,
   labelsMax,

@@ -1,6 +1,7 @@
 // The key column: the column that splits lines into training, validation and test, or an evaluation
 // into slices; and its values.
 
+import type { KeyForm } from "./cache/cache-format.ts";
 import type { SplitSpec } from "./column-options.ts";
 import { type Moment, momentOf } from "./columnar/exact-values.ts";
 import { murmurHash3 } from "./murmur-hash.ts";
@@ -35,9 +36,6 @@ export function keyColumnOf(split: SplitSpec | undefined): SplitColumn | undefin
 export function optionOfKey({ kind }: KeyColumn): string {
   return kind === "slice" ? "by" : "evaluation.split.column";
 }
-
-/** Type of a column's keys. Dates are milliseconds since 1970, UTC. */
-export type KeyForm = "number" | "date" | "hash" | "text";
 
 /** The keys of the good lines, in order. */
 export interface SplitKeys {

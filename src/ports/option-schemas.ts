@@ -3,7 +3,7 @@
 // so that the check of a tenant's paths (actors/jobs/allowed-paths.ts) also covers options that are
 // added later. This file walks zod's definitions without importing zod, as threads load it, too.
 
-import { z } from "zod";
+import type { z } from "zod";
 
 /** The fields of a schema's definition, by kind, as in zod's documentation of `_zod.def`. */
 interface Definition {
@@ -151,19 +151,4 @@ export function freeTexts(schema: z.ZodType): Map<string, PathKind | undefined> 
   };
   look(schema, "");
   return found;
-}
-
-/** A name without control characters, which a terminal would take for commands. */
-export const visibleName = z
-  .string()
-  .min(1)
-  .regex(/^[ -~\u00a0-\uffff]+$/, "a name without control characters");
-
-/** A separator: one ASCII character other than a quote or a line break. */
-export const character = z.string().refine(isSeparator, {
-  error: "one ASCII character that is no quote and no line break",
-});
-
-function isSeparator(value: string): boolean {
-  return value.length === 1 && value.charCodeAt(0) < 128 && !'"\r\n'.includes(value);
 }

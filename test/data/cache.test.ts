@@ -1,5 +1,5 @@
-// The cache of a dataset on disk: it has the same samples, and never a half-written file. A directory
-// that refuses it is an immediate error.
+// The cache of a dataset on disk: it has the same samples, and never a half-written file. A
+// directory that refuses it is an immediate error.
 
 import {
   closeSync,

@@ -1,5 +1,5 @@
-// The orders of samples: each epoch visits every sample once, in an order drawn from the seed, or from
-// splits that each slice reads one after another.
+// The orders of samples: each epoch visits every sample once, in an order drawn from the seed, or
+// from splits that each slice reads one after another.
 
 import test from "ava";
 import type { SampleRange } from "../../src/data/dataset.ts";

@@ -28,7 +28,6 @@ import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
 import { DataCacheDamagedError, StoreFailedError, TrainingError } from "../../errors/errors.ts";
 import type { DiskFile } from "../../ports/disk.ts";
-import type { KeyForm } from "../split-keys.ts";
 import { oneLabel, type Targets, targetWords } from "../targets.ts";
 import type { FeatureStatistics } from "./feature-statistics.ts";
 
@@ -109,6 +108,9 @@ export interface ColumnValues {
   /** Whether the figures are estimates for all samples, derived from the number of rows in use. */
   readonly isEstimated?: boolean | undefined;
 }
+
+/** Type of a column's keys. Dates are milliseconds since 1970, UTC. */
+export type KeyForm = "number" | "date" | "hash" | "text";
 
 /** The description of a complete cache. */
 export interface CacheMeta {

@@ -2,7 +2,7 @@
 // worthwhile (ikjt.ts).
 
 import { z } from "zod";
-import { visibleName } from "../../ports/option-schemas.ts";
+import { visibleName } from "../column-name-options.ts";
 
 const groups = z
   .union([z.literal("auto"), z.array(z.array(visibleName).min(1).max(4096)).min(1).max(1024)])

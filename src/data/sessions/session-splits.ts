@@ -1,7 +1,7 @@
 // Checks of all samples before training, where lists repeat in sessions: the samples of a session
-// lie side by side, so that splits of whole sessions keep the order of the data; and the lists of an
-// aligned group are equally long. A session is a run of samples with the same group (targets.ts), as
-// in clustered data.
+// lie side by side, so that splits of whole sessions keep the order of the data; and the lists of
+// an aligned group are equally long. A session is a run of samples with the same group
+// (targets.ts), as in clustered data.
 
 import assert from "node:assert/strict";
 import { InputUnusableError } from "../../errors/errors.ts";

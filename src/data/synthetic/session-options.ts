@@ -1,7 +1,7 @@
 // Options of generated data: the number of ids in bags, and `sessions`, whose samples repeat lists.
 
 import { z } from "zod";
-import { visibleName } from "../../ports/option-schemas.ts";
+import { visibleName } from "../column-name-options.ts";
 
 /** Ids of a bag: exactly this many, between `min` and `max`, or drawn around a mean. */
 export const idsPerBag = z.union([

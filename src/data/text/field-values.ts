@@ -128,8 +128,8 @@ export function fieldParser(
 }
 
 /**
- * The table rows of a field that is a list, as `FieldColumn.entries`. A list with an entry of a rare
- * form has the entry -1.
+ * The table rows of a field that is a list, as `FieldColumn.entries`. A list with an entry of a
+ * rare form has the entry -1.
  */
 export function listEntries(
   { begins, plan, lines }: FieldValues,

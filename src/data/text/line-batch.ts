@@ -1,5 +1,6 @@
-// A chunk of lines as rows of fields, which the row encoder reads like the columns of a batch. A line
-// is split into texts only if it is JSON or has quotes, or if some field of it is read as text.
+// A chunk of lines as rows of fields, which the row encoder reads like the columns of a batch. A
+// line is split into texts only if it is JSON or has quotes, or if some field of it is read as
+// text.
 
 import type { FieldColumn } from "../columnar/column.ts";
 import type { SourceRows } from "../source-rows.ts";
@@ -144,7 +145,10 @@ class LineField implements FieldColumn {
   constructor(
     batch: LineBatch,
     field: number,
-    parsed: { readonly numbers?: Float64Array; readonly entries?: () => FieldColumn["entries"] } = {},
+    parsed: {
+      readonly numbers?: Float64Array;
+      readonly entries?: () => FieldColumn["entries"];
+    } = {},
   ) {
     this.#batch = batch;
     this.#field = field;

@@ -21,8 +21,8 @@ import { bagIdsMax, type Sample } from "../sample.ts";
 import { type LineFault, show } from "./faults.ts";
 
 /**
- * Splits one record into fields, or returns its fault. A quote at the start of a field opens it, and
- * the next quote that is not doubled closes it, before a delimiter or the end (RFC 4180).
+ * Splits one record into fields, or returns its fault. A quote at the start of a field opens it,
+ * and the next quote that is not doubled closes it, before a delimiter or the end (RFC 4180).
  */
 export function splitLine(line: string, delimiter: string, hasQuotes: boolean): string[] | string {
   if (!hasQuotes || !line.includes('"')) return line.split(delimiter);

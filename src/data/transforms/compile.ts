@@ -16,7 +16,7 @@ import { asIds, halvesOf, type TransformColumn } from "./values.ts";
 import { readVocabulary } from "./vocabulary.ts";
 import { referenceColumns, wholeColumns } from "./whole-columns.ts";
 
-/** The compiled transforms of the data, if any. @throws InputUnusableError as `compileTransforms` */
+/** The compiled transforms of the data, if any. @throws as `compileTransforms` */
 export function transformsFor(data: ResolvedDataOptions): CompiledTransforms | undefined {
   const transforms = transformsOf(data);
   return transforms && compileTransforms(transforms);

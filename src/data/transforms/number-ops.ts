@@ -1,5 +1,5 @@
-// Element-wise transforms of numbers, in columns and in lists, and transforms from numbers to ids or
-// one-hot vectors. A missing number (NaN) stays missing, except with `fill`.
+// Element-wise transforms of numbers, in columns and in lists, and transforms from numbers to ids
+// or one-hot vectors. A missing number (NaN) stays missing, except with `fill`.
 //
 // Results are bitwise the same on every machine: V8's Math.log and Math.expm1 are its own port of
 // fdlibm, not the C library's functions. t^l is computed by expm1 and log, because Math.pow has no

@@ -1,7 +1,8 @@
 // The schema of an entry of `data.transforms`: its op, inputs, output and arguments.
 
 import { z } from "zod";
-import { character, pathOption, visibleName } from "../../ports/option-schemas.ts";
+import { pathOption } from "../../ports/option-schemas.ts";
+import { character, visibleName } from "../column-name-options.ts";
 import { modulusMax } from "./hash64.ts";
 
 const inputAre =

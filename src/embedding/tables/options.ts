@@ -1,9 +1,9 @@
 // Options of embedding tables and their optimizers, and their checks.
 
 import { z } from "zod";
+import { visibleName } from "../../data/column-name-options.ts";
 import { rowsMax } from "../../kernels/contract/kernels.ts";
 import { schemes, tiers } from "../../planner/shards.ts";
-import { visibleName } from "../../ports/option-schemas.ts";
 import { dynamicOptions } from "./dynamic-options.ts";
 import { scheduleOptions } from "./schedule-options.ts";
 

@@ -2,8 +2,8 @@
 // vectors are projected.
 
 import { z } from "zod";
+import { visibleName } from "../../data/column-name-options.ts";
 import { type TableOptions, tableOptions } from "../../embedding/tables/options.ts";
-import { visibleName } from "../../ports/option-schemas.ts";
 import type { Written } from "../../ports/written.ts";
 
 /** Widths of the layers of an MLP. */

@@ -10,12 +10,12 @@
 // T = tasks, E = experts that a gate mixes, H = columns of an expert's output.
 
 import { z } from "zod";
+import { visibleName } from "../../data/column-name-options.ts";
 import { missingLabel } from "../../data/column-options.ts";
 import { softmax, weightedSums } from "../blocks/attention.ts";
 import { concat } from "../blocks/concat.ts";
 import { jointLogit } from "../blocks/joint-logit.ts";
 import { mlp } from "../blocks/mlp.ts";
-import { visibleName } from "../../ports/option-schemas.ts";
 import {
   type Graph,
   type GraphBuilder,

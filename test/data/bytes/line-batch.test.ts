@@ -20,9 +20,9 @@ import {
   denseOf,
 } from "../../../src/data/text/columns.ts";
 import {
+  FieldValues,
   fieldParser,
   fieldReader,
-  FieldValues,
   planOf,
   type ReadFields,
   readFields,

@@ -13,8 +13,8 @@ import { MemoryBudget } from "../../src/data/tables/memory-budget.ts";
 import { PieceMemory } from "../../src/data/tables/piece-memory.ts";
 import {
   type FieldPlan,
-  fieldReader,
   FieldValues,
+  fieldReader,
   type ReadFields,
   readFields,
 } from "../../src/data/text/field-values.ts";

@@ -90,7 +90,7 @@ export function bagReader(feature: number, column: CategoricalField, isBag: bool
 export interface MadeFeatures {
   /** Why the transforms fail on a record, by its index. */
   readonly faults: ReadonlyMap<number, LineFault>;
-  /** The filler of each dense, then each categorical feature; undefined if no transform makes it. */
+  /** The filler of each dense, then each categorical feature; undefined: no transform makes it. */
   readonly fills: readonly (Fill | undefined)[];
 }
 

@@ -8,7 +8,12 @@ import test, { type ExecutionContext } from "ava";
 import { CacheWriter } from "../../../src/data/cache/cache-writer.ts";
 import { noRecords, plainFrom } from "../../../src/data/columnar/plain-records.ts";
 import { createRowEncoder, type RowEncoder } from "../../../src/data/columnar/row-encoder.ts";
-import { type CsvOptions, dataOptions, type TableShape } from "../../../src/data/options.ts";
+import {
+  type CsvOptions,
+  dataOptions,
+  type ResolvedDataOptions,
+  type TableShape,
+} from "../../../src/data/options.ts";
 import { Sample } from "../../../src/data/sample.ts";
 import { csv } from "../../../src/data/sources.ts";
 import { KeyCollector } from "../../../src/data/split-keys.ts";
@@ -29,6 +34,7 @@ import {
 } from "../../../src/data/text/field-values.ts";
 import { LineBatch, linesOf } from "../../../src/data/text/line-batch.ts";
 import { ByteLines } from "../../../src/data/text/text-lines.ts";
+import { transformsFor } from "../../../src/data/transforms/compile.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
@@ -246,11 +252,18 @@ function recordLines(seed: number, { fields, delimiter, dense }: Columns, lines:
   return chunkOf(texts, () => random.below(50) === 0);
 }
 
-function compare(t: ExecutionContext, columns: Columns, dense: number, hasTargets = false): void {
+/** `options`: of the data, if they have transforms. */
+function compare(
+  t: ExecutionContext,
+  columns: Columns,
+  dense: number,
+  { hasTargets = false, options }: { hasTargets?: boolean; options?: ResolvedDataOptions } = {},
+): void {
   const features = columns.categorical.length;
   const targets = { labels: 1, hasSampleWeights: hasTargets, hasGroups: hasTargets };
   const shape = { dense, features, wide: Array(features).fill(false), weighted: [], targets };
-  const encoder = createRowEncoder(columns, columns.header);
+  const transforms = options && transformsFor(options);
+  const encoder = createRowEncoder(columns, columns.header, undefined, transforms);
   for (const read of [fieldReader(), readFields]) {
     let [plain, lines] = [0, 0];
     for (let seed = 1; seed <= 6; seed++) {
@@ -293,7 +306,28 @@ test("CSV lines: records have the words of encoded samples, lists and targets in
   // Negative numbers are no weights, and a dense column draws some.
   const own = { dense: [{ column: "plain" }], ...rest };
   const all = [...tables, { name: "b2", rows: 3000 }];
-  compare(t, csvOf([...header, "b2"], all, own).columns, 1, true);
+  compare(t, csvOf([...header, "b2"], all, own).columns, 1, { hasTargets: true });
+});
+
+test("CSV lines with transforms: records have the words of encoded samples", (t) => {
+  const { options, columns } = csvOf(
+    ["y", "plain", "other", "a", "b", "d"],
+    ["a", "hashed", "firsts"].map((name) => ({ name, rows: 3000 })),
+    {
+      transforms: [
+        { op: "fill", input: "other", output: "filled", value: 3 },
+        { op: "sigridHash", input: "b", output: "hashed", max: 50 },
+        { op: "firstX", input: { column: "d", separator: "7" }, output: "firsts", x: 1 },
+      ],
+      dense: ["plain", "filled"],
+      categorical: [
+        { column: "a" },
+        { column: "hashed", ...integer },
+        { column: "firsts", ...integer },
+      ],
+    },
+  );
+  compare(t, columns, 2, { options });
 });
 
 test("a line that its text decides about has no record", (t) => {

@@ -5,6 +5,7 @@ import { closeSync, openSync, readFileSync, readSync, statSync, writeSync } from
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { readKeys } from "../../../src/data/cache/cache-facts.ts";
+import type { KeyForm } from "../../../src/data/cache/cache-format.ts";
 import { openCache } from "../../../src/data/cache/cache-reader.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import type { SplitSpec } from "../../../src/data/column-options.ts";
@@ -12,8 +13,8 @@ import { momentOf } from "../../../src/data/columnar/exact-values.ts";
 import { murmurHash3 } from "../../../src/data/murmur-hash.ts";
 import { dataOptions } from "../../../src/data/options.ts";
 import { csv } from "../../../src/data/sources.ts";
-import { planSplit, type SplitShares, splitDataset } from "../../../src/data/split.ts";
-import { type KeyColumn, type KeyForm, keyColumnOf } from "../../../src/data/split-keys.ts";
+import { type KeyColumn, keyColumnOf } from "../../../src/data/split-keys.ts";
+import { planSplit, splitDataset, type SplitShares } from "../../../src/data/split.ts";
 import { DataCacheDamagedError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";

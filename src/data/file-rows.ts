@@ -1,10 +1,16 @@
 // Opens a file of any format and yields its rows in the form from which samples are made.
 
-import { createHash } from "node:crypto";
+import { createHash, type Hash } from "node:crypto";
+import { InputUnusableError } from "../errors/errors.ts";
 import { textsAt } from "./columnar/column.ts";
 import type { CategoricalField } from "./columnar/named-columns.ts";
 import { isTable, pieceOf } from "./data-kinds.ts";
-import type { ResolvedFileOptions, ResolvedTableOptions, TableShape } from "./options.ts";
+import type {
+  ResolvedFileOptions,
+  ResolvedTableOptions,
+  ResolvedTextOptions,
+  TableShape,
+} from "./options.ts";
 import { shownPath } from "./remote/addresses.ts";
 import type { FileFacts } from "./remote/file-facts.ts";
 import { changed } from "./remote/web-requests.ts";
@@ -13,8 +19,11 @@ import type { KeyColumn } from "./split-keys.ts";
 import { DamageCount } from "./tables/damage.ts";
 import { openTable } from "./tables/open-table.ts";
 import { isInWanted, newReport, type TableFile, wantedRows } from "./tables/table-file.ts";
+import { columnsAtOnce, csvColumns, headerNames } from "./text/columns.ts";
 import { BadLines } from "./text/faults.ts";
-import { textRows } from "./text/text-rows.ts";
+import { fieldParser } from "./text/field-values.ts";
+import { LineBatch } from "./text/line-batch.ts";
+import { readByteLines } from "./text/text-lines.ts";
 
 /** Options of `openRows`. */
 export interface RowsOptions {
@@ -61,13 +70,50 @@ export async function openRows(
 ): Promise<OpenRows | undefined> {
   if (isTable(options)) return openTableRows(path, options, tables, given);
   const hash = given.facts && createHash("sha256");
-  const own = { key: given.key, known: given.facts, hash };
   return {
     path: shownPath(path),
-    batches: textRows(path, options, tables, own),
+    batches: textRows(path, options, tables, given, hash),
     sha256: () => hash?.digest("hex") ?? "",
     async close() {},
   };
+}
+
+/** The lines of a text file, in chunks. Empty lines, and the header of CSV, are no wanted rows. */
+async function* textRows(
+  address: string,
+  options: ResolvedTextOptions,
+  tables: readonly TableShape[],
+  { key, facts }: RowsOptions,
+  hash: Hash | undefined,
+): AsyncGenerator<FileRows> {
+  const path = shownPath(address);
+  let columns = columnsAtOnce(options, tables, path, key);
+  let parse = columns && fieldParser(columns);
+  const delimiter = options.kind === "csv" ? options.delimiter : undefined;
+  for await (const lines of readByteLines(address, { hash, known: facts, delimiter })) {
+    let first = 0;
+    if (columns === undefined && options.kind === "csv") {
+      while (first < lines.count && lines.isEmpty(first)) first++;
+      if (first === lines.count) continue;
+      const header = lines.isTooLong(first) ? undefined : lines.text(first);
+      const names = headerNames(path, header, options.delimiter);
+      columns = csvColumns(options, tables, path, names, key);
+      parse = fieldParser(columns);
+      first++;
+    }
+    if (columns === undefined || parse === undefined) throw new TypeError("a file has columns");
+    const parsed = columns.json === undefined ? { lines, values: parse(lines) } : undefined;
+    yield {
+      columns,
+      header: columns.header,
+      batch: new LineBatch(columns, lines, lines.firstLine, parsed),
+      isWanted: (row) => row >= first && !lines.isEmpty(row),
+      lineOf: (row) => lines.lineOf(row),
+      place: {},
+      bytesRead: lines.bytesRead,
+    };
+  }
+  if (columns === undefined) throw new InputUnusableError(path, `The data file ${path} is empty`);
 }
 
 async function openTableRows(

@@ -7,11 +7,11 @@ import { InvalidOptionError, shownName } from "../errors/errors.ts";
 import { nearestName } from "../ports/nearest-name.ts";
 import { BatchRows, type EncodedBatch } from "./batch-rows.ts";
 import type { Means } from "./cache/cache-format.ts";
-import { bagReader as idReader } from "./columnar/bag-reader.ts";
+import { bagReader } from "./columnar/bag-reader.ts";
 import { type FieldColumns, namedColumns } from "./columnar/named-columns.ts";
 import {
-  bagReader,
-  denseReader,
+  bagValueReader,
+  denseValueReader,
   type MadeFeatures,
   madeOfRecords,
 } from "./columnar/record-values.ts";
@@ -79,7 +79,7 @@ export function createRecordEncoder(
   const weighted = weightedOf(data, tables);
   const transforms = transformsFor(data);
   const readers = columns.categorical.map((column, i) => {
-    return column.isMade === true ? idReader(column, i) : undefined;
+    return column.isMade === true ? bagReader(column, i) : undefined;
   });
   const names = namesOf(columns, transforms);
   const targets = targetColumnsOf(data);
@@ -90,11 +90,11 @@ export function createRecordEncoder(
   const areNumbers = isTable(data);
   const features = [
     ...columns.dense.map((column) => {
-      return { name: column.name, read: denseReader(column, areNumbers) };
+      return { name: column.name, read: denseValueReader(column, areNumbers) };
     }),
     ...columns.categorical.map((column, feature) => {
       const isBag = isBagOf(data, columns, feature);
-      return { name: column.name, read: bagReader(feature, column, isBag) };
+      return { name: column.name, read: bagValueReader(feature, column, isBag) };
     }),
   ];
 

@@ -29,7 +29,7 @@ const shortEnd = 1e15;
  * data, as in columnar files. In text they are words, which `unreadable: missing` turns into
  * missing values.
  */
-export function denseReader(column: DenseField, areNumbers: boolean): ReadValue {
+export function denseValueReader(column: DenseField, areNumbers: boolean): ReadValue {
   const isWord = !areNumbers && column.unreadable === "missing";
   return (sample, value) => {
     if (typeof value === "boolean" && !isWord) return setDense(sample, value ? 1 : 0, column);
@@ -46,7 +46,11 @@ export function denseReader(column: DenseField, areNumbers: boolean): ReadValue 
 }
 
 /** Creates the reader of a categorical feature. `isBag`: whether its column may hold a list. */
-export function bagReader(feature: number, column: CategoricalField, isBag: boolean): ReadValue {
+export function bagValueReader(
+  feature: number,
+  column: CategoricalField,
+  isBag: boolean,
+): ReadValue {
   const { ids, isWide, weightSeparator, separator = "", offset, rows } = column;
   // Numbers skip the text path only if no separator could split their digits or sign.
   const isPlain = ids === "integer" && weightSeparator === undefined && !/[-\d]/.test(separator);

@@ -3,16 +3,21 @@
 // samples, byte for byte. docs/data.md has the rules.
 //
 // Frequent cases have fast paths: numbers are used unchanged, and rows of ids and texts are hashed
-// once. Everything else, including faults, takes the text path.
+// once. Everything else, including faults, takes the text path: a column whose form a transform
+// does not read is converted by way of its text, too.
 
 import { bagIdsMax, Sample } from "../sample.ts";
 import type { SourceRows } from "../source-rows.ts";
 import type { KeyCollector } from "../split-keys.ts";
 import { groupOf } from "../targets.ts";
 import { type LineFault, show } from "../text/faults.ts";
+import { splitAsJson } from "../text/json-lines.ts";
 import type { LabelReader } from "../text/labels.ts";
 import { decimal, decodeBag, decodeDense, decodeMissing } from "../text/line-decoder.ts";
-import type { CompiledTransforms } from "../transforms/compile.ts";
+import { SourceColumns } from "../text/source-columns.ts";
+import type { CompiledTransforms, MadeColumns } from "../transforms/compile.ts";
+import type { Source } from "../transforms/plan.ts";
+import type { TransformColumn } from "../transforms/values.ts";
 import { type BagReader, bagReader, isWatched } from "./bag-reader.ts";
 import {
   type Column,
@@ -22,7 +27,6 @@ import {
   textsAt,
   timeText,
 } from "./column.ts";
-import { type MadeBatch, madeBatch } from "./made-batch.ts";
 import type { CategoricalField, DenseField, FieldColumns, TargetField } from "./named-columns.ts";
 import { type Fill, logOf, type PlainRecords, recordMaker } from "./plain-records.ts";
 
@@ -326,4 +330,51 @@ const noEntries = { offsets: new Int32Array(0), rows: new Int32Array(0) };
 function noWeight({ name }: CategoricalField, weight: number): LineFault {
   const kind = `expected every id of \`${name}\` to have a number as its weight`;
   return { kind, got: Number.isNaN(weight) ? "nothing" : String(weight) };
+}
+
+/** The outputs of the transforms for a batch. */
+export interface MadeBatch extends Pick<MadeColumns, "columns" | "kept"> {
+  /** Faults of rows whose features could not be made, by row. */
+  readonly faults: ReadonlyMap<number, LineFault>;
+}
+
+/** Runs the transforms on a batch. `place` is the index of the batch's file. */
+function madeBatch(
+  transforms: CompiledTransforms,
+  { sources: fields = [] }: FieldColumns,
+  header: readonly string[],
+  { rows, firstRow, columns }: SourceRows,
+  place: number,
+): MadeBatch {
+  const faults = new Map<number, LineFault>();
+  const sources = transforms.sources.map((source, i) => {
+    const column = columns.get(header[fields[i] ?? -1] ?? "");
+    if (column === undefined) throw new TypeError(`a batch lacks the column ${source.column}`);
+    return sourceOf(source, column, rows, faults);
+  });
+  const made = transforms.run(sources, { rows, place, firstRow });
+  for (const [row, kind] of made.faults) if (!faults.has(row)) faults.set(row, { kind });
+  return { ...made, faults };
+}
+
+/** Converts a column to the form in which a transform reads it. */
+function sourceOf(
+  given: Source,
+  column: Column | FieldColumn,
+  rows: number,
+  faults: Map<number, LineFault>,
+): TransformColumn {
+  const isField = column.form === "fields";
+  const source = isField && column.isJson ? splitAsJson(given) : given;
+  const isText = (isField || column.form === "texts") && source.separator !== undefined;
+  const isUnsigned = column.form === "ids" && column.isUnsigned === true;
+  if (!isField && column.form === source.form && !isText && !isUnsigned) return column;
+  const columns = new SourceColumns([source], rows);
+  for (let row = 0; row < rows; row++) {
+    const texts = textsAt(column, row);
+    const fault = columns.add(() => (isText ? (texts[0] ?? "") : texts));
+    if (fault !== undefined && !faults.has(row)) faults.set(row, fault);
+  }
+  const [made] = columns.columns();
+  return made as TransformColumn;
 }

@@ -35,14 +35,9 @@ export class TextFacts {
     return this.#values.attachedTo(columns);
   }
 
-  /** Whether values are being counted, so that lines must take the text path. */
-  get countsValues(): boolean {
-    return this.#values?.isOpen === true;
-  }
-
   /** Whether only the facts that `addRecords` collects are still open. */
   get needsRecordsAlone(): boolean {
-    return this.#leakage?.isOver === true && !this.countsValues;
+    return this.#leakage?.isOver === true && this.#values?.isOpen !== true;
   }
 
   /** Adds the next good line. */

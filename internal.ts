@@ -61,7 +61,7 @@ export {
   rowWiseAdagrad,
   sgd,
 } from "./src/model/options.ts";
-export { modelSize, type ModelSize } from "./src/model/model.ts";
+export { modelSize, type ModelSize } from "./src/model/model-size.ts";
 export { type Sweep, type SweptJob, sweepOf, sweptJobsOf } from "./src/job/sweep.ts";
 export { type TransformedRow, transformedRows } from "./src/job/transformed-rows.ts";
 

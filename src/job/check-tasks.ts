@@ -4,7 +4,7 @@ import { namesColumns } from "../data/data-kinds.ts";
 import type { ResolvedDataOptions } from "../data/options.ts";
 import { areNumeric, labelsOf, targetsOf } from "../data/targets.ts";
 import { lossesOf } from "../model/loss.ts";
-import type { LossSpec } from "../model/loss.ts";
+import type { LossSpec } from "../model/loss-options.ts";
 import type { ModelSpec } from "../model/options.ts";
 import { expected } from "../ports/check-options.ts";
 

@@ -6,7 +6,7 @@ import { dataOptions } from "../data/options.ts";
 import { sparseOptimizerOptions } from "../embedding/tables/options.ts";
 import { tiersOptions } from "../embedding/tables/tier-options.ts";
 import { exchangeOptions } from "../exchange/options.ts";
-import { lossOptions } from "../model/loss.ts";
+import { lossOptions } from "../model/loss-options.ts";
 import { denseOptimizerOptions, modelOptions } from "../model/options.ts";
 import { planFileSchema } from "../planner/plan-file.ts";
 import { pathOption } from "../ports/option-schemas.ts";

@@ -8,7 +8,7 @@ import { nameOfLabel } from "../data/targets.ts";
 import { criteoFeatures, denseOf } from "../data/text/columns.ts";
 import { categoricalOf } from "../data/text/match-features.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
-import { sharedTableOptions } from "../model/kinds/common.ts";
+import { sharedTableOptions } from "../model/kinds/common-options.ts";
 import { checkOptions } from "../ports/check-options.ts";
 import { type Fields, isSection } from "../ports/written.ts";
 

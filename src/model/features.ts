@@ -9,7 +9,7 @@ import type { TableShape } from "../data/options.ts";
 import type { TableSpec } from "../embedding/tables/options.ts";
 import type { Pooling } from "../kernels/contract/kernels.ts";
 import type { SequenceEncoder } from "./blocks/sequences/sequence-encoder.ts";
-import type { CheckedModel } from "./kinds/common.ts";
+import type { CheckedModel } from "./kinds/common-options.ts";
 
 /** A categorical feature, validated and with defaults filled in. */
 export interface Feature {

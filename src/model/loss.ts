@@ -2,34 +2,9 @@
 // defines the target of each logit (graph.ts, `objectives`), the job or a task the loss rule; the
 // kernel does the arithmetic.
 
-import { z } from "zod";
 import { type LossRule, type LossTerm, usualLossTerm } from "../kernels/contract/kernels.ts";
 import type { Graph } from "./graph/graph.ts";
-
-/** Schema of `JobOptions.loss`, and of the loss of a task. */
-export const lossOptions = z.discriminatedUnion("kind", [
-  /** Binary cross-entropy: for labels of two classes, on the logistic function of the logit. */
-  z.strictObject({
-    kind: z.literal("binaryCrossEntropy"),
-    positiveWeight: z
-      .number()
-      .positive()
-      .max(1e6)
-      .default(1)
-      .describe("Factor of the loss of positive samples, as `pos_weight` of PyTorch."),
-    labelSmoothing: z
-      .number()
-      .min(0)
-      .lt(1)
-      .default(0)
-      .describe("Labels become y * (1 - labelSmoothing) + labelSmoothing / 2."),
-  }),
-  /** Squared error: (logit - label)² for numeric labels; the logit itself is the prediction. */
-  z.strictObject({ kind: z.literal("mse") }),
-]);
-
-/** A validated loss. */
-export type LossSpec = LossRule & z.output<typeof lossOptions>;
+import type { LossSpec } from "./loss-options.ts";
 
 /**
  * The terms of a model's loss, in the order in which they are summed. A logit with another logit's

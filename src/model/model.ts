@@ -1,10 +1,49 @@
 // The interface between models and the trainer. A model is a file that composes blocks into a
 // graph; placement, exchange, checkpoints and planner see only the graph.
 
-import { checkOptions } from "../ports/check-options.ts";
-import { type Graph, GraphBuilder } from "./graph/graph.ts";
-import { kinds, type ModelKind } from "./kinds/kinds.ts";
-import { type ModelOptions, type ModelSpec, modelOptions } from "./options.ts";
+import { customGraph } from "./custom/custom-model.ts";
+import { type Graph, GraphBuilder, type Value } from "./graph/graph.ts";
+import { crossBlocks } from "./kinds/cross-network.ts";
+import { dlrmBlocks } from "./kinds/dlrm.ts";
+import { fieldBlocks } from "./kinds/field-layers.ts";
+import { finalNetGraph } from "./kinds/final-net.ts";
+import { firstOrderBlocks } from "./kinds/first-order.ts";
+import { gateBlocks } from "./kinds/gates.ts";
+import { multiTaskGraph } from "./kinds/multi-task.ts";
+import { sequenceBlocks } from "./kinds/sequences.ts";
+import { wukongBlocks } from "./kinds/wukong.ts";
+import type { ModelSpec } from "./options.ts";
+
+type Kind = ModelSpec["kind"];
+
+interface Builder<Spec> {
+  /** Builds the graph of a model with an empty builder. */
+  build(graph: GraphBuilder, spec: Spec): Graph;
+}
+
+/** The graph of each kind of model; kinds/kinds.ts has the options. */
+const builders: { readonly [Name in Kind]: Builder<Extract<ModelSpec, { kind: Name }>> } = {
+  dlrm: oneLogit(dlrmBlocks),
+  lr: oneLogit(firstOrderBlocks),
+  fm: oneLogit(firstOrderBlocks),
+  wideAndDeep: oneLogit(firstOrderBlocks),
+  deepFm: oneLogit(firstOrderBlocks),
+  dcnV2: oneLogit(crossBlocks),
+  gdcn: oneLogit(crossBlocks),
+  autoInt: oneLogit(fieldBlocks),
+  xDeepFm: oneLogit(fieldBlocks),
+  maskNet: oneLogit(gateBlocks),
+  finalMlp: oneLogit(gateBlocks),
+  finalNet: { build: finalNetGraph },
+  din: oneLogit(sequenceBlocks),
+  bst: oneLogit(sequenceBlocks),
+  wukong: oneLogit(wukongBlocks),
+  sharedBottom: { build: multiTaskGraph },
+  mmoe: { build: multiTaskGraph },
+  ple: { build: multiTaskGraph },
+  esmm: { build: multiTaskGraph },
+  custom: { build: customGraph },
+};
 
 /**
  * Builds the graph of a model: a function of its options alone, and of its module if it has one.
@@ -12,20 +51,11 @@ import { type ModelOptions, type ModelSpec, modelOptions } from "./options.ts";
  * left out: all 0. Axes change no parameter.
  */
 export function graphOf(spec: ModelSpec, axes: readonly number[] = []): Graph {
-  const kind: ModelKind<ModelSpec> = kinds[spec.kind];
-  return kind.build(new GraphBuilder(spec.dense, axes), spec);
+  const builder: Builder<ModelSpec> = builders[spec.kind];
+  return builder.build(new GraphBuilder(spec.dense, axes), spec);
 }
 
-/** The cost of a model per sample, without its tables, to compare architectures. */
-export interface ModelSize {
-  /** Floating-point operations of a sample's forward pass, two for each multiply-add. */
-  readonly flops: number;
-  /** Trained parameters outside of tables. */
-  readonly denseParameters: number;
-}
-
-/** Computes the size of a model. @throws InvalidOptionError if its options are wrong */
-export function modelSize(model: ModelOptions): ModelSize {
-  const { products, layout } = graphOf(checkOptions(modelOptions, model, "model"));
-  return { flops: 2 * products, denseParameters: layout.trained };
+/** The builder of a kind whose blocks give one logit (1), trained on the label. */
+function oneLogit<Spec>(blocksOf: (graph: GraphBuilder, spec: Spec) => Value): Builder<Spec> {
+  return { build: (graph, spec) => graph.finish(blocksOf(graph, spec)) };
 }

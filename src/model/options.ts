@@ -7,7 +7,7 @@ import {
   type SparseOptimizerOptions,
   schedule,
 } from "../embedding/tables/options.ts";
-import type { ModelOptionsOf } from "./kinds/common.ts";
+import type { ModelOptionsOf } from "./kinds/common-options.ts";
 import { kinds, type ModelKind } from "./kinds/kinds.ts";
 
 type KindName = keyof typeof kinds;

@@ -13,7 +13,7 @@ import { encodeSequence } from "./blocks/sequences/sequence-encoder.ts";
 import type { Sequence } from "./blocks/sequences/sequence-mask.ts";
 import { type Feature, featuresOf } from "./features.ts";
 import { type GraphBuilder, reshape, sizeOf, type Value } from "./graph/graph.ts";
-import type { CheckedModel } from "./kinds/common.ts";
+import type { CheckedModel } from "./kinds/common-options.ts";
 
 /** A projection: its lookups, with their columns in the input row. */
 interface Projected {

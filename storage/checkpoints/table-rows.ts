@@ -227,8 +227,8 @@ export function rowAverageIn({
 }
 
 /**
- * The moving averages (n, D) of whole rows, with the values that an evaluation after the checkpoint's
- * last step uses (row-average.ts); without an `average`, the weights.
+ * The moving averages (n, D) of whole rows, with the values that an evaluation after the
+ * checkpoint's last step uses (row-average.ts); without an `average`, the weights.
  */
 export function averagesOf(
   { rows, weights, state }: RowRecords,

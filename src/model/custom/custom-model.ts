@@ -2,54 +2,15 @@
 // options of built-in models, before any device allocates memory for it.
 
 import { resolve } from "node:path";
-import { z } from "zod";
 import { InvalidOptionError } from "../../errors/errors.ts";
 import { checkOptions, expected } from "../../ports/check-options.ts";
-import { pathOption } from "../../ports/option-schemas.ts";
 import { type Graph, GraphBuilder, reshape, sizeOf, type Value } from "../graph/graph.ts";
-import { commonOptions, commonProblems, type Problem } from "../kinds/common.ts";
-import { objectivesOf, taskOptions, taskProblems, tasksMax } from "../kinds/multi-task.ts";
+import { objectivesOf } from "../kinds/multi-task.ts";
 import { allowModels } from "./allowed-modules.ts";
+import type { CustomSpec } from "./custom-options.ts";
 import type { DefinedModel } from "./define-model.ts";
 import { type LoadedModule, loadModule, messageOf, UnusableModule } from "./load-module.ts";
 import { ownFeatures } from "./own-features.ts";
-
-// Dropout and normalisation are up to the module.
-const { dropout: _dropout, batchNorm: _batchNorm, ...shared } = commonOptions;
-
-/** A custom model: a module that composes blocks, and the module's own options. */
-export const customOptions = z.strictObject({
-  kind: z.literal("custom"),
-  ...shared,
-  path: pathOption("module", z.string().min(1)).describe(
-    "`custom`: the module of the model, in TypeScript or JavaScript; in a job file relative to that file; over NATS only where the cluster allows it.",
-  ),
-  options: z
-    .record(z.string(), z.unknown())
-    .default({})
-    .describe("What the module's `build` takes: options of the module's own schema."),
-  tasks: z
-    .array(taskOptions)
-    .min(1)
-    .max(tasksMax)
-    .optional()
-    .describe("One for each label of the data, in their order. Left out: the model has one logit."),
-  sha256: z
-    .string()
-    .regex(/^[0-9a-f]{64}$/, "64 hexadecimal digits")
-    .optional()
-    .describe(
-      "`custom`: SHA-256 of the module's contents; any other module is refused; left out, that of the module when the job is submitted; a part of the arithmetic, which the path is not.",
-    ),
-});
-
-/** A custom model, validated except for its module. */
-export type CustomSpec = z.output<typeof customOptions>;
-
-/** Contradictions between options that can be found without loading the module. */
-export function customProblems(model: CustomSpec): Problem[] {
-  return [...commonProblems(model), ...taskProblems(model.tasks ?? [])];
-}
 
 /** Builds the model's graph. @throws InvalidOptionError: why the module makes none */
 export function customGraph(graph: GraphBuilder, spec: CustomSpec): Graph {

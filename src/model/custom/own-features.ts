@@ -3,7 +3,7 @@
 import { featuresOf } from "../features.ts";
 import { type GraphBuilder, reshape, sizeOf, type Value } from "../graph/graph.ts";
 import { sequenceOf, vectors } from "../vectors.ts";
-import type { CustomSpec } from "./custom-model.ts";
+import type { CustomSpec } from "./custom-options.ts";
 import type { ModelFeatures } from "./define-model.ts";
 
 /** The inputs of a custom model; `left` holds the features that the model has not taken so far. */

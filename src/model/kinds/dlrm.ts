@@ -4,57 +4,11 @@
 // W = columns of all interacting vectors, concatenated. For dot products, these are F vectors of D
 // columns: W = F*D.
 
-import { z } from "zod";
 import { interaction } from "../blocks/interaction.ts";
 import { mlp } from "../blocks/mlp.ts";
 import type { GraphBuilder, Value } from "../graph/graph.ts";
 import { vectors } from "../vectors.ts";
-import {
-  bottomProblems,
-  commonOptions,
-  commonProblems,
-  dimProblems,
-  type Problem,
-  topProblems,
-  widths,
-} from "./common.ts";
-
-/** A DLRM: bottom MLP over the dense features, interaction of vectors, top MLP to one logit. */
-export const dlrmOptions = z.strictObject({
-  kind: z.literal("dlrm"),
-  ...commonOptions,
-  bottom: widths
-    .default([])
-    .describe(
-      "Widths of the bottom MLP's layers; for `dlrm` and `wukong` the last is the width of the vectors that interact; ReLU after every layer.",
-    ),
-  top: widths
-    .min(1)
-    .describe(
-      "Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last.",
-    ),
-  interaction: z
-    .enum(["dot", "cat", "dot+cat"])
-    .default("dot")
-    .describe(
-      "`dlrm`: input of the top MLP: `dot` products beside the bottom's output, `cat` all vectors, `dot+cat` both.",
-    ),
-});
-
-/** A validated DLRM. */
-export type DlrmSpec = z.output<typeof dlrmOptions>;
-
-/** Options of a DLRM that contradict each other. */
-export function dlrmProblems(model: DlrmSpec): Problem[] {
-  const { dense, bottom, top, interaction, groups, dim } = model;
-  const keepsAll = interaction === "cat" && groups === undefined && dim === undefined;
-  return [
-    ...commonProblems(model),
-    ...bottomProblems(dense, bottom),
-    ...(keepsAll ? [] : dimProblems(model, bottom)),
-    ...topProblems(top),
-  ];
-}
+import type { DlrmSpec } from "./dlrm-options.ts";
 
 /** Builds a DLRM. Returns the logit (1). */
 export function dlrmBlocks(graph: GraphBuilder, spec: DlrmSpec): Value {

@@ -4,7 +4,6 @@
 //
 // F = vectors, D = columns of each.
 
-import { z } from "zod";
 import { attention } from "../blocks/attention.ts";
 import { sumOfColumns } from "../blocks/columns.ts";
 import { compressedInteraction } from "../blocks/compressed-interaction.ts";
@@ -15,77 +14,7 @@ import { linear } from "../blocks/linear.ts";
 import { mlp } from "../blocks/mlp.ts";
 import { type GraphBuilder, reshape, sizeOf, type Value } from "../graph/graph.ts";
 import { vectors } from "../vectors.ts";
-import {
-  bottomProblems,
-  commonOptions,
-  commonProblems,
-  dimProblems,
-  type Problem,
-  topProblems,
-  widths,
-} from "./common.ts";
-
-const shared = {
-  ...commonOptions,
-  bottom: widths
-    .default([])
-    .describe(
-      "Widths of the bottom MLP's layers; for `dlrm` and `wukong` the last is the width of the vectors that interact; ReLU after every layer.",
-    ),
-  top: widths
-    .min(1)
-    .optional()
-    .describe(
-      "Widths of an MLP over all vectors, whose logit is added; the last is 1. Left out: none.",
-    ),
-};
-
-/** AutoInt: layers of self-attention over the vectors; with `top`, AutoInt+. */
-export const autoIntOptions = z.strictObject({
-  kind: z.literal("autoInt"),
-  ...shared,
-  attentionLayers: z
-    .int()
-    .min(1)
-    .max(32)
-    .describe("`autoInt`: layers of self-attention over the vectors."),
-  heads: z.int().min(1).max(64).default(2).describe("Heads of each layer."),
-  width: z
-    .int()
-    .min(1)
-    .max(4096)
-    .describe(
-      "`autoInt`: columns of the vectors that a layer gives, over all heads; `maskNet`: columns that a block gives.",
-    ),
-});
-
-/** xDeepFM: a compressed interaction network; with `top`, plus an MLP. */
-export const xDeepFmOptions = z.strictObject({
-  kind: z.literal("xDeepFm"),
-  ...shared,
-  compressed: z
-    .array(z.int().min(1).max(4096))
-    .min(1)
-    .max(32)
-    .describe("`xDeepFm`: vectors that each layer of compressed interactions gives."),
-});
-
-/** A validated AutoInt or xDeepFM. */
-export type FieldSpec = z.output<typeof autoIntOptions> | z.output<typeof xDeepFmOptions>;
-
-/** Options of an AutoInt or xDeepFM that contradict each other. */
-export function fieldProblems(model: FieldSpec): Problem[] {
-  const problems = [
-    ...commonProblems(model),
-    ...bottomProblems(model.dense, model.bottom),
-    ...dimProblems(model, model.bottom),
-    ...topProblems(model.top ?? []),
-  ];
-  if (model.kind === "autoInt" && model.width % model.heads !== 0) {
-    problems.push({ path: ["width"], message: `a multiple of the heads, ${model.heads}` });
-  }
-  return problems;
-}
+import type { FieldSpec } from "./field-layers-options.ts";
 
 /** Builds an AutoInt or xDeepFM. Returns the logit (1). */
 export function fieldBlocks(graph: GraphBuilder, spec: FieldSpec): Value {

@@ -6,7 +6,6 @@
 // E = columns of all vectors, concatenated, F = vectors, D = columns of each, O = a layer's
 // outputs.
 
-import { z } from "zod";
 import { usualLossTerm } from "../../kernels/contract/kernels.ts";
 import { batchNorm } from "../blocks/batch-norm.ts";
 import { repeatColumns, slice } from "../blocks/columns.ts";
@@ -24,53 +23,7 @@ import {
   type Value,
 } from "../graph/graph.ts";
 import { vectors } from "../vectors.ts";
-import { commonOptions, commonProblems, dimProblems, type Problem, widths } from "./common.ts";
-
-/** FinalNet: layers that multiply halves of their outputs, in one block or two. */
-export const finalNetOptions = z.strictObject({
-  kind: z.literal("finalNet"),
-  ...commonOptions,
-  first: widths
-    .min(1)
-    .describe(
-      "`finalMlp`: widths of the first MLP's layers; ReLU after every layer; `finalNet`: of the first block's, even numbers.",
-    ),
-  second: widths
-    .min(1)
-    .optional()
-    .describe(
-      "The same of a second block beside it, whose logit is averaged. Left out: there is one.",
-    ),
-  fieldGate: z
-    .boolean()
-    .default(false)
-    .describe(
-      "`finalNet`: whether the first block takes each vector beside its product with a gate, too.",
-    ),
-});
-
-/** A validated FinalNet. */
-export type FinalNetSpec = z.output<typeof finalNetOptions>;
-
-/** Options of a FinalNet that contradict each other. */
-export function finalNetProblems(model: FinalNetSpec): Problem[] {
-  const { fieldGate, groups, dim, tables } = model;
-  const problems = commonProblems(model);
-  for (const block of ["first", "second"] as const) {
-    const odd = model[block]?.findIndex((width) => width % 2 === 1) ?? -1;
-    if (odd < 0) continue;
-    const message = "an even number: half of a layer multiplies the other";
-    problems.push({ path: [block, odd], message });
-  }
-  if (fieldGate && tables.length === 0) {
-    problems.push({ path: ["fieldGate"], message: "false, as there are no vectors to gate" });
-  }
-  if (fieldGate) return [...problems, ...dimProblems({ ...model, dense: 0 }, [])];
-  if (groups !== undefined && dim === undefined) {
-    problems.push({ path: ["dim"], message: "the width of the vectors that groups give" });
-  }
-  return problems;
-}
+import type { FinalNetSpec } from "./final-net-options.ts";
 
 /** The objective of the logit that is the model's prediction. */
 const ofLabel: Objective = { ...usualLossTerm, rule: undefined, task: "label" };

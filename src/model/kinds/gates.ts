@@ -3,7 +3,6 @@
 //
 // I = columns of the dense features and all vectors, concatenated.
 
-import { z } from "zod";
 import { slice } from "../blocks/columns.ts";
 import { concat } from "../blocks/concat.ts";
 import { dotProducts } from "../blocks/dot-products.ts";
@@ -15,104 +14,7 @@ import { parameter } from "../blocks/parameter.ts";
 import { type GraphBuilder, reshape, sizeOf, type Value } from "../graph/graph.ts";
 import { glorot } from "../graph/parameters.ts";
 import { vectors } from "../vectors.ts";
-import { commonOptions, commonProblems, type Problem, topProblems, widths } from "./common.ts";
-
-/** MaskNet: layers with multiplicative masks, which an MLP computes from all vectors. */
-export const maskNetOptions = z.strictObject({
-  kind: z.literal("maskNet"),
-  ...commonOptions,
-  blocks: z.int().min(1).max(64).describe("`maskNet`: mask blocks."),
-  width: z
-    .int()
-    .min(1)
-    .max(65536)
-    .describe(
-      "`autoInt`: columns of the vectors that a layer gives, over all heads; `maskNet`: columns that a block gives.",
-    ),
-  reduction: z
-    .number()
-    .gt(0)
-    .max(64)
-    .default(1)
-    .describe("`maskNet`: hidden columns of a mask, for each column that it masks."),
-  structure: z
-    .enum(["parallel", "serial"])
-    .default("parallel")
-    .describe(
-      "`parallel`: each block takes all vectors; `serial`: each takes what the one before gave.",
-    ),
-  top: widths
-    .min(1)
-    .describe(
-      "Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last.",
-    ),
-});
-
-/**
- * FinalMLP: two MLPs over vectors with gates of their own, and a bilinear fusion of their outputs.
- */
-export const finalMlpOptions = z.strictObject({
-  kind: z.literal("finalMlp"),
-  ...commonOptions,
-  first: widths
-    .min(1)
-    .describe(
-      "`finalMlp`: widths of the first MLP's layers; ReLU after every layer; `finalNet`: of the first block's, even numbers.",
-    ),
-  second: widths.min(1).describe("Widths of the second MLP's layers."),
-  heads: z
-    .int()
-    .min(1)
-    .max(64)
-    .default(1)
-    .describe("Heads of the product of both outputs; divides the widths of both."),
-  gates: widths
-    .optional()
-    .describe("`finalMlp`: widths of the hidden layers of the gates; left out, there are none."),
-  contexts: z
-    .tuple([z.array(z.string()).min(1), z.array(z.string()).min(1)])
-    .optional()
-    .describe(
-      "`finalMlp`: the features, with tables of their own, that each gate takes; left out, each takes a learned vector.",
-    ),
-});
-
-/** A validated MaskNet or FinalMLP. */
-export type GateSpec = z.output<typeof maskNetOptions> | z.output<typeof finalMlpOptions>;
-
-/** Options of a MaskNet or FinalMLP that contradict each other. */
-export function gateProblems(model: GateSpec): Problem[] {
-  const problems = commonProblems(model);
-  if (model.groups !== undefined && model.dim === undefined) {
-    problems.push({ path: ["dim"], message: "the width of the vectors that groups give" });
-  }
-  if (model.kind === "maskNet") return [...problems, ...topProblems(model.top)];
-  return [...problems, ...finalMlpProblems(model)];
-}
-
-function finalMlpProblems(model: z.output<typeof finalMlpOptions>): Problem[] {
-  const { heads, gates, contexts, tables, features } = model;
-  const problems: Problem[] = [];
-  for (const stream of ["first", "second"] as const) {
-    const last = model[stream].length - 1;
-    if ((model[stream][last] ?? 0) % heads === 0) continue;
-    problems.push({ path: [stream, last], message: `a multiple of the heads, ${heads}` });
-  }
-  if (contexts !== undefined && gates === undefined) {
-    problems.push({ path: ["contexts"], message: "left out, as there are no `gates`" });
-  }
-  const names = new Set(features?.map(({ name, column }) => name ?? column));
-  const known = features === undefined ? new Set(tables.map(({ name }) => name)) : names;
-  for (const [i, context] of (contexts ?? []).entries()) {
-    const at = context.findIndex((name) => !known.has(name));
-    if (at >= 0) problems.push({ path: ["contexts", i, at], message: "the name of a feature" });
-  }
-  const used = new Set(contexts?.flat());
-  if (model.dense === 0 && [...known].every((name) => used.has(name))) {
-    problems.push({ path: ["contexts"], message: "some of the features, not all of them" });
-  }
-  return problems;
-}
+import type { GateSpec } from "./gates-options.ts";
 
 /** Builds a MaskNet or FinalMLP. Returns the logit (1). */
 export function gateBlocks(graph: GraphBuilder, spec: GateSpec): Value {

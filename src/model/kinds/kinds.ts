@@ -1,33 +1,31 @@
-// The kinds of models: the options of each, their contradictions, and its graph. A new kind is a
-// file in this folder, a row of this table, and a builder in ../model-builders.ts.
+// The options of every kind of model. A new kind is a file with its graph and a file with its
+// options in this folder, a row of this table, a row in ../model.ts, and a builder in
+// ../model-builders.ts.
 
 import type { z } from "zod";
-import { customGraph, customOptions, customProblems } from "../custom/custom-model.ts";
-import type { Graph, GraphBuilder, Value } from "../graph/graph.ts";
-import type { Problem } from "./common.ts";
-import { crossBlocks, crossProblems, dcnV2Options, gdcnOptions } from "./cross-network.ts";
-import { dlrmBlocks, dlrmOptions, dlrmProblems } from "./dlrm.ts";
-import { autoIntOptions, fieldBlocks, fieldProblems, xDeepFmOptions } from "./field-layers.ts";
-import { finalNetGraph, finalNetOptions, finalNetProblems } from "./final-net.ts";
+import { customOptions, customProblems } from "../custom/custom-options.ts";
+import type { Problem } from "./common-options.ts";
+import { crossProblems, dcnV2Options, gdcnOptions } from "./cross-network-options.ts";
+import { dlrmOptions, dlrmProblems } from "./dlrm-options.ts";
+import { autoIntOptions, fieldProblems, xDeepFmOptions } from "./field-layers-options.ts";
+import { finalNetOptions, finalNetProblems } from "./final-net-options.ts";
 import {
   deepFmOptions,
-  firstOrderBlocks,
   firstOrderProblems,
   fmOptions,
   lrOptions,
   wideAndDeepOptions,
-} from "./first-order.ts";
-import { finalMlpOptions, gateBlocks, gateProblems, maskNetOptions } from "./gates.ts";
+} from "./first-order-options.ts";
+import { finalMlpOptions, gateProblems, maskNetOptions } from "./gates-options.ts";
 import {
   esmmOptions,
   mmoeOptions,
-  multiTaskGraph,
   multiTaskProblems,
   pleOptions,
   sharedBottomOptions,
-} from "./multi-task.ts";
-import { bstOptions, dinOptions, sequenceBlocks, sequenceProblems } from "./sequences.ts";
-import { wukongBlocks, wukongOptions, wukongProblems } from "./wukong.ts";
+} from "./multi-task-options.ts";
+import { bstOptions, dinOptions, sequenceProblems } from "./sequences-options.ts";
+import { wukongOptions, wukongProblems } from "./wukong-options.ts";
 
 /** A kind of model with options of the type `Spec`. */
 export interface ModelKind<Spec> {
@@ -35,42 +33,28 @@ export interface ModelKind<Spec> {
   readonly options: z.ZodType;
   /** Finds options that contradict each other. */
   problems(spec: Spec): Problem[];
-  /** Builds the graph with an empty builder. */
-  build(graph: GraphBuilder, spec: Spec): Graph;
 }
-
-const firstOrder = { problems: firstOrderProblems, build: oneLogit(firstOrderBlocks) };
-const cross = { problems: crossProblems, build: oneLogit(crossBlocks) };
-const fields = { problems: fieldProblems, build: oneLogit(fieldBlocks) };
-const gates = { problems: gateProblems, build: oneLogit(gateBlocks) };
-const sequences = { problems: sequenceProblems, build: oneLogit(sequenceBlocks) };
-const multiTask = { problems: multiTaskProblems, build: multiTaskGraph };
 
 /** All kinds, in the order of the documentation. */
 export const kinds = {
-  dlrm: { options: dlrmOptions, problems: dlrmProblems, build: oneLogit(dlrmBlocks) },
-  lr: { options: lrOptions, ...firstOrder },
-  fm: { options: fmOptions, ...firstOrder },
-  wideAndDeep: { options: wideAndDeepOptions, ...firstOrder },
-  deepFm: { options: deepFmOptions, ...firstOrder },
-  dcnV2: { options: dcnV2Options, ...cross },
-  gdcn: { options: gdcnOptions, ...cross },
-  autoInt: { options: autoIntOptions, ...fields },
-  xDeepFm: { options: xDeepFmOptions, ...fields },
-  maskNet: { options: maskNetOptions, ...gates },
-  finalMlp: { options: finalMlpOptions, ...gates },
-  finalNet: { options: finalNetOptions, problems: finalNetProblems, build: finalNetGraph },
-  din: { options: dinOptions, ...sequences },
-  bst: { options: bstOptions, ...sequences },
-  wukong: { options: wukongOptions, problems: wukongProblems, build: oneLogit(wukongBlocks) },
-  sharedBottom: { options: sharedBottomOptions, ...multiTask },
-  mmoe: { options: mmoeOptions, ...multiTask },
-  ple: { options: pleOptions, ...multiTask },
-  esmm: { options: esmmOptions, ...multiTask },
-  custom: { options: customOptions, problems: customProblems, build: customGraph },
+  dlrm: { options: dlrmOptions, problems: dlrmProblems },
+  lr: { options: lrOptions, problems: firstOrderProblems },
+  fm: { options: fmOptions, problems: firstOrderProblems },
+  wideAndDeep: { options: wideAndDeepOptions, problems: firstOrderProblems },
+  deepFm: { options: deepFmOptions, problems: firstOrderProblems },
+  dcnV2: { options: dcnV2Options, problems: crossProblems },
+  gdcn: { options: gdcnOptions, problems: crossProblems },
+  autoInt: { options: autoIntOptions, problems: fieldProblems },
+  xDeepFm: { options: xDeepFmOptions, problems: fieldProblems },
+  maskNet: { options: maskNetOptions, problems: gateProblems },
+  finalMlp: { options: finalMlpOptions, problems: gateProblems },
+  finalNet: { options: finalNetOptions, problems: finalNetProblems },
+  din: { options: dinOptions, problems: sequenceProblems },
+  bst: { options: bstOptions, problems: sequenceProblems },
+  wukong: { options: wukongOptions, problems: wukongProblems },
+  sharedBottom: { options: sharedBottomOptions, problems: multiTaskProblems },
+  mmoe: { options: mmoeOptions, problems: multiTaskProblems },
+  ple: { options: pleOptions, problems: multiTaskProblems },
+  esmm: { options: esmmOptions, problems: multiTaskProblems },
+  custom: { options: customOptions, problems: customProblems },
 } as const;
-
-/** The `build` of a kind whose blocks give one logit (1), trained on the label. */
-function oneLogit<Spec>(blocksOf: (graph: GraphBuilder, spec: Spec) => Value) {
-  return (graph: GraphBuilder, spec: Spec): Graph => graph.finish(blocksOf(graph, spec));
-}

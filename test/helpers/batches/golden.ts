@@ -4,7 +4,7 @@
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { gunzipSync } from "node:zlib";
-import type { LossSpec } from "../../../src/model/loss.ts";
+import type { LossSpec } from "../../../src/model/loss-options.ts";
 import { renamed } from "./golden-names.ts";
 
 /** Folder of the goldens. */

@@ -1,0 +1,49 @@
+// Options of a DLRM (dlrm.ts).
+
+import { z } from "zod";
+import {
+  bottomProblems,
+  commonOptions,
+  commonProblems,
+  dimProblems,
+  type Problem,
+  topProblems,
+  widths,
+} from "./common-options.ts";
+
+/** A DLRM: bottom MLP over the dense features, interaction of vectors, top MLP to one logit. */
+export const dlrmOptions = z.strictObject({
+  kind: z.literal("dlrm"),
+  ...commonOptions,
+  bottom: widths
+    .default([])
+    .describe(
+      "Widths of the bottom MLP's layers; for `dlrm` and `wukong` the last is the width of the vectors that interact; ReLU after every layer.",
+    ),
+  top: widths
+    .min(1)
+    .describe(
+      "Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last.",
+    ),
+  interaction: z
+    .enum(["dot", "cat", "dot+cat"])
+    .default("dot")
+    .describe(
+      "`dlrm`: input of the top MLP: `dot` products beside the bottom's output, `cat` all vectors, `dot+cat` both.",
+    ),
+});
+
+/** A validated DLRM. */
+export type DlrmSpec = z.output<typeof dlrmOptions>;
+
+/** Options of a DLRM that contradict each other. */
+export function dlrmProblems(model: DlrmSpec): Problem[] {
+  const { dense, bottom, top, interaction, groups, dim } = model;
+  const keepsAll = interaction === "cat" && groups === undefined && dim === undefined;
+  return [
+    ...commonProblems(model),
+    ...bottomProblems(dense, bottom),
+    ...(keepsAll ? [] : dimProblems(model, bottom)),
+    ...topProblems(top),
+  ];
+}

@@ -226,6 +226,7 @@ class PartWriter {
   }
 
   write(bytes: Uint8Array): void {
+    if (bytes.length === 0) return; // Node's crc32 of no bytes is 0, not the checksum so far.
     this.#file.write(bytes, this.#begun.start + this.#bytes);
     this.#crc = crc32(bytes, this.#crc);
     for (let from = 0; from < bytes.length; ) {

@@ -163,7 +163,7 @@ export class Cluster implements AsyncDisposable {
    */
   static async start(given: ClusterOptions = {}): Promise<Cluster> {
     const {
-      onIncident: tellIncident = () => {},
+      onIncident = () => {},
       onHosts = () => {},
       onStandby = () => {},
       launcher = workerLauncher,
@@ -182,7 +182,7 @@ export class Cluster implements AsyncDisposable {
     const token = tokenOf(broker) ?? options.token;
     const credentials = { token, user, pass, nkey, creds, tls };
     const watched = { log, tracing: options.tracing };
-    const observer = await openObserver(watched, [token, user, pass], tellIncident).catch(
+    const observer = await openObserver(watched, [token, user, pass], onIncident).catch(
       async (error: unknown) => {
         await broker?.close(); // The broker's thread would keep the process alive.
         throw error;

@@ -175,13 +175,13 @@ export class ElectedLeader {
     const isLeading = () => leadership.isHeld;
     this.#mirror = mirror && new RunMirror(mirror, { network, registry, term, isLeading });
     membership.countFrom(1 + hostsPerTerm * (term - 1));
-    this.#tellRuns(registry, former, createdBy);
+    this.#recordSuccession(registry, former, createdBy);
     onLeading();
     this.#leader = new Leader({ ...options, network, registry, mirror: this.#mirror });
   }
 
   /** Records the change of leader in each running run, as the first cause of its restore. */
-  #tellRuns(registry: Registry, former: Term | undefined, next: string): void {
+  #recordSuccession(registry: Registry, former: Term | undefined, next: string): void {
     if (former === undefined) return;
     const silent = `has not renewed its lease for ${this.#options.leaseMs} ms`;
     const why = former.isReleased ? "has given its lease back" : silent;

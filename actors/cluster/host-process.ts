@@ -127,7 +127,7 @@ export class Host implements AsyncDisposable {
    */
   static async join(given: HostOptions): Promise<Host> {
     const {
-      onIncident: tellIncident = () => {},
+      onIncident = () => {},
       onHost = () => {},
       launcher = workerLauncher,
       world,
@@ -137,7 +137,7 @@ export class Host implements AsyncDisposable {
     const options = checkOptions(hostOptions, plain);
     const { nats: servers, cluster, devices, faultsAllowed, tracing, ...credentials } = options;
     const { token, user, pass } = credentials;
-    const observer = await openObserver({ log, tracing }, [token, user, pass], tellIncident);
+    const observer = await openObserver({ log, tracing }, [token, user, pass], onIncident);
     const network = await openNetwork({
       connection: { servers, ...credentials },
       cluster,
@@ -182,7 +182,7 @@ export class Host implements AsyncDisposable {
     if (this.#isClosed) return;
     this.#isClosed = true;
     const mailbox = openMailbox(this.network, clusterScope, { role: "joining", index: this.#key });
-    mailbox.tell({ role: "hosts", index: 0 }, "host.leave", { key: this.#key });
+    mailbox.send({ role: "hosts", index: 0 }, "host.leave", { key: this.#key });
     this.#stop();
     await this.#launcher.allEnded();
     await this.network.transport.close();

@@ -91,7 +91,7 @@ const machine = setup({
     tellKept: ({ context: { mailbox, replicas }, event }) => {
       if (event.type !== "thread.kept") return;
       const body = { host: mailbox.self.index, bytes: replicas.bytes, ...event.kept };
-      mailbox.tell({ role: "checkpoint", index: 0 }, "buddy.kept", body);
+      mailbox.send({ role: "checkpoint", index: 0 }, "buddy.kept", body);
     },
     lose: ({ context, event }) => {
       if (event.type === "thread.ended") throw lossOf(event.end, context.name);

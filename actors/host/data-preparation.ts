@@ -65,7 +65,7 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(({ inp
   thread.onReport((report) => {
     switch (report.type) {
       case "preparing":
-        return mailbox.tell(coordinator, "host.preparing", { fraction: report.fraction });
+        return mailbox.send(coordinator, "host.preparing", { fraction: report.fraction });
       case "placed":
         placement = report.placement;
         return;
@@ -86,13 +86,13 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(({ inp
   const finish = (end: ThreadEnd) => {
     if (plan !== undefined) {
       if (planFor !== undefined) placement ??= noneOf(end);
-      mailbox.tell(coordinator, "host.prepared", { command, plan, placement, memoryBytes });
+      mailbox.send(coordinator, "host.prepared", { command, plan, placement, memoryBytes });
     } else {
       // An end without a data plan is a failure, even if the thread exited by itself.
       const error = recordError(lossOf(end, preparer));
       const context = "host.prepare";
       const body = { host, actor: preparer, context, error, waits: [] };
-      mailbox.tell(coordinator, "host.failed", body);
+      mailbox.send(coordinator, "host.failed", body);
     }
     sendBack({ type: "host.forget", id: preparingId(question) });
   };

@@ -154,7 +154,7 @@ const machine = setup({
       if (surviving === undefined) return;
       const { step, steps } = surviving;
       const body = { device, step, steps, parts: [...surviving.parts] };
-      mailbox.tell({ role: "job", index: 0 }, "device.remains", body);
+      mailbox.send({ role: "job", index: 0 }, "device.remains", body);
     },
     noteReady: assign({
       ready: ({ context, event }) =>
@@ -167,7 +167,7 @@ const machine = setup({
       if (context.ready === undefined) return;
       const { step, arithmetic, restored } = context.ready;
       const body = { device: context.device, step, arithmetic, restored };
-      context.mailbox.tell(coordinator, "device.ready", body);
+      context.mailbox.send(coordinator, "device.ready", body);
       for (const { shard } of context.shards) {
         enqueue.sendTo(`shard:${shard}` as never, { type: "shard.restored" } as never);
       }
@@ -185,13 +185,13 @@ const machine = setup({
       const { command, report } = context.answered;
       const { mailbox, device } = context;
       if (report.type === "reached") {
-        mailbox.tell(coordinator, "device.reached", { ...report, command, device });
+        mailbox.send(coordinator, "device.reached", { ...report, command, device });
       } else if (report.type === "evaluated") {
         const { metrics } = report;
-        mailbox.tell(coordinator, "device.evaluated", { command, device, metrics });
+        mailbox.send(coordinator, "device.evaluated", { command, device, metrics });
       } else if (report.type === "cut") {
         const { cut, stallMs } = report;
-        mailbox.tell(checkpoint, "device.cut", { command, device, cut, stallMs });
+        mailbox.send(checkpoint, "device.cut", { command, device, cut, stallMs });
       }
     },
     lose: ({ context, event }) => {

@@ -76,7 +76,7 @@ const machine = setup({
 });
 
 /** The state machine drawn in the header, as an actor. */
-export const hostWatchMachine = defineActor(machine, { hears: "nothing" });
+export const hostWatchMachine = defineActor(machine, { receives: "nothing" });
 
 /**
  * Raises host.gone when a host of the generation has left the cluster; rechecks on every change of

@@ -81,7 +81,7 @@ export interface HostGenerationContext extends HostGenerationInput {
   readonly history: RestartHistory;
   readonly beat: number;
   /** Number of steps with reported losses. */
-  readonly toldLosses: number;
+  readonly reportedLosses: number;
   readonly failure?: unknown;
 }
 
@@ -124,7 +124,7 @@ const machine = setup({
       const { first, count, host, position } = context.place;
       checkShared(spec, host, network.disk); // G3
       checkMemory(spec, generation.layout, context.place, network.memoryBytes);
-      tellAssembled(context);
+      logAssembled(context);
       // Without buddies no replica is renewed; the devices restore from those already in `memory`.
       if (!hasBuddies(spec)) replicas.retain([], Number.POSITIVE_INFINITY);
       const common = { network, launcher, generation, replicas };
@@ -165,14 +165,14 @@ const machine = setup({
       }
     },
     beat: enqueueActions(({ context, enqueue }) => {
-      const { generation, mailbox, toldLosses } = context;
+      const { generation, mailbox, reportedLosses } = context;
       const progress = progressOf(generation);
       const { host, first, count } = context.place;
       const steps = Array.from({ length: count }, (_, i) =>
         Atomics.load(progress.steps, first + i),
       );
-      const done = first === 0 ? (steps[0] ?? 0) : toldLosses;
-      const from = Math.max(toldLosses, done - windowStepsMax / 2);
+      const done = first === 0 ? (steps[0] ?? 0) : reportedLosses;
+      const from = Math.max(reportedLosses, done - windowStepsMax / 2);
       const losses = Array.from(
         { length: Math.max(0, done - from) },
         (_, i) => progress.losses[(from + i) % windowStepsMax] ?? Number.NaN,
@@ -186,8 +186,8 @@ const machine = setup({
       const tiers = Object.values(context.tiers);
       const waits = threadWaits(generation, context.place, context.network.clock);
       const body = { host, beat, isBridged, tiers, steps, waits, lossFrom: from, losses, meters };
-      mailbox.tell({ role: "coordinator", index: 0 }, "host.progress", body);
-      enqueue.assign({ beat: beat + 1, toldLosses: Math.max(toldLosses, done) });
+      mailbox.send({ role: "coordinator", index: 0 }, "host.progress", body);
+      enqueue.assign({ beat: beat + 1, reportedLosses: Math.max(reportedLosses, done) });
     }),
     childFailed: enqueueActions(({ context, event, enqueue }) => {
       if (!("error" in event) || context.failure !== undefined) return; // Only the first counts.
@@ -228,7 +228,7 @@ const machine = setup({
       const { offender, reason, step } = failure.incident;
       const { delayMs } = decision;
       const body = { host, actor: offender, context: doing, error: reason, step, delayMs };
-      context.mailbox.tell({ role: "coordinator", index: 0 }, "host.mended", body);
+      context.mailbox.send({ role: "coordinator", index: 0 }, "host.mended", body);
       enqueue.raise({ type: "reader.restart", id }, { delay: decision.delayMs });
     }),
     restartReader: enqueueActions(({ context, event, enqueue }) => {
@@ -243,7 +243,7 @@ const machine = setup({
       if (!(failure instanceof ActorFailedError)) return;
       const { offender: actor, reason: error, context: doing, step, waits = [] } = failure.incident;
       const body = { host, actor, context: doing, error, step, waits };
-      mailbox.tell({ role: "coordinator", index: 0 }, "host.failed", body);
+      mailbox.send({ role: "coordinator", index: 0 }, "host.failed", body);
     },
     handUp: ({ context }) => {
       throw context.failure;
@@ -267,7 +267,7 @@ const machine = setup({
     })),
     history: emptyHistory,
     beat: 0,
-    toldLosses: input.spec.fromStep,
+    reportedLosses: input.spec.fromStep,
   }),
   entry: "startAll",
   invoke: { src: "releasing", input: ({ context }) => context },
@@ -295,7 +295,7 @@ const machine = setup({
 });
 
 /** The state machine drawn in the header, as an actor. */
-export const hostGenerationMachine = defineActor(machine, { hears: "nothing" });
+export const hostGenerationMachine = defineActor(machine, { receives: "nothing" });
 
 function placeOfHost({ spec, host }: HostGenerationInput): HostPlace {
   const place = hostPlaces(spec).find((one) => one.host === host);
@@ -314,7 +314,7 @@ function stepOf({ generation, place }: HostGenerationContext, id: string): numbe
   return Atomics.load(steps, own);
 }
 
-function tellAssembled({ network, spec, host, place }: HostGenerationContext): void {
+function logAssembled({ network, spec, host, place }: HostGenerationContext): void {
   const { run, generation, job, fromStep: step } = spec;
   network.log.keep(run, job.checkpoint.directory, `host-${host}`);
   const { first, count: devices } = place;

@@ -39,10 +39,10 @@ const machine = setup({
       const to = { role: "joining" as const, index: event.body.key };
       try {
         const host = membership.announce(event.body);
-        mailbox.tell(to, "host.welcome", { host, mayLeave: membership.mayLeave(host) });
+        mailbox.send(to, "host.welcome", { host, mayLeave: membership.mayLeave(host) });
       } catch (cause) {
         const error = recordError(cause);
-        mailbox.tell(to, "host.refused", { error });
+        mailbox.send(to, "host.refused", { error });
         onRefused(event.body, error);
       }
     },

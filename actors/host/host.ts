@@ -184,7 +184,7 @@ const machine = setup({
       } = failureOf(error, where).incident;
       const body = { host, actor, context: doing, error: reason, step, waits };
       const mailbox = openMailbox(network, spec, hostAddress(context));
-      const tell = () => mailbox.tell(coordinator, "host.failed", body);
+      const tell = () => mailbox.send(coordinator, "host.failed", body);
       const id = `failed:${spec.run}`;
       enqueue.stopChild(id);
       enqueue.spawnChild("tellingFailed", { id, input: { clock: network.clock, tell } });
@@ -193,7 +193,7 @@ const machine = setup({
       if (event.type !== "host.release") return;
       const mailbox = openMailbox(context.network, event, hostAddress(context));
       const { command } = event.body;
-      mailbox.tell(coordinator, "host.released", { command, host: context.host });
+      mailbox.send(coordinator, "host.released", { command, host: context.host });
     },
   },
   guards: {
@@ -223,7 +223,7 @@ const machine = setup({
 });
 
 /** The states drawn in the header, as an actor. */
-export const hostMachine = defineActor(machine, { hears: listeningAsHost });
+export const hostMachine = defineActor(machine, { receives: listeningAsHost });
 
 function hostAddress(context: HostContext): Address {
   return { role: "host", index: context.host };

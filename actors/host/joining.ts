@@ -52,7 +52,7 @@ const announcing = fromCallback<{ type: string }, JoiningContext>(({ input }) =>
   const { network, mailbox, announcement } = input;
   let cancel = () => {};
   const announce = () => {
-    mailbox.tell({ role: "hosts", index: 0 }, "host.announce", announcement());
+    mailbox.send({ role: "hosts", index: 0 }, "host.announce", announcement());
     cancel = network.clock.after(beatMs, announce);
   };
   announce();

@@ -226,7 +226,7 @@ export class Membership {
   take(run: string, shares: readonly HostShare[]): void {
     const before = this.takenBy(run);
     this.#taken.set(run, shares);
-    if (devicesOf(shares) < before) this.#tellFree();
+    if (devicesOf(shares) < before) this.#notifyFree();
   }
 
   /** Runs with allocated devices. */
@@ -241,7 +241,7 @@ export class Membership {
 
   /** Releases all devices of the run. */
   letGo(run: string): void {
-    if (this.#taken.delete(run)) this.#tellFree();
+    if (this.#taken.delete(run)) this.#notifyFree();
   }
 
   /** Present hosts that are not leaving. M3 */
@@ -272,10 +272,10 @@ export class Membership {
 
   #changed(): void {
     for (const listen of [...this.#listeners]) listen();
-    this.#tellFree();
+    this.#notifyFree();
   }
 
-  #tellFree(): void {
+  #notifyFree(): void {
     for (const listen of [...this.#onFree]) listen();
   }
 }

@@ -89,7 +89,7 @@ const machine = setup({
         ring(context);
       }
       const { mailbox, reader } = context;
-      mailbox.tell(coordinator, "reader.limited", { command, reader });
+      mailbox.send(coordinator, "reader.limited", { command, reader });
     },
     noteDrain: assign({
       draining: ({ context, event }) => {
@@ -203,5 +203,5 @@ function tellDrained(context: ReaderContext, command: number): void {
   const { mailbox, reader, generation } = context;
   const isForced = ownBoard(context).get("wasForced") === 1;
   const body = { command, reader, isForced, position: readerPosition(generation, reader) };
-  mailbox.tell(coordinator, "reader.drained", body);
+  mailbox.send(coordinator, "reader.drained", body);
 }

@@ -90,7 +90,7 @@ const machine = setup({
       const { value } = self.getSnapshot();
       const report = reportShard(context, value === "serving" ? value : "restoring");
       const body = { command: event.body.command, shard: context.shard.shard, report };
-      context.mailbox.tell({ role: "inspector", index: 0 }, "shard.inspected", body);
+      context.mailbox.send({ role: "inspector", index: 0 }, "shard.inspected", body);
     },
   },
 }).createMachine({

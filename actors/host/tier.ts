@@ -105,7 +105,7 @@ const machine = setup({
       const { mailbox, device, asked, kept } = context;
       if (asked === undefined || kept === undefined) return;
       const body = { command: asked, device, kept };
-      mailbox.tell({ role: "coordinator", index: 0 }, "tier.rested", body);
+      mailbox.send({ role: "coordinator", index: 0 }, "tier.rested", body);
     },
     beginFlush: enqueueActions(({ context, event, enqueue }) => {
       const { flush } = context;
@@ -121,13 +121,13 @@ const machine = setup({
     ),
     tellFlushed: ({ context: { flush, mailbox, device } }) => {
       if (flush?.rows === undefined) return;
-      mailbox.tell(inspector, "tier.flushed", { command: flush.command, device, rows: flush.rows });
+      mailbox.send(inspector, "tier.flushed", { command: flush.command, device, rows: flush.rows });
     },
     tellReport: ({ context, event, self }) => {
       if (event.type !== "tier.inspect") return;
       const report = reportTier(context, self.getSnapshot().value as TierState | "opening");
       const { command } = event.body;
-      context.mailbox.tell(inspector, "tier.inspected", {
+      context.mailbox.send(inspector, "tier.inspected", {
         command,
         device: context.device,
         report,

@@ -152,7 +152,7 @@ const machine = setup({
       const running = new Map(context.running);
       running.delete(event.index);
       const ended = context.running.get(event.index);
-      if (ended !== undefined) tellGone(context, ended.worker);
+      if (ended !== undefined) sendGone(context, ended.worker);
       const lived = context.network.clock.now() - (ended?.sinceMs ?? 0);
       const losses = event.isLost && lived < livedMs ? context.losses + 1 : 0;
       enqueue.assign({ running, losses });
@@ -189,7 +189,7 @@ const machine = setup({
 export const workerPoolMachine = defineActor(machine);
 
 /** Tells the master that a worker has ended, so that it need not wait for the worker's silence. */
-function tellGone({ network, generation }: WorkerPoolContext, worker: string): void {
+function sendGone({ network, generation }: WorkerPoolContext, worker: string): void {
   const { run, generation: number } = generation.spec;
   const subject = masterSubject({ cluster: network.cluster, run, generation: number }, "gone");
   const { payload, headers } = encodeFrame("gone", { worker });

@@ -88,14 +88,14 @@ const machine = setup({
     tellSaved: ({ context: { mailbox, saved, device } }) => {
       for (const part of saved?.parts ?? []) {
         const body = { cut: saved?.cut ?? 0, device, parts: [part] };
-        mailbox.tell({ role: "checkpoint", index: 0 }, "part.saved", body);
+        mailbox.send({ role: "checkpoint", index: 0 }, "part.saved", body);
       }
     },
     tellHost: sendParent(({ context: { saved, device } }): PartsSaved => {
       return { type: "parts.saved", device, cut: saved?.cut ?? 0, parts: saved?.parts ?? [] };
     }),
     tellRoom: ({ context: { mailbox, device } }, isAwaited: boolean) => {
-      mailbox.tell({ role: "coordinator", index: 0 }, "writer.room", { device, isAwaited });
+      mailbox.send({ role: "coordinator", index: 0 }, "writer.room", { device, isAwaited });
     },
     lose: ({ context, event }) => {
       if (event.type === "thread.ended") throw lossOf(event.end, `writer:${context.device}`);

@@ -62,7 +62,7 @@ export function withinRoots(job: JobSpec, access: Access, tenant: string | undef
       return pathWithin(kind === "data" ? dataRoot : checkpointRoot, path, option);
     } catch (error) {
       if (!(error instanceof PathForbiddenError)) throw error;
-      if (forbidden.length < toldMax) forbidden.push(error);
+      if (forbidden.length < refusalsMax) forbidden.push(error);
       return path;
     }
   });
@@ -72,7 +72,7 @@ export function withinRoots(job: JobSpec, access: Access, tenant: string | undef
 }
 
 /** Most paths in a refusal: a job may have thousands. */
-const toldMax = 100;
+const refusalsMax = 100;
 
 const named = "{tenant}";
 

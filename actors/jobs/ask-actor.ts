@@ -6,7 +6,7 @@ import { expected } from "../../src/ports/check-options.ts";
 import { devicesOf } from "../host/membership.ts";
 import type { Registry } from "../run/state/registry.ts";
 import type { RunRecord } from "../run/state/run-record.ts";
-import { type ActorMessage, ask, type Network, openMailbox } from "../runtime/mailbox.ts";
+import { type ActorMessage, type Network, openMailbox, request } from "../runtime/mailbox.ts";
 
 /** Longest wait for an answer that takes no work. */
 const actorMs = 1000;
@@ -40,7 +40,7 @@ export async function askActor<Answer>(
   const role = type === "shard.inspect" ? "shard" : "tier";
   const scope = { run, generation: shards.generation };
   using ended = endOf(record);
-  const [answer] = await ask({
+  const [answer] = await request({
     network,
     mailbox: openMailbox(network, scope, { role: "inspector", index: 0 }),
     to: [{ role, index }],

@@ -126,7 +126,7 @@ const machine = setup({
 });
 
 /** The state machine of an allocation. */
-export const runAllocationMachine = defineActor(machine, { hears: "nothing" });
+export const runAllocationMachine = defineActor(machine, { receives: "nothing" });
 
 /** Records that the run released its devices, and why. U1 */
 function noteYielded(record: RunRecord): void {

@@ -24,11 +24,16 @@ import type { RunMirror } from "../jobs/mirror/run-mirror.ts";
 import type { Registry } from "../run/state/registry.ts";
 import type { RunEvent } from "../run/state/run-events.ts";
 import type { RunRecord } from "../run/state/run-record.ts";
-import { ask, clusterScope, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
+import {
+  clusterScope,
+  type Mailbox,
+  type Network,
+  openMailbox,
+  request,
+} from "../runtime/mailbox.ts";
 import { waitsFor } from "../runtime/wait-graph.ts";
 import { actorQuestions, withPin } from "./ask-actor.ts";
 import type { ClusterReport, RunReport } from "./cluster-report.ts";
-import { askedOf, type HeardMessage, heardBy } from "./heard-messages.ts";
 import { overviewOf } from "./overview.ts";
 import type { ActorReport, CreditReport } from "./process-report.ts";
 import {
@@ -37,6 +42,7 @@ import {
   type ProcessReport,
   reportProcess,
 } from "./process-report.ts";
+import { messagesQuery, type ReceivedMessage, receivedBy } from "./received-messages.ts";
 
 /** A part of one process's report, with the index of its host. */
 type Of<Part> = Part & { readonly host: number | null };
@@ -128,11 +134,11 @@ export function openInspection(root: {
       answer(network, part, async (body) => parts[part](await reported(), body)),
     ),
     answer(network, "messages", async (body) => {
-      const { host, ...of } = askedOf(body);
+      const { host, ...of } = messagesQuery(body);
       const messages =
         host === null || host === 0
           ? lastMessagesOf(network, tree(), of)
-          : await askHost<HeardMessage[] | null>(network, host, ++command, of);
+          : await askHost<ReceivedMessage[] | null>(network, host, ++command, of);
       if (messages == null) throw expected("actor", "an actor of this process", of.actor);
       return { messages };
     }),
@@ -160,7 +166,7 @@ export function openHostInspection(
     const report =
       of === undefined ? reportProcess(tree, network, host) : lastMessagesOf(network, tree, of);
     try {
-      mailbox.tell({ role: "inspector", index: 0 }, "host.inspected", { command, host, report });
+      mailbox.send({ role: "inspector", index: 0 }, "host.inspected", { command, host, report });
     } catch (error) {
       network.onCorrupt(error instanceof Error ? error : new Error(String(error)));
     }
@@ -172,10 +178,10 @@ function lastMessagesOf(
   { clock, connection }: Network,
   tree: AnyActorRef,
   of: { readonly actor: string; readonly run?: string | undefined },
-): HeardMessage[] | null {
+): ReceivedMessage[] | null {
   const mailbox = mailboxOf(tree, of);
   const { token, user, pass } = connection;
-  return mailbox === undefined ? null : heardBy(mailbox, clock.now(), [token, user, pass]);
+  return mailbox === undefined ? null : receivedBy(mailbox, clock.now(), [token, user, pass]);
 }
 
 function inspectorOf(network: Network, host: number): Mailbox {
@@ -222,7 +228,7 @@ async function askHost<Report = ProcessReport>(
   of?: { readonly actor: string; readonly run?: string | undefined },
 ): Promise<Report | undefined> {
   try {
-    const [report] = await ask({
+    const [report] = await request({
       network,
       mailbox: inspectorOf(network, 0),
       to: [{ role: "inspector", index: host }],

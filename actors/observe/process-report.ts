@@ -121,13 +121,13 @@ function actorOf(ref: AnyActorRef, nowMs: number): ActorReport {
   const children = childrenOf(snapshot).map((child) => actorOf(child, nowMs));
   const state = stateOf(snapshot.value);
   if (mailbox === undefined) return { actor: ref.id, state, children };
-  const { scope, self, heard } = mailbox;
-  const lastMs = nowMs - heard.lastAtMs;
+  const { scope, self, received } = mailbox;
+  const lastMs = nowMs - received.lastAtMs;
   return {
     actor: `${self.role}:${self.index}`,
     ...(scope.generation === 0 ? {} : scope),
     state,
-    mailbox: { messages: heard.messages, lastMs, ...waitingIn(snapshot, nowMs) },
+    mailbox: { messages: received.messages, lastMs, ...waitingIn(snapshot, nowMs) },
     children,
   };
 }

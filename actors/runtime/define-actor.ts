@@ -27,11 +27,11 @@ export function defineActor<Machine extends AnyStateMachine>(
      * The child that receives the actor's messages; its input is the actor's context.
      * @default it listens to the mailbox in its context
      */
-    readonly hears?: AnyActorLogic | "nothing";
+    readonly receives?: AnyActorLogic | "nothing";
   } = {},
 ): Machine {
-  const { hears = listening } = options;
-  const actor = hears === "nothing" ? machine : withChild(machine, "listening", hears);
+  const { receives = listening } = options;
+  const actor = receives === "nothing" ? machine : withChild(machine, "listening", receives);
   const { transition } = actor;
   const supervised: typeof transition = (snapshot, event, scope) => {
     if (event.type === "xstate.stop") stopChildren(snapshot, scope);

@@ -89,12 +89,12 @@ export interface Mailbox {
   readonly scope: RunScope;
   readonly self: Address;
   /** Counters of received messages, for reports (actors/observe/process-report.ts). */
-  readonly heard: {
+  readonly received: {
     messages: number;
     lastAtMs: number;
     readonly last: Pick<LastMessages, "all">;
   };
-  tell<Type extends MessageType>(to: Address, type: Type, body: OutgoingBody<Type>): void;
+  send<Type extends MessageType>(to: Address, type: Type, body: OutgoingBody<Type>): void;
   /**
    * Calls `receive` for every message to this actor. `isActor`: the subscriber is the actor itself,
    * not a pending request that waits for an answer on the same mailbox; only then are messages kept
@@ -111,12 +111,12 @@ export function openMailbox(
   const { transport, cluster } = network;
   const scope = { run, generation };
   const self = { role, index };
-  const heard = { messages: 0, lastAtMs: network.clock.now(), last: new LastMessages() };
+  const received = { messages: 0, lastAtMs: network.clock.now(), last: new LastMessages() };
   return {
     scope,
     self,
-    heard,
-    tell(to, type, body) {
+    received,
+    send(to, type, body) {
       const subject = subjectOf({ cluster, ...scope, ...to, action: actionOf(type) });
       const from = `${self.role}:${self.index}`;
       // By the signature, (type, body) is a pair of the message catalogue.
@@ -125,9 +125,9 @@ export function openMailbox(
     },
     listen: (receive, isActor) =>
       subscribe(network, { ...scope, ...self }, (message, bytes) => {
-        heard.messages++;
-        heard.lastAtMs = network.clock.now();
-        if (isActor !== undefined) heard.last.note(message, bytes, heard.lastAtMs);
+        received.messages++;
+        received.lastAtMs = network.clock.now();
+        if (isActor !== undefined) received.last.note(message, bytes, received.lastAtMs);
         receive(message);
       }),
   };
@@ -188,7 +188,7 @@ const repeatMsMax = 1000;
  * Returns the answers in the order of `to`. @throws StepTimeoutError naming the unresponsive
  * actors, after the deadline
  */
-export function ask<Type extends MessageType, Answer>(options: {
+export function request<Type extends MessageType, Answer>(options: {
   readonly network: Network;
   readonly mailbox: Mailbox;
   readonly to: readonly Address[];
@@ -241,7 +241,7 @@ export function ask<Type extends MessageType, Answer>(options: {
         return finish(() => reject(error));
       }
       try {
-        for (const address of missing()) mailbox.tell(address, type, body);
+        for (const address of missing()) mailbox.send(address, type, body);
       } catch (error) {
         return finish(() => reject(error));
       }

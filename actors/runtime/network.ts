@@ -49,7 +49,7 @@ export async function openNetwork(options: {
     if (error instanceof FrameCorruptError) onCorrupt(error);
     else onError("transport", error);
   });
-  tellBroker(transport, clock, log);
+  logBrokerStatus(transport, clock, log);
   return {
     transport,
     connection,
@@ -82,7 +82,7 @@ export function dial(
 }
 
 /** Logs when the broker connection is lost and when it is back. */
-export function tellBroker(
+export function logBrokerStatus(
   transport: Pick<Transport, "address" | "onStatus">,
   clock: Clock,
   log: Log,

@@ -12,6 +12,6 @@ export async function orderFault(
   to: { readonly role: Role; readonly index: number },
   reason: string,
 ): Promise<void> {
-  openMailbox(network, scope, { role: "cluster", index: 1 }).tell(to, "chaos.throw", { reason });
+  openMailbox(network, scope, { role: "cluster", index: 1 }).send(to, "chaos.throw", { reason });
   await network.transport.flush();
 }

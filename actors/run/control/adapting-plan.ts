@@ -18,7 +18,7 @@ import type { HostMeters } from "../../../src/training/meters/step-meter.ts";
 import { type RunPlan, runPlanSchema } from "../../../src/training/planning/run-plan.ts";
 import { devicesOf } from "../../host/membership.ts";
 import type { MessageEvent } from "../../runtime/listening.ts";
-import { ask } from "../../runtime/mailbox.ts";
+import { request } from "../../runtime/mailbox.ts";
 import {
   assessMove,
   type MeasuredWindow,
@@ -123,7 +123,7 @@ async function search(
 ): Promise<RunPlan> {
   const [first] = hosts;
   const measured = measuredOn(record.measured, shares);
-  const [found] = await ask({
+  const [found] = await request({
     ...{ network, mailbox, signal },
     to: [{ role: "host", index: first?.host ?? 0 }],
     type: "host.prepare",

@@ -132,7 +132,7 @@ const machine = setup({
       const isBaseline = needsBaseline(job.checkpoint.differential, latest?.written);
       for (let index = 0; index < devices; index++) {
         const body = { command: cut.command, cut: cut.cut, isBaseline };
-        mailbox.tell({ role: "device", index }, "device.save", body);
+        mailbox.send({ role: "device", index }, "device.save", body);
       }
     },
     noteTaken: assign({
@@ -148,11 +148,11 @@ const machine = setup({
       if (cut === undefined) return;
       const stallMs = Math.max(...stalls.values());
       const body = { command: cut.command, cut: cut.cut, stallMs };
-      mailbox.tell({ role: "coordinator", index: 0 }, "checkpoint.taken", body);
+      mailbox.send({ role: "coordinator", index: 0 }, "checkpoint.taken", body);
     },
     askWriters: ({ context: { mailbox, cut, devices } }) => {
       for (let index = 0; index < devices; index++) {
-        mailbox.tell({ role: "writer", index }, "writer.save", { cut: cut?.cut ?? 0 });
+        mailbox.send({ role: "writer", index }, "writer.save", { cut: cut?.cut ?? 0 });
       }
     },
     collect: assign({
@@ -171,7 +171,7 @@ const machine = setup({
     tellCommitted: ({ context }) => {
       if (context.committed === undefined) return;
       const to = { role: "coordinator" as const, index: 0 };
-      context.mailbox.tell(to, "checkpoint.committed", context.committed);
+      context.mailbox.send(to, "checkpoint.committed", context.committed);
     },
     giveUpDevices: ({ context: { devices, stalls, cut, job } }) => {
       const late = Array.from({ length: devices }, (_, i) => i).filter((i) => !stalls.has(i));

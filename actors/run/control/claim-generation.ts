@@ -102,7 +102,7 @@ function claim({ job, network, passedOver }: Claiming): Claimed {
  * Records a claimed generation in the log and in the run's open incidents, and publishes
  * run.damaged for each damaged checkpoint.
  */
-export function tellClaimed(
+export function logClaimed(
   { network, record, job }: { network: Network; record: RunRecord; job: JobSpec },
   { generation, latest, damaged }: Claimed,
   hosts: readonly HostShare[],

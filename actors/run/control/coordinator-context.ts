@@ -59,7 +59,7 @@ export interface TrainingCoordinatorContext
   /** Waits of the threads of each host, by its last heartbeat. */
   readonly waits: ReadonlyMap<number, readonly Wait[]>;
   /** Whether a step of this generation has completed. */
-  readonly isGoingOn: boolean;
+  readonly isFirstStepDone: boolean;
 
   /** Start and duration of the last cut's wait for the previous checkpoint. */
   readonly waitsSinceMs: number;
@@ -96,7 +96,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     waits: new Map(),
     sliceCounts: dealSlices(input.job.slices, input.hosts, input.record.speeds),
     stragglers: noStragglers,
-    isGoingOn: false,
+    isFirstStepDone: false,
     isCancelAsked: input.record.isCancelAsked,
     isCancelled: false,
     isScaleAsked: input.record.isYieldAsked,

@@ -15,11 +15,11 @@ import type { RunResult } from "../state/run-result.ts";
 import { storesOf, troubleOf } from "../state/tier-watch.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 import { incidentOf } from "./coordinator-failures.ts";
-import { pinsTold } from "./follow-pins.ts";
+import { pinStates } from "./follow-pins.ts";
 import { slicesOf } from "./heartbeat-progress.ts";
 
 /** Publishes run.preparing. */
-export function tellPreparing(
+export function publishPreparing(
   { record, scope }: TrainingCoordinatorContext,
   { fraction }: MessageEvent<"host.preparing">["body"],
 ): void {
@@ -27,7 +27,12 @@ export function tellPreparing(
 }
 
 /** Publishes run.prepared, after run.cache for each rebuilt cache. */
-export function tellPrepared({ record, scope, plan, schedule }: TrainingCoordinatorContext): void {
+export function publishPrepared({
+  record,
+  scope,
+  plan,
+  schedule,
+}: TrainingCoordinatorContext): void {
   if (plan === undefined || schedule === undefined) return;
   for (const cache of plan.remade) {
     record.append(scope.generation, { type: "run.cache", ...cache });
@@ -49,7 +54,7 @@ export function tellPrepared({ record, scope, plan, schedule }: TrainingCoordina
 }
 
 /** Publishes run.started. */
-export function tellStarted(context: TrainingCoordinatorContext): void {
+export function publishStarted(context: TrainingCoordinatorContext): void {
   const { record, scope, schedule, hosts, arithmetic, step, placement } = context;
   record.append(scope.generation, {
     type: "run.started",
@@ -59,21 +64,23 @@ export function tellStarted(context: TrainingCoordinatorContext): void {
     hosts,
     slices: slicesOf(context),
     plan: placement?.report,
-    pins: pinsTold(context),
+    pins: pinStates(context),
     arithmetic,
     notice: kernelNotice(),
   });
 }
 
 /** Publishes run.recovered and run.scaled at the first completed step of a generation. */
-export function tellGoingOn(context: TrainingCoordinatorContext): { readonly isGoingOn: boolean } {
-  const { isGoingOn, seenStep } = context;
-  if (isGoingOn || Math.max(context.step, seenStep) <= (context.latest?.cut ?? 0)) {
-    return { isGoingOn };
+export function publishFirstStep(context: TrainingCoordinatorContext): {
+  readonly isFirstStepDone: boolean;
+} {
+  const { isFirstStepDone, seenStep } = context;
+  if (isFirstStepDone || Math.max(context.step, seenStep) <= (context.latest?.cut ?? 0)) {
+    return { isFirstStepDone };
   }
-  tellRecovered(context);
-  tellScaled(context);
-  return { isGoingOn: true };
+  publishRecovered(context);
+  publishScaled(context);
+  return { isFirstStepDone: true };
 }
 
 /**
@@ -109,17 +116,17 @@ export function roomAlert(run: Parameters<typeof roomWaitMs>[0], step: number, t
 }
 
 /** Publishes run.recovered, where the generation follows a failure. */
-function tellRecovered(context: TrainingCoordinatorContext): void {
+function publishRecovered(context: TrainingCoordinatorContext): void {
   const { record, scope, failedAtMs, network, latest, restored } = context;
   if (failedAtMs === undefined) return;
   const fromStep = latest?.cut ?? 0;
   const seconds = (network.clock.now() - failedAtMs) / 1000;
   record.recovered(scope.generation, { fromStep, seconds, ...restored }, network.clock.date());
-  tellSlowRecovery(context, fromStep, seconds);
+  publishSlowRecovery(context, fromStep, seconds);
 }
 
 /** Publishes run.alert, where the recovery took longer than the job allows. */
-function tellSlowRecovery(
+function publishSlowRecovery(
   { record, scope, job: { recoveryMs } }: TrainingCoordinatorContext,
   step: number,
   seconds: number,
@@ -134,7 +141,7 @@ function tellSlowRecovery(
 /**
  * Publishes run.moved, run.adapted or run.scaled, where the generation follows a planned change.
  */
-function tellScaled(context: TrainingCoordinatorContext): void {
+function publishScaled(context: TrainingCoordinatorContext): void {
   const { record, scope, network, latest, hosts } = context;
   if (record.scaling === undefined || record.scaling.generation === scope.generation) return;
   const { from, atMs, moves, isAdapted } = record.scaling;
@@ -157,7 +164,7 @@ function tellScaled(context: TrainingCoordinatorContext): void {
 /**
  * Publishes run.incident for a failure that a host repaired without a restart of the generation.
  */
-export function tellMended(
+export function publishMended(
   context: TrainingCoordinatorContext,
   mended: MessageEvent<"host.mended">["body"],
 ): void {
@@ -169,7 +176,7 @@ export function tellMended(
 }
 
 /** Publishes run.evaluated. */
-export function tellEvaluated(
+export function publishEvaluated(
   { record, scope, step }: TrainingCoordinatorContext,
   metrics: Metrics,
 ): void {
@@ -177,7 +184,7 @@ export function tellEvaluated(
 }
 
 /** Publishes run.checkpointed. */
-export function tellCheckpointed(
+export function publishCheckpointed(
   context: TrainingCoordinatorContext,
   { cut, modelDigest, bytes }: MessageEvent<"checkpoint.committed">["body"],
 ): void {

@@ -19,10 +19,10 @@ import type { MessageEvent } from "../../runtime/listening.ts";
 import {
   type ActorMessage,
   type Address,
-  ask,
   type Mailbox,
   type Network,
   type RunScope,
+  request,
 } from "../../runtime/mailbox.ts";
 import { type GenerationLayout, layoutOfGeneration } from "../../threads/generation-layout.ts";
 import { dataPlanSchema } from "../../threads/generation-schema.ts";
@@ -110,7 +110,7 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
   const hosts = input.hosts.map(({ devices }) => devices);
   const { pins } = record;
   const known = knownFor(input, hosts);
-  const [found] = await ask({
+  const [found] = await request({
     network,
     mailbox,
     to: hostsOf(input).slice(0, 1),
@@ -167,7 +167,7 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
   const spec = specOf(input);
   const startMs = network.clock.now();
   const assembled = input.membership.assemble(input.hosts);
-  const answers = await ask({
+  const answers = await request({
     network,
     mailbox,
     to: hostsOf(input),
@@ -229,7 +229,7 @@ export const running = fromPromise<MessageEvent<"device.reached">["body"], Reque
   async ({ input, signal }) => {
     const { network, mailbox, cut, command, metrics } = input;
     if (cut === undefined) throw new RangeError("There is no window to run");
-    const answers = await ask({
+    const answers = await request({
       network,
       mailbox,
       to: allDevices(input),
@@ -272,7 +272,7 @@ async function evaluate(
   signal: AbortSignal,
 ): Promise<Metrics> {
   const { network, mailbox, job, command } = input;
-  const answers = await ask({
+  const answers = await request({
     network,
     mailbox,
     to: allDevices(input),
@@ -295,7 +295,7 @@ async function evaluate(
 export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], RequestInput>(
   async ({ input, signal }) => {
     const { network, mailbox, job, metrics, step, arithmetic, command, plan } = input;
-    const [taken] = await ask({
+    const [taken] = await request({
       network,
       mailbox,
       to: [checkpoint],
@@ -320,7 +320,7 @@ export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], Req
 export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body"], RequestInput>(
   async ({ input, signal }) => {
     const { network, mailbox, taken } = input;
-    const [committed] = await ask({
+    const [committed] = await request({
       network,
       mailbox,
       to: [checkpoint],
@@ -346,7 +346,7 @@ export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], Reques
     const { network, mailbox, job, manifest, command, layout } = input;
     const devices = layout === undefined ? [] : durableRanks(layout.topology);
     if (devices.length === 0 || manifest === undefined) return [];
-    return await ask({
+    return await request({
       network,
       mailbox,
       to: devices.map((index) => ({ role: "tier", index })),
@@ -366,7 +366,7 @@ export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], Reques
 /** Resolves once all hosts have released the generation. */
 export const releasing = fromPromise<void, RequestInput>(async ({ input, signal }) => {
   const { network, mailbox, job, command } = input;
-  await ask({
+  await request({
     network,
     mailbox,
     to: hostsOf(input),

@@ -92,7 +92,7 @@ export function placesOf({
 }
 
 /** The pins as run.started reports them; undefined: there are none. */
-export function pinsTold({ pins }: { readonly pins: FollowedPins }) {
+export function pinStates({ pins }: { readonly pins: FollowedPins }) {
   const all = [
     ...pins.followed.map((pin) => ({ ...pin, reason: undefined })),
     ...pins.ignored.map(({ pin, reason }) => ({ ...pin, reason })),

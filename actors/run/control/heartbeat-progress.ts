@@ -7,11 +7,11 @@ import { sliceRunsOf } from "../../../src/planner/placement.ts";
 import { devicesOf } from "../../host/membership.ts";
 import type { MessageEvent } from "../../runtime/listening.ts";
 import {
-  afterTelling,
+  afterPublishing,
   assess,
   type PipelineWatch,
   recentSpeed,
-  timesSinceTold,
+  timesSincePublished,
   withSample,
 } from "../state/pipeline-watch.ts";
 import { dynamicTables, repairedTables, stalenessOf } from "../state/run-metrics.ts";
@@ -95,9 +95,9 @@ export function afterProgress(
     learningRates: learningRatesAt(step, context),
     staleness: stalenessOf(job, metrics),
     dynamicIds: dynamicTables(job, metrics),
-    times: timesSinceTold(watch),
+    times: timesSincePublished(watch),
   });
-  return { seenStep: step, seenLoss: loss, watch: afterTelling(watch, sample) };
+  return { seenStep: step, seenLoss: loss, watch: afterPublishing(watch, sample) };
 }
 
 /** Most losses in one event. */

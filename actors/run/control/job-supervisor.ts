@@ -56,7 +56,7 @@ import { mayRecoverPartly } from "../../threads/generation-spec.ts";
 import type { RunRecord } from "../state/run-record.ts";
 import type { RunResult } from "../state/run-result.ts";
 import { checkpointCoordinatorMachine } from "./checkpoint-coordinator.ts";
-import { type Claimed, claiming, tellClaimed } from "./claim-generation.ts";
+import { type Claimed, claiming, logClaimed } from "./claim-generation.ts";
 import { recoveringPartly } from "./partial-recovery.ts";
 import { afterFailure } from "./restart-decision.ts";
 import { holding, watchingWish } from "./scaling.ts";
@@ -102,7 +102,7 @@ const releasing = fromCallback<{ type: string }, JobSupervisorContext>(({ input 
   const scope = { run: record.run, generation: claimed.generation };
   const mailbox = openMailbox(network, scope, { role: "job", index: 0 });
   for (const { host } of hosts) {
-    mailbox.tell({ role: "host", index: host }, "host.release", { command: 0 });
+    mailbox.send({ role: "host", index: host }, "host.release", { command: 0 });
   }
 });
 
@@ -146,7 +146,7 @@ const machine = setup({
     childEnded: assign(({ context, event }) =>
       "error" in event ? afterFailure(context, event.error, event.actorId) : {},
     ),
-    tellGathered: ({ context: { record, network, hosts } }) => {
+    logGathered: ({ context: { record, network, hosts } }) => {
       const shares = hosts.map(({ host, devices }) => `${devices} of host:${host}`).join(", ");
       const did = `gathered the devices: ${shares}`;
       record.incidents.act(`job:${record.run}`, did, network.clock.date());
@@ -212,7 +212,7 @@ const machine = setup({
           input: ({ context }) => gatheringOf(context),
           onDone: {
             target: "claiming",
-            actions: [assign({ hosts: ({ event }) => event.output }), "tellGathered"],
+            actions: [assign({ hosts: ({ event }) => event.output }), "logGathered"],
           },
           onError: { target: "restarting", actions: "childEnded" },
         },
@@ -237,7 +237,7 @@ const machine = setup({
             target: "generation",
             actions: [
               assign({ claimed: ({ event }) => event.output }),
-              ({ context, event }) => tellClaimed(context, event.output, context.hosts),
+              ({ context, event }) => logClaimed(context, event.output, context.hosts),
             ],
           },
           onError: { target: "restarting", actions: "childEnded" },

@@ -13,7 +13,7 @@ import type { JobSpec } from "../../../src/job/job.ts";
 import { commitPartial } from "../../../storage/checkpoints/partial-checkpoint.ts";
 import { devicesOf, type HostShare } from "../../host/membership.ts";
 import type { MessageEvent } from "../../runtime/listening.ts";
-import { type Address, ask, type Network, openMailbox } from "../../runtime/mailbox.ts";
+import { type Address, type Network, openMailbox, request } from "../../runtime/mailbox.ts";
 import { hostPlaces } from "../../threads/generation-spec.ts";
 import type { RunRecord } from "../state/run-record.ts";
 import type { Claimed } from "./claim-generation.ts";
@@ -46,7 +46,7 @@ export const recoveringPartly = fromPromise<void, PartialRecoveryInput>(
     const [first] = left;
     if (before === undefined || first === undefined) return;
     try {
-      await ask({
+      await request({
         network,
         mailbox: openMailbox(network, scope, { role: "job", index: 0 }),
         to: left.map((index): Address => ({ role: "device", index })),

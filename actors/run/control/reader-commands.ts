@@ -13,10 +13,10 @@ import type { HostShare } from "../../host/membership.ts";
 import {
   type ActorMessage,
   type Address,
-  ask,
   type Mailbox,
   type Network,
   type RunScope,
+  request,
 } from "../../runtime/mailbox.ts";
 import type { DrainedThread, ReaderRequest } from "../state/reader-wishes.ts";
 import type { RunRecord } from "../state/run-record.ts";
@@ -52,7 +52,7 @@ export const commandingReaders = fromCallback<{ type: string }, ReaderCommandsIn
       for (const request of record.readers.requests) {
         if (taken.has(request)) continue;
         taken.add(request);
-        void carryOut(input, readers, { request, command: ++command, signal: end.signal });
+        void carryOut(input, readers, { drain: request, command: ++command, signal: end.signal });
       }
     };
     const forget = record.onWish(look);
@@ -70,7 +70,7 @@ async function setLimit(
   readers: number,
   { limit, command, signal }: { limit: number; command: number; signal: AbortSignal },
 ): Promise<void> {
-  const asked = ask({
+  const asked = request({
     network,
     mailbox,
     to: Array.from({ length: readers }, (_, index) => readerAt(index)),
@@ -91,11 +91,11 @@ async function setLimit(
 async function carryOut(
   { network, mailbox, record, scope }: ReaderCommandsInput,
   readers: number,
-  { request, command, signal }: { request: ReaderRequest; command: number; signal: AbortSignal },
+  { drain, command, signal }: { drain: ReaderRequest; command: number; signal: AbortSignal },
 ): Promise<void> {
-  const { reader } = request;
-  if (reader >= readers) return record.readers.answer(request, { kind: "missing" });
-  const asked = ask({
+  const { reader } = drain;
+  if (reader >= readers) return record.readers.answer(drain, { kind: "missing" });
+  const asked = request({
     network,
     mailbox,
     to: [readerAt(reader)],
@@ -109,7 +109,7 @@ async function carryOut(
   if (answer === undefined) return;
   const { isForced, position } = answer;
   record.append(scope.generation, { type: "run.drained", reader, isForced, step: position.step });
-  record.readers.answer(request, answer);
+  record.readers.answer(drain, answer);
 }
 
 function answerIn(

@@ -9,7 +9,7 @@ import { fromPromise } from "xstate";
 import type { JobSpec } from "../../../src/job/job.ts";
 import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import type { HostShare } from "../../host/membership.ts";
-import { ask, type Mailbox, type Network, type RunScope } from "../../runtime/mailbox.ts";
+import { type Mailbox, type Network, type RunScope, request } from "../../runtime/mailbox.ts";
 import type { RunRecord } from "../state/run-record.ts";
 
 export interface ReplicationInput {
@@ -31,7 +31,7 @@ export const copying = fromPromise<void, ReplicationInput>(async ({ input, signa
   const { network, mailbox, hosts, latest, job, scope, record } = input;
   if (latest === undefined) return;
   const { sha256, cut } = latest;
-  const answers = await ask({
+  const answers = await request({
     network,
     mailbox,
     to: hosts.map(({ host }) => ({ role: "bridge", index: host })),

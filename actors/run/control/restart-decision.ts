@@ -76,7 +76,7 @@ export function afterFailure(run: FailingRun, error: unknown, actorId: string): 
   const children = coordinators;
   const policy = { supervisor, strategy: "one-for-all" as const, children, intensity, backoff };
   const decision = decide(policy, history, end); // J1
-  tellDecision(run, decision, failure);
+  recordDecision(run, decision, failure);
   if (decision.escalate) {
     const isLimit = decision.cause.code === "RESTART_LIMIT";
     return { failure: isLimit ? new RemoteError(decision.cause) : failure };
@@ -91,7 +91,7 @@ export function afterFailure(run: FailingRun, error: unknown, actorId: string): 
 }
 
 /** Records the decision in the incident and in the log. */
-function tellDecision(
+function recordDecision(
   { network, record, claimed }: FailingRun,
   decision: Decision,
   failure: ActorFailedError,

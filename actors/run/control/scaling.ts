@@ -109,5 +109,5 @@ export function askPause({
   readonly command: number;
   readonly mailbox: Mailbox;
 }): void {
-  mailbox.tell({ role: "device", index: 0 }, "device.pause", { command, afterStep: 0 });
+  mailbox.send({ role: "device", index: 0 }, "device.pause", { command, afterStep: 0 });
 }

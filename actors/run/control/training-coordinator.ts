@@ -52,16 +52,16 @@ import {
   takenOf,
 } from "./coordinator-context.ts";
 import {
+  publishCheckpointed,
+  publishEvaluated,
+  publishFirstStep,
+  publishMended,
+  publishPrepared,
+  publishPreparing,
+  publishStarted,
   resultOfRun,
-  tellCheckpointed,
-  tellEvaluated,
-  tellGoingOn,
-  tellMended,
-  tellPrepared,
-  tellPreparing,
   tellRested,
   tellRoom,
-  tellStarted,
 } from "./coordinator-events.ts";
 import { failureOf, goneOf, raise, stallOf, stepWait } from "./coordinator-failures.ts";
 import * as requests from "./coordinator-requests.ts";
@@ -130,12 +130,12 @@ const machine = setup({
       enqueue.assign({ stragglers });
       if (isUneven) enqueue.raise({ type: "run.rescale" });
     }),
-    tellProgress: assign(({ context, event }) =>
+    publishProgress: assign(({ context, event }) =>
       event.type === "host.progress" ? afterProgress(context, event.body) : {},
     ),
-    tellGoingOn: assign(({ context }) => tellGoingOn(context)),
-    tellPreparing: ({ context, event }) => {
-      if (event.type === "host.preparing") tellPreparing(context, event.body);
+    publishFirstStep: assign(({ context }) => publishFirstStep(context)),
+    publishPreparing: ({ context, event }) => {
+      if (event.type === "host.preparing") publishPreparing(context, event.body);
     },
     askPause: ({ context }) => askPause(context),
     noteCancel: assign({ isCancelAsked: true }),
@@ -172,10 +172,10 @@ const machine = setup({
   on: {
     "host.gone": { actions: "failGone" }, // T3
     "host.failed": { actions: ["noteFailed", "fail"] }, // T3
-    "host.mended": { actions: ({ context, event }) => tellMended(context, event.body) },
+    "host.mended": { actions: ({ context, event }) => publishMended(context, event.body) },
     "writer.room": { actions: ({ context, event }) => tellRoom(context, event.body) },
     "xstate.error.actor.preprocessing": { actions: "fail" },
-    "host.preparing": { actions: "tellPreparing" },
+    "host.preparing": { actions: "publishPreparing" },
     "host.progress": { actions: "watch" },
     "run.cancel": { actions: ["noteCancel", "askPause"] },
     "run.rescale": { actions: ["noteScale", "askPause"] },
@@ -202,7 +202,7 @@ const machine = setup({
       },
     },
     prepared: {
-      entry: ["nextCommand", ({ context }) => tellPrepared(context)],
+      entry: ["nextCommand", ({ context }) => publishPrepared(context)],
       // A run that has already finished needs no devices.
       always: [{ guard: "isOver", target: "finished" }, { target: "assembling" }],
     },
@@ -219,7 +219,7 @@ const machine = setup({
               ...event.output,
               startedAtMs: context.network.clock.now(),
             })),
-            ({ context }) => tellStarted(context),
+            ({ context }) => publishStarted(context),
             ({ context }) => context.record.place(placesOf(context)),
           ],
         },
@@ -236,7 +236,13 @@ const machine = setup({
           entry: "watchHosts",
           on: {
             "host.progress": {
-              actions: ["passOn", "watch", "watchStragglers", "tellProgress", "tellGoingOn"],
+              actions: [
+                "passOn",
+                "watch",
+                "watchStragglers",
+                "publishProgress",
+                "publishFirstStep",
+              ],
             },
           },
         },
@@ -274,7 +280,7 @@ const machine = setup({
                       step: event.output.step,
                       metrics: afterWindow(context.metrics, event.output),
                     })),
-                    "tellGoingOn",
+                    "publishFirstStep",
                   ],
                 },
               },
@@ -302,7 +308,7 @@ const machine = setup({
                   target: "deciding",
                   actions: [
                     assign(({ context, event }) => withEvaluation(context, event.output)),
-                    ({ context, event }) => tellEvaluated(context, event.output),
+                    ({ context, event }) => publishEvaluated(context, event.output),
                   ],
                 },
               },
@@ -374,7 +380,7 @@ const machine = setup({
                 onDone: {
                   target: "nothing",
                   actions: [
-                    ({ context, event }) => tellCheckpointed(context, event.output),
+                    ({ context, event }) => publishCheckpointed(context, event.output),
                     assign({
                       taken: undefined,
                       manifest: ({ event }) => event.output.manifest,

@@ -71,7 +71,7 @@ export function withSample(watch: PipelineWatch, host: number, sample: HostMeter
 }
 
 /** Starts the next interval of `run.progress` at the present samples. */
-export function afterTelling(watch: PipelineWatch, sample: SpeedSample): PipelineWatch {
+export function afterPublishing(watch: PipelineWatch, sample: SpeedSample): PipelineWatch {
   return { ...watch, told: watch.latest, speedSamples: [...recentSamples(watch, sample), sample] };
 }
 
@@ -98,7 +98,7 @@ export function speedBetween(from: SpeedSample, to: SpeedSample): number {
 }
 
 /** Step times of all hosts since the last `run.progress`. */
-export function timesSinceTold({ latest, told }: PipelineWatch): StepTimes | undefined {
+export function timesSincePublished({ latest, told }: PipelineWatch): StepTimes | undefined {
   return timesBetween([...latest].map(([host, to]) => ({ from: told.get(host), to })));
 }
 

@@ -132,7 +132,7 @@ class Master {
     this.#table = new SplitTable({ deadlineMs, attemptsMax, resendMs, silentMs });
     this.#workers = new WorkerCount(preprocessing, network.clock.now());
     this.#scaleMs = network.clock.now() + intervalMs;
-    const hears: { readonly [Action in MasterAction]: (frame: Frame) => void } = {
+    const handlers: { readonly [Action in MasterAction]: (frame: Frame) => void } = {
       want: (frame) => this.#want(decodeFrame("want", frame)),
       lease: (frame) => this.#lease(frame),
       working: (frame) => this.#table.heard(decodeFrame("working", frame).worker, this.#nowMs()),
@@ -140,8 +140,8 @@ class Master {
       gone: (frame) => this.#lose(decodeFrame("gone", frame).worker),
       session: ({ reply }) => this.#say(reply, "session", { session: context.origins }),
     };
-    this.#subscriptions = Object.entries(hears).map(([action, hear]) =>
-      network.transport.subscribe(masterSubject(this.#place, action as MasterAction), hear),
+    this.#subscriptions = Object.entries(handlers).map(([action, handle]) =>
+      network.transport.subscribe(masterSubject(this.#place, action as MasterAction), handle),
     );
     this.#tick();
   }
@@ -242,7 +242,7 @@ class Master {
     const threads = job.preprocessing?.threads === true ? Math.max(0, wanted - processes) : 0;
     for (let index = 0; index < hosts; index++) {
       const share = Math.floor((threads + hosts - 1 - index) / hosts);
-      mailbox.tell({ role: "pool", index }, "pool.scale", { workers: share });
+      mailbox.send({ role: "pool", index }, "pool.scale", { workers: share });
     }
     if (wanted === this.#told.wanted && nowMs - this.#told.atMs < tellMs) return;
     this.#told = { wanted, atMs: nowMs };

@@ -22,13 +22,13 @@ export function addLs(program: Command): void {
     async (options: CommonOptions & ConnectionArguments & { readonly last?: number }) => {
       await using client = await connect(connectionOf(options));
       const runs = await client.list();
-      tellRuns("ls", runs.slice(-(options.last ?? runs.length)), options);
+      printRuns("ls", runs.slice(-(options.last ?? runs.length)), options);
     },
   );
 }
 
 /** Prints a table of runs, or one line of JSON. */
-export function tellRuns(
+export function printRuns(
   report: string,
   runs: readonly RunLine[],
   { json }: Pick<CommonOptions, "json">,

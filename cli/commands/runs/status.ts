@@ -15,7 +15,7 @@ import { allShardLines, readerLines, treeLines } from "../../views/cluster-view.
 import { incidentLines } from "../../views/incidents.ts";
 import { reportOf } from "../../views/report.ts";
 import { allTierLines } from "../../views/tier-lines.ts";
-import { tellRuns } from "./ls.ts";
+import { printRuns } from "./ls.ts";
 
 interface StatusArguments extends CommonOptions, ConnectionArguments {
   readonly tree?: true;
@@ -42,7 +42,7 @@ export function addStatus(program: Command): void {
     else if (options.shards === true) tellShards(await client.inspect(), options.json === true);
     else if (options.tiers === true) tellTiers(await client.inspect(), options.json === true);
     else if (options.readers === true) tellReaders(await client.inspect(), options.json === true);
-    else if (run === undefined) tellRuns("status", await client.list(), options);
+    else if (run === undefined) printRuns("status", await client.list(), options);
     else tellOne(await (await namedRun(client, run)).status(), options.json === true);
   });
 }

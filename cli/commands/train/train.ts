@@ -115,7 +115,7 @@ async function train(path: string, options: TrainOptions): Promise<number> {
     ...(nats === undefined ? {} : { nats, name: `train-${randomBytes(4).toString("hex")}` }),
     ...credentialsOf(options),
     ...(options.watch === true && { dashboard: dashboard() }),
-    onIncident: (incident) => tellIncident(incident, view),
+    onIncident: (incident) => onIncident(incident, view),
     ...observingOf(options, "silent"),
   });
   for (const line of dashboardLines(cluster.dashboard)) view.say(line);
@@ -150,7 +150,7 @@ async function look(job: JobOptions, json: boolean): Promise<number> {
 }
 
 /** Prints failures outside the run; those that the run survives are among its events. */
-function tellIncident({ offender, supervisor, reason }: Incident, view: RunView): void {
+function onIncident({ offender, supervisor, reason }: Incident, view: RunView): void {
   view.say(`  ! ${offender} failed and was restarted by ${supervisor}: ${reason.message}`);
 }
 

@@ -15,10 +15,10 @@ import type {
   ActorOverview,
   ActorReport,
   ColumnSlices,
-  HeardMessage,
   HistoryPoint,
   OverviewReport,
   ProcessOverview,
+  ReceivedMessage,
   RunEvent,
   RunLine,
   RunSummary,
@@ -77,7 +77,7 @@ export interface ActorDetail extends Omit<ActorReport, "children"> {
   /** Waits in which the actor waits or is waited for. */
   readonly waits: readonly Wait[];
   /** Its last received messages, newest first; empty for an actor without a mailbox. */
-  readonly messages: readonly HeardMessage[];
+  readonly messages: readonly ReceivedMessage[];
 }
 
 /** The body of `POST /api/faults`. */

@@ -204,8 +204,8 @@ function eventually() {
 const noMailbox: Mailbox = {
   scope: clusterScope,
   self: { role: "process", index: 0 },
-  heard: { messages: 0, lastAtMs: 0, last: { all: () => [] } },
-  tell() {},
+  received: { messages: 0, lastAtMs: 0, last: { all: () => [] } },
+  send() {},
   listen: () => ({ unsubscribe() {} }),
 };
 

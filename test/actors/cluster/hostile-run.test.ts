@@ -78,7 +78,7 @@ testIf(testAll).serial(
 
     // A request without a receiver got that answer; an actor counted each invalid message it
     // received.
-    const uncounted = stranger.heardBy(
+    const uncounted = stranger.receivedBy(
       (subject) => refused.filter(({ reason }) => reason.message.includes(` ${subject} `)).length,
     );
     t.deepEqual(uncounted, []);
@@ -139,7 +139,7 @@ function listenTo(client: NatsConnection) {
       client.publish(forged.subject, forged.payload, { headers, reply: `fuzz.${index}` });
     },
     /** Subjects on which more invalid messages arrived than `countOf` returns. */
-    heardBy(countOf: (subject: string) => number): string[] {
+    receivedBy(countOf: (subject: string) => number): string[] {
       const heard = new Map<string, Forgery[]>();
       for (const [index, forged] of told) {
         if (answered.has(index) || forged.wrong === saidAgain) continue;

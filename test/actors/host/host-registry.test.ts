@@ -43,7 +43,7 @@ function sayTo(
   of: RunScope = clusterScope,
 ) {
   const mailbox = openMailbox(network, of, { role: "cluster", index: 1 });
-  mailbox.tell(to, type as never, body as never);
+  mailbox.send(to, type as never, body as never);
   clock.advance(0);
 }
 

@@ -4,7 +4,7 @@ import test from "ava";
 import { logEvent } from "../../../actors/observe/event-lines.ts";
 import { openObserver } from "../../../actors/observe/observer.ts";
 import { openProcessLog, redaction } from "../../../actors/observe/process-log.ts";
-import { tellBroker } from "../../../actors/runtime/network.ts";
+import { logBrokerStatus } from "../../../actors/runtime/network.ts";
 import { readable } from "../../../cli/support/observing.ts";
 import { readRunLog } from "../../../index.ts";
 import { FrameCorruptError, recordError } from "../../../src/errors/errors.ts";
@@ -124,7 +124,7 @@ test("losing and regaining the broker is one log line each", (t) => {
     see = tell;
     return { unsubscribe() {} };
   };
-  tellBroker({ address: "nats://far:4222", onStatus }, clock, log);
+  logBrokerStatus({ address: "nats://far:4222", onStatus }, clock, log);
   see("lost");
   clock.advance(9100);
   see("connected");

@@ -1,7 +1,7 @@
 // One run on two hosts, observed in every way: by traces, by inspection requests, and by its log.
 
 import type { ShardReport } from "../../../actors/host/shard.ts";
-import type { HeardMessage } from "../../../actors/observe/heard-messages.ts";
+import type { ReceivedMessage } from "../../../actors/observe/received-messages.ts";
 import { shardLines, topLines, treeLines } from "../../../cli/views/cluster-view.ts";
 import { type ClusterReport, Host, readRunLog } from "../../../internal.ts";
 import { decodeBody } from "../../../src/wire/messages/body.ts";
@@ -27,7 +27,7 @@ const parts: Record<string, Record<string, unknown>> = {};
 /** The shards when a checkpoint was committed. */
 let later: { readonly shards: readonly (ShardReport & { readonly host: number })[] };
 /** By rank: the newest messages of its device. */
-const heard: (readonly HeardMessage[])[] = [];
+const heard: (readonly ReceivedMessage[])[] = [];
 let log: ReturnType<typeof readRunLog>;
 /** The output of the second host's process. */
 const hostLines: string[] = [];
@@ -57,7 +57,7 @@ const watched = shared(async () => {
       if (now.shards.length > 0) later = now; // After the last checkpoint the run may be over.
       for (const rank of [0, 1]) {
         const of = { host: rank, actor: `device:${rank}` };
-        const answer = (await ask("messages", of)) as { messages?: readonly HeardMessage[] };
+        const answer = (await ask("messages", of)) as { messages?: readonly ReceivedMessage[] };
         if (answer.messages !== undefined) heard[rank] = answer.messages;
       }
     }

@@ -1,7 +1,7 @@
 // Mailboxes: which messages an actor accepts, and which it counts and drops.
 
 import test from "ava";
-import { ask, type Network, openMailbox, type Role } from "../../../actors/runtime/mailbox.ts";
+import { type Network, openMailbox, type Role, request } from "../../../actors/runtime/mailbox.ts";
 import { messages, takers } from "../../../src/wire/messages/messages.ts";
 import { roles, subjectOf } from "../../../src/wire/messages/subjects.ts";
 import { scope, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
@@ -71,7 +71,7 @@ test("every message type has a receiver, and every receiver is a known role", (t
 test("an answer from an actor that was not asked is ignored", async (t) => {
   const { network, mailbox, say, pass } = startActorOf("coordinator");
   let isAnswered = false;
-  void ask({
+  void request({
     ...{ network, mailbox, type: "device.evaluate" },
     body: { ...body, part: "evaluation" },
     to: [0, 1].map((index) => ({ role: "device", index })),

@@ -108,7 +108,7 @@ test("a supervisor fails after too many restarts, with the last failure in its e
 test("a supervisor that fails itself stops its children", async (t) => {
   const { say, told, ends, network, pass } = startSupervisor();
   told();
-  openMailbox(network, clusterScope, { role: "cluster", index: 1 }).tell(
+  openMailbox(network, clusterScope, { role: "cluster", index: 1 }).send(
     { role: "cluster", index: 0 },
     "chaos.throw",
     { reason: "thrown here" },

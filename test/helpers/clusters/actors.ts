@@ -85,7 +85,7 @@ export function startSimulatedNetwork(overrides: Partial<Network> = {}): Simulat
     clock,
     heard: listOf,
     say(to, type, body) {
-      mailbox.tell(to, type as never, body as never);
+      mailbox.send(to, type as never, body as never);
       clock.advance(0);
     },
     async pass(ms) {

@@ -213,7 +213,7 @@ const machine = setup({
 });
 
 /** The state machine of a served model. */
-export const servedModelMachine = defineActor(machine, { hears: "nothing" });
+export const servedModelMachine = defineActor(machine, { receives: "nothing" });
 
 function switchTo(
   { versions, figures, log }: ServedModelContext,

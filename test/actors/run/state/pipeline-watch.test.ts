@@ -2,7 +2,7 @@
 
 import test from "ava";
 import {
-  afterTelling,
+  afterPublishing,
   assess,
   emptyWatch,
   type PipelineWatch,
@@ -95,7 +95,7 @@ test("the reported speed is the average of the last ten seconds, not of the gene
   const tell = (atMs: number, steps: number) => {
     step += steps;
     told.push(recentSpeed(watch, start, { step, atMs }));
-    watch = afterTelling(watch, { step, atMs });
+    watch = afterPublishing(watch, { step, atMs });
   };
   tell(5000, 0);
   for (let second = 1; second <= 60; second++) tell(5000 + 1000 * second, 50);

@@ -7,7 +7,7 @@ import type { Mailbox } from "../runtime/mailbox.ts";
 import { redaction } from "./process-log.ts";
 
 /** A message that an actor received. */
-export interface HeardMessage {
+export interface ReceivedMessage {
   readonly type: string;
   /** `coordinator:0` */
   readonly from: string;
@@ -31,7 +31,8 @@ const question = z.strictObject({
 });
 
 /** Validates the request for an actor's messages. @throws InvalidOptionError */
-export const askedOf = (body: unknown): z.output<typeof question> => checkOptions(question, body);
+export const messagesQuery = (body: unknown): z.output<typeof question> =>
+  checkOptions(question, body);
 
 /** Longest text of a message. */
 const textMax = 160;
@@ -39,13 +40,13 @@ const textMax = 160;
 const itemsMax = 4;
 
 /** The last messages of a mailbox, newest first, with `secrets` redacted. */
-export function heardBy(
-  { heard }: Mailbox,
+export function receivedBy(
+  { received }: Mailbox,
   nowMs: number,
   secrets: readonly (string | undefined)[],
-): HeardMessage[] {
+): ReceivedMessage[] {
   const redacted = redaction(secrets);
-  return heard.last.all().map(({ type, from, atMs, bytes, body }): HeardMessage => {
+  return received.last.all().map(({ type, from, atMs, bytes, body }): ReceivedMessage => {
     const about = { type, from, agoMs: Math.max(0, nowMs - atMs), bytes };
     if (body === undefined) return about;
     const text = redacted(JSON.stringify(body, shortened));

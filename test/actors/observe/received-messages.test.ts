@@ -1,7 +1,7 @@
 // The newest messages of an actor, as inspection shows them: bounded, short, and without secrets.
 
 import test from "ava";
-import { heardBy } from "../../../actors/observe/heard-messages.ts";
+import { receivedBy } from "../../../actors/observe/received-messages.ts";
 import { LastMessages } from "../../../actors/runtime/last-messages.ts";
 import { openMailbox } from "../../../actors/runtime/mailbox.ts";
 import { scope, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
@@ -10,7 +10,7 @@ const textOf = (body: unknown, bytes: number, secrets: readonly string[] = []) =
   const mailbox = openMailbox(startSimulatedNetwork().network, scope, { role: "device", index: 0 });
   const last = new LastMessages();
   last.note({ type: "device.run", from: "coordinator:0", body }, bytes, 100);
-  return heardBy({ ...mailbox, heard: { ...mailbox.heard, last } }, 350, secrets)[0];
+  return receivedBy({ ...mailbox, received: { ...mailbox.received, last } }, 350, secrets)[0];
 };
 
 test("an actor keeps its newest eight messages, and only the size of large ones", (t) => {
@@ -55,10 +55,10 @@ test("a received message is kept once, even while a request of the actor listens
   mailbox.listen(() => {}, "isActor");
   mailbox.listen(() => {});
   const sender = openMailbox(network, scope, { role: "coordinator", index: 0 });
-  sender.tell(mailbox.self, "device.pause", { command: 1, afterStep: 4 });
+  sender.send(mailbox.self, "device.pause", { command: 1, afterStep: 4 });
   clock.advance(0);
   t.deepEqual(
-    mailbox.heard.last.all().map(({ type, from }) => [type, from]),
+    mailbox.received.last.all().map(({ type, from }) => [type, from]),
     [["device.pause", "coordinator:0"]],
   );
 });

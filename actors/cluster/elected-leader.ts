@@ -168,7 +168,7 @@ export class ElectedLeader {
     if (this.#isStopped) return await journal.close();
     const isWhole = entries.length > 0 && damaged === 0 && mark.isFormerWhole();
     const renumbered = registry.restore([...entries, ...lost], tell, isWhole);
-    if (former?.isReleased === true) registry.lives.forgive();
+    if (former?.isReleased === true) registry.crashes.reset();
     journal.begin(registry.entries());
     mark.set();
     for (const told of renumbered) publish(...told);

@@ -77,7 +77,7 @@ function hasItsCheckpoint({ step, job }: QueueEntry, { disk }: Network): boolean
 async function entriesOf(
   nats: NatsMirror,
   { cluster }: Network,
-  { run, job, name, key, tenant, wishes }: QueueEntry,
+  { run, job, name, key, tenant, requests }: QueueEntry,
 ): Promise<JournalEntry<RunEvent>[]> {
   // The stream may not exist.
   const last = await nats.last(tenant, streamSubject(cluster, run, tenant)).catch(() => undefined);
@@ -86,7 +86,7 @@ async function entriesOf(
   const event: RunEvent = { type: "run.queued", name, seq, run, generation: 0 };
   return [
     { kind: "run", run, job, key, tenant },
-    ...wishes.map((wish) => ({ kind: "wish", run, ...wish }) as JournalEntry<RunEvent>),
+    ...requests.map((request) => ({ kind: "request", run, ...request }) as JournalEntry<RunEvent>),
     { kind: "event", run, event },
   ];
 }

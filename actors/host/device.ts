@@ -61,8 +61,8 @@ export interface DeviceContext extends DeviceInput {
   /** The command that the thread executes, for the incident if it fails. */
   readonly doing: string;
   /** Number of the request in progress, and the last answer. */
-  readonly asked: number | undefined;
-  readonly askedAtMs: number;
+  readonly command: number | undefined;
+  readonly requestedAtMs: number;
   readonly answered: { readonly command: number; readonly report: DeviceReport } | undefined;
   /** Number of the run command that was requested to pause. */
   readonly paused: number | undefined;
@@ -120,8 +120,8 @@ const machine = setup({
       const { command } = event.body;
       // A pause requested for an earlier command does not count for this one.
       if (context.paused !== command) Atomics.store(pauseOf(context), 0, -1);
-      const askedAtMs = context.network.clock.now();
-      enqueue.assign({ asked: command, askedAtMs, doing: doingOf(event) });
+      const requestedAtMs = context.network.clock.now();
+      enqueue.assign({ command, requestedAtMs, doing: doingOf(event) });
       enqueue.sendTo("thread", { type: "command", command: commandOf(event) });
     }),
     pause: enqueueActions(({ context, event, enqueue }) => {
@@ -174,10 +174,10 @@ const machine = setup({
     }),
     noteAnswer: assign({
       answered: ({ context, event }) =>
-        event.type === "thread.reported" && context.asked !== undefined
-          ? { command: context.asked, report: event.report }
+        event.type === "thread.reported" && context.command !== undefined
+          ? { command: context.command, report: event.report }
           : context.answered,
-      asked: undefined,
+      command: undefined,
       doing: idle,
     }),
     tellAnswer: ({ context }) => {
@@ -223,8 +223,8 @@ const machine = setup({
         (by) => by[input.device] ?? [],
       ),
       doing: "restoring",
-      asked: undefined,
-      askedAtMs: 0,
+      command: undefined,
+      requestedAtMs: 0,
       answered: undefined,
       paused: undefined,
       ready: undefined,

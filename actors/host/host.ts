@@ -110,8 +110,8 @@ const machine = setup({
       if (fault !== undefined || job === undefined) {
         return context.network.onCorrupt(new FrameCorruptError(event.type, fault?.message ?? ""));
       }
-      const asked = { question: event, job, pins: pins.data, measured: measured.data };
-      enqueue.spawnChild("preparing", { id, input: { ...context, ...asked } });
+      const request = { question: event, job, pins: pins.data, measured: measured.data };
+      enqueue.spawnChild("preparing", { id, input: { ...context, ...request } });
     }),
     forget: enqueueActions(({ event, enqueue }) => {
       if (event.type === "host.forget") enqueue.stopChild(event.id);

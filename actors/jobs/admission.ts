@@ -29,7 +29,7 @@ const askedBy = "Nats-Request-Info";
  * agree.
  * @throws InvalidOptionError, TenantRefusedError
  */
-export function tenantAsking(
+export function requestingTenant(
   { subject, headers }: Pick<Frame, "subject" | "headers">,
   tenants: Tenants,
 ): string | undefined {

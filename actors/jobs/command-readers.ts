@@ -7,7 +7,7 @@ import type { JobSpec } from "../../src/job/job.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
-import type { ReaderAnswer } from "../run/state/reader-wishes.ts";
+import type { ReaderAnswer } from "../run/state/reader-requests.ts";
 import type { RunRecord } from "../run/state/run-record.ts";
 import type { DrainedReader } from "./job-api.ts";
 
@@ -83,7 +83,7 @@ function answerOf(record: RunRecord, reader: number, clock: Clock): Promise<Read
     const forget = record.onEvent(() => {
       if (!isRunning()) settle(() => reject(stateError()));
     });
-    const withdraw = readers.ask({
+    const withdraw = readers.add({
       reader,
       answered: (answer) => settle(() => resolve(answer)),
     });

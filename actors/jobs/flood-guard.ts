@@ -16,26 +16,26 @@ const arrivalsMin = 100;
 const secondMs = 1000;
 const shutMsMax = 16_000;
 /** A flood this long after the circuit listens again counts as a new flood. */
-const calmMs = 5000;
+const quietMs = 5000;
 
 /** Subscribes to a tenant's requests; calls `arrived` for every frame before it is decoded. */
-export type Hear = (tenant: string, arrived: () => void) => readonly Subscription[];
+export type SubscribeTenant = (tenant: string, arrived: () => void) => readonly Subscription[];
 
 /** Opens the circuits of all tenants. */
 export function openFloodGuard(
   { clock, log }: { readonly clock: Clock; readonly log: Log },
   tenants: Tenants,
-  hear: Hear,
+  subscribe: SubscribeTenant,
 ): { close(): void } {
   const circuits = Object.entries(tenants).map(([tenant, { requestsPerSecond }]) => {
     const most = Math.max(arrivalsMin, floodFactor * requestsPerSecond);
-    const asked = `it asked more than ${most} times in one second`;
+    const reason = `it sent more than ${most} requests in one second`;
     return new TenantCircuit({
       clock,
-      hear: (arrived) => hear(tenant, arrived),
+      subscribe: (arrived) => subscribe(tenant, arrived),
       most,
-      tell: (forMs) =>
-        log.write("warn", `Tenant ${tenant} is not heard for ${forMs} ms: ${asked}`, { tenant }),
+      onTrip: (forMs) =>
+        log.write("warn", `Requests of tenant ${tenant} are ignored for ${forMs} ms: ${reason}`, { tenant }),
     });
   });
   return {
@@ -47,20 +47,20 @@ export function openFloodGuard(
 
 interface TenantCircuitOptions {
   readonly clock: Clock;
-  readonly hear: (arrived: () => void) => readonly Subscription[];
+  readonly subscribe: (arrived: () => void) => readonly Subscription[];
   /** Most arrivals within a second before the circuit trips. */
   readonly most: number;
-  readonly tell: (forMs: number) => void;
+  readonly onTrip: (forMs: number) => void;
 }
 
 class TenantCircuit {
   readonly #options: TenantCircuitOptions;
-  #heard: readonly Subscription[] = [];
+  #subscriptions: readonly Subscription[] = [];
   #arrived = 0;
   #sinceMs: number;
   #shutMs = secondMs;
   /** Until then, another flood counts as the same flood. */
-  #calmAtMs = 0;
+  #quietUntilMs = 0;
   #cancel = () => {};
 
   constructor(options: TenantCircuitOptions) {
@@ -71,27 +71,27 @@ class TenantCircuit {
 
   close(): void {
     this.#cancel();
-    for (const subscription of this.#heard) subscription.unsubscribe();
-    this.#heard = [];
+    for (const subscription of this.#subscriptions) subscription.unsubscribe();
+    this.#subscriptions = [];
   }
 
   #open(): void {
-    this.#heard = this.#options.hear(() => this.#count());
+    this.#subscriptions = this.#options.subscribe(() => this.#count());
   }
 
   #count(): void {
-    const { clock, most, tell } = this.#options;
+    const { clock, most, onTrip } = this.#options;
     const nowMs = clock.now();
     if (nowMs - this.#sinceMs >= secondMs) {
       this.#sinceMs = nowMs;
       this.#arrived = 0;
     }
-    if (++this.#arrived <= most || this.#heard.length === 0) return;
+    if (++this.#arrived <= most || this.#subscriptions.length === 0) return;
     this.close();
-    const isAgain = nowMs < this.#calmAtMs;
+    const isAgain = nowMs < this.#quietUntilMs;
     this.#shutMs = isAgain ? Math.min(2 * this.#shutMs, shutMsMax) : secondMs;
-    this.#calmAtMs = nowMs + this.#shutMs + calmMs;
-    tell(this.#shutMs);
+    this.#quietUntilMs = nowMs + this.#shutMs + quietMs;
+    onTrip(this.#shutMs);
     this.#cancel = clock.after(this.#shutMs, () => this.#open());
   }
 }

@@ -18,7 +18,7 @@ import type { Registry } from "../run/state/registry.ts";
 import type { RunRecord } from "../run/state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import { type Access, withinRoots } from "./allowed-paths.ts";
-import { askActor, checkTier } from "./ask-actor.ts";
+import { requestActor, checkTier } from "./request-actor.ts";
 import { drainReader, limitReaders } from "./command-readers.ts";
 import {
   type JobMethod,
@@ -47,15 +47,15 @@ const queuedMax = 10_000;
  */
 export const checkpointDeadlines = 200;
 
-/** One request, from a tenant or (undefined) from the cluster's operator. */
-interface Asked {
+/** The sender of a request: a tenant, or (undefined) the operator of the cluster. */
+interface Caller {
   readonly input: JobServiceInput;
   readonly tenant: string | undefined;
 }
 
 type Handlers = {
   readonly [Method in JobMethod]: (
-    asked: Asked,
+    caller: Caller,
     request: RequestOf<Method>,
   ) => ReplyOf<Method> | Promise<ReplyOf<Method>>;
 };
@@ -75,8 +75,8 @@ const handlers: Handlers = {
     }
     return { runs };
   },
-  status: (asked, { run }) => {
-    const record = recordOf(asked, run);
+  status: (caller, { run }) => {
+    const record = recordOf(caller, run);
     const { result, error, job } = record;
     const { stepDeadlineMs, checkpoint } = job;
     return {
@@ -89,44 +89,44 @@ const handlers: Handlers = {
       options: shownOptions(job),
     };
   },
-  logs: (asked, { run, after, most }) => {
-    const { directory } = recordOf(asked, run).job.checkpoint;
+  logs: (caller, { run, after, most }) => {
+    const { directory } = recordOf(caller, run).job.checkpoint;
     const { lines, next } = readRunLog(directory, { run, after, most });
     return { lines: [...lines], next };
   },
-  events: (asked, { run, since, most }) => ({ events: recordOf(asked, run).since(since, most) }),
-  pause: (asked, { run }) => {
-    const record = openRecord(asked, run, "pause");
-    return change(asked, record, () => record.pause());
+  events: (caller, { run, since, most }) => ({ events: recordOf(caller, run).since(since, most) }),
+  pause: (caller, { run }) => {
+    const record = openRecord(caller, run, "pause");
+    return change(caller, record, () => record.pause());
   },
-  resume: (asked, { run }) => {
-    const record = openRecord(asked, run, "resume");
-    if (!record.isPauseAsked) throw new RunStateError(run, "resume", "paused", record.status);
-    return change(asked, record, () => record.resume());
+  resume: (caller, { run }) => {
+    const record = openRecord(caller, run, "resume");
+    if (!record.isPauseRequested) throw new RunStateError(run, "resume", "paused", record.status);
+    return change(caller, record, () => record.resume());
   },
-  scale: async (asked, { run, devices }) => {
-    const record = openRecord(asked, run, "scale");
-    devicesThere(asked.input.membership, devices);
+  scale: async (caller, { run, devices }) => {
+    const record = openRecord(caller, run, "scale");
+    devicesThere(caller.input.membership, devices);
     const { slices } = record.job;
     if (devices > slices) {
       throw expected("devices", `at most the job's \`slices\`, ${slices}`, devices);
     }
-    const { devicesMax } = quotaOf(asked.input.access.tenants, record.tenant);
+    const { devicesMax } = quotaOf(caller.input.access.tenants, record.tenant);
     if (devicesMax !== undefined && devices > devicesMax) {
       throw new QuotaExceededError(record.tenant, "devices", devicesMax);
     }
-    return { ...(await change(asked, record, () => record.scale(devices))), devices };
+    return { ...(await change(caller, record, () => record.scale(devices))), devices };
   },
-  move: (asked, { run, shard, device }) =>
-    pinned(asked, run, "move a shard of", (record) => moveShard(record, shard, device)),
-  freeze: (asked, { run, shard }) =>
-    pinned(asked, run, "freeze a shard of", (record) => freezeShard(record, shard)),
-  thaw: (asked, { run, shard }) =>
-    pinned(asked, run, "thaw a shard of", (record) => thawShard(record, shard)),
-  flush: async (asked, { run, device }) => {
-    const record = recordOf(asked, run);
+  move: (caller, { run, shard, device }) =>
+    pinned(caller, run, "move a shard of", (record) => moveShard(record, shard, device)),
+  freeze: (caller, { run, shard }) =>
+    pinned(caller, run, "freeze a shard of", (record) => freezeShard(record, shard)),
+  thaw: (caller, { run, shard }) =>
+    pinned(caller, run, "thaw a shard of", (record) => thawShard(record, shard)),
+  flush: async (caller, { run, device }) => {
+    const record = recordOf(caller, run);
     checkTier(record, device);
-    const rows = await askActor(asked.input.network, {
+    const rows = await requestActor(caller.input.network, {
       ...{ record, type: "tier.flush", index: device },
       answerIn: ({ type, body }, command) =>
         type === "tier.flushed" && body.command === command ? body.rows : undefined,
@@ -134,23 +134,23 @@ const handlers: Handlers = {
     });
     return { run, device, rows };
   },
-  rate: async (asked, { run, samplesPerSecond }) => {
-    const record = openRecord(asked, run, "limit the readers of");
+  rate: async (caller, { run, samplesPerSecond }) => {
+    const record = openRecord(caller, run, "limit the readers of");
     const limited = () => limitReaders(record, samplesPerSecond);
-    return { ...(await change(asked, record, limited)), samplesPerSecond };
+    return { ...(await change(caller, record, limited)), samplesPerSecond };
   },
-  drain: (asked, { run, reader }) =>
-    drainReader(openRecord(asked, run, "drain a reader of"), reader, asked.input.network.clock),
-  checkpoint: async (asked, { run }) => {
-    const record = recordOf(asked, run);
+  drain: (caller, { run, reader }) =>
+    drainReader(openRecord(caller, run, "drain a reader of"), reader, caller.input.network.clock),
+  checkpoint: async (caller, { run }) => {
+    const record = recordOf(caller, run);
     if (record.status !== "running") {
       throw new RunStateError(run, "checkpoint", "running", record.status);
     }
-    return { run, ...(await nextCheckpoint(record, asked.input.network.clock)) };
+    return { run, ...(await nextCheckpoint(record, caller.input.network.clock)) };
   },
-  cancel: (asked, { run }) => {
-    const record = recordOf(asked, run);
-    return change(asked, record, () => record.cancel());
+  cancel: (caller, { run }) => {
+    const record = recordOf(caller, run);
+    return change(caller, record, () => record.cancel());
   },
   schema: () => publishedSchemas(),
 };
@@ -167,8 +167,8 @@ export async function handle<Method extends JobMethod>(
 }
 
 /** The run of a job: a new run, or the run of an earlier request (Registry.find). */
-async function submit(asked: Asked, request: RequestOf<"submit">): Promise<ReplyOf<"submit">> {
-  const { input, tenant } = asked;
+async function submit(caller: Caller, request: RequestOf<"submit">): Promise<ReplyOf<"submit">> {
+  const { input, tenant } = caller;
   const { registry, network } = input;
   const asIs = withinRoots(resolveJob(longAsText(request.job)), input.access, tenant);
   const { cacheBytesMax } = quotaOf(input.access.tenants, tenant);
@@ -179,7 +179,7 @@ async function submit(asked: Asked, request: RequestOf<"submit">): Promise<Reply
   if (known === undefined) {
     // A repeated submission gets its first answer, whatever hosts have joined since.
     checkDevices(input, job);
-    checkQuota(asked, job);
+    checkQuota(caller, job);
   }
   const record = known ?? registry.add(job, of);
   await registry.kept();
@@ -189,11 +189,11 @@ async function submit(asked: Asked, request: RequestOf<"submit">): Promise<Reply
 }
 
 async function change(
-  { input: { registry } }: Asked,
+  { input: { registry } }: Caller,
   record: RunRecord,
-  ask: () => void,
+  apply: () => void,
 ): Promise<ReplyOf<"cancel">> {
-  ask();
+  apply();
   await registry.kept();
   registry.changed();
   return { run: record.run, status: record.status };
@@ -201,14 +201,14 @@ async function change(
 
 /** Replaces the pins of a run; returns the shard. @throws InvalidOptionError, RunStateError */
 async function pinned(
-  asked: Asked,
+  caller: Caller,
   run: string,
   request: string,
   of: (record: RunRecord) => PinChange,
 ): Promise<ReplyOf<"move">> {
-  const record = openRecord(asked, run, request);
+  const record = openRecord(caller, run, request);
   const { pins, shard } = of(record);
-  const changed = await change(asked, record, () => {
+  const changed = await change(caller, record, () => {
     record.pins = pins;
   });
   return { ...changed, shard };
@@ -256,7 +256,7 @@ function devicesThere(membership: Membership, devices: number): number {
  * Checks the tenant's quota. @throws QuotaExceededError, InvalidOptionError if the job's priority
  * is too high
  */
-function checkQuota({ input, tenant }: Asked, job: JobSpec): void {
+function checkQuota({ input, tenant }: Caller, job: JobSpec): void {
   const { registry, membership, access } = input;
   const quota = quotaOf(access.tenants, tenant);
   const { queuedMax: ownMax = queuedMax, devicesMax = Number.POSITIVE_INFINITY } = quota;
@@ -267,7 +267,7 @@ function checkQuota({ input, tenant }: Asked, job: JobSpec): void {
   const { open } = registry;
   if (open.waiting >= queuedMax) throw new QuotaExceededError(undefined, waitingRuns, queuedMax);
   if (open.waitingOf(tenant) >= ownMax) throw new QuotaExceededError(tenant, waitingRuns, ownMax);
-  const wanted = devicesWanted({ devicesAsked: undefined, job }, membership);
+  const wanted = devicesWanted({ devicesRequested: undefined, job }, membership);
   if (wanted > devicesMax) throw new QuotaExceededError(tenant, "devices", devicesMax);
 }
 
@@ -290,14 +290,14 @@ function nextCheckpoint(
       settle(() => reject(new StepTimeoutError(`a checkpoint of run ${run}`, deadlineMs))),
     );
     const forget = record.onEvent((event) => {
-      if (event.type === "run.checkpointed" && event.asked) {
+      if (event.type === "run.checkpointed" && event.requested) {
         const { step, digest } = event;
         settle(() => resolve({ step, digest }));
       } else if (record.status !== "running") {
         settle(() => reject(new RunStateError(run, "checkpoint", "running", record.status)));
       }
     });
-    record.askCheckpoint();
+    record.requestCheckpoint();
   });
 }
 
@@ -305,7 +305,7 @@ function nextCheckpoint(
  * Looks up a run of the tenant. A run of another tenant is reported as unknown, so that its
  * existence is not revealed. @throws InvalidOptionError
  */
-function recordOf({ input, tenant }: Asked, run: string): RunRecord {
+function recordOf({ input, tenant }: Caller, run: string): RunRecord {
   const record = input.registry.get(run);
   if (record === undefined || !isSeenBy(record, tenant)) {
     throw expected("run", "the name of a run of this cluster", run);
@@ -314,9 +314,9 @@ function recordOf({ input, tenant }: Asked, run: string): RunRecord {
 }
 
 /** Looks up a run that is not over. @throws InvalidOptionError, RunStateError */
-function openRecord(asked: Asked, run: string, request: string): RunRecord {
-  const record = recordOf(asked, run);
-  if (record.isOver) throw new RunStateError(run, request, "one that is not over", record.status);
+function openRecord(caller: Caller, run: string, request: string): RunRecord {
+  const record = recordOf(caller, run);
+  if (record.isOver) throw new RunStateError(run, request, "queued, running or paused", record.status);
   return record;
 }
 

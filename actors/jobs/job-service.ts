@@ -28,7 +28,7 @@ import type { Frame } from "../../src/wire/messages/transport.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { clusterScope, type Mailbox, openMailbox } from "../runtime/mailbox.ts";
 import { packageVersion } from "../runtime/version.ts";
-import { type Admission, openAdmission, tenantAsking } from "./admission.ts";
+import { type Admission, openAdmission, requestingTenant } from "./admission.ts";
 import { openFloodGuard } from "./flood-guard.ts";
 import { type JobMethod, jobMethods, schemaVersion } from "./job-api.ts";
 import { handle, type JobServiceInput } from "./job-handlers.ts";
@@ -60,10 +60,10 @@ const serving = fromCallback<{ type: string }, JobServiceInput>(({ input }) => {
   };
   const { tenants } = input.access;
   const isListed = Object.keys(tenants).length > 0;
-  const house = endpoints.flatMap(({ name: method, subject }) => {
-    const anybody = isListed ? [] : [tenantsPattern(cluster, method)];
-    return [subject, ...anybody].map((asked) =>
-      transport.subscribe(asked, answer(method), { queue }),
+  const operator = endpoints.flatMap(({ name: method, subject }) => {
+    const ofTenants = isListed ? [] : [tenantsPattern(cluster, method)];
+    return [subject, ...ofTenants].map((pattern) =>
+      transport.subscribe(pattern, answer(method), { queue }),
     );
   });
   const floodGuard = openFloodGuard(input.network, tenants, (tenant, arrived) =>
@@ -80,7 +80,7 @@ const serving = fromCallback<{ type: string }, JobServiceInput>(({ input }) => {
   return () => {
     discovery.close();
     floodGuard.close();
-    for (const subscription of house) subscription.unsubscribe();
+    for (const subscription of operator) subscription.unsubscribe();
   };
 });
 
@@ -122,7 +122,7 @@ async function answerOf(
   frame: Frame,
 ): Promise<Answer> {
   try {
-    const tenant = tenantAsking(frame, input.access.tenants);
+    const tenant = requestingTenant(frame, input.access.tenants);
     admission.admit(tenant, frame.payload.length);
     const body = frame.payload.length === 0 ? {} : (decodeBody(frame) ?? {});
     return { body: await handle(input, method, body, tenant) };

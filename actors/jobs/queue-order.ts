@@ -36,7 +36,7 @@ export interface QueueMove {
 export function nextMove({ waiting, running, membership, tenants }: QueueState): QueueMove {
   const isKeptBack = hindrances(running, membership, tenants);
   const first = firstOf(waiting, (one) => {
-    return !running.includes(one) && !one.isPauseAsked && !isKeptBack(one); // W2
+    return !running.includes(one) && !one.isPauseRequested && !isKeptBack(one); // W2
   });
   if (first === undefined) return {};
   const wanted = devicesWanted(first, membership);
@@ -49,11 +49,11 @@ export function nextMove({ waiting, running, membership, tenants }: QueueState):
 
 /** Devices that a run waits for before it starts. */
 export function devicesWanted(
-  record: Pick<RunRecord, "devicesAsked" | "job">,
+  record: Pick<RunRecord, "devicesRequested" | "job">,
   { minDevices }: Membership,
 ): number {
-  const { devicesAsked, job } = record;
-  const wanted = devicesAsked ?? (job.devices === 0 ? minDevices : job.devices);
+  const { devicesRequested, job } = record;
+  const wanted = devicesRequested ?? (job.devices === 0 ? minDevices : job.devices);
   return Math.min(wanted, devicesMax(record));
 }
 
@@ -120,13 +120,13 @@ function victimsFor(
   running: readonly RunRecord[],
   membership: Membership,
 ): RunRecord[] {
-  const yielding = running.filter(({ isYieldAsked }) => isYieldAsked);
+  const yielding = running.filter(({ isYieldRequested }) => isYieldRequested);
   const taken = (some: readonly RunRecord[]) =>
     some.reduce((sum, { run }) => sum + membership.takenBy(run), 0);
   let free = membership.devicesFor(record.run) + taken(yielding);
   const victims: RunRecord[] = [];
   const candidates = running
-    .filter(({ isYieldAsked, job }) => !isYieldAsked && job.priority < record.job.priority)
+    .filter(({ isYieldRequested, job }) => !isYieldRequested && job.priority < record.job.priority)
     .reverse()
     .sort((a, b) => a.job.priority - b.job.priority);
   for (const victim of candidates) {

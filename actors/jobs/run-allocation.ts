@@ -84,8 +84,8 @@ const machine = setup({
   delays: { delayMs: ({ context }) => context.delayMs },
   guards: {
     hasFailed: ({ context }) => context.failure !== undefined,
-    isCancelAsked: ({ context }) => context.record.isCancelAsked,
-    isYieldAsked: ({ context }) => context.record.isYieldAsked,
+    isCancelRequested: ({ context }) => context.record.isCancelRequested,
+    isYieldRequested: ({ context }) => context.record.isYieldRequested,
   },
 }).createMachine({
   id: "runAllocation",
@@ -112,8 +112,8 @@ const machine = setup({
       },
       on: {
         "queue.changed": [
-          { guard: "isCancelAsked", actions: sendTo("job", { type: "run.cancel" }) },
-          { guard: "isYieldAsked", actions: sendTo("job", { type: "run.yield" }) },
+          { guard: "isCancelRequested", actions: sendTo("job", { type: "run.cancel" }) },
+          { guard: "isYieldRequested", actions: sendTo("job", { type: "run.yield" }) },
         ],
       },
     },
@@ -132,7 +132,7 @@ export const runAllocationMachine = defineActor(machine, { receives: "nothing" }
 function noteYielded(record: RunRecord): void {
   const { savedStep: step, preemptedBy: by } = record;
   record.preemptedBy = undefined;
-  if (record.isPauseAsked) record.append(0, { type: "run.paused", step });
+  if (record.isPauseRequested) record.append(0, { type: "run.paused", step });
   else if (by !== undefined) record.append(0, { type: "run.preempted", step, by });
   else record.append(0, { type: "run.resumed" }); // Resumed before the release.
 }

@@ -53,7 +53,7 @@ const machine = setup({
       const { network, registry, membership, createdBy, access } = context;
       const allocations = new Set(context.allocations);
       const running = [...allocations].flatMap((run) => registry.get(run) ?? []);
-      for (const record of registry.open.asked()) if (!allocations.has(record.run)) settle(record);
+      for (const record of registry.open.stopping()) if (!allocations.has(record.run)) settle(record);
       for (;;) {
         const waiting = registry.open.inOrder();
         const state = { waiting, running, membership, tenants: access.tenants };
@@ -71,7 +71,7 @@ const machine = setup({
           continue;
         }
         const failedAtMs = record.status === "running" ? network.clock.now() : undefined;
-        registry.lives.begin(record.run);
+        registry.crashes.begin(record.run);
         membership.take(record.run, membership.sharesFor(record.run, devicesMax(record)));
         record.status = "running";
         allocations.add(record.run);
@@ -130,8 +130,8 @@ function allocationOf({ run }: RunRecord): string {
 }
 
 /** Why a run is not started again; undefined: it may start. Q5 */
-function setAside({ run }: RunRecord, { lives }: Registry): RunSetAsideError | undefined {
-  return lives.isSetAside(run) ? new RunSetAsideError(run, lives.of(run)) : undefined;
+function setAside({ run }: RunRecord, { crashes }: Registry): RunSetAsideError | undefined {
+  return crashes.isSetAside(run) ? new RunSetAsideError(run, crashes.of(run)) : undefined;
 }
 
 /** Why a run may not use its paths, given the current links; undefined: it may. Q4 */
@@ -146,11 +146,11 @@ function forbiddenPath({ job, tenant }: RunRecord, access: Access): unknown {
 
 /** Records the end or pause of a waiting run. Q2 */
 function settle(record: RunRecord): void {
-  const { status, isCancelAsked, isPauseAsked, savedStep: step, run } = record;
-  if (isCancelAsked && (status === "queued" || status === "paused")) {
+  const { status, isCancelRequested, isPauseRequested, savedStep: step, run } = record;
+  if (isCancelRequested && (status === "queued" || status === "paused")) {
     record.append(0, { type: "run.failed", error: recordError(new RunCancelledError(run)) });
     return;
   }
   const isWaiting = status === "queued" || status === "running";
-  if (isPauseAsked && isWaiting) record.append(0, { type: "run.paused", step });
+  if (isPauseRequested && isWaiting) record.append(0, { type: "run.paused", step });
 }

@@ -23,13 +23,13 @@ const problemsMax = 100;
 export function refusalAnswer(error: unknown): Answer {
   const problems = error instanceof InvalidOptionError ? error.problems : [];
   const named = problems.slice(0, problemsMax);
-  const told =
+  const shown =
     named.length === problems.length ? error : InvalidOptionError.ofAll(named, { cause: error });
-  const refusal = recordError(told);
+  const refusal = recordError(shown);
   const { code, message } = refusal;
   const wrong =
-    told instanceof InvalidOptionError || told instanceof PathForbiddenError
-      ? { option: told.option, problems: told.problems }
+    shown instanceof InvalidOptionError || shown instanceof PathForbiddenError
+      ? { option: shown.option, problems: shown.problems }
       : undefined;
   return { body: { error: { code, message, ...wrong } }, refusal };
 }
@@ -37,16 +37,16 @@ export function refusalAnswer(error: unknown): Answer {
 /** Publishes a reply on the request's reply subject, in the encoding of the request. */
 export function publishAnswer(
   transport: Transport,
-  asked: Frame & { readonly reply: string },
+  request: Frame & { readonly reply: string },
   answer: Answer,
 ): void {
   try {
-    const { payload, headers } = encodeBody(answer.body, contentTypeOf(asked));
+    const { payload, headers } = encodeBody(answer.body, contentTypeOf(request));
     const all = { ...headers, ...errorHeaders(answer) };
-    transport.publish(asked.reply, payload, { headers: all });
+    transport.publish(request.reply, payload, { headers: all });
   } catch (error) {
     const { payload, headers } = encodeBody(refusalAnswer(error).body, "application/json");
-    transport.publish(asked.reply, payload, { headers });
+    transport.publish(request.reply, payload, { headers });
   }
 }
 

@@ -32,7 +32,7 @@ import {
   request,
 } from "../runtime/mailbox.ts";
 import { waitsFor } from "../runtime/wait-graph.ts";
-import { actorQuestions, withPin } from "./ask-actor.ts";
+import { actorInspections, withPin } from "./inspect-actor.ts";
 import type { ClusterReport, RunReport } from "./cluster-report.ts";
 import { overviewOf } from "./overview.ts";
 import type { ActorReport, CreditReport } from "./process-report.ts";
@@ -111,7 +111,7 @@ export function openInspection(root: {
     command++;
     const hosts = membership.present().map(({ host }) => host);
     const others = hosts.filter((host) => host !== 0);
-    const asked = await Promise.all(others.map((host) => askHost(network, host, command)));
+    const answers = await Promise.all(others.map((host) => inspectHost(network, host, command)));
     const own = reportProcess(tree(), network, hosts.includes(0) ? 0 : null);
     const records = registry.all();
     const incidents = records
@@ -121,11 +121,11 @@ export function openInspection(root: {
       cluster: network.cluster,
       runs: records.filter(({ isOver }) => !isOver).map((record) => runOf(network, record)),
       incidents: incidents.slice(-incidentsMax),
-      processes: [own, ...asked.filter((one) => one !== undefined)].map((one) => ({
+      processes: [own, ...answers.filter((one) => one !== undefined)].map((one) => ({
         ...one,
         shards: one.shards.map((shard) => withPin(shard, registry.get(shard.run))),
       })),
-      silent: others.filter((_, at) => asked[at] === undefined),
+      silent: others.filter((_, at) => answers[at] === undefined),
       mirror: mirror?.report ?? null,
     };
   };
@@ -138,11 +138,11 @@ export function openInspection(root: {
       const messages =
         host === null || host === 0
           ? lastMessagesOf(network, tree(), of)
-          : await askHost<ReceivedMessage[] | null>(network, host, ++command, of);
+          : await inspectHost<ReceivedMessage[] | null>(network, host, ++command, of);
       if (messages == null) throw expected("actor", "an actor of this process", of.actor);
       return { messages };
     }),
-    ...Object.entries(actorQuestions).map(([name, question]) =>
+    ...Object.entries(actorInspections).map(([name, question]) =>
       answer(network, name, (body) => question(root, body)),
     ),
   ];
@@ -221,7 +221,7 @@ function bodyOf(frame: Frame): unknown {
 }
 
 /** Requests a host's report. Undefined: the host does not answer, and is listed as `silent`. */
-async function askHost<Report = ProcessReport>(
+async function inspectHost<Report = ProcessReport>(
   network: Network,
   host: number,
   command: number,

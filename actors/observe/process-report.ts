@@ -67,9 +67,9 @@ export interface ProcessReport {
   readonly readers: readonly ReaderReport[];
 }
 
-let lastAsked: EventLoopUtilization | undefined;
+let lastUtilization: EventLoopUtilization | undefined;
 
-/** The report of the process in which this leader's tree of actors lives. */
+/** The report of the process that has this tree of actors. */
 export function reportProcess(
   root: AnyActorRef,
   network: Network,
@@ -77,8 +77,8 @@ export function reportProcess(
 ): ProcessReport {
   const generations = generationsIn(root);
   const { bytes: used, bytesMax: most } = network.transport.pending();
-  const elapsed = performance.eventLoopUtilization(lastAsked);
-  lastAsked = performance.eventLoopUtilization();
+  const elapsed = performance.eventLoopUtilization(lastUtilization);
+  lastUtilization = performance.eventLoopUtilization();
   return {
     host,
     machine: hostname(),
@@ -135,20 +135,20 @@ function actorOf(ref: AnyActorRef, nowMs: number): ActorReport {
 /** The mailbox of an actor in a tree; undefined: there is no such actor. */
 export function mailboxOf(
   ref: AnyActorRef,
-  asked: { readonly actor: string; readonly run?: string | undefined },
+  actor: { readonly actor: string; readonly run?: string | undefined },
 ): Mailbox | undefined {
   const snapshot = machineOf(ref);
   if (snapshot === undefined) return undefined;
   const { mailbox } = snapshot.context as { readonly mailbox?: Mailbox };
-  if (mailbox !== undefined && isAsked(mailbox, asked)) return mailbox;
+  if (mailbox !== undefined && belongsTo(mailbox, actor)) return mailbox;
   for (const child of childrenOf(snapshot)) {
-    const found = mailboxOf(child, asked);
+    const found = mailboxOf(child, actor);
     if (found !== undefined) return found;
   }
   return undefined;
 }
 
-function isAsked(
+function belongsTo(
   { scope, self }: Mailbox,
   { actor, run }: { readonly actor: string; readonly run?: string | undefined },
 ): boolean {
@@ -159,8 +159,8 @@ function isAsked(
 /** Pending work of an actor's thread. */
 function waitingIn(snapshot: AnyMachineSnapshot, nowMs: number) {
   if (snapshot.machine.id === "device") {
-    const { asked, askedAtMs } = snapshot.context as DeviceContext;
-    if (asked !== undefined) return { depth: 1, oldestMs: nowMs - askedAtMs };
+    const { command, requestedAtMs } = snapshot.context as DeviceContext;
+    if (command !== undefined) return { depth: 1, oldestMs: nowMs - requestedAtMs };
   }
   if (snapshot.machine.id === "tier") {
     const { generation, device } = snapshot.context as TierContext;

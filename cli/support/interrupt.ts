@@ -19,20 +19,20 @@ export function interruption(): Promise<void> {
  * would end the process by the signal, without the command's exit code.
  */
 export function onInterrupt(ask: () => void): Disposable {
-  let askedAtMs: number | undefined;
+  let requestedAtMs: number | undefined;
   const hear = () => {
     const nowMs = performance.now();
-    if (askedAtMs === undefined) {
-      askedAtMs = nowMs;
+    if (requestedAtMs === undefined) {
+      requestedAtMs = nowMs;
       ask();
-    } else if (nowMs - askedAtMs > sameMs) {
+    } else if (nowMs - requestedAtMs > sameMs) {
       process.exit(exitCodes.cancelled);
     }
   };
   for (const signal of signals) process.on(signal, hear);
   return {
     [Symbol.dispose]: () => {
-      if (askedAtMs !== undefined) return;
+      if (requestedAtMs !== undefined) return;
       for (const signal of signals) process.off(signal, hear);
     },
   };

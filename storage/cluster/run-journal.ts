@@ -4,7 +4,7 @@
 // Invariants
 //   R1. Only the leader of a term writes its journal. The next leader reads the journal once and
 //       begins its own with all entries. What a former leader still writes is never read.
-//   R2. A run and a requested change (`wish`) are on disk before the request is answered, and so is
+//   R2. A run and a requested change (`request`) are on disk before the request is answered, and so is
 //       a run's end; any other event may be lost with the machine.
 //   R3. The journal is a hint (law 6). The truth about training is in the checkpoint store.
 
@@ -21,7 +21,7 @@ export type JournalEntry<Event> =
     }
   | { readonly kind: "event"; readonly run: string; readonly event: Event }
   | {
-      readonly kind: "wish";
+      readonly kind: "request";
       readonly run: string;
       readonly devices?: number;
       readonly cancel?: boolean;
@@ -31,7 +31,7 @@ export type JournalEntry<Event> =
       /** Most samples per second that the run's readers may serve; 0: no limit. */
       readonly readerLimit?: number;
       /** Leaders that started the run and whose process died before the run's first step. */
-      readonly lives?: number;
+      readonly crashes?: number;
     };
 
 export interface RunJournal<Event> {

@@ -28,7 +28,7 @@ const queueEntry = z.object({
   /** Term of the leader that wrote the entry. */
   term: count,
   /** Requests since the submission that still apply. */
-  wishes: z.array(
+  requests: z.array(
     z.object({
       devices: z.int().optional(),
       cancel: z.boolean().optional(),
@@ -48,16 +48,16 @@ export function entryOf(
   at: { readonly order: number; readonly term: number },
 ): QueueEntry {
   const { run, job, status, tenant, key, generation: attempts, savedStep: step } = record;
-  const wishes: QueueEntry["wishes"] = [];
+  const requests: QueueEntry["requests"] = [];
   for (const entry of record.entries()) {
-    if (entry.kind !== "wish") break; // Entries of the kind `wish` come first.
-    const { kind: _kind, run: _run, ...wish } = entry;
-    wishes.push(wish);
+    if (entry.kind !== "request") break; // Entries of the kind `request` come first.
+    const { kind: _kind, run: _run, ...request } = entry;
+    requests.push(request);
   }
   const { name, priority } = job;
   const digest = createHash("sha256").update(record.jobText).digest("hex");
-  const told = { run, name, status, priority, tenant, key, digest, attempts, step };
-  return { ...told, ...at, wishes, job };
+  const own = { run, name, status, priority, tenant, key, digest, attempts, step };
+  return { ...own, ...at, requests, job };
 }
 
 /** Decodes an entry. Undefined: malformed, or of another version. */

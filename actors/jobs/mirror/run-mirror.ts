@@ -351,7 +351,7 @@ export class RunMirror {
 }
 
 /**
- * Wraps a keeper so that it also notifies the mirror of new runs, of requests (`wish`), and of
+ * Wraps a keeper so that it also notifies the mirror of new runs, of requests (`request`), and of
  * forgotten runs.
  */
 export function mirroring(keeper: RunKeeper, changed: (run: string) => void): RunKeeper {

@@ -125,8 +125,8 @@ const machine = setup({
       saved: new Set(),
       stalls: new Map(),
     }),
-    noteSince: assign({ waitsSinceMs: ({ context }) => context.network.clock.now() }),
-    askDevices: ({ context }) => {
+    startWait: assign({ waitsSinceMs: ({ context }) => context.network.clock.now() }),
+    requestCut: ({ context }) => {
       const { mailbox, cut, devices, job, latest } = context;
       if (cut === undefined) return;
       const isBaseline = needsBaseline(job.checkpoint.differential, latest?.written);
@@ -150,7 +150,7 @@ const machine = setup({
       const body = { command: cut.command, cut: cut.cut, stallMs };
       mailbox.send({ role: "coordinator", index: 0 }, "checkpoint.taken", body);
     },
-    askWriters: ({ context: { mailbox, cut, devices } }) => {
+    requestParts: ({ context: { mailbox, cut, devices } }) => {
       for (let index = 0; index < devices; index++) {
         mailbox.send({ role: "writer", index }, "writer.save", { cut: cut?.cut ?? 0 });
       }
@@ -225,28 +225,28 @@ const machine = setup({
       },
     },
     taking: {
-      entry: "noteSince",
+      entry: "startWait",
       initial: "waiting",
       always: { guard: "isTakenByAll", target: "collecting", actions: "tellTaken" },
       on: { "device.cut": { actions: "noteTaken" }, "checkpoint.cut": {} },
       after: { takenMs: { actions: "giveUpDevices" } },
       states: {
         waiting: {
-          entry: "askDevices",
+          entry: "requestCut",
           invoke: { src: "waiting", input: ({ context }) => deviceWait(context) },
           after: { repeatMs: { target: "waiting", reenter: true } },
         },
       },
     },
     collecting: {
-      entry: "noteSince",
+      entry: "startWait",
       initial: "waiting",
       always: { guard: "isComplete", target: "committing" },
       after: { savedMs: { actions: "giveUpWriters" } },
       states: {
         waiting: {
           invoke: { src: "waiting", input: ({ context }) => writerWait(context) },
-          after: { repeatMs: { target: "waiting", reenter: true, actions: "askWriters" } },
+          after: { repeatMs: { target: "waiting", reenter: true, actions: "requestParts" } },
         },
       },
     },

@@ -97,9 +97,9 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     sliceCounts: dealSlices(input.job.slices, input.hosts, input.record.speeds),
     stragglers: noStragglers,
     isFirstStepDone: false,
-    isCancelAsked: input.record.isCancelAsked,
+    isCancelRequested: input.record.isCancelRequested,
     isCancelled: false,
-    isScaleAsked: input.record.isYieldAsked,
+    isScaleRequested: input.record.isYieldRequested,
     taken: undefined,
     waitsSinceMs: 0,
     waitedMs: 0,
@@ -111,7 +111,7 @@ export function takenOf(
   { metrics, waitedMs, record }: TrainingCoordinatorContext,
   { cut, stallMs }: MessageEvent<"checkpoint.taken">["body"],
 ): TakenCut {
-  const isAsked = record.isCheckpointAsked;
-  record.isCheckpointAsked = false; // This cut satisfies the request.
-  return { step: cut, isBest: metrics.isBest, isAsked, stallMs, waitedMs };
+  const isRequested = record.isCheckpointRequested;
+  record.isCheckpointRequested = false; // This cut satisfies the request.
+  return { step: cut, isBest: metrics.isBest, isRequested, stallMs, waitedMs };
 }

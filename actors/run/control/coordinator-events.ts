@@ -99,7 +99,7 @@ export function tellRoom(
   if (wasAwaited || !isAwaited) return;
   const then = "goes back to its last checkpoint";
   record.append(scope.generation, roomAlert({ job, hosts }, Math.max(step, seenStep), then));
-  if (record.isCancelAsked) throw new RunCancelledError(record.run);
+  if (record.isCancelRequested) throw new RunCancelledError(record.run);
 }
 
 /** The run.alert of a full checkpoint disk. `then`: what the run does if no room becomes free. */
@@ -188,11 +188,11 @@ export function publishCheckpointed(
   context: TrainingCoordinatorContext,
   { cut, modelDigest, bytes }: MessageEvent<"checkpoint.committed">["body"],
 ): void {
-  const { isBest = false, isAsked = false, stallMs = 0, waitedMs = 0 } = context.taken ?? {};
+  const { isBest = false, isRequested = false, stallMs = 0, waitedMs = 0 } = context.taken ?? {};
   context.record.append(context.scope.generation, {
     type: "run.checkpointed",
     ...{ step: cut, digest: modelDigest, best: isBest, bytes, stallMs, waitedMs },
-    ...(isAsked ? { asked: true } : {}),
+    ...(isRequested ? { requested: true } : {}),
     tiers: tiersOf(context),
   });
 }

@@ -24,10 +24,10 @@ export const coordinatorName = "coordinator:0";
  */
 export function incidentOf(
   context: TrainingCoordinatorContext,
-  told: MessageEvent<"host.failed">["body"],
+  failed: MessageEvent<"host.failed">["body"],
 ): Incident {
-  const { host, actor, context: doing, error, step } = told;
-  const waits = waitsOf({ ...context, waits: new Map([...context.waits, [host, told.waits]]) });
+  const { host, actor, context: doing, error, step } = failed;
+  const waits = waitsOf({ ...context, waits: new Map([...context.waits, [host, failed.waits]]) });
   const isWaiting = error.code === "STEP_TIMEOUT";
   const offender =
     error.actor ?? (isWaiting ? unresponsiveIn(waits, actor)[0] : undefined) ?? actor;

@@ -81,8 +81,8 @@ export interface RequestInput {
 export interface TakenCut {
   readonly step: number;
   readonly isBest: boolean;
-  /** Whether a user asked for it. */
-  readonly isAsked: boolean;
+  /** Whether a user requested it. */
+  readonly isRequested: boolean;
   /** Longest stall of a device for it. */
   readonly stallMs: number;
   /** Wait for the previous checkpoint. */

@@ -52,12 +52,12 @@ function watchPipeline(
 /** Publishes run.tier and run.durable when the state of a tier changes. */
 function watchTiers(
   { tierWatch, network, job, record, scope, hosts }: Context,
-  { tiers: told }: Heartbeat,
+  { tiers }: Heartbeat,
 ): TierWatch {
   let watch = tierWatch;
-  for (const one of told) {
+  for (const one of tiers) {
     const next = withTier(watch, one, network.clock.now(), { job, hosts });
-    for (const news of next.events) record.append(scope.generation, news);
+    for (const event of next.events) record.append(scope.generation, event);
     watch = next.watch;
   }
   return watch;

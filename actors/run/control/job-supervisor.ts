@@ -59,7 +59,7 @@ import { checkpointCoordinatorMachine } from "./checkpoint-coordinator.ts";
 import { type Claimed, claiming, logClaimed } from "./claim-generation.ts";
 import { recoveringPartly } from "./partial-recovery.ts";
 import { afterFailure } from "./restart-decision.ts";
-import { holding, watchingWish } from "./scaling.ts";
+import { holding, watchingRequests } from "./scaling.ts";
 import { hearingSecondaryFailures } from "./secondary-failures.ts";
 import { trainingCoordinatorMachine } from "./training-coordinator.ts";
 import { devicesWanted, gathering } from "./wait-for-hosts.ts";
@@ -117,7 +117,7 @@ const machine = setup({
     gathering,
     claiming,
     holding,
-    watchingWish,
+    watchingRequests,
     releasing,
     hearingSecondaryFailures,
     waiting,
@@ -158,7 +158,7 @@ const machine = setup({
     giveUpWaiting: ({ context }) => {
       throw new RunCancelledError(context.record.run);
     },
-    passCancel: enqueueActions(({ context, self, enqueue }) => {
+    forwardCancel: enqueueActions(({ context, self, enqueue }) => {
       const training: AnyActorRef | undefined = self.getSnapshot().children.training;
       const isPreparing = training?.getSnapshot()?.value === "preparing";
       const isStuck = context.record.roomAwaited.size > 0;
@@ -176,8 +176,8 @@ const machine = setup({
     hasFailed: ({ context }) => context.failure !== undefined,
     mayRecoverPartly: ({ context }) => mayRecoverPartly(context),
     isYielded: ({ context, event }) =>
-      context.record.isYieldAsked && event.type === "xstate.done.actor.training",
-    isYieldAsked: ({ context }) => context.record.isYieldAsked,
+      context.record.isYieldRequested && event.type === "xstate.done.actor.training",
+    isYieldRequested: ({ context }) => context.record.isYieldRequested,
     isFinished: ({ event }) => event.type === "xstate.done.actor.training" && hasOutput(event),
     isRescaled: ({ event }) => event.type === "xstate.done.actor.training" && !hasOutput(event), // J4
   },
@@ -204,7 +204,7 @@ const machine = setup({
   initial: "gathering",
   states: {
     gathering: {
-      always: { guard: "isYieldAsked", target: "finished" }, // J6
+      always: { guard: "isYieldRequested", target: "finished" }, // J6
       invoke: [
         {
           src: "gathering",
@@ -216,7 +216,7 @@ const machine = setup({
           },
           onError: { target: "restarting", actions: "childEnded" },
         },
-        { src: "watchingWish", input: ({ context }) => context },
+        { src: "watchingRequests", input: ({ context }) => context },
         { src: "hearingSecondaryFailures", input: ({ context }) => context },
         { src: "waiting", input: ({ context }) => membersWait(context) },
       ],
@@ -256,7 +256,7 @@ const machine = setup({
           entry: "startCoordinators",
           exit: "stopCoordinators",
           on: {
-            "run.cancel": { actions: "passCancel" },
+            "run.cancel": { actions: "forwardCancel" },
             "run.yield": { actions: sendTo("training", { type: "run.yield" }) },
             "xstate.error.actor.*": [
               { guard: "mayRecoverPartly", target: "recoveringPartly", actions: "childEnded" },

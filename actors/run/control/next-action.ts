@@ -19,7 +19,7 @@ import type { RunRecord } from "../state/run-record.ts";
 /** Input of the decision: the position of the run, and the pending requests. */
 export interface RunPosition {
   readonly job: JobSpec;
-  readonly record: Pick<RunRecord, "isCheckpointAsked" | "cuts">;
+  readonly record: Pick<RunRecord, "isCheckpointRequested" | "cuts">;
   /** Number of steps of the run; undefined before the data is prepared. */
   readonly schedule: Schedule | undefined;
   /** Completed steps. */
@@ -30,13 +30,13 @@ export interface RunPosition {
   /** The checkpoint that the generation restored. */
   readonly latest: { readonly cut: number } | undefined;
   /** Cancellation is requested: the run ends after a checkpoint of this step. */
-  readonly isCancelAsked: boolean;
+  readonly isCancelRequested: boolean;
   /** That checkpoint exists. */
   readonly isCancelled: boolean;
   /**
    * The generation must end at this step: to continue on other devices, or to release its devices.
    */
-  readonly isScaleAsked: boolean;
+  readonly isScaleRequested: boolean;
 }
 
 /**
@@ -56,9 +56,9 @@ export function nextAction(position: RunPosition): Action {
 }
 
 function mustRun(position: RunPosition): boolean {
-  const { cut, step, isCancelAsked, isScaleAsked } = position;
+  const { cut, step, isCancelRequested, isScaleRequested } = position;
   if (cut === undefined || step >= cut.step) return false;
-  return !isCancelAsked && !isScaleAsked && !isSaveAsked(position);
+  return !isCancelRequested && !isScaleRequested && !isSaveRequested(position);
 }
 
 function mustEvaluate({ cut, metrics, step }: RunPosition): boolean {
@@ -79,29 +79,29 @@ function mustTest({ job, record, cut, step, metrics, schedule }: RunPosition): b
 
 /** Whether a checkpoint is due: for the run itself, on request, or to continue on other devices. */
 function mustSave(position: RunPosition): boolean {
-  const { metrics, step, isScaleAsked, latest } = position;
+  const { metrics, step, isScaleRequested, latest } = position;
   if (metrics.savedStep === step) return false;
-  if (isDueForRun(position) || isSaveAsked(position)) return true;
-  return isScaleAsked && step > (latest?.cut ?? 0);
+  if (isDueForRun(position) || isSaveRequested(position)) return true;
+  return isScaleRequested && step > (latest?.cut ?? 0);
 }
 
 /**
  * Whether the run would have a checkpoint at this step without any change of devices. Only such a
  * checkpoint becomes a point of the run's history.
  */
-export function isDueForRun({ cut, step, metrics, isCancelAsked }: RunPosition): boolean {
+export function isDueForRun({ cut, step, metrics, isCancelRequested }: RunPosition): boolean {
   const isDue = cut?.checkpoint === true && cut.step === step;
-  return isDue || metrics.isBest || metrics.earlyStopping.stopped || isCancelAsked;
+  return isDue || metrics.isBest || metrics.earlyStopping.stopped || isCancelRequested;
 }
 
 /** Whether a user requested a checkpoint and there are unsaved steps. */
-function isSaveAsked({ record, step, metrics }: RunPosition): boolean {
-  return record.isCheckpointAsked && step > (metrics.savedStep ?? 0);
+function isSaveRequested({ record, step, metrics }: RunPosition): boolean {
+  return record.isCheckpointRequested && step > (metrics.savedStep ?? 0);
 }
 
 /** Whether the generation ends at this step: the run is done, or continues on other devices. */
 export function isOver(position: RunPosition): boolean {
-  return position.cut === undefined && (isRunDone(position) || position.isScaleAsked);
+  return position.cut === undefined && (isRunDone(position) || position.isScaleRequested);
 }
 
 /** Whether the run has no further steps. */

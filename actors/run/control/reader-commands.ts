@@ -1,5 +1,5 @@
 // Carries a user's requests to the readers of a run while its generation trains: the rate limit, to
-// all of them, and drain requests, to single readers (../state/reader-wishes.ts).
+// all of them, and drain requests, to single readers (../state/reader-requests.ts).
 //
 //   limit     reader.rate to every reader      reader.limited of all    run.limited
 //   drain     reader.drain to one              reader.drained           run.drained
@@ -18,7 +18,7 @@ import {
   type RunScope,
   request,
 } from "../../runtime/mailbox.ts";
-import type { DrainedThread, ReaderRequest } from "../state/reader-wishes.ts";
+import type { DrainedThread, ReaderRequest } from "../state/reader-requests.ts";
 import type { RunRecord } from "../state/run-record.ts";
 
 export interface ReaderCommandsInput {
@@ -42,7 +42,7 @@ export const commandingReaders = fromCallback<{ type: string }, ReaderCommandsIn
     const end = new AbortController();
     let pacing = new AbortController();
     let [limit, command] = [input.readerLimit, 0];
-    const look = () => {
+    const recheck = () => {
       if (record.readers.limit !== limit) {
         limit = record.readers.limit;
         pacing.abort(); // A newer limit replaces one that is still being sent.
@@ -55,10 +55,10 @@ export const commandingReaders = fromCallback<{ type: string }, ReaderCommandsIn
         void carryOut(input, readers, { drain: request, command: ++command, signal: end.signal });
       }
     };
-    const forget = record.onWish(look);
-    look();
+    const stop = record.onRequest(recheck);
+    recheck();
     return () => {
-      forget();
+      stop();
       pacing.abort();
       end.abort();
     };
@@ -70,7 +70,7 @@ async function setLimit(
   readers: number,
   { limit, command, signal }: { limit: number; command: number; signal: AbortSignal },
 ): Promise<void> {
-  const asked = request({
+  const answers = request({
     network,
     mailbox,
     to: Array.from({ length: readers }, (_, index) => readerAt(index)),
@@ -83,7 +83,7 @@ async function setLimit(
     deadlineMs: Number.POSITIVE_INFINITY, // The heartbeat watch ends the generation of a lost host.
     signal,
   });
-  if ((await unlessOver(asked)) === undefined) return;
+  if ((await unlessOver(answers)) === undefined) return;
   const { step = 0 } = record.progress ?? {};
   record.append(scope.generation, { type: "run.limited", samplesPerSecond: limit, step });
 }
@@ -95,7 +95,7 @@ async function carryOut(
 ): Promise<void> {
   const { reader } = drain;
   if (reader >= readers) return record.readers.answer(drain, { kind: "missing" });
-  const asked = request({
+  const answers = request({
     network,
     mailbox,
     to: [readerAt(reader)],
@@ -105,7 +105,7 @@ async function carryOut(
     deadlineMs: Number.POSITIVE_INFINITY, // The client and the heartbeat watch have one.
     signal,
   });
-  const answer = (await unlessOver(asked))?.[0];
+  const answer = (await unlessOver(answers))?.[0];
   if (answer === undefined) return;
   const { isForced, position } = answer;
   record.append(scope.generation, { type: "run.drained", reader, isForced, step: position.step });
@@ -122,9 +122,9 @@ function answerIn(
 }
 
 /** The answers; undefined where the generation or the connection has ended. */
-async function unlessOver<Answer>(asked: Promise<Answer[]>): Promise<Answer[] | undefined> {
+async function unlessOver<Answer>(answers: Promise<Answer[]>): Promise<Answer[] | undefined> {
   try {
-    return await asked;
+    return await answers;
   } catch {
     return undefined;
   }

@@ -19,8 +19,8 @@ import { pinsToFollow } from "../state/shard-places.ts";
 const settleMs = 1000;
 
 /** The most devices that a run takes. */
-export function devicesMax({ devicesAsked, job }: Pick<RunRecord, "devicesAsked" | "job">): number {
-  return devicesAsked ?? (job.devices === 0 ? job.slices : job.devices);
+export function devicesMax({ devicesRequested, job }: Pick<RunRecord, "devicesRequested" | "job">): number {
+  return devicesRequested ?? (job.devices === 0 ? job.slices : job.devices);
 }
 
 export interface ScalingInput {
@@ -39,23 +39,23 @@ export interface ScalingInput {
 export const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ input, sendBack }) => {
   const { network, record, membership, hosts, scope } = input;
   const { clock } = network;
-  const asked = record.devicesAsked;
+  const requested = record.devicesRequested;
   let cancel = () => {};
-  const tell = () => sendBack({ type: "run.rescale" });
-  const look = () => {
+  const rescale = () => sendBack({ type: "run.rescale" });
+  const recheck = () => {
     cancel();
-    if (movesFor(record, scope).length > 0) return tell();
+    if (movesFor(record, scope).length > 0) return rescale();
     const isLeft = hosts.some(({ host }) => membership.isLeaving(host));
     const wanted = devicesOf(membership.sharesFor(record.run, devicesMax(record)));
     if (wanted === devicesOf(hosts) && !isLeft) return;
-    if (isLeft || record.devicesAsked !== asked) tell();
-    else cancel = clock.after(settleMs, tell);
+    if (isLeft || record.devicesRequested !== requested) rescale();
+    else cancel = clock.after(settleMs, rescale);
   };
-  const forget = [membership.onFree(look), record.onWish(look)];
-  look();
+  const stops = [membership.onFree(recheck), record.onRequest(recheck)];
+  recheck();
   return () => {
     cancel();
-    for (const one of forget) one();
+    for (const stop of stops) stop();
   };
 });
 
@@ -69,21 +69,21 @@ export function movesFor(
 
 /** Records the start of a change, for run.scaled, run.moved and run.adapted. */
 export function noteScaling({ record, scope, hosts, network }: ScalingInput): {
-  readonly isScaleAsked: true;
+  readonly isScaleRequested: true;
 } {
   const { generation } = scope;
   const [from, moves] = [devicesOf(hosts), movesFor(record, scope)];
   const begun = record.scaling ?? { generation, from, atMs: network.clock.now(), moves };
   record.scaling = moves.length === 0 ? begun : { ...begun, moves };
-  return { isScaleAsked: true };
+  return { isScaleRequested: true };
 }
 
 /** Raises run.rescale when a user requests another number of devices. */
-export const watchingWish = fromCallback<{ type: string }, Pick<ScalingInput, "record">>(
+export const watchingRequests = fromCallback<{ type: string }, Pick<ScalingInput, "record">>(
   ({ input, sendBack }) => {
-    const asked = input.record.devicesAsked;
-    return input.record.onWish(() => {
-      if (input.record.devicesAsked !== asked) sendBack({ type: "run.rescale" });
+    const requested = input.record.devicesRequested;
+    return input.record.onRequest(() => {
+      if (input.record.devicesRequested !== requested) sendBack({ type: "run.rescale" });
     });
   },
 );
@@ -91,8 +91,8 @@ export const watchingWish = fromCallback<{ type: string }, Pick<ScalingInput, "r
 /** Raises run.checkpoint when a user requests a checkpoint. */
 export const watchingCheckpoint = fromCallback<{ type: string }, Pick<ScalingInput, "record">>(
   ({ input: { record }, sendBack }) =>
-    record.onWish(() => {
-      if (record.isCheckpointAsked) sendBack({ type: "run.checkpoint" });
+    record.onRequest(() => {
+      if (record.isCheckpointRequested) sendBack({ type: "run.checkpoint" });
     }),
 );
 
@@ -102,7 +102,7 @@ export const holding = fromCallback<{ type: string }, Pick<ScalingInput, "member
 );
 
 /** Tells device 0 to pause after its current step; the other devices pause with it. */
-export function askPause({
+export function requestPause({
   command,
   mailbox,
 }: {

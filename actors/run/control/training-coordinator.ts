@@ -76,7 +76,7 @@ import {
   nextAction,
   scheduleFor,
 } from "./next-action.ts";
-import { askPause, noteScaling, watchingCheckpoint, watchingScale } from "./scaling.ts";
+import { requestPause, noteScaling, watchingCheckpoint, watchingScale } from "./scaling.ts";
 import { supervisedMaster } from "./serve-splits.ts";
 
 type CoordinatorEvent =
@@ -137,12 +137,12 @@ const machine = setup({
     publishPreparing: ({ context, event }) => {
       if (event.type === "host.preparing") publishPreparing(context, event.body);
     },
-    askPause: ({ context }) => askPause(context),
-    noteCancel: assign({ isCancelAsked: true }),
+    requestPause: ({ context }) => requestPause(context),
+    noteCancel: assign({ isCancelRequested: true }),
     noteScale: assign(({ context }) => noteScaling(context)),
-    noteYield: assign({ isScaleAsked: true }),
-    askPauseToSave: ({ context }) => {
-      if (context.record.isCheckpointAsked) askPause(context);
+    noteYield: assign({ isScaleRequested: true }),
+    requestPauseToSave: ({ context }) => {
+      if (context.record.isCheckpointRequested) requestPause(context);
     },
     noteFailed: assign({
       failure: ({ context, event }) =>
@@ -177,10 +177,10 @@ const machine = setup({
     "xstate.error.actor.preprocessing": { actions: "fail" },
     "host.preparing": { actions: "publishPreparing" },
     "host.progress": { actions: "watch" },
-    "run.cancel": { actions: ["noteCancel", "askPause"] },
-    "run.rescale": { actions: ["noteScale", "askPause"] },
-    "run.yield": { actions: ["noteYield", "askPause"] },
-    "run.checkpoint": { actions: "askPause" },
+    "run.cancel": { actions: ["noteCancel", "requestPause"] },
+    "run.rescale": { actions: ["noteScale", "requestPause"] },
+    "run.yield": { actions: ["noteYield", "requestPause"] },
+    "run.checkpoint": { actions: "requestPause" },
   },
   output: ({ context }) => (isRunDone(context) ? resultOfRun(context) : undefined),
   initial: "preparing",
@@ -264,12 +264,12 @@ const machine = setup({
             cutMade: {
               entry: assign(({ context }) => ({
                 cut: undefined,
-                isCancelled: context.isCancelAsked,
+                isCancelled: context.isCancelRequested,
               })),
               always: [{ guard: "isOver", target: "ending" }, { target: "deciding" }],
             },
             running: {
-              entry: "askPauseToSave",
+              entry: "requestPauseToSave",
               invoke: {
                 src: "running",
                 input: ({ context }) => context,

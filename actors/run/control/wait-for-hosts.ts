@@ -41,12 +41,12 @@ export function devicesWanted({
   /** Time of the previous generation's failure; undefined: it did not fail. */
   readonly failedAtMs: number | undefined;
 }): { readonly wanted: number; readonly most: number } {
-  const { job, devicesAsked, scaling } = record;
+  const { job, devicesRequested, scaling } = record;
   const most = devicesMax(record);
   // A planned change ended the previous generation knowing the present devices: no wait.
   if (scaling !== undefined && failedAtMs === undefined) return { wanted: 1, most };
   const before = devicesOf(hosts);
-  const first = devicesAsked ?? (job.devices === 0 ? membership.minDevices : job.devices);
+  const first = devicesRequested ?? (job.devices === 0 ? membership.minDevices : job.devices);
   return { wanted: Math.min(before === 0 ? first : before, most), most };
 }
 

@@ -6,11 +6,11 @@
 import type { RunStatus } from "./run-events.ts";
 import type { RunRecord } from "./run-record.ts";
 
-export class OpenRuns {
+export class ActiveRuns {
   readonly #ofPriority = new Map<number, Map<string, RunRecord>>();
   readonly #ofDirectory = new Map<string, Map<string, RunRecord>>();
   readonly #running = new Set<RunRecord>();
-  readonly #asked = new Set<RunRecord>();
+  readonly #stopping = new Set<RunRecord>();
   readonly #waitingOf = new Map<string | undefined, number>();
   #waiting = 0;
 
@@ -22,10 +22,10 @@ export class OpenRuns {
 
   /** The status of `record` was `before`, or a cancellation or a pause of it was requested. */
   changed(record: RunRecord, before: RunStatus): void {
-    const { status, isCancelAsked, isPauseAsked, job } = record;
+    const { status, isCancelRequested, isPauseRequested, job } = record;
     this.#count(record, Number(isWaiting(status)) - Number(isWaiting(before)));
     mark(this.#running, record, status === "running");
-    mark(this.#asked, record, !record.isOver && (isCancelAsked || isPauseAsked));
+    mark(this.#stopping, record, !record.isOver && (isCancelRequested || isPauseRequested));
     if (!record.isOver) return;
     drop(this.#ofPriority, job.priority, record);
     drop(this.#ofDirectory, job.checkpoint.directory, record);
@@ -42,8 +42,8 @@ export class OpenRuns {
   }
 
   /** Runs with a pending request to cancel or to pause. */
-  asked(): RunRecord[] {
-    return [...this.#asked];
+  stopping(): RunRecord[] {
+    return [...this.#stopping];
   }
 
   /**

@@ -46,7 +46,7 @@ export function openRunKeeper(options: RunKeeperOptions): {
 } {
   const { journal, clock } = options;
   let round: JournalEntry<RunEvent>[] = [];
-  let told: Parameters<PublishEvent>[] = [];
+  let unpublished: Parameters<PublishEvent>[] = [];
   let waiters: Waiter[] = [];
   let isRound = false;
   let isSyncing = false;
@@ -67,13 +67,13 @@ export function openRunKeeper(options: RunKeeperOptions): {
   const endRound = async () => {
     isRound = false;
     if (isSyncing) return; // The end of the sync starts this round.
-    const [events, waiting] = [told, waiters];
-    [told, waiters] = [[], []];
-    const isAsked = waiting.length > 0;
+    const [events, waiting] = [unpublished, waiters];
+    [unpublished, waiters] = [[], []];
+    const isAwaited = waiting.length > 0;
     let refusal: unknown;
     try {
       write();
-      if (isAsked || isDue) {
+      if (isAwaited || isDue) {
         isSyncing = true;
         isDue = false;
         await journal.synced(); // K1
@@ -82,19 +82,19 @@ export function openRunKeeper(options: RunKeeperOptions): {
       isRefused = false;
     } catch (error) {
       refusal = error;
-      if (!isRefused) options.onError(error, "writing it"); // K2
+      if (!isRefused) options.onError(error, "writing the journal"); // K2
       isRefused = true;
       isDue = true;
       markWhole(false);
       tryAgain();
     }
     isSyncing = false;
-    if (isAsked) refusal ??= thrownBy(options.confirm);
-    tell(options, events);
+    if (isAwaited) refusal ??= thrownBy(options.confirm);
+    publishAll(options, events);
     for (const answer of waiting) answer(refusal);
     // These requests have already waited for a whole sync, so the next round starts at once.
     if (waiters.length > 0) void endRound();
-    else if (told.length > 0 || (round.length > 0 && refusal === undefined)) inRound();
+    else if (unpublished.length > 0 || (round.length > 0 && refusal === undefined)) inRound();
   };
   const tryAgain = () => {
     if (isRetried) return;
@@ -111,7 +111,7 @@ export function openRunKeeper(options: RunKeeperOptions): {
   };
   return {
     publish: (...event) => {
-      told.push(event);
+      unpublished.push(event);
       inRound();
     },
     keeper: {
@@ -131,10 +131,10 @@ export function openRunKeeper(options: RunKeeperOptions): {
 }
 
 /** K3. Publishes events in order; an error of one event does not stop the next. */
-function tell(options: RunKeeperOptions, events: readonly Parameters<PublishEvent>[]): void {
+function publishAll(options: RunKeeperOptions, events: readonly Parameters<PublishEvent>[]): void {
   for (const event of events) {
     const error = thrownBy(() => options.publish(...event));
-    if (error !== undefined) options.onError(error, "telling an event");
+    if (error !== undefined) options.onError(error, "publishing an event");
   }
 }
 
@@ -144,7 +144,7 @@ function markerOf({ mark, onError }: RunKeeperOptions) {
   return (isWhole: boolean, howLong?: "for good") => {
     isForGood ||= howLong !== undefined;
     const error = thrownBy(() => (isWhole && !isForGood ? mark.set() : mark.drop()));
-    if (error !== undefined) onError(error, "marking it");
+    if (error !== undefined) onError(error, "marking the journal as complete");
   };
 }
 

@@ -5,9 +5,9 @@ import { KeyTakenError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import type { JournalEntry } from "../../../storage/cluster/run-journal.ts";
-import { OpenRuns } from "./active-runs.ts";
+import { ActiveRuns } from "./active-runs.ts";
 import type { RunEvent } from "./run-events.ts";
-import { RunLives } from "./run-lives.ts";
+import { CrashCounts } from "./crash-counts.ts";
 import { type PublishEvent, type RunIdentity, type RunKeeper, RunRecord } from "./run-record.ts";
 
 /** Finished runs that are remembered by default. */
@@ -25,9 +25,9 @@ export interface Submitter {
 
 export class Registry {
   /** Runs that are not over. */
-  readonly open = new OpenRuns();
+  readonly open = new ActiveRuns();
   /** Per run, how many leader processes it has ended. */
-  readonly lives: RunLives;
+  readonly crashes: CrashCounts;
   readonly #records = new Map<string, RunRecord>();
   /** Finished runs by tenant, oldest first. */
   readonly #over = new Map<string | undefined, Set<RunRecord>>();
@@ -57,7 +57,7 @@ export class Registry {
     this.#prefix = prefix;
     this.#publish = publish;
     this.#keeper = keeper;
-    this.lives = new RunLives(keeper);
+    this.crashes = new CrashCounts(keeper);
     this.#finishedMax = finishedMax;
   }
 
@@ -113,8 +113,8 @@ export class Registry {
     for (const entry of entries) {
       if (entry.kind !== "run") {
         this.#records.get(entry.run)?.restore(entry);
-        if (entry.kind === "event") this.lives.note(entry.event);
-        else if (entry.lives !== undefined) this.lives.restore(entry.run, entry.lives);
+        if (entry.kind === "event") this.crashes.note(entry.event);
+        else if (entry.crashes !== undefined) this.crashes.restore(entry.run, entry.crashes);
         continue;
       }
       try {
@@ -134,7 +134,7 @@ export class Registry {
       const { run, job, tenant, key } = record;
       yield { kind: "run", run, job, key, tenant };
       yield* record.entries();
-      yield* this.lives.entries(run);
+      yield* this.crashes.entries(run);
     }
   }
 
@@ -143,7 +143,7 @@ export class Registry {
       this.open.changed(changed, before);
       if (changed.isOver) this.#overOf(changed.tenant).add(changed);
     });
-    record.onEvent((event) => this.lives.note(event));
+    record.onEvent((event) => this.crashes.note(event));
     this.#records.set(of.run, record);
     this.open.add(record);
     if (of.key !== undefined) this.#runOfKey.set(ownKey(of.key, of.tenant), of.run);
@@ -194,7 +194,7 @@ export class Registry {
       most.delete(record);
       this.#records.delete(run);
       if (key !== undefined) this.#runOfKey.delete(ownKey(key, tenant));
-      this.lives.forget(run);
+      this.crashes.forget(run);
       this.#keeper.forget(run);
     }
   }

@@ -145,7 +145,7 @@ const eventBody = z.discriminatedUnion("type", [
     stallMs: z.number(),
     waitedMs: z.number(),
     /** True where the checkpoint was requested and is not one of the job's own schedule. */
-    asked: z.literal(true).optional(),
+    requested: z.literal(true).optional(),
     /** As in the result, up to this checkpoint. */
     tiers: list(tableTiers).optional(),
   }),

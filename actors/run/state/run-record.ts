@@ -14,7 +14,7 @@ import type { Wait } from "../../runtime/wait-graph.ts";
 import { IncidentLog } from "./incident-log.ts";
 import type { IncidentAction, IncidentCause } from "./incident-record.ts";
 import type { MeasuredSoFar } from "./measured-plans.ts";
-import { ReaderWishes } from "./reader-wishes.ts";
+import { ReaderRequests } from "./reader-requests.ts";
 import type { EventBody, RunEvent, RunStatus } from "./run-events.ts";
 import type { RunResult } from "./run-result.ts";
 import type { Scaling, ShardPlaces } from "./shard-places.ts";
@@ -64,12 +64,12 @@ export class RunRecord {
   readonly tenant: string | undefined;
   /** The idempotency key of its submission, unique per tenant. */
   readonly key: string | undefined;
-  isCancelAsked = false;
-  isPauseAsked = false;
+  isCancelRequested = false;
+  isPauseRequested = false;
   /** The run that preempts this run. */
   preemptedBy: string | undefined;
   /** Whether a checkpoint after the current step is requested. */
-  isCheckpointAsked = false;
+  isCheckpointRequested = false;
   readonly roomAwaited = new Set<number>(); // Devices whose checkpoints wait for a full disk.
   /** A change of devices in progress, until the first step with the new devices. */
   scaling: Scaling | undefined;
@@ -84,7 +84,7 @@ export class RunRecord {
   /** Measurements of the run's plans, and the duration of its last planned change. */
   measured: MeasuredSoFar = { plans: [], changeSeconds: undefined };
   /** Requests to the run's readers. */
-  readonly readers: ReaderWishes;
+  readonly readers: ReaderRequests;
   /** Shard placement of the newest generation; undefined: none since this leader took over. */
   shards: ShardPlaces | undefined;
   result: RunResult | undefined;
@@ -102,10 +102,10 @@ export class RunRecord {
   #nextSeq = 0;
   #savedStep = 0;
   #generation = 0;
-  #devicesAsked: number | undefined;
+  #devicesRequested: number | undefined;
   #pins: readonly ShardPin[] = [];
   #jobText: string | undefined;
-  readonly #onWish = new Set<() => void>();
+  readonly #onRequest = new Set<() => void>();
   readonly #onEvent = new Set<(event: RunEvent) => void>();
   readonly #publish: PublishEvent;
   readonly #keeper: Pick<RunKeeper, "keep">;
@@ -124,8 +124,8 @@ export class RunRecord {
     this.#publish = publish;
     this.#keeper = keeper;
     this.#onChange = onChange;
-    const keep = (readerLimit: number) => keeper.keep({ kind: "wish", run, readerLimit });
-    this.readers = new ReaderWishes(keep, () => this.#tellWish());
+    const keep = (readerLimit: number) => keeper.keep({ kind: "request", run, readerLimit });
+    this.readers = new ReaderRequests(keep, () => this.#notifyRequest());
   }
 
   get status(): RunStatus {
@@ -198,12 +198,12 @@ export class RunRecord {
 
   /** Restores one journal entry of this run, written by a former leader. */
   restore(entry: Exclude<JournalEntry<RunEvent>, { kind: "run" }>): void {
-    if (entry.kind === "wish") {
-      this.#devicesAsked = entry.devices ?? this.#devicesAsked;
+    if (entry.kind === "request") {
+      this.#devicesRequested = entry.devices ?? this.#devicesRequested;
       this.#pins = entry.pins ?? this.#pins;
       this.readers.restore(entry.readerLimit);
-      this.isCancelAsked ||= entry.cancel === true;
-      this.isPauseAsked = entry.pause ?? this.isPauseAsked;
+      this.isCancelRequested ||= entry.cancel === true;
+      this.isPauseRequested = entry.pause ?? this.isPauseRequested;
       this.#onChange(this, this.status);
       return;
     }
@@ -289,19 +289,19 @@ export class RunRecord {
   /** The journal entries of this run: pending requests, then events. */
   *entries(): Generator<Exclude<JournalEntry<RunEvent>, { kind: "run" }>> {
     const { run } = this;
-    const devices = this.#devicesAsked;
-    if (devices !== undefined) yield { kind: "wish", run, devices };
-    if (this.#pins.length > 0) yield { kind: "wish", run, pins: this.#pins };
+    const devices = this.#devicesRequested;
+    if (devices !== undefined) yield { kind: "request", run, devices };
+    if (this.#pins.length > 0) yield { kind: "request", run, pins: this.#pins };
     const readerLimit = this.readers.limit;
-    if (readerLimit > 0) yield { kind: "wish", run, readerLimit };
-    if (this.isCancelAsked) yield { kind: "wish", run, cancel: true };
-    if (this.isPauseAsked) yield { kind: "wish", run, pause: true };
+    if (readerLimit > 0) yield { kind: "request", run, readerLimit };
+    if (this.isCancelRequested) yield { kind: "request", run, cancel: true };
+    if (this.isPauseRequested) yield { kind: "request", run, pause: true };
     for (const event of this.#events) yield { kind: "event", run, event };
   }
 
   /** Devices requested after submission; undefined: as in the job. */
-  get devicesAsked(): number | undefined {
-    return this.#devicesAsked;
+  get devicesRequested(): number | undefined {
+    return this.#devicesRequested;
   }
 
   /** The newest generation with an event; 0: none. */
@@ -315,43 +315,43 @@ export class RunRecord {
   }
 
   /** Whether the run must save a checkpoint after its step and then release its devices. */
-  get isYieldAsked(): boolean {
-    return this.isPauseAsked || this.preemptedBy !== undefined;
+  get isYieldRequested(): boolean {
+    return this.isPauseRequested || this.preemptedBy !== undefined;
   }
 
   /** Requests the cancellation of the run. */
   cancel(): void {
-    this.#keeper.keep({ kind: "wish", run: this.run, cancel: true });
-    this.isCancelAsked = true;
+    this.#keeper.keep({ kind: "request", run: this.run, cancel: true });
+    this.isCancelRequested = true;
     this.#onChange(this, this.status);
   }
 
   /** Requests a pause: the run releases its devices until it is resumed. */
   pause(): void {
-    this.#keeper.keep({ kind: "wish", run: this.run, pause: true });
-    this.isPauseAsked = true;
+    this.#keeper.keep({ kind: "request", run: this.run, pause: true });
+    this.isPauseRequested = true;
     this.#onChange(this, this.status);
   }
 
   /** Lifts a pause; the run keeps its former place in the queue. */
   resume(): void {
-    this.#keeper.keep({ kind: "wish", run: this.run, pause: false });
-    this.isPauseAsked = false;
+    this.#keeper.keep({ kind: "request", run: this.run, pause: false });
+    this.isPauseRequested = false;
     this.#onChange(this, this.status);
     if (this.status === "paused") this.append(0, { type: "run.resumed" });
   }
 
   /** Requests a checkpoint after the current step. */
-  askCheckpoint(): void {
-    this.isCheckpointAsked = true;
-    this.#tellWish();
+  requestCheckpoint(): void {
+    this.isCheckpointRequested = true;
+    this.#notifyRequest();
   }
 
   /** Requests another number of devices. */
   scale(devices: number): void {
-    this.#keeper.keep({ kind: "wish", run: this.run, devices });
-    this.#devicesAsked = devices;
-    this.#tellWish();
+    this.#keeper.keep({ kind: "request", run: this.run, devices });
+    this.#devicesRequested = devices;
+    this.#notifyRequest();
   }
 
   /** Parts of tables pinned to devices. */
@@ -360,21 +360,21 @@ export class RunRecord {
   }
 
   set pins(pins: readonly ShardPin[]) {
-    this.#keeper.keep({ kind: "wish", run: this.run, pins });
+    this.#keeper.keep({ kind: "request", run: this.run, pins });
     this.#pins = pins;
-    this.#tellWish();
+    this.#notifyRequest();
   }
 
   /** Sets the shard placement of a new generation. */
   place(shards: ShardPlaces | undefined): void {
     this.shards = shards;
-    this.#tellWish();
+    this.#notifyRequest();
   }
 
   /** Calls `listen` on every request for devices, pins, readers or a checkpoint. */
-  onWish(listen: () => void): () => void {
-    this.#onWish.add(listen);
-    return () => this.#onWish.delete(listen);
+  onRequest(listen: () => void): () => void {
+    this.#onRequest.add(listen);
+    return () => this.#onRequest.delete(listen);
   }
 
   /** Calls `listen` for every new event. The returned function removes the listener. */
@@ -383,8 +383,8 @@ export class RunRecord {
     return () => this.#onEvent.delete(listen);
   }
 
-  #tellWish(): void {
-    for (const listen of [...this.#onWish]) listen();
+  #notifyRequest(): void {
+    for (const listen of [...this.#onRequest]) listen();
   }
 
   /** The events from `seq` on that are still kept, at most `most` of them. */

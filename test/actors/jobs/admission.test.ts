@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { connect as connectRaw } from "nats";
-import { openAdmission, tenantAsking } from "../../../actors/jobs/admission.ts";
+import { openAdmission, requestingTenant } from "../../../actors/jobs/admission.ts";
 import { withinRoots } from "../../../actors/jobs/allowed-paths.ts";
 import { publishedSchemas } from "../../../actors/jobs/job-api.ts";
 import { Cluster, connect, type JobOptions, RemoteError, resolveJob } from "../../../index.ts";
@@ -184,7 +184,7 @@ test("the tenant of a request must be listed, and match the user that the server
   const tenants = tenantsOf({ acme: { users: {} }, other: { users: {} } });
   const asking = (subject: string, info?: unknown) => {
     const headers = { "Nats-Request-Info": info === undefined ? "x" : JSON.stringify(info) };
-    return tenantAsking({ subject, headers }, tenants);
+    return requestingTenant({ subject, headers }, tenants);
   };
   const subject = "osiris.c1.jobs.acme.list";
   t.is(asking(subject), "acme");

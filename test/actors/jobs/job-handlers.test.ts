@@ -88,7 +88,7 @@ test("a run that crashed two leaders fails with RUN_SET_ASIDE, and the queue sta
   const { input, registry, submit } = startService(2);
   const poison = await submit({ seed: 1, devices: 1 });
   const other = await submit({ seed: 2, devices: 1 });
-  registry.lives.restore(poison.run, 2);
+  registry.crashes.restore(poison.run, 2);
   const queue = createActor(runQueueMachine, { input: { ...input, createdBy: "test" } });
   queue.subscribe({ error: (error) => t.fail(String(error)) });
   queue.start();
@@ -98,7 +98,7 @@ test("a run that crashed two leaders fails with RUN_SET_ASIDE, and the queue sta
   t.is(error?.code, "RUN_SET_ASIDE");
   t.regex(error?.message ?? "", /^Run r1 was set aside: 2 leaders ended while they prepared it/);
   t.is(registry.get(other.run)?.status, "running");
-  t.is(registry.lives.of(other.run), 1, "it is counted before it does anything");
+  t.is(registry.crashes.of(other.run), 1, "it is counted before it does anything");
 });
 
 test("a run's status lists the job's options, without credentials or signatures in URLs", async (t) => {

@@ -3,7 +3,7 @@
 import test from "ava";
 import { Membership } from "../../../actors/host/membership.ts";
 import { nextMove, quotaLeft } from "../../../actors/jobs/queue-order.ts";
-import { OpenRuns } from "../../../actors/run/state/active-runs.ts";
+import { ActiveRuns } from "../../../actors/run/state/active-runs.ts";
 import { RunRecord } from "../../../actors/run/state/run-record.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import type { Tenants } from "../../../src/wire/tenancy/tenants.ts";
@@ -28,7 +28,7 @@ function startQueue(tenants: Tenants = {}) {
   const records: RunRecord[] = [];
   const turns = new Set<string>();
   const next = () => {
-    const open = new OpenRuns();
+    const open = new ActiveRuns();
     for (const record of records) {
       open.add(record);
       open.changed(record, record.status);

@@ -105,9 +105,9 @@ onCluster.test(
     t.is((await other.result()).status, "finished", "its devices are free meanwhile");
     await run.resume();
     const events = await follow(run);
-    const asked = only(events, "run.checkpointed").filter((event) => event.asked);
+    const requested = only(events, "run.checkpointed").filter((event) => event.requested);
     t.deepEqual(
-      asked.map(({ step, digest }) => ({ step, digest })),
+      requested.map(({ step, digest }) => ({ step, digest })),
       [saved],
     );
     const result = await run.result();

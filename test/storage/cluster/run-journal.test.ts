@@ -32,10 +32,10 @@ test("a journal holds the entries of the one before, and those appended since", 
   const former = second.readFormer();
   t.deepEqual(former, { entries, damaged: 0 });
   second.begin(former.entries);
-  second.append([{ kind: "wish", run: "a", cancel: true }]);
+  second.append([{ kind: "request", run: "a", cancel: true }]);
   await second.close();
   const third = open(4);
-  t.deepEqual(third.readFormer().entries, [...entries, { kind: "wish", run: "a", cancel: true }]);
+  t.deepEqual(third.readFormer().entries, [...entries, { kind: "request", run: "a", cancel: true }]);
   await third.close();
 });
 

@@ -227,7 +227,7 @@ testIf(natsServer).serial(
       attempts: 1,
       term: 2,
     });
-    t.deepEqual(entry?.wishes, [{ devices: 1 }]);
+    t.deepEqual(entry?.requests, [{ devices: 1 }]);
     t.is(entry?.digest.length, 64);
   },
 );
@@ -266,7 +266,7 @@ testIf(natsServer).serial(
     t.deepEqual(
       taken.registry
         .all()
-        .map(({ run, job, status, isPauseAsked }) => [run, job.name, status, isPauseAsked]),
+        .map(({ run, job, status, isPauseRequested }) => [run, job.name, status, isPauseRequested]),
       [
         [waits.run, "waits", "queued", false],
         [paused.run, "paused", "queued", true],

@@ -11,15 +11,15 @@ const cut = { step: 10, evaluate: true, checkpoint: true, isLast: false };
 function positionOf(overrides: Partial<RunPosition> = {}): RunPosition {
   return {
     job: smallGenerationSpec().job,
-    record: { isCheckpointAsked: false, cuts: undefined },
+    record: { isCheckpointRequested: false, cuts: undefined },
     schedule: { batchSize: 8, samples: 160, stepsPerEpoch: 20, begin: 0, steps: 20 },
     step: 4,
     cut,
     metrics: restoredMetrics(undefined),
     latest: undefined,
-    isCancelAsked: false,
+    isCancelRequested: false,
     isCancelled: false,
-    isScaleAsked: false,
+    isScaleRequested: false,
     ...overrides,
   };
 }
@@ -43,24 +43,24 @@ test("a cut without a checkpoint is saved if its evaluation is the best so far",
 });
 
 test("a cancelled run saves its step before it ends", (t) => {
-  t.is(nextAction(positionOf({ isCancelAsked: true })), "checkpoint");
+  t.is(nextAction(positionOf({ isCancelRequested: true })), "checkpoint");
   const metrics = { ...restoredMetrics(undefined), savedStep: 4 };
-  t.is(nextAction(positionOf({ isCancelAsked: true, metrics })), "pass");
-  const ended = { isCancelAsked: true, isCancelled: true, metrics, cut: undefined };
+  t.is(nextAction(positionOf({ isCancelRequested: true, metrics })), "pass");
+  const ended = { isCancelRequested: true, isCancelled: true, metrics, cut: undefined };
   t.is(nextAction(positionOf(ended)), "end");
 });
 
 test("a requested checkpoint is made once, if there are unsaved steps", (t) => {
-  const record = { isCheckpointAsked: true, cuts: undefined };
+  const record = { isCheckpointRequested: true, cuts: undefined };
   t.is(nextAction(positionOf({ record })), "checkpoint");
   const metrics = { ...restoredMetrics(undefined), savedStep: 4 };
   t.is(nextAction(positionOf({ record, metrics })), "run");
 });
 
 test("a generation that ends for a scaling saves only if it has unsaved steps", (t) => {
-  t.is(nextAction(positionOf({ isScaleAsked: true })), "checkpoint");
-  t.is(nextAction(positionOf({ isScaleAsked: true, latest: { cut: 4 } })), "pass");
-  t.is(nextAction(positionOf({ isScaleAsked: true, latest: { cut: 4 }, cut: undefined })), "end");
+  t.is(nextAction(positionOf({ isScaleRequested: true })), "checkpoint");
+  t.is(nextAction(positionOf({ isScaleRequested: true, latest: { cut: 4 } })), "pass");
+  t.is(nextAction(positionOf({ isScaleRequested: true, latest: { cut: 4 }, cut: undefined })), "end");
 });
 
 test("the end of the data and early stopping end the generation", (t) => {

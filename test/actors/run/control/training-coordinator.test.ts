@@ -132,7 +132,7 @@ test("a full checkpoint disk raises one alert, with the longest wait", async (t)
 
 test("a cancelled run ends even if the disk has no room for its checkpoint", async (t) => {
   const { ends, record, say, pass } = await startRunning();
-  record.isCancelAsked = true;
+  record.isCancelRequested = true;
   say(self, "writer.room", { device: 0, isAwaited: true });
   await pass(0);
   t.like(ends.error, { code: "RUN_CANCELLED" });

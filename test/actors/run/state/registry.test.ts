@@ -62,11 +62,11 @@ test("waiting runs are counted as they change, and found by their job until they
   t.deepEqual([open.waiting, open.waitingOf("t")], [1, 0]);
   t.deepEqual([...open.inOrder()], [mine, other], "what ran comes first");
   other.pause();
-  t.deepEqual(open.asked(), [other]);
+  t.deepEqual(open.stopping(), [other]);
   other.resume();
   end(mine);
   t.is(registry.find(jobIn("a"), { tenant: "t" }), undefined);
-  t.deepEqual([open.asked(), [...open.inOrder()]], [[], [other]]);
+  t.deepEqual([open.stopping(), [...open.inOrder()]], [[], [other]]);
   end(other);
   t.deepEqual([open.waiting, [...open.inOrder()]], [0, []]);
 });
@@ -139,11 +139,11 @@ test("pinned shards outlive a leader, in its journal and in the mirror of the qu
     return other.get(record.run);
   };
   t.deepEqual(next()?.pins, pins);
-  t.deepEqual([...record.entries()][0], { kind: "wish", run: record.run, pins });
+  t.deepEqual([...record.entries()][0], { kind: "request", run: record.run, pins });
   const copy = new TextEncoder().encode(JSON.stringify(entryOf(record, { order: 0, term: 1 })));
-  t.deepEqual(decodeEntry(copy)?.wishes, [{ pins }]);
+  t.deepEqual(decodeEntry(copy)?.requests, [{ pins }]);
   record.pins = [];
-  t.deepEqual(next()?.pins, [], "the last wish counts");
+  t.deepEqual(next()?.pins, [], "the last request counts");
 });
 
 test("a run that ended two leaders before its first step is set aside; other runs are not", (t) => {
@@ -155,28 +155,28 @@ test("a run that ended two leaders before its first step is set aside; other run
     kept = [...entries];
     const registry = new Registry("s", () => {}, keeper);
     registry.restore(entries, (run) => t.fail(run), true);
-    if (isReleased) registry.lives.forgive();
+    if (isReleased) registry.crashes.reset();
     return registry;
   };
   const first = new Registry("r", () => {}, keeper);
   const [poison, good] = ["a", "b"].map((name) => first.add(jobIn(name)).run);
   if (poison === undefined || good === undefined) return t.fail();
   const begin = (registry: Registry) => {
-    for (const run of [poison, good]) registry.lives.begin(run);
-    for (const run of [poison, good]) registry.lives.begin(run); // The queue actor has restarted.
+    for (const run of [poison, good]) registry.crashes.begin(run);
+    for (const run of [poison, good]) registry.crashes.begin(run); // The queue actor has restarted.
     registry.get(good)?.append(1, { type: "run.started", ...started });
   };
   begin(first);
-  t.false(next().lives.isSetAside(poison), "it has ended one leader");
+  t.false(next().crashes.isSetAside(poison), "it has ended one leader");
   begin(next());
   const third = next();
-  t.true(third.lives.isSetAside(poison));
-  t.false(third.lives.isSetAside(good));
+  t.true(third.crashes.isSetAside(poison));
+  t.false(third.crashes.isSetAside(good));
   // A compacted journal has the count, too.
   kept = [...third.entries()];
-  t.true(next().lives.isSetAside(poison));
-  t.false(next(true).lives.isSetAside(poison), "a leader that stopped as it should was not ended");
-  t.is(next().lives.of(poison), 0);
+  t.true(next().crashes.isSetAside(poison));
+  t.false(next(true).crashes.isSetAside(poison), "a leader that stopped as it should was not ended");
+  t.is(next().crashes.of(poison), 0);
 });
 
 const started = { fromStep: 0, steps: 9, devices: 1, hosts: [], slices: [8], arithmetic: "a" };

@@ -40,11 +40,11 @@ test("the next leader finds a reader limit in the journal, and in the compacted 
 test("a reader request is published until it is answered or withdrawn, and answered once", (t) => {
   const { record } = newRecord();
   let told = 0;
-  record.onWish(() => told++);
+  record.onRequest(() => told++);
   const answers: string[] = [];
   const ask = (reader: number) => {
     const request = { kind: "drain", reader, step: 0 } as const;
-    return record.readers.ask({ ...request, answered: ({ kind }) => answers.push(kind) });
+    return record.readers.add({ ...request, answered: ({ kind }) => answers.push(kind) });
   };
   ask(0);
   const withdraw = ask(1);

@@ -22,18 +22,18 @@ export interface ReaderRequest {
   answered(answer: ReaderAnswer): void;
 }
 
-export class ReaderWishes {
+export class ReaderRequests {
   #limit = 0;
   readonly #requests = new Set<ReaderRequest>();
   readonly #keep: (limit: number) => void;
-  readonly #tell: () => void;
+  readonly #notify: () => void;
 
   /**
-   * `keep`: persists a limit for the next leader; `tell`: notifies the coordinator of a request.
+   * `keep`: persists a limit for the next leader; `notify`: notifies the coordinator of a request.
    */
-  constructor(keep: (limit: number) => void, tell: () => void) {
+  constructor(keep: (limit: number) => void, notify: () => void) {
     this.#keep = keep;
-    this.#tell = tell;
+    this.#notify = notify;
   }
 
   /** Limit in samples per second of all readers together; 0: no limit. */
@@ -44,7 +44,7 @@ export class ReaderWishes {
   set limit(samplesPerSecond: number) {
     this.#keep(samplesPerSecond);
     this.#limit = samplesPerSecond;
-    this.#tell();
+    this.#notify();
   }
 
   /** Restores the limit from a journal. */
@@ -58,9 +58,9 @@ export class ReaderWishes {
   }
 
   /** Adds a request to a reader. The returned function withdraws it. */
-  ask(request: ReaderRequest): () => void {
+  add(request: ReaderRequest): () => void {
     this.#requests.add(request);
-    this.#tell();
+    this.#notify();
     return () => this.#requests.delete(request);
   }
 

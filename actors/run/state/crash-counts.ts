@@ -12,17 +12,17 @@ import type { RunEvent } from "./run-events.ts";
 import type { RunKeeper } from "./run-record.ts";
 
 /** Leaders that a run may end before it is no longer started. */
-export const livesMax = 2;
+export const crashesMax = 2;
 
 /** Events that reset the count of a run. L1 */
 const harmless: ReadonlySet<RunEvent["type"]> = new Set([
   ...(["run.started", "run.paused", "run.preempted", "run.finished", "run.failed"] as const),
 ]);
 
-export class RunLives {
+export class CrashCounts {
   readonly #keeper: Pick<RunKeeper, "keep">;
   /** Per run: leaders that began it and were not heard of again. */
-  readonly #lives = new Map<string, number>();
+  readonly #crashes = new Map<string, number>();
   /** Runs that this process has started. */
   readonly #begun = new Set<string>();
 
@@ -30,13 +30,13 @@ export class RunLives {
     this.#keeper = keeper;
   }
 
-  /** Whether the run has reached `livesMax` and must not be started. */
+  /** Whether the run has reached `crashesMax` and must not be started. */
   isSetAside(run: string): boolean {
-    return !this.#begun.has(run) && this.of(run) >= livesMax;
+    return !this.#begun.has(run) && this.of(run) >= crashesMax;
   }
 
   of(run: string): number {
-    return this.#lives.get(run) ?? 0;
+    return this.#crashes.get(run) ?? 0;
   }
 
   /** Counts a start of the run, when it gets its devices; at most once per process. */
@@ -48,32 +48,32 @@ export class RunLives {
 
   /** Observes an event of the run, of this leader or, from the journal, of a former one. */
   note({ run, type }: Pick<RunEvent, "run" | "type">): void {
-    if (harmless.has(type)) this.#lives.delete(run);
+    if (harmless.has(type)) this.#crashes.delete(run);
   }
 
   /** Restores the count from the journal. */
-  restore(run: string, lives: number): void {
-    this.#lives.set(run, lives);
+  restore(run: string, crashes: number): void {
+    this.#crashes.set(run, crashes);
   }
 
   /** Resets all counts: the former leader stopped in order, so no run has ended it. */
-  forgive(): void {
-    for (const run of [...this.#lives.keys()]) this.#set(run, 0);
+  reset(): void {
+    for (const run of [...this.#crashes.keys()]) this.#set(run, 0);
   }
 
   forget(run: string): void {
-    this.#lives.delete(run);
+    this.#crashes.delete(run);
     this.#begun.delete(run);
   }
 
   /** The journal entries of the run, which follow its events. */
   *entries(run: string): Generator<JournalEntry<RunEvent>> {
-    const lives = this.of(run);
-    if (lives > 0) yield { kind: "wish", run, lives };
+    const crashes = this.of(run);
+    if (crashes > 0) yield { kind: "request", run, crashes };
   }
 
-  #set(run: string, lives: number): void {
-    this.#lives.set(run, lives);
-    this.#keeper.keep({ kind: "wish", run, lives });
+  #set(run: string, crashes: number): void {
+    this.#crashes.set(run, crashes);
+    this.#keeper.keep({ kind: "request", run, crashes });
   }
 }

@@ -12,7 +12,7 @@ import { type ActorMessage, type Network, openMailbox, request } from "../runtim
 const actorMs = 1000;
 
 /** Number of the last request of this process. */
-let asked = 0;
+let lastCommand = 0;
 
 /** A request to an actor. */
 export interface ActorQuestion<Answer> {
@@ -28,14 +28,14 @@ export interface ActorQuestion<Answer> {
  * Sends the request, and resolves to the answer. @throws StepTimeoutError if the actor does not
  * answer, RunStateError
  */
-export async function askActor<Answer>(
+export async function requestActor<Answer>(
   network: Network,
   { record, type, index, answerIn, deadlineMs = actorMs }: ActorQuestion<Answer>,
 ): Promise<Answer> {
-  const command = ++asked;
+  const command = ++lastCommand;
   const { run, status, shards } = record;
   if (status !== "running" || shards === undefined) {
-    throw new RunStateError(run, "ask an actor of", "one with devices", status);
+    throw new RunStateError(run, "inspect an actor of", "running on devices", status);
   }
   const role = type === "shard.inspect" ? "shard" : "tier";
   const scope = { run, generation: shards.generation };
@@ -65,7 +65,7 @@ function endOf(record: RunRecord): Disposable & { readonly signal: AbortSignal }
     if (!isFailure && event.type !== "run.started" && record.status === "running") return;
     const { run, status } = record;
     const now = isFailure ? "recovering" : status;
-    ended.abort(new RunStateError(run, "ask an actor of", "one whose devices stay", now));
+    ended.abort(new RunStateError(run, "inspect an actor of", "running without interruption", now));
   });
   return { signal: ended.signal, [Symbol.dispose]: forget };
 }
@@ -80,8 +80,8 @@ export function runNamed(registry: Registry, run: string): RunRecord {
 /** Checks that a device has a tier. @throws InvalidOptionError */
 export function checkTier({ shards }: RunRecord, device: number): void {
   const devices = devicesOf(shards?.hosts ?? []);
-  const isThere = shards?.shards.some((one) => one.device === device && one.isCached) === true;
-  if (isThere || shards === undefined) return;
+  const hasTier = shards?.shards.some((one) => one.device === device && one.isCached) === true;
+  if (hasTier || shards === undefined) return;
   const which = `one of the run's devices, 0 to ${devices - 1}, with rows below its memory`;
   throw expected("device", which, device);
 }

@@ -6,12 +6,12 @@ import { pinOf } from "../../src/planner/pins.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import type { ShardReport } from "../host/shard.ts";
 import type { TierReport } from "../host/tier-report.ts";
-import { askActor, checkTier, runNamed } from "../jobs/ask-actor.ts";
+import { requestActor, checkTier, runNamed } from "../jobs/request-actor.ts";
 import type { Registry } from "../run/state/registry.ts";
 import type { RunRecord } from "../run/state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";
 
-interface Asked {
+interface InspectedCluster {
   readonly network: Network;
   readonly registry: Registry;
 }
@@ -22,14 +22,14 @@ const ofShard = z.strictObject({ run, shard: number });
 const ofTier = z.strictObject({ run, device: number });
 
 /** The inspections of single actors. @throws InvalidOptionError, RunStateError, StepTimeoutError */
-export const actorQuestions: Readonly<
-  Record<"shard" | "tier", (asked: Asked, body: unknown) => Promise<unknown>>
+export const actorInspections: Readonly<
+  Record<"shard" | "tier", (cluster: InspectedCluster, body: unknown) => Promise<unknown>>
 > = {
   async shard({ network, registry }, body) {
     const { run: name, shard } = checkOptions(ofShard, body);
     const record = runNamed(registry, name);
     checkShard(record, shard);
-    const report = await askActor(network, {
+    const report = await requestActor(network, {
       ...{ record, type: "shard.inspect", index: shard },
       answerIn: (message, command) =>
         message.type === "shard.inspected" && message.body.command === command
@@ -42,7 +42,7 @@ export const actorQuestions: Readonly<
     const { run: name, device } = checkOptions(ofTier, body);
     const record = runNamed(registry, name);
     checkTier(record, device);
-    return await askActor(network, {
+    return await requestActor(network, {
       ...{ record, type: "tier.inspect", index: device },
       answerIn: (message, command) =>
         message.type === "tier.inspected" && message.body.command === command

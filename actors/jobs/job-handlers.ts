@@ -264,9 +264,9 @@ function checkQuota({ input, tenant }: Caller, job: JobSpec): void {
   if (job.priority > priorityMax) {
     throw expected("priority", `at most the tenant's, ${priorityMax}`, job.priority);
   }
-  const { open } = registry;
-  if (open.waiting >= queuedMax) throw new QuotaExceededError(undefined, waitingRuns, queuedMax);
-  if (open.waitingOf(tenant) >= ownMax) throw new QuotaExceededError(tenant, waitingRuns, ownMax);
+  const { active } = registry;
+  if (active.waiting >= queuedMax) throw new QuotaExceededError(undefined, waitingRuns, queuedMax);
+  if (active.waitingOf(tenant) >= ownMax) throw new QuotaExceededError(tenant, waitingRuns, ownMax);
   const wanted = devicesWanted({ devicesRequested: undefined, job }, membership);
   if (wanted > devicesMax) throw new QuotaExceededError(tenant, "devices", devicesMax);
 }

@@ -53,9 +53,9 @@ const machine = setup({
       const { network, registry, membership, createdBy, access } = context;
       const allocations = new Set(context.allocations);
       const running = [...allocations].flatMap((run) => registry.get(run) ?? []);
-      for (const record of registry.open.stopping()) if (!allocations.has(record.run)) settle(record);
+      for (const record of registry.active.stopping()) if (!allocations.has(record.run)) settle(record);
       for (;;) {
-        const waiting = registry.open.inOrder();
+        const waiting = registry.active.inOrder();
         const state = { waiting, running, membership, tenants: access.tenants };
         const { start: record, preempt } = nextMove(state);
         if (preempt !== undefined) {

@@ -25,7 +25,7 @@ export interface Submitter {
 
 export class Registry {
   /** Runs that are not over. */
-  readonly open = new ActiveRuns();
+  readonly active = new ActiveRuns();
   /** Per run, how many leader processes it has ended. */
   readonly crashes: CrashCounts;
   readonly #records = new Map<string, RunRecord>();
@@ -82,7 +82,7 @@ export class Registry {
   find(job: JobSpec, { key, tenant }: Submitter): RunRecord | undefined {
     if (key === undefined) {
       const text = JSON.stringify(job);
-      for (const one of this.open.inDirectory(job.checkpoint.directory)) {
+      for (const one of this.active.inDirectory(job.checkpoint.directory)) {
         if (one.tenant === tenant && one.jobText === text) return one;
       }
       return undefined;
@@ -140,12 +140,12 @@ export class Registry {
 
   #remember(of: RunIdentity): RunRecord {
     const record = new RunRecord(of, this.#publish, this.#keeper, (changed, before) => {
-      this.open.changed(changed, before);
+      this.active.changed(changed, before);
       if (changed.isOver) this.#overOf(changed.tenant).add(changed);
     });
     record.onEvent((event) => this.crashes.note(event));
     this.#records.set(of.run, record);
-    this.open.add(record);
+    this.active.add(record);
     if (of.key !== undefined) this.#runOfKey.set(ownKey(of.key, of.tenant), of.run);
     return record;
   }

@@ -52,23 +52,23 @@ test("each tenant's runs have their own numbers, and drop no other tenant's runs
 
 test("waiting runs are counted as they change, and found by their job until they finish", (t) => {
   const registry = new Registry("r", () => {});
-  const { open } = registry;
+  const { active } = registry;
   const mine = registry.add(jobIn("a"), { tenant: "t" });
   const other = registry.add(jobIn("a"), { key: "k" });
-  t.deepEqual([open.waiting, open.waitingOf("t"), open.waitingOf(undefined)], [2, 1, 1]);
+  t.deepEqual([active.waiting, active.waitingOf("t"), active.waitingOf(undefined)], [2, 1, 1]);
   t.is(registry.find(jobIn("a"), { tenant: "t" }), mine);
   t.is(registry.find(jobIn("b"), { tenant: "t" }), undefined);
   mine.status = "running";
-  t.deepEqual([open.waiting, open.waitingOf("t")], [1, 0]);
-  t.deepEqual([...open.inOrder()], [mine, other], "what ran comes first");
+  t.deepEqual([active.waiting, active.waitingOf("t")], [1, 0]);
+  t.deepEqual([...active.inOrder()], [mine, other], "what ran comes first");
   other.pause();
-  t.deepEqual(open.stopping(), [other]);
+  t.deepEqual(active.stopping(), [other]);
   other.resume();
   end(mine);
   t.is(registry.find(jobIn("a"), { tenant: "t" }), undefined);
-  t.deepEqual([open.stopping(), [...open.inOrder()]], [[], [other]]);
+  t.deepEqual([active.stopping(), [...active.inOrder()]], [[], [other]]);
   end(other);
-  t.deepEqual([open.waiting, [...open.inOrder()]], [0, []]);
+  t.deepEqual([active.waiting, [...active.inOrder()]], [0, []]);
 });
 
 test("a run that an earlier run has already finished is listed with the progress of its result", (t) => {

@@ -314,8 +314,11 @@ export {
   replaceDurably,
   makeDurableDirectory,
   temporarySuffix,
+  isFileName,
+  isPathBelow,
+  noFileName,
+  writeWhole,
 } from "./storage/disk/durable-files.ts";
-export { isPathBelow, noFileName, isFileName } from "./storage/disk/names.ts";
 export { loadZstd, type Pack } from "./storage/disk/packing.ts";
 export { progressOf } from "./storage/disk/progress.ts";
 export { seal, unseal } from "./storage/disk/sealed-json.ts";
@@ -454,7 +457,6 @@ export {
   type Unfinished,
 } from "./storage/disk/resumable-file.ts";
 export { readZip, type ZipEntry, zipMagic } from "./storage/disk/read-zip.ts";
-export { writeWhole } from "./storage/disk/whole-file.ts";
 export { zipDirectory, zipEnd, zipHeader, zipPlaceAt } from "./storage/disk/write-zip.ts";
 
 export {
@@ -578,11 +580,11 @@ export {
   probabilityOf,
 } from "./storage/model/predictor.ts";
 export { sealOf } from "./storage/tiers/records/record-file.ts";
-export { refusal } from "./storage/tiers/records/refusals.ts";
+export { refusal } from "./storage/tiers/records/ledger.ts";
 
 export { transportTo } from "./actors/client/connect.ts";
 export type { Dashboard, DashboardSource } from "./actors/cluster/cluster-options.ts";
-export type { HeardMessage } from "./actors/observe/heard-messages.ts";
+export type { ReceivedMessage } from "./actors/observe/received-messages.ts";
 export type { ActorOverview, OverviewReport, ProcessOverview } from "./actors/observe/overview.ts";
 export { stepTimes } from "./actors/run/state/run-result.ts";
 export type { Network, Role } from "./actors/runtime/mailbox.ts";

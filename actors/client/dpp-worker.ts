@@ -30,11 +30,11 @@ export type DppWorkerOptions = Omit<ConnectionOptions, "tenant"> & {
 };
 
 /** A run is over if its master was silent for this long: it announces twice a second. */
-const silentMs = 5000;
+const silenceMs = 5000;
 const sessionMs = 2000;
 
 interface Served {
-  heardMs: number;
+  seenMs: number;
   isOver: boolean;
   readonly ended: Promise<void>;
 }
@@ -58,7 +58,7 @@ export class DppWorker implements AsyncDisposable {
     this.#transport = transport;
     this.#cluster = cluster;
     this.#options = options;
-    transport.subscribe(hereSubject(cluster), (frame) => this.#hear(decodeFrame("here", frame)));
+    transport.subscribe(hereSubject(cluster), (frame) => this.#receive(decodeFrame("here", frame)));
   }
 
   /**
@@ -83,10 +83,10 @@ export class DppWorker implements AsyncDisposable {
     return this.close();
   }
 
-  #hear({ run, generation, version }: SplitFrames["here"]): void {
+  #receive({ run, generation, version }: SplitFrames["here"]): void {
     const key = `${run} ${generation}`;
     const known = this.#served.get(key);
-    if (known !== undefined) known.heardMs = this.#clock.now();
+    if (known !== undefined) known.seenMs = this.#clock.now();
     if (known !== undefined || this.#isDraining || this.#refused.has(key)) return;
     if (version !== packageVersion()) {
       this.#refused.add(key);
@@ -94,8 +94,8 @@ export class DppWorker implements AsyncDisposable {
       return;
     }
     const place = { cluster: this.#cluster, run, generation };
-    const served: { heardMs: number; isOver: boolean; ended: Promise<void> } = {
-      heardMs: this.#clock.now(),
+    const served: { seenMs: number; isOver: boolean; ended: Promise<void> } = {
+      seenMs: this.#clock.now(),
       isOver: false,
       ended: Promise.resolve(),
     };
@@ -105,9 +105,9 @@ export class DppWorker implements AsyncDisposable {
       .finally(() => this.#served.delete(key));
   }
 
-  async #serve(place: SplitPlace, served: Pick<Served, "heardMs" | "isOver">): Promise<void> {
+  async #serve(place: SplitPlace, served: Pick<Served, "seenMs" | "isOver">): Promise<void> {
     const { run, generation } = place;
-    const isOver = () => served.isOver || this.#clock.now() - served.heardMs > silentMs;
+    const isOver = () => served.isOver || this.#clock.now() - served.seenMs > silenceMs;
     const origins = await this.#sessionOf(place, isOver);
     if (origins === undefined) return;
     this.#options.onRun?.(run, generation, "serving");

@@ -181,8 +181,8 @@ export class Run {
    * RemoteError
    */
   async flushTier(device: number): Promise<number> {
-    const { rest } = deadlinesOf(await this.status());
-    return (await this.#jobs.request("flush", { run: this.run, device }, rest)).rows;
+    const { persist } = deadlinesOf(await this.status());
+    return (await this.#jobs.request("flush", { run: this.run, device }, persist)).rows;
   }
 
   /**

@@ -85,7 +85,7 @@ export class Host implements AsyncDisposable {
     this.joined = new Promise((resolve) => {
       resolveJoined = resolve;
     });
-    const tellHost = (host: number | undefined) => {
+    const reportHost = (host: number | undefined) => {
       this.#isMember = host !== undefined;
       const who = { actor: "joining", cluster: network.cluster };
       if (host === undefined)
@@ -109,7 +109,7 @@ export class Host implements AsyncDisposable {
       network,
       launcher: this.#launcher,
       announcement: () => ({ ...identity, isLeaving: this.#isLeaving }),
-      onHost: tellHost,
+      onHost: reportHost,
       onMayLeave: () => this.#onMayLeave(),
       onIncident: observer.incident,
     });

@@ -27,7 +27,7 @@ import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { softLimit } from "../../src/wire/http/open-files.ts";
 import { storesOn } from "../../storage/tiers/records/open-records.ts";
-import { storesAtRest } from "../../storage/tiers/tier-store.ts";
+import { persistedStores } from "../../storage/tiers/tier-store.ts";
 import { packageVersion } from "../runtime/version.ts";
 import { tierHome } from "../threads/tier-program.ts";
 import { type Check, check, judged, ms } from "./doctor-checks.ts";
@@ -166,7 +166,7 @@ async function tierStoreCheck(job: JobSpec): Promise<Check> {
   const { ssd } = job.tiers;
   const here = await storesOn(realDisk);
   const [usual = "file"] = here;
-  const atRest = storesAtRest(realDisk, tierHome(job));
+  const atRest = persistedStores(realDisk, tierHome(job));
   const [kept] = atRest;
   if (ssd === "auto") {
     if (kept === undefined) return check(name, "ok", usual);

@@ -88,7 +88,7 @@ const machine = setup({
         enqueue.sendTo("thread", { type: "command", command: { type: "keep", manifest } });
       }
     }),
-    tellKept: ({ context: { mailbox, replicas }, event }) => {
+    sendKept: ({ context: { mailbox, replicas }, event }) => {
       if (event.type !== "thread.kept") return;
       const body = { host: mailbox.self.index, bytes: replicas.bytes, ...event.kept };
       mailbox.send({ role: "checkpoint", index: 0 }, "buddy.kept", body);
@@ -111,7 +111,7 @@ const machine = setup({
   invoke: { src: "thread", id: "thread", input: ({ context }) => context },
   on: {
     "thread.ended": { actions: "lose" },
-    "thread.kept": { actions: "tellKept" },
+    "thread.kept": { actions: "sendKept" },
     "buddy.keep": { actions: "keep" },
   },
   initial: "opening",

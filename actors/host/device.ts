@@ -99,7 +99,7 @@ const thread = threadLogic<DeviceInput, DeviceCommand, DeviceReport>((input) => 
 
 /** D3. Transitions of a request: answered before, too late, or new. */
 const questionTaken = [
-  { guard: "isAnswered", actions: "tellAnswer" },
+  { guard: "isAnswered", actions: "sendAnswer" },
   { guard: "isLate" },
   { target: "busy" },
 ] as const;
@@ -134,7 +134,7 @@ const machine = setup({
       const isFirst = event.body.first === context.device;
       enqueue.sendTo("thread", { type: "command", command: { type: "salvage", isFirst } });
     }),
-    tellSaved: enqueueActions(({ context, event, enqueue }) => {
+    notifyShards: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "parts.saved") return;
       const { tables } = context.generation.spec.job.model;
       const byName = new Map(event.parts.map((part) => [part.name, part]));
@@ -150,7 +150,7 @@ const machine = setup({
       surviving: ({ context, event }) =>
         event.type === "thread.remains" ? event.report : context.surviving,
     }),
-    tellSurvivingState: ({ context: { surviving, device, mailbox } }) => {
+    sendSurvivingState: ({ context: { surviving, device, mailbox } }) => {
       if (surviving === undefined) return;
       const { step, steps } = surviving;
       const body = { device, step, steps, parts: [...surviving.parts] };
@@ -163,7 +163,7 @@ const machine = setup({
           : context.ready,
       doing: idle,
     }),
-    tellReady: enqueueActions(({ context, enqueue }) => {
+    sendReady: enqueueActions(({ context, enqueue }) => {
       if (context.ready === undefined) return;
       const { step, arithmetic, restored } = context.ready;
       const body = { device: context.device, step, arithmetic, restored };
@@ -180,7 +180,7 @@ const machine = setup({
       command: undefined,
       doing: idle,
     }),
-    tellAnswer: ({ context }) => {
+    sendAnswer: ({ context }) => {
       if (context.answered === undefined) return;
       const { command, report } = context.answered;
       const { mailbox, device } = context;
@@ -235,15 +235,15 @@ const machine = setup({
   invoke: { src: "thread", id: "thread", input: ({ context }) => context },
   on: {
     "thread.ended": [{ guard: "isLeft" }, { actions: "lose" }],
-    "thread.remains": { actions: ["noteSurvivingState", "tellSurvivingState"] },
-    "device.salvage": [{ guard: "isLeft", actions: "tellSurvivingState" }, { actions: "salvage" }],
+    "thread.remains": { actions: ["noteSurvivingState", "sendSurvivingState"] },
+    "device.salvage": [{ guard: "isLeft", actions: "sendSurvivingState" }, { actions: "salvage" }],
     "device.pause": { actions: "pause" },
-    "parts.saved": { actions: "tellSaved" },
+    "parts.saved": { actions: "notifyShards" },
   },
   initial: "starting",
   states: {
     starting: {
-      on: { "thread.reported": { target: "paused", actions: ["noteReady", "tellReady"] } },
+      on: { "thread.reported": { target: "paused", actions: ["noteReady", "sendReady"] } },
     },
     paused: {
       on: {
@@ -257,13 +257,13 @@ const machine = setup({
           guard: "isUnasked",
           target: "paused",
           reenter: true,
-          actions: "tellReady",
+          actions: "sendReady",
         },
       },
     },
     busy: {
       entry: "begin",
-      on: { "thread.reported": { target: "paused", actions: ["noteAnswer", "tellAnswer"] } },
+      on: { "thread.reported": { target: "paused", actions: ["noteAnswer", "sendAnswer"] } },
     },
   },
 });

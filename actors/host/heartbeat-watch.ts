@@ -44,7 +44,7 @@ const machine = setup({
     },
   },
   guards: {
-    couldBeHeard: ({ context }) => context.network.connectedForMs() >= boundOf(context),
+    isBrokerConnected: ({ context }) => context.network.connectedForMs() >= boundOf(context),
   },
 }).createMachine({
   id: "hostWatch",
@@ -66,7 +66,7 @@ const machine = setup({
       },
       after: {
         doubtMs: [
-          { guard: "couldBeHeard", actions: "fail" },
+          { guard: "isBrokerConnected", actions: "fail" },
           { target: "doubting", reenter: true },
         ],
       },

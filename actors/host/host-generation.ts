@@ -55,7 +55,7 @@ import { checkMemory } from "./memory-check.ts";
 import { readerMachine } from "./reader.ts";
 import { checkShared } from "./shared-paths.ts";
 import { hasEndedByItself, type ThreadPlace } from "./thread-actor.ts";
-import { type TierNews, tierMachine } from "./tier.ts";
+import { type TierStatus, tierMachine } from "./tier.ts";
 import { workerPoolMachine } from "./worker-pool.ts";
 import { type PartsSaved, writerMachine } from "./writer.ts";
 
@@ -75,7 +75,7 @@ export interface HostGenerationContext extends HostGenerationInput {
   /** Whether the bridge receives frames of the other hosts. */
   readonly isBridged: boolean;
   /** Latest report of each tier, by device. */
-  readonly tiers: Readonly<Record<number, TierNews>>;
+  readonly tiers: Readonly<Record<number, TierStatus>>;
   /** Thread place of each reader. */
   readonly places: readonly ThreadPlace[];
   readonly history: RestartHistory;
@@ -88,7 +88,7 @@ export interface HostGenerationContext extends HostGenerationInput {
 type HostGenerationEvent =
   | { readonly type: "reader.restart"; readonly id: string }
   | { readonly type: "bridge.ready" }
-  | { readonly type: "tier.told"; readonly news: TierNews }
+  | { readonly type: "tier.changed"; readonly status: TierStatus }
   | PartsSaved
   | ErrorActorEvent<unknown, string>;
 
@@ -149,11 +149,11 @@ const machine = setup({
     noteBridged: assign({ isBridged: true }),
     noteTier: assign({
       tiers: ({ context, event }) =>
-        event.type === "tier.told"
-          ? { ...context.tiers, [event.news.device]: event.news }
+        event.type === "tier.changed"
+          ? { ...context.tiers, [event.status.device]: event.status }
           : context.tiers,
     }),
-    passOn: ({ event, self }) => {
+    forward: ({ event, self }) => {
       if (event.type !== "parts.saved") return;
       const children: Partial<Record<string, AnyActorRef>> = self.getSnapshot().children;
       children[`device:${event.device}`]?.send(event);
@@ -239,7 +239,7 @@ const machine = setup({
       const input = { network, launcher, generation, reader, place };
       enqueue.spawnChild("reader", { id: event.id, input });
     }),
-    tellFailed: ({ context: { failure, mailbox, host } }) => {
+    sendFailed: ({ context: { failure, mailbox, host } }) => {
       if (!(failure instanceof ActorFailedError)) return;
       const { offender: actor, reason: error, context: doing, step, waits = [] } = failure.incident;
       const body = { host, actor, context: doing, error, step, waits };
@@ -275,8 +275,8 @@ const machine = setup({
     "xstate.error.actor.*": { actions: "childFailed" },
     "reader.restart": { actions: "restartReader" },
     "bridge.ready": { actions: "noteBridged" },
-    "parts.saved": { actions: "passOn" },
-    "tier.told": { actions: ["noteTier", "beat"] }, // Sent now: the next beat may be too late.
+    "parts.saved": { actions: "forward" },
+    "tier.changed": { actions: ["noteTier", "beat"] }, // Sent now: the next beat may be too late.
   },
   initial: "beating",
   states: {
@@ -290,7 +290,7 @@ const machine = setup({
     },
     failed: { entry: "handUp" },
     // Ends when its host is released or assembles another generation.
-    left: { entry: "tellFailed" },
+    left: { entry: "sendFailed" },
   },
 });
 

@@ -78,7 +78,7 @@ const coordinator: Address = { role: "coordinator", index: 0 };
  * Repeats host.failed, since a frame may be lost, until the host's missing heartbeats would be
  * noticed.
  */
-const tellingFailed = fromCallback<
+const repeatingFailed = fromCallback<
   { type: string },
   { readonly clock: Clock; readonly tell: () => void }
 >(({ input: { clock, tell } }) => {
@@ -95,7 +95,7 @@ const machine = setup({
   types: {} as { context: HostContext; input: HostInput; events: HostEvent },
   actors: {
     preparing,
-    tellingFailed,
+    repeatingFailed,
     generation: hostGenerationMachine,
   },
   actions: {
@@ -187,9 +187,9 @@ const machine = setup({
       const tell = () => mailbox.send(coordinator, "host.failed", body);
       const id = `failed:${spec.run}`;
       enqueue.stopChild(id);
-      enqueue.spawnChild("tellingFailed", { id, input: { clock: network.clock, tell } });
+      enqueue.spawnChild("repeatingFailed", { id, input: { clock: network.clock, tell } });
     }),
-    tellReleased: ({ context, event }) => {
+    sendReleased: ({ context, event }) => {
       if (event.type !== "host.release") return;
       const mailbox = openMailbox(context.network, event, hostAddress(context));
       const { command } = event.body;
@@ -217,7 +217,7 @@ const machine = setup({
     "host.prepare": { actions: "prepare" },
     "host.forget": { actions: "forget" },
     "host.assemble": { guard: "isNewer", actions: "assemble" },
-    "host.release": { actions: ["release", "tellReleased"] },
+    "host.release": { actions: ["release", "sendReleased"] },
     "xstate.error.actor.*": { actions: "fail" },
   },
 });

@@ -68,9 +68,9 @@ const machine = setup({
       host: ({ context, event }) =>
         event.type === "host.welcome" ? event.body.host : context.host,
     }),
-    forgetHost: assign({ host: undefined }),
-    tellHost: ({ context }) => context.onHost(context.host),
-    tellMayLeave: ({ context, event }) => {
+    clearHost: assign({ host: undefined }),
+    reportHost: ({ context }) => context.onHost(context.host),
+    reportMayLeave: ({ context, event }) => {
       if (event.type === "host.welcome" && event.body.mayLeave) context.onMayLeave();
     },
     fail: ({ event }) => {
@@ -98,7 +98,7 @@ const machine = setup({
   initial: "announcing",
   states: {
     announcing: {
-      on: { "host.welcome": { target: "joined", actions: ["noteHost", "tellHost"] } },
+      on: { "host.welcome": { target: "joined", actions: ["noteHost", "reportHost"] } },
     },
     joined: {
       invoke: {
@@ -111,7 +111,7 @@ const machine = setup({
         },
       },
       on: {
-        "host.welcome": { target: "joined", reenter: true, actions: ["noteHost", "tellHost"] },
+        "host.welcome": { target: "joined", reenter: true, actions: ["noteHost", "reportHost"] },
       },
       initial: "heard",
       states: {
@@ -121,13 +121,13 @@ const machine = setup({
               guard: "isSame",
               target: "heard",
               reenter: true,
-              actions: "tellMayLeave",
+              actions: "reportMayLeave",
             },
           },
           after: {
             clusterSilenceMs: {
               target: "#joining.announcing",
-              actions: ["forgetHost", "tellHost"],
+              actions: ["clearHost", "reportHost"],
             },
           },
         },

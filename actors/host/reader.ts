@@ -109,11 +109,11 @@ const machine = setup({
       count(context, "drains");
       board.set("wasForced", event.type === "thread.ended" ? 0 : 1);
       board.set("drainCommand", Math.max(board.get("drainCommand"), ...context.draining)); // R2
-      for (const command of context.draining) tellDrained(context, command);
+      for (const command of context.draining) sendDrained(context, command);
       return { draining: [] };
     }),
-    tellDrained: ({ context, event }) => {
-      if (event.type === "reader.drain") tellDrained(context, event.body.command);
+    sendDrained: ({ context, event }) => {
+      if (event.type === "reader.drain") sendDrained(context, event.body.command);
     },
     noteBeat: assign({
       recent: ({ context }) => {
@@ -142,7 +142,7 @@ const machine = setup({
   on: {
     "reader.rate": { actions: "obey" },
     "reader.beat": { actions: "noteBeat" },
-    "reader.drain": { guard: "isDone", actions: "tellDrained" },
+    "reader.drain": { guard: "isDone", actions: "sendDrained" },
     "thread.ended": { actions: "lose" },
   },
   initial: "working",
@@ -155,7 +155,7 @@ const machine = setup({
         reading: {
           on: {
             "reader.drain": [
-              { guard: "isDone", actions: "tellDrained" },
+              { guard: "isDone", actions: "sendDrained" },
               { target: "draining", actions: "noteDrain" },
             ],
           },
@@ -199,7 +199,7 @@ function ring({ generation, reader }: ReaderInput): void {
   wake(generation, devices + (reader % job.readers));
 }
 
-function tellDrained(context: ReaderContext, command: number): void {
+function sendDrained(context: ReaderContext, command: number): void {
   const { mailbox, reader, generation } = context;
   const isForced = ownBoard(context).get("wasForced") === 1;
   const body = { command, reader, isForced, position: readerPosition(generation, reader) };

@@ -85,7 +85,7 @@ const machine = setup({
     notePart: assign({
       part: ({ context, event }) => (event.type === "shard.saved" ? event.part : context.part),
     }),
-    tellReport: ({ context, event, self }) => {
+    sendReport: ({ context, event, self }) => {
       if (event.type !== "shard.inspect") return;
       const { value } = self.getSnapshot();
       const report = reportShard(context, value === "serving" ? value : "restoring");
@@ -105,7 +105,7 @@ const machine = setup({
   }),
   on: {
     "shard.saved": { actions: "notePart" },
-    "shard.inspect": { actions: "tellReport" },
+    "shard.inspect": { actions: "sendReport" },
   },
   initial: "restoring",
   states: {

@@ -8,8 +8,8 @@ import { tierRequests } from "../../storage/tiers/ring.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { type Generation, readCells } from "../threads/generation-memory.ts";
 
-/** News of a tier, which its host generation includes in each heartbeat. */
-export type TierNews = MessageEvent<"host.progress">["body"]["tiers"][number];
+/** Status of a tier, which its host generation includes in each heartbeat. */
+export type TierStatus = MessageEvent<"host.progress">["body"]["tiers"][number];
 
 /** Counters of a cache of rows. */
 export interface CacheReport {
@@ -18,7 +18,7 @@ export interface CacheReport {
   readonly bytes: number;
   readonly rows: number;
   /** Rows requested so far, hits, and the hit rate; 1 where nothing was requested. */
-  readonly asked: number;
+  readonly requested: number;
   readonly hits: number;
   readonly hitRate: number;
   readonly evicted: number;
@@ -44,12 +44,12 @@ export interface TableColumn {
 }
 
 /** Report of a tier. */
-export interface TierReport extends Omit<TierNews, "state"> {
+export interface TierReport extends Omit<TierStatus, "state"> {
   /** `tier:1`: the tier of device 1. */
   readonly actor: string;
   readonly run: string;
   readonly generation: number;
-  readonly state: TierNews["state"] | "opening";
+  readonly state: TierStatus["state"] | "opening";
   /** Number of batches whose rows are prefetched ahead of their step. */
   readonly prefetch: number;
   /** Pending requests of the device to the tier's thread, and their limit. */
@@ -60,13 +60,13 @@ export interface TierReport extends Omit<TierNews, "state"> {
 
 /** Makes the report of a tier in this state. */
 export function reportTier(
-  { generation, device, news }: { generation: Generation; device: number; news: TierNews },
+  { generation, device, status }: { generation: Generation; device: number; status: TierStatus },
   state: TierReport["state"],
 ): TierReport {
   const { spec, layout } = generation;
   const { run, job } = spec;
   return {
-    ...news,
+    ...status,
     actor: `tier:${device}`,
     run,
     generation: spec.generation,
@@ -103,7 +103,7 @@ function tablesOf({ spec, layout, memory }: Generation, device: number): TableCo
     };
     const [ddrSlots, ddrRows] = [of.ddrSlots, of.ddrResident];
     const ddr = {
-      ...cacheOf(ddrSlots, recordBytes, ddrRows, of.ddrAsked, of.ddrHits, of.ddrEvicted),
+      ...cacheOf(ddrSlots, recordBytes, ddrRows, of.ddrRequested, of.ddrHits, of.ddrEvicted),
       dirty: of.ddrDirty,
     };
     const bytes = of.ssdRows * recordBytes;
@@ -126,12 +126,12 @@ function cacheOf(
   slots: number,
   slotBytes: number,
   rows: number,
-  asked: number,
+  requested: number,
   hits: number,
   evicted: number,
 ): CacheReport {
-  const hitRate = asked === 0 ? 1 : hits / asked;
-  return { slots, bytes: slots * slotBytes, rows, asked, hits, hitRate, evicted };
+  const hitRate = requested === 0 ? 1 : hits / requested;
+  return { slots, bytes: slots * slotBytes, rows, requested, hits, hitRate, evicted };
 }
 
 /** Adds up two shards of one table. */
@@ -149,5 +149,5 @@ function added<T extends object>(a: T, b: T): T {
 }
 
 function withRate<T extends CacheReport>(cache: T): T {
-  return { ...cache, hitRate: cache.asked === 0 ? 1 : cache.hits / cache.asked };
+  return { ...cache, hitRate: cache.requested === 0 ? 1 : cache.hits / cache.requested };
 }

@@ -7,8 +7,8 @@
 //                  └─────────────┘
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
-// Takes   tier.rest { manifest } · tier.flush { command } · tier.inspect { command }
-// Emits   tier.rested · tier.flushed · tier.inspected; to its host generation tier.told
+// Takes   tier.persist { manifest } · tier.flush { command } · tier.inspect { command }
+// Emits   tier.persisted · tier.flushed · tier.inspected; to its host generation tier.changed
 //
 // Invariants
 //   T1. The rows belong to one generation: they are deleted once the thread's exit was seen, except
@@ -25,7 +25,7 @@ import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { type Generation, wake } from "../threads/generation-memory.ts";
 import { tierPlace } from "../threads/tier-program.ts";
 import { lossOf, type ThreadEnded, threadLogic } from "./thread-actor.ts";
-import { reportTier, type TierNews } from "./tier-report.ts";
+import { reportTier, type TierStatus } from "./tier-report.ts";
 
 export interface TierInput {
   readonly network: Network;
@@ -35,10 +35,10 @@ export interface TierInput {
   readonly device: number;
 }
 
-export type { TierNews } from "./tier-report.ts";
+export type { TierStatus } from "./tier-report.ts";
 
 type TierEvent =
-  | MessageEvent<"tier.rest" | "tier.flush" | "tier.inspect">
+  | MessageEvent<"tier.persist" | "tier.flush" | "tier.inspect">
   | ThreadEvent
   | ThreadEnded;
 
@@ -48,14 +48,14 @@ type Opened = Extract<TierReport, { readonly type: "opened" }>;
 type ThreadEvent =
   | { readonly type: `thread.${TierState}`; readonly state: TierState }
   | ({ readonly type: "thread.opened" } & Omit<Opened, "type">)
-  | { readonly type: "thread.rested"; readonly kept: FoundRows }
+  | { readonly type: "thread.persisted"; readonly kept: FoundRows }
   | { readonly type: "thread.flushed"; readonly rows: number };
 
 export interface TierContext extends TierInput {
   readonly mailbox: Mailbox;
-  readonly news: TierNews;
-  /** Number of the tier.rest request, and its answer. */
-  readonly asked: number | undefined;
+  readonly status: TierStatus;
+  /** Number of the tier.persist request, and its answer. */
+  readonly persistCommand: number | undefined;
   readonly kept: FoundRows | undefined;
   /** The last flush request, and the number of flushed rows once it is done. */
   readonly flush: { readonly command: number; readonly rows: number | undefined } | undefined;
@@ -86,26 +86,26 @@ const machine = setup({
     noteOpened: assign(({ context, event }) => {
       if (event.type !== "thread.opened") return {};
       const { store, found } = event;
-      return { news: { ...context.news, store, ...(found === undefined ? {} : { found }) } };
+      return { status: { ...context.status, store, ...(found === undefined ? {} : { found }) } };
     }),
     noteKept: assign({
-      kept: ({ context, event }) => (event.type === "thread.rested" ? event.kept : context.kept),
+      kept: ({ context, event }) => (event.type === "thread.persisted" ? event.kept : context.kept),
     }),
     noteState: assign(({ context, event }) =>
-      "state" in event ? { news: { ...context.news, state: event.state } } : {},
+      "state" in event ? { status: { ...context.status, state: event.state } } : {},
     ),
-    tellNews: sendParent(({ context }) => ({ type: "tier.told", news: context.news })),
+    reportStatus: sendParent(({ context }) => ({ type: "tier.changed", status: context.status })),
     begin: enqueueActions(({ event, enqueue }) => {
-      if (event.type !== "tier.rest") return;
-      const command: TierCommand = { type: "rest", stamp: event.body.manifest };
-      enqueue.assign({ asked: event.body.command });
+      if (event.type !== "tier.persist") return;
+      const command: TierCommand = { type: "persist", stamp: event.body.manifest };
+      enqueue.assign({ persistCommand: event.body.command });
       enqueue.sendTo("thread", { type: "command", command });
     }),
-    tellRested: ({ context }) => {
-      const { mailbox, device, asked, kept } = context;
-      if (asked === undefined || kept === undefined) return;
-      const body = { command: asked, device, kept };
-      mailbox.send({ role: "coordinator", index: 0 }, "tier.rested", body);
+    sendPersisted: ({ context }) => {
+      const { mailbox, device, persistCommand: command, kept } = context;
+      if (command === undefined || kept === undefined) return;
+      const body = { command, device, kept };
+      mailbox.send({ role: "coordinator", index: 0 }, "tier.persisted", body);
     },
     beginFlush: enqueueActions(({ context, event, enqueue }) => {
       const { flush } = context;
@@ -119,11 +119,11 @@ const machine = setup({
         ? { flush: { ...flush, rows: event.rows } }
         : {},
     ),
-    tellFlushed: ({ context: { flush, mailbox, device } }) => {
+    sendFlushed: ({ context: { flush, mailbox, device } }) => {
       if (flush?.rows === undefined) return;
       mailbox.send(inspector, "tier.flushed", { command: flush.command, device, rows: flush.rows });
     },
-    tellReport: ({ context, event, self }) => {
+    sendReport: ({ context, event, self }) => {
       if (event.type !== "tier.inspect") return;
       const report = reportTier(context, self.getSnapshot().value as TierState | "opening");
       const { command } = event.body;
@@ -138,7 +138,7 @@ const machine = setup({
     },
   },
   guards: {
-    isUnasked: ({ context }) => context.asked === undefined,
+    isNew: ({ context }) => context.persistCommand === undefined,
   },
 }).createMachine({
   id: "tier",
@@ -148,20 +148,20 @@ const machine = setup({
       role: "tier",
       index: input.device,
     }),
-    news: { device: input.device, state: "serving" },
-    asked: undefined,
+    status: { device: input.device, state: "serving" },
+    persistCommand: undefined,
     kept: undefined,
     flush: undefined,
   }),
   invoke: { src: "thread", id: "thread", input: ({ context }) => context },
   on: {
     "thread.ended": { actions: "lose" },
-    "tier.rest": [{ guard: "isUnasked", actions: "begin" }, { actions: "tellRested" }], // T2
-    "tier.flush": { actions: ["beginFlush", "tellFlushed"] },
-    "tier.inspect": { actions: "tellReport" },
-    "thread.flushed": { actions: ["noteFlushed", "tellFlushed"] },
-    "thread.opened": { actions: ["noteOpened", "tellNews"] },
-    "thread.rested": { actions: ["noteKept", "tellRested"] },
+    "tier.persist": [{ guard: "isNew", actions: "begin" }, { actions: "sendPersisted" }], // T2
+    "tier.flush": { actions: ["beginFlush", "sendFlushed"] },
+    "tier.inspect": { actions: "sendReport" },
+    "thread.flushed": { actions: ["noteFlushed", "sendFlushed"] },
+    "thread.opened": { actions: ["noteOpened", "reportStatus"] },
+    "thread.persisted": { actions: ["noteKept", "sendPersisted"] },
     "thread.serving": { target: ".serving" },
     "thread.paused": { target: ".paused" },
     "thread.slow": { target: ".slow" },
@@ -169,9 +169,9 @@ const machine = setup({
   initial: "opening",
   states: {
     opening: {},
-    serving: { entry: ["noteState", "tellNews"] },
-    paused: { entry: ["noteState", "tellNews"] },
-    slow: { entry: ["noteState", "tellNews"] },
+    serving: { entry: ["noteState", "reportStatus"] },
+    paused: { entry: ["noteState", "reportStatus"] },
+    slow: { entry: ["noteState", "reportStatus"] },
   },
 });
 

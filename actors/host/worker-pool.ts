@@ -88,7 +88,7 @@ const workerMachine = setup({
   },
   actors: { thread },
   actions: {
-    tellEnded: sendParent(({ context, event }) => {
+    notifyPool: sendParent(({ context, event }) => {
       const isLost = event.type === "thread.ended" && event.end.kind !== "finished";
       return { type: "worker.ended", index: context.index, isLost };
     }),
@@ -112,7 +112,7 @@ const workerMachine = setup({
         own?.send({ type: "command", command: { type: "drain" } });
       },
     },
-    "thread.ended": { actions: ["noteLoss", "tellEnded"] },
+    "thread.ended": { actions: ["noteLoss", "notifyPool"] },
   },
 });
 

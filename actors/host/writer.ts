@@ -85,16 +85,16 @@ const machine = setup({
       saved: ({ context, event }) => (event.type === "thread.saved" ? event.report : context.saved),
     }),
     // One message per part, so that messages stay small for any number of parts. W1
-    tellSaved: ({ context: { mailbox, saved, device } }) => {
+    sendSaved: ({ context: { mailbox, saved, device } }) => {
       for (const part of saved?.parts ?? []) {
         const body = { cut: saved?.cut ?? 0, device, parts: [part] };
         mailbox.send({ role: "checkpoint", index: 0 }, "part.saved", body);
       }
     },
-    tellHost: sendParent(({ context: { saved, device } }): PartsSaved => {
+    notifyParent: sendParent(({ context: { saved, device } }): PartsSaved => {
       return { type: "parts.saved", device, cut: saved?.cut ?? 0, parts: saved?.parts ?? [] };
     }),
-    tellRoom: ({ context: { mailbox, device } }, isAwaited: boolean) => {
+    sendRoom: ({ context: { mailbox, device } }, isAwaited: boolean) => {
       mailbox.send({ role: "coordinator", index: 0 }, "writer.room", { device, isAwaited });
     },
     lose: ({ context, event }) => {
@@ -118,18 +118,18 @@ const machine = setup({
   invoke: { src: "thread", input: ({ context }) => context },
   on: {
     "thread.ended": { actions: "lose" },
-    "writer.save": { guard: "isSaved", actions: "tellSaved" },
+    "writer.save": { guard: "isSaved", actions: "sendSaved" },
     "thread.writing": { target: ".writing" },
     "thread.paused": { target: ".paused" },
-    "thread.saved": { target: ".idle", actions: ["noteSaved", "tellSaved", "tellHost"] },
+    "thread.saved": { target: ".idle", actions: ["noteSaved", "sendSaved", "notifyParent"] },
   },
   initial: "idle",
   states: {
     idle: {},
     writing: {},
     paused: {
-      entry: { type: "tellRoom", params: true },
-      exit: { type: "tellRoom", params: false },
+      entry: { type: "sendRoom", params: true },
+      exit: { type: "sendRoom", params: false },
     },
   },
 });

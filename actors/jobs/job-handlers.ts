@@ -130,7 +130,7 @@ const handlers: Handlers = {
       ...{ record, type: "tier.flush", index: device },
       answerIn: ({ type, body }, command) =>
         type === "tier.flushed" && body.command === command ? body.rows : undefined,
-      deadlineMs: deadlinesOf(record.job).rest,
+      deadlineMs: deadlinesOf(record.job).persist,
     });
     return { run, device, rows };
   },

@@ -35,7 +35,7 @@ export interface BridgePorts {
   /** Opens the thread's own connection. */
   dial(connection: Connection, name: string): Promise<Transport>;
   take(): ReplicaCommand | undefined;
-  tell(report: BridgeReport): void;
+  report(report: BridgeReport): void;
 }
 
 /**
@@ -45,7 +45,7 @@ export interface BridgePorts {
 export async function runBridge(
   generation: Generation,
   { index, cluster, connection, replicas }: Omit<BridgeTask, "program" | "spec" | "memory">,
-  { clock, cells, dial, take, tell }: BridgePorts,
+  { clock, cells, dial, take, report }: BridgePorts,
 ): Promise<void> {
   const { spec, layout, memory } = generation;
   const transport = await dial(connection, `osiris-${cluster}-bridge`);
@@ -60,9 +60,9 @@ export async function runBridge(
     deadlineMs: spec.job.stepDeadlineMs,
     abort: () => abort(generation),
   });
-  void bridge.ready.then(() => tell({ type: "ready" }));
+  void bridge.ready.then(() => report({ type: "ready" }));
   const place = { generation, position: index, cluster, transport, clock, cells, replicas };
-  const replicating = hasBuddies(spec) ? [runReplicaService({ ...place, take, tell })] : [];
+  const replicating = hasBuddies(spec) ? [runReplicaService({ ...place, take, report })] : [];
   try {
     await Promise.race([bridge.run(), ...replicating]);
   } catch (error) {

@@ -120,7 +120,7 @@ export interface DevicePorts {
   nextCommand(): Promise<DeviceCommand>;
   /** Waits for the salvage command after the generation has failed; undefined: none comes. */
   salvage(): Promise<Extract<DeviceCommand, { type: "salvage" }> | undefined>;
-  tell(report: DeviceReport): void;
+  report(report: DeviceReport): void;
 }
 
 export async function runDevice(
@@ -128,7 +128,7 @@ export async function runDevice(
   rank: number,
   ports: DevicePorts,
 ): Promise<void> {
-  const { kernels, cells, tell } = ports;
+  const { kernels, cells, report } = ports;
   const { spec, layout, memory } = generation;
   const { topology, exchangeShape, exchangeCells, ringShape, readers, bridge, schedule } = layout;
   const { job } = spec;
@@ -149,7 +149,7 @@ export async function runDevice(
   const backing = backingOf(generation, rank, meter.cellsFor("tiers", cells));
   const hasIncrements = job.checkpoint.differential !== "none";
   const { tracedEvery: everySteps = 0 } = spec;
-  const trace = createStepTrace({ everySteps, clock: ports.clock, tell: ports.traced });
+  const trace = createStepTrace({ everySteps, clock: ports.clock, report: ports.traced });
   const heat = new Float64Array(memory.heat);
   const parts = { rank, topology, recipe, kernels, exchange, backing, hasIncrements, trace, heat };
   const device = createDeviceState(parts);
@@ -179,7 +179,7 @@ export async function runDevice(
   const ready = { step, arithmetic: kernels.arithmetic, restored };
   const restoreMs = Math.round(ports.clock.now() - restoresFromMs);
   ports.log("info", "ready", { ...ready, restoreMs });
-  tell({ type: "ready", ...ready });
+  report({ type: "ready", ...ready });
 
   const serving = { device, intake, pipeline, progress, meter, trace, save, watch };
   try {
@@ -191,7 +191,7 @@ export async function runDevice(
     const done = Atomics.load(progress.steps, rank);
     const how = { step: done, isFirst: asked.isFirst, disk: ports.disk };
     const surviving = await writeSurvivingState(device, generation, how);
-    tell({ type: "remains", step: done, steps: schedule.steps, parts: surviving });
+    report({ type: "remains", step: done, steps: schedule.steps, parts: surviving });
   }
 }
 
@@ -199,7 +199,7 @@ export async function runDevice(
 async function serve(
   { device, intake, pipeline, progress, meter, trace, save, watch }: Serving,
   spec: GenerationSpec,
-  { nextCommand, log, tell }: DevicePorts,
+  { nextCommand, log, report }: DevicePorts,
 ): Promise<void> {
   let step = spec.fromStep;
   for (;;) {
@@ -209,7 +209,7 @@ async function serve(
         const window = await runWindow(device, pipeline, progress, step, command, watch);
         step = window.step;
         log("debug", "reached", { step, steps: window.steps, isPaused: window.isPaused });
-        tell({ type: "reached", ...window });
+        report({ type: "reached", ...window });
         break;
       }
       case "evaluate": {
@@ -223,14 +223,14 @@ async function serve(
                 scoredLabelsOf(spec.job.data),
                 spec.job.evaluation?.thresholds,
               );
-        tell({ type: "evaluated", metrics });
+        report({ type: "evaluated", metrics });
         break;
       }
       case "save": {
         const { cut, isBaseline } = command;
         const stallMs = await meter.cut(() => trace.cut(cut, () => save(cut, isBaseline)));
         log("debug", "cut", { step: cut, stallMs });
-        tell({ type: "cut", cut, stallMs });
+        report({ type: "cut", cut, stallMs });
         break;
       }
       case "salvage":

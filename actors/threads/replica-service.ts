@@ -60,7 +60,7 @@ export interface ReplicaServiceOptions {
   /** Replicas that this host already has. */
   readonly replicas: readonly PartReplica[];
   take(): ReplicaCommand | undefined;
-  tell(report: ReplicaReport): void;
+  report(report: ReplicaReport): void;
 }
 
 /** Interval between requests for a file that no host has yet. */
@@ -157,23 +157,23 @@ class ReplicaService {
 
   #put(copy: PartReplica): void {
     this.#replicas.put(copy);
-    this.#options.tell({ type: "copy", copy });
+    this.#options.report({ type: "copy", copy });
   }
 
   /** Executes pending commands. Always false: the wait for commands never ends by itself. */
   #takeCommands(): false {
-    const { take, tell } = this.#options;
+    const { take, report } = this.#options;
     for (let command = take(); command !== undefined; command = take()) {
       if (command.type === "copy") this.#replicas.put(command.copy);
       else if (command.manifest.sha256 === this.#kept.sha256) {
-        if (this.#report !== undefined) tell(this.#report);
+        if (this.#report !== undefined) report(this.#report);
       } else if (command.manifest.cut > this.#kept.cut) void this.#keep(command.manifest);
     }
     return false;
   }
 
   async #keep(manifest: Manifest): Promise<void> {
-    const { generation, position, clock, tell } = this.#options;
+    const { generation, position, clock, report } = this.#options;
     const { spec, layout } = generation;
     this.#kept = manifest;
     this.#report = undefined;
@@ -192,7 +192,7 @@ class ReplicaService {
     const { sha256, cut } = manifest;
     this.#replicas.retain(files, cut);
     this.#report = { type: "kept", manifest: sha256, cut, files, missing: missing.length };
-    tell(this.#report);
+    report(this.#report);
   }
 
   /** Fetches replicas; returns the files that no host had, or for which this host has no room. */

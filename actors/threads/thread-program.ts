@@ -65,7 +65,7 @@ export interface ProbeTask {
 
 /** Runs a task to its end. If the task fails, the error is reported by `ports.fail`. */
 export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<void> {
-  const { clock, disk, wrapCells, report: tell } = ports;
+  const { clock, disk, wrapCells, report } = ports;
   const log = logOf(task, ports);
   try {
     log("debug", "started");
@@ -82,7 +82,7 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const cells = wrapCells(openIdle(generation, layout.tierOf(task.index), ports));
         const kernels = openKernels(spec.job.arithmetic);
         const nextCommand = () => ports.take() as TierCommand | undefined;
-        const given = { kernels, cells, clock, disk, pause: ports.pause, nextCommand, tell };
+        const given = { kernels, cells, clock, disk, pause: ports.pause, nextCommand, report };
         const { runTier } = await import("./tier-program.ts");
         return await runTier(generation, task.index, given);
       }
@@ -90,7 +90,7 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const generation = openGeneration(task);
         const { writerOf } = generation.layout;
         const cells = wrapCells(openIdle(generation, writerOf(task.index), ports));
-        const forWriter = { cells, disk, clock, sleep: ports.sleep, tell };
+        const forWriter = { cells, disk, clock, sleep: ports.sleep, report };
         const { runWriter } = await import("./writer-program.ts");
         return await runWriter(generation, task.index, forWriter);
       }
@@ -106,26 +106,26 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const cells = wrapCells(openIdle(generation, generation.layout.bridge, turning));
         const { runBridge } = await import("./bridge-program.ts");
         const take = () => ports.take() as ReplicaCommand | undefined;
-        return await runBridge(generation, task, { clock, cells, dial: ports.dial, take, tell });
+        return await runBridge(generation, task, { clock, cells, dial: ports.dial, take, report });
       }
       case "prepare": {
-        const onProgress = (fraction: number) => tell({ type: "preparing", fraction });
+        const onProgress = (fraction: number) => report({ type: "preparing", fraction });
         const { prepareData } = await import("./data/prepare-data.ts");
         const { statistics, ...plan } = await prepareData(task.job, disk, onProgress);
-        tell({ type: "prepared", plan });
+        report({ type: "prepared", plan });
         if (task.planFor === undefined) return;
         const { planOrNone } = await import("./data/plan-program.ts");
         const known = { statistics, ikjt: plan.ikjt };
         const placement = await planOrNone(task.job, task.planFor, known, ports.constantsOf);
-        return tell({ type: "placed", placement });
+        return report({ type: "placed", placement });
       }
       case "calibrate": {
         const { runCalibration } = await import("./calibration-program.ts");
-        return tell(await runCalibration(task, clock));
+        return report(await runCalibration(task, clock));
       }
       case "costs": {
         const { runCostProbes } = await import("./costs/cost-probe-program.ts");
-        return tell(await runCostProbes(task, clock));
+        return report(await runCostProbes(task, clock));
       }
       default:
         return task satisfies never;
@@ -224,7 +224,7 @@ async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write
     clock,
     log,
     traced: tracedTo(task, ports),
-    tell: (report: DeviceReport) => ports.report(report),
+    report: (report: DeviceReport) => ports.report(report),
     async salvage() {
       const never = new Int32Array(new SharedArrayBuffer(4));
       for (let waits = 0; waits < partialRecoveryWaits; waits++) {

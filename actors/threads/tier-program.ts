@@ -24,7 +24,7 @@ export interface TierPorts {
   readonly disk: Disk;
   readonly pause?: ((ms: number) => void) | undefined;
   nextCommand(): TierCommand | undefined;
-  tell(report: TierReport): void;
+  report(report: TierReport): void;
 }
 
 /** The directory of the tier files of a job's run, and the name of their owner. */

@@ -39,7 +39,7 @@ export interface WriterPorts {
   readonly clock: Clock;
   /** Sleep of the thread while the disk is full; left out, it blocks. */
   readonly sleep?: Sleep | undefined;
-  tell(report: WriterReport): void;
+  report(report: WriterReport): void;
 }
 
 /** Interval between attempts on a full disk. */
@@ -51,7 +51,7 @@ export async function runWriter(
   rank: number,
   ports: WriterPorts,
 ): Promise<void> {
-  const { cells, disk, tell } = ports;
+  const { cells, disk, report } = ports;
   const { spec } = generation;
   const { manifest, job } = spec;
   const { directory, differential, bits } = job.checkpoint;
@@ -69,7 +69,7 @@ export async function runWriter(
     const item = await receiveItem(pipe);
     switch (item.kind) {
       case "part": {
-        if (parts.length === 0) tell({ type: "writing" });
+        if (parts.length === 0) report({ type: "writing" });
         const store = openParts(directory, disk);
         const own =
           saving ?? createSaving({ store, generation: spec.generation, differential, manifest });
@@ -93,12 +93,12 @@ export async function runWriter(
           const memory = copied.memory();
           const { name, bytes, sha256 } = saved;
           const copy = { name, cut, generation: spec.generation, bytes, sha256 };
-          if (memory !== undefined) tell({ type: "copy", copy: { ...copy, memory } });
+          if (memory !== undefined) report({ type: "copy", copy: { ...copy, memory } });
         }
         break;
       case "cut":
         pipe.rewind();
-        tell({ type: "saved", cut: item.cut, parts });
+        report({ type: "saved", cut: item.cut, parts });
         parts = [];
         break;
       default:
@@ -136,7 +136,7 @@ function createCopier(bytesMax: number) {
 function patience(
   patienceMs: number,
   hold: (isHeld: boolean) => void,
-  { clock, sleep, tell }: WriterPorts,
+  { clock, sleep, report }: WriterPorts,
 ) {
   const never = new Int32Array(new SharedArrayBuffer(4));
   return async <Result>(write: () => Result): Promise<Result> => {
@@ -146,7 +146,7 @@ function patience(
         const result = write();
         if (attempt > 0) {
           hold(false);
-          tell({ type: "writing" });
+          report({ type: "writing" });
         }
         return result;
       } catch (error) {
@@ -154,7 +154,7 @@ function patience(
         if (!mayPass || clock.now() - startMs > patienceMs) throw error;
         if (attempt === 0) {
           hold(true);
-          tell({ type: "paused" });
+          report({ type: "paused" });
         }
         if (sleep === undefined) Atomics.wait(never, 0, 0, retryMs);
         else await sleep(never, 0, 0, retryMs);

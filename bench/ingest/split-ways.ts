@@ -80,7 +80,7 @@ async function passAll(client: SplitClient, megabytes: number): Promise<void> {
 function serveAsMaster(transport: Transport): void {
   const forever = Number.POSITIVE_INFINITY;
   const table = new SplitTable({
-    ...{ deadlineMs: forever, attemptsMax: 1, resendMs: forever, silentMs: forever },
+    ...{ deadlineMs: forever, attemptsMax: 1, resendMs: forever, silenceMs: forever },
   });
   let waiting: string | undefined;
   const answer = () => {

@@ -202,7 +202,7 @@ async function stepWorkMs(rounds: number): Promise<number[]> {
   const trace = createStepTrace({
     everySteps,
     clock: realClock,
-    tell: (traced) => void structuredClone(traced),
+    report: (traced) => void structuredClone(traced),
   });
   const there: Cells = { load: () => 0, store() {}, waitUntil: async () => {} };
   const waits = waitedFor

@@ -31,7 +31,7 @@ try {
     pageCache: work.backing.pageCache,
     ...{ tiers, kernels: openKernels("auto"), clock: realClock, disk: realDisk },
     deadlineMs: 600_000,
-    tell: () => {},
+    report: () => {},
   });
 } catch (error) {
   if (!(error instanceof GenerationAbortedError)) throw error;

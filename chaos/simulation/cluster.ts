@@ -272,7 +272,7 @@ export class SimulatedCluster {
     const { type, run, generation, seq } = event;
     const whose = "offender" in event ? `: ${event.offender}` : "";
     const why = "error" in event ? `${whose}: ${event.error.message}` : "";
-    this.world.note("client", `hears ${run} ${generation} ${seq} ${type}${why}`);
+    this.world.note("client", `receives ${run} ${generation} ${seq} ${type}${why}`);
     this.events.push(event);
     for (const listen of this.#listeners) listen(event);
     // A full disk: an operator makes room and submits the job again.

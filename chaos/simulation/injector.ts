@@ -45,7 +45,7 @@ export class Injector {
       const generation = role === "job" ? 0 : (last?.generation ?? 0);
       const scope = isOfRun ? { run: last?.run ?? "", generation } : clusterScope;
       const mailbox = openMailbox(network, scope, { role: "cluster", index: 1 });
-      mailbox.tell({ role, index }, "chaos.throw", { reason: "injected" });
+      mailbox.send({ role, index }, "chaos.throw", { reason: "injected" });
       return true;
     };
     for (const fault of scenario.faults) {

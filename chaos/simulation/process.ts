@@ -144,7 +144,7 @@ export class SimulatedProcess implements DiskOwner {
 
   readonly #heard = (frame: Frame, receive: () => void): void => {
     const { subject, payload } = frame;
-    this.world.count(this.id, `hears ${subject} ${payload.length}`);
+    this.world.count(this.id, `receives ${subject} ${payload.length}`);
     try {
       receive();
     } catch (error) {

@@ -211,7 +211,7 @@ export class Injector {
     };
     const own = ofCluster.includes(role) ? clusterScope : scope;
     const mailbox = openMailbox(environment.network, own, { role: "cluster", index: 1 });
-    mailbox.tell(to, "chaos.throw", { reason: `fault ${fault} of the schedule` });
+    mailbox.send(to, "chaos.throw", { reason: `fault ${fault} of the schedule` });
     await environment.network.transport.flush();
   }
 

@@ -67,7 +67,7 @@ const rules = {
   taken: { within: "cut", what: "the checkpoint coordinator waits for the devices", share: 10 },
   saved: { within: undefined, what: "writers have a cut on the disk", share: 60 },
   evaluation: { within: undefined, what: "devices evaluate a cut", share: 60 },
-  rest: { within: undefined, what: "tiers put durable rows to rest", share: 10 },
+  persist: { within: undefined, what: "tiers persist durable rows", share: 10 },
 } as const satisfies Record<string, Rule>;
 
 /** Heartbeat interval of a cluster's hosts, in milliseconds. */

@@ -1,8 +1,8 @@
-// Durable writes, which survive a power cut: directories and whole files. Also maps the disk's
-// errors to this project's error classes.
+// Durable writes, which survive a power cut: directories, whole files and output files; and the
+// check of file names that come from other files. Maps the disk's errors to error classes.
 
 import { dirname } from "node:path";
-import { StoreFailedError } from "../../src/errors/errors.ts";
+import { InputUnusableError, StoreFailedError } from "../../src/errors/errors.ts";
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
 
@@ -86,3 +86,51 @@ export function onDisk<Result>(action: string, path: string, body: () => Result)
     throw new StoreFailedError(action, path, { cause: error });
   }
 }
+
+/**
+ * Puts a file at `path`, whole or not at all. Returns its size in bytes.
+ * @throws InputUnusableError where the file cannot be written
+ */
+export async function writeWhole(
+  disk: Disk,
+  path: string,
+  body: (file: DiskFile) => Promise<void>,
+): Promise<number> {
+  const temporary = `${path}.${disk.writer}${temporarySuffix}`;
+  try {
+    const file = disk.open(temporary, "write");
+    let bytes = 0;
+    try {
+      await body(file);
+      file.sync();
+      bytes = file.size();
+    } finally {
+      file.close();
+    }
+    disk.rename(temporary, path);
+    disk.syncDirectory(dirname(path));
+    return bytes;
+  } catch (error) {
+    disk.remove(temporary);
+    if (diskCode(error) === undefined) throw error;
+    // Leaves out the name of the system call and the temporary file name.
+    const why = String(error instanceof Error ? error.message : error).replace(/, \w+ '.*$/, "");
+    throw new InputUnusableError(path, `Cannot write ${path}: ${why}`, { cause: error });
+  }
+}
+
+/**
+ * Whether a name is a plain file name: no separators, and neither `.` nor `..`. A name of an
+ * untrusted file, as `../x`, would otherwise reach a file outside its directory.
+ */
+export function isFileName(name: string): boolean {
+  return /^[^/\\\0]{1,255}$/.test(name) && name !== "." && name !== "..";
+}
+
+/** Whether a relative path stays below its directory: `2026-01-01/part-0.parquet`. */
+export function isPathBelow(path: string): boolean {
+  return path.split("/").every(isFileName);
+}
+
+/** The message of a schema for a name that `isFileName` rejects. */
+export const noFileName = "expected the name of a file, and no path";

@@ -1,7 +1,11 @@
 // Executes a device's tier requests: moves rows down into the record store and back up.
 
-import type { RecordChunk, RecordStore } from "./records/record-store.ts";
-import { ascending, at as elementsAt } from "./records/row-order.ts";
+import {
+  ascending,
+  elementsAt,
+  type RecordChunk,
+  type RecordStore,
+} from "./records/record-store.ts";
 import type { TierEntry, TierRequest } from "./ring.ts";
 
 /**

@@ -197,9 +197,9 @@ export function createBackingStore(place: RingPlace, onPost: () => void = () => 
   const slotOf = slotsOf(place);
   const atOf = new Map(shape.shards.map(({ shard }, at) => [shard, at]));
   /** Requests whose answer is pending or not yet released, oldest first. */
-  const asked: number[] = [];
+  const pending: number[] = [];
   let posted = 0;
-  const counts = { asked: 0, hits: 0 };
+  const counts = { requested: 0, hits: 0 };
   const placeOf = (shard: number): number => {
     const at = atOf.get(shard);
     assert(at !== undefined, `shard ${shard} lies below this device`);
@@ -211,20 +211,23 @@ export function createBackingStore(place: RingPlace, onPost: () => void = () => 
   };
   const open = async (): Promise<void> => {
     const before = posted - shape.slots;
-    assert(before < 0 || asked[0] === undefined || asked[0] > before, "T1");
+    assert(
+      before < 0 || pending[0] === undefined || pending[0] > before,
+      "T1: a slot is reused only once its answer was released",
+    );
     if (before >= 0) await served(before, "make room");
     slotOf(posted).clear();
   };
   const post = (): void => {
     const slot = slotOf(posted);
     if (slot.entries === 0) return;
-    if (isAsking(slot)) asked.push(posted);
+    if (expectsAnswer(slot)) pending.push(posted);
     posted++;
     cells.store(postedCell, posted, [peer]);
     onPost();
   };
   /** Posts a request of one entry and returns its answer. */
-  const ask = async (kind: Kind, at: number, rows: number, what: string, first = 0) => {
+  const query = async (kind: Kind, at: number, rows: number, what: string, first = 0) => {
     await open();
     slotOf(posted).add(kind, at, rows).rows[0] = first;
     post();
@@ -233,8 +236,8 @@ export function createBackingStore(place: RingPlace, onPost: () => void = () => 
     return answer;
   };
   const oldest = async (what: string): Promise<TierEntry[]> => {
-    const [request] = asked;
-    assert(request !== undefined, "something was asked for");
+    const [request] = pending;
+    assert(request !== undefined, "an answer is expected only while a request is pending");
     await served(request, what);
     const slot = slotOf(request);
     return Array.from({ length: slot.entries }, (_, i) => slot.read(i));
@@ -253,18 +256,18 @@ export function createBackingStore(place: RingPlace, onPost: () => void = () => 
     async answer(isOfBatch): Promise<readonly FetchedRecords[]> {
       const found = (await oldest("bring rows up")).filter(({ kind }) => kind === "up");
       if (isOfBatch !== undefined) {
-        counts.asked += found.reduce((sum, { rows }) => sum + rows.length, 0);
-        counts.hits += slotOf(asked[0] ?? 0).hits;
+        counts.requested += found.reduce((sum, { rows }) => sum + rows.length, 0);
+        counts.hits += slotOf(pending[0] ?? 0).hits;
       }
       return found;
     },
     close() {
-      asked.shift();
+      pending.shift();
     },
     async kept() {
-      const { rows } = await ask("kept", 0, shape.shards.length, "open");
+      const { rows } = await query("kept", 0, shape.shards.length, "open");
       const kept = shape.shards.filter((_, at) => rows[at] === 1);
-      asked.shift();
+      pending.shift();
       return new Set(kept.map(({ shard }) => shard));
     },
     async *scan(shard) {
@@ -272,9 +275,9 @@ export function createBackingStore(place: RingPlace, onPost: () => void = () => 
       const { rows = 0 } = shape.shards[at] ?? {};
       const rowsMax = scanRows({ rows });
       for (let from = 0; from < rows; ) {
-        const found: TierEntry = await ask("scan", at, rowsMax, "read a table", from);
+        const found: TierEntry = await query("scan", at, rowsMax, "read a table", from);
         if (found.rows.length > 0) yield found;
-        asked.shift();
+        pending.shift();
         from = found.rows.length < rowsMax ? rows : (found.rows.at(-1) ?? 0) + 1;
       }
     },
@@ -282,15 +285,15 @@ export function createBackingStore(place: RingPlace, onPost: () => void = () => 
 }
 
 /** Whether a request expects an answer. */
-function isAsking(slot: Slot): boolean {
+function expectsAnswer(slot: Slot): boolean {
   const kinds = Array.from({ length: slot.entries }, (_, i) => slot.read(i).kind);
   return kinds.some((kind) => kind !== "down" && kind !== "drop");
 }
 
 /** The tier's end. */
 export interface TierEnd {
-  /** Resolves when there is a request, or when `isTold()` returns true. */
-  wait(isTold?: () => boolean): Promise<void>;
+  /** Resolves when there is a request, or when `isDue()` returns true. */
+  wait(isDue?: () => boolean): Promise<void>;
   /** The oldest request that is not executed yet; undefined: none. */
   next(): TierRequest | undefined;
   /** Marks the request as executed; `hits` of its rows did not come from the disk. */
@@ -309,10 +312,10 @@ export function createTierEnd(place: RingPlace): TierEnd {
   let served = 0;
   const isThere = () => cells.load(cellBase) > served;
   return {
-    wait: (isTold = () => false) =>
+    wait: (isDue = () => false) =>
       cells.waitUntil(
         () => `request ${served} of the device`,
-        () => isThere() || isTold(),
+        () => isThere() || isDue(),
         peer,
       ),
     next() {

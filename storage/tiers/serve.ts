@@ -19,9 +19,9 @@ import {
 } from "../../src/training/meters/tier-column.ts";
 import { createCarrier } from "./carry-out.ts";
 import type { RecordStoreKind } from "./records/open-records.ts";
-import { patient } from "./records/patient-records.ts";
 import { createRecordCache, type RecordCache } from "./records/record-cache.ts";
 import type { RecordStore } from "./records/record-store.ts";
+import { retryingStore } from "./records/retrying-store.ts";
 import type { TierEnd } from "./ring.ts";
 import {
   type FoundRows,
@@ -35,11 +35,11 @@ import {
 export type TierState = "serving" | "paused" | "slow";
 
 /**
- * `rest`: persists durable rows under the stamp of a committed checkpoint and closes them. `flush`:
+ * `persist`: persists durable rows under the stamp of a committed checkpoint and closes them. `flush`:
  * writes dirty rows from host memory to the disk.
  */
 export type TierCommand =
-  | { readonly type: "rest"; readonly stamp: string }
+  | { readonly type: "persist"; readonly stamp: string }
   | { readonly type: "flush" };
 
 export type TierReport =
@@ -50,8 +50,8 @@ export type TierReport =
       readonly store: RecordStoreKind;
       readonly found: FoundRows | undefined;
     }
-  /** The answer to `rest`. */
-  | { readonly type: "rested"; readonly kept: FoundRows }
+  /** The answer to `persist`. */
+  | { readonly type: "persisted"; readonly kept: FoundRows }
   /** The answer to `flush`. */
   | { readonly type: "flushed"; readonly rows: number };
 
@@ -67,7 +67,7 @@ export interface TierOptions {
   readonly kernels: Kernels;
   readonly disk: Disk;
   readonly clock: Pick<Clock, "now">;
-  /** As `pause` of `patient`. */
+  /** As `pause` of `retryingStore`. */
   readonly pause?: ((ms: number) => void) | undefined;
   /** Longest time of a request, without waits for disk space. */
   readonly deadlineMs: number;
@@ -79,21 +79,21 @@ export interface TierOptions {
   readonly column?: Float64Array | undefined;
   /** The next command, if there is one. It is executed when no request is pending. */
   nextCommand?(): TierCommand | undefined;
-  tell(report: TierReport): void;
+  report(report: TierReport): void;
 }
 
 /** Executes requests until the ring's wait or the store throws; rethrows that error. */
 export async function serveTier(options: TierOptions): Promise<never> {
-  const { end, shards, tiers, place, stamp, kernels, clock, deadlineMs, roomMs, tell } = options;
+  const { end, shards, tiers, place, stamp, kernels, clock, deadlineMs, roomMs, report } = options;
   const { pageCache, disk, pause, onHold, nextCommand = () => undefined } = options;
   const { column = new Float64Array(columnWords * shards.length) } = options;
   const deadlines = deadlinesOf({ stepDeadlineMs: deadlineMs });
   const records = await openTierStore({ kind: tiers.ssd, shards, place, stamp, pageCache, disk });
-  tell({ type: "opened", store: records.kind, found: records.found });
-  const onState = (type: TierState) => tell({ type });
+  report({ type: "opened", store: records.kind, found: records.found });
+  const onState = (type: TierState) => report({ type });
   let hasWaited = false;
   const counted = countedStore(records, shards.length);
-  const backing = patient(counted, {
+  const backing = retryingStore(counted, {
     clock,
     pause,
     patienceMs: roomMs ?? deadlines.disk,
@@ -107,7 +107,7 @@ export async function serveTier(options: TierOptions): Promise<never> {
   const cache =
     bytes === 0 ? undefined : createRecordCache({ backing, shards, bytes, policy, kernels });
   const store = cache ?? backing;
-  const tellColumn = () => {
+  const updateColumn = () => {
     for (const at of shards.keys()) writeBelow(column, at, figuresOf(records, cache, counted, at));
   };
   const carry = createCarrier(store, records.isKept);
@@ -126,7 +126,7 @@ export async function serveTier(options: TierOptions): Promise<never> {
         hasWaited = false;
         const hitsBefore = cache?.hits() ?? 0;
         carry(request); // S1
-        tellColumn();
+        updateColumn();
         end.done((cache?.hits() ?? 0) - hitsBefore);
         // A request that waited for space does not measure the speed of the disk.
         if (!hasWaited && clock.now() - startMs > deadlines.diskSlow !== isSlow) {
@@ -135,9 +135,9 @@ export async function serveTier(options: TierOptions): Promise<never> {
         }
       } else if (command !== undefined) {
         if (command.type === "flush") {
-          tell({ type: "flushed", rows: cache?.flush() ?? 0 });
-          tellColumn();
-        } else tell({ type: "rested", kept: await rested(store, records, command.stamp) });
+          report({ type: "flushed", rows: cache?.flush() ?? 0 });
+          updateColumn();
+        } else report({ type: "persisted", kept: await persisted(store, records, command.stamp) });
         command = undefined;
       }
     }
@@ -187,7 +187,7 @@ function figuresOf(
     ddrSlots: own?.slots ?? 0,
     ddrResident: own?.resident ?? 0,
     ddrDirty: own?.dirty ?? 0,
-    ddrAsked: own?.asked ?? 0,
+    ddrRequested: own?.requested ?? 0,
     ddrHits: own?.hits ?? 0,
     ddrEvicted: own?.evicted ?? 0,
     ssdRows: records.count(at),
@@ -200,14 +200,14 @@ function figuresOf(
  * Persists the durable rows. The checkpoint is committed already, so a failure only costs time at
  * the next restore and is reported instead of thrown.
  */
-async function rested(
+async function persisted(
   store: Pick<RecordStore, "sync">,
-  records: Pick<TierStore, "rest">,
+  records: Pick<TierStore, "persist">,
   stamp: string,
 ): Promise<FoundRows> {
   try {
     store.sync(stamp);
-    return { rows: await records.rest() };
+    return { rows: await records.persist() };
   } catch (error) {
     if (!(error instanceof TrainingError)) throw error;
     return { rows: 0, reason: error.message };

@@ -1,18 +1,18 @@
 // The record stores of one device's tiers. Records of `spill` tables end with their generation;
-// records of `durable` tables survive it, persisted under a checkpoint's stamp ("at rest").
+// records of `durable` tables survive it, persisted under a checkpoint's stamp.
 //
 //   <root>/<owner>-<generation>-<device>    in use by a generation: spill, durable
-//   <root>/<owner>-kept-<stamp>-<shards>    at rest: not owned by a generation
+//   <root>/<owner>-kept-<stamp>-<shards>    persisted: not owned by a generation
 //
-// `auto` selects the kind of store that wrote the rows at rest, so that a run can reuse them; an
+// `auto` selects the kind of store that wrote the persisted rows, so that a run can reuse them; an
 // option that names another kind is refused.
 //
 // Invariants
-//   R1. Records at rest are complete, stamped and closed: they are renamed to that name after their
+//   R1. Persisted records are complete, stamped and closed: they are renamed to that name after their
 //       last byte is written.
 //   R2. A generation takes them over by a rename, so that it alone owns them and no older
 //       generation can access them (law 3).
-//   R3. Records at rest are used only if their stamp is that of the checkpoint that the generation
+//   R3. Persisted records are used only if their stamp is that of the checkpoint that the generation
 //       restores. All others are removed, and the store is filled from the checkpoint.
 
 import { createHash } from "node:crypto";
@@ -47,7 +47,7 @@ export interface TierPlace {
   readonly device: number;
 }
 
-/** The records found at rest for a tier's durable shards. */
+/** The persisted records found for a tier's durable shards. */
 export interface FoundRows {
   /** Number of rows that need not be read from the checkpoint. */
   readonly rows: number;
@@ -62,10 +62,10 @@ export interface TierStore extends RecordStore {
   /** Whether the store has all rows of shard `at` that the checkpoint has. */
   isKept(at: number): boolean;
   /**
-   * Closes the durable shards and puts them at rest under the stamp of the last `sync`; they must
+   * Closes the durable shards and persists them under the stamp of the last `sync`; they must
    * not be used any more. Returns the number of their rows.
    */
-  rest(): Promise<number>;
+  persist(): Promise<number>;
 }
 
 export interface TierStoreOptions {
@@ -84,8 +84,8 @@ export function tierDirectory({ root, owner, generation, device }: TierPlace): s
   return join(root, `${owner}-${generation}-${device}`);
 }
 
-/** The kinds of stores in which an owner has records at rest, under any stamp. */
-export function storesAtRest(disk: Disk, { root, owner }: Pick<TierPlace, "root" | "owner">) {
+/** The kinds of stores in which an owner has persisted records, under any stamp. */
+export function persistedStores(disk: Disk, { root, owner }: Pick<TierPlace, "root" | "owner">) {
   const names = disk.list(root).filter((name) => name.startsWith(`${owner}-kept-`));
   const stores = names.map((name): DiskStore => {
     return disk.exists(join(root, name, "rocksdb")) ? "rocksdb" : "file";
@@ -105,9 +105,9 @@ export function removeLeftover(disk: Disk, path: string): void {
 }
 
 /**
- * Opens the stores of a tier, and takes over its records at rest.
+ * Opens the stores of a tier, and takes over its persisted records.
  *
- * @throws InvalidOptionError where the records at rest are in another kind of store than `kind`
+ * @throws InvalidOptionError where the persisted records are in another kind of store than `kind`
  */
 export async function openTierStore(options: TierStoreOptions): Promise<TierStore> {
   const { shards, place, stamp, pageCache = true, disk } = options;
@@ -119,12 +119,12 @@ export async function openTierStore(options: TierStoreOptions): Promise<TierStor
   const { kind, unreadable } = await chosenStore(options, kept);
   const open = (keep: Keep, own: readonly TierRecordShard[]) =>
     openRecords(kind, { directory: join(directory, keep), keep, shards: own, pageCache, disk });
-  const restOf = (of: string) => join(place.root, keptName(place, of, kind, kept));
+  const persistedPath = (of: string) => join(place.root, keptName(place, of, kind, kept));
   const spill = spilled.length === 0 ? undefined : await open("spill", spilled);
   const taken =
     kept.length === 0
       ? undefined
-      : await openTaken(options, directory, restOf, () => open("durable", kept));
+      : await openTaken(options, directory, persistedPath, () => open("durable", kept));
   const durable = taken?.store;
   const rowsKept = () => kept.reduce((sum, _, at) => sum + (durable?.count(at) ?? 0), 0);
   const route = shards.map((shard) => {
@@ -137,23 +137,23 @@ export async function openTierStore(options: TierStoreOptions): Promise<TierStor
     };
   });
   const stores = [spill, durable].filter((store) => store !== undefined);
-  let isAtRest = false;
+  let isPersisted = false;
   const reason = taken?.reason && (unreadable ?? taken.reason);
   const found = reason === undefined ? { rows: rowsKept() } : { rows: 0, reason };
   return {
     kind,
     found: stamp === undefined || taken === undefined ? undefined : found,
     isKept: (at) => ofShard(route, at).isKept,
-    async rest() {
+    async persist() {
       const stamped = durable?.stamp;
       if (durable === undefined || stamped === undefined) return 0;
       const rows = rowsKept();
-      const atRest = restOf(stamped);
-      isAtRest = true;
+      const persistedAt = persistedPath(stamped);
+      isPersisted = true;
       await durable.close();
-      onTier("write", "durable rows", atRest, () => {
-        disk.remove(atRest);
-        disk.rename(join(directory, "durable"), atRest); // R1
+      onTier("write", "durable rows", persistedAt, () => {
+        disk.remove(persistedAt);
+        disk.rename(join(directory, "durable"), persistedAt); // R1
         disk.syncDirectory(place.root);
       });
       return rows;
@@ -191,26 +191,26 @@ export async function openTierStore(options: TierStoreOptions): Promise<TierStor
       return { read: sumOf("read"), written: sumOf("written"), diskBytes: sumOf("diskBytes") };
     },
     async close() {
-      for (const store of stores) if (store !== durable || !isAtRest) await store.close();
+      for (const store of stores) if (store !== durable || !isPersisted) await store.close();
     },
   };
 }
 
 /**
- * Selects the kind of store: the requested one, else the one that has the records at rest, else the
- * first that this process can open. `unreadable`: why the records at rest cannot be used.
+ * Selects the kind of store: the requested one, else the one that has the persisted records, else the
+ * first that this process can open. `unreadable`: why the persisted records cannot be used.
  */
 async function chosenStore(
   { kind, place, stamp, disk }: TierStoreOptions,
   kept: readonly RecordShard[],
 ): Promise<{ readonly kind: RecordStoreKind; readonly unreadable?: string }> {
   const pathOf = (one: DiskStore) => join(place.root, keptName(place, stamp ?? "", one, kept));
-  const atRest = onTier("read", "durable rows", place.root, () =>
+  const persistedAt = onTier("read", "durable rows", place.root, () =>
     diskStores.filter((one) => stamp !== undefined && disk.exists(pathOf(one))),
   );
-  const [other] = atRest;
+  const [other] = persistedAt;
   if (kind !== "auto") {
-    if (other === undefined || atRest.some((one) => one === kind)) return { kind };
+    if (other === undefined || persistedAt.some((one) => one === kind)) return { kind };
     const where = `${pathOf(other)}, or delete that directory`;
     throw expected(
       "tiers.ssd",
@@ -220,7 +220,7 @@ async function chosenStore(
   }
   const here = await storesOn(disk);
   const [usual = "file"] = here;
-  const found = atRest.find((one) => here.includes(one));
+  const found = persistedAt.find((one) => here.includes(one));
   if (found !== undefined || other === undefined) return { kind: found ?? usual };
   return { kind: usual, unreadable: `they are in ${other}, which this machine cannot open` };
 }
@@ -231,24 +231,26 @@ interface Taken {
   readonly reason: string | undefined;
 }
 
-/** Opens the durable store with the records at rest under the stamp, or an empty one. */
+/** Opens the durable store with the persisted records under the stamp, or an empty one. */
 async function openTaken(
   { stamp, disk }: TierStoreOptions,
   directory: string,
-  restOf: (stamp: string) => string,
+  persistedPath: (stamp: string) => string,
   open: () => Promise<RecordStore>,
 ): Promise<Taken> {
   const own = join(directory, "durable");
   onTier("write", "the tier's directory", directory, () => {
     makeDurableDirectory(disk, directory);
   });
-  const isTaken = stamp !== undefined && take(disk, restOf(stamp), own);
-  let reason = isTaken ? "they have no stamp" : "none are at rest under its stamp";
+  const isTaken = stamp !== undefined && take(disk, persistedPath(stamp), own);
+  let reason = isTaken
+    ? "the persisted rows have no stamp"
+    : "the tier directory has no rows under its stamp";
   try {
     const store = await open();
     if (isTaken && store.stamp === stamp) return { store, reason: undefined }; // R3
     if (store.stamp === undefined) return { store, reason };
-    reason = "their stamp is that of another one";
+    reason = "the persisted rows have the stamp of another checkpoint";
     await store.close();
   } catch (error) {
     // With damaged records, use the checkpoint. If the disk is at fault, opening fails again below.
@@ -259,17 +261,17 @@ async function openTaken(
   return { store: await open(), reason };
 }
 
-/** Takes over records at rest by a rename. False: there are none. R2 */
-function take(disk: Disk, atRest: string, own: string): boolean {
-  return onTier("read", "durable rows", atRest, () => {
-    if (!disk.exists(atRest)) return false;
-    disk.rename(atRest, own);
+/** Takes over persisted records by a rename. False: there are none. R2 */
+function take(disk: Disk, persistedAt: string, own: string): boolean {
+  return onTier("read", "durable rows", persistedAt, () => {
+    if (!disk.exists(persistedAt)) return false;
+    disk.rename(persistedAt, own);
     return true;
   });
 }
 
 /**
- * Removes directories of killed older generations, and records at rest under other stamps.
+ * Removes directories of killed older generations, and persisted records under other stamps.
  */
 function removeOld(
   disk: Disk,

@@ -3,7 +3,7 @@
 
 import test from "ava";
 import { isFull, lastingRefusal } from "../../src/ports/disk-refusals.ts";
-import { refusal } from "../../storage/tiers/records/refusals.ts";
+import { refusal } from "../../storage/tiers/records/ledger.ts";
 
 const refusalOf = (code: string) => Object.assign(new Error(code), { code, syscall: "write" });
 

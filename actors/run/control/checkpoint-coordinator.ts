@@ -144,7 +144,7 @@ const machine = setup({
         return new Map([...context.stalls, [event.body.device, event.body.stallMs]]);
       },
     }),
-    tellTaken: ({ context: { cut, mailbox, stalls } }) => {
+    sendTaken: ({ context: { cut, mailbox, stalls } }) => {
       if (cut === undefined) return;
       const stallMs = Math.max(...stalls.values());
       const body = { command: cut.command, cut: cut.cut, stallMs };
@@ -168,7 +168,7 @@ const machine = setup({
           ? new Set([...context.saved, event.body.device])
           : context.saved,
     }),
-    tellCommitted: ({ context }) => {
+    sendCommitted: ({ context }) => {
       if (context.committed === undefined) return;
       const to = { role: "coordinator" as const, index: 0 };
       context.mailbox.send(to, "checkpoint.committed", context.committed);
@@ -211,15 +211,15 @@ const machine = setup({
     // Replicas only save reading the store: the next commit requests them again.
     "xstate.error.actor.copying": {},
     "part.saved": { actions: "collect" },
-    "checkpoint.commit": { guard: "isCommitted", actions: "tellCommitted" },
-    "checkpoint.cut": { guard: "isTaken", actions: "tellTaken" },
+    "checkpoint.commit": { guard: "isCommitted", actions: "sendCommitted" },
+    "checkpoint.cut": { guard: "isTaken", actions: "sendTaken" },
   },
   initial: "idle",
   states: {
     idle: {
       on: {
         "checkpoint.cut": [
-          { guard: "isTaken", actions: "tellTaken" },
+          { guard: "isTaken", actions: "sendTaken" },
           { guard: "isNewer", target: "taking", actions: "begin" },
         ],
       },
@@ -227,7 +227,7 @@ const machine = setup({
     taking: {
       entry: "startWait",
       initial: "waiting",
-      always: { guard: "isTakenByAll", target: "collecting", actions: "tellTaken" },
+      always: { guard: "isTakenByAll", target: "collecting", actions: "sendTaken" },
       on: { "device.cut": { actions: "noteTaken" }, "checkpoint.cut": {} },
       after: { takenMs: { actions: "giveUpDevices" } },
       states: {
@@ -266,7 +266,7 @@ const machine = setup({
                 bytes: event.output.parts.reduce((sum, part) => sum + part.bytes, 0),
               }),
             }),
-            "tellCommitted",
+            "sendCommitted",
             "copy",
           ],
         },

@@ -88,7 +88,7 @@ export function publishFirstStep(context: TrainingCoordinatorContext): {
  * @throws RunCancelledError where the run is being cancelled, since it would wait for a checkpoint
  *   (J8)
  */
-export function tellRoom(
+export function publishRoom(
   { record, scope, job, hosts, step, seenStep }: TrainingCoordinatorContext,
   { device, isAwaited }: MessageEvent<"writer.room">["body"],
 ): void {
@@ -198,9 +198,9 @@ export function publishCheckpointed(
 }
 
 /** Publishes run.durable for each tier: the rows kept beside the last checkpoint. */
-export function tellRested(
+export function publishPersisted(
   { record, scope }: TrainingCoordinatorContext,
-  answers: readonly MessageEvent<"tier.rested">["body"][],
+  answers: readonly MessageEvent<"tier.persisted">["body"][],
 ): void {
   for (const { device, kept } of answers) {
     record.append(scope.generation, { type: "run.durable", device, action: "kept", ...kept });

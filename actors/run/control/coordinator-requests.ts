@@ -341,7 +341,7 @@ export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body
 /**
  * Has durable tiers flush their rows beside the last checkpoint; resolves to one answer per tier.
  */
-export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], RequestInput>(
+export const persisting = fromPromise<MessageEvent<"tier.persisted">["body"][], RequestInput>(
   async ({ input, signal }) => {
     const { network, mailbox, job, manifest, command, layout } = input;
     const devices = layout === undefined ? [] : durableRanks(layout.topology);
@@ -350,14 +350,14 @@ export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], Reques
       network,
       mailbox,
       to: devices.map((index) => ({ role: "tier", index })),
-      type: "tier.rest",
+      type: "tier.persist",
       body: { command, manifest },
       answer: (message) =>
-        message.type === "tier.rested" && message.body.command === command
+        message.type === "tier.persisted" && message.body.command === command
           ? { from: devices.indexOf(message.body.device), answer: message.body }
           : undefined,
       // All dirty rows are flushed: as much disk traffic as in many steps.
-      deadlineMs: deadlinesOf(job).rest,
+      deadlineMs: deadlinesOf(job).persist,
       signal,
     });
   },

@@ -60,7 +60,7 @@ import { type Claimed, claiming, logClaimed } from "./claim-generation.ts";
 import { recoveringPartly } from "./partial-recovery.ts";
 import { afterFailure } from "./restart-decision.ts";
 import { holding, watchingRequests } from "./scaling.ts";
-import { hearingSecondaryFailures } from "./secondary-failures.ts";
+import { receivingSecondaryFailures } from "./secondary-failures.ts";
 import { trainingCoordinatorMachine } from "./training-coordinator.ts";
 import { devicesWanted, gathering } from "./wait-for-hosts.ts";
 
@@ -119,7 +119,7 @@ const machine = setup({
     holding,
     watchingRequests,
     releasing,
-    hearingSecondaryFailures,
+    receivingSecondaryFailures,
     waiting,
     recoveringPartly,
     checkpoint: checkpointCoordinatorMachine,
@@ -217,7 +217,7 @@ const machine = setup({
           onError: { target: "restarting", actions: "childEnded" },
         },
         { src: "watchingRequests", input: ({ context }) => context },
-        { src: "hearingSecondaryFailures", input: ({ context }) => context },
+        { src: "receivingSecondaryFailures", input: ({ context }) => context },
         { src: "waiting", input: ({ context }) => membersWait(context) },
       ],
       on: {
@@ -285,7 +285,7 @@ const machine = setup({
       },
     },
     restarting: {
-      invoke: { src: "hearingSecondaryFailures", input: ({ context }) => context },
+      invoke: { src: "receivingSecondaryFailures", input: ({ context }) => context },
       always: { guard: "hasFailed", target: "failed" },
       after: { delayMs: "gathering" },
     },

@@ -7,7 +7,7 @@ import { type Network, subscribe } from "../../runtime/mailbox.ts";
 import type { RunRecord } from "../state/run-record.ts";
 
 /** Receives host.failed of the last generation while it is invoked. */
-export const hearingSecondaryFailures = fromCallback<
+export const receivingSecondaryFailures = fromCallback<
   { type: string },
   {
     readonly network: Network;

@@ -5,7 +5,7 @@
 import { openMailbox } from "../../runtime/mailbox.ts";
 import type { SupervisorInput } from "../../runtime/supervisor.ts";
 import { streamOriginsOf } from "../../threads/data/stream-origins.ts";
-import { masterMachine, type WorkersNews } from "../../threads/preprocessing/master.ts";
+import { masterMachine, type ServiceReport } from "../../threads/preprocessing/master.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 
 /** Restarts of the master allowed within the window; more mean that the cause lies elsewhere. */
@@ -16,8 +16,8 @@ export function supervisedMaster(context: TrainingCoordinatorContext): Superviso
   const { network, scope, job, plan, hosts, record } = context;
   if (job.preprocessing === undefined || plan === undefined) return undefined;
   const origins = streamOriginsOf({ job, data: plan });
-  const onWorkers = (news: WorkersNews) => {
-    record.append(scope.generation, { type: "run.workers", ...news });
+  const onWorkers = (report: ServiceReport) => {
+    record.append(scope.generation, { type: "run.workers", ...report });
   };
   const input = { network, scope, job, origins, hosts: hosts.length, onWorkers };
   return {

@@ -7,7 +7,7 @@
 //                         ├─▶ evaluating, testing ▶ deciding    the last model, each kept best
 //                         ├─▶ waiting ▶ cutting ──▶ deciding    after the previous checkpoint
 //                         ├─▶ cutMade ────────────▶ deciding    the next cut is chosen
-//                         └─▶ ending ▶ resting ▶ releasing      after the last commit
+//                         └─▶ ending ▶ persisting ▶ releasing      after the last commit
 //     writing   nothing ◀─▶ cut                                 while the devices train on
 //     watch     receives heartbeats
 //
@@ -18,7 +18,7 @@
 //   evaluating, testing  device.evaluate, to all devices   device.evaluated
 //   cutting      checkpoint.cut, to checkpoint:0           checkpoint.taken
 //   cut          checkpoint.commit, to checkpoint:0        checkpoint.committed
-//   resting      tier.rest, to durable tiers               tier.rested
+//   persisting      tier.persist, to durable tiers               tier.persisted
 //   releasing    host.release, to all hosts                host.released
 //
 // In every state it receives host.progress, host.mended, host.failed and writer.room; run.cancel,
@@ -56,12 +56,12 @@ import {
   publishEvaluated,
   publishFirstStep,
   publishMended,
+  publishPersisted,
   publishPrepared,
   publishPreparing,
+  publishRoom,
   publishStarted,
   resultOfRun,
-  tellRested,
-  tellRoom,
 } from "./coordinator-events.ts";
 import { failureOf, goneOf, raise, stallOf, stepWait } from "./coordinator-failures.ts";
 import * as requests from "./coordinator-requests.ts";
@@ -76,7 +76,7 @@ import {
   nextAction,
   scheduleFor,
 } from "./next-action.ts";
-import { requestPause, noteScaling, watchingCheckpoint, watchingScale } from "./scaling.ts";
+import { noteScaling, requestPause, watchingCheckpoint, watchingScale } from "./scaling.ts";
 import { supervisedMaster } from "./serve-splits.ts";
 
 type CoordinatorEvent =
@@ -116,7 +116,7 @@ const machine = setup({
       const input = supervisedMaster(context);
       if (input !== undefined) enqueue.spawnChild("preprocessing", { id: "preprocessing", input });
     }),
-    passOn: enqueueActions(({ context, event, enqueue }) => {
+    forward: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "host.progress") return;
       const { host } = event.body;
       if (context.hosts.some((one) => one.host === host)) enqueue.sendTo(`watch:${host}`, event);
@@ -155,7 +155,7 @@ const machine = setup({
   guards: {
     isNext: ({ context }, action: Action) => nextAction(context) === action,
     isOver: ({ context }) => isOver(context),
-    isOnItsWay: ({ context }) => context.taken !== undefined,
+    isBeingCommitted: ({ context }) => context.taken !== undefined,
     isCommitted: ({ context }) => context.taken === undefined,
     waitsForRoom: ({ context }) => isPaused(context.tierWatch),
     hasMoved: ({ context, event }) =>
@@ -173,7 +173,7 @@ const machine = setup({
     "host.gone": { actions: "failGone" }, // T3
     "host.failed": { actions: ["noteFailed", "fail"] }, // T3
     "host.mended": { actions: ({ context, event }) => publishMended(context, event.body) },
-    "writer.room": { actions: ({ context, event }) => tellRoom(context, event.body) },
+    "writer.room": { actions: ({ context, event }) => publishRoom(context, event.body) },
     "xstate.error.actor.preprocessing": { actions: "fail" },
     "host.preparing": { actions: "publishPreparing" },
     "host.progress": { actions: "watch" },
@@ -237,7 +237,7 @@ const machine = setup({
           on: {
             "host.progress": {
               actions: [
-                "passOn",
+                "forward",
                 "watch",
                 "watchStragglers",
                 "publishProgress",
@@ -347,15 +347,15 @@ const machine = setup({
                 },
               },
             },
-            ending: { always: { guard: "isCommitted", target: "resting" } }, // T4
+            ending: { always: { guard: "isCommitted", target: "persisting" } }, // T4
             // The last checkpoint is committed: a tier that fails to flush only costs time.
-            resting: {
+            persisting: {
               invoke: {
-                src: "resting",
+                src: "persisting",
                 input: ({ context }) => context,
                 onDone: {
                   target: "releasing",
-                  actions: ({ context, event }) => tellRested(context, event.output),
+                  actions: ({ context, event }) => publishPersisted(context, event.output),
                 },
                 onError: "releasing",
               },
@@ -372,7 +372,7 @@ const machine = setup({
         writing: {
           initial: "nothing",
           states: {
-            nothing: { always: { guard: "isOnItsWay", target: "cut" } },
+            nothing: { always: { guard: "isBeingCommitted", target: "cut" } },
             cut: {
               invoke: {
                 src: "committing",

@@ -1,7 +1,7 @@
 // Tier watch of a generation: the last report of each tier, and how long its disk was full or slow.
 // Plain data and pure functions.
 
-import type { TierNews } from "../../host/tier.ts";
+import type { TierStatus } from "../../host/tier.ts";
 import { roomWaitMs } from "../../threads/generation-spec.ts";
 import type { EventBody } from "./run-events.ts";
 
@@ -9,7 +9,7 @@ import type { EventBody } from "./run-events.ts";
 export type TierWatch = ReadonlyMap<number, Watched>;
 
 interface Watched {
-  readonly news: TierNews;
+  readonly status: TierStatus;
   /** Time of the report; how long the tier was paused and slow until then. */
   readonly atMs: number;
   readonly pausedMs: number;
@@ -22,30 +22,30 @@ export const noTiers: TierWatch = new Map();
 /** Adds a report of a tier; `events` are the changes to publish. */
 export function withTier(
   watch: TierWatch,
-  news: TierNews,
+  status: TierStatus,
   atMs: number,
   run: Parameters<typeof roomWaitMs>[0],
 ): { readonly watch: TierWatch; readonly events: readonly EventBody[] } {
-  const { device, state, found } = news;
+  const { device, state, found } = status;
   const before = watch.get(device);
   const events: EventBody[] = [];
-  if (found !== undefined && before?.news.found === undefined) {
+  if (found !== undefined && before?.status.found === undefined) {
     events.push({ type: "run.durable", device, action: "found", ...found });
   }
-  if (state !== (before?.news.state ?? "serving")) {
+  if (state !== (before?.status.state ?? "serving")) {
     const message = `Tier of device ${device}: ${sentences[state](run.job.stepDeadlineMs / 1000, roomWaitMs(run) / 1000)}`;
     events.push({ type: "run.tier", device, state, message });
   }
-  const after = (of: TierNews["state"], ms = 0) =>
-    before?.news.state === of ? ms + atMs - before.atMs : ms;
+  const after = (of: TierStatus["state"], ms = 0) =>
+    before?.status.state === of ? ms + atMs - before.atMs : ms;
   const pausedMs = after("paused", before?.pausedMs);
   const slowMs = after("slow", before?.slowMs);
-  return { watch: new Map(watch).set(device, { news, atMs, pausedMs, slowMs }), events };
+  return { watch: new Map(watch).set(device, { status, atMs, pausedMs, slowMs }), events };
 }
 
 /** Whether a tier waits for room on a full disk: a stall of the steps is then expected. */
 export function isPaused(watch: TierWatch): boolean {
-  return [...watch.values()].some(({ news }) => news.state === "paused");
+  return [...watch.values()].some(({ status }) => status.state === "paused");
 }
 
 /** How long tiers were paused and slow, summed over them; undefined: never. */
@@ -60,13 +60,13 @@ export function troubleOf(
 
 /** The backing stores of the tiers, sorted; undefined where no tier has reported one. */
 export function storesOf(watch: TierWatch): readonly string[] | undefined {
-  const stores = [...watch.values()].flatMap(({ news }) => news.store ?? []);
+  const stores = [...watch.values()].flatMap(({ status }) => status.store ?? []);
   return stores.length === 0 ? undefined : [...new Set(stores)].sort();
 }
 
 /** The message of a state, with a remedy. */
 const sentences: Readonly<
-  Record<TierNews["state"], (deadlineSeconds: number, roomSeconds: number) => string>
+  Record<TierStatus["state"], (deadlineSeconds: number, roomSeconds: number) => string>
 > = {
   serving: () => "its disk is well again",
   paused: (_, roomSeconds) =>

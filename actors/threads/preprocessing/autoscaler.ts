@@ -12,7 +12,7 @@
 // worker that is busy for a share of its time does that share of its possible work.
 
 /** Measurements of one interval. */
-export interface ServiceNews {
+export interface ServiceLoad {
   readonly atMs: number;
   /** Live workers. */
   readonly workers: number;
@@ -54,8 +54,8 @@ export class Autoscaler {
   readonly #most: number;
   #wanted: number;
   #changedMs: number;
-  #calm: ServiceNews[] = [];
-  #recent: ServiceNews[] = [];
+  #idle: ServiceLoad[] = [];
+  #recent: ServiceLoad[] = [];
   /** Live workers in the previous interval. */
   #workers = 0;
 
@@ -73,15 +73,15 @@ export class Autoscaler {
   }
 
   /** Takes the measurements of an interval. Returns the wanted number of workers. */
-  hear(news: ServiceNews): number {
-    const { atMs, workers, stalled, buffered, isWanted } = news;
+  decide(load: ServiceLoad): number {
+    const { atMs, workers, stalled, buffered, isWanted } = load;
     if (workers === 0) return this.#go(isWanted ? Math.max(1, this.#wanted) : this.#wanted, atMs);
     // An interval with a change of workers measures neither number.
     const isWhole = workers === this.#workers;
     this.#workers = workers;
-    if (isWhole) this.#recent = [...this.#recent, news].slice(-quietUpMs / intervalMs);
-    const isCalm = stalled <= stalledMost && buffered >= bufferFull;
-    this.#calm = isCalm ? [...this.#calm, news].slice(-intervalsDown) : [];
+    if (isWhole) this.#recent = [...this.#recent, load].slice(-quietUpMs / intervalMs);
+    const isIdle = stalled <= stalledMost && buffered >= bufferFull;
+    this.#idle = isIdle ? [...this.#idle, load].slice(-intervalsDown) : [];
     const sinceMs = atMs - this.#changedMs;
     const isStarving =
       this.#recent.length > 0 && (stalled > stalledMost || (buffered < bufferEmpty && isWanted));
@@ -90,8 +90,8 @@ export class Autoscaler {
       const demand = Math.ceil(demandOf(this.#recent) - tolerance);
       return this.#go(Math.min(growthMost * workers, Math.max(workers + 1, demand)), atMs);
     }
-    if (this.#calm.length < intervalsDown || sinceMs < quietDownMs) return this.#wanted;
-    const enough = Math.ceil(demandOf(this.#calm) / busyMost - tolerance);
+    if (this.#idle.length < intervalsDown || sinceMs < quietDownMs) return this.#wanted;
+    const enough = Math.ceil(demandOf(this.#idle) / busyMost - tolerance);
     return enough < this.#wanted ? this.#go(Math.max(1, enough), atMs) : this.#wanted;
   }
 
@@ -99,7 +99,7 @@ export class Autoscaler {
     const wanted = Math.max(this.#least, Math.min(this.#most, workers));
     if (wanted !== this.#wanted) {
       this.#changedMs = atMs;
-      this.#calm = [];
+      this.#idle = [];
       this.#recent = [];
     }
     this.#wanted = wanted;
@@ -110,7 +110,7 @@ export class Autoscaler {
 const tolerance = 1e-9;
 
 /** The trainer's demand, in workers: the mean over the intervals. */
-function demandOf(intervals: readonly ServiceNews[]): number {
+function demandOf(intervals: readonly ServiceLoad[]): number {
   const demands = intervals.map(({ workers, busy, stalled }) => {
     return (workers * busy) / Math.max(0.05, 1 - stalled);
   });

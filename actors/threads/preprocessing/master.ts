@@ -48,11 +48,11 @@ export interface MasterInput {
   /** Number of hosts of the generation, each with a pool of workers. */
   readonly hosts: number;
   /** Called when the wanted number of workers changes, and every ten seconds. */
-  readonly onWorkers?: (news: WorkersNews) => void;
+  readonly onWorkers?: (report: ServiceReport) => void;
 }
 
 /** State of the service. */
-export interface WorkersNews {
+export interface ServiceReport {
   readonly workers: number;
   readonly wanted: number;
   /**
@@ -77,9 +77,9 @@ const tickMs = 50;
 /** Interval of the `here` announcement. */
 const hereMs = 500;
 /** Longest interval between reports of the service's state. */
-const tellMs = 10_000;
+const reportMs = 10_000;
 /** Silence after which a worker is lost; it sends every fifth of a second. */
-const silentMs = 1500;
+const silenceMs = 1500;
 
 /** A worker that waits for a split. */
 interface Waiting {
@@ -117,7 +117,7 @@ class Master {
   #waiting: Waiting[] = [];
   #hereMs = Number.NEGATIVE_INFINITY;
   #scaleMs: number;
-  #told = { wanted: -1, atMs: 0 };
+  #reported = { wanted: -1, atMs: 0 };
   #cancel = () => {};
 
   constructor(context: MasterContext) {
@@ -129,16 +129,16 @@ class Master {
     this.#place = { cluster: network.cluster, run, generation };
     const { attemptsMax, splitDeadlineMs: deadlineMs } = preprocessing;
     const resendMs = deadlinesOf(job).resend;
-    this.#table = new SplitTable({ deadlineMs, attemptsMax, resendMs, silentMs });
+    this.#table = new SplitTable({ deadlineMs, attemptsMax, resendMs, silenceMs });
     this.#workers = new WorkerCount(preprocessing, network.clock.now());
     this.#scaleMs = network.clock.now() + intervalMs;
     const handlers: { readonly [Action in MasterAction]: (frame: Frame) => void } = {
       want: (frame) => this.#want(decodeFrame("want", frame)),
       lease: (frame) => this.#lease(frame),
-      working: (frame) => this.#table.heard(decodeFrame("working", frame).worker, this.#nowMs()),
+      working: (frame) => this.#table.seen(decodeFrame("working", frame).worker, this.#nowMs()),
       done: (frame) => this.#done(decodeFrame("done", frame)),
       gone: (frame) => this.#lose(decodeFrame("gone", frame).worker),
-      session: ({ reply }) => this.#say(reply, "session", { session: context.origins }),
+      session: ({ reply }) => this.#send(reply, "session", { session: context.origins }),
     };
     this.#subscriptions = Object.entries(handlers).map(([action, handle]) =>
       network.transport.subscribe(masterSubject(this.#place, action as MasterAction), handle),
@@ -149,7 +149,7 @@ class Master {
   close(): void {
     this.#cancel();
     for (const one of this.#subscriptions) one.unsubscribe();
-    for (const { reply } of this.#waiting) this.#say(reply, "leased", {});
+    for (const { reply } of this.#waiting) this.#send(reply, "leased", {});
     const { log } = this.#context.network;
     const { counts } = this.#table;
     log.write("info", "the preprocessing service ended", { ...this.#about, ...counts });
@@ -159,15 +159,15 @@ class Master {
     const { hosts, job } = this.#context;
     if (reader >= hosts * job.readers) return; // Not a reader of this generation.
     this.#table.want(reader, splits, this.#nowMs());
-    this.#workers.tellReader(reader, { buffered, wanted: splits.length, stalledMs });
+    this.#workers.addReader(reader, { buffered, wanted: splits.length, stalledMs });
     this.#serveWaiting();
   }
 
   #lease(frame: Frame): void {
     const { worker, busyMs, forMs } = decodeFrame("lease", frame);
     if (frame.reply === undefined) return;
-    this.#workers.tellWorker(busyMs, forMs);
-    this.#table.heard(worker, this.#nowMs());
+    this.#workers.addWorker(busyMs, forMs);
+    this.#table.seen(worker, this.#nowMs());
     const others = this.#waiting.filter((one) => one.worker !== worker);
     this.#waiting = [...others, { worker, reply: frame.reply, sinceMs: this.#nowMs() }];
     this.#serveWaiting();
@@ -198,7 +198,7 @@ class Master {
       const lease = next && this.#table.lease(next.worker, this.#nowMs());
       if (lease === undefined) return;
       this.#waiting = others;
-      this.#say(next?.reply, "leased", lease);
+      this.#send(next?.reply, "leased", lease);
     }
   }
 
@@ -215,11 +215,11 @@ class Master {
     this.#serveWaiting();
     const late = this.#waiting.filter(({ sinceMs }) => nowMs - sinceMs >= leaseMs);
     this.#waiting = this.#waiting.filter((one) => !late.includes(one));
-    for (const { reply } of late) this.#say(reply, "leased", {});
+    for (const { reply } of late) this.#send(reply, "leased", {});
     if (nowMs - this.#hereMs >= hereMs) {
       this.#hereMs = nowMs;
       const { run, generation } = this.#place;
-      this.#say(hereSubject(this.#place.cluster), "here", {
+      this.#send(hereSubject(this.#place.cluster), "here", {
         run,
         generation,
         version: packageVersion(),
@@ -237,21 +237,21 @@ class Master {
     const { mailbox, hosts, job, onWorkers } = this.#context;
     this.#scaleMs = nowMs + intervalMs;
     const names = this.#table.workers;
-    const { wanted, busy, stalled, buffered } = this.#workers.hear(names.length, nowMs);
+    const { wanted, busy, stalled, buffered } = this.#workers.endInterval(names.length, nowMs);
     const processes = names.filter((name) => !name.startsWith("worker:")).length;
     const threads = job.preprocessing?.threads === true ? Math.max(0, wanted - processes) : 0;
     for (let index = 0; index < hosts; index++) {
       const share = Math.floor((threads + hosts - 1 - index) / hosts);
       mailbox.send({ role: "pool", index }, "pool.scale", { workers: share });
     }
-    if (wanted === this.#told.wanted && nowMs - this.#told.atMs < tellMs) return;
-    this.#told = { wanted, atMs: nowMs };
+    if (wanted === this.#reported.wanted && nowMs - this.#reported.atMs < reportMs) return;
+    this.#reported = { wanted, atMs: nowMs };
     const { done, samples, expired, resent } = this.#table.counts;
     const counts = { splits: done, samples, retries: expired + resent };
     onWorkers?.({ workers: names.length, wanted, busy, stalled, buffered, ...counts });
   }
 
-  #say<Name extends SplitFrameName>(
+  #send<Name extends SplitFrameName>(
     subject: string | undefined,
     name: Name,
     body: SplitFrames[Name],

@@ -27,7 +27,7 @@ export interface SplitTableOptions {
   /** Time after which a sent split that is still wanted is made again. */
   readonly resendMs: number;
   /** Silence after which a worker is lost. */
-  readonly silentMs: number;
+  readonly silenceMs: number;
 }
 
 /** A split that is leased to a worker. */
@@ -114,7 +114,7 @@ export class SplitTable {
 
   /** Leases a split to a worker; undefined: none is pending. */
   lease(worker: string, nowMs: number): Lease | undefined {
-    this.heard(worker, nowMs);
+    this.seen(worker, nowMs);
     let best: Entry | undefined;
     for (const entry of this.#entries.values()) {
       // A worker has one split at a time: it never received this lease.
@@ -128,7 +128,7 @@ export class SplitTable {
     return { lease, reader, split };
   }
 
-  heard(worker: string, nowMs: number): void {
+  seen(worker: string, nowMs: number): void {
     this.#workers.set(worker, nowMs);
   }
 
@@ -141,7 +141,7 @@ export class SplitTable {
    * Ends a lease: the worker has sent the split, or failed. Returns the split if it is given up.
    */
   done({ worker, lease, samples, error }: DoneLease, nowMs: number): GivenUp | undefined {
-    this.heard(worker, nowMs);
+    this.seen(worker, nowMs);
     const entry = [...this.#entries.values()].find((one) => one.lease === lease);
     if (entry === undefined || entry.state !== "doing") return undefined; // Too late: S1.
     if (error !== undefined) return this.#fail(entry, error, nowMs);
@@ -153,9 +153,9 @@ export class SplitTable {
 
   /** Expires leases and silent workers. Returns the splits that are given up. */
   expire(nowMs: number): GivenUp[] {
-    const { deadlineMs, resendMs, silentMs } = this.#options;
-    for (const [worker, heardMs] of this.#workers) {
-      if (nowMs - heardMs > silentMs) this.#workers.delete(worker);
+    const { deadlineMs, resendMs, silenceMs } = this.#options;
+    for (const [worker, seenMs] of this.#workers) {
+      if (nowMs - seenMs > silenceMs) this.#workers.delete(worker);
     }
     const givenUp: GivenUp[] = [];
     for (const entry of this.#entries.values()) {

@@ -1,10 +1,10 @@
 // Worker count: turns reports of readers and workers into the measurements of the autoscaler.
 
 import type { JobSpec } from "../../../src/job/job.ts";
-import { Autoscaler, type ServiceNews } from "./autoscaler.ts";
+import { Autoscaler, type ServiceLoad } from "./autoscaler.ts";
 
 /** Report of a reader. */
-export interface ReaderNews {
+export interface ReaderReport {
   /** Buffered splits, which it needs next. */
   readonly buffered: number;
   /** Splits that it needs and lacks. */
@@ -15,7 +15,7 @@ export interface ReaderNews {
 
 export class WorkerCount {
   readonly #scaler: Autoscaler;
-  readonly #readers = new Map<number, ReaderNews>();
+  readonly #readers = new Map<number, ReaderReport>();
   /** Total wait of each reader at the start of the interval. */
   #stalledMs = new Map<number, number>();
   /** Sums over all workers since the interval began. */
@@ -28,13 +28,13 @@ export class WorkerCount {
     this.#sinceMs = nowMs;
   }
 
-  tellReader(reader: number, news: ReaderNews): void {
-    if (!this.#stalledMs.has(reader)) this.#stalledMs.set(reader, news.stalledMs);
-    this.#readers.set(reader, news);
+  addReader(reader: number, report: ReaderReport): void {
+    if (!this.#stalledMs.has(reader)) this.#stalledMs.set(reader, report.stalledMs);
+    this.#readers.set(reader, report);
   }
 
   /** Adds a worker's report: it made splits for `busyMs` of the last `forMs` milliseconds. */
-  tellWorker(busyMs: number, forMs: number): void {
+  addWorker(busyMs: number, forMs: number): void {
     this.#worked = {
       busyMs: this.#worked.busyMs + Math.min(busyMs, forMs),
       forMs: this.#worked.forMs + forMs,
@@ -42,15 +42,15 @@ export class WorkerCount {
   }
 
   /** Ends the interval. Returns its measurements, and the wanted number of workers. */
-  hear(workers: number, nowMs: number): ServiceNews & { readonly wanted: number } {
-    const news = this.#newsOf(workers, nowMs);
+  endInterval(workers: number, nowMs: number): ServiceLoad & { readonly wanted: number } {
+    const report = this.#loadOf(workers, nowMs);
     this.#sinceMs = nowMs;
     this.#worked = { busyMs: 0, forMs: 0 };
     for (const [reader, { stalledMs }] of this.#readers) this.#stalledMs.set(reader, stalledMs);
-    return { ...news, wanted: this.#scaler.hear(news) };
+    return { ...report, wanted: this.#scaler.decide(report) };
   }
 
-  #newsOf(workers: number, atMs: number): ServiceNews {
+  #loadOf(workers: number, atMs: number): ServiceLoad {
     const { busyMs, forMs } = this.#worked;
     // A worker whose split takes longer than an interval does not report in it: the last load
     // holds.

@@ -24,7 +24,7 @@ export interface FetchedRecords {
 
 export interface BackingStore {
   /** Rows that batches requested so far, and how many were in host memory (`hits`). Only grow. */
-  readonly counts: { readonly asked: number; readonly hits: number };
+  readonly counts: { readonly requested: number; readonly hits: number };
   /** Begins a request. Waits until there is room for one. */
   open(): Promise<void>;
   /** Adds a write of `count` rows of a shard. Returns memory for them; fill it before `post`. */

@@ -63,15 +63,16 @@ async function evictHashesFromBacking(
   rows: Int32Array,
 ): Promise<void> {
   const { saved, shard } = cached;
-  const asked = rows.filter((row) => !saved.sinceCut.has(row));
-  if (saved.hashes.length === 0 || asked.length === 0) return;
+  const unsaved = rows.filter((row) => !saved.sinceCut.has(row));
+  if (saved.hashes.length === 0 || unsaved.length === 0) return;
   await backing.open();
-  backing.up(shard.shard, asked);
+  backing.up(shard.shard, unsaved);
   backing.post();
   const [answer] = await backing.answer();
-  if (answer === undefined) throw new RangeError(`No answer for ${shard.name}`);
-  const chunk = rowsOfRecords(kernels, cached, asked, answer.records);
-  for (let i = 0; i < asked.length; i++) {
+  if (answer === undefined)
+    throw new RangeError(`The backing store returned no rows of ${shard.name}`);
+  const chunk = rowsOfRecords(kernels, cached, unsaved, answer.records);
+  for (let i = 0; i < unsaved.length; i++) {
     if (answer.found[i] === 1) subtractSum(saved.sums, saved.hashing.of(chunk, i), 0);
   }
   backing.close();

@@ -61,13 +61,13 @@ export function isTraced(step: number, everySteps: number): boolean {
   return everySteps > 0 && (step + 1) % everySteps === 0;
 }
 
-/** A trace that passes every `everySteps`-th step to `tell` once the step is complete. */
+/** A trace that passes every `everySteps`-th step to `report` once the step is complete. */
 export function createStepTrace(options: {
   readonly everySteps: number;
   readonly clock: Clock;
-  readonly tell: (traced: TracedStep) => void;
+  readonly report: (traced: TracedStep) => void;
 }): StepTrace {
-  const { everySteps, clock, tell } = options;
+  const { everySteps, clock, report } = options;
   if (everySteps === 0) return noTrace;
   const now = epochClock(clock);
   const open = new Map<number, Interval[]>();
@@ -98,7 +98,7 @@ export function createStepTrace(options: {
     if (intervals !== undefined) last = { step, intervals };
   };
   const begin = () => {
-    if (last !== undefined) tell(last);
+    if (last !== undefined) report(last);
     last = undefined;
   };
   return {

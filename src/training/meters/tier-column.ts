@@ -7,7 +7,7 @@
 /** The device's thread writes the first list, the tier's thread the second. */
 const hbmFields = ["needed", "missed", "conflicts", "evicted", "resident", "slots"] as const;
 const belowFields = [
-  ...["ddrSlots", "ddrResident", "ddrDirty", "ddrAsked", "ddrHits", "ddrEvicted"],
+  ...["ddrSlots", "ddrResident", "ddrDirty", "ddrRequested", "ddrHits", "ddrEvicted"],
   ...["ssdRows", "ssdRead", "ssdWritten"],
 ] as const;
 
@@ -22,7 +22,7 @@ export interface BelowFigures {
   readonly ddrResident: number;
   /** Dirty rows: eviction or a flush writes them to disk. */
   readonly ddrDirty: number;
-  readonly ddrAsked: number;
+  readonly ddrRequested: number;
   readonly ddrHits: number;
   readonly ddrEvicted: number;
   readonly ssdRows: number;

@@ -21,8 +21,8 @@
 //   writer ──▶ coordinator        writer.room
 //   checkpoint ──▶ bridge         buddy.keep
 //   bridge ──▶ checkpoint         buddy.kept
-//   coordinator ──▶ tier          tier.rest
-//   tier ──▶ coordinator          tier.rested
+//   coordinator ──▶ tier          tier.persist
+//   tier ──▶ coordinator          tier.persisted
 //   joining process ──▶ hosts     host.announce · host.leave
 //   hosts ──▶ joining process     host.welcome · host.refused
 //   root's inspector ──▶ host's   host.inspect
@@ -102,7 +102,7 @@ const restoredBytes = z.object({ memoryBytes: z.int().min(0), storeBytes: z.int(
  */
 const foundRows = z.object({ rows: z.int().min(0), reason: z.string().optional() });
 
-const tierNews = z.object({
+const tierStatus = z.object({
   device,
   state: z.enum(["serving", "paused", "slow"]),
   /** The store of its rows on disk, once it is open. */
@@ -154,7 +154,7 @@ export const messages = defineMessages({
     host,
     beat: z.int(),
     isBridged: z.boolean(),
-    tiers: z.array(tierNews),
+    tiers: z.array(tierStatus),
     steps: z.array(step),
     waits: z.array(wait).readonly(),
     lossFrom: step,
@@ -203,7 +203,7 @@ export const messages = defineMessages({
   "host.welcome": z.object({ host, mayLeave: z.boolean() }),
   "host.refused": z.object({ error: errorRecord }),
   "host.leave": z.object({ key: z.int().min(0) }),
-  /** `of`: the last messages of one of its actors alone (actors/observe/heard-messages.ts). */
+  /** `of`: the last messages of one of its actors alone (actors/observe/received-messages.ts). */
   "host.inspect": z.object({
     command,
     of: z.object({ actor: z.string(), run: z.string().optional() }).optional(),
@@ -296,8 +296,8 @@ export const messages = defineMessages({
     bytes: z.int().min(0),
   }),
   /** The checkpoint with this hash is committed, and no further step comes. */
-  "tier.rest": z.object({ command, manifest: z.string() }),
-  "tier.rested": z.object({ command, device, kept: foundRows }),
+  "tier.persist": z.object({ command, manifest: z.string() }),
+  "tier.persisted": z.object({ command, device, kept: foundRows }),
   "part.saved": z.object({ cut: step, device, parts: z.array(savedPart) }),
   /**
    * The checkpoint disk is full and the writer waits for room (`isAwaited`), or it has continued.
@@ -355,8 +355,8 @@ export const takers = {
   "writer.save": "writer",
   "buddy.keep": "bridge",
   "buddy.kept": "checkpoint",
-  "tier.rest": "tier",
-  "tier.rested": "coordinator",
+  "tier.persist": "tier",
+  "tier.persisted": "coordinator",
   "part.saved": "checkpoint",
   "writer.room": "coordinator",
   "chaos.throw": "any",

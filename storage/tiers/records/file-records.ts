@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { RecordCorruptError } from "../../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import { diskCode } from "../../../src/ports/disk-refusals.ts";
-import { ofShard, onTier, openLedger } from "./ledger.ts";
+import { ofShard, onTier, openLedger, refusal } from "./ledger.ts";
 import {
   type OpenRecordFile,
   type RecordFile,
@@ -21,7 +21,6 @@ import {
   type RecordStoreOptions,
   scanRows,
 } from "./record-store.ts";
-import { refusal } from "./refusals.ts";
 
 interface ShardFile extends RecordShard {
   readonly path: string;

@@ -13,13 +13,18 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { createRowSet, type RowSet } from "../../../src/embedding/rows/row-set.ts";
-import { CheckpointCorruptError, InputUnusableError } from "../../../src/errors/errors.ts";
+import {
+  CheckpointCorruptError,
+  InputUnusableError,
+  TierDiskFullError,
+  TierReadError,
+  TierWriteError,
+} from "../../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
-import { diskCode } from "../../../src/ports/disk-refusals.ts";
+import { diskCode, isFullCode } from "../../../src/ports/disk-refusals.ts";
 import { makeDurableDirectory, readWhole, replaceDurably } from "../../disk/durable-files.ts";
 import { seal, unseal } from "../../disk/sealed-json.ts";
 import type { RecordShard, RecordStoreOptions } from "./record-store.ts";
-import { refusal } from "./refusals.ts";
 
 const format = 1;
 
@@ -151,6 +156,19 @@ export function onTier<Result>(
     if (code === undefined) throw error;
     throw refusal(action, what, path, code, { cause: error });
   }
+}
+
+/** The error of a call that failed with the system's `code`. */
+export function refusal(
+  action: "read" | "write",
+  what: string,
+  path: string,
+  code: string,
+  options?: ErrorOptions,
+): TierDiskFullError | TierReadError | TierWriteError {
+  if (isFullCode(code)) return new TierDiskFullError(what, path, code, options);
+  const Refusal = action === "read" ? TierReadError : TierWriteError;
+  return new Refusal(what, path, code, options);
 }
 
 /** Reads the state of the last `sync`; undefined if the store was written since, or is damaged. */

@@ -22,12 +22,13 @@ import {
   type RowCache,
 } from "../../../src/kernels/contract/row-cache.ts";
 import {
+  ascending,
   checkBatch,
+  elementsAt,
   type RecordShard,
   type RecordStats,
   type RecordStore,
 } from "./record-store.ts";
-import { ascending, at as elementsAt } from "./row-order.ts";
 
 /** Rows placed at a time, which bounds the spare slots needed. */
 const chunkRows = 4096;
@@ -55,7 +56,7 @@ export interface CacheFigures {
   readonly slots: number;
   readonly resident: number;
   readonly dirty: number;
-  readonly asked: number;
+  readonly requested: number;
   readonly hits: number;
   readonly evicted: number;
 }
@@ -70,7 +71,7 @@ export interface CachedRecordShard extends RecordShard {
 
 export interface RecordCacheStats extends RecordStats {
   /** Rows requested so far; `hits` of them were in memory. */
-  readonly asked: number;
+  readonly requested: number;
   readonly hits: number;
   /** The work of the backing store. */
   readonly backing: RecordStats;
@@ -125,7 +126,7 @@ export function createRecordCache(options: {
       backing.sync(stamp);
     },
     stats() {
-      const sumOf = (count: "asked" | "hits" | "read" | "written") =>
+      const sumOf = (count: "requested" | "hits" | "read" | "written") =>
         shards.reduce((sum, shard) => sum + shard[count], 0);
       const [read, written] = [sumOf("read"), sumOf("written")];
       const stats = backing.stats();
@@ -134,7 +135,7 @@ export function createRecordCache(options: {
         read,
         written,
         diskBytes,
-        asked: sumOf("asked"),
+        requested: sumOf("requested"),
         hits: sumOf("hits"),
         backing: stats,
       };
@@ -148,7 +149,7 @@ export function createRecordCache(options: {
 
 /** The records of one shard. */
 class CachedRecords implements CacheFigures {
-  asked = 0;
+  requested = 0;
   hits = 0;
   resident = 0;
   dirty = 0;
@@ -205,7 +206,7 @@ class CachedRecords implements CacheFigures {
         found[first + i] = isHere ? 1 : 0;
         if (isHere) this.read++;
       }
-      this.asked += some.length;
+      this.requested += some.length;
       this.hits += some.length - missed.length;
       this.#release(pinned);
     }

@@ -68,7 +68,7 @@ function nativeFiles(): OpenRecordFile | undefined {
   const [readRecords, writeRecords] = [addon?.readRecords, addon?.writeRecords];
   if (readRecords === undefined || writeRecords === undefined) return undefined;
   const outcome = new Float64Array(3);
-  const told = (): RecordOutcome => {
+  const outcomeOf = (): RecordOutcome => {
     const [at = -1, error = 0] = outcome;
     return { at, code: error === 0 ? undefined : getSystemErrorName(-error) };
   };
@@ -77,11 +77,11 @@ function nativeFiles(): OpenRecordFile | undefined {
     return {
       read(rows, wanted, records) {
         readRecords(outcome, descriptor, recordBytes, rows, wanted, records);
-        return told();
+        return outcomeOf();
       },
       write(rows, records) {
         writeRecords(outcome, descriptor, recordBytes, rows, records);
-        return told();
+        return outcomeOf();
       },
       sync: () => fdatasyncSync(descriptor),
       dropCached: () => dropCached(descriptor),

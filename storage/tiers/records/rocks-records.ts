@@ -14,7 +14,7 @@ import { closeSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { RecordCorruptError, TrainingError } from "../../../src/errors/errors.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
-import { type Ledger, ofShard, onTier, openLedger } from "./ledger.ts";
+import { type Ledger, ofShard, onTier, openLedger, refusal } from "./ledger.ts";
 import { dropCached } from "./record-file.ts";
 import {
   checkBatch,
@@ -24,7 +24,6 @@ import {
   type RecordStoreOptions,
   scanRows,
 } from "./record-store.ts";
-import { refusal } from "./refusals.ts";
 import { openRocks, type RocksDatabase, type RocksOpenOptions } from "./rocksdb.ts";
 
 /** Options of every database. Write buffers take up to 128 MiB in addition to the cache. */

@@ -51,14 +51,14 @@ for (const ssd of ["file", "rocksdb"] as const) {
       const [kept] = only(first.events, "run.durable");
       t.like(kept, { action: "kept", device: 0, reason: undefined });
       t.true((kept?.rows ?? 0) > 100);
-      t.is(allAtRest(job).length, 1);
+      t.is(allPersisted(job).length, 1);
       const { ssd: _, ...unsaid } = small;
       const leftOut = { ...job, tiers: unsaid };
       const second = await runJob(place, inEpochs(leftOut, 3));
       t.like(only(second.events, "run.durable")[0], { action: "found", rows: kept?.rows });
       t.is(second.result.digest, calm.digest);
       t.deepEqual(second.result.stores, [ssd], "what is on disk decides");
-      t.is(allAtRest(job).length, 1, "laid to rest again, under the last stamp");
+      t.is(allPersisted(job).length, 1, "persisted again, under the last stamp");
       const other = ssd === "file" ? "rocksdb" : "file";
       const refused = runJob(place, inEpochs({ ...job, tiers: { ...small, ssd: other } }, 4));
       const error = await t.throwsAsync(refused, { code: "INVALID_OPTION" });
@@ -68,7 +68,7 @@ for (const ssd of ["file", "rocksdb"] as const) {
           `^Expected \`tiers.ssd\` to be left out, or \`${ssd}\`, whose rows this run has in \\S+, or delete that directory, got \`${other}\``,
         ),
       );
-      t.is(allAtRest(job).length, 1, "the rows are still there");
+      t.is(allPersisted(job).length, 1, "the rows are still there");
       await place.cluster.close();
       t.deepEqual(readdirSync(tiersOf(job)).length, 1);
     },
@@ -76,7 +76,7 @@ for (const ssd of ["file", "rocksdb"] as const) {
 }
 
 /** The directories of persisted rows. */
-function allAtRest(job: JobOptions): string[] {
+function allPersisted(job: JobOptions): string[] {
   return readdirSync(tiersOf(job))
     .filter((name) => name.includes("-kept-"))
     .map((name) => join(tiersOf(job), name));
@@ -84,8 +84,9 @@ function allAtRest(job: JobOptions): string[] {
 
 /** The only directory of persisted rows. */
 function atRest(job: JobOptions): string {
-  const [path, ...others] = allAtRest(job);
-  if (path === undefined || others.length > 0) throw new Error("Expected one directory at rest");
+  const [path, ...others] = allPersisted(job);
+  if (path === undefined || others.length > 0)
+    throw new Error("Expected one directory of persisted rows");
   return path;
 }
 
@@ -118,7 +119,12 @@ const damages = [
     /no stamp/,
     (path: string) => garble(join(path, "shard-0.set")),
   ],
-  ["file", "no directory", /none are at rest/, (path: string) => rmSync(path, { recursive: true })],
+  [
+    "file",
+    "no directory",
+    /has no rows under its stamp/,
+    (path: string) => rmSync(path, { recursive: true }),
+  ],
   ["file", "flipped bits", "RECORD_CORRUPT", (path: string) => garble(join(path, "shard-0.rows"))],
   [
     "file",
@@ -144,7 +150,7 @@ const damages = [
   ],
 ] as const;
 
-for (const [ssd, what, told, damage] of thinned("damages to rows at rest", damages, 4)) {
+for (const [ssd, what, told, damage] of thinned("damages to persisted rows", damages, 4)) {
   const needs = what.includes("read") ? [linux] : [];
   testIf(...needsOf(ssd), ...needs).serial(
     `${ssd}: ${what}: the rows come from the checkpoint`,
@@ -189,7 +195,7 @@ test.serial("persisted rows with the stamp of another checkpoint are ignored", a
   t.like(only(events, "run.durable")[0], {
     action: "found",
     rows: 0,
-    reason: "their stamp is that of another one",
+    reason: "the persisted rows have the stamp of another checkpoint",
   });
 });
 
@@ -214,7 +220,7 @@ testIf(testAll).serial(
     const rows = only(again.events, "run.durable").map((event) => event.rows);
     t.is(rows.length, 4);
     t.true(rows.every((count) => count > 0));
-    t.is(allAtRest(job).length, 2);
+    t.is(allPersisted(job).length, 2);
   },
 );
 

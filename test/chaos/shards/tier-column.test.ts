@@ -52,15 +52,22 @@ test.serial("a tier reports which rows are where, and flushes them on request", 
     t.true(requestsMax >= 2);
     for (const { table, rows, hbm, ddr, ssd } of tables) {
       t.true(table === "b" || table === "c");
-      t.true(hbm.asked > 0 && hbm.hits > 0 && hbm.hits < hbm.asked, `${hbm.hits} ${hbm.asked}`);
-      t.is(hbm.hitRate, hbm.hits / hbm.asked);
-      t.is(hbm.rows, hbm.asked - hbm.hits - hbm.evicted, "what came and did not leave is there");
+      t.true(
+        hbm.requested > 0 && hbm.hits > 0 && hbm.hits < hbm.requested,
+        `${hbm.hits} ${hbm.requested}`,
+      );
+      t.is(hbm.hitRate, hbm.hits / hbm.requested);
+      t.is(
+        hbm.rows,
+        hbm.requested - hbm.hits - hbm.evicted,
+        "what came and did not leave is there",
+      );
       t.true(hbm.rows > 0 && hbm.rows <= Math.min(rows, hbm.slots));
       t.true(ddr !== null && ddr.rows <= ddr.slots && ddr.dirty <= ddr.rows && ddr.rows > 0);
       dirty += ddr?.dirty ?? 0;
-      const missed = hbm.asked - hbm.hits;
+      const missed = hbm.requested - hbm.hits;
       t.true(
-        (ddr?.asked ?? 0) >= missed,
+        (ddr?.requested ?? 0) >= missed,
         "what one tier misses is asked of the next, ahead of need",
       );
       t.true(ssd.rows <= rows && ssd.written >= ssd.rows);

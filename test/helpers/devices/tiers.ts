@@ -1,10 +1,19 @@
 // The backing store of a test's devices: records in this process's memory.
 
 import type { BackingStore } from "../../../src/embedding/rows/backing-store.ts";
+import { createSoloCells } from "../../../src/exchange/solo-cells.ts";
 import type { Recipe } from "../../../src/training/step/device-state.ts";
 import type { Topology } from "../../../src/training/topology/topology.ts";
-import { createInlineTiers } from "../../../storage/tiers/inline-tiers.ts";
+import { createCarrier } from "../../../storage/tiers/carry-out.ts";
 import { createMemoryRecords } from "../../../storage/tiers/records/memory-records.ts";
+import type { RecordStore } from "../../../storage/tiers/records/record-store.ts";
+import {
+  createBackingStore,
+  createTierEnd,
+  type TierRingShape,
+  tierRingBytes,
+  tierRingCells,
+} from "../../../storage/tiers/ring.ts";
 import { recordShardsOf, tierRingOf } from "../../../storage/tiers/shape.ts";
 
 /** The backing store of one device; undefined if all its rows are in memory. */
@@ -17,4 +26,21 @@ export function belowOf(
   if (shape === undefined) return undefined;
   const store = createMemoryRecords({ shards: recordShardsOf(topology, rank, shape) });
   return createInlineTiers(store, shape);
+}
+
+/**
+ * A device's backing store over `store`, whose shards are those of the shape, in order. The
+ * device's own thread executes each request when it is posted; in a cluster, a tier thread does.
+ */
+function createInlineTiers(store: RecordStore, shape: TierRingShape): BackingStore {
+  const memory = new ArrayBuffer(tierRingBytes(shape));
+  const cells = createSoloCells(tierRingCells);
+  const place = { shape, memory, cells, cellBase: 0, peer: 0 };
+  const end = createTierEnd(place);
+  const carry = createCarrier(store);
+  return createBackingStore(place, () => {
+    const request = end.next();
+    if (request !== undefined) carry(request);
+    end.done(0);
+  });
 }

@@ -1,4 +1,4 @@
-// Rows at rest between two generations: at most one generation takes them, under the stamp of its
+// Persisted rows between two generations: at most one generation takes them, under the stamp of its
 // checkpoint.
 
 import { spawnSync } from "node:child_process";
@@ -10,7 +10,7 @@ import { realDisk } from "../../../src/ports/disk.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
 import {
   openTierStore,
-  storesAtRest,
+  persistedStores,
   type TierRecordShard,
   type TierStore,
   type TierStoreOptions,
@@ -36,7 +36,7 @@ const others = { file: "rocksdb", rocksdb: "file" } as const;
 
 for (const kind of ["file", "rocksdb"] as const) {
   /**
-   * A directory for one test, and a function by which a generation opens the rows at rest there for
+   * A directory for one test, and a function by which a generation opens the persisted rows there for
    * a checkpoint.
    */
   const start = (t: ExecutionContext) => {
@@ -68,7 +68,7 @@ for (const kind of ["file", "rocksdb"] as const) {
       t.is(first.found, undefined, "nothing to go on from");
       write(first, 1);
       first.sync(older);
-      t.is(await first.rest(), rows.length);
+      t.is(await first.persist(), rows.length);
       await first.close();
       const second = await open(2, older);
       t.deepEqual(second.found, { rows: rows.length });
@@ -76,7 +76,7 @@ for (const kind of ["file", "rocksdb"] as const) {
       t.is(second.count(0), 0);
       t.deepEqual(readAll(second), allOf(1));
       const third = await open(3, older);
-      t.like(third.found, { rows: 0, reason: "none are at rest under its stamp" });
+      t.like(third.found, { rows: 0, reason: "the tier directory has no rows under its stamp" });
       t.is(third.count(1), 0);
       await third.close();
       await second.close().catch((error: unknown) => t.like(error, { code: "TIER_WRITE" }));
@@ -95,9 +95,9 @@ for (const kind of ["file", "rocksdb"] as const) {
       t.is(first.kind, kind);
       write(first, 1);
       first.sync(older);
-      await first.rest();
+      await first.persist();
       await first.close();
-      t.deepEqual(storesAtRest(realDisk, { root, owner: "c0ffee" }), [kind]);
+      t.deepEqual(persistedStores(realDisk, { root, owner: "c0ffee" }), [kind]);
       const error = await t.throwsAsync(open(2, older, others[kind]), { code: "INVALID_OPTION" });
       t.true(error?.message.startsWith(`Expected \`tiers.ssd\` to be left out, or \`${kind}\`, `));
       const third = await open(3, older, "auto");
@@ -105,7 +105,7 @@ for (const kind of ["file", "rocksdb"] as const) {
       t.deepEqual(third.found, { rows: rows.length });
       t.deepEqual(readAll(third), allOf(1));
       await third.close();
-      t.deepEqual(storesAtRest(realDisk, { root, owner: "c0ffee" }), []);
+      t.deepEqual(persistedStores(realDisk, { root, owner: "c0ffee" }), []);
     },
   );
 
@@ -118,9 +118,9 @@ for (const kind of ["file", "rocksdb"] as const) {
       const next = await open(2);
       write(next, 2);
       next.sync(newer);
-      await next.rest();
+      await next.persist();
       t.throws(() => zombie.sync(older), { code: "TIER_WRITE" }, "its directory is gone");
-      await zombie.rest();
+      await zombie.persist();
       const third = await open(3, newer);
       t.deepEqual(third.found, { rows: rows.length });
       t.deepEqual(readAll(third), allOf(2));
@@ -139,7 +139,7 @@ for (const kind of ["file", "rocksdb"] as const) {
       const first = await open(1);
       write(first, 1);
       first.sync(older);
-      await first.rest();
+      await first.persist();
       const [name = ""] = readdirSync(root).filter((one) => one.includes("kept"));
       const second = await open(2, older);
       second.write(1, Int32Array.of(3), recordsOf(user, Int32Array.of(3), 9));
@@ -148,7 +148,7 @@ for (const kind of ["file", "rocksdb"] as const) {
       await second.close();
       renameSync(join(root, "crashed"), join(root, name));
       const third = await open(3, older);
-      t.like(third.found, { rows: 0, reason: "they have no stamp" });
+      t.like(third.found, { rows: 0, reason: "the persisted rows have no stamp" });
       t.is(third.count(1), 0);
       await third.close();
     },
@@ -160,7 +160,7 @@ for (const kind of ["file", "rocksdb"] as const) {
       const { root, open } = start(t);
       const store = await open(1);
       write(store, 1);
-      t.is(await store.rest(), 0);
+      t.is(await store.persist(), 0);
       await store.close();
       t.deepEqual(
         readdirSync(root).filter((name) => name.includes("kept")),
@@ -170,7 +170,7 @@ for (const kind of ["file", "rocksdb"] as const) {
   );
 }
 
-test("with `auto` and no rows at rest, a tier uses RocksDB; on a simulated disk files", async (t) => {
+test("with `auto` and no persisted rows, a tier uses RocksDB; on a simulated disk files", async (t) => {
   const root = mkdtempSync(join(tmpdir(), "osiris-tier-"));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   const place = { root, owner: "c0ffee", generation: 1, device: 0 };
@@ -197,7 +197,7 @@ testIf(rocksDb)(
     });
     first.write(1, rows, recordsOf(user, rows, 1));
     first.sync(older);
-    await first.rest();
+    await first.persist();
     await first.close();
     const url = (path: string) => JSON.stringify(new URL(`../../../${path}`, import.meta.url));
     const again = { ...options, kind: "auto", stamp: older };

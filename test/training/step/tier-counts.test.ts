@@ -39,7 +39,7 @@ test("prefetched rows are counted on arrival, like those of the backing store", 
     await device.slab.arrive(staged);
     const rows = (batch + 1) * samples;
     t.like(counted(), { rows, missed: rows });
-    t.is(device.backing?.counts.asked, rows);
+    t.is(device.backing?.counts.requested, rows);
     await device.slab.release(staged);
   }
 });

@@ -40,7 +40,7 @@ function simulate(seed: number) {
       buffered = Math.min(capacity, buffered + made - taken);
       if (stream.below(2400) === 0 && live.length > 1) workers = workers.slice(1); // A worker dies.
       if (nowMs % intervalMs !== 0 || nowMs === 0) continue;
-      const news = {
+      const load = {
         atMs: nowMs,
         workers: live.length,
         busy: busyMs / intervalMs,
@@ -49,7 +49,7 @@ function simulate(seed: number) {
         isWanted: buffered < capacity,
       };
       [busyMs, stalledMs] = [0, 0];
-      const count = scaler.hear(news);
+      const count = scaler.decide(load);
       here.counts.push(count);
       // A worker takes a second to start; surplus workers drain at once.
       while (workers.length < count) workers.push(nowMs + 1000);
@@ -85,11 +85,11 @@ for (const least of [0, 50]) {
 test("the autoscaler keeps its limits, and without a worker starts one if splits are wanted", (t) => {
   const scaler = new Autoscaler({ least: 0, most: 2, atMs: 0 });
   const idle = { workers: 0, busy: 0, stalled: 0, buffered: 1, isWanted: false };
-  t.is(scaler.hear({ ...idle, atMs: 1000 }), 0);
-  t.is(scaler.hear({ ...idle, atMs: 2000, buffered: 0, isWanted: true }), 1);
+  t.is(scaler.decide({ ...idle, atMs: 1000 }), 0);
+  t.is(scaler.decide({ ...idle, atMs: 2000, buffered: 0, isWanted: true }), 1);
   const starving = { workers: 1, busy: 1, stalled: 0.9, buffered: 0, isWanted: true };
-  t.is(scaler.hear({ ...starving, atMs: 3000 }), 1, "the first one has only begun");
-  t.is(scaler.hear({ ...starving, atMs: 8000 }), 2);
-  t.is(scaler.hear({ ...starving, workers: 2, atMs: 20_000 }), 2, "no more than `most`");
+  t.is(scaler.decide({ ...starving, atMs: 3000 }), 1, "the first one has only begun");
+  t.is(scaler.decide({ ...starving, atMs: 8000 }), 2);
+  t.is(scaler.decide({ ...starving, workers: 2, atMs: 20_000 }), 2, "no more than `most`");
   t.is(scaler.wanted, 2);
 });

@@ -26,11 +26,11 @@ test("a starving reader adds workers, and full buffers with idle workers remove 
   /** Reports one second of readers and workers. */
   const pass = (stalled: number, busy: number, buffered: number) => {
     stalledMs += 1000 * stalled;
-    count.tellReader(0, { buffered: 8, wanted: 0, stalledMs: 70 }); // Another reader has enough.
-    count.tellReader(1, { buffered, wanted: 8 - buffered, stalledMs });
-    for (let i = 0; i < workers; i++) count.tellWorker(500 * busy, 500);
+    count.addReader(0, { buffered: 8, wanted: 0, stalledMs: 70 }); // Another reader has enough.
+    count.addReader(1, { buffered, wanted: 8 - buffered, stalledMs });
+    for (let i = 0; i < workers; i++) count.addWorker(500 * busy, 500);
     nowMs += 1000;
-    workers = count.hear(workers, nowMs).wanted;
+    workers = count.endInterval(workers, nowMs).wanted;
     return workers;
   };
   t.is(pass(0, 0, 0), 1, "what a reader had waited before counts for nothing");

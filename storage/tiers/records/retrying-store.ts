@@ -19,7 +19,7 @@ function block(ms: number): void {
  * thread meanwhile. `onFull` is called with true when a wait begins, and with false when the write
  * succeeded.
  */
-export function patient(
+export function retryingStore(
   store: RecordStore,
   options: {
     readonly clock: Pick<Clock, "now">;

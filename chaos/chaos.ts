@@ -2,7 +2,7 @@
 //
 //   await chaos(job, { devices: 2 })
 //     .kill("device:1").at({ step: 120 })
-//     .partition("host:1", "root", { deadlines: 1 }).at({ step: 200 })
+//     .partition("host:1", "leader", { deadlines: 1 }).at({ step: 200 })
 //     .broker.restart().at({ step: 260 })
 //     .verify();
 //
@@ -37,7 +37,7 @@ interface FrameOptions {
   readonly frames: number;
   /** A NATS subject pattern. @default ">" */
   readonly subject?: string;
-  /** `root`, `host:1`. @default any */
+  /** `leader`, `host:1`. @default any */
   readonly from?: string;
   readonly to?: string;
 }
@@ -55,12 +55,12 @@ export interface ChaosOptions extends FaultedRunOptions {
 }
 
 /**
- * Starts a chaos test of `job` in an environment (`stage`), which defaults to 2 devices in one
+ * Starts a chaos test of `job` in an environment (`environment`), which defaults to 2 devices in one
  * process.
  */
-export function chaos(job: JobOptions, stage: Partial<EnvironmentSize> = {}): Chaos {
-  const devices = stage.devices ?? (resolveJob(job).devices || 2);
-  return new Chaos(job, { devices, hosts: stage.hosts ?? 0 }, { faults: [] });
+export function chaos(job: JobOptions, environment: Partial<EnvironmentSize> = {}): Chaos {
+  const devices = environment.devices ?? (resolveJob(job).devices || 2);
+  return new Chaos(job, { devices, hosts: environment.hosts ?? 0 }, { faults: [] });
 }
 
 type Plan =
@@ -71,33 +71,37 @@ type Plan =
 /** A chaos test of a job under construction. Immutable: every call returns a new one. */
 export class Chaos {
   readonly #job: JobOptions;
-  readonly #stage: EnvironmentSize;
+  readonly #environment: EnvironmentSize;
   readonly #plan: Plan;
 
-  constructor(job: JobOptions, stage: EnvironmentSize, plan: Plan) {
+  constructor(job: JobOptions, environment: EnvironmentSize, plan: Plan) {
     this.#job = job;
-    this.#stage = stage;
+    this.#environment = environment;
     this.#plan = plan;
   }
 
   /** Draws faults of these kinds from a seed. @default all kinds */
   seed(seed: number, kinds?: readonly FaultKind[]): Chaos {
-    return new Chaos(this.#job, this.#stage, kinds === undefined ? { seed } : { seed, kinds });
+    return new Chaos(
+      this.#job,
+      this.#environment,
+      kinds === undefined ? { seed } : { seed, kinds },
+    );
   }
 
   /** Replays a printed schedule in its own environment. @throws InvalidOptionError */
   schedule(given: ScheduleOptions): Chaos {
     const schedule = checkSchedule(given);
-    return new Chaos(this.#job, schedule.stage, { schedule });
+    return new Chaos(this.#job, schedule.environment, { schedule });
   }
 
   /** Adds a fault, given as plain data. */
   fault(fault: FaultOptions): Chaos {
     const before = "faults" in this.#plan ? this.#plan.faults : [];
-    return new Chaos(this.#job, this.#stage, { faults: [...before, fault] });
+    return new Chaos(this.#job, this.#environment, { faults: [...before, fault] });
   }
 
-  /** Kills a thread (`device:1`, `reader:0`) or a process (`root`, `host:1`). */
+  /** Kills a thread (`device:1`, `reader:0`) or a process (`leader`, `host:1`). */
   kill(where: string): Pending {
     return this.#pending((when) => ({ what: "kill", where: strikable(where), when }));
   }
@@ -218,7 +222,7 @@ export class Chaos {
    * @throws RemoteError where it fails
    */
   reference(): Promise<ReferenceRun> {
-    const { devices, hosts } = this.#stage;
+    const { devices, hosts } = this.#environment;
     return runReference(this.#job, devices * Math.max(1, hosts));
   }
 
@@ -237,8 +241,9 @@ export class Chaos {
   #scheduleFor(reference: ReferenceRun): Schedule {
     const plan = this.#plan;
     if ("schedule" in plan) return plan.schedule;
-    if ("seed" in plan) return drawFor(this.#job, reference, { ...plan, stage: this.#stage });
-    return checkSchedule({ version: 1, stage: this.#stage, faults: plan.faults });
+    if ("seed" in plan)
+      return drawFor(this.#job, reference, { ...plan, environment: this.#environment });
+    return checkSchedule({ version: 1, environment: this.#environment, faults: plan.faults });
   }
 
   #pending(fault: (when: MomentOptions) => FaultOptions): Pending {
@@ -246,14 +251,14 @@ export class Chaos {
   }
 }
 
-/** Actors that own a thread; `host` and `root` name processes, all other names actors. */
+/** Actors that own a thread; `host` and `leader` name processes, all other names actors. */
 const threaded = /^(device|reader|tier|bridge|writer):\d+$|^prepare$/;
 
 /** Expands a short name to a place; a full name (`actor:device:1`) is returned unchanged. */
 function strikable(name: string): string {
   if (/^(thread|actor|process):|^\*$/.test(name)) return name;
   if (threaded.test(name)) return `thread:${name}`;
-  if (name === "root" || name.startsWith("host:")) return `process:${name}`;
+  if (name === "leader" || name.startsWith("host:")) return `process:${name}`;
   return `actor:${name.includes(":") ? name : `${name}:0`}`;
 }
 

@@ -23,7 +23,7 @@ export interface EnvironmentSize {
 /** Inputs of a draw: the seed, and properties of the job. */
 export interface DrawOptions {
   readonly seed: number;
-  readonly stage: EnvironmentSize;
+  readonly environment: EnvironmentSize;
   /** Steps of the whole run. */
   readonly steps: number;
   /** Steps between checkpoints. */
@@ -46,13 +46,13 @@ const faultsMax = 5;
 
 /** The schedule of a seed. */
 export function drawSchedule(options: DrawOptions): Schedule {
-  const { seed, stage, steps, kinds = faultKinds } = options;
+  const { seed, environment, steps, kinds = faultKinds } = options;
   const random = new RandomStream(seed, purposes.faults);
   const moments = Array.from({ length: 1 + random.below(faultsMax) }, () => random.below(steps));
   const faults = moments
     .sort((a, b) => a - b)
     .flatMap((step, i) => drawFault({ ...options, random, step, isFirst: i === 0, kinds }));
-  return checkSchedule({ version: 1, seed, stage, faults });
+  return checkSchedule({ version: 1, seed, environment, faults });
 }
 
 interface Draw extends DrawOptions {
@@ -64,9 +64,9 @@ interface Draw extends DrawOptions {
 }
 
 function drawFault(draw: Draw): FaultOptions[] {
-  const { random, step, kinds, stage, everySteps, steps } = draw;
+  const { random, step, kinds, environment, everySteps, steps } = draw;
   const what = pick(random, kinds);
-  const device = `thread:device:${random.below(devicesOf(stage))}`;
+  const device = `thread:device:${random.below(devicesOf(environment))}`;
   const when = { step, point: random.below(12) };
   const share = (low: number, high: number) =>
     Math.round(1000 * (low + random.uniform() * (high - low))) / 1000;
@@ -113,7 +113,7 @@ function drawFault(draw: Draw): FaultOptions[] {
     case "torn-write":
     case "lost-sync":
     case "flipped-bit": {
-      const where = pick(random, ["thread:writer:0", "process:root"]);
+      const where = pick(random, ["thread:writer:0", "process:leader"]);
       const at = { step: Math.min(step, lastButOne(draw)), during: "checkpoint" } as const;
       if (what === "disk-full" || what === "disk-slow") {
         return [{ what, where, when: at, operations: 1 + random.below(10) }];
@@ -129,13 +129,13 @@ function drawFault(draw: Draw): FaultOptions[] {
     case "move":
     case "freeze": {
       const shard = random.below(4);
-      const during = drawDuring(draw, "process:root");
+      const during = drawDuring(draw, "process:leader");
       if (what === "freeze") return [{ what, when: { ...when, during }, shard }];
-      const device = random.below(devicesOf(stage));
+      const device = random.below(devicesOf(environment));
       return [{ what, when: { ...when, during }, shard, device }];
     }
     case "drain": {
-      const readers = draw.readers * Math.max(1, stage.hosts);
+      const readers = draw.readers * Math.max(1, environment.hosts);
       return [{ what, when, reader: random.below(readers) }];
     }
     case "rate": {
@@ -153,13 +153,13 @@ function devicesOf({ devices, hosts }: EnvironmentSize): number {
   return devices * Math.max(1, hosts);
 }
 
-function drawThread({ random, stage, readers, workers = 0, isTiered }: Draw): string {
-  const hosts = Math.max(1, stage.hosts);
+function drawThread({ random, environment, readers, workers = 0, isTiered }: Draw): string {
+  const hosts = Math.max(1, environment.hosts);
   const all = [
     ...Array.from({ length: hosts * readers }, (_, reader) => `thread:reader:${reader}`),
-    ...Array.from({ length: devicesOf(stage) }, (_, rank) => `thread:writer:${rank}`),
+    ...Array.from({ length: devicesOf(environment) }, (_, rank) => `thread:writer:${rank}`),
     ...(isTiered
-      ? Array.from({ length: devicesOf(stage) }, (_, rank) => `thread:tier:${rank}`)
+      ? Array.from({ length: devicesOf(environment) }, (_, rank) => `thread:tier:${rank}`)
       : []),
     ...workersOf(workers, hosts).map((worker) => `thread:worker:${worker}`),
     ...(hosts > 1 ? Array.from({ length: hosts }, (_, i) => `thread:bridge:${i + 1}`) : []),
@@ -172,18 +172,22 @@ function workersOf(workers: number, hosts: number): number[] {
   return Array.from({ length: workers }, (_, i) => (i % hosts) * poolMax + Math.floor(i / hosts));
 }
 
-function drawActor({ random, stage, workers }: Draw): string {
-  const hosts = stage.hosts === 0 ? ["actor:host:0"] : ["actor:host:1", "actor:hosts:0"];
+function drawActor({ random, environment, workers }: Draw): string {
+  const hosts = environment.hosts === 0 ? ["actor:host:0"] : ["actor:host:1", "actor:hosts:0"];
   const control = ["cluster", "jobs", "queue", "job", "coordinator", "checkpoint"];
-  const own = [`actor:device:${random.below(devicesOf(stage))}`, "actor:shard:0", "actor:reader:0"];
+  const own = [
+    `actor:device:${random.below(devicesOf(environment))}`,
+    "actor:shard:0",
+    "actor:reader:0",
+  ];
   const service = workers === undefined ? [] : ["actor:master:0", "actor:pool:0"];
   const all = [...control.map((role) => `actor:${role}:0`), ...hosts, ...own, ...service];
   return pick(random, all);
 }
 
-function drawProcess({ random, stage }: Draw): string {
-  const hosts = Array.from({ length: stage.hosts }, (_, i) => `process:host:${i + 1}`);
-  return pick(random, ["process:root", ...hosts]);
+function drawProcess({ random, environment }: Draw): string {
+  const hosts = Array.from({ length: environment.hosts }, (_, i) => `process:host:${i + 1}`);
+  return pick(random, ["process:leader", ...hosts]);
 }
 
 /** Draws the phase of a fault, mostly `step`; threads other than devices have no other phase. */
@@ -203,12 +207,12 @@ function drawFrames(draw: Draw): { subject: string; from?: string; to?: string }
   return { subject: pick(random, subjects), ...(random.below(2) === 0 ? {} : drawPair(draw)) };
 }
 
-function drawPair({ random, stage }: Draw): { from?: string; to?: string } {
-  if (stage.hosts === 0) return {};
-  const host = `process:host:${1 + random.below(stage.hosts)}`;
+function drawPair({ random, environment }: Draw): { from?: string; to?: string } {
+  if (environment.hosts === 0) return {};
+  const host = `process:host:${1 + random.below(environment.hosts)}`;
   return pick(random, [
-    { from: host, to: "process:root" },
-    { from: "process:root", to: host },
+    { from: host, to: "process:leader" },
+    { from: "process:leader", to: host },
     { from: host, to: "*" },
   ]);
 }

@@ -30,7 +30,7 @@ const places = {
   /** An actor's state machine, on the main thread of its process. */
   actor: { form: "actor:[a-z]+:\\d+", example: "actor:coordinator:0" },
   /** The leader's process, or a process that joined as a host. */
-  process: { form: "process:(?:root|host:[1-9]\\d*)", example: "process:host:1" },
+  process: { form: "process:(?:leader|host:[1-9]\\d*)", example: "process:host:1" },
   any: { form: "\\*", example: "*" },
 } as const;
 
@@ -130,7 +130,7 @@ const scheduleSchema = z.strictObject({
   /** The seed that it was drawn from; null for a schedule written by hand. */
   seed: z.int().min(0).nullable().default(null),
   /** Devices per host, and hosts that join as separate processes (0: none). */
-  stage: z.strictObject({
+  environment: z.strictObject({
     devices: z.int().min(1).max(128),
     hosts: z.int().min(0).max(16),
   }),

@@ -117,7 +117,7 @@ export class SimulatedCluster {
 
   /** The broker's name of the process at a place. */
   nameOf(place: number): string {
-    if (place === 0) return "root";
+    if (place === 0) return "leader";
     return place < this.shape.devices.length ? `host${place}` : "standby";
   }
 
@@ -204,7 +204,7 @@ export class SimulatedCluster {
       membership: new Membership({
         minDevices: all.reduce((sum, count) => sum + count, 0),
         joinDeadlineMs: 60_000,
-        own: devices === 0 ? undefined : { host: 0, devices, machine: "root", pid: serial },
+        own: devices === 0 ? undefined : { host: 0, devices, machine: "leader", pid: serial },
         arithmetic,
         version: "1.0.0",
       }),

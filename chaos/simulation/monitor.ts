@@ -64,9 +64,9 @@ export class Monitor {
   constructor(cluster: SimulatedCluster, reference: ReferenceRun | undefined) {
     this.#cluster = cluster;
     this.#reference = reference;
-    const guarded = (look: () => void) => {
+    const guarded = (check: () => void) => {
       try {
-        look();
+        check();
       } catch (error) {
         cluster.world.crash ??= { where: "monitor", error };
       }
@@ -81,14 +81,14 @@ export class Monitor {
   /** Checks the store. @throws SafetyError */
   check(): void {
     try {
-      this.#look();
+      this.#check();
     } catch (error) {
       // The reader of the damaged file reports it too, and the run ends with this error.
       if (!this.#cluster.isDamaged || !(error instanceof CheckpointCorruptError)) throw error;
     }
   }
 
-  #look(): void {
+  #check(): void {
     const { disk } = this.#cluster.machine;
     if (!disk.exists(`${directory}/job.json`)) return;
     const { manifests, damaged } = openExistingStore(directory, disk).list();

@@ -15,7 +15,7 @@ const closeMs = 20_000;
 const lastWordsMax = 2000;
 
 export class ActorProcess {
-  /** `root`, `host:1` */
+  /** `leader`, `host:1` */
   readonly name: string;
   readonly pid: number;
   /** Resolves when the process has ended, for any reason. */

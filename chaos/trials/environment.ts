@@ -58,7 +58,8 @@ export class Environment implements AsyncDisposable {
 
   /** The network of the observing client, which frame faults do not affect. */
   get network(): Network {
-    if (this.#network === undefined) throw new TypeError("The stage is open before it is used");
+    if (this.#network === undefined)
+      throw new TypeError("The environment was used before `open` resolved");
     return this.#network;
   }
 
@@ -66,7 +67,7 @@ export class Environment implements AsyncDisposable {
     return new Client({ transport: this.network.transport, cluster, clock: realClock });
   }
 
-  /** A running process by name, `root` or `host:1`; undefined: none. */
+  /** A running process by name, `leader` or `host:1`; undefined: none. */
   process(name: string): ActorProcess | undefined {
     const found = this.#processes.get(name);
     return found?.hasEnded === true ? undefined : found;
@@ -75,7 +76,7 @@ export class Environment implements AsyncDisposable {
   /** The process with an actor of a run, assuming that ranks were dealt in host order. */
   processOf(role: Role, index: number): ActorProcess | undefined {
     const { hosts, devices } = this.#options.size;
-    if (hosts === 0) return this.process("root");
+    if (hosts === 0) return this.process("leader");
     const isByRank = role === "device" || role === "tier";
     return this.process(`host:${isByRank ? 1 + Math.floor(index / devices) : Math.max(1, index)}`);
   }
@@ -120,7 +121,7 @@ export class Environment implements AsyncDisposable {
   async #open(): Promise<void> {
     const { hosts } = this.#options.size;
     this.#broker = await this.#startBroker(0);
-    const names = ["root", ...Array.from({ length: hosts }, (_, i) => `host:${i + 1}`)];
+    const names = ["leader", ...Array.from({ length: hosts }, (_, i) => `host:${i + 1}`)];
     for (const name of names) await this.#start(name);
     this.#network = await openNetwork({
       connection: { servers: this.#broker.url, token: this.#token },
@@ -141,14 +142,14 @@ export class Environment implements AsyncDisposable {
 
   async #start(name: string): Promise<void> {
     const { size, plan, models, onIncident } = this.#options;
-    const isRoot = name === "root";
+    const isLeader = name === "leader";
     const order = {
       order: "start",
-      role: isRoot ? "root" : "host",
+      role: isLeader ? "leader" : "host",
       nats: this.#broker?.url ?? "",
       token: this.#token,
       cluster,
-      devices: isRoot && size.hosts > 0 ? 0 : size.devices,
+      devices: isLeader && size.hosts > 0 ? 0 : size.devices,
       minDevices: size.devices * Math.max(1, size.hosts),
       plan,
       models,

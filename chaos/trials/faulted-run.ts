@@ -131,7 +131,7 @@ class ScheduleRun {
   async toItsEnd(): Promise<FaultedRun> {
     const startedAtMs = realClock.now();
     const environment = await Environment.open({
-      size: this.#schedule.stage,
+      size: this.#schedule.environment,
       plan: {
         faults: this.#schedule.faults,
         injectionsIn: this.#injections.directory,
@@ -175,14 +175,14 @@ class ScheduleRun {
   async #untilOver(environment: Environment): Promise<End> {
     let stops = 0;
     for (;;) {
-      const root = environment.process("root");
-      const run = root === undefined ? undefined : await this.#submit(environment);
+      const leader = environment.process("leader");
+      const run = leader === undefined ? undefined : await this.#submit(environment);
       if (run === undefined) {
         await sleep(50);
         continue;
       }
       this.#run = run;
-      const isGone = root === undefined ? Promise.resolve() : root.exited;
+      const isGone = leader === undefined ? Promise.resolve() : leader.exited;
       const end = await this.#follow(run, isGone);
       if (end === undefined) continue; // The leader was lost, with its list of runs.
       const code = end.error?.code ?? "";

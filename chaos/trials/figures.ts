@@ -13,7 +13,7 @@ export interface Spread {
 
 /** Cost of losing one kind of actor. */
 export interface LossFigures {
-  /** `device`, `reader`, `host`, `training`, `root` … */
+  /** `device`, `reader`, `host`, `training`, `leader` … */
   readonly lost: string;
   /** From the injection to the incident; undefined where the injection is unknown. */
   readonly detected: Spread | undefined;

@@ -151,13 +151,14 @@ export class Injector {
   #processOf(where: string): ActorProcess | undefined {
     const { environment } = this.#options;
     const [kind, role = "", index = "0"] = where.split(":");
-    if (kind === "process") return environment.process(role === "root" ? "root" : `host:${index}`);
+    if (kind === "process")
+      return environment.process(role === "leader" ? "leader" : `host:${index}`);
     const isOfHosts = ["host", "device", "shard", "reader", "tier", "bridge", "pool"].includes(
       role,
     );
     return isOfHosts
       ? environment.processOf(role as Role, Number(index))
-      : environment.process("root");
+      : environment.process("leader");
   }
 
   /** Registers a lasting fault, which ends after `forMs` or with the run. */

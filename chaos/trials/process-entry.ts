@@ -17,7 +17,7 @@ import { arm } from "../faults/thread-faults.ts";
 export type ProcessOrder =
   | {
       readonly order: "start";
-      readonly role: "root" | "host";
+      readonly role: "leader" | "host";
       readonly nats: string;
       readonly token: string;
       readonly cluster: string;
@@ -67,7 +67,7 @@ async function start(given: Extract<ProcessOrder, { order: "start" }>): Promise<
   const onIncident = (incident: Incident) => tell({ news: "incident", incident });
   const common = { nats, token, faultsAllowed: true, launcher, world, onIncident };
   running =
-    role === "root"
+    role === "leader"
       ? await Cluster.start({ ...common, name, devices, minDevices, roots })
       : await Host.join({ ...common, cluster: name, devices });
   if (running instanceof Host) await running.joined;

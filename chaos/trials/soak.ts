@@ -14,7 +14,7 @@ import type { ReferenceRun } from "./verdict.ts";
 
 export interface SoakOptions extends FaultedRunOptions {
   readonly seed: number;
-  readonly stage: EnvironmentSize;
+  readonly environment: EnvironmentSize;
   /** No run starts after this time; the current run ends without further kills. */
   readonly forMs: number;
   /** Mean time between kills; each interval is drawn from 0.5 to 1.5 times the mean. */
@@ -33,9 +33,9 @@ export async function soak(
   reference: ReferenceRun,
   options: SoakOptions,
 ): Promise<{ readonly trials: readonly Trial[]; readonly kills: number }> {
-  const { seed, stage: size, forMs, onTrial, signal } = options;
+  const { seed, environment: size, forMs, onTrial, signal } = options;
   const random = new RandomStream(seed, purposes.faults);
-  const schedule = checkSchedule({ version: 1, seed, stage: size, faults: [] });
+  const schedule = checkSchedule({ version: 1, seed, environment: size, faults: [] });
   const startedAtMs = realClock.now();
   const passed = () => realClock.now() - startedAtMs;
   const trials: Trial[] = [];
@@ -47,13 +47,13 @@ export async function soak(
   let kill = draw();
   /** Time until the next kill; what is left of it when a run ends carries over to the next run. */
   let leftMs = kill.afterMs;
-  const disturb = (stage: Environment) => {
+  const disturb = (environment: Environment) => {
     let armedAtMs = 0;
     let cancel = () => {};
     const arm = () => {
       armedAtMs = realClock.now();
       cancel = realClock.after(leftMs, () => {
-        if (passed() < forMs && inject(stage, kill.target)) {
+        if (passed() < forMs && inject(environment, kill.target)) {
           kills++;
           options.onKill(kill.target, kill.afterMs);
         }
@@ -82,18 +82,18 @@ function drawTarget(random: RandomStream, { devices, hosts }: EnvironmentSize): 
   const place = random.below(ranks + hosts + 2);
   if (place < ranks) return `device:${place}`;
   if (place < ranks + hosts) return `host:${1 + place - ranks}`;
-  return place === ranks + hosts ? "reader:0" : "root";
+  return place === ranks + hosts ? "reader:0" : "leader";
 }
 
 /** Kills a target; false if it does not exist at the moment. */
-function inject(stage: Environment, target: string): boolean {
+function inject(environment: Environment, target: string): boolean {
   const [role = "", index = "0"] = target.split(":");
-  if (role === "root" || role === "host") {
-    const process = stage.process(target);
+  if (role === "leader" || role === "host") {
+    const process = environment.process(target);
     process?.signal("SIGKILL");
     return process !== undefined;
   }
-  const process = stage.processOf(role === "reader" ? "reader" : "device", Number(index));
+  const process = environment.processOf(role === "reader" ? "reader" : "device", Number(index));
   process?.send({ order: "kill", actor: target });
   return process !== undefined;
 }

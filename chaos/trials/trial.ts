@@ -77,7 +77,7 @@ export async function shrinkTrial(
 export function drawFor(
   job: JobOptions,
   reference: ReferenceRun,
-  options: Pick<DrawOptions, "seed" | "stage"> & { readonly kinds?: readonly FaultKind[] },
+  options: Pick<DrawOptions, "seed" | "environment"> & { readonly kinds?: readonly FaultKind[] },
 ): Schedule {
   const spec = resolveJob(job);
   return drawSchedule({

@@ -200,15 +200,16 @@ function recoveriesOf({ events, faults }: FaultedRun): Recovery[] {
 function leaderLosses({ faults, events }: FaultedRun, schedule: readonly Fault[]): Recovery[] {
   return faults.flatMap((fault, i) => {
     const planned = schedule[i];
-    const isRoot = planned !== undefined && "where" in planned && planned.where === "process:root";
-    if (!isRoot || fault.atMs === undefined) return [];
+    const isLeader =
+      planned !== undefined && "where" in planned && planned.where === "process:leader";
+    if (!isLeader || fault.atMs === undefined) return [];
     const since = fault.atMs;
     const lost = events.findIndex(({ atMs, event }) => atMs > since && event.type === "run.queued");
     const next = events.find(({ event }, at) => at > lost && "step" in event);
     if (lost < 0 || next === undefined) return [];
     const { generation } = next.event;
     const recoverySeconds = (next.atMs - since) / 1000;
-    const own = { offender: "root", code: "PROCESS_LOST", detectedSeconds: 0, redoneSteps: 0 };
+    const own = { offender: "leader", code: "PROCESS_LOST", detectedSeconds: 0, redoneSteps: 0 };
     return [{ ...own, generation, recoverySeconds }];
   });
 }

@@ -7,12 +7,12 @@ import { count, duration, plural } from "../support/format.ts";
 
 /** The schedule for people, then as JSON, which `--schedule` carries out again. */
 export function scheduleLines(schedule: Schedule): string[] {
-  const { seed, stage, faults } = schedule;
+  const { seed, environment, faults } = schedule;
   const from = seed === null ? "Schedule" : `Seed ${seed}`;
-  const hosts = stage.hosts === 0 ? "" : ` on each of ${plural(stage.hosts, "host")}`;
+  const hosts = environment.hosts === 0 ? "" : ` on each of ${plural(environment.hosts, "host")}`;
   return [
     "",
-    `${from}: ${plural(faults.length, "fault")}; ${plural(stage.devices, "device")}${hosts}`,
+    `${from}: ${plural(faults.length, "fault")}; ${plural(environment.devices, "device")}${hosts}`,
     ...faults.map((fault, i) => `  ${i}  ${sentenceOf(fault)}`),
     `  ${JSON.stringify(schedule)}`,
   ];

@@ -153,11 +153,11 @@ interface Work {
 async function schedules(work: Work): Promise<Trial[]> {
   const { path, job, options, say, signal } = work;
   const file = options.schedule === undefined ? undefined : scheduleIn(options.schedule);
-  const stage = file?.stage ?? stageOf(work);
-  const reference = await referenceOf(work, stage);
+  const environment = file?.environment ?? environmentOf(work);
+  const reference = await referenceOf(work, environment);
   const { faults: kinds } = options;
   const drawn = (seed: number) =>
-    drawFor(job, reference, { seed, stage, ...(kinds === undefined ? {} : { kinds }) });
+    drawFor(job, reference, { seed, environment, ...(kinds === undefined ? {} : { kinds }) });
   const planned = file === undefined ? (options.seeds ?? [options.seed]).map(drawn) : [file];
   const trials: Trial[] = [];
   for (const schedule of planned) {
@@ -181,10 +181,10 @@ async function schedules(work: Work): Promise<Trial[]> {
 async function soaking(work: Work, forMs: number): Promise<readonly Trial[]> {
   const { job, options, say, signal } = work;
   const { seed, every: everyMs } = options;
-  const stage = stageOf(work);
-  const reference = await referenceOf(work, stage);
+  const environment = environmentOf(work);
+  const reference = await referenceOf(work, environment);
   const { trials, kills } = await soak(job, reference, {
-    ...{ seed, stage, forMs, everyMs, signal },
+    ...{ seed, environment, forMs, everyMs, signal },
     onKill: (what, afterMs) => say(`  killed ${what} after ${duration(afterMs / 1000)}`),
     onTrial: (trial) => say(`${trial.trainingSeconds.toFixed(1)} s: ${verdictLine(trial)}`),
   });
@@ -194,7 +194,7 @@ async function soaking(work: Work, forMs: number): Promise<readonly Trial[]> {
 
 async function referenceOf(
   { job, say }: Work,
-  { devices, hosts }: Schedule["stage"],
+  { devices, hosts }: Schedule["environment"],
 ): Promise<ReferenceRun> {
   say("First its reference run, undisturbed ...");
   const reference = await runReference(job, devices * Math.max(1, hosts));
@@ -203,7 +203,7 @@ async function referenceOf(
   return reference;
 }
 
-function stageOf({ job, options }: Work): Schedule["stage"] {
+function environmentOf({ job, options }: Work): Schedule["environment"] {
   return { devices: options.devices ?? (resolveJob(job).devices || 2), hosts: options.hosts };
 }
 

@@ -10,9 +10,9 @@ import {
 } from "../../../chaos/faults/schedule.ts";
 import { InvalidOptionError } from "../../../internal.ts";
 
-const stage = { devices: 2, hosts: 2 };
+const environment = { devices: 2, hosts: 2 };
 const facts = {
-  stage,
+  environment,
   steps: 200,
   everySteps: 20,
   readers: 2,
@@ -50,12 +50,12 @@ test("only requested kinds of faults are drawn; a flipped bit comes with a kill,
 test("a fault is described by a sentence", (t) => {
   const { faults } = checkSchedule({
     version: 1,
-    stage,
+    environment,
     faults: [
       { what: "kill", where: "thread:device:1", when: { step: 120 } },
       {
         what: "pause",
-        where: "process:root",
+        where: "process:leader",
         when: { step: 3, during: "checkpoint" },
         deadlines: 2,
       },
@@ -69,7 +69,7 @@ test("a fault is described by a sentence", (t) => {
   });
   t.deepEqual(faults.map(sentenceOf), [
     "kill thread:device:1 at step 120",
-    "pause process:root in the checkpoint after step 3, for 2 step deadlines",
+    "pause process:leader in the checkpoint after step 3, for 2 step deadlines",
     "drop > (process:host:1 → *) at step 5, point 2, for 9 frames",
     "kill thread:device:0 while it recovers",
     "move shard:2 to device:1 at step 8",
@@ -84,18 +84,18 @@ for (const [why, fault, option] of [
   ["nowhere", { what: "kill", where: "device 1", when: { step: 1 } }, "where"],
   [
     "in a place where it cannot happen",
-    { what: "nan", where: "process:root", when: { step: 1 } },
+    { what: "nan", where: "process:leader", when: { step: 1 } },
     "where",
   ],
   [
     "before the beginning",
-    { what: "kill", where: "process:root", when: { step: -1 } },
+    { what: "kill", where: "process:leader", when: { step: -1 } },
     "when.step",
   ],
   ["without an end", { what: "partition", when: { step: 1 } }, "deadlines"],
 ] as const) {
   test(`a fault ${why} is refused, and the error names its option`, (t) => {
-    const error = t.throws(() => checkSchedule({ version: 1, stage, faults: [fault] }));
+    const error = t.throws(() => checkSchedule({ version: 1, environment, faults: [fault] }));
     t.true(error instanceof InvalidOptionError);
     t.true(error?.message.includes(`schedule.faults[0].${option}`), error?.message);
   });

@@ -23,12 +23,12 @@ let reference: Promise<ReferenceRun> | undefined;
 
 for (let seed = first; seed <= last; seed++) {
   // Two seeds of five run on hosts in separate processes.
-  const stage = seed % 5 < 3 ? { devices: 2, hosts: 0 } : { devices: 1, hosts: 2 };
+  const environment = seed % 5 < 3 ? { devices: 2, hosts: 0 } : { devices: 1, hosts: 2 };
   testIf(testAll).serial(
     `P4, P5, P6: under the faults of seed ${seed}, a run equals its reference run, bit for bit`,
     async (t) => {
       reference ??= chaos(job).reference();
-      const trial = await chaos(job, stage)
+      const trial = await chaos(job, environment)
         .seed(seed)
         .verify({ reference: await reference });
       for (const [i, fault] of trial.schedule.faults.entries()) {

@@ -30,11 +30,11 @@ testIf(testAll).serial(
     const reference = await chaos(job()).reference();
     const schedule = checkSchedule({
       version: 1,
-      stage: { devices: 2, hosts: 0 },
+      environment: { devices: 2, hosts: 0 },
       faults: [
         { what: "kill", where: "thread:device:1", when: { step: 12 } },
         { what: "broker-kill", when: { step: 17 }, deadlines: 0.02 },
-        { what: "kill", where: "process:root", when: { step: 25 } },
+        { what: "kill", where: "process:leader", when: { step: 25 } },
         { what: "kill", where: "thread:device:0", when: { step: 0, during: "recovery" } },
         { what: "exception", where: "actor:coordinator:0", when: { step: 35 } },
       ],
@@ -52,7 +52,7 @@ testIf(testAll).serial(
       [12, 17, 25],
       "each at its step",
     );
-    t.is(faulted.submissions, 2, "the root's list of runs went with it");
+    t.is(faulted.submissions, 2, "the leader's list of runs went with it");
     t.deepEqual(trial.ledger, [{ samples: 2700, once: 2700, never: 0, twice: 0 }]);
     t.is(trial.committedStepsLost, 0);
     t.is(trial.recoveries[0]?.offender, "device:1", "first cause first");
@@ -91,7 +91,7 @@ testIf(testAll).serial("shards move and freeze between two deaths: the same mode
     .at({ step: 22 })
     .moveShard(0, { device: 0 })
     .at({ step: 26 })
-    .kill("root")
+    .kill("leader")
     .at({ step: 32 })
     .verify();
   t.is(trial.digest, trial.referenceDigest);
@@ -111,7 +111,7 @@ testIf(testAll).serial(
       .at({ step: 16 })
       .drainReader(0)
       .at({ step: 26 })
-      .kill("root")
+      .kill("leader")
       .at({ step: 32 })
       .verify();
     t.is(trial.digest, trial.referenceDigest);
@@ -192,7 +192,7 @@ testIf(testAll).serial(
     t.regex(text, /^The model is sha256:\w+, its reference run sha256:\w+$/m);
     t.regex(text, /^Other bits in table a, block 0, quantum 0$/m);
     t.regex(text, /^Losses or metrics differ from step 10 on$/m);
-    t.like(error.schedule, { stage: { devices: 2, hosts: 0 }, faults: [{ what: "slow" }] });
+    t.like(error.schedule, { environment: { devices: 2, hosts: 0 }, faults: [{ what: "slow" }] });
   },
 );
 

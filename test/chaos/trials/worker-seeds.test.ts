@@ -27,8 +27,8 @@ testIf(...(process.env.SEEDS === undefined ? [testAll] : [])).serial(
     };
     const reference = await chaos(job).reference();
     for (let seed = first; seed <= last; seed++) {
-      const stage = seed % 5 < 3 ? { devices: 2, hosts: 0 } : { devices: 1, hosts: 2 };
-      const trial = await chaos(job, stage).seed(seed).verify({ reference });
+      const environment = seed % 5 < 3 ? { devices: 2, hosts: 0 } : { devices: 1, hosts: 2 };
+      const trial = await chaos(job, environment).seed(seed).verify({ reference });
       for (const [i, fault] of trial.schedule.faults.entries()) {
         const { injected, whyNot } = trial.faults[i] ?? {};
         t.log(`${seed}: ${sentenceOf(fault)}${injected === true ? "" : `: ${whyNot}`}`);

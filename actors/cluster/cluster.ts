@@ -137,11 +137,11 @@ export class Cluster implements AsyncDisposable {
     this.lost.catch(() => {}); // A caller may ignore it: the cluster then just does nothing.
     if (lease === undefined && state === undefined) {
       const keeper = mirroring(keptNowhere, (run) => this.#mirror?.changed(run));
-      const tell: PublishEvent = (...told) => {
-        this.#mirror?.told(told[0]);
-        publish(network, ...told);
+      const publishAll: PublishEvent = (...event) => {
+        this.#mirror?.published(event[0]);
+        publish(network, ...event);
       };
-      const registry = new Registry(prefix, tell, keeper, finishedMax);
+      const registry = new Registry(prefix, publishAll, keeper, finishedMax);
       this.#mirror = link && new RunMirror(link, { network, registry, isLeading: () => true });
       this.#leader = new Leader({ ...common, registry, mirror: this.#mirror });
       onLeading();
@@ -149,8 +149,8 @@ export class Cluster implements AsyncDisposable {
       const { directory, ms: leaseMs } = lease ?? { directory: state?.directory ?? "", ms: 2500 };
       const isAlone = lease === undefined && options.nats !== undefined;
       const forLease = { directory, register, leaseMs, prefix, publish, finishedMax };
-      const told = { onStandby, onLeading, onLost, mirror: link, isAlone };
-      this.#leader = new ElectedLeader({ ...common, ...forLease, ...told });
+      const callbacks = { onStandby, onLeading, onLost, mirror: link, isAlone };
+      this.#leader = new ElectedLeader({ ...common, ...forLease, ...callbacks });
     }
     if (broker !== undefined) this.#watchBroker(broker, options);
   }
@@ -174,7 +174,7 @@ export class Cluster implements AsyncDisposable {
     } = given;
     const options = checkOptions(clusterOptions, plain);
     if (options.lease !== undefined && options.nats === undefined) {
-      throw expected("nats", "given where there is a `lease`: a broker that outlives a leader", "");
+      throw expected("nats", "set, because `lease` is set: the broker must outlive a leader", "");
     }
     const broker =
       options.nats === undefined ? await startBrokerThread(settingsOf(options)) : undefined;
@@ -198,7 +198,7 @@ export class Cluster implements AsyncDisposable {
         world,
         log: observer.log,
         tracedEvery: observer.tracedEvery,
-        onError: (offender, error) => tell(observer.incident, offender, error),
+        onError: (offender, error) => reportError(observer.incident, offender, error),
       });
       const { lease, state, nats } = options;
       if (nats !== undefined && !lease && !state) await refuseSecondLeader(network);
@@ -209,8 +209,8 @@ export class Cluster implements AsyncDisposable {
           ? await openMirrorLink(network, options.jetstream, options.tenants)
           : undefined;
       dashboard = await openDashboard?.(network, Object.keys(options.tenants));
-      const told = { observer, onHosts, onStandby, link };
-      const cluster = new Cluster({ options, broker, network, register, launcher, ...told });
+      const parts = { observer, onHosts, onStandby, link };
+      const cluster = new Cluster({ options, broker, network, register, launcher, ...parts });
       cluster.#dashboard = dashboard;
       return cluster;
     } catch (error) {
@@ -289,8 +289,8 @@ export class Cluster implements AsyncDisposable {
   #watchBroker(broker: BrokerThread, options: CheckedOptions): void {
     void broker.exited.then(async (exit) => {
       if (this.#isClosed) return;
-      const error = exit.error ?? recordError(new Error("its thread ended"));
-      this.#tell("broker", error);
+      const error = exit.error ?? recordError(new Error("the thread of the broker ended"));
+      this.#report("broker", error);
       // Keeps port and token, so that clients reconnect by themselves.
       const settings = { ...settingsOf(options), port: broker.port, auth: broker.auth };
       const next = await startAgain(settings, this.network.clock);
@@ -300,7 +300,7 @@ export class Cluster implements AsyncDisposable {
     });
   }
 
-  #tell(offender: string, error: ReturnType<typeof recordError>): void {
+  #report(offender: string, error: ReturnType<typeof recordError>): void {
     this.#observer.incident({ offender, supervisor: "process", context: "running", reason: error });
   }
 }
@@ -348,7 +348,11 @@ async function startAgain(settings: Settings, clock: Clock): Promise<BrokerThrea
   return undefined;
 }
 
-function tell(onIncident: (incident: Incident) => void, offender: string, error: unknown): void {
+function reportError(
+  onIncident: (incident: Incident) => void,
+  offender: string,
+  error: unknown,
+): void {
   const reason = recordError(error);
   onIncident({ offender, supervisor: "process", context: "running", reason });
 }

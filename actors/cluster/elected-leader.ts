@@ -12,7 +12,7 @@
 //   O3. A run or a request is acknowledged only if a successor will find it: it is in the journal,
 //       and no other process led by then.
 
-import { JournalDamagedError, RootLostError, recordError } from "../../src/errors/errors.ts";
+import { JournalDamagedError, LeaderReplacedError, recordError } from "../../src/errors/errors.ts";
 import type { Register } from "../../src/wire/jetstream/register.ts";
 import { FileJournal } from "../../storage/cluster/file-journal.ts";
 import { KeptMark } from "../../storage/cluster/kept-mark.ts";
@@ -48,7 +48,7 @@ export interface ElectedLeaderOptions extends Omit<LeaderOptions, "registry" | "
   /** Prefix of the names of runs. */
   readonly prefix: string;
   /** Publishes an event over this network. */
-  readonly publish: (network: LeaderOptions["network"], ...told: Parameters<PublishEvent>) => void;
+  readonly publish: (network: LeaderOptions["network"], ...event: Parameters<PublishEvent>) => void;
   readonly onStandby: (leader: string) => void;
   readonly onLeading: () => void;
   /**
@@ -135,7 +135,7 @@ export class ElectedLeader {
     const journal = new FileJournal<RunEvent>(network.disk, directory, term);
     this.#journal = journal;
     if (this.#isStopped) return await journal.close();
-    const tell = (offender: string, error: unknown, context = "taking up its runs") => {
+    const report = (offender: string, error: unknown, context = "restoring the runs") => {
       const where = { offender, supervisor: "lease", context };
       options.onIncident({ ...where, reason: recordError(error) });
     };
@@ -152,26 +152,26 @@ export class ElectedLeader {
         // Counts the leader's own writes; those of its threads are counted when the threads end.
         const isOwn = event.type === "run.incident" && !event.offender.includes(":");
         if (isOwn && event.error.code === "GENERATION_FENCED") this.#refused++;
-        this.#mirror?.told(event);
+        this.#mirror?.published(event);
         options.publish(network, event, tenant);
       },
-      onError: (error, context) => tell("journal", error, context),
+      onError: (error, context) => report("journal", error, context),
     });
     const mirrored = mirroring(keeper, (run) => this.#mirror?.changed(run));
     const name = `${prefix}${term}-`;
     const registry: Registry = new Registry(name, publish, mirrored, options.finishedMax);
     const { entries, damaged } = journal.readFormer();
-    if (damaged > 0) tell("journal", new JournalDamagedError(directory, damaged));
+    if (damaged > 0) report("journal", new JournalDamagedError(directory, damaged));
     const { mirror } = options;
     const lost =
       entries.length > 0 || mirror === undefined ? [] : await lostQueue(mirror, options.network);
     if (this.#isStopped) return await journal.close();
     const isWhole = entries.length > 0 && damaged === 0 && mark.isFormerWhole();
-    const renumbered = registry.restore([...entries, ...lost], tell, isWhole);
+    const renumbered = registry.restore([...entries, ...lost], report, isWhole);
     if (former?.isReleased === true) registry.crashes.reset();
     journal.begin(registry.entries());
     mark.set();
-    for (const told of renumbered) publish(...told);
+    for (const event of renumbered) publish(...event);
     const isLeading = () => leadership.isHeld;
     this.#mirror = mirror && new RunMirror(mirror, { network, registry, term, isLeading });
     membership.countFrom(1 + hostsPerTerm * (term - 1));
@@ -183,15 +183,15 @@ export class ElectedLeader {
   /** Records the change of leader in each running run, as the first cause of its restore. */
   #recordSuccession(registry: Registry, former: Term | undefined, next: string): void {
     if (former === undefined) return;
-    const silent = `has not renewed its lease for ${this.#options.leaseMs} ms`;
-    const why = former.isReleased ? "has given its lease back" : silent;
-    const error = recordError(new RootLostError(former.owner, why, next));
+    const expired = `has not renewed its lease for ${this.#options.leaseMs} ms`;
+    const why = former.isReleased ? "has released its lease" : expired;
+    const error = recordError(new LeaderReplacedError(former.owner, why, next));
     for (const record of registry.all()) {
       if (record.status !== "running") continue;
-      const where = { offender: "root", supervisor: "lease", context: `term ${former.term}` };
+      const where = { offender: "leader", supervisor: "lease", context: `term ${former.term}` };
       const at = this.#options.network.clock.date();
       record.fail(0, { ...where, reason: error }, at);
-      record.incidents.act("lease", `gave the cluster to ${next}`, at);
+      record.incidents.act("lease", `handed the cluster over to ${next}`, at);
     }
   }
 

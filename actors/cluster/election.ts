@@ -33,7 +33,7 @@ export interface LeadershipOptions {
 }
 
 /** Polls or renewals of the lease within one lease period. */
-const looksPerLease = 5;
+const pollsPerLease = 5;
 /** Share of a lease after which its owner, without a renewal, stops leading. */
 const heldShare = 0.8;
 
@@ -42,7 +42,7 @@ export class Leadership {
   #own: Term | undefined;
   #renewedAtMs = Number.NEGATIVE_INFINITY;
   #seen: Term | undefined;
-  #looks = 0;
+  #unchanged = 0;
   #isOver = false;
   #cancel: Cancel = () => {};
 
@@ -83,24 +83,24 @@ export class Leadership {
   async #tick(): Promise<void> {
     const { clock, leaseMs, onError } = this.#options;
     try {
-      await (this.#own === undefined ? this.#look() : this.#renew(this.#own));
+      await (this.#own === undefined ? this.#poll() : this.#renew(this.#own));
     } catch (error) {
       if (!(error instanceof LeadershipLostError)) onError(error);
     }
     if (this.#isOver) return;
-    this.#cancel = clock.after(leaseMs / looksPerLease, () => void this.#tick());
+    this.#cancel = clock.after(leaseMs / pollsPerLease, () => void this.#tick());
   }
 
-  async #look(): Promise<void> {
+  async #poll(): Promise<void> {
     const { clock, lease, owner, onLeading, onStandby } = this.#options;
     const newest = lease.newest();
-    const term = await lease.look();
+    const term = await lease.current();
     const isFree = term === undefined ? newest === 0 : term.isReleased;
     const hasMoved = term?.term !== this.#seen?.term || term?.beat !== this.#seen?.beat;
     if (term !== undefined && term.term !== this.#seen?.term && !isFree) onStandby(term);
-    this.#looks = hasMoved ? 0 : this.#looks + 1; // E1
+    this.#unchanged = hasMoved ? 0 : this.#unchanged + 1; // E1
     this.#seen = term;
-    if (!isFree && this.#looks < looksPerLease) return;
+    if (!isFree && this.#unchanged < pollsPerLease) return;
     const atMs = clock.now();
     const next = Math.max(newest, term?.term ?? 0) + 1;
     if (this.#isOver || !(await lease.claim(next, owner))) return;

@@ -30,7 +30,7 @@ export function fencedTransport(
       ),
     request: (subject, payload, options) => transport.request(subject, payload, options),
     flush: () => transport.flush(),
-    onStatus: (tell) => transport.onStatus(tell),
+    onStatus: (receive) => transport.onStatus(receive),
     close: () => transport.close(),
   };
 }

@@ -69,7 +69,7 @@ export class Leader {
       start: () => ({ logic: hostMachine, input: { network, launcher, host: 0, devices } }),
     };
     const onRefused = ({ machine, pid }: Announcement, error: ErrorRecord) =>
-      this.#tell(`process ${pid} on ${machine}`, error);
+      this.#report(`process ${pid} on ${machine}`, error);
     const input: SupervisorInput = {
       name: "cluster",
       strategy: "one-for-one",
@@ -109,7 +109,7 @@ export class Leader {
 
   /** Applies the supervisors' restart policy to the root of the tree, which has no supervisor. */
   #failed(error: unknown): void {
-    this.#tell("cluster", recordError(error));
+    this.#report("cluster", recordError(error));
     if (this.#isStopped) return;
     const { network, registry } = this.#options;
     const children = [{ id: "cluster", restart: "permanent" as const }];
@@ -137,7 +137,7 @@ export class Leader {
     });
   }
 
-  #tell(offender: string, reason: ErrorRecord): void {
+  #report(offender: string, reason: ErrorRecord): void {
     const where = { supervisor: "process", context: "running" };
     this.#options.onIncident({ offender, ...where, reason });
   }

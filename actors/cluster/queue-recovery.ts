@@ -28,7 +28,7 @@ export async function lostQueue(
   network: Network,
 ): Promise<JournalEntry<RunEvent>[]> {
   if (queue === "off") return [];
-  const tell = (message: string, runs: readonly QueueEntry[]) => {
+  const log = (message: string, runs: readonly QueueEntry[]) => {
     const named = runs.map(({ run, name, step }) => `${run} (${name}, step ${step})`).join(", ");
     network.log.write("warn", `${message}: ${named}`, { actor: "mirror:0" });
   };
@@ -38,24 +38,33 @@ export async function lostQueue(
     });
     const open = found.filter(({ status }) => !isOverAt(status)).sort((a, b) => a.order - b.order);
     if (open.length === 0) return [];
-    if (queue === "tell") {
-      tell("JetStream has jobs, this root has none; they are left there", open);
+    if (queue === "log") {
+      log(
+        "JetStream has a copy of a queue, and this leader has no jobs; it starts with an empty queue",
+        open,
+      );
       return [];
     }
     if (await isServed(network)) {
-      tell("JetStream has jobs of another leader, which answers; they are its own", open);
+      log(
+        "JetStream has a copy of the queue of another leader, which still answers; no job is restored",
+        open,
+      );
       return [];
     }
     const whole = open.filter((entry) => hasItsCheckpoint(entry, network));
     const cut = open.filter((entry) => !whole.includes(entry));
-    if (cut.length > 0) tell("JetStream has jobs whose checkpoints are gone; submit again", cut);
-    if (whole.length > 0)
-      tell("JetStream has the jobs of a queue that was lost; they are taken up", whole);
+    if (cut.length > 0)
+      log(
+        "Jobs in JetStream have lost their checkpoints and are not restored; submit them again",
+        cut,
+      );
+    if (whole.length > 0) log("The queue was lost; its jobs are restored from JetStream", whole);
     const runs = await Promise.all(whole.map((entry) => entriesOf(nats, network, entry)));
     return runs.flat();
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    const message = `The mirror of the queue cannot be read; this root begins without: ${reason}`;
+    const message = `The copy of the queue in JetStream cannot be read, so the leader starts with an empty queue: ${reason}`;
     network.log.write("warn", message, { actor: "mirror:0" });
     return [];
   }
@@ -81,8 +90,8 @@ async function entriesOf(
 ): Promise<JournalEntry<RunEvent>[]> {
   // The stream may not exist.
   const last = await nats.last(tenant, streamSubject(cluster, run, tenant)).catch(() => undefined);
-  const told = last && (JSON.parse(new TextDecoder().decode(last.payload)) as RunEvent);
-  const seq = told === undefined ? 0 : told.seq + 1;
+  const published = last && (JSON.parse(new TextDecoder().decode(last.payload)) as RunEvent);
+  const seq = published === undefined ? 0 : published.seq + 1;
   const event: RunEvent = { type: "run.queued", name, seq, run, generation: 0 };
   return [
     { kind: "run", run, job, key, tenant },

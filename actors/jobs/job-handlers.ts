@@ -18,7 +18,6 @@ import type { Registry } from "../run/state/registry.ts";
 import type { RunRecord } from "../run/state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import { type Access, withinRoots } from "./allowed-paths.ts";
-import { requestActor, checkTier } from "./request-actor.ts";
 import { drainReader, limitReaders } from "./command-readers.ts";
 import {
   type JobMethod,
@@ -30,6 +29,7 @@ import {
 } from "./job-api.ts";
 import { freezeShard, moveShard, type PinChange, thawShard } from "./pin-shards.ts";
 import { devicesWanted } from "./queue-order.ts";
+import { checkTier, requestActor } from "./request-actor.ts";
 
 export interface JobServiceInput {
   readonly network: Network;
@@ -316,7 +316,8 @@ function recordOf({ input, tenant }: Caller, run: string): RunRecord {
 /** Looks up a run that is not over. @throws InvalidOptionError, RunStateError */
 function openRecord(caller: Caller, run: string, request: string): RunRecord {
   const record = recordOf(caller, run);
-  if (record.isOver) throw new RunStateError(run, request, "queued, running or paused", record.status);
+  if (record.isOver)
+    throw new RunStateError(run, request, "queued, running or paused", record.status);
   return record;
 }
 

@@ -114,7 +114,7 @@ export function runLines({ runs }: ClusterReport): string[] {
 /** The supervision tree of every process. */
 export function treeLines({ processes, silent }: ClusterReport): string[] {
   const trees = processes.flatMap(({ host, machine, pid, actors }) => {
-    const who = host === null ? "root" : host === 0 ? "root and host:0" : `host:${host}`;
+    const who = host === null ? "leader" : host === 0 ? "leader and host:0" : `host:${host}`;
     return [`${who}: process ${pid} on ${machine}`, ...branchLines(actors, "")];
   });
   return [...trees, ...silent.map((host) => `host:${host}: no answer`)];
@@ -140,7 +140,7 @@ const processTitles = ["host", "machine", "pid", "memory", "main thread busy", "
 
 function processCells({ host, machine, pid, ...rest }: ProcessReport) {
   const { residentBytes, mainThreadBusy, refusedFrames } = rest;
-  const name = host === null ? "root" : `host:${host}`;
+  const name = host === null ? "leader" : `host:${host}`;
   const load = [bytes(residentBytes), percent(mainThreadBusy), count(refusedFrames)];
   return [name, machine, String(pid), ...load];
 }

@@ -34,8 +34,8 @@ export class PathNotSharedError extends errorClass(
 ) {}
 
 /** The leader of the cluster ended or could not renew its lease, and another process leads. */
-export class RootLostError extends errorClass(
-  "ROOT_LOST",
+export class LeaderReplacedError extends errorClass(
+  "LEADER_REPLACED",
   "restore",
   (former: string, why: string, next: string) =>
     `${former} ${why}; ${next} leads the cluster now, and goes on with its runs`,

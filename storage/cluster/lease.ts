@@ -11,7 +11,7 @@
 //       that sees the beat unchanged for long enough, by its own clock, may claim the next term.
 //       Clocks of two machines are never compared.
 //   L3. Either the successor knows what the leader did, or the leader learns of the successor: a
-//       leader writes first and then looks for a newer term; a successor claims first and then
+//       leader writes first and then reads the newest term; a successor claims first and then
 //       reads.
 //   L4. A register may forget. A term claimed in the register belongs to the claimant once its file
 //       exists, too.
@@ -47,7 +47,7 @@ export interface Lease {
   /** Name of a term's owner, present or former, for people. */
   ownerOf(term: number): string | undefined;
   /** The newest term, as its owner last wrote it; undefined: none, or it cannot be read. */
-  look(): Awaitable<Term | undefined>;
+  current(): Awaitable<Term | undefined>;
   /** Claims a term, durably. False: another process has it. */
   claim(term: number, owner: string): Awaitable<boolean>;
   /** Writes a term that the caller owns. False: there is a newer one. */
@@ -83,7 +83,7 @@ export class LeaseDirectory implements Lease {
     }
   }
 
-  look(): Term | undefined {
+  current(): Term | undefined {
     const newest = this.newest();
     return newest === 0 ? undefined : this.read(newest);
   }
@@ -148,13 +148,13 @@ export class RegisteredLease implements Lease {
     return this.#fence.ownerOf(term);
   }
 
-  async look(): Promise<Term | undefined> {
+  async current(): Promise<Term | undefined> {
     const found = await this.#register.read();
     this.#revision = found?.revision ?? 0;
     return found === undefined ? undefined : decode(found.value);
   }
 
-  /** Call after `look`: it succeeds only if the register is still as `look` saw it. */
+  /** Call after `current`: it succeeds only if the register is still as `current` saw it. */
   async claim(term: number, owner: string): Promise<boolean> {
     const isSet = await this.#set({ term, owner, beat: 0, isReleased: false });
     return isSet && this.#fence.claim(term, owner); // L4
@@ -163,7 +163,7 @@ export class RegisteredLease implements Lease {
   async renew(term: Term): Promise<boolean> {
     if (this.newest() !== term.term) return false; // L3
     if (await this.#set(term)) return true;
-    const found = await this.look();
+    const found = await this.current();
     if (found !== undefined && (found.term !== term.term || found.owner !== term.owner)) {
       return false;
     }

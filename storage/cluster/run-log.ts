@@ -2,7 +2,7 @@
 // that the lines outlive the process. Its size is bounded. It is for people; nothing is restored
 // from it (law 6).
 //
-//   logs/root-000000000000.jsonl        JSON lines of source `root`, from byte 0 of its log on
+//   logs/leader-000000000000.jsonl      JSON lines of source `leader`, from byte 0 of its log on
 //   logs/host-1-000000524301.jsonl
 //
 // Invariants

@@ -237,8 +237,8 @@ test("an incident is printed as first cause, consequences, actions and outcome",
     "   +0.02 s  job:r1 begins again after 50 ms",
     "   restored at generation 4, step 10, after 0.62 s",
   ]);
-  const [first] = incidentLines({ ...incident, offender: "root", generation: 0 });
-  t.regex(first ?? "", /: root failed after step 17, at batch 17/, "it was in none");
+  const [first] = incidentLines({ ...incident, offender: "leader", generation: 0 });
+  t.regex(first ?? "", /: leader failed after step 17, at batch 17/, "it was in none");
 });
 
 test("a curve is scaled to the available columns, from the lowest block to the highest", (t) => {

@@ -118,6 +118,6 @@ async function scale({ t, run, following, command }: Steered): Promise<void> {
   const lines = await command("top", "--looks", "1");
   t.regex(lines.stdout, new RegExp(`^${run} \\(job\\) running: step .* 1 device\n`));
   const tree = await command("status", "--tree");
-  t.regex(tree.stdout, /^root and host:0: process \d+ on .*\ncluster:0 supervising\n/);
+  t.regex(tree.stdout, /^leader and host:0: process \d+ on .*\ncluster:0 supervising\n/);
   t.regex(tree.stdout, new RegExp(`├─ device:0 \\(.*, generation ${generation}\\)`));
 }

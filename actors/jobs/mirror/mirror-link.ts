@@ -16,9 +16,9 @@ export const jetstreamOptions = z.strictObject({
     .default(2 ** 28),
   /**
    * The copy of the queue. A leader with an empty queue restores the jobs from it (`restore`), or
-   * only logs them (`tell`); `off`: no copy. @default "restore"
+   * only logs them (`log`); `off`: no copy. @default "restore"
    */
-  queue: z.enum(["restore", "tell", "off"]).default("restore"),
+  queue: z.enum(["restore", "log", "off"]).default("restore"),
   /**
    * Replicas of each copy in a clustered JetStream; applies to newly created streams. @default 1
    */
@@ -29,7 +29,7 @@ export const jetstreamOptions = z.strictObject({
 export interface MirrorLink {
   readonly nats: NatsMirror;
   readonly hasStreams: boolean;
-  readonly queue: "restore" | "tell" | "off";
+  readonly queue: "restore" | "log" | "off";
   /** The tenants: each of their users gets a consumer. */
   readonly tenants: Tenants;
 }
@@ -65,7 +65,7 @@ export async function openMirrorLink(
     return nats && { nats, hasStreams, queue, tenants };
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    log.write("warn", `No copies of runs are kept in JetStream: ${reason}`, { actor: "mirror:0" });
+    log.write("warn", `Runs are not copied to JetStream: ${reason}`, { actor: "mirror:0" });
     return undefined;
   }
 }

@@ -55,7 +55,7 @@ interface Copy {
   /** Sequence of the run's last event in its stream. */
   place: number;
   /** Number of the last published event. A3 */
-  told: number;
+  published: number;
   /** Revision of the run's entry in the queue; undefined: unknown. */
   revision?: number | undefined;
   /** The last written entry. */
@@ -111,8 +111,8 @@ export class RunMirror {
   }
 
   /** Permits to copy the event and all before it. A3 */
-  told({ run, seq }: RunEvent): void {
-    this.#copyOf(run).told = seq;
+  published({ run, seq }: RunEvent): void {
+    this.#copyOf(run).published = seq;
     this.changed(run);
   }
 
@@ -153,8 +153,8 @@ export class RunMirror {
       const isOld = record.isOver && wasThere;
       const order = known?.order ?? this.#orders++;
       const all = record.since(0, Number.POSITIVE_INFINITY);
-      const told = known?.told ?? all.at(-1)?.seq ?? -1;
-      this.#copies.set(record.run, { order, place: 0, told, isOld });
+      const published = known?.published ?? all.at(-1)?.seq ?? -1;
+      this.#copies.set(record.run, { order, place: 0, published, isOld });
       this.#due.add(record.run);
     }
     this.#again();
@@ -223,7 +223,7 @@ export class RunMirror {
       else copy.next = copy.isOld && !isWhole ? Number.POSITIVE_INFINITY : 0;
     }
     for (const event of record.since(copy.next, roundEvents)) {
-      if (event.seq > copy.told) return;
+      if (event.seq > copy.published) return;
       const payload = new TextEncoder().encode(JSON.stringify(event));
       if (payload.length > nats.messageBytesMax) {
         this.#done.refused++;
@@ -241,7 +241,7 @@ export class RunMirror {
       this.#done.events++;
     }
     const [more] = record.since(copy.next ?? 0, 1);
-    if (more !== undefined && more.seq <= copy.told) this.#due.add(run);
+    if (more !== undefined && more.seq <= copy.published) this.#due.add(run);
   }
 
   /** Writes a run's entry in the queue. A2 */
@@ -284,7 +284,7 @@ export class RunMirror {
       }
       this.#isSwept = true;
       if (unknown.length === 0) return;
-      const message = `JetStream has jobs that this root does not know: ${unknown.join(", ")}`;
+      const message = `JetStream has jobs that this leader did not accept, and leaves them there: ${unknown.join(", ")}`;
       network.log.write("warn", message, { actor: "mirror:0" });
     } catch (error) {
       this.#refuse(error);
@@ -306,7 +306,14 @@ export class RunMirror {
     if (known !== undefined) return known;
     // A run submitted since then: it has no copy yet, or a conflict will show it (M1).
     const revision = this.#isSwept ? 0 : undefined;
-    const copy = { order: this.#orders++, next: 0, place: 0, told: -1, revision, isOld: false };
+    const copy = {
+      order: this.#orders++,
+      next: 0,
+      place: 0,
+      published: -1,
+      revision,
+      isOld: false,
+    };
     this.#copies.set(run, copy);
     return copy;
   }
@@ -317,7 +324,7 @@ export class RunMirror {
     this.#done.refused++;
     if (!this.#isInTrouble) {
       const reason = error instanceof Error ? error.message : String(error);
-      const message = `JetStream does not take copies of runs, which is tried again: ${reason}`;
+      const message = `JetStream refuses the copies of runs, and the leader will try again: ${reason}`;
       network.log.write("warn", message, { actor: "mirror:0" });
     }
     this.#isInTrouble = true;
@@ -344,7 +351,7 @@ export class RunMirror {
     if (!this.#isInTrouble) return;
     this.#isInTrouble = false;
     this.#waitMs = retryMs;
-    this.#options.network.log.write("info", "JetStream takes copies of runs again", {
+    this.#options.network.log.write("info", "JetStream accepts the copies of runs again", {
       actor: "mirror:0",
     });
   }

@@ -108,7 +108,7 @@ export function logClaimed(
   hosts: readonly HostShare[],
 ): void {
   const { run } = record;
-  network.log.keep(run, job.checkpoint.directory, "root");
+  network.log.keep(run, job.checkpoint.directory, "leader");
   const from = { step: latest?.cut ?? 0, hosts: hosts.map(({ host }) => host) };
   const fields = { run, generation, actor: `job:${run}`, ...from };
   network.log.write("info", "generation claimed", fields);

@@ -54,7 +54,7 @@ interface UpOptions
   readonly tenants?: string;
   readonly eventsDays?: number;
   readonly eventsBytes?: number;
-  readonly lostQueue?: "restore" | "tell" | "off";
+  readonly lostQueue?: "restore" | "log" | "off";
 }
 
 /** Adds the command. */
@@ -105,8 +105,8 @@ export function addUp(program: Command): void {
     .addOption(
       new Option(
         "--lost-queue <WHAT>",
-        "jobs in JetStream but not here: restore them (default) or tell; off: keep no copy there",
-      ).choices(["restore", "tell", "off"]),
+        "jobs in JetStream but not here: restore them (default), or only log them; off: keep no copy",
+      ).choices(["restore", "log", "off"]),
     )
     .option("--cluster <NAME>", "name of the cluster", "c1");
   withCommon(withObserving(withCredentials(withDashboard(command))), [

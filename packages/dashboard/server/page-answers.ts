@@ -108,7 +108,7 @@ export class PageAnswers {
     })) as { trees: { readonly host: number | null; readonly actors: ActorReport }[] };
     const isSeen = visitor.tenant === undefined || runs.some((one) => one.run === run);
     for (const tree of isSeen ? trees : []) {
-      if (host !== undefined && host !== String(tree.host ?? "root")) continue;
+      if (host !== undefined && host !== String(tree.host ?? "leader")) continue;
       const found = actorIn(tree.actors, actor, run);
       if (found === undefined) continue;
       const { children, ...own } = found;

@@ -25,12 +25,12 @@
 //   tier ──▶ coordinator          tier.persisted
 //   joining process ──▶ hosts     host.announce · host.leave
 //   hosts ──▶ joining process     host.welcome · host.refused
-//   root's inspector ──▶ host's   host.inspect
-//   host's inspector ──▶ root's   host.inspected
-//   root's inspector ──▶ shard    shard.inspect
-//   shard ──▶ root's inspector    shard.inspected
-//   root's inspector ──▶ tier     tier.inspect · tier.flush
-//   tier ──▶ root's inspector     tier.inspected · tier.flushed
+//   leader ──▶ other host         host.inspect
+//   other host ──▶ leader         host.inspected
+//   leader ──▶ shard              shard.inspect
+//   shard ──▶ leader              shard.inspected
+//   leader ──▶ tier               tier.inspect · tier.flush
+//   tier ──▶ leader               tier.inspected · tier.flushed
 //
 // NATS may lose or duplicate any of them. The sender of a request repeats it until it is answered.
 // `command` is the request's number, and the answer repeats it. A repeated request is executed

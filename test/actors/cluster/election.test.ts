@@ -133,7 +133,7 @@ test("a leader that cannot write its lease loses it, and regains it once the dis
   t.true(a.leadership.isHeld);
 });
 
-test("with a register: one leads, a standby takes over when it is silent or gives the lease back", async (t) => {
+test("with a register: one leads, a standby takes over when it is silent or releases the lease", async (t) => {
   const { told, start } = startPlace(createRegister());
   const [a, b, c] = [start("a"), start("b"), start("c")];
   await pass(5000, a, b, c);

@@ -59,7 +59,7 @@ async function assertTakenOver(
   t.deepEqual(result.history, reference.history);
   t.is(result.generation, 2);
   const codes = only(events, "run.incident").map(({ error }) => error.code);
-  t.deepEqual(codes, ["ROOT_LOST"]);
+  t.deepEqual(codes, ["LEADER_REPLACED"]);
   const numbers = events.map(({ seq }) => seq);
   t.deepEqual(
     numbers,

@@ -61,7 +61,7 @@ testIf(natsServer).serial(
     t.is(result.digest, calm.digest);
     t.deepEqual(result.history, calm.history);
     const codes = only(events, "run.incident").map(({ error }) => error.code);
-    t.deepEqual(codes, ["ROOT_LOST"]);
+    t.deepEqual(codes, ["LEADER_REPLACED"]);
     const seconds = (at.takenMs - at.killedMs) / 1000;
     t.log(`taken over after ${seconds.toFixed(1)} s`);
   },

@@ -64,7 +64,9 @@ testIf(testAll, natsServer).serial(
     );
     const { mirror } = await client.inspect();
     t.true(mirror !== null && mirror.events > 10 && mirror.refused === 0, JSON.stringify(mirror));
-    const taken = lines.filter((line) => line.includes("the jobs of a queue that was lost"));
+    const taken = lines.filter((line) =>
+      line.includes("The queue was lost; its jobs are restored"),
+    );
     t.is(taken.length, 1, lines.join(""));
   },
 );

@@ -91,7 +91,7 @@ const found: readonly Found[] = [
     },
   },
   {
-    what: "a full disk under the journal of runs, written between two events, ended the root",
+    what: "a full disk under the journal of runs, written between two events, ended the leader",
     scenario: {
       seed: 61,
       job: 1,
@@ -107,7 +107,7 @@ const found: readonly Found[] = [
     },
   },
   {
-    what: "a root that led no more wrote that its run had failed, for whoever led next",
+    what: "a former leader wrote that its run had failed, into the journal of the next leader",
     scenario: {
       seed: 641,
       job: 4,

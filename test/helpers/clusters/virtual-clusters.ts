@@ -72,11 +72,11 @@ export function startVirtualCluster(devices = 2, options: Options = {}): EitherC
   const surroundings = { world, broker, machine };
   const incidents: Incident[] = [];
   const ownModels = new Set<string>();
-  const root = new SimulatedProcess("root", surroundings, { serial: 0 });
+  const root = new SimulatedProcess("leader", surroundings, { serial: 0 });
   const network = { ...root.network(root.connect()), faultsAllowed };
   const membership = new Membership({
     ...{ minDevices, joinDeadlineMs: 60_000, ...announced },
-    own: devices === 0 ? undefined : { host: 0, devices, machine: "root", pid: 1 },
+    own: devices === 0 ? undefined : { host: 0, devices, machine: "leader", pid: 1 },
   });
   const start = () =>
     new Leader({
@@ -253,7 +253,7 @@ function machineOf(world: World, options: Options): SimulatedMachine {
   return Object.assign(machine, { diskOf });
 }
 
-/** The actor of a thread: `root-0/device-1` belongs to `device:1`. */
+/** The actor of a thread: `leader-0/device-1` belongs to `device:1`. */
 function actorOf(thread: string): string {
   return thread.slice(thread.indexOf("/") + 1).replace("-", ":");
 }

@@ -29,14 +29,14 @@ const messagesOf = (page: { readonly lines: readonly Readonly<Record<string, unk
 test("lines of all processes come in the order of their times, page after page", (t) => {
   const directory = directoryOf(t);
   t.deepEqual(readRunLog(directory), { lines: [], next: "" });
-  const [root, host] = [new RunLog(directory, "root"), new RunLog(directory, "host-1")];
-  root.append(lineAt(1, "r1", "a"));
+  const [leader, host] = [new RunLog(directory, "leader"), new RunLog(directory, "host-1")];
+  leader.append(lineAt(1, "r1", "a"));
   host.append(lineAt(2, "r1", "b"));
-  root.append(lineAt(3, "r1", "c"));
-  root.append(lineAt(4, "r2", "x"));
+  leader.append(lineAt(3, "r1", "c"));
+  leader.append(lineAt(4, "r2", "x"));
   // Lines of one process keep their order after its clock went back.
   host.append(lineAt(1, "r1", "d"));
-  root.append(lineAt(5, "r1", "e"));
+  leader.append(lineAt(5, "r1", "e"));
   t.is(messagesOf(readRunLog(directory)), "abdcxe");
   const first = readRunLog(directory, { run: "r1", most: 3 });
   t.is(messagesOf(first), "abd");
@@ -52,18 +52,18 @@ test("lines of all processes come in the order of their times, page after page",
 
 test("a restarted process continues its log after a torn line", (t) => {
   const directory = directoryOf(t);
-  new RunLog(directory, "root").append(lineAt(1, "r1", "a"));
+  new RunLog(directory, "leader").append(lineAt(1, "r1", "a"));
   const [name = ""] = readdirSync(join(directory, "logs"));
   appendFileSync(join(directory, "logs", name), '{"time":"2026');
   const before = readRunLog(directory);
   t.is(messagesOf(before), "a");
-  new RunLog(directory, "root").append(lineAt(2, "r1", "b"));
+  new RunLog(directory, "leader").append(lineAt(2, "r1", "b"));
   t.is(messagesOf(readRunLog(directory, { after: before.next })), "b");
 });
 
 test("a log is bounded, and a reader that fell behind continues at the oldest kept line", (t) => {
   const directory = directoryOf(t);
-  const log = new RunLog(directory, "root");
+  const log = new RunLog(directory, "leader");
   const filler = "x".repeat(100_000);
   const append = (from: number, to: number) => {
     for (let i = from; i < to; i++) log.append(JSON.stringify({ i, filler }));
@@ -86,7 +86,7 @@ test("a log is bounded, and a reader that fell behind continues at the oldest ke
 
 test("appending to a log whose directory is gone drops the line without an error", (t) => {
   const directory = directoryOf(t);
-  const log = new RunLog(join(directory, "gone\0"), "root");
+  const log = new RunLog(join(directory, "gone\0"), "leader");
   t.notThrows(() => log.append("{}"));
 });
 
@@ -94,15 +94,15 @@ test("a page opens no log file that it does not need, however many runs share th
   const directory = directoryOf(t);
   const logs = join(directory, "logs");
   const first = ["r2", "r1", "r1"].map((run, at) => `{"time":"${at}","run":"${run}"}\n`).join("");
-  mkdirSync(join(logs, `root-${String(first.length).padStart(12, "0")}.jsonl`), {
+  mkdirSync(join(logs, `leader-${String(first.length).padStart(12, "0")}.jsonl`), {
     recursive: true,
   });
-  writeFileSync(join(logs, "root-000000000000.jsonl"), first);
+  writeFileSync(join(logs, "leader-000000000000.jsonl"), first);
   const page = (after: string) => readRunLog(directory, { run: "r1", after, most: 1 });
   const one = page("");
   t.deepEqual(one.lines, [{ time: "1", run: "r1" }]);
   const two = page(one.next);
   t.deepEqual(two.lines, [{ time: "2", run: "r1" }]);
-  t.is(two.next, `root:${first.length}`);
+  t.is(two.next, `leader:${first.length}`);
   t.deepEqual(page(two.next).lines, [], "what cannot be read is no line");
 });

@@ -15,8 +15,8 @@ export function HostsView({ store }: { readonly store: Store }) {
       <thead><tr><th scope="col">Process</th><th scope="col">Machine</th><th scope="col">Pid</th><th scope="col">Devices</th>
         <th scope="col">Memory</th><th scope="col">Main thread busy</th><th scope="col">Frames refused</th></tr></thead>
       <tbody>${processes.map(
-        (one) => html`<tr key=${one.host ?? "root"}>
-        <th scope="row">${one.host === null ? "root" : `host:${one.host}`}</th><td data-label="Machine">${one.machine}</td>
+        (one) => html`<tr key=${one.host ?? "leader"}>
+        <th scope="row">${one.host === null ? "leader" : `host:${one.host}`}</th><td data-label="Machine">${one.machine}</td>
         <td data-label="Pid">${one.pid === 0 ? "–" : one.pid}</td><td data-label="Devices">${count(devicesIn(one.actors))}</td>
         <td data-label="Memory">${bytes(one.residentBytes)}</td>
         <td data-label="Main thread busy"><meter min="0" max="1" high="0.7" optimum="0" value=${one.mainThreadBusy} aria-label="Main thread busy"></meter>

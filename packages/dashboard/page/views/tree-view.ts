@@ -117,10 +117,10 @@ export class TreeView extends Component<{ readonly store: Store }, State> {
   #rows({ processes, silent }: OverviewReport): Row[] {
     const rows: Row[] = [];
     for (const { host, machine, pid, actors } of processes) {
-      const of = String(host ?? "root");
+      const of = String(host ?? "leader");
       const key = `process ${of}`;
       const isOpen = this.#folds.get(key) ?? true;
-      const name = host === null ? "root" : `host:${host}`;
+      const name = host === null ? "leader" : `host:${host}`;
       const detail = pid === 0 ? machine : `process ${pid} on ${machine}`;
       rows.push({ key, depth: 0, name, detail, work: 0, fold: isOpen ? "open" : "closed" });
       if (isOpen) this.#branch(rows, actors, { depth: 1, host: of, path: key });
@@ -312,7 +312,7 @@ function ActorPanel({ detail }: { readonly detail: ActorDetail }) {
   const { actor, run, generation, state, mailbox, children, host, waits, messages } = detail;
   const lines: readonly [string, string][] = [
     ["State", state],
-    ["Process", host === null ? "root" : `host:${host}`],
+    ["Process", host === null ? "leader" : `host:${host}`],
     ["Run", run ?? "–"],
     ["Generation", String(generation ?? "–")],
     ["Supervises", `${children} actors`],

@@ -68,7 +68,7 @@ async function startLeader(
   const keeper = mirroring(keptNowhere, (run) => mirror?.changed(run));
   const state = { isLeading: true, isTelling: true };
   const publish = (event: RunEvent) => {
-    if (state.isTelling) mirror?.told(event);
+    if (state.isTelling) mirror?.published(event);
   };
   const registry = new Registry(`r${term}-`, publish, keeper);
   registry.restore([...former], (run) => t.fail(run), isWhole);
@@ -257,10 +257,13 @@ testIf(natsServer).serial(
     t.regex(told.join("\n"), /jobs of another leader, which answers/);
     service.unsubscribe();
     await network.transport.flush();
-    t.deepEqual(await lostQueue({ ...link, queue: "tell" }, network), []);
+    t.deepEqual(await lostQueue({ ...link, queue: "log" }, network), []);
     t.deepEqual(await lostQueue({ ...link, queue: "off" }, network), []);
     const entries = await lostQueue(link, network);
-    t.regex(told.join("\n"), /whose checkpoints are gone; submit again: .*\(cut, step 10\)/);
+    t.regex(
+      told.join("\n"),
+      /have lost their checkpoints and are not restored; submit them again: .*\(cut, step 10\)/,
+    );
 
     const taken = await startLeader(t, url, { former: entries, term: 3, isWhole: false });
     t.deepEqual(
@@ -282,7 +285,7 @@ testIf(natsServer).serial(
         [1002, "run.renumbered"],
       ],
     );
-    t.regex(taken.told.join("\n"), new RegExp(`does not know: ${cut.run}$`, "m"));
+    t.regex(taken.told.join("\n"), new RegExp(`leaves them there: ${cut.run}$`, "m"));
   },
 );
 
@@ -303,7 +306,7 @@ jetstream { store_dir: "${directory}" }
     live(record, 5);
     await until(t, () => (leader.mirror?.report.refused ?? 0) > 2);
     t.is(leader.told.length, 1, leader.told.join("\n"));
-    t.regex(leader.told[0] ?? "", /does not take copies of runs, which is tried again: /);
+    t.regex(leader.told[0] ?? "", /refuses the copies of runs, and the leader will try again: /);
     t.is(record.since(0).length, 6);
 
     writeFileSync(config, user('"nothing"'));
@@ -311,6 +314,6 @@ jetstream { store_dir: "${directory}" }
     const again = await startNatsServer(["-c", config, "-p", new URL(server.url).port]);
     t.teardown(() => again.kill());
     await until(t, () => leader.mirror?.report.events === 6);
-    await until(t, () => leader.told.at(-1) === "JetStream takes copies of runs again");
+    await until(t, () => leader.told.at(-1) === "JetStream accepts the copies of runs again");
   },
 );

@@ -3,7 +3,7 @@
 // moment of a run, reproducibly.
 
 import type { Cells } from "../../src/exchange/cells.ts";
-import { hang } from "./hang.ts";
+import { hang } from "./faulty-disk.ts";
 
 /** Effect of a fault on the thread. */
 type Effect =

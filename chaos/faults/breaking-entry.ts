@@ -16,7 +16,8 @@ export interface BreakingTask {
   readonly injected: Int32Array;
 }
 
-if (parentPort === null) throw new Error("breaking-entry.js is started as a thread");
+if (parentPort === null)
+  throw new Error("breaking-entry.js is a thread's entry program: start it by the launcher");
 const { task, fault, injected } = workerData as BreakingTask;
 const { steps } = progressOver(task.memory, task.spec.devices);
 const isReader = task.program === "reader";

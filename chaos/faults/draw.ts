@@ -224,6 +224,6 @@ function lastButOne({ steps, everySteps }: Draw): number {
 
 function pick<T>(random: RandomStream, from: readonly T[]): T {
   const one = from[random.below(from.length)];
-  assert(one !== undefined, "there is something to pick from");
+  assert(one !== undefined, "a draw has at least one choice");
   return one;
 }

@@ -3,7 +3,6 @@
 
 import { dirname } from "node:path";
 import type { Disk, DiskFile, OpenMode } from "../../src/ports/disk.ts";
-import { hang } from "./hang.ts";
 
 /** Kinds of disk faults. */
 export type DiskTrouble = "disk-full" | "disk-slow" | "torn-write" | "flipped-bit" | "lost-sync";
@@ -199,4 +198,15 @@ function cutShort(disk: Disk, path: string): void {
 function refusal(path: string): NodeJS.ErrnoException {
   const error = new Error(`ENOSPC: no space left on device, write '${path}'`);
   return Object.assign(error, { code: "ENOSPC", syscall: "write", path });
+}
+
+/** Blocks the calling thread. Ringing its doorbell does not wake it. */
+export function hang(forMs: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, forMs);
+}
+
+/** Fills the heap of this thread until V8 terminates it. Never returns. */
+export function exhaustMemory(): never {
+  const kept: unknown[] = [];
+  for (;;) kept.push(new Array(100_000).fill(kept.length));
 }

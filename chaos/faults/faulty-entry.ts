@@ -10,7 +10,8 @@ import type { FaultyThread } from "./faulty-launcher.ts";
 import { Injections } from "./injections.ts";
 import { faultyPorts } from "./thread-faults.ts";
 
-if (parentPort === null) throw new Error("faulty-entry.js is started as a thread");
+if (parentPort === null)
+  throw new Error("faulty-entry.js is a thread's entry program: start it by the launcher");
 const { task, directory, injectionsIn, ...rest } = workerData as FaultyThread;
 const place = { ...rest, injections: new Injections(injectionsIn), ...watched(task) };
 // Prepared data lies outside the checkpoint directory, so faults affect the whole disk.

@@ -4,8 +4,12 @@
 import type { Run } from "../../actors/client/run.ts";
 import type { Cluster } from "../../actors/cluster/cluster.ts";
 import type { RunEvent } from "../../actors/run/state/run-events.ts";
-import { clusterScope, type Role, type RunScope } from "../../actors/runtime/mailbox.ts";
-import { orderFault } from "../../actors/runtime/order-fault.ts";
+import {
+  clusterScope,
+  orderFault,
+  type Role,
+  type RunScope,
+} from "../../actors/runtime/mailbox.ts";
 import type { BreakableLauncher } from "./breakable-launcher.ts";
 
 /**

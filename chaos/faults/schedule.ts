@@ -158,7 +158,7 @@ export function sentenceOf(fault: Fault): string {
     step: `at step ${step}`,
     evaluation: `in the evaluation after step ${step}`,
     checkpoint: `in the checkpoint after step ${step}`,
-    recovery: "while it recovers",
+    recovery: "during the recovery of an earlier fault",
   };
   const at = `${words[during]}${point === 0 ? "" : `, point ${point}`}`;
   return `${fault.what} ${targetOf(fault)} ${at}${lengthOf(fault)}`.replace(/ +/g, " ");

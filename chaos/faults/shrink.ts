@@ -20,7 +20,9 @@ export async function shrink<Fault>(
   };
   let left = faults.map((_, i) => i);
   if (!(await doesFail(left))) {
-    throw new Error("What is to be shrunk does not fail: run the whole schedule again first");
+    throw new Error(
+      "The whole schedule does not fail, so there is nothing to shrink: run it again",
+    );
   }
   if (await doesFail([])) return []; // The run fails without faults.
   let pieces = 2;

@@ -8,8 +8,7 @@
 import type { ThreadPorts } from "../../actors/threads/thread-ports.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
-import { type DiskTrouble, FaultyDisk } from "./faulty-disk.ts";
-import { exhaustMemory, hang } from "./hang.ts";
+import { type DiskTrouble, exhaustMemory, FaultyDisk, hang } from "./faulty-disk.ts";
 import type { Injections } from "./injections.ts";
 import type { Fault } from "./schedule.ts";
 

@@ -209,23 +209,22 @@ export class SimulatedCluster {
         version: "1.0.0",
       }),
       access: { roots: {}, tenants: {}, ownModels: new Set(modulesOf(resolveJob(this.job))) },
-      createdBy: process.id,
       onIncident: ({ offender, reason }: Incident) =>
-        this.world.note(process.id, `mends ${offender}: ${reason.message}`),
+        this.world.note(process.id, `replaces ${offender}: ${reason.message}`),
     };
     if (leaseMs === undefined) {
       new Leader({
         ...common,
-        registry: new Registry(prefix, (...told) => publish(network, ...told)),
+        registry: new Registry(prefix, (...event) => publish(network, ...event)),
       });
       return;
     }
     new ElectedLeader({
       ...{ ...common, directory: leaseDirectory, leaseMs, journal: "file", prefix, publish },
-      onStandby: (leader) => this.world.note(process.id, `stands by ${leader}`),
-      onLeading: () => this.world.note(process.id, `leads, the ${++this.terms}. to do so`),
+      onStandby: (leader) => this.world.note(process.id, `is a standby of ${leader}`),
+      onLeading: () => this.world.note(process.id, `is elected leader, in term ${++this.terms}`),
       onLost: (error) => {
-        this.world.note(process.id, `leads no more: ${error}`);
+        this.world.note(process.id, `has lost the leadership: ${error}`);
         if (this.#processes.get(place) === process) this.kill(place);
         else process.kill();
       },
@@ -249,7 +248,7 @@ export class SimulatedCluster {
       onMayLeave() {},
       onHost: (host) => this.world.note(process.id, `is host ${host}`),
       onIncident: ({ offender, reason }) =>
-        this.world.note(process.id, `mends ${offender}: ${reason.message}`),
+        this.world.note(process.id, `replaces ${offender}: ${reason.message}`),
     });
     tree.subscribe({ error: () => process.kill() });
     tree.start();
@@ -260,15 +259,15 @@ export class SimulatedCluster {
     for (; this.ending === undefined; ) {
       try {
         const run = await this.#client.submit(this.job, { key: `attempt-${this.#attempt}` });
-        for await (const event of run.events()) this.#hear(event);
+        for await (const event of run.events()) this.#receive(event);
       } catch (error) {
-        this.world.note("client", `asks again: ${error}`);
+        this.world.note("client", `repeats the request: ${error}`);
         await new Promise<void>((resume) => this.#clientProcess.clock.after(patienceMs, resume));
       }
     }
   }
 
-  #hear(event: RunEvent): void {
+  #receive(event: RunEvent): void {
     const { type, run, generation, seq } = event;
     const whose = "offender" in event ? `: ${event.offender}` : "";
     const why = "error" in event ? `${whose}: ${event.error.message}` : "";

@@ -39,7 +39,7 @@ export function crashing(kind: CrashKind, operations: readonly number[], seed = 
     seed,
     job,
     shape: leaseMs === undefined ? shape : { ...shape, leaseMs },
-    calmMs: 20_000,
+    faultsMs: 20_000,
     faults: scaled === undefined ? power : [...power, scale],
   };
 }

@@ -12,7 +12,7 @@ export function guardTransport(
     readonly enter: Enter;
     isDead(): boolean;
     /** Wraps the receipt of each frame. */
-    heard(frame: Frame, receive: () => void): void;
+    handle(frame: Frame, receive: () => void): void;
   },
 ): Transport {
   const settle = <Value>(promise: Promise<Value>): Promise<Value> =>
@@ -32,12 +32,12 @@ export function guardTransport(
     subscribe: (subject, receive, options) =>
       inner.subscribe(
         subject,
-        (frame) => owner.enter(() => owner.heard(frame, () => receive(frame))),
+        (frame) => owner.enter(() => owner.handle(frame, () => receive(frame))),
         options,
       ),
     request: (subject, payload, options) => settle(inner.request(subject, payload, options)),
     flush: () => settle(inner.flush()),
-    onStatus: (tell) => inner.onStatus((status) => owner.enter(() => tell(status))),
+    onStatus: (listener) => inner.onStatus((status) => owner.enter(() => listener(status))),
     close: () => inner.close(),
   };
 }

@@ -35,7 +35,7 @@ export class Injector {
     this.#random = new RandomStream(scenario.seed, purposes.faults, 2);
     this.#chaos = new SimulatedProcess("chaos", cluster);
     const { clock } = cluster.world;
-    const { calmMs } = scenario;
+    const { faultsMs } = scenario;
     const transport = this.#chaos.connect();
     const network = this.#chaos.network(transport);
     const throwIn = ({ role, index }: Extract<SimulatedFault, { kind: "actor.throw" }>) => {
@@ -50,7 +50,7 @@ export class Injector {
     };
     for (const fault of scenario.faults) {
       clock.after(fault.atMs, () => {
-        if (clock.now() > calmMs) return;
+        if (clock.now() > faultsMs) return;
         const wasInjected = fault.kind === "actor.throw" ? throwIn(fault) : this.#inject(fault);
         if (wasInjected) this.#note(fault);
         if (!("forMs" in fault)) return;
@@ -92,7 +92,7 @@ export class Injector {
     const takeBack = this.#alive.get(fault);
     if (takeBack === undefined) return;
     this.#alive.delete(fault);
-    this.#cluster.world.note("chaos", `takes back ${fault.kind}`);
+    this.#cluster.world.note("chaos", `heals ${fault.kind}`);
     takeBack();
   }
 
@@ -143,7 +143,7 @@ export class Injector {
       case "run.freeze":
       case "run.rate":
       case "run.drain":
-        return this.#cluster.ask(fault.kind, (run) => askOf(fault, run, this.#cluster.job));
+        return this.#cluster.ask(fault.kind, (run) => requestOf(fault, run, this.#cluster.job));
       case "broker.cut":
         broker.cut(name);
         return this.#lasts(fault, () => this.#mend());
@@ -250,7 +250,7 @@ function picked<Value>(values: readonly Value[], pick: number): Value | undefine
 }
 
 /** Sends the user request of a fault to the run. */
-function askOf(
+function requestOf(
   fault: Extract<SimulatedFault, { kind: `run.${string}` }>,
   run: Run,
   job: JobOptions,

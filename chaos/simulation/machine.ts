@@ -47,23 +47,23 @@ export class SimulatedMachine {
   }
 
   /**
-   * Calls `tell` before power is lost, to kill processes, and after it is back, to inspect the
+   * Calls `listener` before power is lost, to kill processes, and after it is back, to inspect the
    * disk.
    */
-  onPower(tell: (power: "lost" | "back") => void): void {
-    this.#onPower.add(tell);
+  onPower(listener: (power: "lost" | "back") => void): void {
+    this.#onPower.add(listener);
   }
 
-  /** Calls `tell` after each operation that changed the disk. */
-  onDone(tell: (operation: DiskOperation) => void): void {
-    this.#onDone.add(tell);
+  /** Calls `listener` after each operation that changed the disk. */
+  onDone(listener: (operation: DiskOperation) => void): void {
+    this.#onDone.add(listener);
   }
 
   losePower(): void {
     this.#world.note("machine", "loses power");
-    for (const tell of this.#onPower) tell("lost"); // M1
+    for (const listener of this.#onPower) listener("lost"); // M1
     this.disk.crash();
-    for (const tell of this.#onPower) tell("back");
+    for (const listener of this.#onPower) listener("back");
   }
 
   /** The view of the disk of `owner`, which is `process` or one of its threads. */
@@ -71,7 +71,8 @@ export class SimulatedMachine {
     const { disk } = this;
     const writer = owner.id;
     const act = <Result>(kind: DiskOperation["kind"], path: string, run: () => Result): Result => {
-      if (process.isOver || owner.isOver) throw new SimulatedCrash(`${writer} is dead`);
+      if (process.isOver || owner.isOver)
+        throw new SimulatedCrash(`the process ${writer} has exited`);
       const operation = { kind, path, process: process.id, atMs: owner.nowMs() };
       owner.spend(this.costOf(operation));
       const fault = this.faultOf(operation);
@@ -88,7 +89,7 @@ export class SimulatedMachine {
       }
       if (fault !== undefined) throw refusal(fault, kind, path);
       const result = run();
-      if (kind !== "read") for (const tell of this.#onDone) tell(operation);
+      if (kind !== "read") for (const listener of this.#onDone) listener(operation);
       return result;
     };
     const fileOf = (file: DiskFile): DiskFile => ({

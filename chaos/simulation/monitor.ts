@@ -59,7 +59,7 @@ export class Monitor {
   readonly digests = new Map<number, string>();
   #committed = 0;
   /** Number of the last received event, by run. */
-  readonly #heard = new Map<string, number>();
+  readonly #received = new Map<string, number>();
 
   constructor(cluster: SimulatedCluster, reference: ReferenceRun | undefined) {
     this.#cluster = cluster;
@@ -75,7 +75,7 @@ export class Monitor {
     cluster.machine.onPower((power) => {
       if (power === "back") guarded(() => this.#powerIsBack());
     });
-    cluster.onEvent((event) => guarded(() => this.#hear(event)));
+    cluster.onEvent((event) => guarded(() => this.#receive(event)));
   }
 
   /** Checks the store. @throws SafetyError */
@@ -117,7 +117,7 @@ export class Monitor {
       JSON.stringify([one.status, one.step, one.digest, one.history]);
     if (parts(result) !== parts(reference)) {
       throw new SafetyError(
-        `the job came to ${parts(result)}, its reference run to ${parts(reference)}`,
+        `the job ended with ${parts(result)}, the reference run with ${parts(reference)}`,
       );
     }
     if (!this.#cluster.isDamaged) this.#checkLedger(result); // S4
@@ -148,19 +148,19 @@ export class Monitor {
     const wrong = ledger.find(({ samples, once }) => once !== samples);
     if (wrong === undefined && schedule.steps === step) return;
     throw new SafetyError(
-      `not each sample was trained once: ${JSON.stringify([ledger, stretches])}`,
+      `a sample was not trained exactly once: ${JSON.stringify([ledger, stretches])}`,
     );
   }
 
-  #hear(event: RunEvent): void {
+  #receive(event: RunEvent): void {
     const { run, seq } = event;
     const isSaid = event.type === "run.renumbered" && event.first === seq && event.last < seq;
-    const next = (this.#heard.get(run) ?? -1) + 1;
+    const next = (this.#received.get(run) ?? -1) + 1;
     const isAgain = seq === 0; // The client follows the run from the start again.
     if (seq !== next && !isAgain && !(isSaid && seq > next)) {
       throw new SafetyError(`event ${seq} of ${run}, where ${next} was expected`); // S5
     }
-    this.#heard.set(run, seq);
+    this.#received.set(run, seq);
     if (event.type !== "run.checkpointed") return;
     this.digests.set(event.step, event.digest);
     this.#sameAsReference(event.step, event.digest);

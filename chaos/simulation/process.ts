@@ -119,7 +119,7 @@ export class SimulatedProcess implements DiskOwner {
     const transport = guardTransport(inner, {
       enter,
       isDead: () => this.#isDead,
-      heard: this.#heard,
+      handle: this.#handle,
     });
     this.#transports.add(transport);
     return transport;
@@ -135,14 +135,15 @@ export class SimulatedProcess implements DiskOwner {
       disk: this.disk,
       faultsAllowed: true,
       log: silentLog,
+      createdBy: this.id,
       connectedForMs: connectedFor(transport, this.clock),
       waits: new WaitBook(this.clock),
       refused: { frames: 0 },
-      onCorrupt: (error) => this.world.note(this.id, `is told of ${error.message}`),
+      onCorrupt: (error) => this.world.note(this.id, `reports ${error.message}`),
     };
   }
 
-  readonly #heard = (frame: Frame, receive: () => void): void => {
+  readonly #handle = (frame: Frame, receive: () => void): void => {
     const { subject, payload } = frame;
     this.world.count(this.id, `receives ${subject} ${payload.length}`);
     try {
@@ -153,18 +154,18 @@ export class SimulatedProcess implements DiskOwner {
     }
   };
 
-  onDeath(tell: () => void): () => void {
-    this.#onDeath.add(tell);
-    return () => this.#onDeath.delete(tell);
+  onDeath(listener: () => void): () => void {
+    this.#onDeath.add(listener);
+    return () => this.#onDeath.delete(listener);
   }
 
   kill(): void {
     if (this.#isDead) return;
     this.#isDead = true;
     this.#backlog.length = 0;
-    this.world.note(this.id, "is dead");
+    this.world.note(this.id, "exits");
     for (const transport of this.#transports) void transport.close();
-    for (const tell of [...this.#onDeath]) tell();
+    for (const listener of [...this.#onDeath]) listener();
   }
 
   /** Closes its connections. */

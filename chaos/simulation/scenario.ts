@@ -83,7 +83,7 @@ export interface Scenario {
   readonly job: number;
   readonly shape: ClusterShape;
   /** Time at which all remaining faults end: from then on the cluster must converge. */
-  readonly calmMs: number;
+  readonly faultsMs: number;
   readonly faults: readonly SimulatedFault[];
 }
 
@@ -110,19 +110,19 @@ export function drawScenario(seed: number, among: readonly FaultKind[] = faultKi
     drift: random.below(2) * wide(0.001, 0.1),
     ...leased,
   };
-  const calmMs = undisturbedMs(shape) * wide(0.5, 4);
+  const faultsMs = undisturbedMs(shape) * wide(0.5, 4);
   // A few kinds at a time, since many kinds mask each other's effects.
   const drawn = faultKinds.filter(() => random.below(3) === 0);
   const kinds = among === faultKinds ? drawn : among;
   const count = kinds.length === 0 ? 0 : Math.floor(wide(1, 20));
   const faults = Array.from({ length: count }, () => {
-    const atMs = calmMs * random.uniform();
+    const atMs = faultsMs * random.uniform();
     const forMs = wide(5, 5000);
     const any = random.below(1 << 20);
     return faultOf(pick(kinds), { atMs, forMs, any, random, wide, pick });
   });
   faults.sort((a, b) => a.atMs - b.atMs);
-  return { seed, job, shape, calmMs, faults };
+  return { seed, job, shape, faultsMs, faults };
 }
 
 /** Rough duration of a job without faults, so that faults are injected before it ends. */

@@ -70,7 +70,7 @@ async function runReference(job: number): Promise<ReferenceRun> {
 
 async function undisturbed(job: number, everySteps?: number): Promise<ReferenceRun> {
   const shape = { devices: [1], speed: { turnMs: 0.1, startMs: 1 }, delayMs: [0, 0.1] } as const;
-  const scenario = { seed: 0, job, shape, calmMs: 0, faults: [] };
+  const scenario = { seed: 0, job, shape, faultsMs: 0, faults: [] };
   let reference: ReferenceRun | undefined;
   const found = (one: ReferenceRun) => {
     reference = one;
@@ -86,14 +86,14 @@ async function run(
   reference: ReferenceRun | undefined,
   options: { readonly everySteps?: number | undefined; found?(reference: ReferenceRun): void } = {},
 ): Promise<SimulationVerdict> {
-  const { seed, shape, calmMs } = scenario;
+  const { seed, shape, faultsMs } = scenario;
   const drawn = jobs[scenario.job];
   if (drawn === undefined) throw new RangeError(`There is no job ${scenario.job}`);
   const { everySteps = drawn.checkpoint?.everySteps ?? 1, found } = options;
   const job = { ...drawn, checkpoint: { ...drawn.checkpoint, everySteps } };
   const world = new World(seed);
   const unhandled = (error: unknown) => {
-    world.crash ??= { where: "a promise that nobody looks at", error };
+    world.crash ??= { where: "an unhandled promise rejection", error };
   };
   process.on("unhandledRejection", unhandled);
   const cluster = new SimulatedCluster(world, { shape, job, seed });
@@ -101,9 +101,9 @@ async function run(
     const monitor = new Monitor(cluster, reference);
     const injector = new Injector(cluster, scenario);
     const isOver = () => cluster.ending !== undefined;
-    await world.run(isOver, calmMs);
+    await world.run(isOver, faultsMs);
     injector.heal();
-    await world.run(isOver, calmMs + convergeMs);
+    await world.run(isOver, faultsMs + convergeMs);
     const failed = verdictOf(cluster, monitor, injector);
     const { hash, events, last } = world.trace;
     if (failed === undefined && cluster.ending?.type === "run.finished") {
@@ -142,10 +142,13 @@ function verdictOf(
     return { failure, reason: `${where}: ${detail}` };
   }
   if (injector.alive.length > 0) {
-    return { failure: "crash", reason: `${injector.alive.length} faults were not taken back` };
+    return { failure: "crash", reason: `${injector.alive.length} faults were not healed` };
   }
   if (ending === undefined) {
-    return { failure: "liveness", reason: `the job had not ended ${convergeMs} ms after the calm` };
+    return {
+      failure: "liveness",
+      reason: `the job had not ended ${convergeMs} ms after the last fault was healed`,
+    };
   }
   if (ending.type === "run.failed") {
     if (isDamaged && damageCodes.has(ending.error.code)) return undefined; // It is reported.

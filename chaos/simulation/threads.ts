@@ -66,7 +66,7 @@ export class SimulatedThreads {
         const surroundings = { process, machine: this.#machine, speed: this.speed, over };
         const thread = new SimulatedThread(task, name, surroundings);
         this.#running.add(thread);
-        thread.onGone(() => this.#running.delete(thread));
+        thread.onExit(() => this.#running.delete(thread));
         return thread as unknown as Thread<Command, Report>;
       },
     };
@@ -88,7 +88,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
   readonly #speed: ThreadSpeed;
   readonly #over: (cells: Cells) => Cells;
   readonly #commands: unknown[] = [];
-  readonly #gone = new Set<() => void>();
+  readonly #onExit = new Set<() => void>();
   readonly #connections: (() => void)[] = [];
   #receive: (report: unknown) => void = () => {};
   #end: (end: ThreadEnd) => void = () => {};
@@ -98,7 +98,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
   #factor = 1;
   #storesLeft = Number.POSITIVE_INFINITY;
   #injected: Error | undefined;
-  #saidMs = 0;
+  #sentMs = 0;
   #aheadMs = 0;
 
   constructor(task: ThreadTask, name: string, surroundings: ThreadSurroundings) {
@@ -111,13 +111,13 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
       this.#end = resolve;
     });
     const disk = machine.diskOf(process, this);
-    const forget = process.onDeath(() => this.#leave());
-    this.onGone(forget);
+    const removeListener = process.onDeath(() => this.#leave());
+    this.onExit(removeListener);
     this.#later(() => void this.#run(task, disk), process.world.between(0, speed.startMs));
   }
 
-  onGone(tell: () => void): void {
-    this.#gone.add(tell);
+  onExit(listener: () => void): void {
+    this.#onExit.add(listener);
   }
 
   // For its view of the disk.
@@ -162,7 +162,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
   lose(reason: string): void {
     if (this.#isOver) return;
     this.#leave();
-    this.#tellEnd({ kind: "lost", reason });
+    this.#sendEnd({ kind: "lost", reason });
   }
 
   /** The thread exits at its `stores`-th store from now (1 is the next). */
@@ -199,7 +199,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
     });
     if (this.#isOver) return;
     this.#leave();
-    this.#tellEnd(end);
+    this.#sendEnd(end);
   }
 
   #ports(disk: Disk): Omit<ThreadPorts, "fail"> {
@@ -243,7 +243,8 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
     return {
       load: (cell) => cells.load(cell),
       store: (cell, value, wake) => {
-        if (!this.#isOver && --this.#storesLeft <= 0) this.lose("it ended in the middle of a step");
+        if (!this.#isOver && --this.#storesLeft <= 0)
+          this.lose("the thread ended in the middle of a step");
         if (!this.#isOver) cells.store(cell, value, wake); // T1
       },
       waitUntil: async (wait, isTrue, of) => {
@@ -268,7 +269,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
     const { world } = this.#process;
     world.clock.after(delayMs, () =>
       this.#enter(() => {
-        world.count(this.name, "goes on");
+        world.count(this.name, "continues");
         resume();
       }),
     );
@@ -284,27 +285,27 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
   #report(value: unknown): void {
     if (this.#isOver) return;
     const copy = structuredClone(value);
-    this.#say(() => this.#receive(copy));
+    this.#post(() => this.#receive(copy));
   }
 
-  #tellEnd(end: ThreadEnd): void {
+  #sendEnd(end: ThreadEnd): void {
     const reason = end.kind === "failed" ? end.error.message : end.kind;
     this.#process.world.note(this.name, `has ended: ${reason}`);
-    this.#say(() => this.#end(end));
+    this.#post(() => this.#end(end));
   }
 
   /** T2. Delivers reports in order, each after a random delay. */
-  #say(task: () => void): void {
+  #post(task: () => void): void {
     const { world } = this.#process;
     const atMs = world.clock.now() + world.between(0, this.#speed.turnMs);
-    this.#saidMs = Math.max(this.#saidMs, atMs);
-    world.clock.after(this.#saidMs - world.clock.now(), () => this.#process.enter(task));
+    this.#sentMs = Math.max(this.#sentMs, atMs);
+    world.clock.after(this.#sentMs - world.clock.now(), () => this.#process.enter(task));
   }
 
   #leave(): void {
     if (this.#isOver) return;
     this.#isOver = true;
     for (const close of this.#connections) close();
-    for (const tell of [...this.#gone]) tell();
+    for (const listener of [...this.#onExit]) listener();
   }
 }

@@ -4,7 +4,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { type ErrorRecord, RemoteError } from "../../src/errors/errors.ts";
 import { entryFile } from "../../src/ports/entry-file.ts";
-import type { ProcessNews, ProcessOrder } from "./process-entry.ts";
+import type { ProcessMessage, ProcessOrder } from "./process-entry.ts";
 
 type StartOrder = Extract<ProcessOrder, { order: "start" }>;
 
@@ -12,7 +12,7 @@ const entry = entryFile("processes", "chaos/trials/process-entry.js");
 /** Wait for a process to end after the close order, before it is killed. */
 const closeMs = 20_000;
 /** Length of the kept last output of a process, which shows why it died. */
-const lastWordsMax = 2000;
+const outputMax = 2000;
 
 export class ActorProcess {
   /** `leader`, `host:1` */
@@ -22,7 +22,7 @@ export class ActorProcess {
   readonly exited: Promise<void>;
   readonly #child: ChildProcess;
   #isStopped = false;
-  #lastWords = "";
+  #lastOutput = "";
 
   private constructor(name: string, child: ChildProcess) {
     this.name = name;
@@ -33,7 +33,7 @@ export class ActorProcess {
     process.once("exit", kill);
     this.exited = once(child, "exit").then(() => void process.off("exit", kill));
     child.stderr?.setEncoding("utf8").on("data", (text: string) => {
-      this.#lastWords = (this.#lastWords + text).slice(-lastWordsMax);
+      this.#lastOutput = (this.#lastOutput + text).slice(-outputMax);
     });
   }
 
@@ -46,7 +46,7 @@ export class ActorProcess {
     order: StartOrder,
     options: {
       readonly heapMiB: number | undefined;
-      readonly onNews: (news: ProcessNews, from: ActorProcess) => void;
+      readonly onMessage: (message: ProcessMessage, from: ActorProcess) => void;
       /** Called with the process before it is up. */
       readonly onStart: (process: ActorProcess) => void;
     },
@@ -58,10 +58,10 @@ export class ActorProcess {
     options.onStart(started);
     child.on("error", () => {}); // Errors of sending to an exited process.
     const isUp = new Promise<ErrorRecord | undefined>((resolve) => {
-      child.on("message", (news: ProcessNews) => {
-        if (news.news === "up") resolve(undefined);
-        if (news.news === "failed") resolve(news.error);
-        options.onNews(news, started);
+      child.on("message", (message: ProcessMessage) => {
+        if (message.type === "up") resolve(undefined);
+        if (message.type === "failed") resolve(message.error);
+        options.onMessage(message, started);
       });
       child.once("exit", () => resolve(started.death()));
     });
@@ -95,7 +95,7 @@ export class ActorProcess {
   /** The end of the process, as an error. */
   death(): ErrorRecord {
     const { exitCode, signalCode } = this.#child;
-    const message = `process ${this.name} ended (${signalCode ?? exitCode}): ${this.#lastWords}`;
+    const message = `process ${this.name} ended (${signalCode ?? exitCode}): ${this.#lastOutput}`;
     return { name: "Error", code: "UNKNOWN", message, recovery: "restore" };
   }
 

@@ -3,6 +3,9 @@
 // observing client.
 
 import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Client } from "../../actors/client/client.ts";
 import type { Incident } from "../../actors/runtime/incident.ts";
 import type { Network, Role } from "../../actors/runtime/mailbox.ts";
@@ -97,9 +100,9 @@ export class Environment implements AsyncDisposable {
   alive(): string[] {
     const stopped = [...this.#processes.values()].filter((one) => one.isStopped);
     return [
-      ...stopped.map(({ name }) => `process:${name} stands still`),
-      ...(this.frames.alive === 0 ? [] : [`${this.frames.alive} rules of frames hold`]),
-      ...(this.#isBrokerAway ? ["the broker is away"] : []),
+      ...stopped.map(({ name }) => `process:${name} is suspended`),
+      ...(this.frames.alive === 0 ? [] : [`${this.frames.alive} frame faults are still active`]),
+      ...(this.#isBrokerAway ? ["the broker is not running"] : []),
     ];
   }
 
@@ -159,8 +162,8 @@ export class Environment implements AsyncDisposable {
     );
     await ActorProcess.start(name, order, {
       heapMiB: isExhausted ? heapMiB : undefined,
-      onNews: (news) => {
-        if (news.news === "incident") onIncident(news.incident);
+      onMessage: (message) => {
+        if (message.type === "incident") onIncident(message.incident);
       },
       onStart: (process) => this.#processes.set(name, process),
     });
@@ -193,4 +196,21 @@ function sleep(ms: number): Promise<void> {
   return new Promise((resume) => {
     realClock.after(ms, resume);
   });
+}
+
+export interface TemporaryHome extends Disposable {
+  readonly path: string;
+}
+
+export function temporaryHome(prefix: string): TemporaryHome {
+  const path = mkdtempSync(join(tmpdir(), prefix));
+  const remove = () => rmSync(path, { recursive: true, force: true });
+  process.once("exit", remove);
+  return {
+    path,
+    [Symbol.dispose]() {
+      process.off("exit", remove);
+      remove();
+    },
+  };
 }

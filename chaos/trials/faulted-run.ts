@@ -13,12 +13,11 @@ import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { Injections } from "../faults/injections.ts";
 import type { FaultKind, Schedule } from "../faults/schedule.ts";
-import { Environment } from "./environment.ts";
+import { Environment, temporaryHome } from "./environment.ts";
 import { Injector } from "./injector.ts";
-import { temporaryHome } from "./temporary-home.ts";
 
 /** An event, with the time of its receipt. */
-export interface HeardEvent {
+export interface ReceivedEvent {
   readonly atMs: number;
   readonly event: RunEvent;
 }
@@ -41,7 +40,7 @@ export interface FaultedRun {
   readonly end: "finished" | "failed" | "stuck" | "cancelled";
   readonly result: RunResult | undefined;
   readonly error: ErrorRecord | undefined;
-  readonly events: readonly HeardEvent[];
+  readonly events: readonly ReceivedEvent[];
   /** Incidents outside the run: of actors of the cluster and of hosts. */
   readonly incidents: readonly Incident[];
   readonly faults: readonly FaultOutcome[];
@@ -67,7 +66,7 @@ export interface FaultedRunOptions {
 }
 
 /** Error codes that end a run by design, with the faults that explain them. */
-const accountedFor: Readonly<Record<string, readonly FaultKind[]>> = {
+const expectedEnds: Readonly<Record<string, readonly FaultKind[]>> = {
   NON_FINITE_LOSS: ["nan"],
   NON_FINITE_GRADIENT: ["nan"],
 };
@@ -110,7 +109,7 @@ class ScheduleRun {
   readonly #injections: Injections;
   readonly #stepDeadlineMs: number;
   readonly #patienceMs: number;
-  readonly #events: HeardEvent[] = [];
+  readonly #events: ReceivedEvent[] = [];
   readonly #incidents: Incident[] = [];
   #run: Run | undefined;
   #step = 0;
@@ -152,8 +151,8 @@ class ScheduleRun {
         run: () => this.#run?.run,
         step: () => this.#step,
       });
-      const calm = this.#options.disturb?.(environment) ?? (() => {});
-      end = await this.#untilOver(environment).finally(calm);
+      const stop = this.#options.disturb?.(environment) ?? (() => {});
+      end = await this.#untilOver(environment).finally(stop);
       await injector.stop();
       alive = environment.alive();
     } finally {
@@ -217,7 +216,7 @@ class ScheduleRun {
           if (next.done === true) break;
           const event = next.value;
           since = event.seq + 1;
-          this.#hear(event);
+          this.#receive(event);
           const { type } = event;
           if (type === "run.failed")
             return { end: "failed", result: undefined, error: event.error };
@@ -227,7 +226,7 @@ class ScheduleRun {
       } catch (error) {
         // The job service is unreachable: retried for `patienceMs`.
         if (!(error instanceof RequestFailedError)) throw error;
-        if (this.#unheardMs() > this.#patienceMs) {
+        if (this.#silenceMs() > this.#patienceMs) {
           return { end: "stuck", result: undefined, error: recordError(error) };
         }
       } finally {
@@ -251,19 +250,19 @@ class ScheduleRun {
     });
   }
 
-  #hear(event: RunEvent): void {
+  #receive(event: RunEvent): void {
     this.#events.push({ atMs: Date.now(), event });
     if ("step" in event && event.type !== "run.incident") this.#step = event.step;
     this.#options.onEvent?.(event);
   }
 
-  #unheardMs(): number {
+  #silenceMs(): number {
     const last = this.#events.at(-1)?.atMs;
     return last === undefined ? 0 : Date.now() - last;
   }
 
   #isAccountedFor(code: string): boolean {
-    const kinds = accountedFor[code] ?? [];
+    const kinds = expectedEnds[code] ?? [];
     return this.#schedule.faults.some(
       ({ what }, index) => kinds.includes(what) && this.#injections.injected(index) !== undefined,
     );
@@ -279,11 +278,11 @@ class ScheduleRun {
   #whyNot(index: number): string {
     const fault = this.#schedule.faults[index];
     const during = fault?.when.during;
-    if (during === "recovery") return "nothing was restored after an earlier fault";
+    if (during === "recovery") return "no restore followed an earlier fault";
     const place = fault !== undefined && "where" in fault ? fault.where : "device 0";
-    if (this.#step < (fault?.when.step ?? 0)) return "the run was over before that step";
+    if (this.#step < (fault?.when.step ?? 0)) return "the run ended before that step";
     const moment = during === "step" ? "that point of a step" : `${during} after that step`;
-    return `${place} did not come to ${moment}, or did not run`;
+    return `${place} did not reach ${moment}, or did not run`;
   }
 }
 

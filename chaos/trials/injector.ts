@@ -127,18 +127,18 @@ export class Injector {
         process?.send({ order: "arm", fault: index });
         return;
       case "drain":
-        this.#askReaders((run) => run.drainReader(fault.reader));
+        this.#requestReaders((run) => run.drainReader(fault.reader));
         return done();
       case "rate": {
         const { samples: samplesPerSecond } = fault;
-        this.#askReaders((run) => run.limitReaders({ samplesPerSecond }));
+        this.#requestReaders((run) => run.limitReaders({ samplesPerSecond }));
         return this.#last(index, forMs, () =>
-          this.#askReaders((run) => run.limitReaders({ samplesPerSecond: 0 })),
+          this.#requestReaders((run) => run.limitReaders({ samplesPerSecond: 0 })),
         );
       }
       case "move":
       case "freeze":
-        await this.#askOfShard(fault);
+        await this.#requestOfShard(fault);
         return done();
       case "nan":
         return; // Only injected in a thread.
@@ -217,7 +217,7 @@ export class Injector {
   }
 
   /** Sends a user request for a shard. It is not a fault: a refusal is a valid answer. */
-  async #askOfShard(fault: Extract<Fault, { what: "move" | "freeze" }>): Promise<void> {
+  async #requestOfShard(fault: Extract<Fault, { what: "move" | "freeze" }>): Promise<void> {
     const { environment, run: nameOf } = this.#options;
     const name = nameOf();
     if (name === undefined) return;
@@ -233,7 +233,7 @@ export class Injector {
    * Sends a user request to the readers. The answer is not awaited, because the thread at the gate
    * may be a reader's.
    */
-  #askReaders(ask: (run: Run) => Promise<unknown>): void {
+  #requestReaders(ask: (run: Run) => Promise<unknown>): void {
     const { environment, run: nameOf } = this.#options;
     const name = nameOf();
     if (name !== undefined) ask(environment.client.run(name)).catch(() => {});

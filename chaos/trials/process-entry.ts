@@ -7,9 +7,8 @@ import type { Incident } from "../../actors/runtime/incident.ts";
 import { type ErrorRecord, recordError } from "../../src/errors/errors.ts";
 import { type Clock, realClock } from "../../src/ports/clock.ts";
 import { realDisk } from "../../src/ports/disk.ts";
-import { FaultyDisk } from "../faults/faulty-disk.ts";
+import { exhaustMemory, FaultyDisk, hang } from "../faults/faulty-disk.ts";
 import { type FaultPlan, faultyLauncher } from "../faults/faulty-launcher.ts";
-import { exhaustMemory, hang } from "../faults/hang.ts";
 import { Injections } from "../faults/injections.ts";
 import { arm } from "../faults/thread-faults.ts";
 
@@ -40,13 +39,13 @@ export type ProcessOrder =
   | { readonly order: "close" };
 
 /** Reports of a process. */
-export type ProcessNews =
-  | { readonly news: "up" }
+export type ProcessMessage =
+  | { readonly type: "up" }
   /** An incident outside the runs. */
-  | { readonly news: "incident"; readonly incident: Incident }
-  | { readonly news: "failed"; readonly error: ErrorRecord };
+  | { readonly type: "incident"; readonly incident: Incident }
+  | { readonly type: "failed"; readonly error: ErrorRecord };
 
-const tell = (news: ProcessNews) => void process.send?.(news);
+const send = (message: ProcessMessage) => void process.send?.(message);
 
 let skewMs = 0;
 /** A clock that the order `skew` can shift. */
@@ -64,14 +63,14 @@ async function start(given: Extract<ProcessOrder, { order: "start" }>): Promise<
   const launcher = faultyLauncher(plan);
   killThread = (actor) => void launcher.kill(actor);
   const world = { clock, disk };
-  const onIncident = (incident: Incident) => tell({ news: "incident", incident });
+  const onIncident = (incident: Incident) => send({ type: "incident", incident });
   const common = { nats, token, faultsAllowed: true, launcher, world, onIncident };
   running =
     role === "leader"
       ? await Cluster.start({ ...common, name, devices, minDevices, roots })
       : await Host.join({ ...common, cluster: name, devices });
   if (running instanceof Host) await running.joined;
-  tell({ news: "up" });
+  send({ type: "up" });
 }
 
 async function close(): Promise<void> {
@@ -113,6 +112,6 @@ process.on("SIGINT", () => {}); // Ctrl-C reaches all processes of a terminal; t
 process.on("disconnect", () => process.exit(0)); // No parent is left to end this process.
 process.on("message", (order: ProcessOrder) => {
   Promise.resolve(obey(order)).catch((error: unknown) => {
-    tell({ news: "failed", error: recordError(error) });
+    send({ type: "failed", error: recordError(error) });
   });
 });

@@ -20,8 +20,8 @@ import {
 import { openExistingStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { loadModel } from "../../storage/model/load-model.ts";
 import type { Fault, Schedule } from "../faults/schedule.ts";
-import { type FaultedRun, type HeardEvent, jobIn } from "./faulted-run.ts";
-import { temporaryHome } from "./temporary-home.ts";
+import { temporaryHome } from "./environment.ts";
+import { type FaultedRun, jobIn, type ReceivedEvent } from "./faulted-run.ts";
 
 /** A run without faults. */
 export interface ReferenceRun {
@@ -73,7 +73,7 @@ const namedMax = 8;
 /** Trains the job's reference run in this process, without faults. @throws RemoteError */
 export async function runReference(job: JobOptions, devices: number): Promise<ReferenceRun> {
   using home = temporaryHome("osiris-reference-");
-  const events: HeardEvent[] = [];
+  const events: ReceivedEvent[] = [];
   await using cluster = await Cluster.start({ devices });
   const run = await cluster.submit(jobIn(job, join(home.path, "checkpoints")));
   for await (const event of run.events()) events.push({ atMs: Date.now(), event });
@@ -103,10 +103,10 @@ export async function verdictOf(
     trainingSeconds: trainingSeconds(events),
     goodput: Math.min(1, reference.trainingSeconds / trainingSeconds(events)),
   };
-  const left = alive.map((what) => `Still alive at the end: ${what}`);
+  const left = alive.map((what) => `Still active at the end: ${what}`);
   if (faulted.result === undefined) {
-    const why = faulted.error === undefined ? "nothing was heard of it" : faulted.error.message;
-    const differences = [`The run did not come to an end (${faulted.end}): ${why}`, ...left];
+    const why = faulted.error === undefined ? "no event was received" : faulted.error.message;
+    const differences = [`The run did not end (${faulted.end}): ${why}`, ...left];
     return { ...common, verdict: "liveness", differences, ledger: [] };
   }
   const stretches = stretchesOf(faulted.directory);
@@ -131,19 +131,21 @@ async function leavesOf({ directory, manifest }: RunResult): Promise<Map<string,
 async function modelDifferences(result: RunResult, reference: ReferenceRun): Promise<string[]> {
   const differences: string[] = [];
   if (result.digest !== reference.result.digest) {
-    differences.push(`The model is ${result.digest}, its reference run ${reference.result.digest}`);
+    differences.push(
+      `The digest of the model is ${result.digest}, of the reference run ${reference.result.digest}`,
+    );
   }
   if (result.step !== reference.result.step || result.status !== reference.result.status) {
     const own = `${result.status} at step ${result.step}`;
     differences.push(
-      `It ${own}, its reference run ${reference.result.status} at step ${reference.result.step}`,
+      `The run ${own}, the reference run ${reference.result.status} at step ${reference.result.step}`,
     );
   }
   const leaves = await leavesOf(result);
   const names = [...new Set([...leaves.keys(), ...reference.leaves.keys()])];
   const wrong = names.filter((name) => leaves.get(name) !== reference.leaves.get(name));
   const more = wrong.length > namedMax ? [`and ${wrong.length - namedMax} more leaves`] : [];
-  const named = wrong.slice(0, namedMax).map((name) => `Other bits in ${name}`);
+  const named = wrong.slice(0, namedMax).map((name) => `The bits of ${name} differ`);
   return [...differences, ...named, ...more];
 }
 
@@ -161,7 +163,7 @@ function ledgerDifferences(times: Uint8Array): string[] {
   const end = times.findLastIndex((count) => count > 0) + 1;
   const wrong = [...times.subarray(0, end).entries()].filter(([, count]) => count !== 1);
   const named = wrong.slice(0, namedMax).map(([step, count]) => `step ${step} ${count} times`);
-  return wrong.length === 0 ? [] : [`Trained other than once: ${named.join(", ")}`];
+  return wrong.length === 0 ? [] : [`Steps not trained exactly once: ${named.join(", ")}`];
 }
 
 function recoveriesOf({ events, faults }: FaultedRun): Recovery[] {
@@ -228,7 +230,7 @@ function committedStepsLost(events: readonly RunEvent[]): number {
 }
 
 /** Seconds from the first step to the end, by the times of receipt. */
-function trainingSeconds(events: readonly HeardEvent[]): number {
+function trainingSeconds(events: readonly ReceivedEvent[]): number {
   const first = events.find(({ event }) => event.type === "run.started")?.atMs ?? 0;
   return Math.max(1, (events.at(-1)?.atMs ?? 0) - first) / 1000;
 }

@@ -101,7 +101,7 @@ export function addChaos(program: Command): void {
   ])
     .addHelpText(
       "after",
-      "\n3: the model differs from the reference run's; 4: the run did not come to its end.",
+      "\n3: the model differs from the reference run's; 4: the run did not end.",
     )
     .action(async (path: string | undefined, options: ChaosArguments) => {
       const { simulate, crashPoints, seeds = [options.seed] } = options;

@@ -71,7 +71,7 @@ test("a fault is described by a sentence", (t) => {
     "kill thread:device:1 at step 120",
     "pause process:leader in the checkpoint after step 3, for 2 step deadlines",
     "drop > (process:host:1 → *) at step 5, point 2, for 9 frames",
-    "kill thread:device:0 while it recovers",
+    "kill thread:device:0 during the recovery of an earlier fault",
     "move shard:2 to device:1 at step 8",
     "freeze shard:2 at step 9",
     "drain reader:1 at step 9",

@@ -139,8 +139,12 @@ test.serial(
     t.is(incident?.error.code, "STEP_TIMEOUT");
     t.regex(incident?.noticedBy ?? "", /^device:[02]$/);
     const waits = incident?.waits ?? [];
-    t.true(waits.some(({ who, whom, step }) => who !== whom && whom === "device:1" && step === 17));
-    t.false(waits.some(({ who }) => who === "device:1"));
+    t.true(
+      waits.some(
+        ({ waiter, awaited, step }) => waiter !== awaited && awaited === "device:1" && step === 17,
+      ),
+    );
+    t.false(waits.some(({ waiter }) => waiter === "device:1"));
     // One record of the incident, with its actions and its outcome.
     const [record, ...others] = result.incidents;
     t.is(others.length, 0);
@@ -149,9 +153,9 @@ test.serial(
     t.like(record?.end, { how: "restored", generation: 2, step });
     const did = record?.actions.map((action) => `${action.by} ${action.did}`) ?? [];
     t.deepEqual(did, [
-      `job:${result.run} ended generation 1, of all hosts`,
-      `job:${result.run} begins again after 50 ms`,
-      `job:${result.run} gathered the devices: 3 of host:0`,
+      `job:${result.run} ended generation 1 on all hosts`,
+      `job:${result.run} restarts the run after 50 ms`,
+      `job:${result.run} allocated the devices: 3 of host:0`,
       `job:${result.run} claimed generation 2, from step ${step}`,
     ]);
     const after = record?.actions.map(({ afterMs }) => afterMs) ?? [];

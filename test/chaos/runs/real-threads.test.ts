@@ -70,6 +70,6 @@ test.serial(
     // Each failure is a line of the log.
     const { lines } = readRunLog(result.directory);
     const said = lines.filter(({ actor }) => actor === `job:${result.run}`);
-    t.is(said.filter(({ message }) => /^begins again after/.test(`${message}`)).length, 5);
+    t.is(said.filter(({ message }) => /^restarts the run after/.test(`${message}`)).length, 5);
   },
 );

@@ -143,7 +143,7 @@ test.serial("a run that needs too many restores fails with the last cause", asyn
   const said = tries.map(({ message }) => `${message}`.replace(/:.*/, ""));
   t.deepEqual(
     said.filter((message) => message !== "generation claimed"),
-    ["begins again after 50 ms", "begins again after 100 ms", "gave the run up"],
+    ["restarts the run after 50 ms", "restarts the run after 100 ms", "ended the run as failed"],
   );
 });
 

@@ -70,9 +70,9 @@ for (const { what, breakIt, cause, code } of thinned("causes of an incident", ca
     t.is(incident?.error.code, code);
     const did = incident?.actions.map((action) => action.did.replace(/host:\d/g, "H")) ?? [];
     t.deepEqual(did, [
-      "ended generation 1, of all hosts",
-      "begins again after 50 ms",
-      "gathered the devices: 1 of H, 1 of H, 1 of H",
+      "ended generation 1 on all hosts",
+      "restarts the run after 50 ms",
+      "allocated the devices: 1 of H, 1 of H, 1 of H",
       "claimed generation 2, from step 3",
     ]);
     t.like(incident?.end, { how: "restored", generation: 2, step: 3 });

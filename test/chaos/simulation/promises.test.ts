@@ -40,7 +40,7 @@ async function runJob(
     seed: 1,
     job,
     shape: { ...shape, ...changes },
-    calmMs: 100_000,
+    faultsMs: 100_000,
     faults: [fault],
   });
   t.is(verdict.failure, undefined, verdict.reason);
@@ -117,7 +117,7 @@ test.serial(
         seed: 1,
         job,
         shape: leading,
-        calmMs: 100_000,
+        faultsMs: 100_000,
         faults: [kill],
       });
       t.is(verdict.failure, undefined, verdict.reason);
@@ -167,7 +167,7 @@ test.serial(
     const told: string[] = [];
     for (const flip of flips) {
       const faults: SimulatedFault[] = [flip, { kind: "process.kill", atMs: atMs + 1, pick: 1 }];
-      const verdict = await simulate({ seed: 1, job, shape, calmMs: 100_000, faults });
+      const verdict = await simulate({ seed: 1, job, shape, faultsMs: 100_000, faults });
       t.is(verdict.failure, undefined, verdict.reason);
       t.is(verdict.injected["disk.flip"], 1);
       told.push(...verdict.last.filter((line) => / run\.cache/.test(line)));
@@ -182,7 +182,7 @@ async function runUnder(
   faults: readonly SimulatedFault[],
   changes: Partial<ClusterShape> = {},
 ): Promise<readonly string[]> {
-  const scenario = { seed: 1, job, shape: { ...shape, ...changes }, calmMs: 100_000, faults };
+  const scenario = { seed: 1, job, shape: { ...shape, ...changes }, faultsMs: 100_000, faults };
   const verdict = await simulate(scenario);
   t.is(verdict.failure, undefined, verdict.reason);
   for (const { kind } of faults) t.true((verdict.injected[kind] ?? 0) > 0, `${kind} was injected`);
@@ -265,7 +265,7 @@ test.serial("a rate limit of the readers outlives killed readers and devices", a
   for (let pick = 0; pick < 5; pick++) {
     faults.push({ kind: "thread.kill", atMs: 200 + 100 * pick, pick });
   }
-  const scenario = { seed: 1, job: 0, shape: limited, calmMs: 1000, faults };
+  const scenario = { seed: 1, job: 0, shape: limited, faultsMs: 1000, faults };
   const { failure, reason, virtualMs, injected, generations } = await simulate(scenario);
   t.is(failure, undefined, reason);
   t.is(injected["thread.kill"], 5);

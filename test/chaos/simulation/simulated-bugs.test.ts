@@ -4,8 +4,7 @@
 import test from "ava";
 import type { Scenario } from "../../../chaos/simulation/scenario.ts";
 import { simulate } from "../../../chaos/simulation/simulate.ts";
-import { nobody } from "../../../src/exchange/cells.ts";
-import { createSoloCells } from "../../../src/exchange/solo-cells.ts";
+import { createSoloCells, nobody } from "../../../src/exchange/cells.ts";
 import { type Clock, SimulatedClock } from "../../../src/ports/clock.ts";
 import { createStepMeter, meterWords } from "../../../src/training/meters/step-meter.ts";
 
@@ -23,7 +22,7 @@ const found: readonly Found[] = [
       seed: 56,
       job: 0,
       shape: { devices: [1, 1], speed: brisk, delayMs: [0, 1] },
-      calmMs: 4000,
+      faultsMs: 4000,
       faults: [
         {
           ...{ kind: "frames", what: "corrupt", subjects: "osiris.*.*.*.frames.>" },
@@ -38,7 +37,7 @@ const found: readonly Found[] = [
       seed: 19,
       job: 0,
       shape: { devices: [2], speed: brisk, delayMs: [0, 1] },
-      calmMs: 4000,
+      faultsMs: 4000,
       faults: [
         {
           ...{ kind: "frames", what: "corrupt", subjects: "osiris.*.*.*.*.*.*" },
@@ -57,7 +56,7 @@ const found: readonly Found[] = [
         speed: { turnMs: 0.020716166462116922, startMs: 29.00617477076635 },
         delayMs: [0, 0.34517860165861675],
       },
-      calmMs: 2000,
+      faultsMs: 2000,
       faults: [{ kind: "disk.error", atMs: 58.25, forMs: 1741, probability: 0.04 }],
     },
   },
@@ -72,7 +71,7 @@ const found: readonly Found[] = [
         delayMs: [0, 11.272026493170173],
         drift: 0.04747905180404156,
       },
-      calmMs: 20_000,
+      faultsMs: 20_000,
       faults: [{ kind: "disk.flip", atMs: 5409.247642398195, pick: 766711, bit: 2007919305 }],
     },
   },
@@ -86,7 +85,7 @@ const found: readonly Found[] = [
         speed: { turnMs: 7.339884684234696, startMs: 184.22921311020184 },
         delayMs: [0, 19.507021258243142],
       },
-      calmMs: 20_000,
+      faultsMs: 20_000,
       faults: [],
     },
   },
@@ -102,7 +101,7 @@ const found: readonly Found[] = [
         drift: 0.0032936962622879045,
         leaseMs: 764.5331802420385,
       },
-      calmMs: 1427.4682497543795,
+      faultsMs: 1427.4682497543795,
       faults: [{ kind: "disk.full", atMs: 325.2848355625676, forMs: 1253.77614253623 }],
     },
   },
@@ -118,7 +117,7 @@ const found: readonly Found[] = [
         drift: 0.00427146470286123,
         leaseMs: 252.84132906212022,
       },
-      calmMs: 365.0796876842225,
+      faultsMs: 365.0796876842225,
       faults: [{ kind: "disk.full", atMs: 90.62834986009224, forMs: 2302.8051637288117 }],
     },
   },
@@ -133,7 +132,7 @@ const found: readonly Found[] = [
         delayMs: [0, 2.0647845118925248],
         drift: 0.06548487535214914,
       },
-      calmMs: 1105.6701028678642,
+      faultsMs: 1105.6701028678642,
       faults: [
         { kind: "broker.restart", atMs: 40.16531198425523, forMs: 1982.791727355035 },
         { kind: "disk.flip", atMs: 152.5145627812552, pick: 390197, bit: 183359780 },
@@ -156,7 +155,7 @@ const found: readonly Found[] = [
         speed: { turnMs: 2.598826564286495, startMs: 277.17828771822684 },
         delayMs: [0, 0.10552527248221105],
       },
-      calmMs: 603.7811628125517,
+      faultsMs: 603.7811628125517,
       faults: [
         { kind: "broker.restart", atMs: 66.00118407031167, forMs: 153.22483306128333 },
         { kind: "disk.flip", atMs: 389.8905385704413, pick: 748647, bit: 487931611 },

@@ -37,7 +37,7 @@ test.serial(
       return { kind: "run.move", atMs, shard: 0, device: 1 - device } as const;
     });
     for (const job of someOrAll("jobs whose shard moves", [0], [0, 1, 2, 4])) {
-      const verdict = await simulate({ seed: 1, job, shape, calmMs: 60, faults: asked });
+      const verdict = await simulate({ seed: 1, job, shape, faultsMs: 60, faults: asked });
       t.is(verdict.failure, undefined, verdict.reason);
       t.true(
         verdict.last.some((line) => line.includes("run.moved")),
@@ -66,7 +66,7 @@ test.serial(
         { kind: "run.rate", atMs: 20, times: 5 },
         ...devices.map((_, reader) => ({ kind: "run.drain", atMs: 300, reader }) as const),
       ] as const;
-      const verdict = await simulate({ seed: 1, job: 0, shape, calmMs: 400, faults: asked });
+      const verdict = await simulate({ seed: 1, job: 0, shape, faultsMs: 400, faults: asked });
       t.is(verdict.failure, undefined, verdict.reason);
       t.is(verdict.generations, 1);
       t.true(verdict.virtualMs > 1500, `80 samples a second, yet over in ${verdict.virtualMs} ms`);
@@ -97,7 +97,7 @@ test.serial(
       { kind: "actor.throw", atMs: 200, role: "master", index: 0 },
       { kind: "actor.throw", atMs: 300, role: "master", index: 0 },
     ] as const;
-    const verdict = await simulate({ seed: 1, job: 13, shape, calmMs: 500, faults });
+    const verdict = await simulate({ seed: 1, job: 13, shape, faultsMs: 500, faults });
     t.is(verdict.failure, undefined, verdict.reason);
     t.like(verdict, { generations: 1, injected: { "actor.throw": 2 } });
   },

@@ -15,7 +15,7 @@ const calm: Scenario = {
   seed: 7,
   job: 0,
   shape: { devices: [2], speed: { turnMs: 1, startMs: 100 }, delayMs: [0, 2] },
-  calmMs: 0,
+  faultsMs: 0,
   faults: [],
 };
 

@@ -71,8 +71,8 @@ testIf(testAll).serial(
     const wrong = await verdictOn(faulted, { ...reference, leaves, result: other });
     t.is(wrong.verdict, "safety");
     const text = wrong.differences.join("\n");
-    t.regex(text, /^The model is sha256:\w+, its reference run sha256:00$/m);
-    t.true(text.includes(`Other bits in ${name}`), text);
+    t.regex(text, /^The digest of the model is sha256:\w+, of the reference run sha256:00$/m);
+    t.true(text.includes(`The bits of ${name} differ`), text);
     t.regex(text, /^Losses or metrics differ from step 10 on$/m);
     // A silent run does not pass as ended, nor does a run that leaves a fault active.
     const silent = await verdictOn({ ...faulted, end: "stuck", result: undefined });
@@ -163,9 +163,9 @@ testIf(testAll).serial("a fault that could not be injected says why", async (t) 
   t.deepEqual(
     trial.faults.map(({ whyNot }) => whyNot),
     [
-      "thread:tier:0 did not come to that point of a step, or did not run",
-      "the run was over before that step",
-      "nothing was restored after an earlier fault",
+      "thread:tier:0 did not reach that point of a step, or did not run",
+      "the run ended before that step",
+      "no restore followed an earlier fault",
     ],
   );
 });
@@ -190,7 +190,7 @@ testIf(testAll).serial(
     t.is(error.verdict, "safety");
     const text = error.differences.join("\n");
     t.regex(text, /^The model is sha256:\w+, its reference run sha256:\w+$/m);
-    t.regex(text, /^Other bits in table a, block 0, quantum 0$/m);
+    t.regex(text, /^The bits of table a, block 0, quantum 0 differ$/m);
     t.regex(text, /^Losses or metrics differ from step 10 on$/m);
     t.like(error.schedule, { environment: { devices: 2, hosts: 0 }, faults: [{ what: "slow" }] });
   },

@@ -12,8 +12,7 @@ import { Membership } from "../../../actors/host/membership.ts";
 import { modulesOf } from "../../../actors/jobs/allowed-paths.ts";
 import { Registry } from "../../../actors/run/state/registry.ts";
 import type { Incident } from "../../../actors/runtime/incident.ts";
-import { clusterScope, type Network } from "../../../actors/runtime/mailbox.ts";
-import { orderFault } from "../../../actors/runtime/order-fault.ts";
+import { clusterScope, type Network, orderFault } from "../../../actors/runtime/mailbox.ts";
 import { progressOver } from "../../../actors/threads/generation-memory.ts";
 import type { ParticipantTask, ThreadTask } from "../../../actors/threads/thread-program.ts";
 import type { CommandFault } from "../../../chaos/faults/breakable-launcher.ts";
@@ -80,7 +79,7 @@ export function startVirtualCluster(devices = 2, options: Options = {}): EitherC
   });
   const start = () =>
     new Leader({
-      ...{ network, devices, membership, createdBy: root.id },
+      ...{ network, devices, membership },
       launcher: over(breaks.launcherOver(threads.launcherOf(root))),
       registry: registryOf(network),
       access: { roots: {}, tenants: {}, ownModels },
@@ -207,7 +206,7 @@ function machineOf(world: World, options: Options): SimulatedMachine {
   const machine = new SimulatedMachine(world, 1);
   const diskOf: SimulatedMachine["diskOf"] = (process, owner) => {
     const act = <Result>(run: () => Result): Result => {
-      if (process.isOver || owner.isOver) throw new Error(`${owner.id} is dead`);
+      if (process.isOver || owner.isOver) throw new Error(`${owner.id} has exited`);
       return run();
     };
     const mayWrite = (path: string) => {

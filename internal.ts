@@ -296,7 +296,7 @@ export { isNumber, momentOf } from "./src/data/columnar/exact-values.ts";
 export { readLines, unreadable } from "./src/data/text/text-lines.ts";
 export { shapesOf } from "./src/model/features.ts";
 export { expected, checkAll, checkOptions } from "./src/ports/check-options.ts";
-export { type Cancel, type Clock, realClock } from "./src/ports/clock.ts";
+export { type Cancel, type Clock, realClock, type NextTurn, nextTurn } from "./src/ports/clock.ts";
 export { diskCode } from "./src/ports/disk-refusals.ts";
 export { type Disk, realDisk, type DiskFile } from "./src/ports/disk.ts";
 export { shownJson, membersOf } from "./src/ports/json/exact-json.ts";
@@ -504,11 +504,16 @@ export { connectNats, type ConnectOptions } from "./src/wire/transports/nats-tra
 export { type Answer, publishAnswer, refusalAnswer } from "./actors/jobs/service-answers.ts";
 export { openDiscovery, type ServiceEndpoint } from "./actors/jobs/service-discovery.ts";
 export { openProcessLog } from "./actors/observe/process-log.ts";
-export { actorClock } from "./actors/runtime/actor-clock.ts";
-export { defineActor } from "./actors/runtime/define-actor.ts";
-export { clusterScope, type Mailbox } from "./actors/runtime/mailbox.ts";
+export { actorClock, defineActor } from "./actors/runtime/define-actor.ts";
+export {
+  clusterScope,
+  type Mailbox,
+  type Network,
+  type Role,
+  orderFault,
+} from "./actors/runtime/mailbox.ts";
 export { supervisorMachine } from "./actors/runtime/supervisor.ts";
-export { packageVersion } from "./actors/runtime/version.ts";
+export { packageVersion } from "./src/ports/entry-file.ts";
 export { type RowBatch, textsAt } from "./src/data/columnar/column.ts";
 export { createRowEncoder, type RowEncoder } from "./src/data/columnar/row-encoder.ts";
 export type { ResolvedColumnOptions, ResolvedTableOptions } from "./src/data/options.ts";
@@ -544,8 +549,7 @@ export {
 } from "./src/kernels/contract/row-cache.ts";
 export { namesMax, parseExactly } from "./src/ports/json/exact-json.ts";
 export { type Log, silentLog } from "./src/ports/log.ts";
-export { type NextTurn, nextTurn } from "./src/ports/next-turn.ts";
-export { collectAlone } from "./src/ports/own-scavenges.ts";
+export { collectAlone } from "./src/ports/launcher.ts";
 export type { Key } from "./src/ports/random.ts";
 export { type ServedLookups, type LookupSet, lookupSet } from "./src/serving/lookups.ts";
 export { batchSamplesMax } from "./src/serving/scorer.ts";
@@ -587,8 +591,6 @@ export type { Dashboard, DashboardSource } from "./actors/cluster/cluster-option
 export type { ReceivedMessage } from "./actors/observe/received-messages.ts";
 export type { ActorOverview, OverviewReport, ProcessOverview } from "./actors/observe/overview.ts";
 export { stepTimes } from "./actors/run/state/run-result.ts";
-export type { Network, Role } from "./actors/runtime/mailbox.ts";
-export { orderFault } from "./actors/runtime/order-fault.ts";
 export { sharingOf } from "./src/data/columnar/value-watch.ts";
 export { shownOptions } from "./src/job/shown-job.ts";
 export { longAsText } from "./src/ports/json/exact-json.ts";

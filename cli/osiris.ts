@@ -2,7 +2,6 @@
 // the process, or throws the error that it failed with.
 
 import { Command } from "commander";
-import { packageVersion } from "../actors/runtime/version.ts";
 import { addMetrics } from "../packages/dashboard/commands/metrics.ts";
 import { addReport } from "../packages/dashboard/commands/report.ts";
 import { addExport } from "../packages/formats/commands/export.ts";
@@ -14,6 +13,7 @@ import { addInit } from "../packages/ingest/commands/init.ts";
 import { addWarehouse } from "../packages/ingest/commands/warehouse.ts";
 import { addPredict } from "../packages/serve/commands/predict.ts";
 import { addServe } from "../packages/serve/commands/serve.ts";
+import { packageVersion } from "../src/ports/entry-file.ts";
 import { addChaos } from "./commands/chaos/chaos.ts";
 import { addCalibrate } from "./commands/checkpoints/calibrate.ts";
 import { addCheckpoint } from "./commands/checkpoints/checkpoint.ts";

@@ -16,8 +16,8 @@ import {
 import { serveSplits } from "../../src/exchange/splits/split-worker.ts";
 import { type Clock, realClock } from "../../src/ports/clock.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { packageVersion } from "../../src/ports/entry-file.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
-import { packageVersion } from "../runtime/version.ts";
 import { createSplitMaker } from "../threads/data/split-maker.ts";
 import type { StreamOrigins } from "../threads/data/stream-origins.ts";
 import { type ConnectionOptions, transportTo } from "./connect.ts";

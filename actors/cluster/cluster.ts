@@ -16,9 +16,10 @@ import { withModel } from "../../src/job/job-files.ts";
 import { kernelNotice, openKernels } from "../../src/kernels/index.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import { type Clock, realClock } from "../../src/ports/clock.ts";
+import { packageVersion } from "../../src/ports/entry-file.ts";
 import { type Launcher, rememberThreads, workerLauncher } from "../../src/ports/launcher.ts";
 import { type BrokerThread, startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
-import type { Register } from "../../src/wire/jetstream/register.ts";
+import type { Register } from "../../src/wire/jetstream/nats-register.ts";
 import { encodeBody } from "../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
 import { Client } from "../client/client.ts";
@@ -36,7 +37,6 @@ import type { Incident } from "../runtime/incident.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import { openNetwork } from "../runtime/network.ts";
 import { backoff } from "../runtime/supervisor.ts";
-import { packageVersion } from "../runtime/version.ts";
 import {
   type CheckedOptions,
   type ClusterOptions,
@@ -44,9 +44,9 @@ import {
   type Dashboard,
 } from "./cluster-options.ts";
 import { ElectedLeader } from "./elected-leader.ts";
+import { refuseSecondLeader } from "./election.ts";
 import { intensity, Leader } from "./leader.ts";
 import { openLeaseRegister } from "./lease-place.ts";
-import { refuseSecondLeader } from "./other-leader.ts";
 
 /** A running cluster. Close it, or declare it with `await using`. */
 export class Cluster implements AsyncDisposable {
@@ -123,7 +123,6 @@ export class Cluster implements AsyncDisposable {
       launcher: this.#launcher,
       membership: this.#membership,
       access: { roots, tenants, ownModels: this.#ownModels },
-      createdBy: `osiris on ${hostname()}, process ${process.pid}`,
       onIncident,
     };
     let onLeading = () => {};

@@ -5,7 +5,7 @@
 //
 // Invariants
 //   O1. While the process does not hold the lease, it sends and receives nothing as the leader
-//       (leader-transport.ts). Writes of its threads are refused by the store once the successor
+//       (fencedTransport). Writes of its threads are refused by the store once the successor
 //       has claimed a generation.
 //   O2. Nor does it claim a generation: that would fence the successor. A claim at the very moment
 //       of losing the lease costs the successor a restore.
@@ -13,7 +13,8 @@
 //       and no other process led by then.
 
 import { JournalDamagedError, LeaderReplacedError, recordError } from "../../src/errors/errors.ts";
-import type { Register } from "../../src/wire/jetstream/register.ts";
+import type { Register } from "../../src/wire/jetstream/nats-register.ts";
+import type { Frame, Transport } from "../../src/wire/messages/transport.ts";
 import { FileJournal } from "../../storage/cluster/file-journal.ts";
 import { KeptMark } from "../../storage/cluster/kept-mark.ts";
 import { LeaseDirectory, RegisteredLease, type Term } from "../../storage/cluster/lease.ts";
@@ -24,10 +25,8 @@ import { openRunKeeper } from "../run/state/journal-writer.ts";
 import { Registry } from "../run/state/registry.ts";
 import type { RunEvent } from "../run/state/run-events.ts";
 import type { PublishEvent } from "../run/state/run-record.ts";
-import { Leadership } from "./election.ts";
+import { Leadership, refuseSecondLeader } from "./election.ts";
 import { Leader, type LeaderOptions } from "./leader.ts";
-import { fencedTransport } from "./leader-transport.ts";
-import { refuseSecondLeader } from "./other-leader.ts";
 import { lostQueue } from "./queue-recovery.ts";
 
 export interface ElectedLeaderOptions extends Omit<LeaderOptions, "registry" | "mirror"> {
@@ -86,7 +85,7 @@ export class ElectedLeader {
       clock: network.clock,
       lease: register === undefined ? files : new RegisteredLease(register, files),
       leaseMs,
-      owner: options.createdBy,
+      owner: network.createdBy,
       onStandby: (leader) => onStandby(leader.owner),
       onLeading: (term, former) => {
         this.#lead(term, former).catch((error) => {
@@ -122,7 +121,7 @@ export class ElectedLeader {
 
   async #lead(term: number, former: Term | undefined): Promise<void> {
     const options = this.#options;
-    const { directory, prefix, membership, createdBy, onLeading } = options;
+    const { directory, prefix, membership, onLeading } = options;
     const leadership = this.#leadership;
     const transport = fencedTransport(
       options.network.transport,
@@ -175,7 +174,7 @@ export class ElectedLeader {
     const isLeading = () => leadership.isHeld;
     this.#mirror = mirror && new RunMirror(mirror, { network, registry, term, isLeading });
     membership.countFrom(1 + hostsPerTerm * (term - 1));
-    this.#recordSuccession(registry, former, createdBy);
+    this.#recordSuccession(registry, former, network.createdBy);
     onLeading();
     this.#leader = new Leader({ ...options, network, registry, mirror: this.#mirror });
   }
@@ -209,4 +208,39 @@ export class ElectedLeader {
     void this.#journal?.close();
     this.#options.onLost(error);
   }
+}
+
+// The fenced transport of a leader: while the leader does not hold its lease, it sends and receives
+// nothing as the leader of the cluster.
+
+/**
+ * Wraps a connection so that it passes frames only while `isOpen`. Calls `onWithheld` for each
+ * frame that is not sent.
+ */
+export function fencedTransport(
+  transport: Transport,
+  isOpen: () => boolean,
+  onWithheld: () => void,
+): Transport {
+  return {
+    address: transport.address,
+    frameBytesMax: transport.frameBytesMax,
+    pending: () => transport.pending(),
+    publish(subject, payload, options) {
+      if (isOpen()) transport.publish(subject, payload, options);
+      else onWithheld();
+    },
+    subscribe: (subject, receive, options) =>
+      transport.subscribe(
+        subject,
+        (frame: Frame) => {
+          if (isOpen()) receive(frame);
+        },
+        options,
+      ),
+    request: (subject, payload, options) => transport.request(subject, payload, options),
+    flush: () => transport.flush(),
+    onStatus: (receive) => transport.onStatus(receive),
+    close: () => transport.close(),
+  };
 }

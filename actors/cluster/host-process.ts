@@ -10,6 +10,7 @@ import { z } from "zod";
 import { type ErrorRecord, RemoteError, recordError } from "../../src/errors/errors.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
+import { packageVersion } from "../../src/ports/entry-file.ts";
 import { type Launcher, rememberThreads, workerLauncher } from "../../src/ports/launcher.ts";
 import type { Subscription } from "../../src/wire/messages/transport.ts";
 import { connectionOptions } from "../client/connect.ts";
@@ -20,7 +21,6 @@ import type { LogOptions } from "../observe/process-log.ts";
 import { ActorFailedError, type Incident } from "../runtime/incident.ts";
 import { clusterScope, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { openNetwork, type World } from "../runtime/network.ts";
-import { packageVersion } from "../runtime/version.ts";
 
 const hostOptions = connectionOptions.extend({
   /** Devices: worker threads that compute. @default 2 */
@@ -89,7 +89,7 @@ export class Host implements AsyncDisposable {
       this.#isMember = host !== undefined;
       const who = { actor: "joining", cluster: network.cluster };
       if (host === undefined)
-        network.log.write("warn", "the cluster's leader does not answer", who);
+        network.log.write("warn", "the leader of the cluster does not answer", who);
       else network.log.write("info", "joined the cluster", { ...who, host, devices });
       if (host !== undefined) resolveJoined(host);
       else this.#onMayLeave(); // The cluster is unreachable: nothing needs this host.

@@ -14,7 +14,7 @@ import type { RunMirror } from "../jobs/mirror/run-mirror.ts";
 import { runQueueMachine } from "../jobs/run-queue.ts";
 import { openInspection } from "../observe/inspection.ts";
 import type { Registry } from "../run/state/registry.ts";
-import { actorClock } from "../runtime/actor-clock.ts";
+import { actorClock } from "../runtime/define-actor.ts";
 import type { Incident } from "../runtime/incident.ts";
 import { clusterScope, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { decide, emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
@@ -28,8 +28,6 @@ export interface LeaderOptions {
   readonly access: Access;
   /** Devices of this process. */
   readonly devices: number;
-  /** Name of the writer of checkpoints, for display. */
-  readonly createdBy: string;
   readonly onIncident: (incident: Incident) => void;
   /** The mirror of its runs, if there is one. */
   readonly mirror?: RunMirror | undefined;
@@ -62,7 +60,7 @@ export class Leader {
   }
 
   #start(): Actor<typeof supervisorMachine> {
-    const { network, registry, membership, access, launcher, devices, createdBy } = this.#options;
+    const { network, registry, membership, access, launcher, devices } = this.#options;
     const ownHost = {
       id: "host:0",
       restart: "permanent" as const,
@@ -97,7 +95,7 @@ export class Leader {
           restart: "permanent",
           start: () => ({
             logic: runQueueMachine,
-            input: { network, registry, membership, access, createdBy },
+            input: { network, registry, membership, access },
           }),
         },
       ],

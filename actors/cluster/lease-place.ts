@@ -5,7 +5,7 @@
 import { join } from "node:path";
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
-import type { Register } from "../../src/wire/jetstream/register.ts";
+import type { Register } from "../../src/wire/jetstream/nats-register.ts";
 import { LeaseDirectory } from "../../storage/cluster/lease.ts";
 import { makeDurableDirectory, readWhole } from "../../storage/disk/durable-files.ts";
 import type { Network } from "../runtime/mailbox.ts";

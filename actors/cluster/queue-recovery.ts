@@ -17,7 +17,7 @@ import type { MirrorLink } from "../jobs/mirror/mirror-link.ts";
 import { decodeEntry, type QueueEntry } from "../jobs/mirror/queue-entry.ts";
 import type { RunEvent } from "../run/state/run-events.ts";
 import type { Network } from "../runtime/mailbox.ts";
-import { isServed } from "./other-leader.ts";
+import { isServed } from "./election.ts";
 
 /**
  * The journal entries of the runs that were waiting or running, in their order. Logs which runs

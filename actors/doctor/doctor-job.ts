@@ -16,8 +16,10 @@ import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../sr
 import { withFiles, withModel } from "../../src/job/job-files.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import { realClock } from "../../src/ports/clock.ts";
-import { countedStatistics } from "../../src/training/planning/counted-statistics.ts";
-import { countedTables } from "../../src/training/planning/counted-tables.ts";
+import {
+  countedStatistics,
+  countedTables,
+} from "../../src/training/planning/counted-statistics.ts";
 import { openExistingStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { type Check, check } from "./doctor-checks.ts";
 import { diskChecks, memoryCheck, writableCheck } from "./doctor-machine.ts";
@@ -63,7 +65,7 @@ export async function jobChecks(given: JobSpec, devices: number): Promise<Check[
 function runCheck(job: JobSpec): Check {
   const { directory } = job.checkpoint;
   const name = "checkpoints: run";
-  const ways = "name another directory, or delete that one";
+  const ways = "name another directory, or delete this one";
   try {
     const { manifests, damaged } = openExistingStore(directory).list();
     const [newest] = manifests;
@@ -74,10 +76,10 @@ function runCheck(job: JobSpec): Check {
     if (newest.jobIdentity !== jobIdentity(job)) {
       return check(name, "fail", `${directory} holds a run of another job`, ways);
     }
-    return check(name, "ok", `goes on from step ${newest.cut} of ${directory}`);
+    return check(name, "ok", `the run resumes from step ${newest.cut} of ${directory}`);
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
-    if (code === "CHECKPOINT_MISSING") return check(name, "ok", "begins anew");
+    if (code === "CHECKPOINT_MISSING") return check(name, "ok", "the run starts from step 0");
     return check(name, "fail", message, ways);
   }
 }
@@ -92,7 +94,7 @@ async function dataChecks(
   const look = await lookAtFiles(data, shapesOf(job.model), linesMax, key);
   const size = `${look.files} ${look.files === 1 ? "file" : "files"}, ${look.bytes.toLocaleString("en-US")} bytes`;
   const problems = look.problems.map((problem) => {
-    const advice = "name files that are there, with these columns";
+    const advice = "name existing files that have these columns";
     return check(`${name}: files`, "fail", sentenceOf(name, problem), advice);
   });
   const files = problems.length > 0 ? problems : [check(`${name}: files`, "ok", size)];
@@ -123,25 +125,33 @@ function valuesChecks({ values = [], warnings = [] }: FilesLook, job: JobSpec): 
 
 /** The order of the samples, as far as the job alone determines it. */
 function orderCheck({ shuffle, order }: JobSpec["data"]): Check {
-  const bySize = "global; split where the samples come to more than 256 MiB in the cache";
-  return check("data: order", "ok", shuffle ? (order ?? bySize) : "that of the files");
+  const bySize = "global; split, if the cache is larger than 256 MiB";
+  return check("data: order", "ok", shuffle ? (order ?? bySize) : "the order of the files");
 }
 
 /** Statistics of each table's ids, if the data's cache exists. */
 function statisticsChecks(job: JobSpec): Check[] {
   const counted = countedStatistics(job);
   if (counted === undefined) {
-    return [check("data: ids", "ok", "not counted yet: the first run does, as it makes the cache")];
+    return [
+      check(
+        "data: ids",
+        "ok",
+        "not counted yet: the first run counts them when it makes the cache",
+      ),
+    ];
   }
   const tables = countedTables(job, counted.features);
   const number = (value: number) => Math.round(value).toLocaleString("en-US");
   const told = tables.slice(0, tablesMax).map(({ name, rows, idsMean, idsMax, distinct, zipf }) => {
-    const bags = `${idsMean.toFixed(2)} ids a sample, the longest bag ${number(idsMax)}`;
+    const bags = `${idsMean.toFixed(2)} ids per sample, longest bag ${number(idsMax)}`;
     const popular = `${number(distinct)} distinct, Zipf ${zipf.toFixed(2)}`;
     return check(`data: ids of ${name}`, "ok", `${number(rows)} rows; ${bags}; ${popular}`);
   });
   const rest = tables.length - told.length;
-  return rest === 0 ? told : [...told, check("data: ids", "ok", `and of ${rest} more tables`)];
+  return rest === 0
+    ? told
+    : [...told, check("data: ids", "ok", `${rest} more tables are not shown`)];
 }
 
 /** Adapts a message about columns of the training data to the named data set. */
@@ -163,7 +173,7 @@ function labelsIn(data: ResolvedFileOptions, { samples, labels }: FilesLook): st
   if (areNumeric(data)[0] !== true) {
     return `${positives} have label 1, ${first - positives} label 0${gaps.join("")}`;
   }
-  if (first === 0) return "none has a label";
+  if (first === 0) return "no line has a label";
   return `${first} have labels from ${range[0]} to ${range[1]}${gaps.join("")}`;
 }
 
@@ -184,11 +194,12 @@ function linesCheck(name: string, data: ResolvedFileOptions, look: FilesLook): C
   const why = [...reasons, ...advice].join("; ");
   const isTooBad = samples === 0 || rejected.count > rejectedMax * lines;
   if (isTooBad) {
-    const most = `at most ${100 * rejectedMax} % may be (\`rejectedMax\`)`;
+    const most = `at most ${100 * rejectedMax} % may be bad (\`rejectedMax\`)`;
     return check(`${name}: lines`, "fail", `${found}; ${most}`, why);
   }
   if (look.labels.range[0] === look.labels.range[1]) {
-    const one = "all of them have one label: where the whole data have, nothing can be learned";
+    const one =
+      "all these lines have the same label: if all the data has it, a model learns nothing";
     return check(`${name}: lines`, "warn", found, why === "" ? one : `${one}; ${why}`);
   }
   return check(`${name}: lines`, rejected.count === 0 ? "ok" : "warn", found, why);

@@ -25,10 +25,10 @@ import { addonOrigin } from "../../src/ports/addon.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { packageVersion } from "../../src/ports/entry-file.ts";
 import { softLimit } from "../../src/wire/http/open-files.ts";
 import { storesOn } from "../../storage/tiers/records/open-records.ts";
 import { persistedStores } from "../../storage/tiers/tier-store.ts";
-import { packageVersion } from "../runtime/version.ts";
 import { tierHome } from "../threads/tier-program.ts";
 import { type Check, check, judged, ms } from "./doctor-checks.ts";
 
@@ -83,7 +83,7 @@ function coreCheck(devices: number): Check {
   const cores = availableParallelism();
   const found = `${cores} for ${devices} devices`;
   const advice =
-    "devices take turns on a core, and each step waits for the last of them: use fewer";
+    "devices share cores, and each step waits for the slowest device: use fewer devices";
   return check("cores", devices > cores ? "warn" : "ok", found, advice);
 }
 
@@ -98,9 +98,9 @@ function limitChecks(): Check[] {
       "open files",
       files < filesMin ? "fail" : isFew,
       String(files),
-      `raise it: ulimit -n ${filesUsual}`,
+      `raise the limit: ulimit -n ${filesUsual}`,
     ),
-    check("locked memory", "ok", `${softLimit("Max locked memory")} bytes; nothing is locked`),
+    check("locked memory", "ok", `${softLimit("Max locked memory")} bytes; Osiris locks no memory`),
     check("shared memory", "ok", `${shared}; threads share the memory of their process`),
   ];
 }
@@ -115,7 +115,7 @@ async function clockCheck(clock: Clock): Promise<Check> {
     "clock",
     state,
     found,
-    "it is being set: dates of events will jump; deadlines do not",
+    "the clock is being adjusted: dates of events will jump, deadlines are not affected",
   );
 }
 
@@ -139,11 +139,12 @@ export function memoryCheck(job: JobSpec, devices: number): Check {
   const limit = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
   const found = `${gibibytes(needed)} at most for all ${devices} devices, of ${gibibytes(limit)}`;
   if (needed > limit && job.sharding === "auto" && job.checkpoint.partial === undefined) {
-    const below = "the run's plan will keep some tables below memory, which is slower";
+    const below = "the plan will keep some tables below device memory, which is slower";
     return check("memory", "warn", found, `${below}; or spread devices over more hosts`);
   }
   const state = needed > limit ? "fail" : needed > 0.8 * limit ? "warn" : "ok";
-  const advice = 'keep tables below memory (`tier: "cached"`), or spread devices over more hosts';
+  const advice =
+    'keep tables below device memory (`tier: "cached"`), or spread devices over more hosts';
   return check("memory", state, found, advice);
 }
 
@@ -170,14 +171,15 @@ async function tierStoreCheck(job: JobSpec): Promise<Check> {
   const [kept] = atRest;
   if (ssd === "auto") {
     if (kept === undefined) return check(name, "ok", usual);
-    const advice = "this machine cannot open it: the rows are read from the checkpoint";
+    const advice =
+      "this machine cannot open that store, so the run reads the rows from the checkpoint";
     const state = here.includes(kept) ? "ok" : "warn";
-    return check(name, state, `${kept}, which has rows of the run`, advice);
+    return check(name, state, `${kept}, which has the rows of an earlier run`, advice);
   }
-  const advice = "leave `tiers.ssd` out";
+  const advice = "leave `tiers.ssd` out of the job";
   if (!here.includes(ssd)) return check(name, "fail", `this machine has no ${ssd}`, advice);
   if (kept === undefined || atRest.includes(ssd)) return check(name, "ok", ssd);
-  return check(name, "fail", `${ssd}, but ${kept} has rows of the run`, advice);
+  return check(name, "fail", `${ssd}, but the rows of an earlier run are in ${kept}`, advice);
 }
 
 function directoryChecks(
@@ -191,7 +193,12 @@ function directoryChecks(
   const { free } = sizeOf(place);
   const room = needed > free ? "fail" : 2 * needed > free ? "warn" : "ok";
   const found = `${gibibytes(free)} free at ${place}, ${gibibytes(needed)} needed at most`;
-  const space = check(`${name}: space`, room, found, "make room, keep fewer, or name another disk");
+  const space = check(
+    `${name}: space`,
+    room,
+    found,
+    "free space, keep fewer checkpoints, or name a directory on another disk",
+  );
   return [space, ...syncChecks(name, directory, place, job, clock)];
 }
 
@@ -199,7 +206,7 @@ function directoryChecks(
 export function writableCheck(name: string, directory: string): Check {
   const place = existing(resolve(directory));
   try {
-    if (!statSync(place).isDirectory()) throw new Error(`${place} is no directory`);
+    if (!statSync(place).isDirectory()) throw new Error(`${place} is not a directory`);
     accessSync(place, constants.W_OK | constants.X_OK);
     return check(name, "ok", `${gibibytes(sizeOf(place).free)} free at ${place}`);
   } catch (error) {
@@ -234,7 +241,7 @@ function syncChecks(
     renameSync(path, join(home, "manifest"));
     const median = times.sort((a, b) => a - b)[Math.floor(syncs / 2)] ?? 0;
     const state = judged(median, { warn: 0.1 * disk, fail: disk });
-    const advice = `writers wait ${ms(disk)} for a disk: use a faster one, or raise stepDeadlineMs`;
+    const advice = `writers wait at most ${ms(disk)} for the disk: use a faster disk, or raise stepDeadlineMs`;
     return [
       check(`${name}: sync`, state, `${ms(median)} for 64 kB`, advice),
       oneFileSystem(name, directory),

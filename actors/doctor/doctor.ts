@@ -59,7 +59,7 @@ async function brokerFound(nats: string | undefined, credentials: Credentials): 
     try {
       const { token } = broker.auth as { readonly token?: string };
       const [, ...rest] = brokerChecks(await probeServer(broker.url, { token }, realClock));
-      const found = "none was named: looked at an embedded one, as `osiris up` starts it";
+      const found = "no broker was named: checked an embedded broker, as `osiris up` starts it";
       return [check("broker", "ok", found), ...rest];
     } finally {
       await broker.close();
@@ -69,7 +69,7 @@ async function brokerFound(nats: string | undefined, credentials: Credentials): 
     return brokerChecks(await probeServer(nats, credentials, realClock));
   } catch (error) {
     if (!(error instanceof TransportLostError)) throw error;
-    const advice = "check the address, whether the server runs, and the credentials";
+    const advice = "check that the server runs, its address, and the credentials";
     return [check("broker", "fail", error.message, advice)];
   }
 }

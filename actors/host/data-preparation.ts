@@ -4,20 +4,27 @@
 // Takes   host.prepare, through host.ts
 // Emits   host.preparing · host.prepared; host.failed where the thread ends without a data plan
 
+import { totalmem } from "node:os";
 import { fromCallback } from "xstate";
-import { recordError } from "../../src/errors/errors.ts";
+import { MemoryExceededError, recordError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { ShardPin } from "../../src/planner/pins.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Launcher, ThreadEnd } from "../../src/ports/launcher.ts";
 import { type MeasuredRun, type RunPlan, unplanned } from "../../src/training/planning/run-plan.ts";
-import type { MessageEvent } from "../runtime/listening.ts";
-import { type Address, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
+import { rowMemoryOf } from "../../src/training/topology/row-memory.ts";
+import {
+  type Address,
+  type MessageEvent,
+  type Network,
+  openMailbox,
+  type RunScope,
+} from "../runtime/mailbox.ts";
 import { unsearched } from "../threads/data/plan-program.ts";
-import type { DataPlan } from "../threads/generation-spec.ts";
+import type { GenerationLayout } from "../threads/generation-layout.ts";
+import type { DataPlan, GenerationSpec, HostPlace } from "../threads/generation-spec.ts";
 import { threadFile } from "../threads/thread-file.ts";
 import type { PrepareTask } from "../threads/thread-program.ts";
-import { memoryOfProcess } from "./memory-check.ts";
 import { lossOf } from "./thread-actor.ts";
 
 export interface PreparationInput {
@@ -74,7 +81,7 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(({ inp
         if (planFor === undefined) return;
         const { planning } = deadlinesOf(job);
         forgetDeadline = network.clock.after(planning, () => {
-          late = `it took longer than the deadline \`planning\`, ${planning / 1000} s`;
+          late = `the search exceeded the deadline \`planning\` of ${planning / 1000} s`;
           thread.kill();
         });
         return;
@@ -116,4 +123,31 @@ export function preparingId(question: RunScope & { body: { command: number } }):
 /** Common prefix of the ids of a generation's preparations. */
 export function preparingsOf({ run, generation }: RunScope): string {
   return `preparing:${run}:${generation}:`;
+}
+
+// Checks that the rows of a generation fit into the memory of their host, before any of it is
+// allocated. The operating system overcommits memory and kills processes later: without this check
+// a run would be killed while training, and again after each restart.
+
+/** The memory of this process in bytes: the machine's, or the limit of its container. */
+export function memoryOfProcess(): number {
+  const limit = process.constrainedMemory();
+  return limit > 0 ? Math.min(limit, totalmem()) : totalmem();
+}
+
+/**
+ * Refuses a generation whose rows alone exceed the memory of the host. Rows that no sample ever
+ * reads count too, since they are not known before training.
+ * @throws MemoryExceededError naming the largest tables
+ */
+export function checkMemory(
+  { job }: GenerationSpec,
+  { topology }: GenerationLayout,
+  { host, first, count }: HostPlace,
+  bytesMax: number = memoryOfProcess(),
+): void {
+  const ranks = Array.from({ length: count }, (_, i) => first + i);
+  const tables = rowMemoryOf(topology, ranks, job.optimizer.sparse);
+  const bytes = tables.reduce((sum, table) => sum + table.bytes, 0);
+  if (bytes > bytesMax) throw new MemoryExceededError(`host:${host}`, bytes, bytesMax, tables);
 }

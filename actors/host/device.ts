@@ -7,9 +7,9 @@
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
 // Takes   device.run { command, toStep, lossSum, plateau } · device.evaluate · device.save ·
-//         device.pause · device.salvage; parts.saved from its writer, for its shards
+//         device.pause · device.dump; parts.saved from its writer, for its shards
 // Emits   device.ready · device.reached · device.evaluated · device.cut; to the job supervisor:
-//         device.remains
+//         device.dumped
 // Fails   with the thread's own error, or PeerLostError if the thread died silently
 //
 // Invariants
@@ -26,8 +26,13 @@ import { partNameOf } from "../../src/training/checkpoint/part-names.ts";
 import type { HeldShard } from "../../src/training/topology/held-shard.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
-import type { MessageEvent } from "../runtime/listening.ts";
-import { type Address, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
+import {
+  type Address,
+  type Mailbox,
+  type MessageEvent,
+  type Network,
+  openMailbox,
+} from "../runtime/mailbox.ts";
 import type { DeviceCommand, DeviceReport } from "../threads/device-program.ts";
 import { abort, type Generation, progressOver, wake } from "../threads/generation-memory.ts";
 import { hostPlaceOf } from "../threads/generation-spec.ts";
@@ -45,12 +50,12 @@ export interface DeviceInput {
 /** Numbered requests; the answer has the same number. */
 type Question = MessageEvent<"device.run" | "device.evaluate" | "device.save">;
 
-type SurvivingState = Extract<DeviceReport, { type: "remains" }>;
+type SurvivingState = Extract<DeviceReport, { type: "dumped" }>;
 
 type DeviceEvent =
   | Question
-  | MessageEvent<"device.pause" | "device.salvage">
-  | { readonly type: "thread.remains"; readonly report: SurvivingState }
+  | MessageEvent<"device.pause" | "device.dump">
+  | { readonly type: "thread.dumped"; readonly report: SurvivingState }
   | { readonly type: "thread.reported"; readonly report: DeviceReport }
   | PartsSaved
   | ThreadEnded;
@@ -86,12 +91,12 @@ const thread = threadLogic<DeviceInput, DeviceCommand, DeviceReport>((input) => 
     name: `device-${device}`,
     task: { program: "device", spec, memory, index: device },
     eventOf: (report): DeviceEvent =>
-      report.type === "remains"
-        ? { type: "thread.remains", report }
+      report.type === "dumped"
+        ? { type: "thread.dumped", report }
         : { type: "thread.reported", report },
     wake({ type }) {
-      // A salvaged device is in the middle of a step: its wait must be aborted.
-      if (type === "salvage") abort(generation);
+      // A device that dumps its state is in the middle of a step: its wait must be aborted.
+      if (type === "dump") abort(generation);
       else wake(generation, device);
     },
   };
@@ -129,10 +134,10 @@ const machine = setup({
       Atomics.store(pauseOf(context), 0, event.body.afterStep);
       enqueue.assign({ paused: event.body.command });
     }),
-    salvage: enqueueActions(({ context, event, enqueue }) => {
-      if (event.type !== "device.salvage") return;
+    dump: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "device.dump") return;
       const isFirst = event.body.first === context.device;
-      enqueue.sendTo("thread", { type: "command", command: { type: "salvage", isFirst } });
+      enqueue.sendTo("thread", { type: "command", command: { type: "dump", isFirst } });
     }),
     notifyShards: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "parts.saved") return;
@@ -148,13 +153,13 @@ const machine = setup({
     }),
     noteSurvivingState: assign({
       surviving: ({ context, event }) =>
-        event.type === "thread.remains" ? event.report : context.surviving,
+        event.type === "thread.dumped" ? event.report : context.surviving,
     }),
     sendSurvivingState: ({ context: { surviving, device, mailbox } }) => {
       if (surviving === undefined) return;
       const { step, steps } = surviving;
       const body = { device, step, steps, parts: [...surviving.parts] };
-      mailbox.send({ role: "job", index: 0 }, "device.remains", body);
+      mailbox.send({ role: "job", index: 0 }, "device.dumped", body);
     },
     noteReady: assign({
       ready: ({ context, event }) =>
@@ -235,8 +240,8 @@ const machine = setup({
   invoke: { src: "thread", id: "thread", input: ({ context }) => context },
   on: {
     "thread.ended": [{ guard: "isLeft" }, { actions: "lose" }],
-    "thread.remains": { actions: ["noteSurvivingState", "sendSurvivingState"] },
-    "device.salvage": [{ guard: "isLeft", actions: "sendSurvivingState" }, { actions: "salvage" }],
+    "thread.dumped": { actions: ["noteSurvivingState", "sendSurvivingState"] },
+    "device.dump": [{ guard: "isLeft", actions: "sendSurvivingState" }, { actions: "dump" }],
     "device.pause": { actions: "pause" },
     "parts.saved": { actions: "notifyShards" },
   },

@@ -9,8 +9,7 @@ import { fromCallback, setup } from "xstate";
 import { PeerLostError } from "../../src/errors/errors.ts";
 import { beatMs } from "../../src/ports/deadlines.ts";
 import { defineActor } from "../runtime/define-actor.ts";
-import type { MessageEvent } from "../runtime/listening.ts";
-import type { Network } from "../runtime/mailbox.ts";
+import type { MessageEvent, Network } from "../runtime/mailbox.ts";
 import { waiting } from "../runtime/wait-graph.ts";
 import type { HostShare, Membership } from "./membership.ts";
 
@@ -60,7 +59,13 @@ const machine = setup({
       invoke: {
         src: "waiting",
         input: ({ context, context: { network, host, run } }) => ({
-          ...{ network, run, who: "coordinator:0", whom: [`host:${host}`], what: "a heartbeat" },
+          ...{
+            network,
+            run,
+            waiter: "coordinator:0",
+            awaited: [`host:${host}`],
+            what: "a heartbeat",
+          },
           sinceMs: network.clock.now() - boundOf(context) + beatMs,
         }),
       },

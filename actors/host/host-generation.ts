@@ -14,6 +14,7 @@
 //   G2. When it ends, for any reason, every thread that waits on its memory is woken first.
 //   G3. No actor starts before this host has seen the files that the other hosts write.
 
+import { resolve } from "node:path";
 import {
   type AnyActorRef,
   assign,
@@ -22,12 +23,14 @@ import {
   fromCallback,
   setup,
 } from "xstate";
-import { recordError } from "../../src/errors/errors.ts";
+import { PathNotSharedError, recordError } from "../../src/errors/errors.ts";
 import { beatMs } from "../../src/ports/deadlines.ts";
+import type { Disk } from "../../src/ports/disk.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { windowStepsMax } from "../../src/training/loop/schedule.ts";
 import { addCurves } from "../../src/training/planning/tier-advice.ts";
 import type { ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
+import { pathsOf } from "../../storage/checkpoints/store/store-paths.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { ActorFailedError, failureOf } from "../runtime/incident.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
@@ -40,6 +43,7 @@ import {
   isAborted,
   type Progress,
   progressOver,
+  threadWaits,
 } from "../threads/generation-memory.ts";
 import {
   type GenerationSpec,
@@ -48,12 +52,10 @@ import {
   hostPlaces,
   mayRecoverPartly,
 } from "../threads/generation-spec.ts";
-import { threadWaits } from "../threads/thread-waits.ts";
 import { bridgeMachine } from "./bridge.ts";
+import { checkMemory } from "./data-preparation.ts";
 import { deviceMachine } from "./device.ts";
-import { checkMemory } from "./memory-check.ts";
 import { readerMachine } from "./reader.ts";
-import { checkShared } from "./shared-paths.ts";
 import { hasEndedByItself, type ThreadPlace } from "./thread-actor.ts";
 import { type TierStatus, tierMachine } from "./tier.ts";
 import { workerPoolMachine } from "./worker-pool.ts";
@@ -343,4 +345,24 @@ function placeOf({ places, spec }: HostGenerationContext, reader: number): Threa
   const place = places[reader % spec.job.readers];
   if (place === undefined) throw new RangeError(`There is no reader ${reader}`);
   return place;
+}
+
+// Shared paths: all hosts read the same caches and write into the same checkpoint directory. A
+// joined host may be another machine, so it checks the paths before it starts.
+
+/**
+ * Checks that this host sees the files of the cluster: the generation's record, which the cluster
+ * has just written, and the data caches. @throws PathNotSharedError naming host and path
+ */
+export function checkShared(
+  { job, data, generation }: GenerationSpec,
+  host: number,
+  disk: Disk,
+): void {
+  if (host === 0) return; // Host 0 is the process that wrote them.
+  const record = pathsOf(job.checkpoint.directory).generation(generation);
+  for (const path of [record, data.training.path, data.evaluation?.path, data.test?.path]) {
+    if (path === undefined || disk.exists(path)) continue;
+    throw new PathNotSharedError(`host:${host}`, resolve(path));
+  }
 }

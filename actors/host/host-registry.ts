@@ -13,8 +13,13 @@ import { setup } from "xstate";
 import { type ErrorRecord, recordError } from "../../src/errors/errors.ts";
 import { beatMs } from "../../src/ports/deadlines.ts";
 import { defineActor } from "../runtime/define-actor.ts";
-import type { MessageEvent } from "../runtime/listening.ts";
-import { clusterScope, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
+import {
+  clusterScope,
+  type Mailbox,
+  type MessageEvent,
+  type Network,
+  openMailbox,
+} from "../runtime/mailbox.ts";
 import type { Announcement, Membership } from "./membership.ts";
 
 export interface HostsInput {

@@ -29,8 +29,14 @@ import type { Launcher } from "../../src/ports/launcher.ts";
 import { ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
-import { listeningAsHost, type MessageEvent } from "../runtime/listening.ts";
-import { type Address, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
+import {
+  type Address,
+  listeningAsHost,
+  type MessageEvent,
+  type Network,
+  openMailbox,
+  type RunScope,
+} from "../runtime/mailbox.ts";
 import {
   generationSpecSchema,
   jobInMessage,
@@ -202,7 +208,7 @@ const machine = setup({
       const { data, error } = generationSpecSchema.safeParse(event.body.assembly);
       const isOwn = data?.run === event.run && data.generation === event.generation;
       if (error !== undefined || !isOwn) {
-        const reason = error?.message ?? "it specifies another generation";
+        const reason = error?.message ?? "the body specifies another generation than the subject";
         context.network.onCorrupt(new FrameCorruptError("host.assemble", reason));
         return false;
       }

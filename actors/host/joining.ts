@@ -14,11 +14,15 @@ import { type Actor, assign, createActor, fromCallback, setup } from "xstate";
 import { RemoteError } from "../../src/errors/errors.ts";
 import { beatMs } from "../../src/ports/deadlines.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
-import { actorClock } from "../runtime/actor-clock.ts";
-import { defineActor } from "../runtime/define-actor.ts";
+import { actorClock, defineActor } from "../runtime/define-actor.ts";
 import type { Incident } from "../runtime/incident.ts";
-import type { MessageEvent } from "../runtime/listening.ts";
-import { clusterScope, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
+import {
+  clusterScope,
+  type Mailbox,
+  type MessageEvent,
+  type Network,
+  openMailbox,
+} from "../runtime/mailbox.ts";
 import { type SupervisorInput, supervisorMachine } from "../runtime/supervisor.ts";
 import { hostMachine } from "./host.ts";
 import type { Announcement } from "./membership.ts";

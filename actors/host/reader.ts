@@ -18,8 +18,13 @@ import { assign, setup } from "xstate";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { defineActor } from "../runtime/define-actor.ts";
-import type { MessageEvent } from "../runtime/listening.ts";
-import { type Address, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
+import {
+  type Address,
+  type Mailbox,
+  type MessageEvent,
+  type Network,
+  openMailbox,
+} from "../runtime/mailbox.ts";
 import { boardOf } from "../threads/data/reader-board.ts";
 import { type Generation, wake } from "../threads/generation-memory.ts";
 import { readerPosition } from "./reader-report.ts";

@@ -17,8 +17,7 @@ import { packedBytes } from "../../src/kernels/contract/precision.ts";
 import type { HeldShard } from "../../src/training/topology/held-shard.ts";
 import { tableOf } from "../../src/training/topology/topology.ts";
 import { defineActor } from "../runtime/define-actor.ts";
-import type { MessageEvent } from "../runtime/listening.ts";
-import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
+import { type Mailbox, type MessageEvent, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { type Generation, progressOver } from "../threads/generation-memory.ts";
 import { cachedRows } from "./tier-report.ts";
 

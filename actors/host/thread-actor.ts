@@ -88,7 +88,7 @@ export function lossOf(end: ThreadEnd, actor: string): RemoteError | PeerLostErr
   return new PeerLostError(actor, end.kind === "lost" ? end.reason : endedByItself);
 }
 
-const endedByItself = "its thread ended by itself";
+const endedByItself = "the thread exited unexpectedly";
 
 /** Whether an actor failed because its thread exited without an error of its own. */
 export function hasEndedByItself(error: unknown): boolean {

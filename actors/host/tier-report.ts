@@ -5,7 +5,7 @@
 import { columnWords, readColumn } from "../../src/training/meters/tier-column.ts";
 import { cacheDemandsOf } from "../../src/training/topology/device-cache-sizes.ts";
 import { tierRequests } from "../../storage/tiers/ring.ts";
-import type { MessageEvent } from "../runtime/listening.ts";
+import type { MessageEvent } from "../runtime/mailbox.ts";
 import { type Generation, readCells } from "../threads/generation-memory.ts";
 
 /** Status of a tier, which its host generation includes in each heartbeat. */

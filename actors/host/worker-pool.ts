@@ -16,8 +16,7 @@ import { assign, enqueueActions, sendParent, setup } from "xstate";
 import { encodeFrame, masterSubject } from "../../src/exchange/splits/split-frames.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { defineActor } from "../runtime/define-actor.ts";
-import type { MessageEvent } from "../runtime/listening.ts";
-import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
+import { type Mailbox, type MessageEvent, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { backoff } from "../runtime/supervisor.ts";
 import type { DrainWorker } from "../threads/data/worker-program.ts";
 import type { Generation } from "../threads/generation-memory.ts";
@@ -98,7 +97,7 @@ const workerMachine = setup({
       const reason = end.kind === "failed" ? end.error.message : end.reason;
       const { run, generation } = context.generation.spec;
       const actor = `worker:${context.index}`;
-      context.network.log.write("warn", "lost a worker", { run, generation, actor, reason });
+      context.network.log.write("warn", "a worker was lost", { run, generation, actor, reason });
     },
   },
 }).createMachine({

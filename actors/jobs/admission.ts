@@ -36,12 +36,13 @@ export function requestingTenant(
   const tenant = checkOptions(tenantName.optional(), tenantOf(subject), "tenant");
   const names = Object.keys(tenants);
   if (tenant !== undefined && names.length > 0 && !names.includes(tenant)) {
-    throw new TenantRefusedError(tenant, "it is none of this cluster's");
+    throw new TenantRefusedError(tenant, "the cluster has no tenant of this name");
   }
-  if (isForged(headers)) throw new TenantRefusedError(tenant, "its headers say who asks");
+  if (isForged(headers))
+    throw new TenantRefusedError(tenant, "the request carries a forged header of the server");
   const account = accountIn(headers[askedBy]);
   if (account !== undefined && account !== tenant && names.includes(account)) {
-    throw new TenantRefusedError(tenant, `the server says that it is \`${account}\` who asks`);
+    throw new TenantRefusedError(tenant, `the server names \`${account}\` as the sender`);
   }
   return tenant;
 }

@@ -34,7 +34,7 @@ export function limitReaders({ readers, job }: RunRecord, samplesPerSecond: numb
   const lowest = lowestRate(job);
   if (samplesPerSecond > 0 && samplesPerSecond < lowest) {
     const { batchSize } = job.data;
-    const why = `below it, batches of ${batchSize} come too late for its step deadline`;
+    const why = `at a lower rate, batches of ${batchSize} samples miss the step deadline`;
     throw expected("samplesPerSecond", `0 or at least ${lowest}: ${why}`, samplesPerSecond);
   }
   readers.limit = samplesPerSecond;

@@ -271,7 +271,7 @@ function checkQuota({ input, tenant }: Caller, job: JobSpec): void {
   if (wanted > devicesMax) throw new QuotaExceededError(tenant, "devices", devicesMax);
 }
 
-const waitingRuns = "runs that wait for their allocation";
+const waitingRuns = "runs that wait for devices";
 
 /** Requests a checkpoint, and resolves when it is committed. */
 function nextCheckpoint(

@@ -22,12 +22,12 @@
 import { hostname } from "node:os";
 import { fromCallback, setup } from "xstate";
 import { FrameCorruptError } from "../../src/errors/errors.ts";
+import { packageVersion } from "../../src/ports/entry-file.ts";
 import { decodeBody } from "../../src/wire/messages/body.ts";
 import { isInbox, jobsSubject, tenantsPattern } from "../../src/wire/messages/subjects.ts";
 import type { Frame } from "../../src/wire/messages/transport.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { clusterScope, type Mailbox, openMailbox } from "../runtime/mailbox.ts";
-import { packageVersion } from "../runtime/version.ts";
 import { type Admission, openAdmission, requestingTenant } from "./admission.ts";
 import { openFloodGuard } from "./flood-guard.ts";
 import { type JobMethod, jobMethods, schemaVersion } from "./job-api.ts";
@@ -89,7 +89,7 @@ function identityOf(cluster: string): ServiceIdentity {
     name: `osiris-${cluster}`,
     id: `${hostname()}-${process.pid}`.replace(/[^A-Za-z0-9_-]/g, "-"),
     version: packageVersion(),
-    description: "Takes jobs that train recommendation models, and tells how they do",
+    description: "Accepts jobs that train recommendation models, and reports their state",
     metadata: { cluster, schemaVersion: String(schemaVersion) },
   };
 }

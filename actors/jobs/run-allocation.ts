@@ -28,7 +28,6 @@ export interface RunAllocationInput {
   /** Hosts of the cluster. */
   readonly membership: Membership;
   readonly record: RunRecord;
-  readonly createdBy: string;
   /** When the interruption of the run was noticed; undefined: it was not interrupted. */
   readonly failedAtMs: number | undefined;
 }
@@ -74,7 +73,7 @@ const machine = setup({
       const at = { offender: child, supervisor: "queue", context: "running" };
       const now = network.clock.date();
       record.fail(0, failureOf(error, at).incident, now);
-      record.incidents.act("queue", `begins ${child} again after ${decision.delayMs} ms`, now);
+      record.incidents.act("queue", `restarts ${child} after ${decision.delayMs} ms`, now);
       return { history: decision.history, delayMs: decision.delayMs, failedAtMs: atMs };
     }),
     noteFailed: ({ context: { record, failure } }) => {

@@ -29,7 +29,6 @@ export interface RunQueueInput {
   /** Hosts of the cluster. */
   readonly membership: Membership;
   readonly access: Access;
-  readonly createdBy: string;
 }
 
 export interface RunQueueContext extends RunQueueInput {
@@ -50,10 +49,11 @@ const machine = setup({
   actions: {
     // One `enqueueActions` for everything: the effects of plain actions would only run after it.
     move: enqueueActions(({ context, enqueue }) => {
-      const { network, registry, membership, createdBy, access } = context;
+      const { network, registry, membership, access } = context;
       const allocations = new Set(context.allocations);
       const running = [...allocations].flatMap((run) => registry.get(run) ?? []);
-      for (const record of registry.active.stopping()) if (!allocations.has(record.run)) settle(record);
+      for (const record of registry.active.stopping())
+        if (!allocations.has(record.run)) settle(record);
       for (;;) {
         const waiting = registry.active.inOrder();
         const state = { waiting, running, membership, tenants: access.tenants };
@@ -76,7 +76,7 @@ const machine = setup({
         record.status = "running";
         allocations.add(record.run);
         running.push(record);
-        const input = { network, registry, membership, record, createdBy, failedAtMs };
+        const input = { network, registry, membership, record, failedAtMs };
         enqueue.spawnChild("allocation", { id: allocationOf(record), input });
       }
       enqueue.assign({ allocations });

@@ -46,7 +46,7 @@ export interface ClusterReport {
   /** The leader's report first, then the reports of the hosts that answered. */
   readonly processes: readonly ProcessReport[];
   /** Hosts that did not answer. */
-  readonly silent: readonly number[];
+  readonly unresponsive: readonly number[];
   /** Counters of the copies in JetStream; null: there are none. */
   readonly mirror: MirrorReport | null;
 }

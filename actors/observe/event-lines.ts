@@ -63,7 +63,7 @@ function messageOf(event: RunEvent): string {
     case "run.damaged":
       return damagedLine(event);
     case "run.cache":
-      return `the data cache ${event.path} was damaged (${event.reason}): made anew`;
+      return `the data cache ${event.path} was damaged (${event.reason}) and was rebuilt`;
     case "run.alert":
     case "run.tier":
       return event.message;
@@ -75,7 +75,7 @@ function messageOf(event: RunEvent): string {
 /** The message about a damaged checkpoint that was skipped. */
 export function damagedLine({ path, kept, reason }: RunEvent & { type: "run.damaged" }): string {
   const aside = kept === null ? "" : `; it is kept as ${kept}`;
-  return `the checkpoint at ${path} is damaged (${reason}) and was passed over${aside}`;
+  return `the checkpoint at ${path} is damaged (${reason}) and was skipped${aside}`;
 }
 
 /**

@@ -32,8 +32,8 @@ import {
   request,
 } from "../runtime/mailbox.ts";
 import { waitsFor } from "../runtime/wait-graph.ts";
-import { actorInspections, withPin } from "./inspect-actor.ts";
 import type { ClusterReport, RunReport } from "./cluster-report.ts";
+import { actorInspections, withPin } from "./inspect-actor.ts";
 import { overviewOf } from "./overview.ts";
 import type { ActorReport, CreditReport } from "./process-report.ts";
 import {
@@ -62,25 +62,25 @@ const parts = {
   waits: ({ runs }: ClusterReport) => {
     return { runs: runs.map(({ run, waitsFor: own }) => ({ run, ...own })) };
   },
-  tree: ({ processes, silent }: ClusterReport) => {
-    return { trees: processes.map(({ host, actors }) => ({ host, actors })), silent };
+  tree: ({ processes, unresponsive }: ClusterReport) => {
+    return { trees: processes.map(({ host, actors }) => ({ host, actors })), unresponsive };
   },
-  mailboxes: ({ processes, silent }: ClusterReport) => {
-    return { mailboxes: ofAll(processes, ({ actors }) => mailboxesIn(actors)), silent };
+  mailboxes: ({ processes, unresponsive }: ClusterReport) => {
+    return { mailboxes: ofAll(processes, ({ actors }) => mailboxesIn(actors)), unresponsive };
   },
-  credits: ({ processes, silent }: ClusterReport) => {
-    return { credits: ofAll<CreditReport>(processes, ({ credits }) => credits), silent };
+  credits: ({ processes, unresponsive }: ClusterReport) => {
+    return { credits: ofAll<CreditReport>(processes, ({ credits }) => credits), unresponsive };
   },
-  tiers: ({ processes, silent }: ClusterReport) => {
-    return { tiers: ofAll<TierReport>(processes, ({ tiers }) => tiers), silent };
+  tiers: ({ processes, unresponsive }: ClusterReport) => {
+    return { tiers: ofAll<TierReport>(processes, ({ tiers }) => tiers), unresponsive };
   },
-  shards: ({ processes, silent }: ClusterReport, body: unknown) => {
+  shards: ({ processes, unresponsive }: ClusterReport, body: unknown) => {
     const { first, most } = checkOptions(someOf, body);
     const all = ofAll<ShardReport>(processes, ({ shards }) => shards);
-    return { shards: all.slice(first, first + most), all: all.length, silent };
+    return { shards: all.slice(first, first + most), all: all.length, unresponsive };
   },
-  readers: ({ processes, silent }: ClusterReport) => {
-    return { readers: ofAll<ReaderReport>(processes, ({ readers }) => readers), silent };
+  readers: ({ processes, unresponsive }: ClusterReport) => {
+    return { readers: ofAll<ReaderReport>(processes, ({ readers }) => readers), unresponsive };
   },
   mirror: ({ mirror }: ClusterReport) => ({ mirror }),
 };
@@ -125,7 +125,7 @@ export function openInspection(root: {
         ...one,
         shards: one.shards.map((shard) => withPin(shard, registry.get(shard.run))),
       })),
-      silent: others.filter((_, at) => answers[at] === undefined),
+      unresponsive: others.filter((_, at) => answers[at] === undefined),
       mirror: mirror?.report ?? null,
     };
   };
@@ -220,7 +220,7 @@ function bodyOf(frame: Frame): unknown {
   return frame.payload.length === 0 ? {} : decodeBody(frame);
 }
 
-/** Requests a host's report. Undefined: the host does not answer, and is listed as `silent`. */
+/** Requests a host's report. Undefined: the host does not answer, and is listed as `unresponsive`. */
 async function inspectHost<Report = ProcessReport>(
   network: Network,
   host: number,
@@ -288,7 +288,7 @@ function stallOf(all: readonly RunEvent[]): string | undefined {
       case "run.preparing":
         return `prepares its data: ${Math.floor(100 * event.fraction)} %`;
       case "run.prepared":
-        return "its devices get ready";
+        return "starts its devices";
       case "run.incident":
         if (event.end === undefined) return `recovers: ${event.offender} failed`;
         break;

@@ -27,12 +27,17 @@ export interface OverviewReport {
   readonly cluster: string;
   readonly runs: readonly RunReport[];
   readonly processes: readonly ProcessOverview[];
-  readonly silent: readonly number[];
+  readonly unresponsive: readonly number[];
 }
 
 /** Extracts the overview from a complete report. */
-export function overviewOf({ cluster, runs, processes, silent }: ClusterReport): OverviewReport {
-  return { cluster, runs, processes: processes.map(processOverview), silent };
+export function overviewOf({
+  cluster,
+  runs,
+  processes,
+  unresponsive,
+}: ClusterReport): OverviewReport {
+  return { cluster, runs, processes: processes.map(processOverview), unresponsive };
 }
 
 function processOverview(report: ProcessReport): ProcessOverview {

@@ -16,8 +16,8 @@ import { type HrTime, SpanKind, SpanStatusCode, TraceFlags } from "@opentelemetr
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import { resourceFromAttributes } from "@opentelemetry/resources";
 import { BatchSpanProcessor, type ReadableSpan } from "@opentelemetry/sdk-trace";
+import { packageVersion } from "../../src/ports/entry-file.ts";
 import type { TracedActor } from "../../src/ports/launcher.ts";
-import { packageVersion } from "../runtime/version.ts";
 
 /** Longest wait for a collector, also when the process ends. */
 const exportMs = 2000;

@@ -16,8 +16,8 @@ import {
   type AnyStateMachine,
   createMachine,
 } from "xstate";
-import { throwInjected } from "./injected-fault.ts";
-import { listening } from "./listening.ts";
+import type { Cancel, Clock } from "../../src/ports/clock.ts";
+import { listening } from "./mailbox.ts";
 
 /** Wraps a machine as a supervised actor. */
 export function defineActor<Machine extends AnyStateMachine>(
@@ -66,4 +66,32 @@ function withChild(
 function stopChildren({ children }: AnyMachineSnapshot, scope: AnyActorScope): void {
   const started = Object.values<AnyActorRef | undefined>(children);
   for (const child of started.reverse()) if (child !== undefined) scope.stopChild(child);
+}
+
+/** The clock option of `createActor`. */
+export function actorClock(clock: Clock) {
+  return {
+    setTimeout: (task: () => void, delayMs: number): Cancel => clock.after(delayMs, task),
+    /** xstate also cancels timers that it never set. */
+    clearTimeout: (cancel: Cancel | undefined): void => cancel?.(),
+  };
+}
+
+/** The error thrown on request. Like any unknown error, its recovery is: restore. */
+export class InjectedError extends Error {
+  constructor(reason: string) {
+    super(reason);
+    this.name = "InjectedError";
+  }
+}
+
+interface ThrowEvent {
+  readonly type: "chaos.throw";
+  readonly body: { readonly reason: string };
+}
+
+/** @throws InjectedError if the event is `chaos.throw` */
+export function throwInjected(event: { readonly type: string }): void {
+  if (event.type !== "chaos.throw") return;
+  throw new InjectedError((event as ThrowEvent).body.reason);
 }

@@ -1,6 +1,7 @@
 // The mailbox: sends and receives messages of an actor over the transport. Its subject has run,
 // generation, role and index, so that a message to an older generation reaches no actor.
 
+import { fromCallback } from "xstate";
 import { FrameCorruptError, StepTimeoutError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Disk } from "../../src/ports/disk.ts";
@@ -66,6 +67,8 @@ export interface Network {
    * then there is only one leader.
    */
   readonly assertLeading?: (() => void) | undefined;
+  /** This process, as manifests and the lease name it. */
+  readonly createdBy: string;
   /** Whether `chaos.throw` is obeyed. */
   readonly faultsAllowed: boolean;
   /** Current waits of the actors of this process. */
@@ -164,14 +167,17 @@ function messageIn(frame: Frame, { faultsAllowed }: Network): ActorMessage {
   const { type, run, generation } = message;
   const to = parseSubject(frame.subject);
   if (to?.run !== run || to.generation !== generation || to.action !== actionOf(type)) {
-    throw new FrameCorruptError(frame.subject, `it carries \`${type}\` of somewhere else`);
+    throw new FrameCorruptError(
+      frame.subject,
+      `the frame has the subject of another message than \`${type}\``,
+    );
   }
   const taker = takers[type];
   if (taker !== "any" && taker !== to.role) {
-    throw new FrameCorruptError(frame.subject, `\`${type}\` is for a ${taker}`);
+    throw new FrameCorruptError(frame.subject, `\`${type}\` is a message to the role ${taker}`);
   }
   if (type === "chaos.throw" && !faultsAllowed) {
-    throw new FrameCorruptError(frame.subject, "faults are not allowed here");
+    throw new FrameCorruptError(frame.subject, "fault injection is not allowed in this cluster");
   }
   return message;
 }
@@ -215,8 +221,8 @@ export function request<Type extends MessageType, Answer>(options: {
     const close = Number.isFinite(deadlineMs)
       ? network.waits.open({
           run: mailbox.scope.run,
-          who: nameOf(mailbox.self),
-          whom: () => missing().map(nameOf),
+          waiter: nameOf(mailbox.self),
+          awaited: () => missing().map(nameOf),
           what: `an answer to ${type}`,
         })
       : () => {};
@@ -255,3 +261,37 @@ export function request<Type extends MessageType, Answer>(options: {
 function inOrder<Answer>(count: number, answers: Map<number, Answer>): Answer[] {
   return Array.from({ length: count }, (_, i) => answers.get(i) as Answer);
 }
+
+/**
+ * Makes an actor throw. Nothing happens where the cluster does not allow faults, or where there is
+ * no such actor. Resolves when the broker has received the order.
+ */
+export async function orderFault(
+  network: Network,
+  scope: RunScope,
+  to: { readonly role: Role; readonly index: number },
+  reason: string,
+): Promise<void> {
+  openMailbox(network, scope, { role: "cluster", index: 1 }).send(to, "chaos.throw", { reason });
+  await network.transport.flush();
+}
+
+/** The event of a message: `{ type: "device.run", body, from, run, generation }`. */
+export type MessageEvent<Type extends MessageType> = Extract<ActorMessage, { type: Type }>;
+
+/** Delivers the messages of one actor's mailbox. */
+export const listening = fromCallback<{ type: string }, { mailbox: Mailbox }>(
+  ({ input, sendBack }) => {
+    const subscription = input.mailbox.listen((message) => sendBack(message), "isActor");
+    return () => subscription.unsubscribe();
+  },
+);
+
+/** Delivers all messages to one host, of any run and generation. */
+export const listeningAsHost = fromCallback<{ type: string }, { network: Network; host: number }>(
+  ({ input, sendBack }) => {
+    const address = { role: "host" as const, index: input.host };
+    const subscription = subscribe(input.network, address, (message) => sendBack(message));
+    return () => subscription.unsubscribe();
+  },
+);

@@ -1,5 +1,6 @@
 // Opens the network of a process: its broker connection, and the services that its actors share.
 
+import { hostname } from "node:os";
 import { FrameCorruptError } from "../../src/errors/errors.ts";
 import { type Clock, realClock } from "../../src/ports/clock.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
@@ -59,6 +60,7 @@ export async function openNetwork(options: {
     log,
     memoryBytes,
     tracedEvery,
+    createdBy: `osiris on ${hostname()}, process ${process.pid}`,
     faultsAllowed,
     connectedForMs: connectedFor(transport, clock),
     waits: new WaitBook(clock),
@@ -92,10 +94,17 @@ export function logBrokerStatus(
   transport.onStatus((status) => {
     if (status === "lost") {
       lostMs = clock.now();
-      log.write("warn", "lost the broker, dialling it again", { actor: "transport", broker });
+      log.write("warn", "the connection to the broker was lost; reconnecting", {
+        actor: "transport",
+        broker,
+      });
     } else if (status === "connected" && lostMs !== undefined) {
       const ms = Math.round(clock.now() - lostMs);
-      log.write("info", "the broker is back", { actor: "transport", broker, ms });
+      log.write("info", "the connection to the broker is restored", {
+        actor: "transport",
+        broker,
+        ms,
+      });
     }
   });
 }

@@ -13,9 +13,9 @@ import type { Clock } from "../../src/ports/clock.ts";
 /** One edge of the graph. Plain data. */
 export interface Wait {
   /** The actor that waits: `device:0`. */
-  readonly who: string;
+  readonly waiter: string;
   /** The actor that it waits for: `device:1`; `anyone` if it may be any of several. */
-  readonly whom: string;
+  readonly awaited: string;
   /** What it waits for: `the pooled embeddings of device 1 (round 17)`. */
   readonly what: string;
   /** How long it has waited, in milliseconds. */
@@ -28,14 +28,14 @@ export interface Wait {
 export interface WaitsFor {
   readonly waits: readonly Wait[];
   /** Unresponsive actors: others wait on them, and they wait on none. W2 */
-  readonly silent: readonly string[];
+  readonly unresponsive: readonly string[];
 }
 
 /** A wait of an actor of this process. */
 export interface OpenWait {
   readonly run: string;
-  readonly who: string;
-  whom(): readonly string[];
+  readonly waiter: string;
+  awaited(): readonly string[];
   readonly what: string;
   readonly sinceMs: number;
 }
@@ -56,7 +56,7 @@ export class WaitBook {
   }
 
   /**
-   * Records a wait until the returned function is called. `whom`: the actors that have not
+   * Records a wait until the returned function is called. `awaited`: the actors that have not
    * answered.
    */
   open(wait: Omit<OpenWait, "sinceMs"> & { readonly sinceMs?: number }): () => void {
@@ -68,11 +68,11 @@ export class WaitBook {
   /** The waits of one run that are older than `youngMs`. */
   waits(of: string): Wait[] {
     const nowMs = this.#clock.now();
-    return [...this.#open].flatMap(({ run, who, whom, what, sinceMs }) => {
+    return [...this.#open].flatMap(({ run, waiter, awaited, what, sinceMs }) => {
       const forMs = nowMs - sinceMs;
       return forMs < youngMs || run !== of
         ? []
-        : whom().map((one) => ({ who, whom: one, what, forMs }));
+        : awaited().map((one) => ({ waiter, awaited: one, what, forMs }));
     });
   }
 }
@@ -85,17 +85,20 @@ export interface WithWaits {
 /** Keeps a wait in the book while it is invoked. */
 export const waiting = fromCallback<
   { type: string },
-  Omit<OpenWait, "whom"> & { readonly network: WithWaits; readonly whom: readonly string[] }
->(({ input: { network, whom, ...wait } }) => network.waits.open({ ...wait, whom: () => whom }));
+  Omit<OpenWait, "awaited"> & { readonly network: WithWaits; readonly awaited: readonly string[] }
+>(({ input: { network, awaited, ...wait } }) =>
+  network.waits.open({ ...wait, awaited: () => awaited }),
+);
 
 /**
  * The unresponsive actors: of the whole graph, or of the part that `from` waits on, directly or
  * through others. W2
  */
 export function unresponsiveIn(waits: readonly Wait[], from?: string): string[] {
-  const peersOf = (who: string) => waits.filter((wait) => wait.who === who).map(({ whom }) => whom);
+  const peersOf = (actor: string) =>
+    waits.filter((wait) => wait.waiter === actor).map(({ awaited }) => awaited);
   const reached = new Set<string>();
-  const ahead = from === undefined ? waits.map(({ whom }) => whom) : peersOf(from);
+  const ahead = from === undefined ? waits.map(({ awaited }) => awaited) : peersOf(from);
   while (ahead.length > 0) {
     const next = ahead.pop();
     if (next === undefined || reached.has(next)) continue;
@@ -113,5 +116,5 @@ export function waitsFor(
   { run, threadWaits }: { readonly run: string; readonly threadWaits: readonly Wait[] },
 ): WaitsFor {
   const waits = [...threadWaits, ...book.waits(run)];
-  return { waits, silent: unresponsiveIn(waits) };
+  return { waits, unresponsive: unresponsiveIn(waits) };
 }

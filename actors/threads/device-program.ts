@@ -1,8 +1,8 @@
 // The program of a device's thread: restores its part of the model, then executes commands.
 //
-// Takes  run { toStep, lossSum, plateau } · evaluate · save { cut } · end; salvage, after the
+// Takes  run { toStep, lossSum, plateau } · evaluate · save { cut } · end; dump, after the
 //        generation has failed
-// Emits  ready · reached · evaluated · cut · remains
+// Emits  ready · reached · evaluated · cut · dumped
 //
 // Invariants
 //   D1. Weights change only in `run`, inside `trainStep`: every command finds the model between two
@@ -70,7 +70,7 @@ export type DeviceCommand =
   | { readonly type: "evaluate"; readonly part: "evaluation" | "test" }
   | { readonly type: "save"; readonly cut: number; readonly isBaseline: boolean }
   /** `isFirst`: this device also writes the state replicated on all devices. */
-  | { readonly type: "salvage"; readonly isFirst: boolean }
+  | { readonly type: "dump"; readonly isFirst: boolean }
   | { readonly type: "end" };
 
 export type DeviceReport =
@@ -98,7 +98,7 @@ export type DeviceReport =
   /** Metrics on device 0; null on the others. */
   | { readonly type: "evaluated"; readonly metrics: Metrics | null }
   | {
-      readonly type: "remains";
+      readonly type: "dumped";
       readonly step: number;
       readonly steps: number;
       readonly parts: readonly SavedPart[];
@@ -118,8 +118,8 @@ export interface DevicePorts {
   traced(step: TracedStep): void;
   /** Waits for the next command, in the same way as the cells wait. */
   nextCommand(): Promise<DeviceCommand>;
-  /** Waits for the salvage command after the generation has failed; undefined: none comes. */
-  salvage(): Promise<Extract<DeviceCommand, { type: "salvage" }> | undefined>;
+  /** Waits for the dump command after the generation has failed; undefined: none comes. */
+  dump(): Promise<Extract<DeviceCommand, { type: "dump" }> | undefined>;
   report(report: DeviceReport): void;
 }
 
@@ -186,12 +186,12 @@ export async function runDevice(
     await serve(serving, spec, ports);
   } catch (error) {
     if (!(error instanceof GenerationAbortedError) || !mayRecoverPartly(spec)) throw error;
-    const asked = await ports.salvage();
-    if (asked === undefined) throw error;
+    const requested = await ports.dump();
+    if (requested === undefined) throw error;
     const done = Atomics.load(progress.steps, rank);
-    const how = { step: done, isFirst: asked.isFirst, disk: ports.disk };
+    const how = { step: done, isFirst: requested.isFirst, disk: ports.disk };
     const surviving = await writeSurvivingState(device, generation, how);
-    report({ type: "remains", step: done, steps: schedule.steps, parts: surviving });
+    report({ type: "dumped", step: done, steps: schedule.steps, parts: surviving });
   }
 }
 
@@ -233,7 +233,7 @@ async function serve(
         report({ type: "cut", cut, stallMs });
         break;
       }
-      case "salvage":
+      case "dump":
       case "end":
         return;
       default:

@@ -13,7 +13,7 @@ import {
   type MachineConstants,
   serverConstants,
 } from "../../src/planner/cost/constants.ts";
-import { packageVersion } from "../runtime/version.ts";
+import { packageVersion } from "../../src/ports/entry-file.ts";
 
 /**
  * Version of the measuring method, incremented wherever a change alters the meaning of constants.

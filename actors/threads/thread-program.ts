@@ -202,7 +202,7 @@ function openIdle(
 }
 
 /**
- * Share of the step deadline for which a device of a failed generation waits for the salvage
+ * Share of the step deadline for which a device of a failed generation waits for the dump
  * command, and the number of polls in this time. Devices receive it one after another, and the
  * first to answer wakes the others.
  */
@@ -225,12 +225,12 @@ async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write
     log,
     traced: tracedTo(task, ports),
     report: (report: DeviceReport) => ports.report(report),
-    async salvage() {
+    async dump() {
       const never = new Int32Array(new SharedArrayBuffer(4));
       for (let waits = 0; waits < partialRecoveryWaits; waits++) {
         for (let one = ports.take(); one !== undefined; one = ports.take()) {
           const command = one as DeviceCommand;
-          if (command.type === "salvage") return command;
+          if (command.type === "dump") return command;
         }
         const waitMs = (partialRecoveryShare * deadlineMs) / partialRecoveryWaits;
         if (sleep === undefined) Atomics.wait(never, 0, 0, waitMs);

@@ -51,7 +51,7 @@ export async function runTier(
   const shape = tierRings[rank];
   const [ring, column] = [memory.tiers[rank], memory.columns[rank]];
   if (shape === undefined || ring === undefined) {
-    throw new RangeError(`Nothing lies below device ${rank}`);
+    throw new RangeError(`Device ${rank} has no tiers`);
   }
   const place = { shape, memory: ring, cells, cellBase: tierCellBase(rank), peer: rank };
   await serveTier({

@@ -8,6 +8,7 @@ import type { JobSpec } from "../../src/job/job.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { packageVersion } from "../../src/ports/entry-file.ts";
 import { rememberThreads, workerLauncher } from "../../src/ports/launcher.ts";
 import { silentLog } from "../../src/ports/log.ts";
 import type { PlannedCut } from "../../src/training/loop/schedule.ts";
@@ -20,7 +21,6 @@ import type { RunEvent } from "../run/state/run-events.ts";
 import type { RunRecord } from "../run/state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import { connectedFor } from "../runtime/network.ts";
-import { packageVersion } from "../runtime/version.ts";
 import { WaitBook } from "../runtime/wait-graph.ts";
 
 /** The input of a replay. */
@@ -66,7 +66,7 @@ export async function replay(options: Replay): Promise<void> {
   Object.assign(registry.add(job), { cuts, replayed });
   const launcher = rememberThreads(workerLauncher, () => {});
   const leader = new Leader({
-    ...{ network, registry, launcher, devices, createdBy: `a replay on ${hostname()}` },
+    ...{ network, registry, launcher, devices },
     membership: membershipOf(devices),
     access: { roots: {}, tenants: {}, ownModels: new Set(modulesOf(job)) },
     onIncident: ({ reason }) => fail(new RemoteError(reason)),
@@ -91,6 +91,7 @@ function openLocalNetwork(): Network {
     disk: realDisk,
     faultsAllowed: false,
     log: silentLog,
+    createdBy: `a replay on ${hostname()}`,
     connectedForMs: connectedFor(transport, realClock),
     waits: new WaitBook(realClock),
     refused: { frames: 0 },

@@ -156,7 +156,7 @@ function refuse(job: JobSpec, from: Manifest | undefined, to: Manifest): Descent
   const interval = `Training from step ${from?.cut ?? 0} to ${to.cut}`;
   const { bits } = job.checkpoint;
   if (bits !== 32) {
-    const why = `its checkpoints store weights in ${bits} bits, not those that training had`;
+    const why = `its checkpoints store weights rounded to ${bits} bits, so a replay starts from other weights`;
     throw new NotReplayableError(interval, why);
   }
   const lineage = to.lineage.filter(({ from: began }, i) => {
@@ -246,7 +246,7 @@ async function detailsOf(
   for (const { name, changed, born, gone, largest } of tables) {
     const where = largest === undefined ? "" : `, a weight of row ${largest.row} by the most`;
     const rows = `rows that differ: ${changed}${where}`;
-    const more = born + gone === 0 ? "" : `; ${born} were never trained, ${gone} are missing`;
+    const more = born + gone === 0 ? "" : `; ${born} were never initialised, ${gone} are missing`;
     details.set(`table ${name}`, rows + more);
   }
   const { weights, changed, state } = dense;
@@ -277,7 +277,8 @@ function seriesLeaves(
   const isStale = job.model.tables.some(({ staleness }) => staleness > 0);
   if (isStale && ours.freshSteps !== theirs.freshSteps) {
     const interval = `Training of generations ${lineage.map(({ generation }) => generation)}`;
-    const why = "it paused at steps that no checkpoint names, and stale tables read fresh there";
+    const why =
+      "the run paused at steps that no checkpoint records, and its stale tables were read fresh there";
     throw new NotReplayableError(interval, why);
   }
   return series.map((key) => {

@@ -11,14 +11,14 @@ const rowsMax = 12;
 
 /** The state of a cluster: runs, processes, queues and waits, tiers, alerts, incidents. */
 export function topLines(report: ClusterReport): string[] {
-  const { cluster, runs, processes, silent } = report;
+  const { cluster, runs, processes, unresponsive } = report;
   const devices = processes.reduce((sum, one) => sum + devicesIn(one.actors), 0);
   const size = processes.length === 1 ? "1 process" : `${count(processes.length)} processes`;
   const there = `${size}, ${plural(devices, "device")} at work`;
-  const missing = silent.map((host) => `host:${host}`).join(", ");
+  const missing = unresponsive.map((host) => `host:${host}`).join(", ");
   return [
     `Cluster ${cluster}: ${plural(runs.length, "run")}, ${there}`,
-    ...(silent.length === 0 ? [] : [`No answer from ${missing}`]),
+    ...(unresponsive.length === 0 ? [] : [`No answer from ${missing}`]),
     ...section("Runs", runLines(report)),
     ...section("Processes", aligned([processTitles, ...processes.map(processCells)])),
     ...section("Waiting", waitingLines(processes)),
@@ -30,8 +30,8 @@ export function topLines(report: ClusterReport): string[] {
 }
 
 /** The shards of all runs, the most looked up first. */
-export function allShardLines({ processes, silent }: ClusterReport): string[] {
-  const missing = silent.map((host) => `host:${host}: no answer`);
+export function allShardLines({ processes, unresponsive }: ClusterReport): string[] {
+  const missing = unresponsive.map((host) => `host:${host}: no answer`);
   return [...shardLines(processes.flatMap((one) => one.shards)), ...missing];
 }
 
@@ -63,7 +63,7 @@ const shardTitles = [
 ];
 
 /** A line for each reader, by run and number. */
-export function readerLines({ processes, silent }: ClusterReport): string[] {
+export function readerLines({ processes, unresponsive }: ClusterReport): string[] {
   const readers = processes.flatMap((one) =>
     one.readers.map((own) => ({ ...own, host: one.host })),
   );
@@ -81,7 +81,7 @@ export function readerLines({ processes, silent }: ClusterReport): string[] {
       ...[count(one.ready), count(drains), count(failures)],
     ];
   });
-  const missing = silent.map((host) => `host:${host}: no answer`);
+  const missing = unresponsive.map((host) => `host:${host}: no answer`);
   return [...(cells.length === 0 ? [] : aligned([readerTitles, ...cells])), ...missing];
 }
 
@@ -112,12 +112,12 @@ export function runLines({ runs }: ClusterReport): string[] {
 }
 
 /** The supervision tree of every process. */
-export function treeLines({ processes, silent }: ClusterReport): string[] {
+export function treeLines({ processes, unresponsive }: ClusterReport): string[] {
   const trees = processes.flatMap(({ host, machine, pid, actors }) => {
     const who = host === null ? "leader" : host === 0 ? "leader and host:0" : `host:${host}`;
     return [`${who}: process ${pid} on ${machine}`, ...branchLines(actors, "")];
   });
-  return [...trees, ...silent.map((host) => `host:${host}: no answer`)];
+  return [...trees, ...unresponsive.map((host) => `host:${host}: no answer`)];
 }
 
 function branchLines({ actor, run, generation, state, children }: ActorReport, indent: string) {
@@ -159,12 +159,12 @@ function waitingLines(processes: readonly ProcessReport[]): string[] {
 
 /** The longest waits of each run, and its unresponsive actors. */
 function graphLines({ runs }: ClusterReport): string[] {
-  return runs.flatMap(({ run, waitsFor: { waits, silent: unheard } }) => {
+  return runs.flatMap(({ run, waitsFor: { waits, unresponsive: stuck } }) => {
     const longest = [...waits].sort((a, b) => b.forMs - a.forMs).slice(0, rowsMax);
-    const lines = longest.map(({ who, whom, what, forMs }) => {
-      return `${run}: ${who} waits ${duration(forMs / 1000)} for ${whom}: ${what}`;
+    const lines = longest.map(({ waiter, awaited, what, forMs }) => {
+      return `${run}: ${waiter} waits ${duration(forMs / 1000)} for ${awaited}: ${what}`;
     });
-    return unheard.length === 0 ? lines : [...lines, `${run}: silent: ${unheard.join(", ")}`];
+    return stuck.length === 0 ? lines : [...lines, `${run}: unresponsive: ${stuck.join(", ")}`];
   });
 }
 

@@ -7,8 +7,8 @@ import { count, duration } from "../support/format.ts";
 export function incidentLines(incident: IncidentRecord): string[] {
   const { error, waits = [], followed, actions } = incident;
   const after = (ms: number) => `   +${(ms / 1000).toFixed(2)} s`.padEnd(12);
-  const neighbours = waits.map(({ who, whom, what, forMs }) => {
-    return `   ${who} had waited ${duration(forMs / 1000)} for ${what} (${whom})`;
+  const neighbours = waits.map(({ waiter, awaited, what, forMs }) => {
+    return `   ${waiter} had waited ${duration(forMs / 1000)} for ${what} (${awaited})`;
   });
   return [
     `Incident ${incident.incident}, ${incident.at}: ${incident.offender} failed ${whereOf(incident)}`,

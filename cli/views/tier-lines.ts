@@ -4,8 +4,8 @@ import type { CacheReport, ClusterReport, TierReport } from "../../internal.ts";
 import { aligned, bytes, count, percent } from "../support/format.ts";
 
 /** The tiers of all runs. */
-export function allTierLines({ processes, silent }: ClusterReport): string[] {
-  const missing = silent.map((host) => `host:${host}: no answer`);
+export function allTierLines({ processes, unresponsive }: ClusterReport): string[] {
+  const missing = unresponsive.map((host) => `host:${host}: no answer`);
   return [...tierLines(processes.flatMap((one) => one.tiers)), ...missing];
 }
 

@@ -10,6 +10,8 @@
 //   words 1..P     doorbells of the participants
 //   words P+1..    cells, each written by one participant only
 
+import { strict as assert } from "node:assert";
+
 export interface Cells {
   /** The value of a cell. The writer's earlier writes are visible. */
   load(cell: number): number;
@@ -86,4 +88,21 @@ function ringAll(words: Int32Array, participants: number): void {
 export function ringDoorbell(words: Int32Array, participant: number): void {
   Atomics.add(words, 1 + participant, 1);
   Atomics.notify(words, 1 + participant);
+}
+
+// Cells of a single device, such as a saved model that predicts. No other participant stores, so a
+// wait ends at once or never.
+
+/** Cells of a single participant. A wait that could never end is a bug, and throws at once. */
+export function createSoloCells(cells: number): Cells {
+  const words = new Int32Array(cells);
+  return {
+    load: (cell) => words[cell] ?? 0,
+    store(cell, value) {
+      words[cell] = value;
+    },
+    async waitUntil(wait, isTrue) {
+      assert(isTrue(), `a device that is alone waits for ${wait()}`);
+    },
+  };
 }

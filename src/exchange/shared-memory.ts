@@ -4,8 +4,7 @@
 import { createAllGather } from "./all-gather.ts";
 import { createAllReduce } from "./all-reduce.ts";
 import { createAllToAll } from "./all-to-all.ts";
-import { createBarrier } from "./barrier.ts";
-import type { Cells } from "./cells.ts";
+import { type Cells, waitForEach } from "./cells.ts";
 import {
   type AllToAll,
   type AllToAllName,
@@ -17,8 +16,8 @@ import {
   type ExchangeShape,
   type SentBytes,
 } from "./exchange.ts";
-import { layoutOf } from "./layout.ts";
-import { surroundingsOf } from "./surroundings.ts";
+import { layoutOf, type SharedMemoryLayout } from "./layout.ts";
+import { type Surroundings, surroundingsOf } from "./surroundings.ts";
 
 /**
  * The exchange of device `rank` over `memory` (of at least `layoutOf(shape).bytes`) and the cells
@@ -56,5 +55,26 @@ export function createSharedMemoryExchange(options: {
     gradients: createAllReduce(placeOf("gradients")),
     barrier: createBarrier(place),
     sent,
+  };
+}
+
+// The barrier of one device. Between hosts only cells are sent, without bytes.
+//
+//   arrived[rank]   number of barriers that `rank` has reached
+
+export function createBarrier(options: {
+  readonly rank: number;
+  readonly cells: Cells;
+  readonly layout: SharedMemoryLayout;
+  readonly around: Surroundings;
+}): () => Promise<void> {
+  const { rank, cells, layout, around } = options;
+  const { arrived } = layout;
+  let round = 0;
+  return async () => {
+    round++;
+    cells.store(arrived(rank), round, around.everybody);
+    const wait = (peer: number) => `device ${peer} to come to the barrier`;
+    await waitForEach(cells, around.peers, arrived, round, wait);
   };
 }

@@ -67,3 +67,11 @@ export class SimulatedClock implements Clock {
     this.#nowMs = untilMs;
   }
 }
+
+/** Calls `task` after the events that have arrived by now are handled. */
+export type NextTurn = (task: () => void) => void;
+
+/** The end of the real event loop's turn. */
+export const nextTurn: NextTurn = (task) => {
+  setImmediate(task);
+};

@@ -1,7 +1,7 @@
 // The file that a thread or a process starts with: the compiled module of an entry, or its rollup
 // (rolldown.config.js), which starts in half the time.
 
-import { statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { basename } from "node:path";
 
 const compiledFolder = new URL("../..", import.meta.url);
@@ -23,4 +23,17 @@ export function entryFile(rollups: Rollups, entry: string, compiled = compiledFo
 
 function changedMs(file: URL): number | undefined {
   return statSync(file, { throwIfNoEntry: false })?.mtimeMs;
+}
+
+/**
+ * Reads the version in the nearest package.json above this file. The distance varies: a thread's
+ * rollup, which includes this file, lies in another folder.
+ */
+export function packageVersion(): string {
+  let folder = new URL(".", import.meta.url);
+  while (!existsSync(new URL("package.json", folder)) && folder.pathname !== "/") {
+    folder = new URL("..", folder);
+  }
+  const text = readFileSync(new URL("package.json", folder), "utf8");
+  return (JSON.parse(text) as { version: string }).version;
 }

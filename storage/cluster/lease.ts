@@ -1,5 +1,5 @@
 // The lease, which decides which process is the leader. It is a set of files in a directory that
-// all candidates can see. With a register (src/wire/jetstream/register.ts), the lease is in the
+// all candidates can see. With a register (src/wire/jetstream/nats-register.ts), the lease is in the
 // register, and the term files are its fence.
 //
 //   terms/00000001.json   { term: 1, owner: "osiris on a, process 7", beat: 4711, … }
@@ -20,7 +20,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import type { Disk } from "../../src/ports/disk.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
-import type { Register } from "../../src/wire/jetstream/register.ts";
+import type { Register } from "../../src/wire/jetstream/nats-register.ts";
 import { makeDurableDirectory, readWhole } from "../disk/durable-files.ts";
 
 const termSchema = z.object({

@@ -223,9 +223,9 @@ test("an incident is printed as first cause, consequences, actions and outcome",
     ...{ incident: 2, generation: 3, at: "2026-11-22T11:00:00.000Z", offender: "device:1" },
     ...{ supervisor: "host:0", context: "device.run to step 20", error, step: 17 },
     ...{ batch: { pass: 0, index: 17 }, noticedBy: "device:0" },
-    waits: [{ who: "device:0", whom: "device:1", what: "vectors of device 1", forMs: 400 }],
+    waits: [{ waiter: "device:0", awaited: "device:1", what: "vectors of device 1", forMs: 400 }],
     followed: [{ actor: "bridge:1", code: "PEER_LOST", message: "gone", afterMs: 10 }],
-    actions: [{ by: "job:r1", did: "begins again after 50 ms", afterMs: 20 }],
+    actions: [{ by: "job:r1", did: "restarts the run after 50 ms", afterMs: 20 }],
     end: { how: "restored", generation: 4, step: 10, afterMs: 620 },
   };
   t.deepEqual(incidentLines(incident), [
@@ -234,7 +234,7 @@ test("an incident is printed as first cause, consequences, actions and outcome",
     "   STEP_TIMEOUT: m",
     "   device:0 had waited 0.40 s for vectors of device 1 (device:1)",
     "   +0.01 s  bridge:1 failed by it: gone",
-    "   +0.02 s  job:r1 begins again after 50 ms",
+    "   +0.02 s  job:r1 restarts the run after 50 ms",
     "   restored at generation 4, step 10, after 0.62 s",
   ]);
   const [first] = incidentLines({ ...incident, offender: "leader", generation: 0 });

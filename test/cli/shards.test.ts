@@ -114,7 +114,11 @@ async function scale({ t, run, following, command }: Steered): Promise<void> {
   const event = await following.line((one) => /"run\.scaled".*"to":1,/.test(one));
   const { generation } = JSON.parse(event) as { generation: number };
   const look = await command("top", "--json");
-  t.like(lastJson(look), { report: "top", runs: [{ run, devices: 1 }], silent: [] }, look.stderr);
+  t.like(
+    lastJson(look),
+    { report: "top", runs: [{ run, devices: 1 }], unresponsive: [] },
+    look.stderr,
+  );
   const lines = await command("top", "--looks", "1");
   t.regex(lines.stdout, new RegExp(`^${run} \\(job\\) running: step .* 1 device\n`));
   const tree = await command("status", "--tree");

@@ -17,8 +17,7 @@ import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import type { HostMeters } from "../../../src/training/meters/step-meter.ts";
 import { type RunPlan, runPlanSchema } from "../../../src/training/planning/run-plan.ts";
 import { devicesOf } from "../../host/membership.ts";
-import type { MessageEvent } from "../../runtime/listening.ts";
-import { request } from "../../runtime/mailbox.ts";
+import { type MessageEvent, request } from "../../runtime/mailbox.ts";
 import {
   assessMove,
   type MeasuredWindow,
@@ -108,7 +107,7 @@ async function replan(
     return true;
   } catch (error) {
     if (signal.aborted) return false;
-    const message = `No other plan was sought: ${recordError(error).message}`;
+    const message = `The search for a better plan failed: ${recordError(error).message}`;
     record.append(scope.generation, { type: "run.alert", code: "REPLAN_FAILED", step, message });
     return false;
   }

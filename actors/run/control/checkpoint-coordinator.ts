@@ -34,8 +34,13 @@ import { needsBaseline } from "../../../storage/checkpoints/store/full-or-increm
 import type { SavedPart } from "../../../storage/checkpoints/store/part-writer.ts";
 import { devicesOf, type HostShare } from "../../host/membership.ts";
 import { defineActor } from "../../runtime/define-actor.ts";
-import type { MessageEvent } from "../../runtime/listening.ts";
-import { type Mailbox, type Network, openMailbox, type RunScope } from "../../runtime/mailbox.ts";
+import {
+  type Mailbox,
+  type MessageEvent,
+  type Network,
+  openMailbox,
+  type RunScope,
+} from "../../runtime/mailbox.ts";
 import { waiting } from "../../runtime/wait-graph.ts";
 import { hasBuddies } from "../../threads/generation-spec.ts";
 import type { RunRecord } from "../state/run-record.ts";
@@ -51,8 +56,6 @@ export interface CheckpointCoordinatorInput {
   readonly store: CheckpointStore;
   /** The newest checkpoint, on which the next increment rests. */
   readonly latest: Manifest | undefined;
-  /** Name of the writing process, stored in the manifest for operators. */
-  readonly createdBy: string;
 }
 
 export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput {
@@ -78,7 +81,7 @@ type CheckpointEvent =
 const repeatMs = 1000;
 
 const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ input }) => {
-  const { store, scope, job, cut, parts, createdBy } = input;
+  const { network, store, scope, job, cut, parts } = input;
   if (cut === undefined) throw new RangeError("There is no cut to commit");
   const saved = [...parts.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   const leaves = new Map(saved.map((part) => [part.name, part.leaves]));
@@ -93,7 +96,7 @@ const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ 
     position: { step: cut.cut },
     means: cut.means,
     best: cut.best,
-    createdBy,
+    createdBy: network.createdBy,
   });
   store.collect({ generation: scope.generation, keep: job.checkpoint.keep });
   return manifest;
@@ -280,26 +283,26 @@ function missingOf({ parts, job }: CheckpointCoordinatorContext): string[] {
 }
 
 function deviceWait(context: CheckpointCoordinatorContext) {
-  const whom = ranksOf(context).filter((rank) => !context.stalls.has(rank));
+  const awaited = ranksOf(context).filter((rank) => !context.stalls.has(rank));
   return waitOf(
     context,
-    whom.map((rank) => `device:${rank}`),
+    awaited.map((rank) => `device:${rank}`),
     `its cut ${context.cut?.cut}`,
   );
 }
 
 function writerWait(context: CheckpointCoordinatorContext) {
-  const whom = ranksOf(context).filter((rank) => !context.saved.has(rank));
+  const awaited = ranksOf(context).filter((rank) => !context.saved.has(rank));
   return waitOf(
     context,
-    whom.map((rank) => `writer:${rank}`),
+    awaited.map((rank) => `writer:${rank}`),
     `its parts of cut ${context.cut?.cut}`,
   );
 }
 
-function waitOf(context: CheckpointCoordinatorContext, whom: readonly string[], what: string) {
+function waitOf(context: CheckpointCoordinatorContext, awaited: readonly string[], what: string) {
   const { network, scope, waitsSinceMs: sinceMs } = context;
-  return { network, run: scope.run, who: "checkpoint:0", whom, what, sinceMs };
+  return { network, run: scope.run, waiter: "checkpoint:0", awaited, what, sinceMs };
 }
 
 function ranksOf({ devices }: CheckpointCoordinatorContext): number[] {

@@ -112,7 +112,7 @@ export function logClaimed(
   const from = { step: latest?.cut ?? 0, hosts: hosts.map(({ host }) => host) };
   const fields = { run, generation, actor: `job:${run}`, ...from };
   network.log.write("info", "generation claimed", fields);
-  const passed = damaged.map(({ path }) => `, passing over ${path}`).join("");
+  const passed = damaged.map(({ path }) => `, skipping ${path}`).join("");
   const did = `claimed generation ${generation}, from step ${from.step}${passed}`;
   record.incidents.act(fields.actor, did, network.clock.date());
   for (const { path, reason, kept = null } of damaged) {

@@ -7,7 +7,7 @@ import { kernelNotice } from "../../../src/kernels/index.ts";
 import type { Metrics } from "../../../src/training/loop/metrics.ts";
 import { adviseTiers, type TableTiers } from "../../../src/training/planning/tier-advice.ts";
 import { devicesOf } from "../../host/membership.ts";
-import type { MessageEvent } from "../../runtime/listening.ts";
+import type { MessageEvent } from "../../runtime/mailbox.ts";
 import { roomWaitMs } from "../../threads/generation-spec.ts";
 import { timesOfAll } from "../state/pipeline-watch.ts";
 import { resultOf } from "../state/run-metrics.ts";
@@ -110,8 +110,8 @@ export function roomAlert(run: Parameters<typeof roomWaitMs>[0], step: number, t
     code: "CHECKPOINT_DISK_FULL" as const,
     step,
     message:
-      `The disk of the checkpoints in ${directory} is full: the run waits for room, at ` +
-      `most ${roomWaitMs(run) / 1000} s, and then ${then}; make room there, or cancel the run`,
+      `The disk of the checkpoints in ${directory} is full: the run waits for free space, at ` +
+      `most ${roomWaitMs(run) / 1000} s, and then ${then}; free space on the disk, or cancel the run`,
   };
 }
 
@@ -134,7 +134,7 @@ function publishSlowRecovery(
   if (recoveryMs === 0 || 1000 * seconds <= recoveryMs) return;
   const message =
     `Recovered in ${seconds.toFixed(1)} s, expected at most ${recoveryMs / 1000} s: ` +
-    "a shorter `stepDeadlineMs` or `checkpoint.everySteps` finds and redoes less";
+    "a shorter `stepDeadlineMs` detects a failure earlier, a shorter `checkpoint.everySteps` repeats fewer steps";
   record.append(scope.generation, { type: "run.alert", code: "RECOVERY_SLOW", step, message });
 }
 
@@ -171,7 +171,7 @@ export function publishMended(
   const { record, scope, network } = context;
   const { host, delayMs } = mended;
   const incident = incidentOf(context, { ...mended, waits: [] });
-  const action = { by: `host:${host}`, did: `starts another one after ${delayMs} ms` };
+  const action = { by: `host:${host}`, did: `starts a replacement after ${delayMs} ms` };
   record.mended(scope.generation, { ...incident, waits: undefined }, action, network.clock.date());
 }
 

@@ -11,7 +11,7 @@ import {
 import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import { devicesOf } from "../../host/membership.ts";
 import { ActorFailedError, type Incident } from "../../runtime/incident.ts";
-import type { MessageEvent } from "../../runtime/listening.ts";
+import type { MessageEvent } from "../../runtime/mailbox.ts";
 import { unresponsiveIn, type Wait } from "../../runtime/wait-graph.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 
@@ -51,7 +51,7 @@ export function failureOf(
 
 /** The error that ends a generation after one of its hosts left the cluster. */
 export function goneOf(host: number): PeerLostError {
-  return new PeerLostError(`host:${host}`, "it is not a host of the cluster any more");
+  return new PeerLostError(`host:${host}`, "the host has left the cluster");
 }
 
 /** The error of a generation that completed no step for twice its deadline. */
@@ -76,13 +76,13 @@ export function stallOf(context: TrainingCoordinatorContext): Error {
 
 /** The coordinator's wait for the next step, starting now. */
 export function stepWait({ network, scope, hosts, seenStep }: TrainingCoordinatorContext) {
-  const whom = Array.from({ length: devicesOf(hosts) }, (_, rank) => `device:${rank}`);
+  const awaited = Array.from({ length: devicesOf(hosts) }, (_, rank) => `device:${rank}`);
   const what = `a step after step ${seenStep}`;
   return {
     network,
     run: scope.run,
-    who: coordinatorName,
-    whom,
+    waiter: coordinatorName,
+    awaited,
     what,
     sinceMs: network.clock.now(),
   };

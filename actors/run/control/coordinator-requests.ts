@@ -15,11 +15,11 @@ import { type RunPlan, runPlanSchema } from "../../../src/training/planning/run-
 import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import { durableRanks } from "../../../storage/tiers/shape.ts";
 import { devicesOf, type HostShare, type Membership } from "../../host/membership.ts";
-import type { MessageEvent } from "../../runtime/listening.ts";
 import {
   type ActorMessage,
   type Address,
   type Mailbox,
+  type MessageEvent,
   type Network,
   type RunScope,
   request,

@@ -5,7 +5,7 @@
 import { rateShare } from "../../../src/embedding/tables/rate-schedule.ts";
 import { sliceRunsOf } from "../../../src/planner/placement.ts";
 import { devicesOf } from "../../host/membership.ts";
-import type { MessageEvent } from "../../runtime/listening.ts";
+import type { MessageEvent } from "../../runtime/mailbox.ts";
 import {
   afterPublishing,
   assess,

@@ -14,8 +14,8 @@
 //   claiming     claims a generation in the checkpoint store             claim-generation.ts
 //   running      supervises checkpoint:0 and coordinator:0               *-coordinator.ts
 //   (decide)     restart or give up, from which checkpoint               restart-decision.ts
-//   recoveringPartly   sends device.salvage to the surviving devices     partial-recovery.ts
-//   restarting   waits; receives secondary failures                      secondary-failures.ts
+//   recoveringPartly   sends device.dump to the surviving devices     partial-recovery.ts
+//   restarting   waits; receives secondary failures                      restart-decision.ts
 //
 // Takes   run.cancel · run.yield of its parent, run.rescale of scaling.ts
 // Emits   host.release to all hosts, however a generation ends (J3)
@@ -58,9 +58,8 @@ import type { RunResult } from "../state/run-result.ts";
 import { checkpointCoordinatorMachine } from "./checkpoint-coordinator.ts";
 import { type Claimed, claiming, logClaimed } from "./claim-generation.ts";
 import { recoveringPartly } from "./partial-recovery.ts";
-import { afterFailure } from "./restart-decision.ts";
+import { afterFailure, receivingSecondaryFailures } from "./restart-decision.ts";
 import { holding, watchingRequests } from "./scaling.ts";
-import { receivingSecondaryFailures } from "./secondary-failures.ts";
 import { trainingCoordinatorMachine } from "./training-coordinator.ts";
 import { devicesWanted, gathering } from "./wait-for-hosts.ts";
 
@@ -69,7 +68,6 @@ export interface JobSupervisorInput {
   readonly record: RunRecord;
   /** The hosts of the cluster. */
   readonly membership: Membership;
-  readonly createdBy: string;
   /** Time at which the failure was noticed after which the run is started; undefined: none. */
   readonly failedAtMs: number | undefined;
 }
@@ -128,13 +126,13 @@ const machine = setup({
   delays: { delayMs: ({ context }) => context.delayMs },
   actions: {
     startCoordinators: enqueueActions(({ context, enqueue }) => {
-      const { network, record, membership, hosts, job, claimed, failedAtMs, createdBy } = context;
+      const { network, record, membership, hosts, job, claimed, failedAtMs } = context;
       if (claimed === undefined) throw new RangeError("No generation is claimed");
       const { generation, latest, store } = claimed;
       record.roomAwaited.clear(); // Its entries were writers of the previous generation.
       const scope = { run: record.run, generation };
       const common = { network, scope, job, store, latest };
-      const forCuts = { ...common, hosts, record, createdBy };
+      const forCuts = { ...common, hosts, record };
       enqueue.spawnChild("checkpoint", { id: "checkpoint", input: forCuts });
       const input = { ...common, record, hosts, membership, failedAtMs };
       enqueue.spawnChild("training", { id: "training", input });
@@ -148,7 +146,7 @@ const machine = setup({
     ),
     logGathered: ({ context: { record, network, hosts } }) => {
       const shares = hosts.map(({ host, devices }) => `${devices} of host:${host}`).join(", ");
-      const did = `gathered the devices: ${shares}`;
+      const did = `allocated the devices: ${shares}`;
       record.incidents.act(`job:${record.run}`, did, network.clock.date());
     },
     finish: assign({
@@ -315,8 +313,8 @@ function gatheringOf(context: JobSupervisorContext) {
 
 function membersWait({ network, record }: JobSupervisorContext) {
   const { run } = record;
-  const [whom, what] = [["the membership"], "devices to go on with"];
-  return { network, run, who: `job:${run}`, whom, what, sinceMs: network.clock.now() };
+  const [awaited, what] = [["the membership"], "devices to go on with"];
+  return { network, run, waiter: `job:${run}`, awaited, what, sinceMs: network.clock.now() };
 }
 
 function hasOutput(event: { readonly type: string }): boolean {

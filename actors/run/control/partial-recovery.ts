@@ -2,7 +2,7 @@
 // supervisor then requests the surviving devices to write their parts, and makes a checkpoint from
 // them (CPR, Maeng et al., MLSys 2021). If that fails, the run continues from the last checkpoint.
 //
-// Sends   device.salvage to all devices but the lost ones, answered by device.remains
+// Sends   device.dump to all devices but the lost ones, answered by device.dumped
 //
 // Invariants
 //   V1. The generation is over: every device that answers has stopped stepping.
@@ -12,8 +12,13 @@ import { StepTimeoutError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { commitPartial } from "../../../storage/checkpoints/partial-checkpoint.ts";
 import { devicesOf, type HostShare } from "../../host/membership.ts";
-import type { MessageEvent } from "../../runtime/listening.ts";
-import { type Address, type Network, openMailbox, request } from "../../runtime/mailbox.ts";
+import {
+  type Address,
+  type MessageEvent,
+  type Network,
+  openMailbox,
+  request,
+} from "../../runtime/mailbox.ts";
 import { hostPlaces } from "../../threads/generation-spec.ts";
 import type { RunRecord } from "../state/run-record.ts";
 import type { Claimed } from "./claim-generation.ts";
@@ -24,19 +29,18 @@ export interface PartialRecoveryInput {
   readonly job: JobSpec;
   readonly hosts: readonly HostShare[];
   readonly claimed: Claimed | undefined;
-  readonly createdBy: string;
   /** The actor that failed first. */
   readonly offender: string;
 }
 
-type Answer = MessageEvent<"device.remains">["body"];
+type Answer = MessageEvent<"device.dumped">["body"];
 
 /** Share of the step deadline within which devices must have written their parts. */
 const partialRecoveryShare = 0.5;
 
 export const recoveringPartly = fromPromise<void, PartialRecoveryInput>(
   async ({ input, signal }) => {
-    const { network, record, job, hosts, claimed, createdBy, offender } = input;
+    const { network, record, job, hosts, claimed, offender } = input;
     if (claimed === undefined) return;
     const { store, generation } = claimed;
     const scope = { run: record.run, generation };
@@ -50,10 +54,10 @@ export const recoveringPartly = fromPromise<void, PartialRecoveryInput>(
         network,
         mailbox: openMailbox(network, scope, { role: "job", index: 0 }),
         to: left.map((index): Address => ({ role: "device", index })),
-        type: "device.salvage",
+        type: "device.dump",
         body: { first },
         answer: (message) => {
-          if (message.type !== "device.remains") return undefined;
+          if (message.type !== "device.dumped") return undefined;
           answers.set(message.body.device, message.body);
           return { from: left.indexOf(message.body.device), answer: true };
         },
@@ -65,7 +69,14 @@ export const recoveringPartly = fromPromise<void, PartialRecoveryInput>(
     }
     const surviving = left.flatMap((rank) => answers.get(rank) ?? []);
     const steps = surviving[0]?.steps ?? 0;
-    const common = { store, disk: network.disk, job, run: record.run, generation, createdBy };
+    const common = {
+      store,
+      disk: network.disk,
+      job,
+      run: record.run,
+      generation,
+      createdBy: network.createdBy,
+    };
     const devices = devicesOf(hosts);
     const committed = await commitPartial({ ...common, steps, devices, surviving });
     if (committed === undefined) return;

@@ -3,6 +3,7 @@
 // (J1 of job-supervisor.ts); restart-policy.ts has the limits. The failure and the decision are
 // added to the run's record.
 
+import { fromCallback } from "xstate";
 import {
   type ErrorRecord,
   LeadershipLostError,
@@ -13,7 +14,7 @@ import {
 import type { JobSpec } from "../../../src/job/job.ts";
 import type { Membership } from "../../host/membership.ts";
 import { type ActorFailedError, failureOf } from "../../runtime/incident.ts";
-import type { Network } from "../../runtime/mailbox.ts";
+import { type Network, subscribe } from "../../runtime/mailbox.ts";
 import { type Decision, decide, type RestartHistory } from "../../runtime/restart-policy.ts";
 import { backoff } from "../../runtime/supervisor.ts";
 import type { RunRecord } from "../state/run-record.ts";
@@ -99,8 +100,10 @@ function recordDecision(
   const generation = claimed?.generation ?? 0;
   const supervisor = supervisorOf(record);
   const act = (did: string) => record.incidents.act(supervisor, did, network.clock.date());
-  if (generation > 0) act(`ended generation ${generation}, of all hosts`);
-  const did = decision.escalate ? "gave the run up" : `begins again after ${decision.delayMs} ms`;
+  if (generation > 0) act(`ended generation ${generation} on all hosts`);
+  const did = decision.escalate
+    ? "ended the run as failed"
+    : `restarts the run after ${decision.delayMs} ms`;
   act(did);
   const about = { run: record.run, actor: supervisor, ...(generation > 0 && { generation }) };
   network.log.write("warn", `${did}: ${failure.message}`, about);
@@ -146,3 +149,29 @@ function passedOverAfter(
 function supervisorOf({ run }: RunRecord): string {
   return `job:${run}`;
 }
+
+// Secondary failures: actors fail because their generation has ended. Their hosts report to the
+// training coordinator, which has stopped by then; the job supervisor receives the messages instead
+// and records them in the incident that ended the generation (I1 of incident-log.ts).
+
+/** Receives host.failed of the last generation while it is invoked. */
+export const receivingSecondaryFailures = fromCallback<
+  { type: string },
+  {
+    readonly network: Network;
+    readonly record: RunRecord;
+    readonly claimed: { readonly generation: number } | undefined;
+  }
+>(({ input }) => {
+  const { network, record, claimed } = input;
+  if (claimed === undefined || record.incidents.open.length === 0) return;
+  const { generation } = claimed;
+  const address = { run: record.run, generation, role: "coordinator" as const, index: 0 };
+  const subscription = subscribe(network, address, (message) => {
+    if (message.type !== "host.failed") return;
+    const { actor: offender, context, error: reason, host } = message.body;
+    const incident = { offender, supervisor: `host:${host}`, context, reason };
+    record.incidents.follow(generation, incident, network.clock.date());
+  });
+  return () => subscription.unsubscribe();
+});

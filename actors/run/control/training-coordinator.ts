@@ -7,7 +7,7 @@
 //                         ├─▶ evaluating, testing ▶ deciding    the last model, each kept best
 //                         ├─▶ waiting ▶ cutting ──▶ deciding    after the previous checkpoint
 //                         ├─▶ cutMade ────────────▶ deciding    the next cut is chosen
-//                         └─▶ ending ▶ persisting ▶ releasing      after the last commit
+//                         └─▶ ending ▶ persisting ▶ releasing   after the last commit
 //     writing   nothing ◀─▶ cut                                 while the devices train on
 //     watch     receives heartbeats
 //
@@ -18,15 +18,14 @@
 //   evaluating, testing  device.evaluate, to all devices   device.evaluated
 //   cutting      checkpoint.cut, to checkpoint:0           checkpoint.taken
 //   cut          checkpoint.commit, to checkpoint:0        checkpoint.committed
-//   persisting      tier.persist, to durable tiers               tier.persisted
+//   persisting   tier.persist, to durable tiers            tier.persisted
 //   releasing    host.release, to all hosts                host.released
 //
 // In every state it receives host.progress, host.mended, host.failed and writer.room; run.cancel,
 // run.rescale, run.yield and run.checkpoint of its children and of the job supervisor; host.gone.
 //
-// Read on in coordinator-context.ts (its context) · next-action.ts (decisions) ·
-// coordinator-requests.ts (requests) · reader-commands.ts (users' requests to readers) ·
-// heartbeat-progress.ts, coordinator-failures.ts, coordinator-events.ts (messages and events).
+// See coordinator-context.ts (context), next-action.ts (decisions), coordinator-requests.ts and
+// reader-commands.ts (requests), heartbeat-progress.ts and coordinator-{failures,events}.ts.
 //
 // Invariants
 //   T1. Decisions follow from the checkpoint at the start and the devices' reports alone.
@@ -38,7 +37,7 @@ import { assign, enqueueActions, setup } from "xstate";
 import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import { hostWatchMachine, watchingMembership } from "../../host/heartbeat-watch.ts";
 import { defineActor } from "../../runtime/define-actor.ts";
-import type { MessageEvent } from "../../runtime/listening.ts";
+import type { MessageEvent } from "../../runtime/mailbox.ts";
 import { supervisorMachine } from "../../runtime/supervisor.ts";
 import { waiting } from "../../runtime/wait-graph.ts";
 import { afterCheckpoint, afterWindow, withEvaluation, withTest } from "../state/run-metrics.ts";
@@ -47,6 +46,7 @@ import { isPaused } from "../state/tier-watch.ts";
 import { adaptingPlan } from "./adapting-plan.ts";
 import {
   contextOf,
+  supervisedMaster,
   type TrainingCoordinatorContext,
   type TrainingCoordinatorInput,
   takenOf,
@@ -77,7 +77,6 @@ import {
   scheduleFor,
 } from "./next-action.ts";
 import { noteScaling, requestPause, watchingCheckpoint, watchingScale } from "./scaling.ts";
-import { supervisedMaster } from "./serve-splits.ts";
 
 type CoordinatorEvent =
   | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing" | "writer.room">

@@ -9,8 +9,8 @@ const count = z.int().min(0);
 const list = <Item extends z.ZodType>(item: Item) => z.array(item).readonly();
 
 const wait: z.ZodType<Wait> = z.object({
-  who: z.string(),
-  whom: z.string(),
+  waiter: z.string(),
+  awaited: z.string(),
   what: z.string(),
   forMs: z.number(),
   step: count.optional(),

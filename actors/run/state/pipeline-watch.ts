@@ -162,7 +162,7 @@ function sentenceOf(
   const restMs = stepMs * (1 - shares.batch);
   const why = `a reader takes ${ms(readMs)} for a batch, the rest of a step ${ms(restMs)}`;
   if (readers >= readersMax) {
-    return `${fact}: ${why}, and there are ${readers} readers; a faster disk or a smaller batch is left`;
+    return `${fact}: ${why}, and there are ${readers} readers; use a faster disk or a smaller batch`;
   }
   const enough = Math.ceil(readMs / Math.max(restMs, 1e-3));
   const wanted = Math.min(readersMax, Math.max(readers + 1, enough));

@@ -286,7 +286,7 @@ export function resultOf(context: {
   const last = manifests[0];
   if (last?.sha256 !== context.manifest) {
     const path = damaged[0]?.path ?? store.directory;
-    throw new StoreFailedError("find the last checkpoint, as it was committed, in", path);
+    throw new StoreFailedError("find the last committed checkpoint in", path);
   }
   const manifest = job.evaluation?.earlyStopping === undefined ? last : (best ?? last);
   const tests = [metrics.test, metrics.bestTest].filter((test) => test !== undefined);

@@ -68,9 +68,9 @@ export function storesOf(watch: TierWatch): readonly string[] | undefined {
 const sentences: Readonly<
   Record<TierStatus["state"], (deadlineSeconds: number, roomSeconds: number) => string>
 > = {
-  serving: () => "its disk is well again",
+  serving: () => "its disk works normally again",
   paused: (_, roomSeconds) =>
-    `its disk is full, and it waits ${roomSeconds} s for room; make some in its directory`,
+    `its disk is full, and it waits ${roomSeconds} s for free space; free some in its directory`,
   slow: (seconds) =>
     `its disk took more than ${seconds / 10} s for a request; after ${seconds} s the run goes back ` +
     "to its last checkpoint: raise `stepDeadlineMs`, or name a faster disk in `tiers.directory`",

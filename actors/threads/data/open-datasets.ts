@@ -68,7 +68,7 @@ async function openSame(origin: StreamOrigin, disk: Disk, limits: OpenLimits): P
   if (dataset.digest !== digest) {
     dataset.close();
     const message =
-      `The data cache ${path} has other samples on this host than on the first one: let ` +
+      `The data cache ${path} has other samples on this host than on the first host: let ` +
       "`data.cache` be one directory that all hosts share, or give all of them the same files";
     throw new InputUnusableError(path, message);
   }

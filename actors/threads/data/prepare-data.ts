@@ -255,8 +255,8 @@ function equality(held: NamedData, other: NamedData, code: string): Warning[] {
   const option = held.name === "test" ? "evaluation.test.data" : "evaluation.data";
   const why =
     other.name === "training"
-      ? "so its figures tell what the model remembers, not how well it predicts"
-      : "so its figures are those by which the model was chosen";
+      ? "so its metrics measure memory, not prediction"
+      : "so its metrics are the metrics that the model was selected by";
   const advice = `${why}: name other data, or leave \`${option}\` out, which holds out a part of the training data`;
   return [{ code, message: `${what}, ${advice}` }];
 }

@@ -30,10 +30,10 @@ import {
 import { leaseMs } from "../../../src/exchange/splits/split-worker.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { deadlinesOf } from "../../../src/ports/deadlines.ts";
+import { packageVersion } from "../../../src/ports/entry-file.ts";
 import type { Frame, Subscription } from "../../../src/wire/messages/transport.ts";
 import { defineActor } from "../../runtime/define-actor.ts";
 import { type Mailbox, type Network, openMailbox, type RunScope } from "../../runtime/mailbox.ts";
-import { packageVersion } from "../../runtime/version.ts";
 import type { StreamOrigins } from "../data/stream-origins.ts";
 import { intervalMs } from "./autoscaler.ts";
 import { type GivenUp, SplitTable } from "./split-table.ts";
@@ -204,7 +204,10 @@ class Master {
 
   #giveUp({ reader, split, error, attempts }: GivenUp): void {
     const { transport, log } = this.#context.network;
-    log.write("error", `split ${nameOf(split)} was given up`, { ...this.#about, attempts });
+    log.write("error", `split ${nameOf(split)} failed on too many workers`, {
+      ...this.#about,
+      attempts,
+    });
     const { payload, headers } = encodeFrame("failed", { split, error });
     transport.publish(readerSubject(this.#place, reader, "failed"), payload, { headers });
   }

@@ -227,7 +227,7 @@ function late(worker: string, split: Split, deadlineMs: number): ErrorRecord {
 }
 
 function killer(worker: string, split: Split): ErrorRecord {
-  const reason = `it and ${lossesMax - 1} others ended while they made split ${nameOf(split)}`;
+  const reason = `this worker and ${lossesMax - 1} others ended while they made split ${nameOf(split)}`;
   return recordError(new PeerLostError(`worker ${worker}`, reason));
 }
 

@@ -48,32 +48,32 @@ export function addStatus(program: Command): void {
 }
 
 function tellTree(report: ClusterReport, json: boolean): void {
-  const { processes, silent } = report;
+  const { processes, unresponsive } = report;
   const trees = processes.map(({ host, actors }) => ({ host, actors }));
-  if (json) console.log(JSON.stringify({ report: "tree", trees, silent }));
+  if (json) console.log(JSON.stringify({ report: "tree", trees, unresponsive }));
   else for (const line of treeLines(report)) console.log(line);
 }
 
 function tellShards(report: ClusterReport, json: boolean): void {
-  const { processes, silent } = report;
+  const { processes, unresponsive } = report;
   const shards = processes.flatMap(({ host, shards: own }) => own.map((one) => ({ host, ...one })));
-  if (json) console.log(JSON.stringify({ report: "shards", shards, silent }));
+  if (json) console.log(JSON.stringify({ report: "shards", shards, unresponsive }));
   else for (const line of allShardLines(report)) console.log(line);
 }
 
 function tellTiers(report: ClusterReport, json: boolean): void {
-  const { processes, silent } = report;
+  const { processes, unresponsive } = report;
   const tiers = processes.flatMap(({ host, tiers: own }) => own.map((one) => ({ host, ...one })));
-  if (json) console.log(JSON.stringify({ report: "tiers", tiers, silent }));
+  if (json) console.log(JSON.stringify({ report: "tiers", tiers, unresponsive }));
   else for (const line of allTierLines(report)) console.log(line);
 }
 
 function tellReaders(report: ClusterReport, json: boolean): void {
-  const { processes, silent } = report;
+  const { processes, unresponsive } = report;
   const readers = processes.flatMap(({ host, readers: own }) =>
     own.map((one) => ({ host, ...one })),
   );
-  if (json) console.log(JSON.stringify({ report: "readers", readers, silent }));
+  if (json) console.log(JSON.stringify({ report: "readers", readers, unresponsive }));
   else for (const line of readerLines(report)) console.log(line);
 }
 

@@ -87,9 +87,9 @@ function answerTo(method: string, { first = 0, most = 1e9 }: Record<string, numb
   if (method === "inspect.overview") return overviewNow();
   if (method === "inspect.shards") {
     const all = Array.from({ length: largeTables }, (_, at) => shardAt(at));
-    return { shards: all.slice(first, first + most), all: all.length, silent: [] };
+    return { shards: all.slice(first, first + most), all: all.length, unresponsive: [] };
   }
-  if (method === "inspect.tiers") return { tiers: [], silent: [] };
+  if (method === "inspect.tiers") return { tiers: [], unresponsive: [] };
   return {};
 }
 
@@ -114,7 +114,7 @@ function overviewNow(): object {
       ),
     ]),
   }));
-  return { cluster: "c1", runs: [], processes, silent: [] };
+  return { cluster: "c1", runs: [], processes, unresponsive: [] };
 }
 
 function actor(name: string, state: string, children: object[]): object {

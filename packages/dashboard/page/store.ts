@@ -210,7 +210,7 @@ export class Store {
   }
 
   #take(changes: ReportChanges): void {
-    const before = this.report ?? { cluster: "", runs: [], processes: [], silent: [] };
+    const before = this.report ?? { cluster: "", runs: [], processes: [], unresponsive: [] };
     this.report = { ...before, ...changes };
     this.changed();
   }

@@ -83,7 +83,7 @@ export function reportFor(report: OverviewReport, tenant: string | undefined): O
     const actors = ownActors(one.actors, own);
     return actors === undefined ? [] : [{ ...one, pid: 0, actors }];
   });
-  return { cluster: report.cluster, runs, processes, silent: [] };
+  return { cluster: report.cluster, runs, processes, unresponsive: [] };
 }
 
 /** The branches of a tree that lead to actors of these runs; undefined: none do. */

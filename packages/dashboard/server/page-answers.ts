@@ -115,7 +115,7 @@ export class PageAnswers {
       const waits = runs
         .filter((one) => one.run === run)
         .flatMap((one) => one.waitsFor.waits)
-        .filter(({ who, whom }) => who === actor || whom === actor);
+        .filter(({ waiter, awaited }) => waiter === actor || awaited === actor);
       const about = { ...own, host: tree.host, children: children.length, waits };
       if (found.mailbox === undefined) return { ...about, messages: [] };
       const asked = { host: tree.host, actor: found.actor, run: found.run };

@@ -1,7 +1,7 @@
 // A server of one model in a process of its own, with the engine that its argument names. Sends its
 // address to its parent, then its processor time for each message, and exits with its parent.
 
-import { collectAlone } from "../../../src/ports/own-scavenges.ts";
+import { collectAlone } from "../../../src/ports/launcher.ts";
 import { openServedModel } from "../server/models/engine.ts";
 import { serve } from "../server/serve.ts";
 import { openOnnxEngine } from "./onnx-engine.ts";

@@ -12,7 +12,7 @@ import { type BenchRow, quantileOf, quantiles, rowOf } from "../../../bench/row.
 import { jobIdentity } from "../../../src/job/job.ts";
 import { graphOf } from "../../../src/model/model.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
-import { collectAlone } from "../../../src/ports/own-scavenges.ts";
+import { collectAlone } from "../../../src/ports/launcher.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
 import { servedDense } from "../../formats/exports/exported-model.ts";

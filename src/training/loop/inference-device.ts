@@ -1,9 +1,9 @@
 // A single device for inference: a training device's state without peers and without memory for
 // gradients. It keeps the optimizer state of rows, so that a model can be saved.
 
+import { createSoloCells } from "../../exchange/cells.ts";
 import { layoutOf } from "../../exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../exchange/shared-memory.ts";
-import { createSoloCells } from "../../exchange/solo-cells.ts";
 import type { Kernels } from "../../kernels/contract/kernels.ts";
 import { createDeviceState, type DeviceState, type Recipe } from "../step/device-state.ts";
 import { exchangeShapeOf } from "../topology/exchange-shape.ts";

@@ -17,7 +17,7 @@
 // At an eviction step the pipeline is empty, as at the end of a window: no later step is staged
 // before the eviction (dynamic-ids.ts).
 
-import { nextEvictionStep } from "../../embedding/dynamic-ids/eviction-steps.ts";
+import { nextEvictionStep } from "../../embedding/dynamic-ids/shard-ids.ts";
 import { IdOutOfRangeError } from "../../errors/errors.ts";
 import type { BatchIntake, LocalBatch } from "../../exchange/batch-ring.ts";
 import type { StepMeter } from "../meters/step-meter.ts";

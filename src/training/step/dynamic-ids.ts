@@ -7,9 +7,8 @@
 //   I2. A cut at an eviction step holds the state before the eviction: a run that continues from
 //       the cut repeats the eviction.
 
-import { isEvictionStep } from "../../embedding/dynamic-ids/eviction-steps.ts";
 import type { IdCounts } from "../../embedding/dynamic-ids/id-block.ts";
-import { type FindRow, ShardIds } from "../../embedding/dynamic-ids/shard-ids.ts";
+import { type FindRow, isEvictionStep, ShardIds } from "../../embedding/dynamic-ids/shard-ids.ts";
 import type { RowStore } from "../../embedding/rows/row-store.ts";
 import type { Key } from "../../ports/random.ts";
 import { type Topology, tableOf } from "../topology/topology.ts";

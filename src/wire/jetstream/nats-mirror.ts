@@ -27,7 +27,7 @@ import { headers as emptyHeaders, type NatsConnection } from "nats";
 import { RequestFailedError } from "../../errors/errors.ts";
 import { eventStream, queueBucket, streamPattern } from "../messages/subjects.ts";
 import { type ConnectOptions, dialNats } from "../transports/nats-transport.ts";
-import type { Registered } from "./register.ts";
+import type { Registered } from "./nats-register.ts";
 
 /** How long, and how much, a stream keeps. Its oldest messages go first. */
 export interface StreamLimits {

@@ -14,8 +14,8 @@
 //   coordinator ──▶ reader        reader.rate · reader.drain
 //   reader ──▶ coordinator        reader.limited · reader.drained
 //   master ──▶ pool               pool.scale
-//   job ──▶ device                device.salvage
-//   device ──▶ job                device.remains
+//   job ──▶ device                device.dump
+//   device ──▶ job                device.dumped
 //   checkpoint ──▶ writer         writer.save
 //   writer ──▶ checkpoint         part.saved
 //   writer ──▶ coordinator        writer.room
@@ -112,8 +112,8 @@ const tierStatus = z.object({
 
 /** An actor that waits, and the actor it waits for (actors/runtime/wait-graph.ts). */
 const wait = z.object({
-  who: z.string(),
-  whom: z.string(),
+  waiter: z.string(),
+  awaited: z.string(),
   what: z.string(),
   forMs: z.number().min(0),
   step: step.optional(),
@@ -231,11 +231,11 @@ export const messages = defineMessages({
   "device.pause": z.object({ command, afterStep: step }),
   /**
    * Requests a device of a failed generation to write its surviving state. `first` also writes the
-   * state that all devices share. The reply, `device.remains`, has the device's `step` of the run's
+   * state that all devices share. The reply, `device.dumped`, has the device's `step` of the run's
    * `steps`.
    */
-  "device.salvage": z.object({ first: device }),
-  "device.remains": z.object({ device, step, steps: step, parts: z.array(savedPart) }),
+  "device.dump": z.object({ first: device }),
+  "device.dumped": z.object({ device, step, steps: step, parts: z.array(savedPart) }),
   /** `restored`: where the bytes of the checkpoint came from, if there is a checkpoint. */
   "device.ready": z.object({ device, step, arithmetic: z.string(), restored: restoredBytes }),
   "device.reached": z.object({
@@ -337,8 +337,8 @@ export const takers = {
   "device.evaluate": "device",
   "device.save": "device",
   "device.pause": "device",
-  "device.salvage": "device",
-  "device.remains": "job",
+  "device.dump": "device",
+  "device.dumped": "job",
   "device.ready": "coordinator",
   "device.reached": "coordinator",
   "device.evaluated": "coordinator",

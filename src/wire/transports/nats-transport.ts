@@ -41,8 +41,7 @@ import type {
   TransportStatus,
 } from "../messages/transport.ts";
 import { authenticationOf, type Credentials } from "./credentials.ts";
-import { byReachability } from "./reachability.ts";
-import { addressOf } from "./server-address.ts";
+import { addressOf, byReachability } from "./server-address.ts";
 
 export interface ConnectOptions extends Credentials {
   /** URLs of one cluster: `nats://127.0.0.1:4222`, `nats://token@host`, `tls://host`. */

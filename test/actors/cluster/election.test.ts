@@ -4,7 +4,7 @@ import test from "ava";
 import { Leadership } from "../../../actors/cluster/election.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
-import type { Register, Registered } from "../../../src/wire/jetstream/register.ts";
+import type { Register, Registered } from "../../../src/wire/jetstream/nats-register.ts";
 import { LeaseDirectory, RegisteredLease } from "../../../storage/cluster/lease.ts";
 
 const leaseMs = 1000;

@@ -59,7 +59,7 @@ test.serial(
   async (t) => {
     const { home, file, job } = startJob(t);
     const before = (await checkJob(job)).checks.find(({ name }) => name === "data: ids");
-    t.is(before?.found, "not counted yet: the first run does, as it makes the cache");
+    t.is(before?.found, "not counted yet: the first run counts them when it makes the cache");
     // `c`: one of 5 texts, all as frequent. `h`: two numbers a line, the second always 7.
     const lines = Array.from({ length: 300 }, (_, i) => `${i % 2},${i},v${i % 5},${i % 4}|7`);
     const paths = [file("b.csv", `y,d,c,h\n${lines.join("\n")}\n`)];
@@ -75,12 +75,12 @@ test.serial(
     const found = ({ checks }: { checks: readonly { name: string; found: string }[] }) =>
       checks.filter(({ name }) => name.startsWith("data: ids")).map((one) => [one.name, one.found]);
     t.deepEqual(found(await checkJob(two)), [
-      ["data: ids of c", "900 rows; 1.00 ids a sample, the longest bag 1; 5 distinct, Zipf 2.00"],
-      ["data: ids of h", "1,000 rows; 2.00 ids a sample, the longest bag 2; 5 distinct, Zipf 2.00"],
+      ["data: ids of c", "900 rows; 1.00 ids per sample, longest bag 1; 5 distinct, Zipf 2.00"],
+      ["data: ids of h", "1,000 rows; 2.00 ids per sample, longest bag 2; 5 distinct, Zipf 2.00"],
     ]);
     writeFileSync(join(home, "two.json"), JSON.stringify(two));
     const { stdout } = await runCli(["train", join(home, "two.json"), "--dry-run"], home);
-    t.regex(stdout, /ok {4}data: ids of h +1,000 rows; 2\.00 ids a sample/);
+    t.regex(stdout, /ok {4}data: ids of h +1,000 rows; 2\.00 ids per sample/);
   },
 );
 
@@ -94,7 +94,7 @@ test.serial("the doctor reports the counts of a job that fits, and writes nothin
     found("data: lines"),
     "of the first 300 lines 150 have label 1, 150 label 0, 0 are bad (0.00 %)",
   );
-  t.is(found("checkpoints: run"), "begins anew");
+  t.is(found("checkpoints: run"), "the run starts from step 0");
   t.regex(found("data: order") ?? "", /^global; split where .* more than 256 MiB/);
 });
 
@@ -103,7 +103,7 @@ test.serial("the doctor reports the order of the samples, if the job has one", a
   for (const [more, order] of [
     [{ order: "split" }, "split"],
     [{ order: "global" }, "global"],
-    [{ shuffle: false }, "that of the files"],
+    [{ shuffle: false }, "the order of the files"],
   ] as const) {
     const { checks } = await checkJob(withData(job, more), 1);
     t.is(checks.find(({ name }) => name === "data: order")?.found, order);
@@ -149,14 +149,17 @@ test.serial(
     const again = await checkJob(job, 1);
     t.true(again.isFit);
     const goesOn = again.checks.find(({ name }) => name === "checkpoints: run")?.found ?? "";
-    t.regex(goesOn, /^goes on from step \d+ of /);
+    t.regex(goesOn, /^the run resumes from step \d+ of /);
     writeFileSync(join(home, "file"), "no directory");
     const { failures } = await failuresOf(
       withData({ ...job, seed: 5 }, { cache: join(home, "file", "cache") }),
     );
     t.deepEqual(
       failures.map((one) => one.replaceAll(home, "")),
-      ["checkpoints: run: /checkpoints holds a run of another job", "cache: /file is no directory"],
+      [
+        "checkpoints: run: /checkpoints holds a run of another job",
+        "cache: /file is not a directory",
+      ],
     );
   },
 );

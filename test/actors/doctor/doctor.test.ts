@@ -147,7 +147,7 @@ test.serial("osiris doctor prints its findings, and exits with 1 if a check fail
   const here = await runCli(["doctor"], home);
   t.is(here.code, 0, here.stdout);
   t.regex(here.stdout, /^ok +Node/m);
-  t.regex(here.stdout, /^ok +broker +none was named/m);
+  t.regex(here.stdout, /^ok +broker +no broker was named/m);
   t.regex(here.stdout, /^ +30 s {2}a device waits/m);
   t.regex(here.stdout, /^ +60 s {2}the coordinator waits for the next step/m);
 });

@@ -42,7 +42,7 @@ test("a plan search ends at the step deadline; the run continues without a plan 
   thread.end({ kind: "lost", reason: "killed" });
   await pass(0);
   const note =
-    "the search for a plan failed (it took longer than the deadline `planning`, 5 s): " +
+    "the search for a plan failed (the search exceeded the deadline `planning` of 5 s): " +
     "each table is placed as written";
   t.like(prepared()[0]?.body, { command: 7, placement: { report: { by: "as-written", note } } });
 });

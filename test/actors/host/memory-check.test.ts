@@ -1,7 +1,7 @@
 // Rows that cannot fit into the memory of their host are refused before memory is reserved.
 
 import test from "ava";
-import { checkMemory } from "../../../actors/host/memory-check.ts";
+import { checkMemory } from "../../../actors/host/data-preparation.ts";
 import { layoutOfGeneration } from "../../../actors/threads/generation-layout.ts";
 import { MemoryExceededError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";

@@ -51,7 +51,7 @@ test("a tenant's queued runs, devices and priority are limited", async (t) => {
   await t.throwsAsync(submit(3), {
     instanceOf: QuotaExceededError,
     message:
-      "Tenant `ads` may have at most 2 runs that wait for their allocation: " +
+      "Tenant `ads` may have at most 2 runs that wait for devices: " +
       "wait until a run is over, cancel one, or ask for a larger quota",
   });
   await handle(input, "cancel", { run: second.run }, "ads");
@@ -89,7 +89,7 @@ test("a run that crashed two leaders fails with RUN_SET_ASIDE, and the queue sta
   const poison = await submit({ seed: 1, devices: 1 });
   const other = await submit({ seed: 2, devices: 1 });
   registry.crashes.restore(poison.run, 2);
-  const queue = createActor(runQueueMachine, { input: { ...input, createdBy: "test" } });
+  const queue = createActor(runQueueMachine, { input });
   queue.subscribe({ error: (error) => t.fail(String(error)) });
   queue.start();
   t.teardown(() => queue.stop());

@@ -237,7 +237,7 @@ testIf(testAll).serial(
     t.deepEqual((await submit(3)).error, {
       code: "QUOTA_EXCEEDED",
       message:
-        "Tenant `ads` may have at most 1 runs that wait for their allocation: " +
+        "Tenant `ads` may have at most 1 runs that wait for devices: " +
         "wait until a run is over, cancel one, or ask for a larger quota",
     });
     await client.request("osiris.c1.jobs.ads.cancel", JSON.stringify({ run: second.run }), patient);

@@ -2,7 +2,7 @@
 
 import test from "ava";
 import { createActor, createMachine } from "xstate";
-import { fencedTransport } from "../../../actors/cluster/leader-transport.ts";
+import { fencedTransport } from "../../../actors/cluster/elected-leader.ts";
 import { openInspection } from "../../../actors/observe/inspection.ts";
 import { Registry } from "../../../actors/run/state/registry.ts";
 import { runLines, topLines } from "../../../cli/views/cluster-view.ts";
@@ -27,7 +27,7 @@ test("inspection names a host that does not answer, and shows the state of the o
   });
   await simulated.pass(2000);
   const report = decodeBody(await asked) as Parameters<typeof topLines>[0];
-  t.deepEqual(report.silent, [1]);
+  t.deepEqual(report.unresponsive, [1]);
   t.deepEqual(
     report.processes.map(({ host }) => host),
     [0],

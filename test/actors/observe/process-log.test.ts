@@ -131,8 +131,8 @@ test("losing and regaining the broker is one log line each", (t) => {
   see("closed");
   const about = { actor: "transport", broker: "nats://far:4222" };
   t.deepEqual(lines, [
-    { level: "warn", message: "lost the broker, dialling it again", ...about },
-    { level: "info", message: "the broker is back", ...about, ms: 9100 },
+    { level: "warn", message: "the connection to the broker was lost; reconnecting", ...about },
+    { level: "info", message: "the connection to the broker is restored", ...about, ms: 9100 },
   ]);
 });
 

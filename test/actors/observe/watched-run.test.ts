@@ -147,7 +147,7 @@ watched.test(
       steps: 43 * epochs,
       devices: 2,
     });
-    t.deepEqual(report.silent, []);
+    t.deepEqual(report.unresponsive, []);
     t.deepEqual(
       report.processes.map(({ host }) => host),
       [0, 1],
@@ -179,8 +179,8 @@ watched.test(
     const device = boxes.find(({ actor }) => actor === "device:1");
     t.like(device, { host: 1, run: story.run.run, generation: 1 });
     t.true(Number(device?.messages) >= 1);
-    t.deepEqual(Object.keys(parts.tree ?? {}), ["trees", "silent"]);
-    t.deepEqual(parts.tiers, { tiers: [], silent: [] });
+    t.deepEqual(Object.keys(parts.tree ?? {}), ["trees", "unresponsive"]);
+    t.deepEqual(parts.tiers, { tiers: [], unresponsive: [] });
     t.deepEqual(parts.incidents, { incidents: [] });
     t.like(parts.waits, { runs: [{ run: story.run.run }] });
     t.like(parts.runs, { runs: [{ run: story.run.run }] });

@@ -3,8 +3,12 @@
 import test from "ava";
 import { fromCallback, setup } from "xstate";
 import { defineActor } from "../../../actors/runtime/define-actor.ts";
-import type { MessageEvent } from "../../../actors/runtime/listening.ts";
-import { type Mailbox, type Network, openMailbox } from "../../../actors/runtime/mailbox.ts";
+import {
+  type Mailbox,
+  type MessageEvent,
+  type Network,
+  openMailbox,
+} from "../../../actors/runtime/mailbox.ts";
 import { scope, startActor, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
 
 const self = { role: "device", index: 0 } as const;

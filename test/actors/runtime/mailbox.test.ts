@@ -52,7 +52,7 @@ test("an actor accepts a message only if its subject matches and it is for the a
   // The simulated network also has an inspector, which refuses the same frames.
   const refused = [...new Set(inspector.refused)];
   t.is(refused.length, 3);
-  t.regex(refused[2] ?? "", /`host\.release` is for a host/);
+  t.regex(refused[2] ?? "", /`host\.release` is a message to the role host/);
 });
 
 test("an injected fault is refused and counted if faults are not allowed", (t) => {

@@ -12,7 +12,7 @@ import { abortCells, cellWords } from "../../../src/exchange/cells.ts";
 import { openWaitNote, readWaitNotes, waitNotesBytes } from "../../../src/exchange/wait-notes.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 
-const edge = (who: string, whom: string): Wait => ({ who, whom, what: "it", forMs: 1 });
+const edge = (waiter: string, awaited: string): Wait => ({ waiter, awaited, what: "it", forMs: 1 });
 
 test("an actor that others wait for, waiting for none itself, is unresponsive", (t) => {
   const waits = [
@@ -36,18 +36,18 @@ test("an actor's wait is listed while it lasts, with the actors that have not an
   const clock = new SimulatedClock();
   const book = new WaitBook(clock);
   const missing = ["host:0", "host:1"];
-  const wait = { run: "r1", who: "coordinator:0", what: "an answer" };
-  const close = book.open({ ...wait, whom: () => missing });
-  book.open({ ...wait, run: "r2", whom: () => ["host:0"] });
+  const wait = { run: "r1", waiter: "coordinator:0", what: "an answer" };
+  const close = book.open({ ...wait, awaited: () => missing });
+  book.open({ ...wait, run: "r2", awaited: () => ["host:0"] });
   t.deepEqual(book.waits("r1"), [], "what has just begun is how things go");
   clock.advance(1000);
   missing.shift();
-  const edges = [{ who: "coordinator:0", whom: "host:1", what: "an answer", forMs: 1000 }];
+  const edges = [{ waiter: "coordinator:0", awaited: "host:1", what: "an answer", forMs: 1000 }];
   t.deepEqual(book.waits("r1"), edges);
   const threadWaits = [edge("device:0", "device:1")];
   t.deepEqual(waitsFor({ waits: book }, { run: "r1", threadWaits }), {
     waits: [...threadWaits, ...edges],
-    silent: ["device:1", "host:1"],
+    unresponsive: ["device:1", "host:1"],
   });
   close();
   t.deepEqual(book.waits("r1"), []);

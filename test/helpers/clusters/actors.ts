@@ -3,7 +3,7 @@
 
 import { type AnyStateMachine, createActor, type InputFrom } from "xstate";
 import { Membership } from "../../../actors/host/membership.ts";
-import { actorClock } from "../../../actors/runtime/actor-clock.ts";
+import { actorClock } from "../../../actors/runtime/define-actor.ts";
 import {
   type ActorMessage,
   type Address,
@@ -46,6 +46,7 @@ export function startSimulatedNetwork(overrides: Partial<Network> = {}): Simulat
     disk: new SimulatedDisk(),
     faultsAllowed: true,
     log: silentLog,
+    createdBy: "test",
     connectedForMs: () => Number.POSITIVE_INFINITY,
     waits: new WaitBook(clock),
     refused: { frames: 0 },

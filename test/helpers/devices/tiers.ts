@@ -1,7 +1,7 @@
 // The backing store of a test's devices: records in this process's memory.
 
 import type { BackingStore } from "../../../src/embedding/rows/backing-store.ts";
-import { createSoloCells } from "../../../src/exchange/solo-cells.ts";
+import { createSoloCells } from "../../../src/exchange/cells.ts";
 import type { Recipe } from "../../../src/training/step/device-state.ts";
 import type { Topology } from "../../../src/training/topology/topology.ts";
 import { createCarrier } from "../../../storage/tiers/carry-out.ts";

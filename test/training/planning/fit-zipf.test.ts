@@ -5,7 +5,7 @@ import { StatisticsCollector } from "../../../src/data/cache/feature-statistics.
 import { Sample } from "../../../src/data/sample.ts";
 import { Zipf } from "../../../src/data/synthetic/zipf.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
-import { fittedZipf } from "../../../src/training/planning/fit-zipf.ts";
+import { fittedZipf } from "../../../src/training/planning/workload.ts";
 
 /** The statistics of bags of three random ids each. */
 function countedOf(rows: number, exponent: number, samples: number) {

@@ -16,8 +16,7 @@ import { distinctRows } from "../../../src/planner/cost/cost.ts";
 import { rowSchemes, schemes } from "../../../src/planner/shards.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { countedStatistics } from "../../../src/training/planning/counted-statistics.ts";
-import { fittedZipf } from "../../../src/training/planning/fit-zipf.ts";
-import { workloadOf } from "../../../src/training/planning/workload.ts";
+import { fittedZipf, workloadOf } from "../../../src/training/planning/workload.ts";
 
 type Change = Partial<Pick<JobOptions, "data" | "optimizer">> & { tables?: object[] };
 

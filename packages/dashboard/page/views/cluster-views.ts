@@ -9,7 +9,7 @@ import type { RunStory } from "../model/run-story.ts";
 import type { Store } from "../store.ts";
 
 export function HostsView({ store }: { readonly store: Store }) {
-  const { processes = [], silent = [] } = store.report ?? {};
+  const { processes = [], unresponsive = [] } = store.report ?? {};
   return html`<section aria-labelledby="hosts-title"><h2 id="hosts-title">Hosts</h2>
     <div class="scroll"><table class="cards">
       <thead><tr><th scope="col">Process</th><th scope="col">Machine</th><th scope="col">Pid</th><th scope="col">Devices</th>
@@ -22,7 +22,7 @@ export function HostsView({ store }: { readonly store: Store }) {
         <td data-label="Main thread busy"><meter min="0" max="1" high="0.7" optimum="0" value=${one.mainThreadBusy} aria-label="Main thread busy"></meter>
           ${percent(one.mainThreadBusy)}</td><td data-label="Frames refused">${count(one.refusedFrames)}</td></tr>`,
       )}
-      ${silent.map((host) => html`<tr><th scope="row">host:${host}</th><td colspan="6"><span class="state failed">no answer</span></td></tr>`)}
+      ${unresponsive.map((host) => html`<tr><th scope="row">host:${host}</th><td colspan="6"><span class="state failed">no answer</span></td></tr>`)}
       </tbody></table></div></section>`;
 }
 

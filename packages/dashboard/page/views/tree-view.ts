@@ -114,7 +114,7 @@ export class TreeView extends Component<{ readonly store: Store }, State> {
       isFlashing=${isFlashing} choose=${this.#chooseRow} />`;
   }
 
-  #rows({ processes, silent }: OverviewReport): Row[] {
+  #rows({ processes, unresponsive }: OverviewReport): Row[] {
     const rows: Row[] = [];
     for (const { host, machine, pid, actors } of processes) {
       const of = String(host ?? "leader");
@@ -125,8 +125,8 @@ export class TreeView extends Component<{ readonly store: Store }, State> {
       rows.push({ key, depth: 0, name, detail, work: 0, fold: isOpen ? "open" : "closed" });
       if (isOpen) this.#branch(rows, actors, { depth: 1, host: of, path: key });
     }
-    for (const host of silent) {
-      const key = `silent ${host}`;
+    for (const host of unresponsive) {
+      const key = `unresponsive ${host}`;
       rows.push({
         key,
         depth: 0,
@@ -326,7 +326,7 @@ function ActorPanel({ detail }: { readonly detail: ActorDetail }) {
     ${
       waits.length === 0
         ? html`<p class="dim">nobody</p>`
-        : html`<ul>${waits.map(({ who, whom, what, forMs }) => html`<li>${who} waits for ${whom}: ${what} (${duration(forMs / 1000)})</li>`)}</ul>`
+        : html`<ul>${waits.map(({ waiter, awaited, what, forMs }) => html`<li>${waiter} waits for ${awaited}: ${what} (${duration(forMs / 1000)})</li>`)}</ul>`
     }
     <h4>Last messages</h4>
     ${

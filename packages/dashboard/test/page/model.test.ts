@@ -192,7 +192,7 @@ const record = {
 } as unknown as IncidentRecord;
 
 test("the phases of an incident are contiguous, from the silence to the step reached", (t) => {
-  const waits = [{ who: "device:0", whom: "device:1", what: "rows", forMs: 300 }];
+  const waits = [{ waiter: "device:0", awaited: "device:1", what: "rows", forMs: 300 }];
   const caughtUpAtMs = Date.parse(record.at) + 900;
   const phases = phasesOf({ record: { ...record, waits }, caughtUpAtMs });
   t.deepEqual(

@@ -161,7 +161,7 @@ test("a tenant sees only its own runs and their actors", (t) => {
       { run: "r2", tenant: "other" },
     ],
     processes: [{ host: 0, machine: "m", pid: 77, actors: tree }],
-    silent: [3],
+    unresponsive: [3],
   } as unknown as OverviewReport;
   const own = JSON.stringify(reportFor(report, "acme"));
   t.true(own.includes('"r1"'));
@@ -172,10 +172,15 @@ test("a tenant sees only its own runs and their actors", (t) => {
 
 test("only the changed parts of a report are sent", (t) => {
   const told = new Map<string, string>();
-  const report = { cluster: "c1", runs: [], processes: [], silent: [] };
-  t.deepEqual(Object.keys(changesOf(report, told)), ["cluster", "runs", "processes", "silent"]);
+  const report = { cluster: "c1", runs: [], processes: [], unresponsive: [] };
+  t.deepEqual(Object.keys(changesOf(report, told)), [
+    "cluster",
+    "runs",
+    "processes",
+    "unresponsive",
+  ]);
   t.deepEqual(changesOf({ ...report }, told), {});
-  t.deepEqual(changesOf({ ...report, silent: [1] }, told), { silent: [1] });
+  t.deepEqual(changesOf({ ...report, unresponsive: [1] }, told), { unresponsive: [1] });
 });
 
 test("the server polls the cluster only for open pages, and waits 200 times an answer's time", async (t) => {

@@ -109,7 +109,10 @@ test("a search that finds no plan raises an alert, and the run continues", async
   for (const step of [4, 8]) await beat(step);
   await answer({ report: { by: "as-written", note: "no plan has room" } });
   t.like(events("run.alert"), [{ code: "REPLAN_FAILED", step: 8 }]);
-  t.regex(JSON.stringify(events("run.alert")), /No other plan was sought: no plan has room/);
+  t.regex(
+    JSON.stringify(events("run.alert")),
+    /The search for a better plan failed: no plan has room/,
+  );
   t.is(ends.error, undefined);
   for (const step of [12, 13]) await beat(step);
   t.is(asked().length, 2, "it is tried again");

@@ -123,7 +123,7 @@ test("a full checkpoint disk raises one alert, with the longest wait", async (t)
   const alerts = record.since(0).filter(({ type }) => type === "run.alert");
   t.is(alerts.length, 1);
   t.like(alerts[0], { code: "CHECKPOINT_DISK_FULL" });
-  t.regex(JSON.stringify(alerts[0]), /is full: the run waits for room, at most 240 s/);
+  t.regex(JSON.stringify(alerts[0]), /is full: the run waits for free space, at most 240 s/);
   t.is(record.roomAwaited.size, 2);
   for (const device of [0, 1]) say(self, "writer.room", { device, isAwaited: false });
   await pass(0);

@@ -62,7 +62,7 @@ test("the alert names the number of readers that would keep up, or a deeper pipe
   const slow = hostAfter(400, { batchMs: 9, readMs: 4.5 });
   t.regex(sentences([slow])[0] ?? "", /; set `readers: 5` instead of 2$/);
   t.regex(sentences([slow], job(3, 7))[0] ?? "", /; set `readers: 8` instead of 7$/);
-  t.regex(sentences([slow], job(3, 16))[0] ?? "", /a faster disk or a smaller batch is left$/);
+  t.regex(sentences([slow], job(3, 16))[0] ?? "", /use a faster disk or a smaller batch$/);
   t.regex(sentences([slow], job(1))[0] ?? "", /nothing is read .*: set `pipeline.depth: 3`$/);
 });
 

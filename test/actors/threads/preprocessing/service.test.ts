@@ -5,7 +5,7 @@
 import { crc32 } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
 import { createActor } from "xstate";
-import { actorClock } from "../../../../actors/runtime/actor-clock.ts";
+import { actorClock } from "../../../../actors/runtime/define-actor.ts";
 import { masterMachine } from "../../../../actors/threads/preprocessing/master.ts";
 import type { BlockTable } from "../../../../src/data/cache/cache-format.ts";
 import { InputUnusableError, SplitFailedError } from "../../../../src/errors/errors.ts";

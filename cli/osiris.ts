@@ -26,18 +26,14 @@ import { addHost } from "./commands/cluster/host.ts";
 import { addNatsConfig } from "./commands/cluster/nats-config.ts";
 import { addTop } from "./commands/cluster/top.ts";
 import { addUp } from "./commands/cluster/up.ts";
-import { addCancel } from "./commands/runs/cancel.ts";
+import { addCancel, addPause, addResume, addScale } from "./commands/runs/control.ts";
 import { addEvents } from "./commands/runs/events.ts";
 import { addLogs } from "./commands/runs/logs.ts";
 import { addLs } from "./commands/runs/ls.ts";
-import { addPause } from "./commands/runs/pause.ts";
 import { addReader } from "./commands/runs/reader.ts";
-import { addResume } from "./commands/runs/resume.ts";
-import { addScale } from "./commands/runs/scale.ts";
-import { addShard } from "./commands/runs/shard.ts";
+import { addShard, addTier } from "./commands/runs/shard.ts";
 import { addStatus } from "./commands/runs/status.ts";
 import { addSubmit } from "./commands/runs/submit.ts";
-import { addTier } from "./commands/runs/tier.ts";
 import { addBuildNative } from "./commands/setup/build-native.ts";
 import { addCompletion } from "./commands/setup/completion.ts";
 import { addCache } from "./commands/train/cache.ts";
@@ -49,7 +45,7 @@ import { addSweep } from "./commands/train/sweep.ts";
 import { addTrain } from "./commands/train/train.ts";
 import { addTransform } from "./commands/train/transform.ts";
 import { exitCodeHelp } from "./support/arguments.ts";
-import { exitCodeOf, exitCodes, reportFailure, tellFailure } from "./support/failure.ts";
+import { exitCodeOf, exitCodes, printFailure, reportFailure } from "./support/failure.ts";
 
 const commands = [
   addInit,
@@ -108,7 +104,7 @@ export async function osiris(args: readonly string[]): Promise<number> {
   try {
     await programOf().parseAsync(args, { from: "user" });
   } catch (error) {
-    tellFailure(error, args.includes("--verbose"));
+    printFailure(error, args.includes("--verbose"));
     if (args.includes("--json")) reportFailure(error);
     process.exitCode = exitCodeOf(error);
   }
@@ -123,7 +119,7 @@ function programOf(): Command {
     .configureOutput({
       outputError: (text, write) => write(text.replace(/^error: /, "osiris: ")),
     })
-    .showHelpAfterError("(`osiris help <command>` tells more)")
+    .showHelpAfterError("(`osiris help <command>` explains a command)")
     .addHelpText("after", exitCodeHelp);
   for (const add of commands) add(program);
   return program;

@@ -5,12 +5,12 @@
 import { type BrokerSettings, startBroker } from "../../src/wire/broker/broker.ts";
 
 /** The one message of this process to its parent. */
-export type BrokerNews =
+export type BrokerMessage =
   | { readonly kind: "listening"; readonly url: string; readonly port: number }
   | { readonly kind: "failed"; readonly message: string };
 
-function tell(news: BrokerNews): void {
-  process.send?.(news);
+function send(message: BrokerMessage): void {
+  process.send?.(message);
 }
 
 // Ctrl-C reaches every process of the terminal: ignored, as the broker must outlive its clients.
@@ -22,9 +22,9 @@ process.once("message", async (settings: BrokerSettings) => {
     process.once("disconnect", () => {
       void broker.close();
     });
-    tell({ kind: "listening", url: broker.url, port: broker.port });
+    send({ kind: "listening", url: broker.url, port: broker.port });
   } catch (error) {
-    tell({ kind: "failed", message: error instanceof Error ? error.message : String(error) });
+    send({ kind: "failed", message: error instanceof Error ? error.message : String(error) });
     process.disconnect();
   }
 });

@@ -5,7 +5,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { InputUnusableError } from "../../internal.ts";
 import { entryFile } from "../../src/ports/entry-file.ts";
-import type { BrokerNews } from "./broker-process.ts";
+import type { BrokerMessage } from "./broker-process.ts";
 
 /** A broker that is kept running. */
 export interface KeptBroker extends AsyncDisposable {
@@ -18,7 +18,7 @@ interface KeeperOptions {
   readonly port: number;
   readonly token: string;
   /** Receives a line when the broker dies, and when it cannot be restarted. */
-  readonly tell: (line: string) => void;
+  readonly log: (line: string) => void;
 }
 
 const program = entryFile("processes", "cli/support/broker-process.js");
@@ -27,32 +27,32 @@ const restartMs = 200;
 const failuresMax = 20;
 
 /** Starts the broker and keeps it running. @throws InputUnusableError where it cannot listen */
-export async function keepBroker({ port, token, tell }: KeeperOptions): Promise<KeptBroker> {
+export async function keepBroker({ port, token, log }: KeeperOptions): Promise<KeptBroker> {
   let isClosed = false;
-  let { child, news } = await start({ port, token });
-  const settings = { port: news.port, token };
+  let { child, message } = await start({ port, token });
+  const settings = { port: message.port, token };
 
   async function keep(): Promise<void> {
     for (let failures = 0; failures < failuresMax; failures++) {
       await ended(child);
       if (isClosed) return;
-      tell("The broker's process has died; starting it again.");
+      log("The broker's process has died; starting it again.");
       await new Promise((resume) => setTimeout(resume, restartMs));
       if (isClosed) return;
       try {
-        ({ child, news } = await start(settings));
+        ({ child, message } = await start(settings));
         failures = 0;
       } catch (error) {
-        tell(String(error));
+        log(String(error));
       }
       if (isClosed) child.disconnect();
     }
-    tell("The broker cannot be started again; stop this cluster with Ctrl-C.");
+    log("The broker cannot be started again; stop this cluster with Ctrl-C.");
   }
 
   const kept = keep();
   return {
-    url: news.url,
+    url: message.url,
     get pid() {
       return child.pid;
     },
@@ -67,11 +67,11 @@ export async function keepBroker({ port, token, tell }: KeeperOptions): Promise<
 async function start({ port, token }: { port: number; token: string }) {
   const child = fork(program);
   child.send({ port, auth: { token } });
-  const [news] = (await Promise.race([once(child, "message"), once(child, "exit")])) as [
-    BrokerNews,
+  const [message] = (await Promise.race([once(child, "message"), once(child, "exit")])) as [
+    BrokerMessage,
   ];
-  if (news?.kind === "listening") return { child, news };
-  const reason = news?.kind === "failed" ? news.message : "its process ended";
+  if (message?.kind === "listening") return { child, message };
+  const reason = message?.kind === "failed" ? message.message : "its process ended";
   throw new InputUnusableError(`127.0.0.1:${port}`, `Cannot start the broker: ${reason}`);
 }
 

@@ -66,10 +66,10 @@ export async function demoData(options: {
   const path = join(directory, "train.tsv");
   const size = isSlow ? ", a third of the usual size, as the kernels are slow" : "";
   say(`Making Criteo-like data: ${count(samples)} samples${size} ...`);
-  let toldAtMs = performance.now();
+  let reportedAtMs = performance.now();
   const onProgress = (written: number) => {
-    if (performance.now() - toldAtMs < progressMs) return;
-    toldAtMs = performance.now();
+    if (performance.now() - reportedAtMs < progressMs) return;
+    reportedAtMs = performance.now();
     say(`  ${count(written)} of ${count(samples)} samples`);
   };
   const { bestAuc } = writeSyntheticTsv({ ...generated, samples, onProgress }, path);

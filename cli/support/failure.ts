@@ -37,7 +37,7 @@ export function exitCodeOf(error: unknown): number {
 }
 
 /** Prints on stderr why a command failed; with `verbose`, also the stack. */
-export function tellFailure(error: unknown, verbose: boolean): void {
+export function printFailure(error: unknown, verbose: boolean): void {
   if (error instanceof CommanderError) return; // Commander has printed it.
   for (const sentence of sentencesOf(error)) console.error(`osiris: ${sentence}`);
   if (verbose && error instanceof Error) {

@@ -99,14 +99,14 @@ function isBrief(): boolean {
   );
 }
 
-/** Calls `tell` with the tenths that are done, each time three more are, but not at the end. */
-function tenths(tell: (tenth: number) => void): (done: number) => void {
+/** Calls `report` with the tenths that are done, each time three more are, but not at the end. */
+function tenths(report: (tenth: number) => void): (done: number) => void {
   let told = 0;
   return (done) => {
     const tenth = Math.floor(10 * done + 1e-9);
     if (tenth < told + 3 || tenth >= 10) return;
     told = tenth;
-    tell(tenth);
+    report(tenth);
   };
 }
 
@@ -130,7 +130,7 @@ function readConstants(path: string): MachineConstants {
  * The job with directories and patterns replaced by their files, so that the data cache of a run is
  * found. A plan needs no data: a job without its files is returned unchanged.
  */
-export async function withFilesThere(job: JobSpec): Promise<JobSpec> {
+export async function withExistingFiles(job: JobSpec): Promise<JobSpec> {
   try {
     return await withFiles(job);
   } catch (error) {
@@ -148,7 +148,7 @@ async function isSmall(job: JobSpec): Promise<boolean> {
   const tableBytes = model.tables.reduce((sum, { rows, dim }) => sum + 4 * rows * dim, 0);
   if (tableBytes > small.tableBytes) return false;
   if (data.kind === "synthetic") return data.samples * data.passes <= small.samples;
-  const there = (await withFilesThere(job)).data;
+  const there = (await withExistingFiles(job)).data;
   if (there.kind === "synthetic") return false;
   const sizes = there.paths.map((path) => statSync(path, { throwIfNoEntry: false })?.size);
   const bytes = sizes.reduce<number>((sum, size) => sum + (size ?? Number.POSITIVE_INFINITY), 0);
@@ -174,7 +174,7 @@ export async function fastestDevices(
   }
   const choice = chooseDevices(job, await constantsFor(constants, job.arithmetic, say), {
     cores: availableParallelism(),
-    statistics: countedStatistics(await withFilesThere(job))?.features,
+    statistics: countedStatistics(await withExistingFiles(job))?.features,
   });
   say(choiceLine(choice));
   return choice.devices;

@@ -24,15 +24,15 @@ export interface RunCommand<Answer extends object, Options> {
   /** Arguments after the run: numbers of its actors, or other numbers. */
   readonly actors?: readonly { readonly role: NumberedRole; readonly what: string }[];
   /** Sends the request, with these numbers; the answer goes into the report. */
-  readonly ask: (run: Run, options: Options, ...actors: number[]) => Promise<Answer>;
+  readonly request: (run: Run, options: Options, ...actors: number[]) => Promise<Answer>;
   /** The sentence for people. `command`: the arguments of another command for this run. */
-  readonly tell: (run: string, answer: Answer, command: string) => string;
+  readonly sentence: (run: string, answer: Answer, command: string) => string;
 }
 
 /** Adds the command; its own options are the caller's to add. */
 export function addRunCommand<Answer extends object, Options = unknown>(
   program: Command,
-  { name, description, example = "", actors = [], ask, tell }: RunCommand<Answer, Options>,
+  { name, description, example = "", actors = [], request, sentence }: RunCommand<Answer, Options>,
 ): Command {
   const command = program
     .command(name.split(" ").at(-1) ?? name)
@@ -45,9 +45,9 @@ export function addRunCommand<Answer extends object, Options = unknown>(
       const options = rest[actors.length] as CommonOptions & ConnectionArguments & Options;
       await using client = await connect(connectionOf(options));
       const found = await namedRun(client, given);
-      const answer = await ask(found, options, ...numbers);
+      const answer = await request(found, options, ...numbers);
       const { run } = found;
-      if (options.json !== true) console.log(tell(run, answer, run + connectionFlags(options)));
+      if (options.json !== true) console.log(sentence(run, answer, run + connectionFlags(options)));
       else console.log(JSON.stringify({ report: name.replace(" ", "."), run, ...answer }));
     },
   );

@@ -1,9 +1,16 @@
 // The state of a cluster, as lines for people.
 
-import type { ActorReport, ClusterReport, ProcessReport, ShardReport } from "../../internal.ts";
+import type {
+  ActorReport,
+  CacheReport,
+  ClusterReport,
+  ProcessReport,
+  ShardReport,
+  TierReport,
+} from "../../internal.ts";
 import { aligned, bytes, count, duration, metric, percent, plural } from "../support/format.ts";
 import { endOf } from "./incidents.ts";
-import { planLine } from "./plan-line.ts";
+import { planLine } from "./plan-report.ts";
 import { timeOf } from "./report.ts";
 
 /** Most lines of a section of the view: the longest waits, the fullest buffers, the last alerts. */
@@ -24,7 +31,7 @@ export function topLines(report: ClusterReport): string[] {
     ...section("Waiting", waitingLines(processes)),
     ...section("Who waits for whom", graphLines(report)),
     ...section("Buffers in use", creditLines(processes)),
-    ...section("Tiers", tierLines(processes)),
+    ...section("Tiers", tierStateLines(processes)),
     ...section("Alerts", alertLines(report)),
   ];
 }
@@ -184,7 +191,7 @@ function creditLines(processes: readonly ProcessReport[]): string[] {
   });
 }
 
-function tierLines(processes: readonly ProcessReport[]): string[] {
+function tierStateLines(processes: readonly ProcessReport[]): string[] {
   return processes.flatMap(({ tiers }) =>
     tiers.map(({ device, state, store }) => {
       return `tier of device ${device}: ${state}${store === undefined ? "" : ` (${store})`}`;
@@ -210,4 +217,33 @@ function actorsIn(actor: ActorReport): ActorReport[] {
 
 function devicesIn(actor: ActorReport): number {
   return actorsIn(actor).filter((one) => one.actor.startsWith("device:")).length;
+}
+
+/** The tiers of all runs. */
+export function allTierLines({ processes, unresponsive }: ClusterReport): string[] {
+  const missing = unresponsive.map((host) => `host:${host}: no answer`);
+  return [...tierLines(processes.flatMap((one) => one.tiers)), ...missing];
+}
+
+/** A line for each table of each tier. */
+export function tierLines(tiers: readonly TierReport[]): string[] {
+  const cells = tiers.flatMap(({ actor, run, state, store = "", requests, requestsMax, ...tier }) =>
+    tier.tables.map(({ table, hbm, ddr, ssd }) => [
+      ...[actor, run, state, store, table, ...cacheCells(hbm)],
+      ...(ddr === null ? ["", "", "", ""] : [...cacheCells(ddr), count(ddr.dirty)]),
+      ...[count(ssd.rows), bytes(ssd.bytes), `${tier.prefetch}`, `${requests} of ${requestsMax}`],
+    ]),
+  );
+  return cells.length === 0 ? [] : aligned([titles, ...cells]);
+}
+
+const titles = [
+  ...["tier", "run", "state", "store", "table"],
+  ...["HBM rows", "hits", "evicted"],
+  ...["DDR rows", "hits", "evicted", "to write"],
+  ...["SSD rows", "size", "ahead", "requests"],
+];
+
+function cacheCells({ rows, slots, hitRate, evicted }: CacheReport): string[] {
+  return [`${count(rows)} of ${count(slots)}`, percent(hitRate), count(evicted)];
 }

@@ -3,7 +3,7 @@
 import type { CutRecord, RunResult, StepTimes, TableTiers, TierRates } from "../../internal.ts";
 import { bytes, count, metric, percent, plural } from "../support/format.ts";
 import { figureLines, figuresLine } from "./figures.ts";
-import { placedLines } from "./plan-line.ts";
+import { placedLines } from "./plan-report.ts";
 
 /** The report of a finished run for people, as lines. */
 export function reportOf(result: RunResult): string[] {

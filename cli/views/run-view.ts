@@ -3,13 +3,18 @@
 
 import { MultiBar, type SingleBar } from "cli-progress";
 import { damagedLine } from "../../actors/observe/event-lines.ts";
-import type { ErrorRecord, RunEvent } from "../../internal.ts";
+import {
+  type ErrorRecord,
+  RemoteError,
+  type Run,
+  type RunEvent,
+  type RunResult,
+} from "../../internal.ts";
 import { sharingOf } from "../../src/data/columnar/value-watch.ts";
 import { count, duration, metric, plural } from "../support/format.ts";
 import { figuresLine } from "./figures.ts";
-import { planLine } from "./plan-line.ts";
+import { planLine } from "./plan-report.ts";
 import { repairedCounts, timeOf } from "./report.ts";
-import { sparkline } from "./sparkline.ts";
 
 /** Shows a run's events, one by one, in their order. */
 export interface RunView {
@@ -51,16 +56,16 @@ const lineEveryMs = 10_000;
 
 /** A line for each event, and for each tenth of the steps. */
 export function linesView(say: (line: string) => void): RunView {
-  const tell = linesOf();
+  const nextLine = linesOf();
   let tenth = 0;
-  let saidAtMs = 0;
+  let printedAtMs = 0;
   return {
     show(event) {
       if (event.type === "run.progress") {
         const nowTenth = Math.floor((10 * event.step) / event.steps);
-        if (nowTenth === tenth && performance.now() - saidAtMs < lineEveryMs) return;
+        if (nowTenth === tenth && performance.now() - printedAtMs < lineEveryMs) return;
         tenth = nowTenth;
-        saidAtMs = performance.now();
+        printedAtMs = performance.now();
         const { step, steps, loss, samplesPerSecond } = event;
         say(
           `  step ${count(step)} of ${count(steps)} · loss ${metric(loss)} · ` +
@@ -70,8 +75,8 @@ export function linesView(say: (line: string) => void): RunView {
         );
         return;
       }
-      if (event.type === "run.started") saidAtMs = performance.now();
-      const line = tell(event);
+      if (event.type === "run.started") printedAtMs = performance.now();
+      const line = nextLine(event);
       if (line !== undefined) say(line);
     },
     say,
@@ -85,7 +90,7 @@ const curveWidth = 16;
 
 /** A progress bar at the bottom of the terminal, and lines above it. */
 function barView(): RunView {
-  const tell = linesOf();
+  const nextLine = linesOf();
   const format =
     "  {bar} {percentage}% · step {value} of {total} · loss {loss} {curve} · {speed} samples/s · {left} left{repaired}";
   const bars = new MultiBar({
@@ -121,7 +126,7 @@ function barView(): RunView {
         bar.update(step, fields);
         return;
       }
-      const line = tell(event);
+      const line = nextLine(event);
       if (line !== undefined) say(line);
     },
     say,
@@ -192,7 +197,7 @@ function lineOf(event: RunEvent): string | undefined {
       const { step, fromStep, devices, rows, samples, pls } = event;
       const names = devices.map((device) => `device:${device}`).join(", ") || "no device";
       return (
-        `  goes on from step ${count(step)}; of ${names} ${plural(rows, "row")} went back to step ` +
+        `  continues from step ${count(step)}; ${plural(rows, "row")} of ${names} went back to step ` +
         `${count(fromStep)}: ${plural(samples, "sample")} lost there (PLS ${pls.toFixed(5)})`
       );
     }
@@ -210,13 +215,13 @@ function lineOf(event: RunEvent): string | undefined {
     case "run.drained":
       return readerLine(event);
     case "run.paused":
-      return `  paused at step ${count(event.step)}; \`osiris resume ${event.run}\` goes on from there`;
+      return `  paused at step ${count(event.step)}; \`osiris resume ${event.run}\` continues the run`;
     case "run.preempted":
-      return `  made room for run ${event.by}; goes on from step ${count(event.step)} when it is over`;
+      return `  preempted by run ${event.by}; continues from step ${count(event.step)} after that run`;
     case "run.resumed":
       return "  resumed";
     case "run.renumbered":
-      return `  a new leader took the run up; events ${event.last + 1} to ${event.first - 1} are nobody's`;
+      return `  a new leader continues the run; events ${event.last + 1} to ${event.first - 1} do not exist`;
     case "run.queued":
     case "run.preparing":
     case "run.progress":
@@ -250,11 +255,11 @@ function placesLine(
       const { gain, savesSeconds, moveSeconds, isTaken } = event;
       const saves = `another plan saves ${(100 * gain).toFixed(0)} % of a step`;
       const pays = `${duration(savesSeconds)} in all, for a move of ${duration(moveSeconds)}`;
-      return isTaken ? `  ${saves}, ${pays}: goes on with it` : undefined;
+      return isTaken ? `  ${saves}, ${pays}: the run changes to it` : undefined;
     }
     case "run.adapted": {
       const { step, seconds } = event;
-      return `  goes on with another plan, after ${duration(seconds)}, from step ${count(step)} on`;
+      return `  continues with another plan, after ${duration(seconds)}, from step ${count(step)} on`;
     }
     default:
       return event satisfies never;
@@ -271,11 +276,11 @@ function readerLine(event: Extract<RunEvent, { type: "run.limited" | "run.draine
   if (event.type === "run.limited") {
     const { samplesPerSecond } = event;
     if (samplesPerSecond === 0) return "  readers have no limit any more";
-    return `  readers keep to ${count(samplesPerSecond)} samples/s`;
+    return `  readers are limited to ${count(samplesPerSecond)} samples/s`;
   }
   const { reader, isForced, step } = event;
-  const how = isForced ? "was ended, as it did not come to the end of its batch" : "has ended";
-  return `  the thread of reader:${reader} ${how}; another reads on from step ${count(step)}`;
+  const how = isForced ? "was ended, as it did not finish its batch" : "has ended";
+  return `  the thread of reader:${reader} ${how}; a new thread continues from step ${count(step)}`;
 }
 
 function startedLines(event: Extract<RunEvent, { type: "run.started" }>): string {
@@ -338,4 +343,43 @@ function incidentLine(offender: string, error: ErrorRecord): string | undefined 
   const isSurvived =
     recovery === "restore" || code === "CHECKPOINT_CORRUPT" || code === "GENERATION_FENCED";
   return isSurvived ? `  ! ${offender} failed: ${message}` : undefined;
+}
+
+/**
+ * Shows all events of a run; returns its result. The view stays open.
+ * @throws RemoteError with the run's own code, where it failed
+ */
+export async function follow(run: Run, view: RunView): Promise<RunResult> {
+  let last: RunEvent | undefined;
+  for await (const event of run.events()) {
+    view.show(event);
+    last = event;
+  }
+  if (last?.type === "run.finished") return last.result;
+  if (last?.type === "run.failed") throw new RemoteError(last.error);
+  throw new TypeError(`The events of run ${run.run} ended without a result`);
+}
+
+const heights = "▁▂▃▄▅▆▇█";
+
+/**
+ * The last `width` columns of a curve, each the mean of as many values: the lowest is the lowest
+ * block, the highest the highest. Values that are no numbers are left out.
+ */
+export function sparkline(values: readonly number[], width: number): string {
+  const known = values.filter(Number.isFinite);
+  if (known.length < 2) return "";
+  const columns = Math.min(width, known.length);
+  const means = Array.from({ length: columns }, (_, at) => {
+    const from = Math.floor((at * known.length) / columns);
+    const own = known.slice(from, Math.floor(((at + 1) * known.length) / columns));
+    return own.reduce((sum, value) => sum + value, 0) / own.length;
+  });
+  const [least, most] = [Math.min(...means), Math.max(...means)];
+  return means
+    .map((value) => {
+      const share = most > least ? (value - least) / (most - least) : 0;
+      return heights[Math.min(heights.length - 1, Math.floor(share * heights.length))];
+    })
+    .join("");
 }

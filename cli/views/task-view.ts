@@ -7,14 +7,14 @@ import { bytes } from "../support/format.ts";
 import { onInterrupt } from "../support/interrupt.ts";
 
 /**
- * Runs `task` to its end, and passes the result to `tell`, which returns the command's exit code.
+ * Runs `task` to its end, and passes the result to `report`, which returns the command's exit code.
  * The bar is on stderr, so that stdout has the report alone; `unit` formats the bar's values, and
  * `stopped` says what Ctrl-C leaves.
  */
 export async function runTask<Result>(
   title: string,
   task: (progress: ProgressOptions) => Promise<Result>,
-  tell: (result: Result) => number,
+  report: (result: Result) => number,
   unit: (value: number) => string = bytes,
   stopped = () => "nothing was changed",
 ): Promise<number> {
@@ -29,7 +29,7 @@ export async function runTask<Result>(
     bar?.start(0, 0);
     const result = await task({ onProgress, signal: controller.signal });
     bar?.stop();
-    return tell(result);
+    return report(result);
   } catch (error) {
     bar?.stop();
     if (!controller.signal.aborted) throw error;

@@ -64,7 +64,7 @@ test.serial("a run restored to an earlier checkpoint ends with the same model", 
   t.is(restored.code, 0, restored.stderr);
   t.regex(
     restored.stdout,
-    /^checkpoints: the next run goes on from .* \(step 40\)\.\nGiven up +1 /,
+    /^checkpoints: the next run continues from .* \(step 40\)\.\nGiven up +1 /,
   );
   const aside = await run("checkpoint", "list", "checkpoints");
   t.regex(aside.stdout, /Off the chain, .*: 000000043-g000001\n$/);

@@ -3,8 +3,7 @@
 import test from "ava";
 import { incidentLines } from "../../cli/views/incidents.ts";
 import { lossCurve, reportOf, tiersOf, timeOf } from "../../cli/views/report.ts";
-import { linesView } from "../../cli/views/run-view.ts";
-import { sparkline } from "../../cli/views/sparkline.ts";
+import { linesView, sparkline } from "../../cli/views/run-view.ts";
 import type { IncidentRecord, RunEvent, RunResult } from "../../internal.ts";
 
 const result: RunResult = {

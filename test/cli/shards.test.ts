@@ -109,7 +109,7 @@ async function steerShards({ t, run, following, command }: Steered): Promise<voi
 /** Scales the run to one device, and checks that every view shows that. */
 async function scale({ t, run, following, command }: Steered): Promise<void> {
   const scaled = await command("scale", run, "--devices", "1");
-  t.is(scaled.stdout, `Run ${run} goes on with 1 device.\n`, scaled.stderr);
+  t.is(scaled.stdout, `Run ${run} continues with 1 device.\n`, scaled.stderr);
   // A thawed shard is a scaling event, too: to the same number of devices.
   const event = await following.line((one) => /"run\.scaled".*"to":1,/.test(one));
   const { generation } = JSON.parse(event) as { generation: number };
@@ -119,7 +119,7 @@ async function scale({ t, run, following, command }: Steered): Promise<void> {
     { report: "top", runs: [{ run, devices: 1 }], unresponsive: [] },
     look.stderr,
   );
-  const lines = await command("top", "--looks", "1");
+  const lines = await command("top", "--refreshes", "1");
   t.regex(lines.stdout, new RegExp(`^${run} \\(job\\) running: step .* 1 device\n`));
   const tree = await command("status", "--tree");
   t.regex(tree.stdout, /^leader and host:0: process \d+ on .*\ncluster:0 supervising\n/);

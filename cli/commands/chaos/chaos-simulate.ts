@@ -38,7 +38,7 @@ const failureCodes: readonly (readonly [SimulationFailure, number])[] = [
 ];
 
 /** Schedules between two lines of progress. */
-const tellEvery = 100;
+const reportEvery = 100;
 
 /** Runs the simulations that the options ask for; resolves to the exit code. */
 export async function simulation(options: SimulationArguments): Promise<number> {
@@ -60,7 +60,7 @@ export async function simulation(options: SimulationArguments): Promise<number> 
       failed.push(verdict);
       say(`seed ${verdict.scenario.seed}: ${verdict.failure}: ${verdict.reason}`);
     }
-    if (done % tellEvery === 0) {
+    if (done % reportEvery === 0) {
       const seconds = (performance.now() - startMs) / 1000;
       say(`${count(done)} of ${plural(scenarios.length, "schedule")} in ${duration(seconds)}`);
     }

@@ -19,8 +19,8 @@ import {
 import { type CommonOptions, withCommon, withModelRoots } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { aligned, bytes, count, duration, plural } from "../../support/format.ts";
+import { addRunCommand } from "../../support/run-command.ts";
 import { runTask } from "../../views/task-view.ts";
-import { addNow } from "./checkpoint-now.ts";
 
 interface VerifyOptions extends CommonOptions {
   readonly manifest?: string;
@@ -239,7 +239,7 @@ function restoreLines(directory: string, { checkpoint, givenUp, generation }: Re
     return [`${nameOf(manifest)} (step ${count(cut)}) is the newest already: nothing was changed.`];
   }
   return [
-    `${directory}: the next run goes on from ${nameOf(manifest)} (step ${count(cut)}).`,
+    `${directory}: the next run continues from ${nameOf(manifest)} (step ${count(cut)}).`,
     `Given up             ${plural(givenUp.length, "later checkpoint")}`,
     `Digest               ${digest}`,
   ];
@@ -247,4 +247,15 @@ function restoreLines(directory: string, { checkpoint, givenUp, generation }: Re
 
 function nameOf(manifest: string): string {
   return manifest.slice(0, hashDigits);
+}
+
+/** Adds the command. */
+export function addNow(checkpoint: Command): void {
+  addRunCommand(checkpoint, {
+    name: "checkpoint now",
+    description: "make a checkpoint of a running run after its current step, and wait for it",
+    request: (run) => run.checkpoint(),
+    sentence: (run, { step, digest }) =>
+      `Run ${run} is saved at step ${count(step)}, model ${digest}`,
+  });
 }

@@ -1,11 +1,10 @@
 // osiris history DIRECTORY: the learning curve of a run, as numbers.
 
-import { statSync } from "node:fs";
+import { closeSync, openSync, statSync, writeFileSync } from "node:fs";
 import type { Command } from "commander";
-import { historyCsv, resolveJob, runHistory } from "../../../internal.ts";
+import { historyCsv, InputUnusableError, resolveJob, runHistory } from "../../../internal.ts";
 import { type CommonOptions, withCommon } from "../../support/arguments.ts";
 import { plural } from "../../support/format.ts";
-import { writeCurve } from "../../support/history-file.ts";
 import { loadJob } from "../../support/job-file.ts";
 
 interface HistoryOptions extends CommonOptions {
@@ -30,4 +29,24 @@ export function addHistory(program: Command): void {
       else console.log(`${out}: ${plural(points.length, "point")}`);
     },
   );
+}
+
+/** Writes the curve of a checkpoint directory to a CSV file. @throws InputUnusableError */
+export function writeCurve(path: string, directory: string): void {
+  const text = historyCsv(runHistory(directory));
+  writing(path, () => writeFileSync(path, text));
+}
+
+/** A check before a run of hours. @throws InputUnusableError where the file cannot be written */
+export function checkCurve(path: string): void {
+  writing(path, () => closeSync(openSync(path, "a")));
+}
+
+function writing(path: string, write: () => void): void {
+  try {
+    write();
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new InputUnusableError(path, `Cannot write the curve ${path}: ${reason}`, { cause });
+  }
 }

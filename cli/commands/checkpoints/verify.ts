@@ -20,7 +20,7 @@ import {
 } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { bytes, count, duration, plural } from "../../support/format.ts";
-import { runDirectory } from "../../support/run-directory.ts";
+import { runDirectory } from "../../support/named-run.ts";
 import { runTask } from "../../views/task-view.ts";
 
 interface VerifyOptions extends CommonOptions, ConnectionArguments {

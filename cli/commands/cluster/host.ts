@@ -33,7 +33,12 @@ export function addHost(program: Command): void {
     .command("host")
     .description("join a cluster as a host, until Ctrl-C")
     .option("--devices <N>", "worker threads that compute", integerFrom(1), 2)
-    .option("--grace <SECONDS>", "time for runs to go on without this host", numberFrom0, 25);
+    .option(
+      "--grace <SECONDS>",
+      "longest wait for runs to continue without this host",
+      numberFrom0,
+      25,
+    );
   withCommon(withObserving(withConnection(command)), [
     "host --devices 2",
     "host --nats nats://10.0.0.5:4222 --devices 8",
@@ -46,7 +51,7 @@ async function host(options: HostArguments): Promise<void> {
   const interrupted = interruption();
   const json = options.json === true;
   const say = (line: string) => (json ? console.error(line) : console.log(line));
-  const tell = (index: number | undefined) => {
+  const report = (index: number | undefined) => {
     if (json) console.log(JSON.stringify({ report: "host", host: index ?? null, devices }));
     else if (index === undefined) say(`Cluster ${cluster} is gone; waiting for it ...`);
     else say(`Joined cluster ${cluster} as host:${index}: ${plural(devices, "device")}`);
@@ -55,7 +60,7 @@ async function host(options: HostArguments): Promise<void> {
   await using joined = await Host.join({
     ...connectionOf(options),
     devices,
-    onHost: tell,
+    onHost: report,
     ...observingOf(options, usualLevel()),
   });
   const notice = kernelNotice();

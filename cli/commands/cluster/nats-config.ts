@@ -68,10 +68,10 @@ async function writeAll(options: NatsConfigArguments): Promise<void> {
   writePrivately(file, text);
   const notices = [
     tls === undefined && isOpen(listen)
-      ? `It listens on ${listen} without TLS: whoever sees the network reads all of it; --tls-cert.`
+      ? `It listens on ${listen} without TLS, so its traffic can be read on the network: use --tls-cert.`
       : undefined,
     isOpen(monitor)
-      ? `Its figures on ${monitor} ask for no secret: they name tenants, users and subjects.`
+      ? `Its figures on ${monitor} need no login: they name tenants, users and subjects.`
       : undefined,
   ].filter((notice) => notice !== undefined);
   const logins = loginsOf(tenants);

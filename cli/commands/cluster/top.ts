@@ -16,7 +16,7 @@ import { runLines, topLines } from "../../views/cluster-view.ts";
 
 interface TopArguments extends CommonOptions, ConnectionArguments {
   readonly every: number;
-  readonly looks?: number;
+  readonly refreshes?: number;
 }
 
 /** Adds the command. */
@@ -25,7 +25,7 @@ export function addTop(program: Command): void {
     .command("top")
     .description("watch a running cluster: runs, processes, queues and waits; until Ctrl-C")
     .option("--every <SECONDS>", "time between two refreshes", numberFrom0, 1)
-    .option("--looks <N>", "stop after N refreshes", integerFrom(1));
+    .option("--refreshes <N>", "stop after N refreshes", integerFrom(1));
   withCommon(withConnection(command), [
     "top --token 4f1c...",
     "top --token 4f1c... --json | jq .runs        # one report",
@@ -46,8 +46,12 @@ async function top(options: TopArguments): Promise<void> {
   void interrupted.then(() => {
     isOver = true;
   });
-  for (let look = 0; !isOver && look < (options.looks ?? Number.POSITIVE_INFINITY); look++) {
-    if (look > 0) await Promise.race([interrupted, pause(1000 * options.every)]);
+  for (
+    let refresh = 0;
+    !isOver && refresh < (options.refreshes ?? Number.POSITIVE_INFINITY);
+    refresh++
+  ) {
+    if (refresh > 0) await Promise.race([interrupted, pause(1000 * options.every)]);
     if (isOver) return;
     const report = await client.inspect();
     if (isTTY) process.stdout.write(page(topLines(report)));

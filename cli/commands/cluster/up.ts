@@ -93,7 +93,7 @@ export function addUp(program: Command): void {
     )
     .option("--checkpoint-root <DIR>", "the only directory of checkpoints; each tenant has its own")
     .option("--tenants <FILE>", "tenants and their limits, the file of `osiris nats-config`")
-    .option("--state <DIR>", "keep the queue here, so that runs go on after a restart")
+    .option("--state <DIR>", "keep the queue here, so that runs continue after a restart")
     .option("--finished <N>", "finished runs that are remembered (1000)", integerFrom(0))
     .option("--lease <DIR>", "lead, or stand by until the leader is gone; shared by all leaders")
     .option(
@@ -129,7 +129,7 @@ async function up(options: UpOptions): Promise<void> {
   const say = (line: string) => (options.json === true ? console.error(line) : console.log(line));
   const token = options.token ?? (nats === undefined ? ownToken(state) : undefined);
   await using broker =
-    nats === undefined ? await keepBroker({ port, token: token ?? "", tell: say }) : null;
+    nats === undefined ? await keepBroker({ port, token: token ?? "", log: say }) : null;
   const url = broker?.url ?? nats ?? "";
   using kept = broker === null || options.token ? null : keepToken(url, token ?? "");
   await using cluster = await Cluster.start({
@@ -142,7 +142,7 @@ async function up(options: UpOptions): Promise<void> {
     ...(state === undefined ? {} : { state: { directory: state } }),
     ...(options.finished === undefined ? {} : { finishedMax: options.finished }),
     jetstream: jetstreamOf(options),
-    onStandby: (leader) => say(`Standing by: ${leader} leads cluster ${name}.`),
+    onStandby: (leader) => say(`Standby: ${leader} leads cluster ${name}.`),
     name,
     nats: url,
     ...(await dashboardOf(options, token, Object.keys(tenants).length > 0)),
@@ -212,13 +212,13 @@ function tellUp(up: {
 }
 
 const tokenIsAll =
-  "Whoever has the broker's token may ask as any tenant: to tell them apart, run over a " +
+  "A client with the broker's token may act as any tenant: to separate tenants, run over a " +
   "nats-server (--nats) with the configuration of `osiris nats-config`.";
 
 function leaseNeedsBroker(): InvalidOptionError {
   return new InvalidOptionError(
     "nats",
-    "Expected `nats` to be given where there is a `lease`: the broker must outlive who leads",
+    "Expected `--nats` with `--lease`: the broker must outlive a leader",
   );
 }
 
@@ -245,7 +245,7 @@ async function saveRuns(cluster: Cluster, say: (line: string) => void): Promise<
   // A run that still prepares its data is not waited for: its first step may be hours away, and it
   // loses nothing.
   const running = (await cluster.list()).filter((run) => run.status === "running" && run.step);
-  if (running.length > 0) say(`Saving ${plural(running.length, "run")}, to go on later ...`);
+  if (running.length > 0) say(`Saving ${plural(running.length, "run")}, to continue later ...`);
   await Promise.allSettled(running.map(({ run }) => cluster.client.run(run).checkpoint()));
 }
 

@@ -19,23 +19,23 @@ export function addReader(program: Command): void {
     description: "limit the samples a second of a run's readers; the model has the same bits",
     example: " 5000",
     actors: [{ role: "samples", what: "samples a second of all readers together; 0: no limit" }],
-    ask: async (run, _, samplesPerSecond = 0) => {
+    request: async (run, _, samplesPerSecond = 0) => {
       await run.limitReaders({ samplesPerSecond });
       return { samplesPerSecond };
     },
-    tell: (run, { samplesPerSecond }) =>
+    sentence: (run, { samplesPerSecond }) =>
       samplesPerSecond === 0
         ? `The readers of run ${run} have no limit any more.`
-        : `The readers of run ${run} keep to ${count(samplesPerSecond)} samples/s from now on.`,
+        : `The readers of run ${run} are limited to ${count(samplesPerSecond)} samples/s from now on.`,
   });
   addRunCommand(command, {
     name: "reader drain",
     description: "let a reader finish its batch, and replace its thread; same bits",
     example: " 0",
     actors: [reader],
-    ask: async (run, _, at = 0) => await run.drainReader(at),
-    tell: (run, { reader: one, isForced, position }) =>
-      `${isForced ? "Ended" : "Drained"} reader:${one} of run ${run}; a fresh thread reads on ` +
+    request: async (run, _, at = 0) => await run.drainReader(at),
+    sentence: (run, { reader: one, isForced, position }) =>
+      `${isForced ? "Ended" : "Drained"} reader:${one} of run ${run}; a new thread continues ` +
       `from step ${count(position.step)}.`,
   });
 }

@@ -1,10 +1,12 @@
 // osiris shard show|move|freeze|thaw RUN SHARD: shows where a shard lies, and pins it to a device,
-// whatever the plan of the run says.
+// whatever the plan of the run says. osiris tier show|flush RUN DEVICE: shows the tiers of a
+// device, or writes their rows to disk.
 
 import type { Command } from "commander";
 import type { NamedShard } from "../../../internal.ts";
+import { plural } from "../../support/format.ts";
 import { addRunCommand } from "../../support/run-command.ts";
-import { shardLines } from "../../views/cluster-view.ts";
+import { shardLines, tierLines } from "../../views/cluster-view.ts";
 
 const shard = { role: "shard", what: "number, as `osiris status --shards` lists it" } as const;
 const device = { role: "device", what: "device to move the shard to" } as const;
@@ -19,27 +21,27 @@ export function addShard(program: Command): void {
     description: "show the state of a shard, and where it is pinned",
     example: " 3",
     actors: [shard],
-    ask: (run, _, at = 0) => run.inspectShard(at),
-    tell: (_, report) => shardLines([report]).join("\n"),
+    request: (run, _, at = 0) => run.inspectShard(at),
+    sentence: (_, report) => shardLines([report]).join("\n"),
   });
   addRunCommand(command, {
     name: "shard move",
     description: "move a shard to a device after the current step, with the same bits, and pin it",
     example: " 3 1",
     actors: [shard, device],
-    ask: async (run, _, at = 0, to = 0) => ({ shard: await run.moveShard(at, { device: to }) }),
-    tell: (run, { shard: one }) =>
+    request: async (run, _, at = 0, to = 0) => ({ shard: await run.moveShard(at, { device: to }) }),
+    sentence: (run, { shard: one }) =>
       one.device === one.pin?.device
         ? `${nameOf(one)} of run ${run} is on device:${one.device}, and stays there.`
         : `${nameOf(one)} of run ${run} moves to device:${one.pin?.device}.`,
   });
   addRunCommand(command, {
     name: "shard freeze",
-    description: "pin a shard to its device until it is thawed; its training goes on",
+    description: "pin a shard to its device until it is thawed; it is still trained",
     example: " 3",
     actors: [shard],
-    ask: async (run, _, at = 0) => ({ shard: await run.freezeShard(at) }),
-    tell: (run, { shard: one }) =>
+    request: async (run, _, at = 0) => ({ shard: await run.freezeShard(at) }),
+    sentence: (run, { shard: one }) =>
       `${nameOf(one)} of run ${run} stays where it is until it is thawed.`,
   });
   addRunCommand(command, {
@@ -47,11 +49,37 @@ export function addShard(program: Command): void {
     description: "let the next plan of a run place a shard anywhere again",
     example: " 3",
     actors: [shard],
-    ask: async (run, _, at = 0) => ({ shard: await run.thawShard(at) }),
-    tell: (run, { shard: one }) => `${nameOf(one)} of run ${run} may lie on any device again.`,
+    request: async (run, _, at = 0) => ({ shard: await run.thawShard(at) }),
+    sentence: (run, { shard: one }) => `${nameOf(one)} of run ${run} may lie on any device again.`,
   });
 }
 
 function nameOf({ shard: number, table, firstRow, rows }: NamedShard): string {
   return `shard:${number} (${table}, rows ${firstRow} to ${firstRow + Math.max(0, rows - 1)})`;
+}
+
+const tieredDevice = { role: "device", what: "a device with cached tables" } as const;
+
+/** Adds the commands. */
+export function addTier(program: Command): void {
+  const command = program
+    .command("tier")
+    .description("show the tiers of a device, or write their rows to its disk");
+  addRunCommand(command, {
+    name: "tier show",
+    description: "show how many rows of a device's cached tables each tier has, and its hit rate",
+    example: " 1",
+    actors: [tieredDevice],
+    request: (run, _, at = 0) => run.inspectTier(at),
+    sentence: (_, report) => tierLines([report]).join("\n"),
+  });
+  addRunCommand(command, {
+    name: "tier flush",
+    description: "write the rows that only host memory has to the device's disk, now",
+    example: " 1",
+    actors: [tieredDevice],
+    request: async (run, _, at = 0) => ({ device: at, rows: await run.flushTier(at) }),
+    sentence: (run, { device: at, rows }) =>
+      `Run ${run} has written ${plural(rows, "row")} below device:${at} to its disk.`,
+  });
 }

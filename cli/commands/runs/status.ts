@@ -11,10 +11,9 @@ import {
 } from "../../support/arguments.ts";
 import { count, percent } from "../../support/format.ts";
 import { namedRun } from "../../support/named-run.ts";
-import { allShardLines, readerLines, treeLines } from "../../views/cluster-view.ts";
+import { allShardLines, allTierLines, readerLines, treeLines } from "../../views/cluster-view.ts";
 import { incidentLines } from "../../views/incidents.ts";
 import { reportOf } from "../../views/report.ts";
-import { allTierLines } from "../../views/tier-lines.ts";
 import { printRuns } from "./ls.ts";
 
 interface StatusArguments extends CommonOptions, ConnectionArguments {

@@ -16,9 +16,8 @@ import {
 import { exitCodes } from "../../support/failure.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
 import { loadJob } from "../../support/job-file.ts";
-import { follow } from "../../views/follow.ts";
 import { reportOf } from "../../views/report.ts";
-import { openView } from "../../views/run-view.ts";
+import { follow, openView } from "../../views/run-view.ts";
 
 interface SubmitOptions extends CommonOptions, ChangeArguments, ConnectionArguments {
   readonly follow?: boolean;
@@ -66,7 +65,7 @@ async function submit(path: string, options: SubmitOptions): Promise<number> {
   using _interrupt = onInterrupt(() => {
     view.close();
     const stop = `osiris cancel ${run.run}${connectionFlags(options)}`;
-    view.say(`Run ${run.run} goes on; \`${stop}\` stops it.`);
+    view.say(`Run ${run.run} continues in the cluster; \`${stop}\` stops it.`);
     process.exit(exitCodes.cancelled);
   });
   try {

@@ -26,8 +26,7 @@ import {
   isKept,
   stepMsOf,
 } from "../../views/demo-report.ts";
-import { follow } from "../../views/follow.ts";
-import { linesView, openView, type RunView, watched } from "../../views/run-view.ts";
+import { follow, linesView, openView, type RunView, watched } from "../../views/run-view.ts";
 
 interface DemoOptions extends CommonOptions {
   readonly data?: string;

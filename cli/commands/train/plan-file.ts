@@ -35,7 +35,7 @@ import {
 import type { ChangeArguments } from "../../support/arguments.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
 import { loadJob } from "../../support/job-file.ts";
-import { constantsFor, withFilesThere } from "../../support/machine.ts";
+import { constantsFor, withExistingFiles } from "../../support/machine.ts";
 import type { StatisticsSource } from "../../views/plan-report.ts";
 
 /** Options of the planning of a job. */
@@ -71,7 +71,7 @@ export interface PlannedFile {
 /** @throws InputUnusableError, InvalidOptionError */
 export async function planFile(path: string, options: PlanningArguments): Promise<PlannedFile> {
   const given = await loadJob(path, { set: options.set, seed: options.seed });
-  const job = await withFilesThere(resolveJob(given));
+  const job = await withExistingFiles(resolveJob(given));
   const { schemes: allowed, cache, poolingFactor, memory, costModel } = options;
   const costs = costModel === undefined ? undefined : costsFrom(costModel, options, job);
   const policy = options.policy === undefined ? undefined : policyFrom(options.policy, costs);

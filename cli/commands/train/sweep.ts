@@ -96,7 +96,7 @@ async function sweepJob(path: string, options: SweepArguments, isHere: boolean):
       : { nats: here.url, cluster: here.name, token: here.token },
   );
   using _interrupt = onInterrupt(() => {
-    const submitted = isHere ? "Trials that are done stay" : "What was submitted goes on";
+    const submitted = isHere ? "Finished trials are kept" : "Submitted trials continue";
     say(`${submitted}; the same command again does the rest.`);
     process.exit(exitCodes.cancelled);
   });

@@ -26,16 +26,15 @@ import {
 import { jobWithBaseline, type TaskBaselines, trainBaselines } from "../../support/baseline.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count } from "../../support/format.ts";
-import { checkCurve, writeCurve } from "../../support/history-file.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
 import { loadJob } from "../../support/job-file.ts";
 import { devicesFrom, fastestDevices, planWith, withConstants } from "../../support/machine.ts";
 import { type ObservingArguments, observingOf, withObserving } from "../../support/observing.ts";
 import { baselineLines, conclusionOf } from "../../views/baseline-lines.ts";
 import { checkLines } from "../../views/check-lines.ts";
-import { follow } from "../../views/follow.ts";
 import { reportOf } from "../../views/report.ts";
-import { openView, type RunView } from "../../views/run-view.ts";
+import { follow, openView, type RunView } from "../../views/run-view.ts";
+import { checkCurve, writeCurve } from "../checkpoints/history.ts";
 
 interface TrainOptions
   extends CommonOptions,
@@ -60,7 +59,9 @@ export function addTrain(program: Command): void {
   const command = program
     .command("train")
     .argument("<job>", "job file: .yaml, .json, .js, .mjs or .ts (exporting `job` or a default)")
-    .description("train here and now; run again after Ctrl-C, it goes on from its last checkpoint")
+    .description(
+      "train in this process; run again after Ctrl-C, it continues from its last checkpoint",
+    )
     .option(
       "--devices <N>",
       "worker threads that compute, or auto: the fastest (default: the job's, else auto)",
@@ -169,7 +170,7 @@ async function tellResult(
     console.log(
       `Stopped after step ${count(result.step)}, with a checkpoint in ${result.directory}.`,
     );
-    console.log("The same command goes on from there.");
+    console.log("The same command continues from there.");
   } else {
     for (const line of reportOf(result)) console.log(line);
     for (const line of baselineLines((await compare()) ?? [])) console.log(line);

@@ -9,7 +9,7 @@ export const flagCases: readonly WrongInput[] = [
     says: [
       "unknown command 'trian'",
       "(Did you mean train?)",
-      "(`osiris help <command>` tells more)",
+      "(`osiris help <command>` explains a command)",
     ],
   },
   {
@@ -18,33 +18,36 @@ export const flagCases: readonly WrongInput[] = [
     says: [
       "unknown option '--device'",
       "(Did you mean --devices?)",
-      "(`osiris help <command>` tells more)",
+      "(`osiris help <command>` explains a command)",
     ],
   },
   {
     title: "no job",
     args: ["train"],
-    says: ["missing required argument 'job'", "(`osiris help <command>` tells more)"],
+    says: ["missing required argument 'job'", "(`osiris help <command>` explains a command)"],
   },
   {
     title: "two jobs",
     args: ["train", "job.json", "job.json"],
     says: [
       "too many arguments for 'train'. Expected 1 argument but got 2.",
-      "(`osiris help <command>` tells more)",
+      "(`osiris help <command>` explains a command)",
     ],
   },
   {
     title: "a flag without its value",
     args: ["train", "job.json", "--devices"],
-    says: ["option '--devices <N>' argument missing", "(`osiris help <command>` tells more)"],
+    says: [
+      "option '--devices <N>' argument missing",
+      "(`osiris help <command>` explains a command)",
+    ],
   },
   {
     title: "no devices",
     args: ["train", "job.json", "--devices", "0"],
     says: [
       "option '--devices <N>' argument '0' is invalid. Expected an integer >= 1, or `auto`.",
-      "(`osiris help <command>` tells more)",
+      "(`osiris help <command>` explains a command)",
     ],
   },
   {
@@ -52,7 +55,7 @@ export const flagCases: readonly WrongInput[] = [
     args: ["train", "job.json", "--devices", "two"],
     says: [
       "option '--devices <N>' argument 'two' is invalid. Expected an integer >= 1, or `auto`.",
-      "(`osiris help <command>` tells more)",
+      "(`osiris help <command>` explains a command)",
     ],
   },
   {
@@ -60,7 +63,7 @@ export const flagCases: readonly WrongInput[] = [
     args: ["train", "job.json", "--devices", "1.5"],
     says: [
       "option '--devices <N>' argument '1.5' is invalid. Expected an integer >= 1, or `auto`.",
-      "(`osiris help <command>` tells more)",
+      "(`osiris help <command>` explains a command)",
     ],
   },
   {
@@ -89,7 +92,7 @@ export const flagCases: readonly WrongInput[] = [
     args: ["train", "job.json", "--seed", "lucky"],
     says: [
       "option '--seed <N>' argument 'lucky' is invalid. Expected an integer >= 0.",
-      "(`osiris help <command>` tells more)",
+      "(`osiris help <command>` explains a command)",
     ],
   },
   {
@@ -97,7 +100,7 @@ export const flagCases: readonly WrongInput[] = [
     args: ["metrics", "--port", "70000"],
     says: [
       "option '--port <P>' argument '70000' is invalid. Expected an integer >= 0, at most 65535.",
-      "(`osiris help <command>` tells more)",
+      "(`osiris help <command>` explains a command)",
     ],
   },
   {
@@ -122,7 +125,7 @@ export const flagCases: readonly WrongInput[] = [
     args: ["plan", "job.json", "--schemes", "diagonal"],
     says: [
       "option '--schemes <LIST>' argument 'diagonal' is invalid. Expected `all` or any of table-wise, row-wise, column-wise, data-parallel, table-row-wise, table-column-wise, grid.",
-      "(`osiris help <command>` tells more)",
+      "(`osiris help <command>` explains a command)",
     ],
   },
   {
@@ -130,7 +133,7 @@ export const flagCases: readonly WrongInput[] = [
     args: ["plan", "job.json", "--memory", "much"],
     says: [
       "option '--memory <BYTES>' argument 'much' is invalid. Expected bytes > 0, as in 16000000000, 16GB or 16GiB.",
-      "(`osiris help <command>` tells more)",
+      "(`osiris help <command>` explains a command)",
     ],
   },
   {
@@ -161,7 +164,7 @@ export const flagCases: readonly WrongInput[] = [
     args: ["completion", "tcsh"],
     says: [
       "command-argument value 'tcsh' is invalid for argument 'shell'. Allowed choices are bash, zsh, fish.",
-      "(`osiris help <command>` tells more)",
+      "(`osiris help <command>` explains a command)",
     ],
   },
   {
@@ -169,7 +172,7 @@ export const flagCases: readonly WrongInput[] = [
     args: ["generate", "--samples", "many", "--out", "x.tsv"],
     says: [
       "option '--samples <N>' argument 'many' is invalid. Expected an integer >= 1.",
-      "(`osiris help <command>` tells more)",
+      "(`osiris help <command>` explains a command)",
     ],
   },
   {
@@ -177,7 +180,7 @@ export const flagCases: readonly WrongInput[] = [
     args: ["train", "job.json", "--devices", "all"],
     says: [
       "option '--devices <N>' argument 'all' is invalid. Expected an integer >= 1, or `auto`.",
-      "(`osiris help <command>` tells more)",
+      "(`osiris help <command>` explains a command)",
     ],
   },
   {
@@ -195,7 +198,7 @@ export const flagCases: readonly WrongInput[] = [
     args: ["cache", "rm", "--older-than", "3y"],
     says: [
       "option '--older-than <TIME>' argument '3y' is invalid. Expected a time, as in 30m, 12h, 30d or 2w.",
-      "(`osiris help <command>` tells more)",
+      "(`osiris help <command>` explains a command)",
     ],
   },
   {
@@ -210,7 +213,7 @@ export const flagCases: readonly WrongInput[] = [
     args: ["predict", "checkpoints", "--data", "a"],
     says: [
       "required option '-o, --out <FILE>' not specified",
-      "(`osiris help <command>` tells more)",
+      "(`osiris help <command>` explains a command)",
     ],
   },
 ];

@@ -1,0 +1,57 @@
+// osiris cancel, pause, resume and scale RUN: commands that change the state of a run.
+
+import type { Command } from "commander";
+import { integerFrom } from "../../support/arguments.ts";
+import { plural } from "../../support/format.ts";
+import { addRunCommand } from "../../support/run-command.ts";
+
+/** Adds the command. */
+export function addCancel(program: Command): void {
+  addRunCommand(program, {
+    name: "cancel",
+    description:
+      "stop a run after its current step, with a checkpoint; a new submission continues it",
+    request: async (run) => ({ status: await run.cancel() }),
+    sentence: (run, { status }) => {
+      if (status === "running") return `Run ${run} stops after its current step.`;
+      const isOver = status === "finished" || status === "failed";
+      return isOver ? `Run ${run} is over already: ${status}.` : `Run ${run} is cancelled.`;
+    },
+  });
+}
+
+/** Adds the command. */
+export function addPause(program: Command): void {
+  addRunCommand(program, {
+    name: "pause",
+    description: "release a run's devices after its current step, until it is resumed",
+    request: async (run) => ({ status: await run.pause() }),
+    sentence: (run, { status }, command) =>
+      `Run ${run} ${status === "running" ? "pauses after its current step" : "waits"}; ` +
+      `\`osiris resume ${command}\` continues it.`,
+  });
+}
+
+/** Adds the command. */
+export function addResume(program: Command): void {
+  addRunCommand(program, {
+    name: "resume",
+    description: "continue a paused run once it gets devices, with the same bits",
+    request: async (run) => ({ status: await run.resume() }),
+    sentence: (run) => `Run ${run} continues once it gets devices.`,
+  });
+}
+
+/** Adds the command. */
+export function addScale(program: Command): void {
+  addRunCommand(program, {
+    name: "scale",
+    description: "change a run's number of devices after its current step, with the same bits",
+    example: " --devices 4",
+    async request(run, { devices }: { readonly devices: number }) {
+      await run.scale({ devices });
+      return { devices };
+    },
+    sentence: (run, { devices }) => `Run ${run} continues with ${plural(devices, "device")}.`,
+  }).requiredOption("--devices <N>", "new number of devices", integerFrom(1));
+}

@@ -3,6 +3,7 @@
 
 import htm from "htm";
 import { h, type VNode } from "preact";
+import { momentText } from "./model/run-story.ts";
 import { withBlanks } from "./model/template-blanks.ts";
 
 export { Component, render, type VNode } from "preact";
@@ -27,3 +28,9 @@ export const html: Template = (strings, ...values) => {
   }
   return bound(own, ...values);
 };
+
+export function Moment({ atMs }: { readonly atMs: number }) {
+  const date = new Date(atMs);
+  if (Number.isNaN(date.getTime())) return html`<span class="dim">time unknown</span>`;
+  return html`<time class="dim" dateTime=${date.toISOString()}>${momentText(date)}</time>`;
+}

@@ -1,12 +1,12 @@
 // The page's data sources: the event stream, and answers to requests. A lost stream reconnects by
 // itself, and requests the missed events.
 
-import type { Hello, ReportChanges, ToldEvent } from "../server/page-api.ts";
+import type { Hello, ReportChanges, TimedEvent } from "../server/page-api.ts";
 
 /** Receives the messages of a stream. */
 export interface FeedListener {
   hello(hello: Hello): void;
-  told(events: readonly ToldEvent[]): void;
+  events(events: readonly TimedEvent[]): void;
   report(changes: ReportChanges): void;
   /** Receives whether the stream is connected. */
   connected(isConnected: boolean): void;
@@ -20,10 +20,10 @@ const againMs = 2000;
 /** Opens the one stream of this tab, and keeps it open. */
 export function openFeed(listener: FeedListener): void {
   const source = new EventSource("/api/stream");
-  let heardAtMs = Date.now();
+  let receivedAtMs = Date.now();
   const on = (name: string, take: (data: string) => void) => {
     source.addEventListener(name, (message) => {
-      heardAtMs = Date.now();
+      receivedAtMs = Date.now();
       take((message as MessageEvent<string>).data);
     });
   };
@@ -31,7 +31,7 @@ export function openFeed(listener: FeedListener): void {
     listener.connected(true);
     listener.hello(JSON.parse(data) as Hello);
   });
-  on("told", (data) => listener.told(JSON.parse(data) as ToldEvent[]));
+  on("events", (data) => listener.events(JSON.parse(data) as TimedEvent[]));
   on("report", (data) => listener.report(JSON.parse(data) as ReportChanges));
   const reopen = () => {
     clearInterval(watch);
@@ -40,8 +40,8 @@ export function openFeed(listener: FeedListener): void {
   };
   const watch = setInterval(() => {
     // Heartbeats (every 15 s) are comments, which are no messages: a quiet cluster is checked.
-    if (Date.now() - heardAtMs < silenceMs) return;
-    heardAtMs = Date.now();
+    if (Date.now() - receivedAtMs < silenceMs) return;
+    receivedAtMs = Date.now();
     fetch("/api/runs", { method: "HEAD" }).catch(reopen);
   }, silenceMs / 4);
   source.onerror = () => {

@@ -4,9 +4,8 @@
 
 import { sliceTables, type TextTable } from "../../../cli/views/evaluation-tables.ts";
 import type { ReportData } from "../server/page-api.ts";
-import { html, render } from "./dom.ts";
+import { html, Moment, render } from "./dom.ts";
 import { RunStory } from "./model/run-story.ts";
-import { Moment } from "./moment.ts";
 import { Store } from "./store.ts";
 import { IncidentsView } from "./views/incidents-view.ts";
 import { PlanView, planOf } from "./views/plan-view.ts";
@@ -19,7 +18,7 @@ export function openReport(place: HTMLElement): boolean {
   if (data === undefined || data === null) return false;
   const report = JSON.parse(data) as ReportData;
   const story = new RunStory(report.run);
-  for (const told of report.events) story.take(told);
+  for (const timed of report.events) story.take(timed);
   if (report.kept !== undefined) story.takeKept(report.kept);
   if (story.name === "") story.name = report.name;
   story.options = report.options;

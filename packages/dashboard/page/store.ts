@@ -12,7 +12,7 @@ import type {
   RunHistory,
   RunLine,
   RunSummary,
-  ToldEvent,
+  TimedEvent,
 } from "../server/page-api.ts";
 import { get, openFeed } from "./feed.ts";
 import { RunStory } from "./model/run-story.ts";
@@ -53,9 +53,9 @@ export class Store {
   /** The message of the last failure, for people. */
   notice = "";
   readonly #stories = new Map<string, RunStory>();
-  readonly #waiting = new Map<string, ToldEvent[]>();
-  readonly #summaries = new Map<string, RunSummary | "asked">();
-  readonly #options = new Map<string, NonNullable<RunSummary["options"]> | "asked">();
+  readonly #waiting = new Map<string, TimedEvent[]>();
+  readonly #summaries = new Map<string, RunSummary | "pending">();
+  readonly #options = new Map<string, NonNullable<RunSummary["options"]> | "pending">();
   #draw: () => void = () => {};
   #isDue = false;
   #drawnAtMs = 0;
@@ -77,7 +77,7 @@ export class Store {
         if (hello.isGap || isAnother) this.#begin();
         this.changed();
       },
-      told: (events) => this.tell(events),
+      events: (events) => this.take(events),
       report: (changes) => this.#take(changes),
       connected: (isConnected) => {
         this.isConnected = isConnected;
@@ -126,8 +126,8 @@ export class Store {
   /** The summary of a run that is over; undefined while it is being requested. */
   summary(run: string): RunSummary | undefined {
     const known = this.#summaries.get(run);
-    if (known !== undefined || this.isFile) return known === "asked" ? undefined : known;
-    this.#summaries.set(run, "asked");
+    if (known !== undefined || this.isFile) return known === "pending" ? undefined : known;
+    this.#summaries.set(run, "pending");
     get<RunSummary>(`/api/runs/${encodeURIComponent(run)}`).then(
       (summary) => {
         this.#summaries.set(run, summary);
@@ -142,8 +142,8 @@ export class Store {
   optionsOf({ run, options }: RunStory): RunSummary["options"] {
     if (options !== undefined || this.isFile || run === "") return options;
     const known = this.#options.get(run);
-    if (known !== undefined) return known === "asked" ? undefined : known;
-    this.#options.set(run, "asked");
+    if (known !== undefined) return known === "pending" ? undefined : known;
+    this.#options.set(run, "pending");
     if (this.#options.size > optionsMax) {
       const [oldest] = this.#options.keys();
       if (oldest !== undefined) this.#options.delete(oldest);
@@ -159,12 +159,12 @@ export class Store {
   }
 
   /** Takes events as they arrive. */
-  tell(events: readonly ToldEvent[]): void {
-    for (const told of events) {
-      const { event } = told;
-      this.#noteFigures(told);
-      this.#waiting.get(event.run)?.push(told);
-      this.#stories.get(event.run)?.take(told);
+  take(events: readonly TimedEvent[]): void {
+    for (const timed of events) {
+      const { event } = timed;
+      this.#noteFigures(timed);
+      this.#waiting.get(event.run)?.push(timed);
+      this.#stories.get(event.run)?.take(timed);
       if (listChanges.has(event.type)) this.#list();
     }
     this.changed();
@@ -193,14 +193,14 @@ export class Store {
 
   async #load(story: RunStory): Promise<void> {
     const { run } = story;
-    const waiting: ToldEvent[] = [];
+    const waiting: TimedEvent[] = [];
     this.#waiting.set(run, waiting);
     try {
       const path = `/api/runs/${encodeURIComponent(run)}/events`;
       const { events } = await get<RunHistory>(path);
       const whole = new RunStory(run);
-      await eachInSlices(events, (told) => whole.take(told));
-      await eachInSlices(waiting, (told) => whole.take(told)); // Events that arrived meanwhile.
+      await eachInSlices(events, (timed) => whole.take(timed));
+      await eachInSlices(waiting, (timed) => whole.take(timed)); // Events that arrived meanwhile.
       if (this.#stories.get(run) === story) this.#stories.set(run, whole);
     } catch (error) {
       this.notice = error instanceof Error ? error.message : String(error);
@@ -236,7 +236,7 @@ export class Store {
       });
   }
 
-  #noteFigures({ event }: ToldEvent): void {
+  #noteFigures({ event }: TimedEvent): void {
     const { run, type } = event;
     const own = this.figures.get(run) ?? {};
     if (type === "run.progress") {

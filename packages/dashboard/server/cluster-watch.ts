@@ -18,16 +18,16 @@ const restFactor = 200;
 export class ClusterWatch {
   readonly #client: Pick<Client, "inspectActor">;
   readonly #clock: Clock;
-  readonly #tell: () => void;
+  readonly #notify: () => void;
   #report: OverviewReport | undefined;
   #cancel: Cancel | undefined;
   #lookers = 0;
-  #isAsking = false;
+  #isPending = false;
 
-  constructor(client: Pick<Client, "inspectActor">, clock: Clock, tell: () => void) {
+  constructor(client: Pick<Client, "inspectActor">, clock: Clock, notify: () => void) {
     this.#client = client;
     this.#clock = clock;
-    this.#tell = tell;
+    this.#notify = notify;
   }
 
   /** The newest overview; undefined: none so far. */
@@ -38,7 +38,7 @@ export class ClusterWatch {
   /** Registers an open page, until the returned function is called. */
   look(): () => void {
     this.#lookers++;
-    if (this.#cancel === undefined && !this.#isAsking) void this.#ask();
+    if (this.#cancel === undefined && !this.#isPending) void this.#ask();
     let isLooking = true;
     return () => {
       if (isLooking) this.#lookers--;
@@ -53,15 +53,15 @@ export class ClusterWatch {
   }
 
   async #ask(): Promise<void> {
-    this.#isAsking = true;
+    this.#isPending = true;
     const beganMs = this.#clock.now();
     try {
       this.#report = await this.#client.inspectActor<OverviewReport>("overview", {});
-      this.#tell();
+      this.#notify();
     } catch {
       // No leader, or a busy one: the last overview stays, and the request is repeated.
     }
-    this.#isAsking = false;
+    this.#isPending = false;
     if (this.#lookers === 0) return;
     const restMs = Math.max(everyMs, restFactor * (this.#clock.now() - beganMs));
     this.#cancel = this.#clock.after(Math.min(restMs, restMsMax), () => {
@@ -95,12 +95,12 @@ function ownActors(actor: ActorOverview, runs: ReadonlySet<string>): ActorOvervi
   return { ...actor, children };
 }
 
-/** The parts of a report that differ from those already sent (`told`); marks them as sent. */
-export function changesOf(report: OverviewReport, told: Map<string, string>): ReportChanges {
+/** The parts of a report that differ from those already sent (`sent`); marks them as sent. */
+export function changesOf(report: OverviewReport, sent: Map<string, string>): ReportChanges {
   const changed = Object.entries(report).filter(([part, value]) => {
     const text = JSON.stringify(value);
-    if (told.get(part) === text) return false;
-    told.set(part, text);
+    if (sent.get(part) === text) return false;
+    sent.set(part, text);
     return true;
   });
   return Object.fromEntries(changed);

@@ -6,7 +6,7 @@
 //                                            ◀── cluster-watch ◀── inspect.overview
 //           ──GET, POST /api/…──▶ page-answers ──▶ job service, inspection
 //
-// Every request passes authorisation first (door.ts). No computation of a run depends on the
+// Every request passes authorisation first (auth.ts). No computation of a run depends on the
 // dashboard.
 
 import { randomBytes } from "node:crypto";
@@ -30,6 +30,7 @@ import {
   recordError,
   serverOfFew,
 } from "../../../internal.ts";
+import { cookieName, refusalOfChange, visitorOf, visitorWith } from "./auth.ts";
 import { ClusterWatch } from "./cluster-watch.ts";
 import {
   type Access,
@@ -39,7 +40,6 @@ import {
   dashboardOptions,
   type Visitor,
 } from "./dashboard-options.ts";
-import { cookieName, refusalOfChange, visitorOf, visitorWith } from "./door.ts";
 import { EventRing } from "./event-ring.ts";
 import { PageAnswers } from "./page-answers.ts";
 import type { PageAction } from "./page-api.ts";
@@ -88,7 +88,7 @@ export async function openDashboard(
     new Client({ transport, cluster, tenant, clock });
   const ring = new EventRing();
   const epoch = randomBytes(6).toString("hex");
-  const watch = new ClusterWatch(clientOf(undefined), clock, () => streams.tellReport());
+  const watch = new ClusterWatch(clientOf(undefined), clock, () => streams.sendReport());
   const hello = { epoch, cluster, version: packageVersion() };
   const streams: PageStreams = new PageStreams({ ring, watch, clock, hello });
   const answers = new PageAnswers({ network, ring, clientOf });
@@ -129,7 +129,7 @@ export async function openDashboard(
   };
 }
 
-interface Asked {
+interface PageRequest {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly url: URL;
@@ -140,8 +140,8 @@ interface Asked {
   readonly answers: PageAnswers;
 }
 
-async function answer(asked: Asked): Promise<void> {
-  const { request, response, url, access, port } = asked;
+async function answer(exchange: PageRequest): Promise<void> {
+  const { request, response, url, access, port } = exchange;
   const given = url.searchParams.get("token") ?? undefined;
   if (url.pathname === "/" && visitorWith(given, access) !== undefined) {
     // Moves the token from the address bar to a cookie that scripts cannot read.
@@ -154,16 +154,16 @@ async function answer(asked: Asked): Promise<void> {
   if ("status" in visitor) {
     return sendError(response, visitor.status, { code: "NOT_PERMITTED", ...visitor });
   }
-  if (request.method === "POST") return sendJson(response, await change(asked, visitor));
+  if (request.method === "POST") return sendJson(response, await change(exchange, visitor));
   if (request.method !== "GET" && request.method !== "HEAD") {
     return sendError(response, 405, { code: "NOT_PERMITTED", message: "Expected GET or POST" });
   }
-  if (url.pathname === "/api/stream") return stream(asked, visitor);
-  if (url.pathname.startsWith("/api/")) return sendJson(response, await look(asked, visitor));
-  sendFile(asked);
+  if (url.pathname === "/api/stream") return stream(exchange, visitor);
+  if (url.pathname.startsWith("/api/")) return sendJson(response, await look(exchange, visitor));
+  sendFile(exchange);
 }
 
-function stream({ request, response, streams }: Asked, visitor: Visitor): void {
+function stream({ request, response, streams }: PageRequest, visitor: Visitor): void {
   if (streams.count >= streamsMax) {
     const message = `Expected at most ${streamsMax} open tabs: close some`;
     sendError(response, 503, { code: "TOO_MANY_REQUESTS", message });
@@ -174,7 +174,7 @@ function stream({ request, response, streams }: Asked, visitor: Visitor): void {
 }
 
 /** Answers requests that only read. */
-async function look({ url, answers }: Asked, visitor: Visitor): Promise<unknown> {
+async function look({ url, answers }: PageRequest, visitor: Visitor): Promise<unknown> {
   const [, , what, run, part] = partsOf(url);
   if (what === "runs" && run === undefined) return await answers.runs(visitor);
   if (what === "runs" && run !== undefined && part === undefined) {
@@ -199,7 +199,7 @@ function partsOf({ pathname }: URL): string[] {
 }
 
 /** Executes a request that changes something, if the action is allowed. */
-async function change({ request, url, answers }: Asked, visitor: Visitor): Promise<unknown> {
+async function change({ request, url, answers }: PageRequest, visitor: Visitor): Promise<unknown> {
   const refusal = refusalOfChange(request);
   if (refusal !== undefined) throw new RequestUnusableError(refusal.message, refusal.status);
   const [, , what, method = ""] = url.pathname.split("/");
@@ -234,7 +234,7 @@ async function bodyOf(request: IncomingMessage): Promise<unknown> {
   }
 }
 
-function sendFile({ request, response, url, files }: Asked): void {
+function sendFile({ request, response, url, files }: PageRequest): void {
   const file = files.get(url.pathname === "/" ? "/index.html" : url.pathname);
   if (file === undefined) {
     sendError(response, 404, { code: "NOT_FOUND", message: "There is no such page" });

@@ -16,7 +16,7 @@ export interface KeptEvent {
   readonly seq: number;
   readonly isProgress: boolean;
   readonly atMs: number;
-  /** The event as a ToldEvent in JSON. */
+  /** The event as a TimedEvent in JSON. */
   readonly text: string;
 }
 

@@ -45,7 +45,7 @@ export async function openExporter(given: ConnectionOptions): Promise<Exporter> 
       if (!known.has(event.run)) begin(figures, event.run);
       known.add(event.run);
       note(figures, event);
-      figures.heard.set({ run: event.run }, realClock.date().getTime() / 1000);
+      figures.lastEvent.set({ run: event.run }, realClock.date().getTime() / 1000);
       if (event.type !== "run.finished" && event.type !== "run.failed") return;
       over.push(event.run);
       const old = over.splice(0, Math.max(0, over.length - finishedMax));
@@ -77,7 +77,7 @@ function createFigures(
     up: gauge("run_up", "1 while the run has its turn, 0 while it is paused and once it is over"),
     step: gauge("run_step", "Steps done"),
     steps: gauge("run_steps", "Steps of the whole run"),
-    loss: gauge("run_loss", "Mean loss of the last step that was told"),
+    loss: gauge("run_loss", "Mean loss of the last reported step"),
     speed: gauge("run_samples_per_second", "Samples a second, of the last ten seconds"),
     generation: gauge("run_generation", "The generation: 1 until something failed or scaled"),
     devices: gauge("run_devices", "Devices that train it"),
@@ -126,7 +126,10 @@ function createFigures(
       labelNames: ["run"],
       buckets: [0.25, 0.5, 1, 2, 5, 10, 30, 60],
     }),
-    heard: gauge("run_event_timestamp_seconds", "When it was last heard of, since 1970"),
+    lastEvent: gauge(
+      "run_event_timestamp_seconds",
+      "Time of the last event, in seconds since 1970",
+    ),
     /** Metrics over all runs. */
     broker: new Gauge({
       name: "osiris_broker_up",

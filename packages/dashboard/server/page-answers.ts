@@ -24,7 +24,7 @@ import {
   type RunHistory,
   type RunLine,
   type RunSummary,
-  type ToldEvent,
+  type TimedEvent,
 } from "./page-api.ts";
 
 /** Most progress events in a history: more than the pixels of a chart. */
@@ -66,8 +66,8 @@ export class PageAnswers {
     const events: RunEvent[] = [];
     for await (const event of this.#clientOf(tenant).run(run).past()) events.push(event);
     const times = this.#ring.timesOf(run);
-    const told = events.map((event) => ({ event, atMs: times.get(event.seq) }));
-    return thinned(told);
+    const timed = events.map((event) => ({ event, atMs: times.get(event.seq) }));
+    return thinned(timed);
   }
 
   /** The shards of the visitor's runs, or of one run; paged, if there are many. */
@@ -204,15 +204,15 @@ function actorIn(
 }
 
 /** A history with all events except progress beyond the resolution of a chart. */
-export function thinned(all: readonly ToldEvent[]): RunHistory {
+export function thinned(all: readonly TimedEvent[]): RunHistory {
   const progress = all.filter(({ event }) => event.type === "run.progress").length;
   const every = Math.ceil(progress / progressMax);
   const repeated = repeatedSteps(all);
   let seen = 0;
   let left: Losses = [];
-  const events = all.flatMap((told, at): ToldEvent[] => {
-    const { event } = told;
-    if (event.type !== "run.progress") return [told];
+  const events = all.flatMap((timed, at): TimedEvent[] => {
+    const { event } = timed;
+    if (event.type !== "run.progress") return [timed];
     // The last progress event before another event shows the step that the run had reached.
     const isLast = all[at + 1]?.event.type !== "run.progress";
     if (seen++ % every !== 0 && !isLast) {
@@ -221,10 +221,10 @@ export function thinned(all: readonly ToldEvent[]): RunHistory {
       left = [...left, ...all.filter((one) => repeated.some((own) => isIn(own, one.step)))];
       return [];
     }
-    if (left.length === 0) return [told];
+    if (left.length === 0) return [timed];
     const losses = [...left, ...(event.losses ?? [])];
     left = [];
-    return [{ ...told, event: { ...event, losses } }];
+    return [{ ...timed, event: { ...event, losses } }];
   });
   return { events, thinned: all.length - events.length };
 }
@@ -235,7 +235,7 @@ type Losses = NonNullable<Extract<RunEvent, { type: "run.progress" }>["losses"]>
  * Ranges of steps (after the first, up to the second) that were repeated after a restore: their
  * losses are kept, to be compared.
  */
-function repeatedSteps(all: readonly ToldEvent[]): (readonly [number, number])[] {
+function repeatedSteps(all: readonly TimedEvent[]): (readonly [number, number])[] {
   let furthest = 0;
   return all.flatMap(({ event }) => {
     if (event.type === "run.progress") furthest = Math.max(furthest, event.step);

@@ -1,7 +1,7 @@
 // The API between the dashboard's server and its page: types that both are compiled against. All
 // figures come from events, requests and inspection; the dashboard computes none.
 //
-//   GET  /api/stream                  server-sent events: hello · told · report
+//   GET  /api/stream                  server-sent events: hello · events · report
 //   GET  /api/runs                    RunLine[], including finished runs
 //   GET  /api/runs/RUN/events         RunHistory
 //   GET  /api/runs/RUN                RunSummary
@@ -39,7 +39,7 @@ export type PageMethod = (typeof pageMethods)[number];
 /**
  * An event with its time of receipt in milliseconds since 1970; undefined: the dashboard missed it.
  */
-export interface ToldEvent {
+export interface TimedEvent {
   readonly event: RunEvent;
   readonly atMs?: number | undefined;
 }
@@ -65,7 +65,7 @@ export type ReportChanges = Partial<OverviewReport>;
 
 /** The stored events of a run. */
 export interface RunHistory {
-  readonly events: readonly ToldEvent[];
+  readonly events: readonly TimedEvent[];
   /** Number of progress events that were omitted, to keep the history small. */
   readonly thinned: number;
 }
@@ -95,7 +95,7 @@ export interface ReportData {
   /** Time of the report, as ISO 8601. */
   readonly madeAt: string;
   /** Events of a run that a cluster remembers; otherwise empty. */
-  readonly events: readonly ToldEvent[];
+  readonly events: readonly TimedEvent[];
   /** The run's remains on disk, if no cluster remembers it. */
   readonly kept?: KeptRun | undefined;
   /** The job, option by option. */

@@ -3,7 +3,7 @@
 // batched some times a second, and changes of the cluster's overview.
 //
 // Invariants
-//   S1. The number of a message `told` is that of its last event: a page that reconnects with it
+//   S1. The number of a message `events` is that of its last event: a page that reconnects with it
 //       misses no event and receives none twice; or it is informed of the gap.
 //   S2. A page that does not read is cut off when its buffer is full, so that its memory is
 //       bounded.
@@ -33,7 +33,7 @@ interface Stream {
   /** Number of the last event that was sent. */
   last: number;
   /** The last sent JSON of each part of the overview. */
-  readonly told: Map<string, string>;
+  readonly sent: Map<string, string>;
 }
 
 export class PageStreams {
@@ -67,10 +67,10 @@ export class PageStreams {
   open(response: ServerResponse, visitor: Visitor, lastId: string | undefined): void {
     const { epoch } = this.#hello;
     const [from, number] = (lastId ?? "").split(":");
-    const heard = from === epoch ? Number(number) : Number.NaN;
-    const isBack = Number.isSafeInteger(heard) && this.#ring.after(heard) !== undefined;
-    const last = isBack ? heard : this.#ring.last;
-    const stream: Stream = { response, visitor, last, told: new Map() };
+    const received = from === epoch ? Number(number) : Number.NaN;
+    const isBack = Number.isSafeInteger(received) && this.#ring.after(received) !== undefined;
+    const last = isBack ? received : this.#ring.last;
+    const stream: Stream = { response, visitor, last, sent: new Map() };
     response.writeHead(200, {
       "content-type": "text/event-stream; charset=utf-8",
       "cache-control": "no-store",
@@ -88,7 +88,7 @@ export class PageStreams {
       if (this.#open.size === 0) this.#rest();
     });
     this.#tellStream(stream);
-    this.tellReport();
+    this.sendReport();
     this.#beat();
   }
 
@@ -102,11 +102,11 @@ export class PageStreams {
   }
 
   /** Sends the changes of a new overview. */
-  tellReport(): void {
+  sendReport(): void {
     const { report } = this.#watch;
     if (report === undefined) return;
     for (const stream of this.#open) {
-      const changes = changesOf(reportFor(report, stream.visitor.tenant), stream.told);
+      const changes = changesOf(reportFor(report, stream.visitor.tenant), stream.sent);
       if (Object.keys(changes).length > 0) write(stream, "report", JSON.stringify(changes));
     }
   }
@@ -127,7 +127,7 @@ export class PageStreams {
     const own = seenTogether(all, progressMax);
     if (own.length === 0) return;
     const id = `${this.#hello.epoch}:${stream.last}`; // S1
-    write(stream, "told", `[${own.map(({ text }) => text).join(",")}]`, id);
+    write(stream, "events", `[${own.map(({ text }) => text).join(",")}]`, id);
   }
 
   #beat(): void {

@@ -18,7 +18,7 @@ import {
 import { jobOfCheckpoint } from "../../formats/index.ts";
 import { thinned } from "./page-answers.ts";
 import type { ReportData } from "./page-api.ts";
-import { reportText } from "./report-file.ts";
+import { reportText } from "./page-files.ts";
 
 const urgent: ReadonlySet<unknown> = new Set(["warn", "error", "fatal"]);
 

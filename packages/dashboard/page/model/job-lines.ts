@@ -1,7 +1,9 @@
 // A summary of a job in a few lines: model, data and learning rates; and the differences between
 // the jobs of two runs.
 
+import { parse } from "yaml";
 import { count, percent, plural } from "../../../../cli/support/format.ts";
+import { longAsText, parseExactly } from "../../../../src/ports/json/exact-json.ts";
 import type { RunStory } from "./run-story.ts";
 
 export type Options = NonNullable<RunStory["options"]>;
@@ -65,4 +67,30 @@ export function differingOptions(one: Options, other: Options): DifferingOption[
     const values = [first?.get(option) ?? "", second?.get(option) ?? ""] as const;
     return values[0] === values[1] ? [] : [{ option, values }];
   });
+}
+
+/**
+ * The job, unchecked: the cluster checks it. Integers beyond 2^53 stay exact, as text.
+ * @throws Error where it is neither YAML nor JSON
+ */
+export function jobOfText(text: string): unknown {
+  const job = longAsText(parsed(text));
+  if (typeof job === "object" && job !== null && !Array.isArray(job)) return job;
+  throw new Error("Expected a job with `model` and `data`, in YAML or JSON");
+}
+
+function parsed(text: string): unknown {
+  if (text.trimStart().startsWith("{")) {
+    try {
+      return parseExactly(text);
+    } catch {
+      // YAML has braces too, in which names need no quotes.
+    }
+  }
+  try {
+    return parse(text, { merge: true, intAsBigInt: true });
+  } catch (cause) {
+    const [why = ""] = (cause instanceof Error ? cause.message : String(cause)).split("\n");
+    throw new Error(`The job is neither YAML nor JSON: ${why}`, { cause });
+  }
 }

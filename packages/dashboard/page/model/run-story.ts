@@ -6,13 +6,12 @@
 //   R2. However much a run reports, a story keeps at most `keptMax` of each kind of line.
 
 import { count } from "../../../../cli/support/format.ts";
-import type { IncidentRecord } from "../../../../internal.ts";
-import type { KeptRun, RunEvent, RunSummary, ToldEvent } from "../../server/page-api.ts";
+import type { IncidentRecord, StepTimes } from "../../../../internal.ts";
+import type { KeptRun, RunEvent, RunSummary, TimedEvent } from "../../server/page-api.ts";
 import type { ShownIncident } from "./incident-phases.ts";
 import type { Evaluated } from "./metric-curves.ts";
 import { type Replay, ReplayCheck } from "./replay.ts";
 import { Series } from "./series.ts";
-import { stageGroups, stageSharesOf } from "./stages.ts";
 
 type EventOf<Type extends RunEvent["type"]> = Extract<RunEvent, { readonly type: Type }>;
 
@@ -96,7 +95,7 @@ export class RunStory {
   }
 
   /** Takes one event. */
-  take({ event, atMs }: ToldEvent): void {
+  take({ event, atMs }: TimedEvent): void {
     if (event.seq <= this.#seq) return; // R1
     this.#seq = event.seq;
     this.generation = Math.max(this.generation, event.generation);
@@ -290,4 +289,29 @@ function lineOf(event: RunEvent): Pick<StoryLine, "level" | "text"> | undefined 
     default:
       return undefined;
   }
+}
+
+/** `2026-11-28 09:05:03` */
+export function momentText(date: Date): string {
+  const two = (value: number) => String(value).padStart(2, "0");
+  const day = [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join("-");
+  return `${day} ${[date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":")}`;
+}
+
+type Part = keyof StepTimes["shares"];
+
+/** Every part of a step is in one group. */
+export const stageGroups: readonly { readonly name: string; readonly parts: readonly Part[] }[] = [
+  { name: "computing", parts: ["computing"] },
+  { name: "batch", parts: ["batch"] },
+  { name: "ids", parts: ["sendingIds", "ids"] },
+  { name: "vectors", parts: ["partials", "pooled", "rows"] },
+  { name: "gradients", parts: ["dPooled", "dPartials", "dRows", "rowSums", "gradients", "losses"] },
+  { name: "tiers", parts: ["tiers"] },
+  { name: "checkpoint", parts: ["checkpoint"] },
+];
+
+/** The share of each group, in the order of `stageGroups`. */
+export function stageSharesOf(shares: Readonly<Partial<Record<Part, number>>>): number[] {
+  return stageGroups.map(({ parts }) => parts.reduce((sum, part) => sum + (shares[part] ?? 0), 0));
 }

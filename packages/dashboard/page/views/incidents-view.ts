@@ -1,11 +1,10 @@
 // Incidents of a run: each with a timeline in milliseconds, and the actions taken.
 
 import { count } from "../../../../cli/support/format.ts";
-import { html } from "../dom.ts";
+import { html, Moment } from "../dom.ts";
 import { phasesOf, type ShownIncident } from "../model/incident-phases.ts";
 import { replayKind, replaySentence } from "../model/replay.ts";
 import type { RunStory } from "../model/run-story.ts";
-import { Moment } from "../moment.ts";
 
 /** Most incidents that are drawn; the newest are. */
 const shownMax = 30;

@@ -7,7 +7,7 @@ import { getAll } from "../feed.ts";
 import type { RunStory } from "../model/run-story.ts";
 import type { Store } from "../store.ts";
 import { Windowed } from "../windowed.ts";
-import { useAsked } from "./use-asked.ts";
+import { useAnswer } from "./use-answer.ts";
 
 const none: readonly ShardReport[] = [];
 
@@ -18,7 +18,7 @@ interface Props {
 
 export function PlanView({ store, story }: Props) {
   const path = `/api/shards?run=${encodeURIComponent(story.run)}`;
-  const shards = useAsked(path, store, getAll<ShardReport>) ?? none;
+  const shards = useAnswer(path, store, getAll<ShardReport>) ?? none;
   return html`<section aria-labelledby="plan-title"><h2 id="plan-title">Plan</h2>
     <${Prediction} story=${story} />
     <${Devices} story=${story} shards=${shards} />

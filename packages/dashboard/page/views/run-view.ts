@@ -3,15 +3,13 @@
 import { count, duration, metric, percent } from "../../../../cli/support/format.ts";
 import { sharingOf } from "../../../../src/data/columnar/value-watch.ts";
 import { Chart, type ChartEvent, type Curve, joined, ordered, short } from "../charts.ts";
-import { html, type VNode } from "../dom.ts";
+import { html, Moment, type VNode } from "../dom.ts";
+import { dataLines, jobLines } from "../model/job-lines.ts";
 import { type FoundMetric, metricsOf } from "../model/metric-curves.ts";
 import { replaySummary } from "../model/replay.ts";
-import type { RunStory } from "../model/run-story.ts";
-import { stageGroups, stageSharesOf } from "../model/stages.ts";
-import { Moment } from "../moment.ts";
+import { type RunStory, stageGroups, stageSharesOf } from "../model/run-story.ts";
 import type { Store } from "../store.ts";
 import { InTurn } from "../turns.ts";
-import { JobPanel } from "./job-panel.ts";
 
 interface Props {
   readonly store: Store;
@@ -241,4 +239,19 @@ function Lines({ story, isFile }: { readonly story: RunStory; readonly isFile: b
       ({ seq, atMs, level, text }) => html`<li key=${seq} class=${level}>
         ${atMs === undefined ? html`<span class="dim">event ${seq}</span>` : html`<${Moment} atMs=${atMs} />`} ${text}</li>`,
     )}</ul></section>`;
+}
+
+/** The job and its data; unknown parts are left out. */
+export function JobPanel({ store, story }: Props) {
+  const options = store.optionsOf(story);
+  const lines = [...jobLines(options ?? []), ...dataLines(story)];
+  if (lines.length === 0) return null;
+  return html`<section class="panel" id="job"><h3>Job and data</h3>
+    <dl class="lines">${lines.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>
+    ${
+      options === undefined || options.length === 0
+        ? null
+        : html`<details><summary>All ${count(options.length)} options</summary>
+      <dl class="lines">${options.map(({ option, value }) => html`<dt><code>${option}</code></dt><dd><code>${value}</code></dd>`)}</dl></details>`
+    }</section>`;
 }

@@ -4,7 +4,7 @@ import { count, duration, metric } from "../../../../cli/support/format.ts";
 import type { PageMethod, RunLine } from "../../server/page-api.ts";
 import { html, useState } from "../dom.ts";
 import { post } from "../feed.ts";
-import { jobOfText } from "../model/job-text.ts";
+import { jobOfText } from "../model/job-lines.ts";
 import type { Store } from "../store.ts";
 
 /** Most rows that are drawn; the filter finds the others. */

@@ -8,7 +8,7 @@ import { html, useMemo, useState } from "../dom.ts";
 import type { RunStory } from "../model/run-story.ts";
 import type { Store } from "../store.ts";
 import { Windowed } from "../windowed.ts";
-import { useAsked } from "./use-asked.ts";
+import { useAnswer } from "./use-answer.ts";
 
 /** Most curves of one chart. */
 const curvesMax = 6;
@@ -20,7 +20,7 @@ interface Props {
 
 export function TiersView({ store, story }: Props) {
   const [filter, setFilter] = useState("");
-  const tiers = useAsked<readonly TierReport[]>("/api/tiers", store) ?? none;
+  const tiers = useAnswer<readonly TierReport[]>("/api/tiers", store) ?? none;
   const rows = useMemo(() => rowsOf(tiers, story.run), [tiers, story.run]);
   const wanted = useMemo(() => {
     const part = filter.toLowerCase();

@@ -4,10 +4,10 @@ import { useEffect, useState } from "../dom.ts";
 import { get } from "../feed.ts";
 import type { Store } from "../store.ts";
 
-const askEveryMs = 3000;
+const pollMs = 3000;
 
 /** The newest answer; undefined before the first. `ask` requests one whole answer. */
-export function useAsked<Answer>(
+export function useAnswer<Answer>(
   path: string,
   store: Store,
   ask: (path: string) => Promise<Answer> = get<Answer>,
@@ -16,21 +16,21 @@ export function useAsked<Answer>(
   useEffect(() => {
     if (store.isFile) return;
     let isOpen = true;
-    let isAsking = false;
+    let isPending = false;
     const again = () => {
-      if (document.hidden || isAsking) return;
-      isAsking = true;
+      if (document.hidden || isPending) return;
+      isPending = true;
       ask(path)
         .then(
           (given) => isOpen && setAnswer(given),
           () => {}, // While the leader is away, the last answer stays.
         )
         .finally(() => {
-          isAsking = false;
+          isPending = false;
         });
     };
     again();
-    const timer = setInterval(again, askEveryMs);
+    const timer = setInterval(again, pollMs);
     return () => {
       isOpen = false;
       clearInterval(timer);

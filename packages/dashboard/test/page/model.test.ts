@@ -4,10 +4,8 @@ import type { RunEvent } from "../../../../actors/run/state/run-events.ts";
 import { comparedMetric, isHigherBetter } from "../../../../src/training/loop/best-evaluation.ts";
 import { waitedFor } from "../../../../src/training/meters/step-meter.ts";
 import { phasesOf } from "../../page/model/incident-phases.ts";
-import { dataLines, differingOptions, jobLines } from "../../page/model/job-lines.ts";
-import { jobOfText } from "../../page/model/job-text.ts";
+import { dataLines, differingOptions, jobLines, jobOfText } from "../../page/model/job-lines.ts";
 import { metricsOf, shownMetrics } from "../../page/model/metric-curves.ts";
-import { momentText } from "../../page/model/moment-text.ts";
 import {
   type Replay,
   ReplayCheck,
@@ -15,9 +13,8 @@ import {
   replaySentence,
   replaySummary,
 } from "../../page/model/replay.ts";
-import { RunStory } from "../../page/model/run-story.ts";
+import { momentText, RunStory, stageGroups, stageSharesOf } from "../../page/model/run-story.ts";
 import { Series } from "../../page/model/series.ts";
-import { stageGroups, stageSharesOf } from "../../page/model/stages.ts";
 import { withBlanks } from "../../page/model/template-blanks.ts";
 
 test("a curve of 100,000 points has bounded memory, even spacing, and its first and last point", (t) => {

@@ -5,9 +5,9 @@ import type { RunEvent } from "../../../../actors/run/state/run-events.ts";
 import { InvalidOptionError } from "../../../../src/errors/errors.ts";
 import { checkOptions } from "../../../../src/ports/check-options.ts";
 import { SimulatedClock } from "../../../../src/ports/clock.ts";
+import { refusalOfChange, visitorOf } from "../../server/auth.ts";
 import { ClusterWatch, changesOf, reportFor } from "../../server/cluster-watch.ts";
 import { accessOf, dashboardOptions } from "../../server/dashboard-options.ts";
-import { refusalOfChange, visitorOf } from "../../server/door.ts";
 import { EventRing, seenTogether } from "../../server/event-ring.ts";
 import { thinned } from "../../server/page-answers.ts";
 

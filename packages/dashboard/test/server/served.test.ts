@@ -9,7 +9,7 @@ import { type Cluster, connect, type JobOptions, type RunLine } from "../../../.
 import { startTestCluster } from "../../../../test/helpers/clusters/clusters.ts";
 import { shared } from "../../../../test/helpers/clusters/one-for-many.ts";
 import { dashboard } from "../../server/dashboard.ts";
-import type { Hello, RunHistory, ToldEvent } from "../../server/page-api.ts";
+import type { Hello, RunHistory, TimedEvent } from "../../server/page-api.ts";
 
 /** A cluster whose page is read-only. */
 const onCluster = shared(() => startTestCluster(1, { dashboard: dashboard() }));
@@ -53,7 +53,7 @@ async function messagesOf(
 
 const hasEnded = (all: readonly Message[]) => JSON.stringify(all).includes('"run.finished"');
 const toldIn = (all: readonly Message[]) =>
-  all.filter(({ name }) => name === "told").flatMap(({ data }) => data as ToldEvent[]);
+  all.filter(({ name }) => name === "events").flatMap(({ data }) => data as TimedEvent[]);
 
 function dashboardOf(cluster: Cluster) {
   const { dashboard } = cluster;
@@ -80,7 +80,7 @@ onCluster.test(
     t.true(told.every(({ atMs = 0 }) => atMs > 1.7e12));
     t.true(all.some(({ name }) => name === "report"));
     // The connection was lost after the first message of events.
-    const [early] = all.filter(({ name }) => name === "told");
+    const [early] = all.filter(({ name }) => name === "events");
     if (early === undefined) return t.fail("no events");
     const again = await messagesOf(url, { "last-event-id": early.id }, hasEnded);
     t.like(again[0]?.data, { isGap: false, epoch: hello.epoch });

@@ -32,7 +32,7 @@ export function createAllToAll(options: ChannelPlace<AllToAllName>): AllToAll {
 
   return {
     async open(partBytes) {
-      const wait = (peer: number) => `device ${peer} to give back its inbox of ${what}`;
+      const wait = (peer: number) => `device ${peer} to release its inbox of ${what}`;
       await waitForEach(cells, peers, closed, round, wait); // E1
       round++;
       bytes = partBytes;

@@ -157,11 +157,11 @@ class ExchangeBridge implements Bridge {
   /** Sends the parts that the devices of this host publish, until the generation ends. */
   async #watch(): Promise<void> {
     const { cells } = this.#options;
-    const isNews = () =>
+    const hasWork = () =>
       this.#outgoing.some(({ route, round }) => cells.load(route.cell) !== round);
     try {
       for (;;) {
-        await cells.waitUntil(() => "something to carry", isNews, nobody);
+        await cells.waitUntil(() => "frames to send or to write", hasWork, nobody);
         this.#collect();
         for (const link of this.#links.values()) this.#pump(link);
       }
@@ -209,7 +209,7 @@ class ExchangeBridge implements Bridge {
     const { transport, place, host, clock } = this.#options;
     const { generation } = place;
     const headers = encodeFrame({ generation, from: host, sequence, ...link.receipt(), pieces });
-    link.saidMs = clock.now();
+    link.lastSentMs = clock.now();
     // The devices leave the bytes unchanged until the receiver has them, so no copy is needed.
     transport.publish(this.#subject(link.host), this.#payload(pieces), { headers, isLent: true });
   }
@@ -231,10 +231,10 @@ class ExchangeBridge implements Bridge {
     const { generation, from, sequence, seen, missing, pieces } = decodeFrame(frame);
     const link = this.#links.get(from);
     if (generation !== place.generation || link === undefined) {
-      throw new FrameCorruptError(frame.subject, "no host of this generation sent it"); // B2
+      throw new FrameCorruptError(frame.subject, "its sender is not a host of this generation"); // B2
     }
     for (const piece of pieces) this.#check(frame, from, piece);
-    link.heardMs = clock.now();
+    link.receivedMs = clock.now();
     const lost = link.acknowledge(seen, missing);
     const beforeMs = clock.now() - this.#tickMs; // Frames just sent again are in flight.
     this.#sendAgain(
@@ -256,7 +256,10 @@ class ExchangeBridge implements Bridge {
     const at = this.#routes[route];
     const isMine = at !== undefined && at.from === from && at.to.includes(this.#options.host);
     if (isMine && bytes <= total && first + bytes <= at.region.bytes) return;
-    throw new FrameCorruptError(frame.subject, `it has no place in route ${route} of host ${from}`);
+    throw new FrameCorruptError(
+      frame.subject,
+      `it does not fit into route ${route} of host ${from}`,
+    );
   }
 
   #arrive(piece: Piece, payload: Uint8Array): void {
@@ -279,7 +282,7 @@ class ExchangeBridge implements Bridge {
     const hasSlept = nowMs - this.#tickedMs > this.#silenceMs / 2;
     this.#tickedMs = nowMs;
     for (const link of this.#links.values()) {
-      if (hasSlept && link.heardMs !== undefined) link.heardMs = nowMs; // This host was asleep.
+      if (hasSlept && link.receivedMs !== undefined) link.receivedMs = nowMs; // This host was asleep.
       const fault = this.#faultOf(link, nowMs);
       if (fault !== undefined) this.#fail(fault);
       const { oldest } = link;
@@ -288,18 +291,18 @@ class ExchangeBridge implements Bridge {
       const ageMs = oldest === undefined ? 0 : nowMs - oldest.firstSentMs;
       const patienceMs = Math.max(bridgeResend, ageMs / 2);
       this.#sendAgain(link, link.overdue(nowMs - patienceMs));
-      if (link.owes || nowMs - link.saidMs > bridgeReceipt) this.#send(link, 0, []);
+      if (link.owes || nowMs - link.lastSentMs > bridgeReceipt) this.#send(link, 0, []);
     }
   }
 
   /** The fault of the bridge at the other end; undefined: none. */
-  #faultOf({ host, oldest, heardMs }: Link, nowMs: number): Error | undefined {
+  #faultOf({ host, oldest, receivedMs }: Link, nowMs: number): Error | undefined {
     const { transport, deadlineMs } = this.#options;
-    const sinceMs = heardMs ?? oldest?.firstSentMs ?? nowMs;
+    const sinceMs = receivedMs ?? oldest?.firstSentMs ?? nowMs;
     if (nowMs - sinceMs > this.#silenceMs) {
-      const reason = `not heard for ${this.#silenceMs} ms, half the step deadline`;
+      const reason = `no frame for ${this.#silenceMs} ms, half the step deadline`;
       if (this.#isConnected) return new PeerLostError(`host:${host}`, reason);
-      return new TransportLostError(transport.address, `so host:${host} was ${reason}`);
+      return new TransportLostError(transport.address, `so host:${host} sent ${reason}`);
     }
     if (oldest === undefined || nowMs - oldest.firstSentMs <= deadlineMs) return undefined;
     const what = this.#routes[oldest.pieces[0]?.route ?? 0]?.what;

@@ -51,18 +51,18 @@ export function createPipeWriter(place: PipePlace): PipeWriter {
   const ring = new Uint8Array(place.memory);
   let at = 0;
   let written = 0;
-  const onTheWay = () => (written - cells.load(cellBase + 1)) >>> 0;
+  const unread = () => (written - cells.load(cellBase + 1)) >>> 0;
   return {
     async write(bytes) {
       for (let done = 0; done < bytes.length; ) {
-        if (onTheWay() === ring.length) {
+        if (unread() === ring.length) {
           await cells.waitUntil(
             () => `room for ${what} in the buffer`,
-            () => onTheWay() < ring.length,
+            () => unread() < ring.length,
             peer,
           );
         }
-        const room = Math.min(ring.length - onTheWay(), ring.length - at); // P1
+        const room = Math.min(ring.length - unread(), ring.length - at); // P1
         const piece = bytes.subarray(done, done + room);
         ring.set(piece, at);
         done += piece.length;
@@ -73,13 +73,13 @@ export function createPipeWriter(place: PipePlace): PipeWriter {
     },
     async drained() {
       await cells.waitUntil(
-        () => `${what} to be taken`,
-        () => onTheWay() === 0,
+        () => `${what} to be read`,
+        () => unread() === 0,
         peer,
       );
     },
     rewind() {
-      assert.equal(onTheWay(), 0, "P2");
+      assert.equal(unread(), 0, "P2");
       at = 0;
     },
   };

@@ -37,9 +37,9 @@ export class Link {
   /** The host at the other end. */
   readonly host: number;
   /** When the last frame from the host was received; undefined before the first. */
-  heardMs: number | undefined;
+  receivedMs: number | undefined;
   /** When the last frame was sent to the host. */
-  saidMs = 0;
+  lastSentMs = 0;
   readonly #windowBytes: number;
   readonly #waiting: { readonly outgoing: Outgoing; sent: number }[] = [];
   readonly #inFlight = new Map<number, Sent>();

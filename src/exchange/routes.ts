@@ -46,7 +46,7 @@ function channelRoutes(layout: SharedMemoryLayout, channel: ChannelName): Route[
   const { closed } = layout.channels[channel];
   const closedRoutes = hostOf.map((from, rank) => ({
     channel,
-    what: `device ${rank} giving back its inbox of ${channels[channel]}`,
+    what: `device ${rank} releasing its inbox of ${channels[channel]}`,
     cell: closed(rank),
     region: nothing,
     from,
@@ -93,7 +93,7 @@ function gatherRoutes(layout: SharedMemoryLayout, channel: ChannelName): Route[]
 function barrierRoutes({ hostOf, hosts, arrived }: SharedMemoryLayout): Route[] {
   return hostOf.map((host, rank) => ({
     channel: "barrier",
-    what: `device ${rank} coming to the barrier`,
+    what: `device ${rank} reaching the barrier`,
     cell: arrived(rank),
     region: nothing,
     from: host,

@@ -74,7 +74,7 @@ export function createBarrier(options: {
   return async () => {
     round++;
     cells.store(arrived(rank), round, around.everybody);
-    const wait = (peer: number) => `device ${peer} to come to the barrier`;
+    const wait = (peer: number) => `device ${peer} to reach the barrier`;
     await waitForEach(cells, around.peers, arrived, round, wait);
   };
 }

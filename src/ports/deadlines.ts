@@ -16,17 +16,25 @@ interface Rule {
 const rules = {
   step: {
     within: undefined,
-    what: "a device waits for another, for a batch, for rows from below; a host for its release",
+    what: "a device waits for a device, a batch or rows below memory; a host for its release",
     share: 1,
   },
   noted: {
     within: "step",
-    what: "a thread notes for whom it waits",
+    what: "a thread records a wait in the wait graph",
     share: 1 / 8,
     msMax: 250,
   },
-  bridgeSilence: { within: "step", what: "a bridge hears nothing of another host", share: 1 / 2 },
-  bridgeReceipt: { within: "bridgeSilence", what: "a bridge says that it is there", share: 1 / 8 },
+  bridgeSilence: {
+    within: "step",
+    what: "a bridge receives nothing from another host",
+    share: 1 / 2,
+  },
+  bridgeReceipt: {
+    within: "bridgeSilence",
+    what: "a bridge sends a receipt, also as a sign of life",
+    share: 1 / 8,
+  },
   bridgeResend: {
     within: "bridgeReceipt",
     what: "a bridge sends a frame again",
@@ -35,14 +43,14 @@ const rules = {
   },
   bridgeTick: {
     within: "bridgeResend",
-    what: "a bridge looks at its links",
+    what: "a bridge checks its links",
     share: 1 / 32,
     msMax: 50,
   },
   split: { within: "step", what: "a reader waits for a split of the workers", share: 3 / 4 },
   resend: {
     within: "split",
-    what: "a split that was sent is wanted still, and made again",
+    what: "a split that is still wanted is made again",
     share: 1 / 16,
     msMax: 2000,
   },
@@ -54,7 +62,7 @@ const rules = {
   },
   drain: { within: "step", what: "a reader that is drained finishes its batch", share: 1 / 4 },
   disk: { within: "step", what: "a tier or a writer waits for room on a full disk", share: 1 / 2 },
-  diskSlow: { within: "disk", what: "a tier says that its disk is slow", share: 1 / 10 },
+  diskSlow: { within: "disk", what: "a tier reports that its disk is slow", share: 1 / 10 },
   stall: { within: undefined, what: "the coordinator waits for the next step", share: 2 },
   planning: {
     within: undefined,
@@ -63,9 +71,17 @@ const rules = {
     msMax: 20_000,
   },
   assembly: { within: undefined, what: "hosts make a generation and restore it", share: 10 },
-  cut: { within: undefined, what: "the coordinator waits for a cut to be taken", share: 20 },
-  taken: { within: "cut", what: "the checkpoint coordinator waits for the devices", share: 10 },
-  saved: { within: undefined, what: "writers have a cut on the disk", share: 60 },
+  cut: {
+    within: undefined,
+    what: "the training coordinator waits until a cut is taken",
+    share: 20,
+  },
+  taken: {
+    within: "cut",
+    what: "the checkpoint coordinator waits until the devices took a cut",
+    share: 10,
+  },
+  saved: { within: undefined, what: "writers write a cut to the disk", share: 60 },
   evaluation: { within: undefined, what: "devices evaluate a cut", share: 60 },
   persist: { within: undefined, what: "tiers persist durable rows", share: 10 },
 } as const satisfies Record<string, Rule>;
@@ -104,23 +120,23 @@ export interface DeadlineLine {
 export function clusterDeadlines(): DeadlineLine[] {
   const silence = usualHostSilenceMs;
   return [
-    { name: "heartbeat", within: undefined, what: "a host says that it is there", ms: beatMs },
+    { name: "heartbeat", within: undefined, what: "a host sends a heartbeat", ms: beatMs },
     {
       name: "hostSilence",
       within: undefined,
-      what: "a host is not heard, and is lost (--host-silence)",
+      what: "a host without a heartbeat counts as lost (--host-silence)",
       ms: silence,
     },
     {
       name: "hostAssembling",
       within: undefined,
-      what: "the same, while it makes a generation and restores it",
+      what: "the same, while the host assembles and restores a generation",
       ms: assemblingSilences * silence,
     },
     {
       name: "hostTraining",
       within: "hostSilence",
-      what: "a host of a run that trains is not heard",
+      what: "the same, while a run trains on the host",
       ms: silence - beatMs,
     },
     { name: "lease", within: undefined, what: "another leader takes over", ms: 2500 },

@@ -107,7 +107,7 @@ test("an unreachable host is named in the error, and all waiting devices are rel
   for (const device of devices) t.true(device instanceof GenerationAbortedError);
   for (const [host, error] of bridges.entries()) {
     t.true(error instanceof PeerLostError);
-    const message = `Lost host:${1 - host}: not heard for 4000 ms, half the step deadline`;
+    const message = `Lost host:${1 - host}: no frame for 4000 ms, half the step deadline`;
     t.is((error as Error).message, message);
   }
   t.true(hosts.clock.now() < 8000);
@@ -120,7 +120,7 @@ test("a host whose own connection is lost fails with TransportLostError", async 
   const { bridges } = await endsOf(hosts, (exchange) => exchangeRounds(exchange, shape, 1e6));
   const [cut, other] = bridges;
   t.true(cut instanceof TransportLostError);
-  t.regex((cut as Error).message, /so host:1 was not heard for 4000 ms/);
+  t.regex((cut as Error).message, /so host:1 sent no frame for 4000 ms/);
   t.true(other instanceof PeerLostError);
 });
 

@@ -102,7 +102,7 @@ for (const kind of ["broker", "nats-server"] as const) {
       });
       lost.process.kill("SIGKILL");
       const { devices, bridge } = await left.ended;
-      t.is(bridge?.message, "Lost host:1: not heard for 2000 ms, half the step deadline");
+      t.is(bridge?.message, "Lost host:1: no frame for 2000 ms, half the step deadline");
       t.deepEqual(
         devices.map(({ error }) => error?.code),
         ["GENERATION_ABORTED", "GENERATION_ABORTED"],

@@ -50,7 +50,7 @@ const collectives: Record<string, { run(one: Exchange): Promise<unknown>; missed
   },
   "a barrier": {
     run: ({ barrier }) => barrier(),
-    missed: "device 1 to come to the barrier (round 1)",
+    missed: "device 1 to reach the barrier (round 1)",
   },
 };
 

@@ -40,7 +40,7 @@ export interface DistinctBags {
 }
 
 /** Number of rows requested from shard `shard`. */
-export function askedOf({ starts, subtrees }: DistinctBags, shard: number): number {
+export function requestedRows({ starts, subtrees }: DistinctBags, shard: number): number {
   return (starts[(shard + 1) * subtrees] ?? 0) - (starts[shard * subtrees] ?? 0);
 }
 
@@ -212,9 +212,9 @@ export function writeDistinctFrame(
   for (let i = 0; i < header; i++) {
     frame[i] = (starts[begin + i + 1] ?? 0) - (starts[begin + i] ?? 0);
   }
-  const asked = rows.subarray(starts[begin], starts[begin + header]);
-  frame.set(asked, header);
-  return 4 * (header + asked.length);
+  const requested = rows.subarray(starts[begin], starts[begin + header]);
+  frame.set(requested, header);
+  return 4 * (header + requested.length);
 }
 
 // The answering side: the device with the rows ----

@@ -40,7 +40,7 @@ export interface SplitClientOptions {
 }
 
 /** How often the client repeats its requests. */
-const sayMs = 250;
+const reportMs = 250;
 
 /** A requested split that has not arrived completely. */
 interface Awaited {
@@ -64,7 +64,7 @@ export class SplitClient {
   readonly #awaited = new Map<string, Awaited>();
   readonly #subscriptions: readonly Subscription[];
   #buffered = 0;
-  #isSaying = false;
+  #isReporting = false;
   #isClosed = false;
   #cancel = () => {};
 
@@ -78,7 +78,7 @@ export class SplitClient {
       transport.subscribe(readerSubject(place, reader, "failed"), (frame) => this.#lose(frame)),
     ];
     void shelves?.serve((part, bytes) => this.#take(part, bytes));
-    this.#say();
+    this.#report();
   }
 
   /**
@@ -90,7 +90,7 @@ export class SplitClient {
     return {
       path,
       read: async (bytes, blocks) => {
-        const read = await this.#ask({ stream, ...blocks }, table, bytes);
+        const read = await this.#request({ stream, ...blocks }, table, bytes);
         bytesRead += read;
         return read;
       },
@@ -112,28 +112,28 @@ export class SplitClient {
     for (const one of this.#subscriptions) one.unsubscribe();
   }
 
-  #ask({ stream, first, end }: Split, table: BlockTable, bytes: Uint8Array): Promise<number> {
+  #request({ stream, first, end }: Split, table: BlockTable, bytes: Uint8Array): Promise<number> {
     const split = { stream, first, end };
     return new Promise((resolve, reject) => {
       const sinceMs = this.#options.clock.now();
       const parts = new Set<number>();
       const own = { split, table, bytes, sinceMs, parts, arrived: 0, resolve, reject };
       this.#awaited.set(nameOf(split), own);
-      this.#saySoon();
+      this.#reportSoon();
     });
   }
 
   /** Sends one request for all splits that are requested in one event-loop turn. */
-  #saySoon(): void {
-    if (this.#isSaying) return;
-    this.#isSaying = true;
+  #reportSoon(): void {
+    if (this.#isReporting) return;
+    this.#isReporting = true;
     queueMicrotask(() => {
-      this.#isSaying = false;
-      this.#say();
+      this.#isReporting = false;
+      this.#report();
     });
   }
 
-  #say(): void {
+  #report(): void {
     this.#cancel();
     if (this.#isClosed) return;
     const { transport, place, reader, clock, deadlineMs } = this.#options;
@@ -143,10 +143,10 @@ export class SplitClient {
       one.reject(new StepTimeoutError(waitFor(name), deadlineMs));
     }
     const splits = [...this.#awaited.values()].map(({ split }) => split);
-    const said = { reader, splits, buffered: this.#buffered, stalledMs: this.stalledMs };
-    const { payload, headers } = encodeFrame("want", said);
+    const need = { reader, splits, buffered: this.#buffered, stalledMs: this.stalledMs };
+    const { payload, headers } = encodeFrame("want", need);
     transport.publish(masterSubject(place, "want"), payload, { headers });
-    this.#cancel = clock.after(sayMs, () => this.#say());
+    this.#cancel = clock.after(reportMs, () => this.#report());
   }
 
   /** A part of a split: `payload` is its bytes. */
@@ -165,7 +165,7 @@ export class SplitClient {
     }
     this.#awaited.delete(nameOf(split));
     one.resolve(bytes);
-    this.#saySoon();
+    this.#reportSoon();
   }
 
   #lose(frame: Frame): void {

@@ -45,7 +45,7 @@ export interface NearReaders extends ShelfWriter {
  * frame.
  */
 export const leaseMs = 500;
-const askMs = 4 * leaseMs;
+const requestMs = 4 * leaseMs;
 /**
  * How often a worker reports that it is alive while it makes a split; also the pause before a
  * failed request is repeated.
@@ -63,7 +63,7 @@ export async function serveSplits(options: SplitWorkerOptions): Promise<void> {
     const nowMs = clock.now();
     const worked = { busyMs, forMs: nowMs - fromMs };
     [busyMs, fromMs] = [0, nowMs];
-    const { lease, reader, split } = await ask(options, worked);
+    const { lease, reader, split } = await requestSplit(options, worked);
     if (lease === undefined || reader === undefined || split === undefined) continue;
     const beginMs = clock.now();
     const done = await during(options, lease, async () => {
@@ -83,12 +83,12 @@ export async function serveSplits(options: SplitWorkerOptions): Promise<void> {
 }
 
 /** Requests a split. A silent master may be about to be replaced: the request is then repeated. */
-async function ask(
+async function requestSplit(
   { transport, place, worker, clock }: SplitWorkerOptions,
   worked: { readonly busyMs: number; readonly forMs: number },
 ) {
   const { payload, headers } = encodeFrame("lease", { worker, ...worked });
-  const how = { headers, deadlineMs: askMs };
+  const how = { headers, deadlineMs: requestMs };
   try {
     return decodeFrame(
       "leased",
@@ -108,12 +108,12 @@ async function during<Result>(
   work: () => Promise<Result>,
 ): Promise<Result> {
   let cancel = () => {};
-  const say = () => {
+  const renew = () => {
     const { payload, headers } = encodeFrame("working", { worker, lease });
     transport.publish(masterSubject(place, "working"), payload, { headers });
-    cancel = clock.after(againMs, say);
+    cancel = clock.after(againMs, renew);
   };
-  cancel = clock.after(againMs, say);
+  cancel = clock.after(againMs, renew);
   try {
     return await work();
   } finally {

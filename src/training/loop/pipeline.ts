@@ -39,11 +39,11 @@ import type { PipelineSpec } from "./pipeline-options.ts";
 
 export interface Pipeline {
   /**
-   * Runs step `step` of a window that ends before `toStep`. `askedStop` is called when the step
+   * Runs step `step` of a window that ends before `toStep`. `requestedStop` is called when the step
    * begins: it returns the step after which device 0 was requested to stop, or -1.
    * @throws IdOutOfRangeError naming table and sample
    */
-  run(step: number, toStep: number, askedStop: () => number): Promise<StepOutcome>;
+  run(step: number, toStep: number, requestedStop: () => number): Promise<StepOutcome>;
 }
 
 /**
@@ -72,12 +72,12 @@ export function createPipeline(options: {
   let begun: BegunStep | { readonly refused: IdOutOfRangeError } | undefined;
   if (depth > 1) intake.grant("training", steps);
 
-  const begin = (batch: LocalBatch, step: number, askedStop: () => number) =>
-    meter.exchangeInput(() => beginStep(device, batch, step, askedStop()));
+  const begin = (batch: LocalBatch, step: number, requestedStop: () => number) =>
+    meter.exchangeInput(() => beginStep(device, batch, step, requestedStop()));
 
-  const beginAhead = async (batch: LocalBatch, step: number, askedStop: () => number) => {
+  const beginAhead = async (batch: LocalBatch, step: number, requestedStop: () => number) => {
     try {
-      return await begin(batch, step, askedStop);
+      return await begin(batch, step, requestedStop);
     } catch (error) {
       if (!(error instanceof IdOutOfRangeError)) throw error;
       return { refused: error }; // Thrown in its own step, as without a pipeline.
@@ -85,7 +85,12 @@ export function createPipeline(options: {
   };
 
   /** Begins and stages the steps after `step`, as far as that is possible without waiting. */
-  const goAhead = async (step: number, toStep: number, stop: number, asked: () => number) => {
+  const goAhead = async (
+    step: number,
+    toStep: number,
+    stop: number,
+    requestedStop: () => number,
+  ) => {
     for (;;) {
       if (begun === undefined) {
         const next = step + 1 + staged.length;
@@ -93,7 +98,7 @@ export function createPipeline(options: {
         if (next >= toStep || (stopAfter >= 0 && next >= stopAfter) || !ids.isFree()) return;
         const batch = intake.nextIfThere("training");
         if (batch === undefined) return;
-        begun = await beginAhead(batch, next, asked);
+        begun = await beginAhead(batch, next, requestedStop);
       } else if (!("refused" in begun) && staged.length < stagedMax && ids.isThere()) {
         staged.push(await stageStep(device, begun));
         begun = undefined;
@@ -104,12 +109,12 @@ export function createPipeline(options: {
   };
 
   /** Returns the step: taken from the steps ahead if it has begun, else begun now. */
-  const take = async (step: number, asked: () => number) => {
+  const take = async (step: number, requestedStop: () => number) => {
     const next = staged.shift() ?? begun;
     if (next === undefined) {
       if (depth === 1) intake.grant("training", 1);
       trace.enter(step, "batch");
-      return begin(await intake.next("training"), step, asked);
+      return begin(await intake.next("training"), step, requestedStop);
     }
     if (next === begun) begun = undefined;
     if ("refused" in next) throw next.refused;
@@ -117,22 +122,22 @@ export function createPipeline(options: {
   };
 
   return {
-    async run(step, windowEnd, askedStop) {
+    async run(step, windowEnd, requestedStop) {
       const ahead = staged.length + (begun === undefined ? 0 : 1);
       meter.begin(intake.waiting("training") + ahead);
       trace.begin();
       const toStep = Math.min(windowEnd, nextEvictionStep(tables, step));
       await evictIds(device, step);
-      const current = await take(step, askedStop);
+      const current = await take(step, requestedStop);
       let isLast = true;
       const outcome = await finishStep(device, current, {
         async begin(stopAfter) {
           isLast = step + 1 >= toStep || (stopAfter >= 0 && step + 1 >= stopAfter);
-          if (depth === 3) await goAhead(step, toStep, stopAfter, askedStop);
+          if (depth === 3) await goAhead(step, toStep, stopAfter, requestedStop);
         },
         async read() {
           if (isLast || !isStale) return;
-          staged.unshift(await readAhead(device, await take(step + 1, askedStop)));
+          staged.unshift(await readAhead(device, await take(step + 1, requestedStop)));
         },
       });
       intake.release("training");

@@ -73,7 +73,7 @@ export function distinctOfSamples(
 export async function sendBags(
   device: InputDistDevice,
   rows: SampleRows,
-  asked: DistinctBags,
+  requested: DistinctBags,
   plan: StepPlan,
   stopAfter: number,
 ): Promise<void> {
@@ -83,7 +83,7 @@ export async function sendBags(
   const used = topology.lookupsBy.map((lookups, peer) => {
     const ints = intsOf(exchange.ids.outbox(peer));
     const count = topology.distinctBy[peer]?.length ?? 0;
-    const bytes = writeDistinctFrame(ints, asked, first, count);
+    const bytes = writeDistinctFrame(ints, requested, first, count);
     first += count;
     return bytes + writeBagFrame(ints.subarray(bytes / 4), rows, lookups, stopAfter);
   });

@@ -77,7 +77,7 @@ export interface BegunStep {
   readonly batch: LocalBatch;
   readonly plan: StepPlan;
   readonly rows: SampleRows;
-  readonly asked: DistinctBags;
+  readonly requested: DistinctBags;
   readonly pass: Pass;
 }
 
@@ -125,10 +125,10 @@ export async function beginStep(
   device.trace.enter(step, "ids");
   const plan = planOf(device, batch, step);
   const rows = rowsOfSamples(device, batch, plan);
-  const asked = distinctOfSamples(device, rows, plan);
-  await sendBags(device, rows, asked, plan, stopAfter);
+  const requested = distinctOfSamples(device, rows, plan);
+  await sendBags(device, rows, requested, plan, stopAfter);
   const pass = passOf(plan, batch, rows, device.topology.axisOf);
-  return { batch, plan, rows, asked, pass };
+  return { batch, plan, rows, requested, pass };
 }
 
 /** Receives the bags of a step and requests its rows, while another step may still compute. */
@@ -180,9 +180,12 @@ async function sendReads(device: DeviceState, step: ArrivedStep | LateStep): Pro
 }
 
 /** Receives the vectors, from this device and others, and writes them into the network. */
-async function receiveReads(device: DeviceState, { rows, asked, plan }: BegunStep): Promise<void> {
+async function receiveReads(
+  device: DeviceState,
+  { rows, requested, plan }: BegunStep,
+): Promise<void> {
   enter(device, plan, "exchange");
-  await receiveRows(device, asked, plan);
+  await receiveRows(device, requested, plan);
   await receiveBagLengths(device, plan);
   await receiveVectors(device, rows, plan, plan.isTraining ? plan.step : device.trained.steps);
 }
@@ -194,7 +197,7 @@ export async function finishStep(
   ahead: Ahead = alone,
 ): Promise<StepOutcome> {
   const { exchange, kernels, network, slab, staleRows, terms } = device;
-  const { batch, plan, rows, asked, pass } = current;
+  const { batch, plan, rows, requested, pass } = current;
   const { step } = plan;
   const { dense, labels, weights } = tensorsOf(device, batch);
   enter(device, plan, "compute");
@@ -226,7 +229,7 @@ export async function finishStep(
 
   // Stage 6: output dist, backward; and the blocks that need no vectors.
   await sendVectorGradients(device, rows, plan);
-  await sendRowGradients(device, rows, asked, plan);
+  await sendRowGradients(device, rows, requested, plan);
   await backwardEarly(network, pass); // Overlaps the sending.
   backwardReplicas(device, rows, replicaBags, plan);
   exchange.gradients.start();
@@ -307,8 +310,8 @@ function enter(device: DeviceState, plan: StepPlan, stage: StepStage): void {
 function heatShards({ heat, rank, topology }: DeviceState, { bags, lookups }: StagedRows): void {
   if (heat === undefined) return;
   const held = { shards: topology.heldBy[rank] ?? [], bags };
-  const asked = lookups.map((own) => own.bags);
-  countHeat(heat, held, { shards: topology.distinctBy[rank] ?? [], bags: asked });
+  const requested = lookups.map((own) => own.bags);
+  countHeat(heat, held, { shards: topology.distinctBy[rank] ?? [], bags: requested });
 }
 
 function tensorsOf(device: DeviceState, batch: LocalBatch) {

@@ -119,7 +119,7 @@ test("the doctor lists a cluster's deadlines: the heartbeat, and when a host cou
     deadlines: clusterDeadlines(),
     ...{ isHealthy: true, isJobFit: true },
   }).join("\n");
-  t.regex(lines, /0\.25 s {2}a host says that it is there/);
+  t.regex(lines, /0\.25 s {2}a host sends a heartbeat/);
   t.regex(lines, /1\.25 s {2}a host is not heard, and is lost/);
   t.regex(lines, /5\.00 s {2}the same, while it makes a generation/);
 });

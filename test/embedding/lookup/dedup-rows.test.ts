@@ -4,11 +4,11 @@
 import test from "ava";
 import type { BagShard } from "../../../src/embedding/lookup/bag-frames.ts";
 import {
-  askedOf,
   DistinctMemory,
   distinctFrameBytes,
   distinctFrameInts,
   LookupMemory,
+  requestedRows,
   writeDistinctFrame,
 } from "../../../src/embedding/lookup/dedup-rows.ts";
 import { LocalRows } from "../../../src/embedding/lookup/ids-to-rows.ts";
@@ -55,7 +55,7 @@ function ask(memory: DistinctMemory, { subtrees, slices }: Sender) {
 }
 
 function frameOf(asked: ReturnType<typeof ask>["asked"], first = 0, count = shards.length) {
-  const rowsMax = shards.map((_, i) => askedOf(asked, i));
+  const rowsMax = shards.map((_, i) => requestedRows(asked, i));
   const room = new Int32Array(distinctFrameBytes(asked.subtrees, rowsMax) / 4 + 3);
   return { ints: room, bytes: writeDistinctFrame(room, asked, first, count) };
 }
@@ -111,7 +111,7 @@ test("every bag becomes positions of distinct rows, in its order and with its we
             });
           });
           t.deepEqual(actual, kept);
-          firstRow += askedOf(asked, i);
+          firstRow += requestedRows(asked, i);
         }
       }
     }),

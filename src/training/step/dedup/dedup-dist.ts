@@ -12,7 +12,7 @@
 // rows of a shard that all devices request, D = columns of the shard.
 
 import { axisAt } from "../../../data/sessions/ikjt.ts";
-import { askedOf, type DistinctBags } from "../../../embedding/lookup/dedup-rows.ts";
+import { type DistinctBags, requestedRows } from "../../../embedding/lookup/dedup-rows.ts";
 import type { SampleRows } from "../../../embedding/lookup/sample-rows.ts";
 import type { Bags, Kernels, Rows, Tensor } from "../../../kernels/contract/kernels.ts";
 import type { Slices } from "../../../kernels/contract/slices.ts";
@@ -74,16 +74,16 @@ export async function sendRows(
 /** Pools the received rows into `distinct.vectors`. */
 export async function receiveRows(
   device: DedupDistDevice,
-  asked: DistinctBags,
+  requested: DistinctBags,
   plan: StepPlan,
 ): Promise<void> {
   const { stale, fresh } = device.topology.reads;
-  for (const read of [stale, fresh]) await receiveRowsOf(device, asked, plan, read);
+  for (const read of [stale, fresh]) await receiveRowsOf(device, requested, plan, read);
 }
 
 async function receiveRowsOf(
   device: DedupDistDevice,
-  asked: DistinctBags,
+  requested: DistinctBags,
   plan: StepPlan,
   read: Read,
 ): Promise<void> {
@@ -96,7 +96,7 @@ async function receiveRowsOf(
   for (const [peer, shards] of topology.distinctBy.entries()) {
     let at = byteOffset;
     for (const shard of shards) {
-      const { tables, bags, rows } = pooledAt(device, asked, next++);
+      const { tables, bags, rows } = pooledAt(device, requested, next++);
       if (!read.has(shard)) continue;
       const weights = kernels.view(inbox.buffer, at, [rows, shard.columns]);
       const out = distinctVectors(device, columnsIn(shard), plan.samples);
@@ -142,14 +142,14 @@ function poolWithoutGaps(
  */
 function pooledAt(
   { distinct }: Pick<DedupDistDevice, "distinct">,
-  asked: DistinctBags,
+  requested: DistinctBags,
   at: number,
 ): { tables: Rows[]; bags: Bags; rows: number } {
-  const [lookedUp, bags] = [distinct.tables[at], asked.bags[at]];
+  const [lookedUp, bags] = [distinct.tables[at], requested.bags[at]];
   if (lookedUp === undefined || bags === undefined) {
     throw new RangeError(`The job has no shard of distinct rows ${at}`);
   }
-  const rows = askedOf(asked, at);
+  const rows = requestedRows(requested, at);
   const shape = { rows, blockRows: Math.max(1, rows) };
   return { tables: lookedUp.map((table) => ({ ...table, ...shape })), bags, rows };
 }
@@ -165,7 +165,7 @@ function columnsIn({ lookups }: HeldShard): HeldLookup["ofShard"] {
 export async function sendRowGradients(
   device: DedupDistDevice,
   rows: SampleRows,
-  asked: DistinctBags,
+  requested: DistinctBags,
   plan: StepPlan,
 ): Promise<void> {
   if (isIdle(device)) return;
@@ -177,7 +177,7 @@ export async function sendRowGradients(
     const { buffer, byteOffset } = exchange.dRows.outbox(peer);
     let at = byteOffset;
     for (const shard of shards) {
-      const { tables, bags, rows: count } = pooledAt(device, asked, next++);
+      const { tables, bags, rows: count } = pooledAt(device, requested, next++);
       const dVectors = distinctVectors(device, columnsIn(shard), plan.samples);
       for (const one of shard.lookups) {
         gradientAtPlaces(device, rows, plan, dVectors, one, one.column - one.ofShard.column);

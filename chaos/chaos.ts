@@ -55,8 +55,7 @@ export interface ChaosOptions extends FaultedRunOptions {
 }
 
 /**
- * Starts a chaos test of `job` in an environment (`environment`), which defaults to 2 devices in one
- * process.
+ * Starts a chaos test of `job`. `environment` defaults to 2 devices in one process.
  */
 export function chaos(job: JobOptions, environment: Partial<EnvironmentSize> = {}): Chaos {
   const devices = environment.devices ?? (resolveJob(job).devices || 2);

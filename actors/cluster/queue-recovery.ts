@@ -39,17 +39,11 @@ export async function lostQueue(
     const open = found.filter(({ status }) => !isOverAt(status)).sort((a, b) => a.order - b.order);
     if (open.length === 0) return [];
     if (queue === "log") {
-      log(
-        "JetStream has a copy of a queue, and this leader has no jobs; it starts with an empty queue",
-        open,
-      );
+      log("JetStream has a copy of the queue, which this leader does not restore", open);
       return [];
     }
     if (await isServed(network)) {
-      log(
-        "JetStream has a copy of the queue of another leader, which still answers; no job is restored",
-        open,
-      );
+      log("JetStream has the queue of another leader, which answers; no job is restored", open);
       return [];
     }
     const whole = open.filter((entry) => hasItsCheckpoint(entry, network));
@@ -64,7 +58,9 @@ export async function lostQueue(
     return runs.flat();
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    const message = `The copy of the queue in JetStream cannot be read, so the leader starts with an empty queue: ${reason}`;
+    const message =
+      "The copy of the queue in JetStream cannot be read, so the leader starts with an empty " +
+      `queue: ${reason}`;
     network.log.write("warn", message, { actor: "mirror:0" });
     return [];
   }

@@ -241,7 +241,9 @@ function syncChecks(
     renameSync(path, join(home, "manifest"));
     const median = times.sort((a, b) => a - b)[Math.floor(syncs / 2)] ?? 0;
     const state = judged(median, { warn: 0.1 * disk, fail: disk });
-    const advice = `writers wait at most ${ms(disk)} for the disk: use a faster disk, or raise stepDeadlineMs`;
+    const advice =
+      `writers wait at most ${ms(disk)} for the disk: use a faster disk, or raise ` +
+      "`stepDeadlineMs`";
     return [
       check(`${name}: sync`, state, `${ms(median)} for 64 kB`, advice),
       oneFileSystem(name, directory),

@@ -35,7 +35,9 @@ export function openFloodGuard(
       subscribe: (arrived) => subscribe(tenant, arrived),
       most,
       onTrip: (forMs) =>
-        log.write("warn", `Requests of tenant ${tenant} are ignored for ${forMs} ms: ${reason}`, { tenant }),
+        log.write("warn", `Requests of tenant ${tenant} are ignored for ${forMs} ms: ${reason}`, {
+          tenant,
+        }),
     });
   });
   return {

@@ -69,7 +69,7 @@ function pinTo(
 /** The placement of the run's shards. @throws RunStateError if no generation was assembled yet */
 function placesOf({ shards, run, status }: RunRecord, request: string): ShardPlaces {
   if (shards !== undefined) return shards;
-  throw new RunStateError(run, request, "running with placed shards", `${status}, without placed shards`);
+  throw new RunStateError(run, request, "running with placed shards", `${status}, without`);
 }
 
 /**

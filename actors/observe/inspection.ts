@@ -220,7 +220,7 @@ function bodyOf(frame: Frame): unknown {
   return frame.payload.length === 0 ? {} : decodeBody(frame);
 }
 
-/** Requests a host's report. Undefined: the host does not answer, and is listed as `unresponsive`. */
+/** Requests a host's report. Undefined: no answer, and the host is listed as `unresponsive`. */
 async function inspectHost<Report = ProcessReport>(
   network: Network,
   host: number,

@@ -156,7 +156,7 @@ function refuse(job: JobSpec, from: Manifest | undefined, to: Manifest): Descent
   const interval = `Training from step ${from?.cut ?? 0} to ${to.cut}`;
   const { bits } = job.checkpoint;
   if (bits !== 32) {
-    const why = `its checkpoints store weights rounded to ${bits} bits, so a replay starts from other weights`;
+    const why = `its checkpoints round weights to ${bits} bits, so a replay starts from other weights`;
     throw new NotReplayableError(interval, why);
   }
   const lineage = to.lineage.filter(({ from: began }, i) => {
@@ -278,7 +278,7 @@ function seriesLeaves(
   if (isStale && ours.freshSteps !== theirs.freshSteps) {
     const interval = `Training of generations ${lineage.map(({ generation }) => generation)}`;
     const why =
-      "the run paused at steps that no checkpoint records, and its stale tables were read fresh there";
+      "the run paused at steps that no checkpoint records; stale tables were read fresh there";
     throw new NotReplayableError(interval, why);
   }
   return series.map((key) => {

@@ -1,6 +1,6 @@
 // The lease, which decides which process is the leader. It is a set of files in a directory that
-// all candidates can see. With a register (src/wire/jetstream/nats-register.ts), the lease is in the
-// register, and the term files are its fence.
+// all candidates can see. With a register (src/wire/jetstream/nats-register.ts), the lease is in
+// the register, and the term files are its fence.
 //
 //   terms/00000001.json   { term: 1, owner: "osiris on a, process 7", beat: 4711, … }
 //   terms/00000002.json   the newest term leads

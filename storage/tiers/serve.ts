@@ -35,8 +35,8 @@ import {
 export type TierState = "serving" | "paused" | "slow";
 
 /**
- * `persist`: persists durable rows under the stamp of a committed checkpoint and closes them. `flush`:
- * writes dirty rows from host memory to the disk.
+ * `persist`: persists durable rows under the stamp of a committed checkpoint and closes them.
+ * `flush`: writes dirty rows from host memory to the disk.
  */
 export type TierCommand =
   | { readonly type: "persist"; readonly stamp: string }

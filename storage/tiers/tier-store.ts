@@ -8,12 +8,12 @@
 // option that names another kind is refused.
 //
 // Invariants
-//   R1. Persisted records are complete, stamped and closed: they are renamed to that name after their
-//       last byte is written.
+//   R1. Persisted records are complete, stamped and closed: they are renamed to that name after
+//       their last byte is written.
 //   R2. A generation takes them over by a rename, so that it alone owns them and no older
 //       generation can access them (law 3).
-//   R3. Persisted records are used only if their stamp is that of the checkpoint that the generation
-//       restores. All others are removed, and the store is filled from the checkpoint.
+//   R3. Persisted records are used only if their stamp is that of the checkpoint that the
+//       generation restores. All others are removed, and the store is filled from the checkpoint.
 
 import { createHash } from "node:crypto";
 import { endianness } from "node:os";
@@ -197,8 +197,8 @@ export async function openTierStore(options: TierStoreOptions): Promise<TierStor
 }
 
 /**
- * Selects the kind of store: the requested one, else the one that has the persisted records, else the
- * first that this process can open. `unreadable`: why the persisted records cannot be used.
+ * Selects the kind of store: the requested one, else the one that has the persisted records, else
+ * the first that this process can open. `unreadable`: why the persisted records cannot be used.
  */
 async function chosenStore(
   { kind, place, stamp, disk }: TierStoreOptions,

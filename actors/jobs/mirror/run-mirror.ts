@@ -284,7 +284,8 @@ export class RunMirror {
       }
       this.#isSwept = true;
       if (unknown.length === 0) return;
-      const message = `JetStream has jobs that this leader did not accept, and leaves them there: ${unknown.join(", ")}`;
+      const named = unknown.join(", ");
+      const message = `JetStream has jobs of another queue, which stay there: ${named}`;
       network.log.write("warn", message, { actor: "mirror:0" });
     } catch (error) {
       this.#refuse(error);
@@ -324,7 +325,7 @@ export class RunMirror {
     this.#done.refused++;
     if (!this.#isInTrouble) {
       const reason = error instanceof Error ? error.message : String(error);
-      const message = `JetStream refuses the copies of runs, and the leader will try again: ${reason}`;
+      const message = `JetStream refuses the copies of runs; the leader will try again: ${reason}`;
       network.log.write("warn", message, { actor: "mirror:0" });
     }
     this.#isInTrouble = true;

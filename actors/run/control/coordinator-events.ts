@@ -111,7 +111,7 @@ export function roomAlert(run: Parameters<typeof roomWaitMs>[0], step: number, t
     step,
     message:
       `The disk of the checkpoints in ${directory} is full: the run waits for free space, at ` +
-      `most ${roomWaitMs(run) / 1000} s, and then ${then}; free space on the disk, or cancel the run`,
+      `most ${roomWaitMs(run) / 1000} s, and then ${then}; free disk space, or cancel the run`,
   };
 }
 
@@ -134,7 +134,8 @@ function publishSlowRecovery(
   if (recoveryMs === 0 || 1000 * seconds <= recoveryMs) return;
   const message =
     `Recovered in ${seconds.toFixed(1)} s, expected at most ${recoveryMs / 1000} s: ` +
-    "a shorter `stepDeadlineMs` detects a failure earlier, a shorter `checkpoint.everySteps` repeats fewer steps";
+    "a shorter `stepDeadlineMs` detects a failure earlier, and a smaller `checkpoint.everySteps` " +
+    "repeats fewer steps";
   record.append(scope.generation, { type: "run.alert", code: "RECOVERY_SLOW", step, message });
 }
 

@@ -10,7 +10,7 @@
 //
 // Invariants
 //   M1. It keeps no state that cannot be lost: readers repeat their needs, and workers their
-//       requests. A new master has the whole state within `sayMs` of the readers.
+//       requests. A new master has the whole state within `reportMs` of the readers.
 //   M2. It decides which worker makes a split, never its content: the model does not depend on it,
 //       to the bit (law 4).
 

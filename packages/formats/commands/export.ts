@@ -10,7 +10,7 @@ import {
 } from "../../../cli/support/arguments.ts";
 import { exitCodes } from "../../../cli/support/failure.ts";
 import { bytes, count, plural } from "../../../cli/support/format.ts";
-import { runDirectory } from "../../../cli/support/run-directory.ts";
+import { runDirectory } from "../../../cli/support/named-run.ts";
 import { runTask } from "../../../cli/views/task-view.ts";
 import { InvalidOptionError, type ProgressOptions } from "../../../internal.ts";
 import { type DeltaReport, exportDelta, ServedModel } from "../../serve/index.ts";

@@ -108,7 +108,7 @@ export async function ingestStreams(
         if (!value) return undefined;
         if (value.sequence <= last) continue;
         last = value.sequence;
-        if (++counted.read % tellEvery === 0) tell();
+        if (++counted.read % reportEvery === 0) tell();
         return value;
       }
     };
@@ -128,7 +128,7 @@ export async function ingestStreams(
 }
 
 /** Messages between two calls of `onProgress`. */
-const tellEvery = 1000;
+const reportEvery = 1000;
 
 type Next = () => Promise<StoredMessage | undefined>;
 

@@ -102,7 +102,8 @@ test.serial(
   async (t) => {
     const kill = { kind: "process.kill", atMs, pick: 0 } as const;
     const lines = await runJob(t, kill, { leaseMs: 2500 });
-    const leadsMs = after(lines, / leads, the 2\./)?.sinceMs ?? Number.POSITIVE_INFINITY;
+    const leadsMs =
+      after(lines, / is elected leader, in term 2/)?.sinceMs ?? Number.POSITIVE_INFINITY;
     t.true(leadsMs <= 5000, `${leadsMs} ms`);
   },
 );
@@ -123,7 +124,7 @@ test.serial(
       t.is(verdict.failure, undefined, verdict.reason);
       t.is(verdict.terms, 2, "another process leads");
       const news = verdict.last.filter((line) => line.includes(" run.workers"));
-      const generations = new Set(news.map((line) => / hears \S+ (\d+) /.exec(line)?.[1]));
+      const generations = new Set(news.map((line) => / receives \S+ (\d+) /.exec(line)?.[1]));
       t.true(generations.size > 1, "both masters told of their workers");
     }
   },
@@ -134,7 +135,7 @@ test.serial(
   async (t) => {
     const numbersOf = (lines: readonly Line[]) =>
       lines.flatMap(({ text }) => {
-        const [, seq] = /client hears \S+ \d+ (\d+) run\./.exec(text) ?? [];
+        const [, seq] = /client receives \S+ \d+ (\d+) run\./.exec(text) ?? [];
         return seq === undefined ? [] : Number(seq);
       });
     const kill = { kind: "process.kill", atMs, pick: 0 } as const;

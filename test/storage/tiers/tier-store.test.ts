@@ -36,8 +36,8 @@ const others = { file: "rocksdb", rocksdb: "file" } as const;
 
 for (const kind of ["file", "rocksdb"] as const) {
   /**
-   * A directory for one test, and a function by which a generation opens the persisted rows there for
-   * a checkpoint.
+   * A directory for one test, and a function by which a generation opens the persisted rows there
+   * for a checkpoint.
    */
   const start = (t: ExecutionContext) => {
     const root = mkdtempSync(join(tmpdir(), "osiris-tier-"));

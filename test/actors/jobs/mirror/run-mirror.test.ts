@@ -285,7 +285,7 @@ testIf(natsServer).serial(
         [1002, "run.renumbered"],
       ],
     );
-    t.regex(taken.told.join("\n"), new RegExp(`leaves them there: ${cut.run}$`, "m"));
+    t.regex(taken.told.join("\n"), new RegExp(`which stay there: ${cut.run}$`, "m"));
   },
 );
 
@@ -306,7 +306,7 @@ jetstream { store_dir: "${directory}" }
     live(record, 5);
     await until(t, () => (leader.mirror?.report.refused ?? 0) > 2);
     t.is(leader.told.length, 1, leader.told.join("\n"));
-    t.regex(leader.told[0] ?? "", /refuses the copies of runs, and the leader will try again: /);
+    t.regex(leader.told[0] ?? "", /refuses the copies of runs; the leader will try again: /);
     t.is(record.since(0).length, 6);
 
     writeFileSync(config, user('"nothing"'));

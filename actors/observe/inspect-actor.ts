@@ -6,7 +6,7 @@ import { pinOf } from "../../src/planner/pins.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import type { ShardReport } from "../host/shard.ts";
 import type { TierReport } from "../host/tier-report.ts";
-import { requestActor, checkTier, runNamed } from "../jobs/request-actor.ts";
+import { checkTier, requestActor, runNamed } from "../jobs/request-actor.ts";
 import type { Registry } from "../run/state/registry.ts";
 import type { RunRecord } from "../run/state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";

@@ -7,9 +7,9 @@ import { z } from "zod";
 import { resolveJob } from "../../src/job/job.ts";
 import type { Plan } from "../../src/planner/shards.ts";
 import type { RandomStream } from "../../src/ports/random.ts";
+import { fittedZipf } from "../../src/training/planning/workload.ts";
 import { runDevices } from "../step/device-threads.ts";
 import type { TrainThreadReport } from "../step/train-thread.ts";
-import { fittedZipf } from "../../src/training/planning/workload.ts";
 
 export const batchSize = 1024;
 export const batches = 8;

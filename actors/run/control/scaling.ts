@@ -19,7 +19,10 @@ import { pinsToFollow } from "../state/shard-places.ts";
 const settleMs = 1000;
 
 /** The most devices that a run takes. */
-export function devicesMax({ devicesRequested, job }: Pick<RunRecord, "devicesRequested" | "job">): number {
+export function devicesMax({
+  devicesRequested,
+  job,
+}: Pick<RunRecord, "devicesRequested" | "job">): number {
   return devicesRequested ?? (job.devices === 0 ? job.slices : job.devices);
 }
 

@@ -6,8 +6,8 @@ import type { JobSpec } from "../../../src/job/job.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import type { JournalEntry } from "../../../storage/cluster/run-journal.ts";
 import { ActiveRuns } from "./active-runs.ts";
-import type { RunEvent } from "./run-events.ts";
 import { CrashCounts } from "./crash-counts.ts";
+import type { RunEvent } from "./run-events.ts";
 import { type PublishEvent, type RunIdentity, type RunKeeper, RunRecord } from "./run-record.ts";
 
 /** Finished runs that are remembered by default. */

@@ -35,7 +35,10 @@ test("a journal holds the entries of the one before, and those appended since", 
   second.append([{ kind: "request", run: "a", cancel: true }]);
   await second.close();
   const third = open(4);
-  t.deepEqual(third.readFormer().entries, [...entries, { kind: "request", run: "a", cancel: true }]);
+  t.deepEqual(third.readFormer().entries, [
+    ...entries,
+    { kind: "request", run: "a", cancel: true },
+  ]);
   await third.close();
 });
 

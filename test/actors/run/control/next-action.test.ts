@@ -60,7 +60,10 @@ test("a requested checkpoint is made once, if there are unsaved steps", (t) => {
 test("a generation that ends for a scaling saves only if it has unsaved steps", (t) => {
   t.is(nextAction(positionOf({ isScaleRequested: true })), "checkpoint");
   t.is(nextAction(positionOf({ isScaleRequested: true, latest: { cut: 4 } })), "pass");
-  t.is(nextAction(positionOf({ isScaleRequested: true, latest: { cut: 4 }, cut: undefined })), "end");
+  t.is(
+    nextAction(positionOf({ isScaleRequested: true, latest: { cut: 4 }, cut: undefined })),
+    "end",
+  );
 });
 
 test("the end of the data and early stopping end the generation", (t) => {

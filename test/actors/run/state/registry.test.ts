@@ -175,7 +175,10 @@ test("a run that ended two leaders before its first step is set aside; other run
   // A compacted journal has the count, too.
   kept = [...third.entries()];
   t.true(next().crashes.isSetAside(poison));
-  t.false(next(true).crashes.isSetAside(poison), "a leader that stopped as it should was not ended");
+  t.false(
+    next(true).crashes.isSetAside(poison),
+    "a leader that stopped as it should was not ended",
+  );
   t.is(next().crashes.of(poison), 0);
 });
 

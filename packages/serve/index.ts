@@ -8,8 +8,11 @@ export {
   type ServeOptions,
 } from "./model/served-model.ts";
 export type { RowCounts, TableOnDisk } from "./model/tiered-table.ts";
-export { predictFile } from "./predict/predict-file.ts";
-export type { PredictFileOptions, PredictReport } from "./predict/predict-report.ts";
+export {
+  type PredictFileOptions,
+  type PredictReport,
+  predictFile,
+} from "./predict/predict-file.ts";
 export type { Response } from "./server/models/front.ts";
 export { type ServerOptions, serverJsonSchema } from "./server/models/server-options.ts";
 export { type ModelServer, serve } from "./server/serve.ts";

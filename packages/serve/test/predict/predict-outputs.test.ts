@@ -190,7 +190,7 @@ test("a directory, a pattern and several files are predicted as one, in order", 
   const refused = predictFile(model, days, join(home, "other.csv"));
   await t.throwsAsync(refused, {
     instanceOf: InvalidOptionError,
-    message: /the header of the first one, clicked,price,user,at; .*day-2\.csv has at,user,price/,
+    message: /the header of the first file, clicked,price,user,at; .*day-2\.csv has at,user,price/,
   });
   t.false(existsSync(join(home, "other.csv")));
 });

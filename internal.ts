@@ -80,7 +80,7 @@ export { arrow, criteo, csv, jsonl, parquet, synthetic } from "./src/data/source
 
 // A trained model ----
 export { allowModels } from "./src/model/custom/allowed-modules.ts";
-export { loadModel, type LoadOptions } from "./storage/model/load-model.ts";
+export { type CalibrationChoice, loadModel, type LoadOptions } from "./storage/model/load-model.ts";
 export type { EvaluationData } from "./src/job/evaluation-options.ts";
 export { Model, type EvaluateOptions } from "./storage/model/model.ts";
 export {
@@ -103,7 +103,6 @@ export {
 } from "./storage/model/calibrate-model.ts";
 
 export type { Calibration, StoredCalibration } from "./storage/model/calibration.ts";
-export type { CalibrationChoice } from "./storage/model/find-calibration.ts";
 
 export type { EncodedBatch } from "./src/data/batch-rows.ts";
 export type { RecordColumn, RecordValue, SampleRecord } from "./src/data/records.ts";
@@ -573,8 +572,11 @@ export { manifestName, pathsOf } from "./storage/checkpoints/store/store-paths.t
 export { calibrationPath } from "./storage/checkpoints/store/stored-calibration.ts";
 export { packOf, type PackedEnding, packedEndingOf } from "./storage/disk/packing.ts";
 export { piecesOf, checkBatch } from "./storage/model/encoded-batch.ts";
-export { calibrationsOf } from "./storage/model/find-calibration.ts";
-export { kernelsOf } from "./storage/model/load-model.ts";
+export {
+  calibrationsOf,
+  type OpenedModel,
+  openForPredictions,
+} from "./storage/model/load-model.ts";
 export {
   type Calibrations,
   type Piece,

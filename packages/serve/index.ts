@@ -1,10 +1,13 @@
 // The door of packages/serve: all that other code may import of it.
 
-export type { Ranked, RankOptions, Scored, ServedVersion } from "./model/answers.ts";
 export type { DeltaVersion } from "./model/delta-file.ts";
 export { type DeltaOptions, type DeltaReport, exportDelta } from "./model/export-delta.ts";
 export {
+  type Ranked,
+  type RankOptions,
+  type Scored,
   ServedModel,
+  type ServedVersion,
   type ServeOptions,
 } from "./model/served-model.ts";
 export type { RowCounts, TableOnDisk } from "./model/tiered-table.ts";

@@ -34,8 +34,7 @@ export async function calibrateModel(
   directory: string,
   { data, manifest, disk, ...how }: CalibrateOptions = {},
 ): Promise<CalibrateReport> {
-  const at = { ...(manifest && { manifest }), ...(disk && { disk }) };
-  await using model = await loadModel(directory, at);
+  await using model = await loadModel(directory, { manifest, disk });
   const { digest, step } = model;
   if (!model.numeric.includes(false)) {
     const message = "Expected a model that predicts a probability: its labels are numbers";

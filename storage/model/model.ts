@@ -14,8 +14,10 @@ import { scoredLabelsOf } from "../../src/data/targets.ts";
 import { InputUnusableError, ModelClosedError } from "../../src/errors/errors.ts";
 import type { EvaluationData } from "../../src/job/evaluation-options.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import { swapAverage } from "../../src/model/dense-optimizer.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import type { Disk } from "../../src/ports/disk.ts";
+import type { ServedRows, ServedTable } from "../../src/serving/scorer.ts";
 import {
   densePart,
   digestOf,
@@ -26,6 +28,7 @@ import {
 import { partsOf } from "../../src/training/checkpoint/parts.ts";
 import { evaluateScores, type Metrics, type Scores } from "../../src/training/loop/metrics.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
+import { tableOf } from "../../src/training/topology/topology.ts";
 import type {
   CheckpointStore,
   Manifest,
@@ -34,7 +37,6 @@ import type {
 import { openStore } from "../checkpoints/store/directory-checkpoint-store.ts";
 import { needState } from "../checkpoints/store/file-checkpoint-store.ts";
 import { type Calibration, fitCalibration } from "./calibration.ts";
-import { denseOfDevice, rowsOfDevice } from "./device-rows.ts";
 import {
   type OpenEvaluation,
   type OpenOptions,
@@ -300,4 +302,38 @@ function leafName(
   const place = i % perBlock;
   const what = place < tile.quanta ? `quantum ${place}` : "row state";
   return `table ${tables[tile.table]?.name}, block ${Math.floor(i / perBlock)}, ${what}`;
+}
+
+/** All rows of a device that holds whole tables. The memory is shared with the device. */
+export function rowsOfDevice(device: DeviceState): ServedRows {
+  const { slab, replicas, distinct, ids, topology, trained } = device;
+  const { tables } = topology.input.model;
+  return {
+    steps: trained.steps,
+    tables: tables.map((spec, table): ServedTable => {
+      for (const own of [slab, replicas, ...distinct.slabs]) {
+        const at = own.shards.findIndex((shard) => shard.table === table);
+        const rows = own.rowsOf[at];
+        if (rows === undefined) continue;
+        const { rows: count, dim } = tableOf(tables, table);
+        assert(rows.rows === count && rows.dim === dim, "a device without others has whole tables");
+        const find = own === slab ? ids[at]?.reading : undefined;
+        return { rows, places: undefined, base: 0, find };
+      }
+      throw new RangeError(`The device has no rows of table ${spec.name}`);
+    }),
+  };
+}
+
+/** A copy of a device's dense parameters, or of their moving averages if it has them. */
+export function denseOfDevice(device: DeviceState): Float32Array {
+  const { kernels, network, denseState, recipe, topology } = device;
+  const { layout } = topology.graph;
+  const swap = () => swapAverage(kernels, recipe.optimizer.dense, denseState, layout, network.flat);
+  swap();
+  try {
+    return kernels.read(network.flat);
+  } finally {
+    swap();
+  }
 }

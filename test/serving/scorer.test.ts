@@ -13,7 +13,7 @@ import { Scorer } from "../../src/serving/scorer.ts";
 import { createSoloDevice } from "../../src/training/loop/inference-device.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
 import { forwardStep } from "../../src/training/step/step.ts";
-import { denseOfDevice, rowsOfDevice } from "../../storage/model/device-rows.ts";
+import { denseOfDevice, rowsOfDevice } from "../../storage/model/model.ts";
 import { scorerOf } from "../../storage/model/predictor.ts";
 import { drawBatch } from "../helpers/models/onnx.ts";
 import { zoo } from "../helpers/models/zoo.ts";

@@ -14,6 +14,8 @@ import {
   type IdRow,
   type JobSpec,
   type Kernels,
+  type OpenedModel,
+  type Scorer,
   type TableMemory,
 } from "../../../internal.ts";
 import { chunksOf, type DeltaData, type DeltaIndex, type DeltaTable } from "./delta-file.ts";
@@ -32,6 +34,44 @@ export interface NextTables {
   undo(): Promise<void>;
 }
 
+/**
+ * Checks that a delta applies to the version of a model that serves.
+ * @throws DeltaRefusedError
+ */
+export function checkFollows(
+  path: string,
+  { jobIdentity, arithmetic, tables, from }: DeltaIndex,
+  { manifest, job }: Pick<OpenedModel, "manifest" | "job">,
+  serving: { readonly digest: string; readonly step: number },
+): void {
+  if (jobIdentity !== manifest.jobIdentity || tables.length !== job.model.tables.length) {
+    throw new DeltaRefusedError(path, "it belongs to another job than the serving model");
+  }
+  if (arithmetic !== manifest.arithmetic) {
+    throw new DeltaRefusedError(path, `it was trained with the arithmetic ${arithmetic}`);
+  }
+  if (from.digest === serving.digest && from.step === serving.step) return;
+  const start = `it starts from step ${from.step} (${from.digest})`;
+  const serves = `the serving version is step ${serving.step} (${serving.digest})`;
+  throw new DeltaRefusedError(path, `${start}, but ${serves}`);
+}
+
+/** Reads the next version's dense parameters into its scorer. @throws DeltaRefusedError */
+export async function nextDense(
+  path: string,
+  { dense: { at, count } }: DeltaIndex,
+  data: DeltaData,
+  scorer: Scorer,
+): Promise<Float32Array> {
+  if (count !== scorer.graph.layout.length) {
+    throw new DeltaRefusedError(path, "its layers differ from those of the serving model");
+  }
+  const bytes = await data.next(at, 4 * count);
+  const dense = new Float32Array(bytes.slice().buffer);
+  scorer.setDense(dense);
+  return dense;
+}
+
 /** Yields the thread. @throws the signal's reason */
 type Breathe = () => Promise<void>;
 
@@ -40,8 +80,7 @@ type Breathe = () => Promise<void>;
  * @throws CheckpointCorruptError, DeltaRefusedError
  */
 export async function nextTables(
-  kernels: Kernels,
-  job: JobSpec,
+  { kernels, job }: Pick<OpenedModel, "kernels" | "job">,
   current: readonly LoadedTable[],
   index: DeltaIndex,
   data: DeltaData,
@@ -61,7 +100,7 @@ export async function nextTables(
       const of = index.tables[i];
       const spec = job.model.tables[i];
       if (of === undefined || spec?.name !== of.name || of.recordBytes !== table.recordBytes) {
-        throw new DeltaRefusedError(path, "it has other tables than the model that serves");
+        throw new DeltaRefusedError(path, "its tables differ from those of the serving model");
       }
       if (table.tier !== undefined) {
         const tier = await writeCopies(table.tier, of, data, { path, rows: spec.rows, breathe });
@@ -69,7 +108,7 @@ export async function nextTables(
         tables.push(tieredTable(tier, ids, table.recordBytes));
         continue;
       }
-      assert(table.memory !== undefined, "a table lies on disk or in memory");
+      assert(table.memory !== undefined, "a table that is not on disk is in memory");
       const taker = new TakenPlaces(table, table.memory, path);
       takers.push(taker);
       const places = await placeRows(kernels, taker, of, data, spec.rows, breathe);
@@ -83,7 +122,7 @@ export async function nextTables(
         for (const [i, { tier }] of current.entries()) {
           const after = tables[i]?.tier?.copies;
           if (tier === undefined || after === undefined || after === tier.copies) continue;
-          await tier.table.forget(tier.copies, after, () => setImmediate());
+          await tier.table.invalidate(tier.copies, after, () => setImmediate());
         }
       },
       async leave() {
@@ -159,7 +198,7 @@ async function* changedRows(
     const rows = new Int32Array(bytes.buffer, 0, count);
     for (const row of rows) {
       if (row <= last || row >= tableRows) {
-        throw new CheckpointCorruptError(path, `row ${row} behind row ${last}`);
+        throw new CheckpointCorruptError(path, `row ${row} follows row ${last}`);
       }
       last = row;
     }
@@ -231,8 +270,7 @@ class TakenPlaces {
       const place = memory.sparesOf(row).take();
       if (place < 0) {
         this.#moved.push({ rows: rows.subarray(0, i), taken: taken.subarray(0, i), left });
-        const why = "it changes more rows than there is room for beside those that serve";
-        throw new DeltaRefusedError(this.path, why);
+        throw new DeltaRefusedError(this.path, "it changes more rows than there are spare slots");
       }
       taken[i] = place;
       left[i] = places[row] ?? 0;

@@ -17,7 +17,7 @@ import {
   type TableIds,
   withRows,
 } from "../../../internal.ts";
-import { RecordMaker, slicedRecords, sliceRows } from "./load-tables.ts";
+import { RecordMaker, slicedRecords, sliceRows } from "./row-records.ts";
 
 /** Ascending rows and their concatenated records; valid until the next chunk. */
 export interface Records {
@@ -43,7 +43,7 @@ export async function* changedRecords(
   const { sparse } = to.job.optimizer;
   const maker = () =>
     new RecordMaker(kernels, later.spec, servedStateWidth(sparse, later.spec.dim));
-  const birth = { spec: later.spec, table: later.table, key: keyOf(to.job.seed) };
+  const initial = { spec: later.spec, table: later.table, key: keyOf(to.job.seed) };
   const own = maker();
   const between = incrementsBetween(both);
   const { table, from } = both;
@@ -61,7 +61,7 @@ export async function* changedRecords(
   for (;;) {
     const row = Math.min(before.row, rest.row, freed);
     if (row === Number.POSITIVE_INFINITY) break;
-    if (rest.row !== row) out.add(row, own.bornRecords(Int32Array.of(row), birth));
+    if (rest.row !== row) out.add(row, own.initialRecords(Int32Array.of(row), initial));
     else if (before.row !== row || !before.isSame(rest)) out.add(row, rest.record());
     if (freed === row) freed = nextGone();
     if (before.row === row) await before.next();

@@ -96,7 +96,7 @@ export function prepareIndexCheck(): void {
     tables: [{ ...table, ids: { at: 0, changed: 0, freed: 0 } }],
     ...{ dense: { at: 0, count: 0 }, end: 0, dataSha256: "" },
   });
-  indexSchema.parse(unseal(new TextEncoder().encode(text), "an index of nothing"));
+  indexSchema.parse(unseal(new TextEncoder().encode(text), "an empty index"));
 }
 
 /** Writes the data of a delta in order, then its index. */
@@ -148,15 +148,15 @@ export async function readDeltaIndex(file: DiskFile): Promise<DeltaIndex> {
   if (!isMagic(head)) {
     throw new InputUnusableError(
       path,
-      `Expected ${path} to be a delta, as \`osiris export --since\` writes one`,
+      `Expected ${path} to be a delta, as \`osiris export --since\` writes it`,
     );
   }
   const tail = await bytesAt(file, Math.max(0, size - tailBytes), tailBytes);
-  if (!isMagic(tail.subarray(4))) throw new CheckpointCorruptError(path, "it is cut short");
+  if (!isMagic(tail.subarray(4))) throw new CheckpointCorruptError(path, "the file is truncated");
   const length = new DataView(tail.buffer, tail.byteOffset).getUint32(0, true);
   const first = size - tailBytes - length;
   if (first < magic.length || length > indexBytesMax) {
-    throw new CheckpointCorruptError(path, `its index has ${length} bytes`);
+    throw new CheckpointCorruptError(path, `its index claims ${length} bytes`);
   }
   const value = unseal(await bytesAt(file, first, length), path);
   const found = indexSchema.safeParse(value);
@@ -164,7 +164,7 @@ export async function readDeltaIndex(file: DiskFile): Promise<DeltaIndex> {
     const issue = found.error.issues[0];
     throw new CheckpointCorruptError(path, `${issue?.path.join(".")}: ${issue?.message}`);
   }
-  if (found.data.end !== first) throw new CheckpointCorruptError(path, "its data are cut short");
+  if (found.data.end !== first) throw new CheckpointCorruptError(path, "its data is truncated");
   return found.data;
 }
 
@@ -186,10 +186,10 @@ export class DeltaData {
    * next call and begins at offset 0 of its buffer.
    */
   async next(at: number, bytes: number): Promise<Uint8Array> {
-    if (at !== this.#at) throw new CheckpointCorruptError(this.#file.path, "its data have gaps");
+    if (at !== this.#at) throw new CheckpointCorruptError(this.#file.path, "its data has gaps");
     // Check before allocating, as a damaged index may contain any number.
     if (at + bytes > this.#size)
-      throw new CheckpointCorruptError(this.#file.path, "it is cut short");
+      throw new CheckpointCorruptError(this.#file.path, "the file is truncated");
     // One buffer is reused, because collecting a whole delta's garbage would delay requests.
     if (this.#buffer.length < bytes) this.#buffer = new Uint8Array(bytes);
     const out = this.#buffer.subarray(0, bytes);
@@ -202,7 +202,8 @@ export class DeltaData {
   /** Verifies the data. @throws CheckpointCorruptError where they differ from those written */
   finish({ end, dataSha256 }: DeltaIndex): void {
     const { path } = this.#file;
-    if (this.#at !== end) throw new CheckpointCorruptError(path, "its data are longer");
+    if (this.#at !== end)
+      throw new CheckpointCorruptError(path, "its data is longer than its index says");
     const actual = this.#hash.digest("hex");
     if (actual === dataSha256) return;
     throw new CheckpointCorruptError(path, `its data's hash is ${actual}, expected ${dataSha256}`);
@@ -217,7 +218,7 @@ async function bytesAt(file: DiskFile, at: number, count: number): Promise<Uint8
 
 async function readAt(file: DiskFile, at: number, out: Uint8Array): Promise<void> {
   const read = await file.readLater(out, at);
-  if (read < out.length) throw new CheckpointCorruptError(file.path, "it is cut short");
+  if (read < out.length) throw new CheckpointCorruptError(file.path, "the file is truncated");
 }
 
 function isMagic(bytes: Uint8Array): boolean {

@@ -24,7 +24,7 @@ import {
 import { servedDense } from "../../formats/index.ts";
 import { changedRecords } from "./changed-records.ts";
 import { type DeltaTable, type DeltaVersion, DeltaWriter } from "./delta-file.ts";
-import { RecordMaker, sliceRows } from "./load-tables.ts";
+import { RecordMaker, sliceRows } from "./row-records.ts";
 
 /** Options of `exportDelta`. */
 export interface DeltaOptions extends ProgressOptions {
@@ -64,8 +64,8 @@ export async function exportDelta(
   const to = openModel(directory, options.manifest, disk);
   const from = openSince(directory, options.since, disk);
   if (from.manifest.sha256 === to.manifest.sha256) {
-    const message = `Expected a checkpoint of ${directory} before step ${to.manifest.cut} as the one since`;
-    throw new InputUnusableError(directory, `${message}, got that one itself`);
+    const wanted = `Expected \`since\` to name a checkpoint of ${directory} before step ${to.manifest.cut}`;
+    throw new InputUnusableError(directory, `${wanted}, got that checkpoint itself`);
   }
   const progress = progressOf(options);
   const tables: DeltaTable[] = [];

@@ -2,31 +2,29 @@
 // same version from a checkpoint.
 
 import {
-  type Disk,
   type JobSpec,
   type Kernels,
-  openCheckpoint,
+  type OpenedModel,
+  type Progress,
   type ProgressOptions,
   progressOf,
+  type Rows,
+  rowDecayOf,
   type Scorer,
   storedTables,
   writeWhole,
 } from "../../../internal.ts";
-import { denseTensors, notesOf, writeSafetensors } from "../../formats/index.ts";
+import { denseTensors, notesOf, type WholeRows, writeSafetensors } from "../../formats/index.ts";
 import type { DeltaIndex } from "./delta-file.ts";
-import type { LoadedTable } from "./load-tables.ts";
-import { servedRows } from "./served-rows.ts";
+import type { LoadedTable, OwnTier } from "./load-tables.ts";
+import { readRowsMax } from "./row-file.ts";
+import { initialiseRows, sliceRows } from "./row-records.ts";
 
 /** The state of a served model that an export needs. */
 export interface ExportedVersion {
-  readonly job: JobSpec;
-  readonly jobText: string;
-  readonly arithmetic: string;
-  /** The checkpoint directory, and the hash of the version's manifest. */
-  readonly path: string;
+  readonly opened: OpenedModel;
+  /** Hash of the version's manifest. */
   readonly manifest: string;
-  readonly disk: Disk;
-  readonly kernels: Kernels;
   readonly version: { readonly digest: string; readonly step: number };
   readonly rows: { readonly tables: readonly LoadedTable[]; readonly steps: number };
   readonly dense: Float32Array;
@@ -36,14 +34,13 @@ export interface ExportedVersion {
 
 /** Writes the file. @throws InputUnusableError where it cannot be written */
 export async function exportServed(
-  served: ExportedVersion,
+  { opened, manifest, version, rows, dense, means, scorer }: ExportedVersion,
   path: string,
-  options: ProgressOptions & { readonly disk?: Disk | undefined },
+  options: ProgressOptions,
 ): Promise<void> {
-  const { job, jobText, arithmetic, disk, kernels, rows, dense, means, manifest } = served;
-  const { graph } = served.scorer;
-  const checkpoint = openCheckpoint(served.path, undefined, disk);
-  const tables = storedTables(checkpoint).map((stored, i) => {
+  const { job, kernels, disk, store } = opened;
+  const { graph } = scorer;
+  const tables = storedTables(opened).map((stored, i) => {
     const table = rows.tables[i];
     if (table === undefined) throw new RangeError(`There is no table ${i}`);
     const { ids } = table;
@@ -54,14 +51,85 @@ export async function exportServed(
       rows: () => servedRows(kernels, job, i, table, rows.steps, progressOf(options)),
     };
   });
-  const { digest, step: cut } = served.version;
+  const { digest, step: cut } = version;
+  const { arithmetic } = opened.manifest;
   const about = { cut, modelDigest: digest.replace(/^sha256:/, ""), arithmetic, means };
-  const calibration = checkpoint.store.calibration(about.modelDigest);
-  const notes = notesOf(jobText, about, manifest, calibration);
-  const own = { checkpoint, graph, tables, calibration, notes };
+  const calibration = store.calibration(about.modelDigest);
+  const notes = notesOf(store.jobText, about, manifest, calibration);
+  const own = { checkpoint: opened, graph, tables, calibration, notes };
   const model = { ...own, dense: denseTensors(graph, dense) };
   const progress = progressOf(options);
   await writeWhole(options.disk ?? disk, path, (file) => {
     return writeSafetensors({ file, last: undefined, save: async () => {} }, model, progress);
   });
+}
+
+/**
+ * The rows of table `at` of a job after `steps` steps, as float32 with the values that a lookup
+ * gives, in chunks that own their memory.
+ */
+async function* servedRows(
+  kernels: Kernels,
+  job: JobSpec,
+  at: number,
+  { rows: memory, places, base, tier }: LoadedTable,
+  steps: number,
+  progress: Pick<Progress, "breathe">,
+): AsyncGenerator<WholeRows, void, undefined> {
+  const spec = job.model.tables[at];
+  if (spec === undefined) throw new RangeError(`The job has no table ${at}`);
+  const { sparse } = job.optimizer;
+  const share = rowDecayOf(sparse, spec)?.shareAt(steps) ?? 1;
+  const average = sparse.ema && { decay: sparse.ema.decay, steps };
+  // Each row is pooled as a bag of one id by sum, whatever the table's pooling. Only the row's own
+  // block contributes to the sum over row blocks.
+  const own = tier === undefined ? undefined : new SliceReader(kernels, memory, tier);
+  const rows = [own?.rows ?? { ...memory, pooling: "sum" as const }];
+  for (let first = 0; first < spec.rows; first += sliceRows) {
+    const count = Math.min(sliceRows, spec.rows - first);
+    await own?.read(first, count);
+    const ids = Int32Array.from({ length: count }, (_, i) => {
+      return own === undefined ? (places?.[first + i] ?? first + i + base) : i;
+    });
+    const offsets = Int32Array.from({ length: count + 1 }, (_, i) => i);
+    const out = kernels.tensor([count, spec.dim]);
+    kernels.pool(out, rows, { tables: 1, samples: count, offsets, ids }, 0, count, average);
+    if (share !== 1) kernels.scaleColumns(out, 0, spec.dim, share);
+    await progress.breathe();
+    yield { first, weights: kernels.read(out) };
+  }
+}
+
+/** Reads rows on disk, slice by slice, into memory beside the cache. */
+class SliceReader {
+  readonly rows: Rows;
+  readonly #kernels: Kernels;
+  readonly #tier: OwnTier;
+
+  constructor(kernels: Kernels, { dim, precision, state, averaged }: Rows, tier: OwnTier) {
+    this.#kernels = kernels;
+    this.#tier = tier;
+    const stateWidth = state.shape[1] ?? 0;
+    this.rows = kernels.rows({
+      ...{ rows: sliceRows, dim, precision, stateWidth, averaged },
+      ...{ pooling: "sum", rowBlocks: 1 },
+    });
+  }
+
+  /** Reads `count` rows from row `first` on into the first slots of `rows`. */
+  async read(first: number, count: number): Promise<void> {
+    const { table, copies } = this.#tier;
+    const [initial, stored]: [number[], number[]] = [[], []];
+    for (let i = 0; i < count; i++) (copies.of(first + i) < 0 ? initial : stored).push(i);
+    const ids = Int32Array.from(initial, (i) => first + i);
+    initialiseRows(this.#kernels, this.rows, Int32Array.from(initial), ids, table.initial);
+    for (let at = 0; at < stored.length; at += readRowsMax) {
+      const places = Int32Array.from(stored.slice(at, at + readRowsMax));
+      const records = await table.file.read(
+        places.map((i) => first + i),
+        copies,
+      );
+      this.#kernels.scatterRecords(this.rows, places, records);
+    }
+  }
 }

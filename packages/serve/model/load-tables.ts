@@ -9,8 +9,6 @@ import {
   keyOf,
   type OpenCheckpoint,
   type Progress,
-  type RowRecords,
-  type Rows,
   recordBytesOf,
   rowsOfTable,
   ServedIds,
@@ -21,9 +19,16 @@ import {
   type TableMemory,
   type TableSpec,
 } from "../../../internal.ts";
-import { bear, type RowBirth } from "./born-rows.ts";
 import type { TierPlaces } from "./choose-tiers.ts";
 import { RowCopies, RowFile } from "./row-file.ts";
+import {
+  type InitialRows,
+  initialiseRows,
+  RecordMaker,
+  range,
+  slicedRecords,
+  sliceRows,
+} from "./row-records.ts";
 import { TieredTable } from "./tiered-table.ts";
 
 /** A table of one version of a served model. */
@@ -43,9 +48,6 @@ export interface OwnTier {
   readonly table: TieredTable;
   readonly copies: RowCopies;
 }
-
-/** Rows that are moved in one slice of the thread, which takes some hundred microseconds. */
-export const sliceRows = 2048;
 
 /** Inputs for loading a table. */
 interface Loading {
@@ -77,12 +79,12 @@ export async function loadTables(
       progress.expect(stored.bytes);
       const ids = await readIds(loading, stored);
       const recordBytes = recordBytesOf(spec, servedStateWidth(sparse, spec.dim));
-      const birth = { spec, table, key };
+      const initial = { spec, table, key };
       const shape = places.shapes[table];
       if (shape === undefined) {
         const memory: TableMemory | undefined = memories.next().value;
         if (memory === undefined) throw new RangeError(`There is no memory of table ${spec.name}`);
-        await fillMemory(loading, stored, birth, memory);
+        await fillMemory(loading, stored, initial, memory);
         const at = { rows: memory.rows, places: memory.homes, base: memory.base };
         loaded.push({ ...at, find: ids?.find, memory, tier: undefined, ids, recordBytes });
         continue;
@@ -91,7 +93,7 @@ export async function loadTables(
       const file = new RowFile(disk, directory, { ...spec, recordBytes });
       const tiered = new TieredTable(
         kernels,
-        birth,
+        initial,
         shape,
         file,
         servedStateWidth(sparse, spec.dim),
@@ -125,14 +127,14 @@ export function tieredTable(
 async function fillMemory(
   loading: Loading,
   { spec, ...stored }: StoredTable,
-  birth: RowBirth,
+  initial: InitialRows,
   memory: TableMemory,
 ): Promise<void> {
   const { kernels, progress } = loading;
   const placeOf = (row: number) => memory.homes?.[row] ?? row + memory.base;
   for (let first = 0; first < spec.rows; first += sliceRows) {
     const ids = range(first, Math.min(spec.rows, first + sliceRows));
-    bear(kernels, memory.rows, ids.map(placeOf), ids, birth);
+    initialiseRows(kernels, memory.rows, ids.map(placeOf), ids, initial);
     await progress.breathe();
   }
   await eachSlice(loading, { spec, ...stored }, (rows, records) => {
@@ -188,87 +190,4 @@ export async function servedIds(
     if (++count % sliceRows === 0) await progress.breathe();
   }
   return made;
-}
-
-/** Encodes rows as records: their stored bytes, in the table's precision. */
-export class RecordMaker {
-  readonly #kernels: Kernels;
-  readonly #rows: Rows;
-  readonly #places = range(0, sliceRows);
-  readonly #width: number;
-  #bytes = new Uint8Array(0);
-
-  constructor(
-    kernels: Kernels,
-    { dim, precision }: Pick<TableSpec, "dim" | "precision">,
-    stateWidth: number,
-  ) {
-    this.#kernels = kernels;
-    this.#width = stateWidth;
-    this.#rows = kernels.rows({
-      ...{ rows: sliceRows, dim, precision, stateWidth, averaged: stateWidth > 0 },
-      ...{ pooling: "sum", rowBlocks: 1 },
-    });
-  }
-
-  /** The records of at most `sliceRows` rows, valid until the next call. */
-  recordsOf({ rows, weights, state }: RowRecords): Uint8Array {
-    const kernels = this.#kernels;
-    const { length: count } = rows;
-    kernels.writeRows(this.#rows, 0, weights);
-    if (this.#width > 0 && count > 0) {
-      const served = servedState(state, count, this.#width);
-      kernels.write(kernels.part(this.#rows.state, 0, count), served);
-    }
-    return this.#gather(count);
-  }
-
-  /** The records of rows with their initial values. */
-  bornRecords(ids: Int32Array, birth: RowBirth): Uint8Array {
-    bear(this.#kernels, this.#rows, this.#places.subarray(0, ids.length), ids, birth);
-    return this.#gather(ids.length);
-  }
-
-  #gather(count: number): Uint8Array {
-    const places = this.#places.subarray(0, count);
-    const bytes = count * this.recordBytes;
-    if (this.#bytes.length < bytes) this.#bytes = new Uint8Array(sliceRows * this.recordBytes);
-    const out = this.#bytes.subarray(0, bytes);
-    this.#kernels.gatherRecords(out, this.#rows, places);
-    return out;
-  }
-
-  get recordBytes(): number {
-    return recordBytesOf(this.#rows, this.#width);
-  }
-}
-
-/** Extracts the moving average's lag and steps (n, width) from all state (n, ·): first and last. */
-function servedState(state: Float32Array, count: number, width: number): Float32Array {
-  const own = state.length / count;
-  if (own === width) return state;
-  const served = new Float32Array(count * width);
-  for (let row = 0; row < count; row++) {
-    served.set(state.subarray(row * own, row * own + width - 1), row * width);
-    served[(row + 1) * width - 1] = state[(row + 1) * own - 1] ?? 0;
-  }
-  return served;
-}
-
-/** Records `from` to `to` - 1. */
-export function slicedRecords(
-  { rows, weights, state }: RowRecords,
-  from: number,
-  to: number,
-): RowRecords {
-  const [dim, width] = [weights.length / rows.length, state.length / rows.length];
-  return {
-    rows: rows.subarray(from, to),
-    weights: weights.subarray(from * dim, to * dim),
-    state: state.subarray(from * width, to * width),
-  };
-}
-
-function range(first: number, end: number): Int32Array {
-  return Int32Array.from({ length: end - first }, (_, i) => first + i);
 }

@@ -13,36 +13,23 @@ import {
   type CalibrationChoice,
   type Calibrations,
   calibrationsOf,
-  DeltaRefusedError,
-  type Disk,
   type EncodedBatch,
   expected,
   type JobSpec,
-  type Kernels,
-  kernelsOf,
   type LoadOptions,
   ModelClosedError,
-  type OpenCheckpoint,
-  openModel,
+  type OpenedModel,
+  openForPredictions,
   type Piece,
   Predictor,
   type ProgressOptions,
   progressOf,
-  realDisk,
   type SampleRecord,
   type Scorer,
   scorerOf,
 } from "../../../internal.ts";
 import { servedDense } from "../../formats/index.ts";
-import {
-  bestOf,
-  type Ranked,
-  type RankOptions,
-  type Scored,
-  type ServedVersion,
-  told,
-} from "./answers.ts";
-import { nextTables } from "./apply-delta.ts";
+import { checkFollows, nextDense, nextTables } from "./apply-delta.ts";
 import { type TierOptions, tierPlacesOf } from "./choose-tiers.ts";
 import {
   DeltaData,
@@ -59,7 +46,7 @@ import type { RowCounts, TableOnDisk } from "./tiered-table.ts";
 
 /** Options of `ServedModel.open`. */
 export interface ServeOptions
-  extends Omit<LoadOptions, "calibration">,
+  extends LoadOptions,
     TierOptions,
     Pick<ProgressOptions, "onProgress" | "signal"> {
   /**
@@ -67,6 +54,40 @@ export interface ServeOptions
    * model, or for the version that a delta produces. @default "stored"
    */
   readonly calibration?: CalibrationChoice | undefined;
+}
+
+/** The version of a model that computed an answer. */
+export interface ServedVersion {
+  /** `sha256:…`, equal to the digest in a run's result. */
+  readonly digest: string;
+  /** Number of training steps of this version. */
+  readonly step: number;
+  /** Present if probabilities are calibrated by the calibration stored with the version. */
+  readonly calibrated?: true;
+}
+
+/** Scores that were all computed by one version. */
+export interface Scored {
+  /** (B), or (B,T) for a model with T tasks, in the order of the records; owned by the caller. */
+  readonly scores: Float32Array;
+  readonly version: ServedVersion;
+}
+
+/** A user's candidates, ranked by one version. */
+export interface Ranked extends Scored {
+  /**
+   * Indices of the candidates with the highest scores for the first task, or for `by`, best first.
+   * Of equal scores, the earlier candidate comes first. `scores` covers all candidates.
+   */
+  readonly order: Int32Array;
+}
+
+/** Options of `ServedModel.rank`. */
+export interface RankOptions {
+  /** Number of candidates in `order`. @default all */
+  readonly top?: number | undefined;
+  /** The task that ranks. @default the first */
+  readonly by?: string | undefined;
 }
 
 /** The state of one version. */
@@ -83,16 +104,10 @@ interface Serving {
 }
 
 /** The state of a served model that all versions share. */
-interface Made {
-  readonly path: string;
-  readonly jobText: string;
-  readonly jobIdentity: string;
-  readonly arithmetic: string;
-  readonly calibration: CalibrationChoice;
+interface Shared {
   /** The opened checkpoint, whose directory has the calibrations of other versions too. */
-  readonly checkpoint: OpenCheckpoint;
-  readonly kernels: Kernels;
-  readonly disk: Disk;
+  readonly opened: OpenedModel;
+  readonly calibration: CalibrationChoice;
   /** Scores with tables on disk; undefined: all tables are in memory. */
   readonly tiered: TieredScoring | undefined;
   /** The scorer for the next version, as each scorer holds one set of dense parameters. */
@@ -105,18 +120,18 @@ export class ServedModel implements AsyncDisposable {
   readonly job: JobSpec;
   /** The labels that it predicts, T of them: one, unless it has several tasks. */
   readonly tasks: readonly string[];
-  readonly #made: Made;
+  readonly #shared: Shared;
   #serving: Serving | undefined;
   #spare: Scorer;
   #closed: Promise<void> | undefined;
   /** The last requested delta or export; they run one after the other. */
   #last: Promise<unknown> = Promise.resolve();
 
-  private constructor(job: JobSpec, made: Made, serving: Serving) {
+  private constructor(job: JobSpec, shared: Shared, serving: Serving) {
     this.job = job;
     this.tasks = serving.predictor.tasks;
-    this.#made = made;
-    this.#spare = made.spare;
+    this.#shared = shared;
+    this.#spare = shared.spare;
     this.#serving = serving;
   }
 
@@ -129,45 +144,38 @@ export class ServedModel implements AsyncDisposable {
    * @throws TierDiskFullError, TierWriteError
    */
   static async open(path: string, options: ServeOptions = {}): Promise<ServedModel> {
-    const { disk = realDisk, arithmetic = "same", calibration = "stored" } = options;
-    const checkpoint = openModel(path, options.manifest, disk);
-    const { job, manifest, store } = checkpoint;
-    const kernels = kernelsOf(arithmetic, manifest.arithmetic, path);
-    const calibrations = calibrationsOf(checkpoint, calibration);
+    const { calibration = "stored" } = options;
+    const opened = openForPredictions(path, { ...options, calibration });
+    const { job, manifest, kernels, calibrations, disk } = opened;
     prepareIndexCheck();
     const [scorer, spare] = [scorerOf(job, kernels), scorerOf(job, kernels)];
-    const dense = servedDense(checkpoint, scorer.graph);
+    const dense = servedDense(opened, scorer.graph);
     scorer.setDense(dense);
     const places = tierPlacesOf(job, scorer.lookups, disk, options);
-    const tables = await loadTables(checkpoint, kernels, progressOf(options), places);
+    const tables = await loadTables(opened, kernels, progressOf(options), places);
     const isTiered = tables.some(({ tier }) => tier !== undefined);
     const tiered = isTiered ? new TieredScoring(scorer.lookups, tables) : undefined;
-    const { jobIdentity, means } = manifest;
+    const { means, cut: steps } = manifest;
     const { manifest: hash, ...version } = versionOf(manifest);
-    const made = {
-      ...{ path, jobText: store.jobText, jobIdentity, arithmetic: manifest.arithmetic },
-      ...{ calibration, checkpoint, kernels, disk, tiered, spare },
-    };
-    return new ServedModel(job, made, {
-      ...{ version: told(version, calibrations), manifest: hash, scorer, dense, means },
-      predictor: new Predictor(job, means, calibrations),
-      rows: { tables, steps: manifest.cut },
-    });
+    const parts = { manifest: hash, scorer, dense, means, rows: { tables, steps } };
+    const serving = servingOf(job, version, calibrations, parts);
+    return new ServedModel(job, { opened, calibration, tiered, spare }, serving);
   }
 
   /** The version that answers now. @throws ModelClosedError */
   get version(): ServedVersion {
-    return this.#live("tell the version").version;
+    return this.#live("read the version").version;
   }
 
   /** The arithmetic of training, and the arithmetic of its answers. */
   get arithmetic(): { readonly trained: string; readonly own: string } {
-    return { trained: this.#made.arithmetic, own: this.#made.kernels.arithmetic };
+    const { manifest, kernels } = this.#shared.opened;
+    return { trained: manifest.arithmetic, own: kernels.arithmetic };
   }
 
   /** The tables that are on disk because of `memoryBytes`. */
   get onDisk(): readonly TableOnDisk[] {
-    const { tables } = this.#live("tell its tables").rows;
+    const { tables } = this.#live("list the tables").rows;
     return tables.flatMap(({ tier }, i) => {
       const { name, rows } = this.job.model.tables[i] ?? { name: "", rows: 0 };
       return tier === undefined ? [] : [{ table: name, rows, cachedRows: tier.table.capacity }];
@@ -176,7 +184,7 @@ export class ServedModel implements AsyncDisposable {
 
   /** Cache hits and misses of rows of tables on disk. */
   get rowCounts(): RowCounts {
-    return this.#made.tiered?.counts ?? { hits: 0, misses: 0 };
+    return this.#shared.tiered?.counts ?? { hits: 0, misses: 0 };
   }
 
   /**
@@ -187,7 +195,7 @@ export class ServedModel implements AsyncDisposable {
    */
   async predict(records: readonly SampleRecord[]): Promise<Scored> {
     const serving = this.#live("predict");
-    const { tiered } = this.#made;
+    const { tiered } = this.#shared;
     if (tiered !== undefined) {
       return this.#scored(tiered, "predict", (predictor) => {
         return [predictor.recordPieces(records), records.length];
@@ -202,7 +210,7 @@ export class ServedModel implements AsyncDisposable {
    */
   async predictBatch(batch: EncodedBatch): Promise<Scored> {
     const serving = this.#live("predict");
-    const { tiered } = this.#made;
+    const { tiered } = this.#shared;
     if (tiered !== undefined) {
       return this.#scored(tiered, "predict", (predictor) => {
         return [predictor.batchPieces(batch), batch.samples];
@@ -227,7 +235,7 @@ export class ServedModel implements AsyncDisposable {
     const task = by === undefined ? 0 : this.tasks.indexOf(by);
     if (task < 0) throw expected("by", `one of ${this.tasks.join(", ")}`, by);
     const serving = this.#live("rank");
-    const { tiered } = this.#made;
+    const { tiered } = this.#shared;
     const { scores, version } =
       tiered === undefined
         ? { scores: serving.predictor.rank(user, candidates, serving), version: serving.version }
@@ -262,11 +270,9 @@ export class ServedModel implements AsyncDisposable {
       const version = { digest: this.version.digest, step: this.version.step };
       const calibrations = this.#calibrationsOf(version);
       const change = async () => {
-        const serving = this.#live("calibrate");
-        const predictor = new Predictor(this.job, serving.means, calibrations);
-        this.#serving = { ...serving, predictor, version: told(version, calibrations) };
+        this.#serving = servingOf(this.job, version, calibrations, this.#live("calibrate"));
       };
-      await (this.#made.tiered?.alone(change) ?? change());
+      await (this.#shared.tiered?.alone(change) ?? change());
       return this.version;
     });
   }
@@ -278,17 +284,16 @@ export class ServedModel implements AsyncDisposable {
    * @throws InputUnusableError, ModelClosedError
    */
   export(path: string, options: ProgressOptions = {}): Promise<void> {
-    const { job } = this;
-    return this.#inTurn(() =>
-      exportServed({ job, ...this.#made, ...this.#live("export") }, path, options),
-    );
+    return this.#inTurn(() => {
+      return exportServed({ ...this.#shared, ...this.#live("export") }, path, options);
+    });
   }
 
   /** Waits for a delta or export in progress and frees the model. Safe to call twice. */
   async close(): Promise<void> {
     this.#serving = undefined;
     await this.#last;
-    this.#closed ??= this.#made.tiered?.close();
+    this.#closed ??= this.#shared.tiered?.close();
     await this.#closed;
   }
 
@@ -317,26 +322,24 @@ export class ServedModel implements AsyncDisposable {
 
   async #apply(path: string, signal: AbortSignal | undefined): Promise<ServedVersion> {
     const before = this.#live("apply a delta");
-    const { kernels, disk } = this.#made;
-    const file = openDelta(disk, path);
+    const { opened, tiered } = this.#shared;
+    const file = openDelta(opened.disk, path);
     try {
       const index = await readDeltaIndex(file);
-      this.#checkFollows(path, index, before);
+      checkFollows(path, index, opened, before.version);
       const data = new DeltaData(file);
       const { tables } = before.rows;
       let entered: ServedVersion;
-      const next = await nextTables(kernels, this.job, tables, index, data, { path, signal });
+      const next = await nextTables(opened, tables, index, data, { path, signal });
       try {
-        const dense = await this.#nextDense(path, index, data);
+        const dense = await nextDense(path, index, data, this.#spare);
         data.finish(index);
         const { manifest, ...version } = index.to;
         const { means } = index;
         const calibrations = this.#calibrationsOf(version);
-        const serving = {
-          ...{ version: told(version, calibrations), manifest, scorer: this.#spare, dense, means },
-          predictor: new Predictor(this.job, means, calibrations),
-          rows: { tables: next.tables, steps: version.step },
-        };
+        const rows = { tables: next.tables, steps: version.step };
+        const parts = { manifest, scorer: this.#spare, dense, means, rows };
+        const serving = servingOf(this.job, version, calibrations, parts);
         serving.predictor.warm(serving);
         await setImmediate();
         signal?.throwIfAborted();
@@ -346,7 +349,7 @@ export class ServedModel implements AsyncDisposable {
           this.#serving = serving;
           this.#spare = before.scorer;
         };
-        await (this.#made.tiered?.alone(change) ?? change());
+        await (tiered?.alone(change) ?? change());
         entered = serving.version;
       } catch (error) {
         await next.undo();
@@ -359,37 +362,10 @@ export class ServedModel implements AsyncDisposable {
     }
   }
 
-  /** @throws DeltaRefusedError where the delta does not apply to the serving version */
-  #checkFollows(path: string, index: DeltaIndex, { version }: Serving): void {
-    const { jobIdentity, arithmetic } = this.#made;
-    if (index.jobIdentity !== jobIdentity || index.tables.length !== this.job.model.tables.length) {
-      throw new DeltaRefusedError(path, "it is of another job than the model that serves");
-    }
-    if (index.arithmetic !== arithmetic) {
-      throw new DeltaRefusedError(path, `it was trained with the arithmetic ${index.arithmetic}`);
-    }
-    if (index.from.digest === version.digest && index.from.step === version.step) return;
-    const leads = `it leads from step ${index.from.step} (${index.from.digest})`;
-    const serves = `step ${version.step} (${version.digest}) serves`;
-    throw new DeltaRefusedError(path, `${leads}, and ${serves}`);
-  }
-
-  /** Reads the next version's dense parameters into the spare scorer. */
-  async #nextDense(path: string, { dense: { at, count } }: DeltaIndex, data: DeltaData) {
-    const { graph } = this.#spare;
-    if (count !== graph.layout.length) {
-      throw new DeltaRefusedError(path, "it has other layers than the model that serves");
-    }
-    const bytes = await data.next(at, 4 * count);
-    const dense = new Float32Array(bytes.slice().buffer);
-    this.#spare.setDense(dense);
-    return dense;
-  }
-
   /** The calibrations of a version. @throws CalibrationMissingError, CheckpointCorruptError */
   #calibrationsOf({ digest }: ServedVersion): Calibrations | undefined {
-    const { checkpoint, calibration } = this.#made;
-    return calibrationsOf(checkpoint, calibration, digest.replace(/^sha256:/, ""));
+    const { opened, calibration } = this.#shared;
+    return calibrationsOf(opened, calibration, digest.replace(/^sha256:/, ""));
   }
 
   /** @throws ModelClosedError */
@@ -397,4 +373,23 @@ export class ServedModel implements AsyncDisposable {
     if (this.#serving === undefined) throw new ModelClosedError(call);
     return this.#serving;
   }
+}
+
+/** The state of a version; its answers say whether they are calibrated. */
+function servingOf(
+  job: JobSpec,
+  version: ServedVersion,
+  calibrations: Calibrations | undefined,
+  parts: Omit<Serving, "version" | "predictor">,
+): Serving {
+  const predictor = new Predictor(job, parts.means, calibrations);
+  const calibrated = calibrations && ({ calibrated: true } as const);
+  return { ...parts, version: { ...version, ...calibrated }, predictor };
+}
+
+/** Indices of the `top` candidates with the highest scores, best first. */
+function bestOf(scores: Float32Array, tasks: number, task: number, top: number): Int32Array {
+  const of = (candidate: number) => scores[candidate * tasks + task] ?? 0;
+  const order = Int32Array.from({ length: scores.length / tasks }, (_, i) => i);
+  return order.sort((one, other) => of(other) - of(one) || one - other).slice(0, top);
 }

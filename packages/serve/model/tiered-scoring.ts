@@ -131,9 +131,9 @@ export class TieredScoring {
   }
 
   #noRoom(full: number, tables: readonly LoadedTable[]): Error {
-    const { capacity = 0, birth } = tables[full]?.tier?.table ?? {};
+    const { capacity = 0, initial } = tables[full]?.tier?.table ?? {};
     const rows = new Set(this.#rowsOf(full)).size;
-    const table = `table \`${birth?.spec.name}\``;
+    const table = `table \`${initial?.spec.name}\``;
     const wanted = `room for the ${rows} rows of ${table} that one sample reads`;
     return expected("memoryBytes", wanted, `room for ${capacity} in all`);
   }

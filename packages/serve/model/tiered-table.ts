@@ -17,9 +17,9 @@ import {
   type RowCache,
   type Rows,
 } from "../../../internal.ts";
-import { bear, type RowBirth } from "./born-rows.ts";
 import type { TierShape } from "./choose-tiers.ts";
 import { type RowCopies, type RowFile, readRowsMax } from "./row-file.ts";
+import { type InitialRows, initialiseRows } from "./row-records.ts";
 
 /** A table on disk, of which only some rows are cached in memory. */
 export interface TableOnDisk {
@@ -44,7 +44,7 @@ const ticksMax = 2 ** 30;
 export class TieredTable {
   readonly rows: Rows;
   readonly file: RowFile;
-  readonly birth: RowBirth;
+  readonly initial: InitialRows;
   readonly #kernels: Kernels;
   /** For each row block, the map between rows and slots. */
   readonly indexes: readonly RowCache[];
@@ -61,16 +61,16 @@ export class TieredTable {
   /** `stateWidth`: state floats that predictions read. */
   constructor(
     kernels: Kernels,
-    birth: RowBirth,
+    initial: InitialRows,
     { sets, spares }: TierShape,
     file: RowFile,
     stateWidth: number,
   ) {
-    const { dim, precision, rowBlocks } = birth.spec;
+    const { dim, precision, rowBlocks } = initial.spec;
     this.file = file;
     this.#kernels = kernels;
-    this.birth = birth;
-    this.#blockRows = blockRowsOf(birth.spec);
+    this.initial = initial;
+    this.#blockRows = blockRowsOf(initial.spec);
     this.#spares = spares;
     const shape = { policy: "lru" as const, sets, spares, rows: this.#blockRows };
     this.indexes = Array.from({ length: rowBlocks }, () => kernels.rowCache(shape));
@@ -85,7 +85,7 @@ export class TieredTable {
 
   /** Most rows that the cache can hold. */
   get capacity(): number {
-    return Math.min(this.rows.rows, this.birth.spec.rows);
+    return Math.min(this.rows.rows, this.initial.spec.rows);
   }
 
   get counts(): RowCounts {
@@ -151,7 +151,11 @@ export class TieredTable {
    * Invalidates cached rows that differ between two versions, so that they are read again. Nothing
    * may be fetched while it runs. `breathe` yields the thread.
    */
-  async forget(before: RowCopies, after: RowCopies, breathe: () => Promise<void>): Promise<void> {
+  async invalidate(
+    before: RowCopies,
+    after: RowCopies,
+    breathe: () => Promise<void>,
+  ): Promise<void> {
     for (const [block, { rowOf }] of this.indexes.entries()) {
       const first = block * this.#blockRows;
       for (let slot = 0; slot < rowOf.length; slot++) {
@@ -174,8 +178,14 @@ export class TieredTable {
     const rows = Int32Array.from(order, (i) => firstRow + (missedRows[i] ?? 0));
     const slots = Int32Array.from(order, (i) => firstSlot + (missed[i] ?? 0));
     const isStored = (_: number, i: number) => copies.of(rows[i] ?? 0) >= 0;
-    const isBorn = (_: number, i: number) => !isStored(_, i);
-    bear(this.#kernels, this.rows, slots.filter(isBorn), rows.filter(isBorn), this.birth);
+    const isInitial = (_: number, i: number) => !isStored(_, i);
+    initialiseRows(
+      this.#kernels,
+      this.rows,
+      slots.filter(isInitial),
+      rows.filter(isInitial),
+      this.initial,
+    );
     const [stored, places] = [rows.filter(isStored), slots.filter(isStored)];
     try {
       for (let at = 0; at < stored.length; at += readRowsMax) {

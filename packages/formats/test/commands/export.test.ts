@@ -129,9 +129,9 @@ test.serial(
     t.deepEqual(own, whole);
     const wrong: [string[], RegExp][] = [
       [["--since", "2", "--to", "now.onnx"], /to be a file ending in `\.delta` with `--since`/],
-      [["--since", "5", "--to", "b.delta"], /before step 5 as the one since, got that one itself/],
+      [["--since", "5", "--to", "b.delta"], /before step 5, got that checkpoint itself/],
       [["--since", "77", "--to", "b.delta"], /no checkpoint/],
-      [["--delta", "now.delta", "--to", "b.safetensors"], /it leads from step 2 .*step 5 .*serves/],
+      [["--delta", "now.delta", "--to", "b.safetensors"], /it starts from step 2 .*serving version is step 5 /],
       [[...which, "--to", "b.onnx"], /to be a file ending in `\.safetensors` with `--delta`/],
       [[...which, "--since", "2", "--to", "b.delta"], /got both/],
     ];

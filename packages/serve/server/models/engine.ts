@@ -7,8 +7,13 @@ import type {
   LoadOptions,
   SampleRecord,
 } from "../../../../internal.ts";
-import type { Ranked, RankOptions, Scored, ServedVersion } from "../../model/answers.ts";
-import { ServedModel } from "../../model/served-model.ts";
+import {
+  type Ranked,
+  type RankOptions,
+  type Scored,
+  ServedModel,
+  type ServedVersion,
+} from "../../model/served-model.ts";
 
 /** An engine that scores requests, such as `ServedModel`. */
 export type ScoringEngine = Pick<

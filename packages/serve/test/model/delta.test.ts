@@ -161,7 +161,7 @@ test("a damaged delta is refused at any byte, and the version before stays serve
   file.truncate(size - 1);
   file.close();
   const cut = await t.throwsAsync(served.applyDelta(delta), { instanceOf: CheckpointCorruptError });
-  t.regex(cut?.message ?? "", /it is cut short/);
+  t.regex(cut?.message ?? "", /the file is truncated/);
 });
 
 test("a delta of another version or job is refused in a sentence", async (t) => {
@@ -170,7 +170,7 @@ test("a delta of another version or job is refused in a sentence", async (t) => 
   const twice = await t.throwsAsync(served.applyDelta(delta), { instanceOf: DeltaRefusedError });
   t.regex(
     twice?.message ?? "",
-    /it leads from step 2 \(sha256:.*\), and step 4 \(sha256:.*\) serves/,
+    /it starts from step 2 \(sha256:.*\), but the serving version is step 4 \(sha256:.*\)/,
   );
   const home = startDirectory(t);
   const other = startCutModel({ ...jobOf(home, "none"), seed: 8 });
@@ -178,7 +178,7 @@ test("a delta of another version or job is refused in a sentence", async (t) => 
   await using foreign = await ServedModel.open(other.directory);
   await t.throwsAsync(foreign.applyDelta(delta), {
     instanceOf: DeltaRefusedError,
-    message: /it is of another job/,
+    message: /it belongs to another job/,
   });
   await t.throwsAsync(exportDelta(directory, delta, { since: 4 }), {
     instanceOf: InputUnusableError,

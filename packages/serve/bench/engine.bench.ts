@@ -17,8 +17,7 @@ import { featuresOf } from "../../../src/model/features.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { exportModel } from "../../formats/exports/export-model.ts";
 import { ServedModel } from "../model/served-model.ts";
-import { drawnCheckpoint } from "./drawn-checkpoint.ts";
-import { drawRecord, drawRequest, figuresOf, latencies } from "./requests.ts";
+import { drawnCheckpoint, drawRecord, drawRequest, figuresOf, latencies } from "./drawn-model.ts";
 
 const run = promisify(execFile);
 const batches = [1, 8, 64] as const;

@@ -49,8 +49,8 @@ async function measure(load: Load): Promise<Measured> {
   const beginMs = performance.now();
   const endMs = beginMs + 1000 * seconds;
   const warmMs = beginMs + 100 * seconds;
-  const ask = async (client: Client, dueMs: number) => {
-    const isGood = await client.ask(requests[next++ % requests.length] ?? Buffer.alloc(0));
+  const sendNext = async (client: Client, dueMs: number) => {
+    const isGood = await client.request(requests[next++ % requests.length] ?? Buffer.alloc(0));
     const nowMs = performance.now();
     if (!isGood) refused++;
     if (dueMs < warmMs) return;
@@ -59,11 +59,11 @@ async function measure(load: Load): Promise<Measured> {
   };
   if (rate === undefined) {
     const loop = async (client: Client) => {
-      while (performance.now() < endMs) await ask(client, performance.now());
+      while (performance.now() < endMs) await sendNext(client, performance.now());
     };
     await Promise.all(clients.map(loop));
   } else {
-    await openLoop(clients, ask, { beginMs, endMs, everyMs: 1000 / rate });
+    await openLoop(clients, sendNext, { beginMs, endMs, everyMs: 1000 / rate });
   }
   const rateNow = (1000 * answers) / (performance.now() - warmMs);
   for (const client of clients) client.close();
@@ -72,20 +72,18 @@ async function measure(load: Load): Promise<Measured> {
 
 async function openLoop(
   clients: readonly Client[],
-  ask: (client: Client, dueMs: number) => Promise<void>,
+  sendNext: (client: Client, dueMs: number) => Promise<void>,
   { beginMs, endMs, everyMs }: { beginMs: number; endMs: number; everyMs: number },
 ): Promise<void> {
   const free = [...clients];
   const due: number[] = [];
-  const asked: Promise<void>[] = [];
   const send = () => {
     while (due.length > 0 && free.length > 0) {
       const client = free.pop() as Client;
-      const answered = ask(client, due.shift() as number).then(() => {
+      void sendNext(client, due.shift() as number).then(() => {
         free.push(client);
         send();
       });
-      asked.push(answered);
     }
   };
   let dueMs = beginMs;
@@ -121,7 +119,7 @@ class Client {
     this.#socket = socket;
     socket.setNoDelay(true);
     socket.setEncoding("latin1");
-    socket.on("data", (data: string) => this.#hear(data));
+    socket.on("data", (data: string) => this.#receive(data));
     socket.on("close", () => this.#done(false));
     socket.on("error", () => {});
   }
@@ -133,7 +131,7 @@ class Client {
     });
   }
 
-  ask(request: Buffer): Promise<boolean> {
+  request(request: Buffer): Promise<boolean> {
     return new Promise((resolve) => {
       this.#done = resolve;
       this.#socket.write(request);
@@ -144,7 +142,7 @@ class Client {
     this.#socket.destroy();
   }
 
-  #hear(data: string): void {
+  #receive(data: string): void {
     this.#text += data;
     const head = this.#text.indexOf("\r\n\r\n");
     if (head < 0) return;

@@ -12,13 +12,11 @@ import { rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Measurement, together } from "../../../bench/bench.ts";
-import { configuration } from "../../../bench/configurations.ts";
 import { type BenchRow, quantileOf, rowOf } from "../../../bench/row.ts";
-import type { JobOptions } from "../../../src/job/job.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
-import { drawnCheckpoint } from "./drawn-checkpoint.ts";
+import { drawnCheckpoint, drawRecord } from "./drawn-model.ts";
+import { modelOf } from "./engine.bench.ts";
 import type { Load, Measured } from "./http-client-program.ts";
-import { drawRecord } from "./requests.ts";
 
 export interface HttpOptions {
   /** Rows of each table. */
@@ -67,10 +65,7 @@ async function rowsOf(
   config: (typeof configs)[number],
   { rows, rounds, seconds }: HttpOptions,
 ): Promise<BenchRow[]> {
-  const { model } = configuration(config);
-  const { features: _, ...own } = model as typeof model & { features?: unknown };
-  const tables = model.tables.map(({ name, dim }) => ({ name, dim, rows }));
-  const { job, directory } = await drawnCheckpoint({ ...own, tables } as JobOptions["model"]);
+  const { job, directory } = await drawnCheckpoint(modelOf(config, rows));
   try {
     const stream = new RandomStream(3, 1, 1);
     const bodies = Array.from({ length: bodyCount }, () => {
@@ -109,21 +104,21 @@ async function roundOf(
   try {
     const [url] = (await once(server, "message")) as [string];
     const port = Number(new URL(url).port);
-    const ask = (load: Omit<Load, "port" | "path" | "bodies">) =>
+    const run = (load: Omit<Load, "port" | "path" | "bodies">) =>
       measured(client, { port, path, bodies, ...load });
-    await ask({ connections: 8, seconds: warmSeconds });
+    await run({ connections: 8, seconds: warmSeconds });
     const closed: Round["closed"][number][] = [];
     for (const connections of clientCounts) {
       const before = await workUs(server);
       const beginMs = performance.now();
-      const { times, rate } = await ask({ connections, seconds });
+      const { times, rate } = await run({ connections, seconds });
       const answers = (rate * (performance.now() - beginMs)) / 1000;
       const work = ((await workUs(server)) - before) / answers;
       const at = quantileOf(times);
       closed.push({ p50: at(0.5), p99: at(0.99), rate, work });
     }
     const most = Math.max(...closed.map(({ rate }) => rate));
-    const load = await highestLoad(most, (rate) => ask({ connections: 64, seconds, rate }));
+    const load = await highestLoad(most, (rate) => run({ connections: 64, seconds, rate }));
     return { closed, load };
   } finally {
     server.kill("SIGKILL");

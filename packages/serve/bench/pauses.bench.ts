@@ -19,8 +19,7 @@ import { servedDense } from "../../formats/exports/exported-model.ts";
 import { DeltaWriter } from "../model/delta-file.ts";
 import { versionOf } from "../model/export-delta.ts";
 import { ServedModel } from "../model/served-model.ts";
-import { drawnCheckpoint } from "./drawn-checkpoint.ts";
-import { drawRequest } from "./requests.ts";
+import { drawnCheckpoint, drawRequest } from "./drawn-model.ts";
 
 const rows = 2_000_000;
 const dim = 16;

@@ -11,9 +11,8 @@ import { RandomStream } from "../../../src/ports/random.ts";
 import { piecesOf } from "../../../storage/model/encoded-batch.ts";
 import { readRowsMax } from "../model/row-file.ts";
 import { ServedModel } from "../model/served-model.ts";
-import { drawnCheckpoint } from "./drawn-checkpoint.ts";
+import { drawnCheckpoint, drawRequest, figuresOf, latencies } from "./drawn-model.ts";
 import { type EngineOptions, modelOf } from "./engine.bench.ts";
-import { drawRequest, figuresOf, latencies } from "./requests.ts";
 
 const batches = [1, 64] as const;
 /** Samples that requests cycle through: they need more rows than fit into memory. */

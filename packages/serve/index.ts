@@ -16,6 +16,6 @@ export {
   type PredictReport,
   predictFile,
 } from "./predict/predict-file.ts";
-export type { Response } from "./server/models/front.ts";
+export type { Response } from "./server/models/request-router.ts";
 export { type ServerOptions, serverJsonSchema } from "./server/models/server-options.ts";
 export { type ModelServer, serve } from "./server/serve.ts";

@@ -104,8 +104,8 @@ async function calibrationsOf(model: Model, by: string) {
 
 function linesOf({ samples, bad, firstBad, means, file }: PredictReport): string[] {
   const all = Object.entries(means);
-  const told = all.map(([task, mean]) => (all.length > 1 ? `${task} ` : "") + metric(mean));
-  const done = `${file}: ${count(samples)} predictions, mean ${told.join(", ")}`;
+  const shown = all.map(([task, mean]) => (all.length > 1 ? `${task} ` : "") + metric(mean));
+  const done = `${file}: ${count(samples)} predictions, mean ${shown.join(", ")}`;
   if (firstBad === undefined) return [done];
   const { file: from, line, reason } = firstBad;
   const left = `${count(bad)} bad lines have none; the first: ${from}:${line}: ${reason}`;

@@ -71,7 +71,7 @@ export function addServe(program: Command): void {
       ).choices(["stored", "required", "none"]),
     )
     .option("--batch <N>", "most samples scored together (default: 256)", integerFrom(1, 65_536))
-    .option("--latency-budget <MS>", "longest time that a batch takes (default: 5)", numberFrom0)
+    .option("--latency-budget <MS>", "longest time for scoring a batch (default: 5)", numberFrom0)
     .option("--deadline <MS>", "longest time that a request waits (default: 1000)", numberFrom0)
     .option("--queue <N>", "most samples that wait for a model (default: 16384)", integerFrom(1))
     .option("--max-request <BYTES>", "largest request (default: 16MiB)", bytesFrom)
@@ -80,11 +80,11 @@ export function addServe(program: Command): void {
       "longest wait for open requests after Ctrl-C (default: 10000)",
       integerFrom(0),
     )
-    .option("--token-file <FILE>", "tokens, one a line, of which requests must have one")
-    .option("--insecure", "answer other machines without a token")
+    .option("--token-file <FILE>", "file of tokens, one a line; each request must send one of them")
+    .option("--insecure", "answer requests of other machines without a token")
     .option("--tls-cert <FILE>", "PEM file: the server's certificate, for HTTPS")
     .option("--tls-key <FILE>", "PEM file: the key of that certificate")
-    .option("--nats <URL>", "broker over which to answer requests too")
+    .option("--nats <URL>", "NATS broker that also brings requests")
     .option("--nats-token <TOKEN>", "token of that broker")
     .option("--nats-creds <FILE>", "credentials file of that broker, as `nsc` writes it")
     .option("--schema", "print the JSON Schema of a file of options, and exit");
@@ -107,15 +107,15 @@ async function run(models: readonly string[], args: ServeArguments): Promise<voi
   const json = args.json === true;
   const log = json
     ? await openProcessLog({ level: "info", write: (line) => console.log(line) }, options.tokens)
-    : linesForPeople;
+    : terminalLog;
   await using server = await serve(options, { log });
-  tell(server, options, json);
+  printServing(server, options, json);
   await interrupted;
-  if (!json) console.log("Answers what it took, and ends ...");
+  if (!json) console.log("Answering accepted requests, then stopping ...");
 }
 
 /** Log for a terminal: writes readable lines of level `info` and above to stderr. */
-const linesForPeople: Log = {
+const terminalLog: Log = {
   write(level, message, { model, digest, step, error } = {}) {
     if (level === "debug" || level === "trace") return;
     const about = model === undefined ? "" : `${model}: `;
@@ -126,7 +126,8 @@ const linesForPeople: Log = {
   keep() {},
 };
 
-function tell(server: ModelServer, options: ServerOptions, json: boolean): void {
+/** Prints the address, the versions, and a request that works. */
+function printServing(server: ModelServer, options: ServerOptions, json: boolean): void {
   const { url, versions } = server;
   if (json) {
     console.log(JSON.stringify({ report: "serve", url, models: versions }));
@@ -185,25 +186,31 @@ async function optionsOf(models: readonly string[], args: ServeArguments): Promi
   return { ...base, ...Object.fromEntries(set) } as ServerOptions;
 }
 
+/** The options of each model on the command line, by their names in a file of options. */
+function modelOptionsOf(args: ServeArguments) {
+  const { manifest, watch, keep, memory, tierDirectory, calibration, arithmetic } = args;
+  return { manifest, watch, keep, memoryBytes: memory, tierDirectory, calibration, arithmetic };
+}
+
+/** The flags of these options. */
+const modelFlags = {
+  ...{ manifest: "--manifest", watch: "--no-watch", keep: "--keep", memoryBytes: "--memory" },
+  ...{ tierDirectory: "--tier-directory", calibration: "--calibration" },
+  arithmetic: "--arithmetic",
+} as const;
+
 /**
  * Refuses options of single models beside a file of options, which sets them for each model.
  * @throws InvalidOptionError
  */
 function refuseOfModels(file: string, args: ServeArguments): void {
-  const { manifest, watch, keep, memory, tierDirectory, calibration, arithmetic } = args;
-  const ofModels: [option: string, name: string, isGiven: boolean][] = [
-    ["--manifest", "manifest", manifest !== undefined],
-    ["--no-watch", "watch: false", !watch],
-    ["--keep", "keep", keep !== undefined],
-    ["--memory", "memoryBytes", memory !== undefined],
-    ["--tier-directory", "tierDirectory", tierDirectory !== undefined],
-    ["--calibration", "calibration", calibration !== undefined],
-    ["--arithmetic", "arithmetic", arithmetic !== undefined],
-  ];
-  const [option, name] = ofModels.find(([, , isGiven]) => isGiven) ?? [];
-  if (option === undefined) return;
-  const message = `Expected no \`${option}\` beside ${file}: say \`${name}\` of a model there`;
-  throw new InvalidOptionError(option, message);
+  const options = { ...modelOptionsOf(args), watch: args.watch ? undefined : false };
+  const [name, value] = Object.entries(options).find(([, given]) => given !== undefined) ?? [];
+  if (name === undefined) return;
+  const flag = modelFlags[name as keyof typeof options];
+  const shown = value === false ? `${name}: false` : name;
+  const message = `Expected no \`${flag}\` beside ${file}: set \`${shown}\` of a model there`;
+  throw new InvalidOptionError(flag, message);
 }
 
 function tlsOf(cert: string | undefined, key: string | undefined) {
@@ -214,30 +221,18 @@ function tlsOf(cert: string | undefined, key: string | undefined) {
 }
 
 /** The models of the command line, by name. @throws InvalidOptionError */
-function namedModels(
-  models: readonly string[],
-  { manifest, watch, keep, memory, tierDirectory, calibration, arithmetic }: ServeArguments,
-): ServerOptions["models"] {
+function namedModels(models: readonly string[], args: ServeArguments): ServerOptions["models"] {
   if (models.length === 0) {
     const message = "Expected a model to serve: a checkpoint directory, or NAME=DIRECTORY";
     throw new InvalidOptionError("models", message);
   }
-  const more = {
-    watch,
-    ...(manifest === undefined ? {} : { manifest }),
-    ...(keep ? { keep } : {}),
-    ...(memory ? { memoryBytes: memory } : {}),
-    ...(tierDirectory ? { tierDirectory } : {}),
-    ...(calibration ? { calibration } : {}),
-    ...(arithmetic ? { arithmetic } : {}),
-  };
   const named = models.map((given) => {
     const [, name = nameOf(given), path = given] = /^([^=/]+)=(.+)$/.exec(given) ?? [];
-    return [name, { path, ...more }] as const;
+    return [name, { path, ...modelOptionsOf(args) }] as const;
   });
   for (const [name] of named) {
     if (named.filter(([other]) => other === name).length === 1) continue;
-    const message = `Expected models of different names, got two of \`${name}\`: say NAME=DIRECTORY`;
+    const message = `Expected models of different names, got two of \`${name}\`: name one by NAME=DIRECTORY`;
     throw new InvalidOptionError("models", message);
   }
   return Object.fromEntries(named);
@@ -281,5 +276,5 @@ function tokensIn(path: string): string[] {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new InputUnusableError(path, `Cannot read the tokens: ${reason}`, { cause });
   }
-  throw new InputUnusableError(path, `Expected ${path} to have a token a line, got none`);
+  throw new InputUnusableError(path, `Expected ${path} to have one token a line, got none`);
 }

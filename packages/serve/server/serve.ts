@@ -3,7 +3,7 @@
 //
 //   serve ─┬─ supervisor ── served model, one for each
 //          ├─ HTTP server ──┐
-//          ├─ NATS service ─┼─▶ front ──▶ versions of a model ──▶ queue ──▶ engine
+//          ├─ NATS service ─┼─▶ router ──▶ versions of a model ──▶ queue ──▶ engine
 //          └─ predict, rank ┘
 
 import { type Actor, type AnyActorRef, createActor } from "xstate";
@@ -25,23 +25,18 @@ import {
   silentLog,
   supervisorMachine,
 } from "../../../internal.ts";
-import {
-  type Asked,
-  type OpenEngine,
-  openServedModel,
-  type RankOptions,
-  type ServedVersion,
-} from "./models/engine.ts";
-import { Front, type Response } from "./models/front.ts";
+import { type RankOptions, ServedModel, type ServedVersion } from "../model/served-model.ts";
+import type { OpenEngine, ScoringCall } from "./models/engine.ts";
 import { ModelVersions } from "./models/model-versions.ts";
+import { RequestRouter, type Response } from "./models/request-router.ts";
 import { servedModelMachine } from "./models/served-model-actor.ts";
 import { resolveServer, type ServerOptions, type ServerSpec } from "./models/server-options.ts";
-import { openFigures, type ServingFigures } from "./models/serving-figures.ts";
+import { openMetrics, type ServingMetrics } from "./models/serving-metrics.ts";
 import { type HttpServer, listenHttp } from "./protocols/http-server.ts";
 import { listenNats, type NatsService } from "./protocols/nats-service.ts";
 
 /** Dependencies that a caller may replace, besides the options. */
-export interface ServeWorld {
+export interface ServeDependencies {
   /** @default silent */
   readonly log?: Log | undefined;
   /** @default the engine of Osiris */
@@ -58,9 +53,12 @@ export interface ModelServer extends AsyncDisposable {
   readonly url: string;
   /** The newest version of each model. */
   readonly versions: Readonly<Record<string, ServedVersion | undefined>>;
-  /** Scores records in process, through the same queue as every request. @throws as `Front` */
+  /**
+   * Scores records in process, through the same queue as every request.
+   * @throws as `RequestRouter.answer`
+   */
   predict(model: string, records: readonly SampleRecord[]): Promise<Response>;
-  /** Ranks candidates for a user in process. @throws as `Front` */
+  /** Ranks candidates for a user in process. @throws as `RequestRouter.answer` */
   rank(
     model: string,
     user: SampleRecord,
@@ -82,26 +80,29 @@ export interface ModelServer extends AsyncDisposable {
  * @throws InvalidOptionError, InputUnusableError (an address, a certificate, an unreadable model),
  * CheckpointMissingError, CheckpointCorruptError, TransportLostError
  */
-export async function serve(options: ServerOptions, world: ServeWorld = {}): Promise<ModelServer> {
+export async function serve(
+  options: ServerOptions,
+  dependencies: ServeDependencies = {},
+): Promise<ModelServer> {
   const spec = resolveServer(options);
-  const { clock = realClock, log = silentLog } = world;
+  const { clock = realClock, log = silentLog } = dependencies;
   const models = new Map<string, ModelVersions>();
-  const figures = await openFigures(function* () {
+  const metrics = await openMetrics(function* () {
     for (const [name, { backlog }] of models) yield [name, backlog.samples] as const;
   });
   for (const [name, model] of Object.entries(spec.models)) {
-    const own = { name, spec: model, limits: spec, clock, figures };
-    models.set(name, new ModelVersions({ ...own, nextTurn: world.nextTurn ?? nextTurn }));
+    const own = { name, spec: model, limits: spec, clock, metrics };
+    models.set(name, new ModelVersions({ ...own, nextTurn: dependencies.nextTurn ?? nextTurn }));
   }
-  const front = new Front(models, { spec, clock, figures });
-  const started = { spec, models, figures, clock, log, world };
+  const router = new RequestRouter(models, { spec, clock, metrics });
+  const started = { spec, models, metrics, clock, log, dependencies };
   const tree = await startModels(started);
-  const listening = { spec, front, figures, log, clock };
+  const listening = { spec, router, metrics, log, clock };
   let nats: NatsService | undefined;
   try {
     nats = await listenNats(listening);
     const http = await listenHttp(listening);
-    return serverOf(started, { front, http, nats, tree });
+    return serverOf(started, { router, http, nats, tree });
   } catch (error) {
     await nats?.close();
     await tree.drain();
@@ -112,10 +113,10 @@ export async function serve(options: ServerOptions, world: ServeWorld = {}): Pro
 interface Started {
   readonly spec: ServerSpec;
   readonly models: ReadonlyMap<string, ModelVersions>;
-  readonly figures: ServingFigures;
+  readonly metrics: ServingMetrics;
   readonly clock: Clock;
   readonly log: Log;
-  readonly world: ServeWorld;
+  readonly dependencies: ServeDependencies;
 }
 
 /** The actors of the models. */
@@ -128,8 +129,9 @@ interface Tree {
  * Starts an actor for each model, and waits until all have loaded. Throws the first failure to
  * load.
  */
-async function startModels({ spec, models, figures, clock, log, world }: Started): Promise<Tree> {
-  const { open = openServedModel, disk = realDisk } = world;
+async function startModels(started: Started): Promise<Tree> {
+  const { spec, models, metrics, clock, log, dependencies } = started;
+  const { open = ServedModel.open, disk = realDisk } = dependencies;
   const loaded: Promise<void>[] = [];
   const drained: Promise<void>[] = [];
   const children = [...models.values()].map((versions) => {
@@ -139,7 +141,7 @@ async function startModels({ spec, models, figures, clock, log, world }: Started
     loaded.push(first.promise);
     drained.push(end.promise);
     const input = {
-      ...{ versions, spec: model, open, watchMs: spec.watchMs, clock, disk, log, figures },
+      ...{ versions, spec: model, open, watchMs: spec.watchMs, clock, disk, log, metrics },
       onLoaded: (error: unknown) => (error === undefined ? first.resolve() : first.reject(error)),
       onDrained: end.resolve,
     };
@@ -210,23 +212,23 @@ const noMailbox: Mailbox = {
 };
 
 interface Parts {
-  readonly front: Front;
+  readonly router: RequestRouter;
   readonly http: HttpServer;
   readonly nats: NatsService | undefined;
   readonly tree: Tree;
 }
 
 function serverOf(
-  { spec, models, figures, clock }: Started,
-  { front, http, nats, tree }: Parts,
+  { spec, models, metrics, clock }: Started,
+  { router, http, nats, tree }: Parts,
 ): ModelServer {
-  const ask = (model: string, asked: Asked) =>
-    front.answer({ model, asked, bytes: 0, protocol: "program" });
+  const score = (model: string, call: ScoringCall) =>
+    router.answer({ model, call, bytes: 0, protocol: "program" });
   const end = async () => {
     nats?.stop();
-    front.leave();
+    router.leave();
     if (spec.leaveMs > 0) await http.leave();
-    await Promise.all([within(clock, spec.drainMs, front.drain()), http.drain()]);
+    await Promise.all([within(clock, spec.drainMs, router.drain()), http.drain()]);
     await nats?.close();
     await within(clock, spec.drainMs, tree.drain());
   };
@@ -238,17 +240,17 @@ function serverOf(
   return {
     url: http.url,
     get versions() {
-      const told = [...models].map(([name, { engine }]) => [name, engine?.version] as const);
-      return Object.fromEntries(told);
+      const newest = [...models].map(([name, { engine }]) => [name, engine?.version] as const);
+      return Object.fromEntries(newest);
     },
-    predict: (model, records) => ask(model, { kind: "records", records }),
+    predict: (model, records) => score(model, { kind: "records", records }),
     rank: (model, user, candidates, options = {}) =>
-      ask(model, { kind: "rank", user, candidates, options }),
+      score(model, { kind: "rank", user, candidates, options }),
     columns(model) {
-      const { job } = front.engineOf(model);
+      const { job } = router.engineOf(model);
       return recordColumnsOf(job.data, shapesOf(job.model));
     },
-    metrics: () => figures.text(),
+    metrics: () => metrics.text(),
     close,
     [Symbol.asyncDispose]: close,
   };

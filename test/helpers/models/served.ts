@@ -1,9 +1,10 @@
 // A small trained model in a directory of its own, and a server of it, for tests of serving.
 
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { ExecutionContext } from "ava";
 import type { ServerOptions } from "../../../packages/serve/server/models/server-options.ts";
-import { type ServeWorld, serve } from "../../../packages/serve/server/serve.ts";
+import { type ServeDependencies, serve } from "../../../packages/serve/server/serve.ts";
 import type { SampleRecord } from "../../../src/data/records.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { startTrained, type Trained } from "../devices/trained.ts";
@@ -56,7 +57,7 @@ const json = { "content-type": "application/json" };
 export async function startServer(
   t: Pick<ExecutionContext, "teardown">,
   options: ServerOptions,
-  world: ServeWorld = {},
+  world: ServeDependencies = {},
 ) {
   const server = await serve(
     { port: 0, watchMs: 20, deadlineMs: 30_000, leaveMs: 0, drainMs: 5000, ...options },
@@ -80,4 +81,13 @@ export async function startServer(
 async function jsonOf(response: Response): Promise<any> {
   const text = await response.text();
   return text.startsWith("{") ? JSON.parse(text) : text;
+}
+
+/** Waits until `holds` returns true, at most 4 s. */
+export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (let left = 400; left > 0; left--) {
+    if (await holds()) return;
+    await sleep(10);
+  }
+  throw new Error("The condition did not hold within 4 s");
 }

@@ -16,6 +16,7 @@
 import {
   type Clock,
   checkBatch,
+  type EncodedBatch,
   ModelUnavailableError,
   type NextTurn,
   RequestExpiredError,
@@ -25,9 +26,13 @@ import {
   weightedOf,
   wideOf,
 } from "../../../../internal.ts";
-import { BatchTimes } from "./batch-times.ts";
-import { type Answered, type Asked, type ScoringEngine, samplesOf, scoreAlone } from "./engine.ts";
-import { mergeBatches } from "./merge-batches.ts";
+import {
+  type ScoringCall,
+  type ScoringEngine,
+  type ScoringResult,
+  samplesOf,
+  scoreAlone,
+} from "./engine.ts";
 
 /** Limits on the waiting samples and bytes of one model, over all of its versions. Q2 */
 export class Backlog {
@@ -76,7 +81,7 @@ export class Backlog {
 
 /** A request for the queue. */
 export interface Work {
-  readonly asked: Asked;
+  readonly call: ScoringCall;
   /** Bytes of the request. */
   readonly bytes: number;
   /** When the caller stops waiting, by the queue's clock, and the whole deadline. */
@@ -89,12 +94,12 @@ export interface Work {
 interface Waiting extends Work {
   readonly samples: number;
   readonly fromMs: number;
-  readonly resolve: (answered: Answered) => void;
+  readonly resolve: (result: ScoringResult) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /** The measurements of a batch. */
-export interface BatchNews {
+export interface BatchReport {
   readonly requests: number;
   readonly samples: number;
   /** Milliseconds of the engine, and the wait of the first request. */
@@ -113,12 +118,12 @@ export interface BatchQueueInput {
   readonly latencyBudgetMs: number;
   /** Longest time that the engine may take for a batch. */
   readonly engineMs: number;
-  readonly onBatch: (news: BatchNews) => void;
+  readonly onBatch: (report: BatchReport) => void;
   /** Called if the engine hangs and must be replaced. */
   readonly onHang: () => void;
 }
 
-/** Weight of a batch in the moving mean of the time per sample. */
+/** Weight of the newest batch in the moving means of times. */
 const meanShare = 0.1;
 
 /** The batching queue of one version. */
@@ -149,22 +154,22 @@ export class BatchQueue {
    * Scores a request, batched with others. @throws ServerBusyError, RequestExpiredError,
    * InvalidOptionError, errors of the engine
    */
-  submit(work: Work): Promise<Answered> {
+  submit(work: Work): Promise<ScoringResult> {
     const { backlog, clock, model } = this.#input;
     if (this.#gone !== undefined) throw new ModelUnavailableError(model, this.#gone);
-    if (work.asked.kind === "batch") checkBatch(work.asked.batch, this.#shape);
-    const samples = samplesOf(work.asked);
+    if (work.call.kind === "batch") checkBatch(work.call.batch, this.#shape);
+    const samples = samplesOf(work.call);
     backlog.take(samples, work.bytes, Math.ceil(backlog.samples * this.#sampleMs)); // Q2
-    const { asked, bytes, untilMs, deadlineMs, isGone } = work;
-    const answered = new Promise<Answered>((resolve, reject) => {
+    const { call, bytes, untilMs, deadlineMs, isGone } = work;
+    const result = new Promise<ScoringResult>((resolve, reject) => {
       const own = { samples, fromMs: clock.now(), resolve, reject };
-      this.#waiting.push({ asked, bytes, untilMs, deadlineMs, isGone, ...own });
+      this.#waiting.push({ call, bytes, untilMs, deadlineMs, isGone, ...own });
     });
     if (!this.#isRunning) {
       this.#isRunning = true;
       this.#input.nextTurn(() => void this.#run());
     }
-    return answered;
+    return result;
   }
 
   /** Fails all waiting and later requests: the engine is gone. */
@@ -195,7 +200,7 @@ export class BatchQueue {
     this.#isRunning = false;
     const waiters = this.#idle;
     this.#idle = [];
-    for (const tell of waiters) tell();
+    for (const resolve of waiters) resolve();
   }
 
   /** The first requests of one kind that fit a batch; drops expired and abandoned requests. */
@@ -213,7 +218,7 @@ export class BatchQueue {
       }
       const [first] = batch;
       if (first !== undefined) {
-        const isAlone = first.asked.kind === "rank" || work.asked.kind !== first.asked.kind;
+        const isAlone = first.call.kind === "rank" || work.call.kind !== first.call.kind;
         if (isAlone || samples + work.samples > samplesMax) break;
       }
       batch.push(work);
@@ -240,7 +245,7 @@ export class BatchQueue {
       }
       onHang();
     });
-    const results = await this.#resultsOf(batch);
+    const outcomes = await this.#outcomesOf(batch);
     cancel();
     if (isLate) return;
     const scoreMs = clock.now() - fromMs;
@@ -252,19 +257,19 @@ export class BatchQueue {
     const waitMs = fromMs - (batch[0]?.fromMs ?? fromMs);
     onBatch({ requests: batch.length, samples, scoreMs, waitMs });
     for (const [i, work] of batch.entries()) {
-      const result = results[i];
-      if (result !== undefined && "answered" in result) this.#answer(work, result.answered);
-      else this.#fail(work, result?.error);
+      const outcome = outcomes[i];
+      if (outcome !== undefined && "result" in outcome) this.#answer(work, outcome.result);
+      else this.#fail(work, outcome?.error);
     }
   }
 
   /** Scores a batch; if a request is at fault, scores each request alone. Q4 */
-  async #resultsOf(batch: readonly Waiting[]): Promise<Result[]> {
+  async #outcomesOf(batch: readonly Waiting[]): Promise<Outcome[]> {
     const { engine } = this.#input;
     const alone = (work: Waiting) =>
-      scoreAlone(engine, work.asked).then(
-        (answered): Result => ({ answered }),
-        (error: unknown): Result => ({ error }),
+      scoreAlone(engine, work.call).then(
+        (result): Outcome => ({ result }),
+        (error: unknown): Outcome => ({ error }),
       );
     const [first] = batch;
     if (first !== undefined && batch.length === 1) return [await alone(first)];
@@ -275,31 +280,31 @@ export class BatchQueue {
       return batch.map(({ samples }) => {
         const from = at;
         at += samples * tasks;
-        return { answered: { scores: scores.subarray(from, at), version } };
+        return { result: { scores: scores.subarray(from, at), version } };
       });
     } catch (error) {
       const isOfRequest = error instanceof TrainingError && error.recovery === "stop";
       if (!isOfRequest) return batch.map(() => ({ error }));
       // Only scoring alone shows which request is at fault, with the index of its own record.
-      const results: Result[] = [];
-      for (const work of batch) results.push(await alone(work));
-      return results;
+      const outcomes: Outcome[] = [];
+      for (const work of batch) outcomes.push(await alone(work));
+      return outcomes;
     }
   }
 
-  #scoreTogether(batch: readonly Waiting[]): Promise<Answered> {
+  #scoreTogether(batch: readonly Waiting[]): Promise<ScoringResult> {
     const { engine } = this.#input;
-    const asked = batch.map((work) => work.asked);
-    if (asked[0]?.kind === "records") {
-      return engine.predict(asked.flatMap((one) => (one.kind === "records" ? one.records : [])));
+    const call = batch.map((work) => work.call);
+    if (call[0]?.kind === "records") {
+      return engine.predict(call.flatMap((one) => (one.kind === "records" ? one.records : [])));
     }
-    const batches = asked.flatMap((one) => (one.kind === "batch" ? [one.batch] : []));
+    const batches = call.flatMap((one) => (one.kind === "batch" ? [one.batch] : []));
     return engine.predictBatch(mergeBatches(batches, this.#shape.features));
   }
 
-  #answer(work: Waiting, answered: Answered): void {
+  #answer(work: Waiting, result: ScoringResult): void {
     this.#input.backlog.release(work.samples, work.bytes);
-    work.resolve(answered);
+    work.resolve(result);
   }
 
   #fail(work: Waiting, error: unknown): void {
@@ -308,4 +313,76 @@ export class BatchQueue {
   }
 }
 
-type Result = { readonly answered: Answered } | { readonly error: unknown };
+type Outcome = { readonly result: ScoringResult } | { readonly error: unknown };
+
+/**
+ * Time of an engine per batch, by batch size. Sizes are measured separately, because samples are
+ * far cheaper in large batches, and because a delay of the machine should affect only one size.
+ */
+export class BatchTimes {
+  /** For batches with 2^(i-1) < samples <= 2^i: mean size, and mean milliseconds. */
+  readonly #sizes: number[] = [];
+  readonly #times: number[] = [];
+
+  add(samples: number, ms: number): void {
+    const at = Math.ceil(Math.log2(Math.max(1, samples)));
+    const [size, time] = [this.#sizes[at], this.#times[at]];
+    this.#sizes[at] = size === undefined ? samples : size + meanShare * (samples - size);
+    this.#times[at] = time === undefined ? ms : time + meanShare * (ms - time);
+  }
+
+  /**
+   * The most samples that take no longer than `ms`, at least 1; undefined: no measurement. The time
+   * of an unmeasured size is extrapolated in proportion, which overestimates it, as each batch has
+   * fixed costs.
+   */
+  within(ms: number): number | undefined {
+    let most: number | undefined;
+    for (const [at, time] of this.#times.entries()) {
+      if (time === undefined) continue;
+      const samples = time > 0 ? ((this.#sizes[at] ?? 1) * ms) / time : Number.POSITIVE_INFINITY;
+      most = Math.max(most ?? 1, Math.floor(samples));
+    }
+    return most;
+  }
+}
+
+/**
+ * Merges batches, in order, into one. `features`: T; arrays (T,B) and ids are feature-major. All
+ * batches must fit the model.
+ */
+function mergeBatches(batches: readonly EncodedBatch[], features: number): EncodedBatch {
+  const [only] = batches;
+  if (only !== undefined && batches.length === 1) return only;
+  const sum = (of: (batch: EncodedBatch) => number) => batches.reduce((all, b) => all + of(b), 0);
+  const samples = sum((batch) => batch.samples);
+  const idCount = sum((batch) => batch.ids.length);
+  const dense = new Float32Array(sum((batch) => batch.dense.length));
+  const lengths = new Int32Array(features * samples);
+  const ids = new Int32Array(idCount);
+  const highs = only?.highs && new Int32Array(idCount);
+  const weights = only?.weights && new Float32Array(idCount);
+  let at = 0;
+  for (const batch of batches) {
+    dense.set(batch.dense, at);
+    at += batch.dense.length;
+  }
+  const taken = batches.map(() => 0); // copied ids of each batch
+  let sample = 0;
+  let id = 0;
+  for (let feature = 0; feature < features; feature++) {
+    for (const [i, batch] of batches.entries()) {
+      const own = batch.lengths.subarray(feature * batch.samples, (feature + 1) * batch.samples);
+      lengths.set(own, sample);
+      sample += own.length;
+      const from = taken[i] ?? 0;
+      const end = own.reduce((all, length) => all + length, from);
+      ids.set(batch.ids.subarray(from, end), id);
+      if (batch.highs !== undefined) highs?.set(batch.highs.subarray(from, end), id);
+      if (batch.weights !== undefined) weights?.set(batch.weights.subarray(from, end), id);
+      id += end - from;
+      taken[i] = end;
+    }
+  }
+  return { samples, dense, lengths, ids, highs, weights };
+}

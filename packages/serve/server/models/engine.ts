@@ -1,18 +1,13 @@
 // The interface of the engine behind a served model. packages/serve/model implements it; a bench
 // puts another runtime behind the same server.
 
+import type { EncodedBatch, SampleRecord } from "../../../../internal.ts";
 import type {
-  CalibrationChoice,
-  EncodedBatch,
-  LoadOptions,
-  SampleRecord,
-} from "../../../../internal.ts";
-import {
-  type Ranked,
-  type RankOptions,
-  type Scored,
+  Ranked,
+  RankOptions,
+  Scored,
   ServedModel,
-  type ServedVersion,
+  ServeOptions,
 } from "../../model/served-model.ts";
 
 /** An engine that scores requests, such as `ServedModel`. */
@@ -22,28 +17,11 @@ export type ScoringEngine = Pick<
 > &
   Partial<Pick<ServedModel, "onDisk" | "rowCounts" | "recalibrate" | "arithmetic">>;
 
-/** Opens an engine for a model: options as in `ServedModel.open`. */
-export type OpenEngine = (
-  path: string,
-  options: {
-    readonly manifest?: string | undefined;
-    readonly memoryBytes?: number | undefined;
-    readonly tierDirectory?: string | undefined;
-    readonly calibration?: CalibrationChoice | undefined;
-    readonly arithmetic?: LoadOptions["arithmetic"] | undefined;
-  },
-) => Promise<ScoringEngine>;
-
-/** Opens the engine of Osiris. */
-export const openServedModel: OpenEngine = (path, { manifest, arithmetic, ...tiers }) =>
-  ServedModel.open(path, {
-    ...tiers,
-    ...(manifest && { manifest }),
-    ...(arithmetic && { arithmetic }),
-  });
+/** Opens an engine for a model, as `ServedModel.open` does. */
+export type OpenEngine = (path: string, options: ServeOptions) => Promise<ScoringEngine>;
 
 /** The samples of a request: B records, an encoded batch, or a user with candidates. */
-export type Asked =
+export type ScoringCall =
   | { readonly kind: "records"; readonly records: readonly SampleRecord[] }
   | { readonly kind: "batch"; readonly batch: EncodedBatch }
   | {
@@ -54,34 +32,32 @@ export type Asked =
     };
 
 /** Scores (B) or (B,T) of one version; for a ranking also `order`. */
-export type Answered = Scored & Partial<Pick<Ranked, "order">>;
-
-export type { RankOptions, ServedVersion };
+export type ScoringResult = Scored & Partial<Pick<Ranked, "order">>;
 
 /** The number of samples of a request. */
-export function samplesOf(asked: Asked): number {
-  switch (asked.kind) {
+export function samplesOf(call: ScoringCall): number {
+  switch (call.kind) {
     case "records":
-      return asked.records.length;
+      return call.records.length;
     case "batch":
-      return asked.batch.samples;
+      return call.batch.samples;
     case "rank":
-      return asked.candidates.length;
+      return call.candidates.length;
     default:
-      return asked satisfies never;
+      return call satisfies never;
   }
 }
 
 /** Scores one request in a call of its own. */
-export function scoreAlone(engine: ScoringEngine, asked: Asked): Promise<Answered> {
-  switch (asked.kind) {
+export function scoreAlone(engine: ScoringEngine, call: ScoringCall): Promise<ScoringResult> {
+  switch (call.kind) {
     case "records":
-      return engine.predict(asked.records);
+      return engine.predict(call.records);
     case "batch":
-      return engine.predictBatch(asked.batch);
+      return engine.predictBatch(call.batch);
     case "rank":
-      return engine.rank(asked.user, asked.candidates, asked.options);
+      return engine.rank(call.user, call.candidates, call.options);
     default:
-      return asked satisfies never;
+      return call satisfies never;
   }
 }

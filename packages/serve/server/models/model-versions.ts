@@ -12,10 +12,11 @@ import {
   ModelUnknownError,
   type NextTurn,
 } from "../../../../internal.ts";
+import type { ServedVersion } from "../../model/served-model.ts";
 import { Backlog, BatchQueue, type Work } from "./batch-queue.ts";
-import type { Answered, ScoringEngine, ServedVersion } from "./engine.ts";
+import type { ScoringEngine, ScoringResult } from "./engine.ts";
 import type { ServedModelSpec, ServerSpec } from "./server-options.ts";
-import type { ServingFigures } from "./serving-figures.ts";
+import type { ServingMetrics } from "./serving-metrics.ts";
 
 interface LoadedVersion {
   readonly engine: ScoringEngine;
@@ -36,7 +37,7 @@ export interface ModelVersionsInput {
   readonly limits: ServerSpec;
   readonly clock: Clock;
   readonly nextTurn: NextTurn;
-  readonly figures: ServingFigures;
+  readonly metrics: ServingMetrics;
 }
 
 /** Shortest prefix of a digest that names a version. */
@@ -57,7 +58,7 @@ export class ModelVersions {
     this.name = name;
     this.#input = input;
     this.backlog = new Backlog(name, { samples: limits.queueSamples, bytes: limits.queueBytes });
-    input.figures.version(name, undefined);
+    input.metrics.version(name, undefined);
   }
 
   /** The newest engine; undefined: none is loaded. */
@@ -76,16 +77,16 @@ export class ModelVersions {
   }
 
   /** Scores a request by the newest version or the named one. @throws as `BatchQueue` */
-  async submit(work: Work, version?: string): Promise<Answered> {
-    const answered = await this.#find(version).queue.submit(work);
-    if (version === undefined || isNamed(answered.version, version)) return answered;
+  async submit(work: Work, version?: string): Promise<ScoringResult> {
+    const result = await this.#find(version).queue.submit(work);
+    if (version === undefined || isNamed(result.version, version)) return result;
     throw this.#unknown(version); // V2: a delta has switched meanwhile.
   }
 
   /** Makes an engine the newest version. `onHang`: called if it hangs. */
   add(engine: ScoringEngine, onHang: () => void): void {
-    const { name, spec, limits, clock, nextTurn, figures } = this.#input;
-    let told = engine.rowCounts;
+    const { name, spec, limits, clock, nextTurn, metrics } = this.#input;
+    let counted = engine.rowCounts;
     const queue = new BatchQueue({
       model: name,
       engine,
@@ -95,9 +96,9 @@ export class ModelVersions {
       batchMax: limits.batch,
       latencyBudgetMs: limits.latencyBudgetMs,
       engineMs: limits.engineMs,
-      onBatch: (news) => {
-        figures.batch(name, news);
-        told = tellRows(figures, name, engine, told);
+      onBatch: (report) => {
+        metrics.batch(name, report);
+        counted = countRows(metrics, name, engine, counted);
       },
       onHang,
     });
@@ -110,7 +111,7 @@ export class ModelVersions {
   /** Records that another version has become the newest. */
   switched(): void {
     this.failure = undefined;
-    this.#input.figures.version(this.name, this.engine?.version);
+    this.#input.metrics.version(this.name, this.engine?.version);
   }
 
   /** Abandons all engines immediately: their requests fail. */
@@ -121,7 +122,7 @@ export class ModelVersions {
       queue.abandon(reason);
       void engine.close().catch(() => {}); // It may hang for ever.
     }
-    this.#input.figures.version(this.name, undefined);
+    this.#input.metrics.version(this.name, undefined);
   }
 
   /** Answers all accepted requests, and closes all engines. */
@@ -151,17 +152,17 @@ export class ModelVersions {
 }
 
 /**
- * Counts the rows that the engine looked up since the counts `told`. Returns the current counts.
+ * Counts the rows that the engine looked up since the counts `before`. Returns the current counts.
  */
-function tellRows(
-  figures: ServingFigures,
+function countRows(
+  metrics: ServingMetrics,
   name: string,
   { rowCounts: now }: ScoringEngine,
-  told: ScoringEngine["rowCounts"],
+  before: ScoringEngine["rowCounts"],
 ): ScoringEngine["rowCounts"] {
   if (now !== undefined && now.hits + now.misses > 0) {
-    const { hits = 0, misses = 0 } = told ?? {};
-    figures.rows(name, { hits: now.hits - hits, misses: now.misses - misses });
+    const { hits = 0, misses = 0 } = before ?? {};
+    metrics.rows(name, { hits: now.hits - hits, misses: now.misses - misses });
   }
   return now;
 }

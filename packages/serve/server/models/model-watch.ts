@@ -16,19 +16,19 @@ import {
   openCheckpoint,
   pathsOf,
 } from "../../../../internal.ts";
-import type { ServedVersion } from "./engine.ts";
+import type { ServedVersion } from "../../model/served-model.ts";
 
 /** File name suffix of deltas. */
 export const deltaSuffix = ".delta";
 
 /** An update to load. `sign` identifies its state. */
-export type Newer =
+export type ModelUpdate =
   | { readonly kind: "checkpoint"; readonly manifest: string; readonly sign: string }
   | { readonly kind: "delta"; readonly path: string; readonly sign: string }
   | { readonly kind: "calibration"; readonly sign: string };
 
 /** Polls after which an update that failed because of the machine is retried. */
-const retryLooks = 10;
+const retryPolls = 10;
 
 /** The watch of one directory. */
 export class ModelWatch {
@@ -36,7 +36,7 @@ export class ModelWatch {
   readonly #manifest: string | undefined;
   readonly #disk: Disk;
   #seen = "";
-  #looks = 0;
+  #polls = 0;
   #version = "";
   /** Manifest of the checkpoint that was loaded last. W2 */
   #base = "";
@@ -55,29 +55,29 @@ export class ModelWatch {
    * The next update to load, each returned once; undefined: none. Throws errors of reading the
    * directory, also once for each state of the directory.
    */
-  look(version: ServedVersion): Newer | undefined {
-    this.#looks++;
+  poll(version: ServedVersion): ModelUpdate | undefined {
+    this.#polls++;
     if (this.#version !== version.digest) this.#tried.clear();
     this.#version = version.digest;
-    const newer =
+    const update =
       this.#newerCheckpoint(version) ??
       this.#deltas().find((one) => this.#isDue(one)) ??
       this.#newerCalibration(version);
-    if (newer !== undefined) this.#tried.set(newer.sign, Number.POSITIVE_INFINITY);
-    return newer;
+    if (update !== undefined) this.#tried.set(update.sign, Number.POSITIVE_INFINITY);
+    return update;
   }
 
   /** Schedules a retry although nothing changed: the machine may have been at fault. */
-  retry({ sign }: Newer): void {
-    this.#tried.set(sign, this.#looks + retryLooks);
+  retry({ sign }: ModelUpdate): void {
+    this.#tried.set(sign, this.#polls + retryPolls);
     this.#seen = "";
   }
 
-  #isDue({ sign }: Newer): boolean {
-    return (this.#tried.get(sign) ?? 0) <= this.#looks;
+  #isDue({ sign }: ModelUpdate): boolean {
+    return (this.#tried.get(sign) ?? 0) <= this.#polls;
   }
 
-  #newerCheckpoint(version: ServedVersion): Newer | undefined {
+  #newerCheckpoint(version: ServedVersion): ModelUpdate | undefined {
     const sign = this.#checkpoints();
     if (sign === this.#seen) return undefined; // W3
     this.#seen = sign;
@@ -87,14 +87,14 @@ export class ModelWatch {
     if (sha256 === this.#base) return undefined;
     // W1: a replaced file may have the same manifest, without the damage of the former file.
     const own = this.#isFile() ? `${sha256} ${sign}` : sha256;
-    const newer: Newer = { kind: "checkpoint", manifest: sha256, sign: own };
-    if (this.#isDue(newer)) return newer;
+    const update: ModelUpdate = { kind: "checkpoint", manifest: sha256, sign: own };
+    if (this.#isDue(update)) return update;
     if (Number.isFinite(this.#tried.get(own))) this.#seen = ""; // Its retry is still due.
     return undefined;
   }
 
   /** A calibration that was stored or removed since the version was loaded. */
-  #newerCalibration({ digest, calibrated }: ServedVersion): Newer | undefined {
+  #newerCalibration({ digest, calibrated }: ServedVersion): ModelUpdate | undefined {
     const isFile = this.#isFile();
     const hex = digest.replace(/^sha256:/, "");
     const at = this.#timeOf(isFile ? this.#directory : calibrationPath(this.#directory, hex));
@@ -116,14 +116,14 @@ export class ModelWatch {
   #checkpoints(): string {
     if (this.#isFile()) return `${this.#timeOf(this.#directory)}`;
     const { checkpoints } = pathsOf(this.#directory);
-    const told = this.#disk.list(checkpoints).map((name) => {
+    const names = this.#disk.list(checkpoints).map((name) => {
       return `${name} ${this.#timeOf(join(checkpoints, name, manifestName))}`;
     });
-    return told.join("\n");
+    return names.join("\n");
   }
 
   /** Delta files, in the order of their names. */
-  #deltas(): Newer[] {
+  #deltas(): ModelUpdate[] {
     if (this.#isFile()) return [];
     const names = this.#disk.list(this.#directory).filter((name) => name.endsWith(deltaSuffix));
     return names.map((name) => {

@@ -8,7 +8,7 @@
 // Requests bypass the state machine, through ModelVersions: a request causes no transition.
 //
 // Takes   model.drain      from the server when it ends
-//         model.newer      from the watch of its directory
+//         model.update     from the watch of its directory
 //         engine.hung      from the queue of a version
 //
 // Invariants
@@ -17,11 +17,12 @@
 
 import { assign, fromCallback, fromPromise, setup } from "xstate";
 import { type Clock, type Disk, defineActor, type Log, recordError } from "../../../../internal.ts";
-import type { OpenEngine, ScoringEngine, ServedVersion } from "./engine.ts";
+import type { ServedVersion } from "../../model/served-model.ts";
+import type { OpenEngine, ScoringEngine } from "./engine.ts";
 import type { ModelVersions } from "./model-versions.ts";
-import { ModelWatch, type Newer } from "./model-watch.ts";
+import { type ModelUpdate, ModelWatch } from "./model-watch.ts";
 import type { ServedModelSpec } from "./server-options.ts";
-import type { ServingFigures } from "./serving-figures.ts";
+import type { ServingMetrics } from "./serving-metrics.ts";
 
 /** The input of the actor. */
 export interface ServedModelInput {
@@ -32,7 +33,7 @@ export interface ServedModelInput {
   readonly clock: Clock;
   readonly disk: Disk;
   readonly log: Log;
-  readonly figures: ServingFigures;
+  readonly metrics: ServingMetrics;
   /** Called after each attempt to load, with the error; undefined: it has loaded. */
   readonly onLoaded: (error: unknown) => void;
   /** Called once it has answered all accepted requests, and closed its engines. */
@@ -41,12 +42,12 @@ export interface ServedModelInput {
 
 interface ServedModelContext extends ServedModelInput {
   readonly watch: ModelWatch;
-  readonly newer: Newer | undefined;
+  readonly update: ModelUpdate | undefined;
 }
 
 type ServedModelEvent =
   | { readonly type: "model.drain" }
-  | { readonly type: "model.newer"; readonly newer: Newer }
+  | { readonly type: "model.update"; readonly update: ModelUpdate }
   | { readonly type: "engine.hung" };
 
 /** Codes of errors that a retry would meet again. */
@@ -71,16 +72,16 @@ async function openWith(
   const { digest, step, calibrated } = engine.version;
   const { trained, own } = engine.arithmetic ?? {};
   if (own !== trained) {
-    const told = `Trained with ${trained} and computed with ${own}: last bits may differ`;
-    log.write("warn", told, { model: versions.name, digest, step });
+    const message = `Trained with ${trained}, scored with ${own}: the last bits may differ`;
+    log.write("warn", message, { model: versions.name, digest, step });
   }
   if (calibrated) {
-    const told = "Probabilities are calibrated, as is stored with the version";
-    log.write("info", told, { model: versions.name, digest, step });
+    const message = "Probabilities are calibrated by the calibration stored with the version";
+    log.write("info", message, { model: versions.name, digest, step });
   }
   for (const { table, rows, cachedRows } of engine.onDisk ?? []) {
-    const told = `Table ${table} lies on disk: ${cachedRows} of its ${rows} rows fit into memory`;
-    log.write("info", told, { model: versions.name });
+    const message = `Table ${table} is on disk: memory caches ${cachedRows} of its ${rows} rows`;
+    log.write("info", message, { model: versions.name });
   }
   return engine;
 }
@@ -90,31 +91,31 @@ const watching = fromCallback<{ type: string }, ServedModelContext>(({ input, se
   const { versions, watch, clock, watchMs, spec } = input;
   if (!spec.watch) return undefined;
   let cancel = () => {};
-  const look = () => {
+  const poll = () => {
     const version = versions.engine?.version;
-    let newer: Newer | undefined;
+    let update: ModelUpdate | undefined;
     try {
-      if (version !== undefined) newer = watch.look(version);
+      if (version !== undefined) update = watch.poll(version);
     } catch (error) {
       noteFailure(input, error);
     }
-    if (newer === undefined) cancel = clock.after(watchMs, look);
-    else sendBack({ type: "model.newer", newer });
+    if (update === undefined) cancel = clock.after(watchMs, poll);
+    else sendBack({ type: "model.update", update });
   };
-  cancel = clock.after(watchMs, look);
+  cancel = clock.after(watchMs, poll);
   return () => cancel();
 });
 
 /** Loads an update. The engine itself switches to a delta. */
 const reloading = fromPromise<ScoringEngine | ServedVersion, ServedModelContext>(
   async ({ input, signal }) => {
-    const { newer, versions } = input;
-    if (newer?.kind === "calibration") {
+    const { update, versions } = input;
+    if (update?.kind === "calibration") {
       const engine = versions.engineOf();
       return engine.recalibrate?.() ?? engine.version;
     }
-    if (newer?.kind === "delta") return versions.engineOf().applyDelta(newer.path, { signal });
-    const engine = await openWith(input, newer?.manifest);
+    if (update?.kind === "delta") return versions.engineOf().applyDelta(update.path, { signal });
+    const engine = await openWith(input, update?.manifest);
     if (signal.aborted) await engine.close();
     return engine;
   },
@@ -146,7 +147,7 @@ const machine = setup({
   context: ({ input }) => ({
     ...input,
     watch: new ModelWatch(input.spec.path, input.spec.manifest, input.disk),
-    newer: undefined,
+    update: undefined,
   }),
   initial: "loading",
   on: { "model.drain": { target: ".draining" } },
@@ -176,9 +177,9 @@ const machine = setup({
         idle: {
           invoke: { src: "watching", input: ({ context }) => context },
           on: {
-            "model.newer": {
+            "model.update": {
               target: "reloading",
-              actions: assign({ newer: ({ event }) => event.newer }),
+              actions: assign({ update: ({ event }) => event.update }),
             },
           },
         },
@@ -216,33 +217,36 @@ const machine = setup({
 export const servedModelMachine = defineActor(machine, { receives: "nothing" });
 
 function switchTo(
-  { versions, figures, log }: ServedModelContext,
+  { versions, metrics, log }: ServedModelContext,
   loaded: ScoringEngine | ServedVersion,
   onHang: () => void,
 ): void {
   if ("predict" in loaded) versions.add(loaded, onHang);
   else versions.switched();
-  figures.reloaded(versions.name, "switched");
+  metrics.reloaded(versions.name, "switched");
   const { digest, step, calibrated } = versions.engineOf().version;
-  const how = calibrated ? "calibrated as is stored with it" : "not calibrated";
-  log.write("info", `A newer version answers, ${how}`, { model: versions.name, digest, step });
+  const how = calibrated ? "calibrated by its stored calibration" : "not calibrated";
+  log.write("info", `A newer version is serving, ${how}`, { model: versions.name, digest, step });
 }
 
 /** Records a failed update; the former version stays. A1 */
 function noteFailure(
-  { versions, figures, log, clock, watch, newer }: ServedModelContext,
+  { versions, metrics, log, clock, watch, update }: ServedModelContext,
   error: unknown,
 ): void {
   const { code, message } = recordError(error);
-  if (newer !== undefined && !lasting.has(code)) watch.retry(newer);
+  if (update !== undefined && !lasting.has(code)) watch.retry(update);
   if (code === "DELTA_REFUSED") {
     // An old delta file of another version may still be there: this is no error.
-    figures.reloaded(versions.name, "refused");
-    log.write("info", "A delta is not this version's", { model: versions.name, error: message });
+    metrics.reloaded(versions.name, "refused");
+    log.write("info", "A delta does not follow the serving version", {
+      model: versions.name,
+      error: message,
+    });
     return;
   }
   versions.failure = { code, message, at: clock.date().toISOString() };
-  figures.reloaded(versions.name, "failed");
+  metrics.reloaded(versions.name, "failed");
   log.write("warn", "A version could not be loaded", {
     model: versions.name,
     code,

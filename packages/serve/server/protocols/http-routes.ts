@@ -8,9 +8,8 @@
 //   GET   /metrics                                                       Prometheus
 
 import { RequestUnusableError } from "../../../../internal.ts";
-import type { Front, Request } from "../models/front.ts";
-import type { ServingFigures } from "../models/serving-figures.ts";
-import { jsonOf } from "./json-body.ts";
+import type { Request, RequestRouter } from "../models/request-router.ts";
+import type { ServingMetrics } from "../models/serving-metrics.ts";
 import {
   inferAnswer,
   jsonLengthHeader,
@@ -18,7 +17,7 @@ import {
   readInfer,
   serverMetadata,
 } from "./open-inference.ts";
-import { type Method, methods, plainAnswer, readPlain } from "./plain-json.ts";
+import { jsonOf, type Method, methods, plainAnswer, readPlain } from "./plain-json.ts";
 
 /** A request without its body. */
 export interface HttpRequest {
@@ -46,9 +45,9 @@ export interface Route {
   answer(body: Uint8Array): HttpAnswer | Promise<HttpAnswer>;
 }
 
-interface Place {
-  readonly front: Front;
-  readonly figures: ServingFigures;
+interface RouteContext {
+  readonly router: RequestRouter;
+  readonly metrics: ServingMetrics;
 }
 
 /** Header with the key that determines the side of a split. */
@@ -59,8 +58,8 @@ export const timeoutHeader = "osiris-timeout-ms";
 const modelPath = /^\/(v1|v2)\/models\/([^/:]+)(?:\/versions\/([^/]+?))?(?:(\/|:)([a-z]+))?$/;
 
 /** The route of a request. @throws RequestUnusableError */
-export function routeOf(place: Place, request: HttpRequest): Route {
-  const { front, figures } = place;
+export function routeOf(context: RouteContext, request: HttpRequest): Route {
+  const { router, metrics } = context;
   const [path = ""] = request.url.split("?");
   switch (path) {
     case "/v2":
@@ -68,37 +67,38 @@ export function routeOf(place: Place, request: HttpRequest): Route {
     case "/v2/health/live":
       return { ...reading(request, () => json(200, { live: true })), isOpen: true };
     case "/v2/health/ready":
-      return { ...reading(request, () => readiness(front.isReady)), isOpen: true };
+      return { ...reading(request, () => readiness(router.isReady)), isOpen: true };
     case "/v2/models":
     case "/v1/models":
-      return reading(request, () => json(200, { models: front.names }));
+      return reading(request, () => json(200, { models: router.names }));
     case "/metrics":
       return reading(request, async () => {
-        return { status: 200, type: figures.contentType, body: await figures.text() };
+        return { status: 200, type: metrics.contentType, body: await metrics.text() };
       });
     default:
-      return modelRoute(place, request, path);
+      return modelRoute(context, request, path);
   }
 }
 
-function modelRoute(place: Place, request: HttpRequest, path: string): Route {
+function modelRoute(context: RouteContext, request: HttpRequest, path: string): Route {
   const [, api, name = "", version, mark, action] = modelPath.exec(path) ?? [];
   const target = { name: decoded(name), version: version && decoded(version) };
   if (api === "v2" && mark !== ":") {
-    if (action === undefined) return reading(request, () => metadata(place, target));
-    if (action === "ready") return reading(request, () => modelReady(place, target));
-    if (action === "infer") return scoring(request, (body) => infer(place, request, target, body));
+    if (action === undefined) return reading(request, () => metadata(context, target));
+    if (action === "ready") return reading(request, () => modelReady(context, target));
+    if (action === "infer")
+      return scoring(request, (body) => infer(context, request, target, body));
   }
   if (api === "v1" && action === undefined) {
-    return reading(request, () => statusOf(place, target));
+    return reading(request, () => statusOf(context, target));
   }
   const method = methods.find((one) => one === action);
   if (api === "v1" && mark === ":" && method !== undefined) {
-    return scoring(request, (body) => plain(place, request, { ...target, method }, body));
+    return scoring(request, (body) => plain(context, request, { ...target, method }, body));
   }
   const there = "`/v2/models/NAME/infer` and `/v1/models/NAME:predict`";
   const shown = path.slice(0, 100);
-  throw new RequestUnusableError(`There is nothing at ${shown}: models are at ${there}`, 404);
+  throw new RequestUnusableError(`Unknown path ${shown}: models are at ${there}`, 404);
 }
 
 interface Target {
@@ -119,8 +119,9 @@ function scoring(request: HttpRequest, answer: Route["answer"]): Route {
 function expectMethod({ method, url }: HttpRequest, allowed: readonly string[]): void {
   if (allowed.includes(method)) return;
   const [path = ""] = url.split("?");
+  const shown = path.slice(0, 100);
   throw new RequestUnusableError(
-    `Expected ${path.slice(0, 100)} to be asked by ${allowed[0]}, got ${method}`,
+    `Expected the method ${allowed[0]} for ${shown}, got ${method}`,
     405,
   );
 }
@@ -141,41 +142,41 @@ function readiness(isReady: boolean): HttpAnswer {
   return json(isReady ? 200 : 503, { ready: isReady });
 }
 
-function metadata({ front }: Place, { name, version }: Target): HttpAnswer {
-  const model = front.model(name);
+function metadata({ router }: RouteContext, { name, version }: Target): HttpAnswer {
+  const model = router.model(name);
   return json(200, modelMetadata(model, model.engineOf(version)));
 }
 
-function modelReady({ front }: Place, { name, version }: Target): HttpAnswer {
-  const model = front.model(name);
+function modelReady({ router }: RouteContext, { name, version }: Target): HttpAnswer {
+  const model = router.model(name);
   const isThere = version === undefined ? model.engine !== undefined : true;
   if (version !== undefined) model.engineOf(version);
-  const isReady = isThere && !front.isLeaving;
+  const isReady = isThere && !router.isLeaving;
   return json(isReady ? 200 : 503, { name, ready: isReady });
 }
 
 /** The status of a model, in the form of TensorFlow Serving. */
-function statusOf({ front }: Place, { name, version }: Target): HttpAnswer {
-  const model = front.model(name);
+function statusOf({ router }: RouteContext, { name, version }: Target): HttpAnswer {
+  const model = router.model(name);
   const versions = version === undefined ? model.versions : [model.engineOf(version).version];
   const { failure } = model;
-  const told = versions.map(({ digest, step }) => {
+  const listed = versions.map(({ digest, step }) => {
     return { version: digest, step, state: "AVAILABLE", status: { error_code: "OK" } };
   });
-  return json(200, { model_version_status: told, ...(failure === undefined ? {} : { failure }) });
+  return json(200, { model_version_status: listed, ...(failure === undefined ? {} : { failure }) });
 }
 
 async function infer(
-  { front }: Place,
+  { router }: RouteContext,
   request: HttpRequest,
   { name, version }: Target,
   body: Uint8Array,
 ): Promise<HttpAnswer> {
-  const engine = front.engineOf(name, version);
-  const read = readInfer(body, request.header(jsonLengthHeader), engine, front.samplesMax);
-  const { asked, deadlineMs, key } = read;
-  const own = { asked, deadlineMs, key };
-  const response = await front.answer(requestFrom(request, { name, version }, own, body));
+  const engine = router.engineOf(name, version);
+  const read = readInfer(body, request.header(jsonLengthHeader), engine, router.samplesMax);
+  const { call, deadlineMs, key } = read;
+  const own = { call, deadlineMs, key };
+  const response = await router.answer(requestFrom(request, { name, version }, own, body));
   const { body: text, jsonBytes } = inferAnswer(response, read);
   if (jsonBytes === undefined) return { status: 200, type: "application/json", body: text };
   const headers = { [jsonLengthHeader]: String(jsonBytes) };
@@ -183,27 +184,27 @@ async function infer(
 }
 
 async function plain(
-  { front }: Place,
+  { router }: RouteContext,
   request: HttpRequest,
   { method, ...target }: Target & { readonly method: Method },
   body: Uint8Array,
 ): Promise<HttpAnswer> {
-  const read = readPlain(method, jsonOf(body, front.samplesMax));
-  const response = await front.answer(requestFrom(request, target, read, body));
+  const read = readPlain(method, jsonOf(body, router.samplesMax));
+  const response = await router.answer(requestFrom(request, target, read, body));
   return json(200, plainAnswer(response));
 }
 
 function requestFrom(
   { header, isGone }: HttpRequest,
   { name, version }: Target,
-  { asked, deadlineMs, key }: Pick<Request, "asked" | "deadlineMs" | "key">,
+  { call, deadlineMs, key }: Pick<Request, "call" | "deadlineMs" | "key">,
   body: Uint8Array,
 ): Request {
   const inHeader = Number(header(timeoutHeader) ?? Number.NaN);
   return {
     model: name,
     version,
-    asked,
+    call,
     bytes: body.length,
     key: key ?? header(keyHeader),
     deadlineMs: deadlineMs ?? (inHeader > 0 ? inHeader : undefined),

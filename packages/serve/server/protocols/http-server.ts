@@ -36,9 +36,9 @@ import {
   recordError,
   ServerFullError,
 } from "../../../../internal.ts";
-import type { Front } from "../models/front.ts";
+import type { RequestRouter } from "../models/request-router.ts";
 import type { ServerSpec } from "../models/server-options.ts";
-import type { ServingFigures } from "../models/serving-figures.ts";
+import type { ServingMetrics } from "../models/serving-metrics.ts";
 import { type HttpAnswer, type HttpRequest, type Route, routeOf } from "./http-routes.ts";
 import { QuickConnections } from "./quick-connections.ts";
 import { refusalOf } from "./refusals.ts";
@@ -46,8 +46,8 @@ import { SlowReaders } from "./slow-readers.ts";
 
 export interface HttpServerInput {
   readonly spec: ServerSpec;
-  readonly front: Front;
-  readonly figures: ServingFigures;
+  readonly router: RequestRouter;
+  readonly metrics: ServingMetrics;
   readonly log: Log;
   readonly clock: Clock;
 }
@@ -92,7 +92,9 @@ export async function listenHttp(input: HttpServerInput): Promise<HttpServer> {
   server.keepAliveTimeout = keepAliveMs;
   server.maxHeadersCount = headersMax;
   server.maxConnections = connectionsWithin(most);
-  server.on("clientError", guarded(refuseConnection, cutOff));
+  const refuse = (error: { readonly code?: string }, socket: Socket) =>
+    refuseConnection(error, socket, clock);
+  server.on("clientError", guarded(refuse, cutOff));
   // H2: a caller may half-close its connection after sending its request.
   Object.assign(server, { httpAllowHalfOpen: true });
   const url = await listenAt(server, spec);
@@ -133,19 +135,19 @@ interface Handling extends HttpServerInput {
 
 /** Serves connections by the fast path first (quick-connections.ts). */
 function takeQuick(input: Handling, server: Server): QuickConnections {
-  const { spec, front, clock } = input;
+  const { spec, router, clock } = input;
   // Node's own connection listeners, to which a connection can be handed over later, with bytes in
   // it.
   const listeners = server.listeners("connection") as ((socket: Socket) => void)[];
   const quick = new QuickConnections({
     ...{ requestMs: spec.requestMs, keepAliveMs, checkMs: slowCheckMs, clock },
     answer: (request, body) => answerOrRefuse(input, request, () => body),
-    isLeaving: () => front.isLeaving,
+    isLeaving: () => router.isLeaving,
     onWritten: (socket) => input.slow.watch(socket),
     handOver: (socket) => {
       for (const listener of listeners) listener.call(server, socket);
     },
-    refuse: refuseConnection,
+    refuse: (error, socket) => refuseConnection(error, socket, clock),
   });
   server.removeAllListeners("connection");
   server.on(
@@ -213,12 +215,12 @@ async function answerOrRefuse(
     if (status === 500) {
       handling.log.write("error", "A request failed", { error: recordError(error).message });
     }
-    if (!reachedModel(error)) handling.figures.refused(body.code);
+    if (!reachedModel(error)) handling.metrics.refused(body.code);
     return { status, type: "application/json", headers, body: JSON.stringify(body) };
   }
 }
 
-/** Codes of refusals before a request reaches the front, which counts its own refusals. */
+/** Codes of refusals before a request reaches the router, which counts its own refusals. */
 const refusedBefore = new Set([
   "SERVER_FULL",
   "REQUEST_UNUSABLE",
@@ -231,11 +233,11 @@ function reachedModel(error: unknown): boolean {
 }
 
 async function answerTo(
-  { spec, front, figures }: HttpServerInput,
+  { spec, router, metrics }: HttpServerInput,
   request: HttpRequest,
   body: () => Uint8Array | Promise<Uint8Array>,
 ): Promise<HttpAnswer> {
-  const route: Route = routeOf({ front, figures }, request);
+  const route: Route = routeOf({ router, metrics }, request);
   if (!route.isOpen) checkCaller(request, spec);
   if (!route.takesBody) return route.answer(new Uint8Array());
   checkHeaders(request, spec.requestBytes);
@@ -256,7 +258,7 @@ function checkCaller({ header }: HttpRequest, { host, tokens }: ServerSpec): voi
     return;
   }
   if (!isLoopback(host) || isForLoopback({ headers })) return;
-  const message = "Expected the header `Host` to name this machine: a page of another site may ask";
+  const message = "Expected the header `Host` to name this machine: pages of other sites may send no requests";
   throw new RequestUnusableError(message, 403);
 }
 
@@ -278,7 +280,7 @@ function checkHeaders({ header }: HttpRequest, bytesMax: number): void {
   const encoding = header("content-encoding") ?? "identity";
   if (encoding.toLowerCase() !== "identity") {
     const shown = encoding.slice(0, 100);
-    throw new RequestUnusableError(`Expected a body as it is, got one packed as ${shown}`, 415);
+    throw new RequestUnusableError(`Expected an uncompressed body, got the encoding ${shown}`, 415);
   }
   const bytes = Number(header("content-length") ?? 0);
   if (bytes > bytesMax) throw new RequestTooLargeError("bytes", bytesMax, bytes);
@@ -317,7 +319,7 @@ function bodyOf(incoming: IncomingMessage, { spec, reading }: Handling): Promise
     const broken = () => {
       // The end of a complete request changes nothing.
       if (isEnded) return;
-      refuse(new RequestUnusableError("The request ended within its body"));
+      refuse(new RequestUnusableError("The connection closed before the end of the request's body"));
     };
     incoming.on("error", broken);
     incoming.on("close", broken);
@@ -325,7 +327,7 @@ function bodyOf(incoming: IncomingMessage, { spec, reading }: Handling): Promise
 }
 
 function write(
-  { front, slow }: Handling,
+  { router, slow }: Handling,
   incoming: IncomingMessage,
   response: ServerResponse,
   { status, type, headers, body }: HttpAnswer,
@@ -333,7 +335,7 @@ function write(
   if (response.destroyed) return;
   const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
   // The rest of a refused body is not read: the connection ends. H1
-  const isLast = front.isLeaving || !incoming.complete;
+  const isLast = router.isLeaving || !incoming.complete;
   response.writeHead(status, {
     "content-type": type,
     "content-length": bytes,
@@ -344,11 +346,20 @@ function write(
   if (response.socket !== null) slow.watch(response.socket);
 }
 
-/** Refuses a connection that does not speak HTTP, or is too slow. */
-function refuseConnection(error: { readonly code?: string }, socket: Socket): void {
+/** Time that a refused client has to read the refusal and to close its connection. */
+const lingerMs = 500;
+
+/** Refuses a connection that does not speak HTTP, or is too slow, and closes it. H1 */
+function refuseConnection(
+  error: { readonly code?: string },
+  socket: Socket,
+  clock: Clock,
+): void {
+  // A client that never closes its half would keep the connection open.
+  socket.once("close", clock.after(lingerMs, () => socket.destroy()));
   if (!socket.writable) return;
-  const [status, reason] = faults[error.code ?? ""] ?? ["400 Bad Request", "no request of HTTP"];
-  const message = `Expected a request of HTTP: this is ${reason}`;
+  const [status, reason] = faults[error.code ?? ""] ?? ["400 Bad Request", "it is not HTTP/1.1"];
+  const message = `Cannot read the request: ${reason}`;
   const body = JSON.stringify({ error: message, code: "REQUEST_UNUSABLE" });
   const head = `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\nconnection: close`;
   socket.end(`${head}\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
@@ -360,6 +371,6 @@ function cutOff(_error: unknown, ...given: readonly unknown[]): void {
 }
 
 const faults: Readonly<Record<string, readonly [status: string, reason: string]>> = {
-  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "too slow"],
-  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "one of too large headers"],
+  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "it arrived too slowly"],
+  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "its headers are too large"],
 };

@@ -33,15 +33,15 @@ import {
   servingSubject,
   type Transport,
 } from "../../../../internal.ts";
-import type { Front } from "../models/front.ts";
+import type { RequestRouter } from "../models/request-router.ts";
 import type { ServerSpec } from "../models/server-options.ts";
-import type { ServingFigures } from "../models/serving-figures.ts";
+import type { ServingMetrics } from "../models/serving-metrics.ts";
 import { type Method, methods, plainAnswer, readPlain } from "./plain-json.ts";
 
 export interface NatsServiceInput {
   readonly spec: ServerSpec;
-  readonly front: Front;
-  readonly figures: ServingFigures;
+  readonly router: RequestRouter;
+  readonly metrics: ServingMetrics;
   readonly log: Log;
   readonly clock: Clock;
 }
@@ -60,7 +60,7 @@ const connectMs = 5000;
 
 /** Starts to listen if the options name a broker. @throws TransportLostError */
 export async function listenNats(input: NatsServiceInput): Promise<NatsService | undefined> {
-  const { spec, front, figures, log, clock } = input;
+  const { spec, router, metrics, log, clock } = input;
   if (spec.nats === undefined) return undefined;
   const { url, ...credentials } = spec.nats;
   const transport = await connectNats({
@@ -73,23 +73,23 @@ export async function listenNats(input: NatsServiceInput): Promise<NatsService |
       log.write("warn", "A request over NATS was lost", { error: recordError(error).message });
     },
   });
-  figures.broker(true);
+  metrics.broker(true);
   transport.onStatus((status) => {
-    figures.broker(status === "connected");
+    metrics.broker(status === "connected");
     log.write("warn", `The broker is ${status}`);
   });
-  const endpoints = front.names.flatMap((model) =>
+  const endpoints = router.names.flatMap((model) =>
     methods.map((method) => ({ model, method, ...endpointOf(model, method) })),
   );
-  const discovery = openDiscovery({ transport, clock }, identity(front.names), endpoints);
+  const discovery = openDiscovery({ transport, clock }, identity(router.names), endpoints);
   const subscriptions = endpoints.map(({ model, method, name, subject }) =>
     transport.subscribe(
       subject,
       (frame) => {
-        const answer = () => answerOf(front, model, method, frame);
+        const answer = () => answerOf(router, model, method, frame);
         void discovery
           .count(name, answer, ({ refusal }) => refusal?.message ?? "")
-          .then((answered) => reply(transport, frame, answered))
+          .then((answer) => reply(transport, frame, answer))
           .catch((error: unknown) => {
             log.write("warn", "An answer over NATS was lost", {
               error: recordError(error).message,
@@ -125,7 +125,7 @@ function identity(models: readonly string[]) {
 
 /** Answers a request, or refuses it. N1 */
 async function answerOf(
-  front: Front,
+  router: RequestRouter,
   model: string,
   method: Method,
   frame: Frame,
@@ -137,7 +137,7 @@ async function answerOf(
     }
     const read = readPlain(method, body as Record<string, unknown>);
     const bytes = frame.payload.length;
-    return { body: plainAnswer(await front.answer({ model, ...read, bytes, protocol: "nats" })) };
+    return { body: plainAnswer(await router.answer({ model, ...read, bytes, protocol: "nats" })) };
   } catch (error) {
     return refusalAnswer(error);
   }

@@ -9,11 +9,11 @@ import {
   recordColumnsOf,
   shapesOf,
 } from "../../../../internal.ts";
-import type { Asked, ScoringEngine } from "../models/engine.ts";
-import type { Response } from "../models/front.ts";
+import type { ScoringCall, ScoringEngine } from "../models/engine.ts";
 import type { ModelVersions } from "../models/model-versions.ts";
-import { jsonOf } from "./json-body.ts";
-import { askedOf, encodedInputs } from "./tensor-inputs.ts";
+import type { Response } from "../models/request-router.ts";
+import { jsonOf } from "./plain-json.ts";
+import { callOf, encodedInputs } from "./tensor-inputs.ts";
 import { tensorsOf } from "./tensors.ts";
 
 /** Header with the length of the JSON, after which binary tensors begin. */
@@ -57,7 +57,7 @@ export function modelMetadata(model: ModelVersions, engine: ScoringEngine) {
 
 /** An inference request. */
 export interface InferRequest {
-  readonly asked: Asked;
+  readonly call: ScoringCall;
   readonly id: string | undefined;
   readonly deadlineMs: number | undefined;
   readonly key: string | undefined;
@@ -93,7 +93,7 @@ export function readInfer(
     throw new RequestUnusableError("Expected the parameter `timeout` to be microseconds >= 0");
   }
   return {
-    asked: askedOf(tensorsOf(inputs, body.subarray(length)), job, samplesMax),
+    call: callOf(tensorsOf(inputs, body.subarray(length)), job, samplesMax),
     id,
     // As in Triton, in µs; 0 means no timeout of its own.
     deadlineMs: typeof timeout === "number" && timeout > 0 ? timeout / 1000 : undefined,

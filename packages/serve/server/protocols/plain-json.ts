@@ -4,9 +4,16 @@
 //   predict   { instances: [record, …] }, or `records`
 //   rank      { user: record, candidates: [record, …], top, by }
 
-import { RequestUnusableError, type SampleRecord } from "../../../../internal.ts";
-import type { Asked } from "../models/engine.ts";
-import type { Response } from "../models/front.ts";
+import { isAscii } from "node:buffer";
+import {
+  namesMax,
+  parseExactly,
+  RequestTooLargeError,
+  RequestUnusableError,
+  type SampleRecord,
+} from "../../../../internal.ts";
+import type { ScoringCall } from "../models/engine.ts";
+import type { Response } from "../models/request-router.ts";
 
 /** The methods of plain JSON requests. */
 export const methods = ["predict", "rank"] as const;
@@ -14,9 +21,49 @@ export type Method = (typeof methods)[number];
 
 /** A parsed request. */
 export interface PlainRequest {
-  readonly asked: Asked;
+  readonly call: ScoringCall;
   readonly deadlineMs: number | undefined;
   readonly key: string | undefined;
+}
+
+/** Deepest nesting of a body; valid requests have five levels. */
+const depthMax = 16;
+
+/** Most objects of a body besides its samples: tensors, their parameters, and enclosing objects. */
+const objectsBeside = 50_000;
+
+/**
+ * Parses the object in a body, with integers beyond 2^53 as bigints. Counts objects and names
+ * before parsing, because parsing millions of either would delay all other requests for seconds.
+ * @throws RequestUnusableError, RequestTooLargeError
+ */
+export function jsonOf(body: Uint8Array, samplesMax: number): Readonly<Record<string, unknown>> {
+  const checkSize = ({ objects, names }: { readonly objects: number; readonly names: number }) => {
+    if (names > namesMax) throw new RequestTooLargeError("different names", namesMax);
+    if (objects <= samplesMax + objectsBeside) return;
+    throw new RequestTooLargeError("samples", samplesMax, objects);
+  };
+  let value: unknown;
+  try {
+    value = parseExactly(textOf(body), { depthMax, checkSize });
+  } catch (cause) {
+    if (cause instanceof RequestTooLargeError) throw cause;
+    const reason = cause instanceof Error ? cause.message.slice(0, 200) : "";
+    throw new RequestUnusableError(`Expected the body to be JSON: ${reason}`, 400, { cause });
+  }
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+    return value as Record<string, unknown>;
+  }
+  const got = Array.isArray(value) ? "a list" : String(value).slice(0, 100);
+  throw new RequestUnusableError(`Expected the body to be an object of JSON, got ${got}`);
+}
+
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+/** The text of a body. Throws if it is not UTF-8. */
+function textOf(body: Uint8Array): string {
+  if (!isAscii(body)) return decoder.decode(body);
+  return Buffer.from(body.buffer, body.byteOffset, body.length).toString("latin1");
 }
 
 /** Parses the object of a request. @throws RequestUnusableError */
@@ -29,13 +76,13 @@ export function readPlain(method: Method, given: Readonly<Record<string, unknown
     throw new RequestUnusableError("Expected `timeout_ms` to be a number > 0");
   }
   return {
-    asked: method === "predict" ? recordsIn(given) : rankingIn(given),
+    call: method === "predict" ? recordsIn(given) : rankingIn(given),
     key: key === undefined ? undefined : String(key),
     deadlineMs: deadlineMs as number | undefined,
   };
 }
 
-function recordsIn(given: Readonly<Record<string, unknown>>): Asked {
+function recordsIn(given: Readonly<Record<string, unknown>>): ScoringCall {
   const { instances, records = instances } = given;
   if (!Array.isArray(records)) {
     throw new RequestUnusableError(
@@ -45,7 +92,7 @@ function recordsIn(given: Readonly<Record<string, unknown>>): Asked {
   return { kind: "records", records: records as SampleRecord[] };
 }
 
-function rankingIn(given: Readonly<Record<string, unknown>>): Asked {
+function rankingIn(given: Readonly<Record<string, unknown>>): ScoringCall {
   const { user, candidates, top, by } = given;
   if (typeof user !== "object" || user === null || Array.isArray(user)) {
     throw new RequestUnusableError("Expected `user`, a record with the user's columns");

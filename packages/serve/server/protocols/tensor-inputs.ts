@@ -17,7 +17,7 @@ import {
   RequestUnusableError,
   type SampleRecord,
 } from "../../../../internal.ts";
-import type { Asked } from "../models/engine.ts";
+import type { ScoringCall } from "../models/engine.ts";
 import { type Element, type InputTensor, refuse } from "./tensors.ts";
 
 const lengthsSuffix = ".lengths";
@@ -28,11 +28,11 @@ const lengthsSuffix = ".lengths";
  * @throws RequestUnusableError if shapes do not fit together, or a name is unknown
  * @throws RequestTooLargeError
  */
-export function askedOf(
+export function callOf(
   tensors: readonly InputTensor[],
   { model }: Pick<JobSpec, "model">,
   samplesMax: number,
-): Asked {
+): ScoringCall {
   const names = new Set(encodedInputs(model));
   const isEncoded = tensors.some(({ name }) => names.has(name));
   return isEncoded ? encodedOf(tensors, model, samplesMax) : recordsOf(tensors, samplesMax);
@@ -49,7 +49,7 @@ export function encodedInputs(model: JobSpec["model"]): string[] {
   });
 }
 
-function recordsOf(tensors: readonly InputTensor[], samplesMax: number): Asked {
+function recordsOf(tensors: readonly InputTensor[], samplesMax: number): ScoringCall {
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const lengthsOf = ({ name }: InputTensor) => byName.get(`${name}${lengthsSuffix}`);
   const isLengths = ({ name }: InputTensor) =>
@@ -87,7 +87,7 @@ function valuesOf(
     });
   }
   const [own = 0, width = 1, ...more] = shape;
-  if (own !== count) refuse(name, `to have ${count} records, as the other inputs, got ${own}`);
+  if (own !== count) refuse(name, `to have ${count} records, as the other inputs have, got ${own}`);
   if (more.length > 0) refuse(name, "to have the shape [B], [B,1] or [B,L]");
   if (shape.length === 1 || width === 1) return values;
   return Array.from({ length: count }, (_, i) => values.slice(i * width, (i + 1) * width));
@@ -102,21 +102,21 @@ function lengthsIn({ name, shape, elements }: InputTensor, count: number): numbe
   return elements.map((element) => {
     const length = Number(element);
     if (Number.isSafeInteger(length) && length >= 0) return length;
-    return refuse(name, "to hold integers >= 0");
+    return refuse(name, "to have integers >= 0");
   });
 }
 
 function checkSum({ name, shape, elements }: InputTensor, lengths: readonly number[]): void {
   const sum = lengths.reduce((all, length) => all + length, 0);
   if (shape.length === 1 && sum === elements.length) return;
-  refuse(name, `to have the shape [${sum}], as its lengths add up to, got [${shape.join(",")}]`);
+  refuse(name, `to have the shape [${sum}], the sum of its lengths, got [${shape.join(",")}]`);
 }
 
 function encodedOf(
   tensors: readonly InputTensor[],
   model: JobSpec["model"],
   samplesMax: number,
-): Asked {
+): ScoringCall {
   const features = featuresOf(model);
   const left = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const take = (name: string): InputTensor | undefined => {
@@ -128,12 +128,12 @@ function encodedOf(
   const inputs = encodedInputs(model);
   const isWide = features.map(({ table }) => model.tables[table]?.idBits === 64);
   const parts = features.map(({ name }, i) => ({
-    rows: take(inputs[i] ?? "") ?? refuse(inputs[i] ?? "", "to be there, as other features are"),
-    lengths: take(`${name}${lengthsSuffix}`) ?? refuse(`${name}.lengths`, "to be there"),
+    rows: take(inputs[i] ?? "") ?? refuse(inputs[i] ?? "", "with the other features"),
+    lengths: take(`${name}${lengthsSuffix}`) ?? refuse(`${name}.lengths`, "with its feature"),
     weights: take(`${name}.weights`),
   }));
   const [unknown] = left.keys();
-  if (unknown !== undefined) refuse(unknown, "to be an input of the encoded model");
+  if (unknown !== undefined) refuse(unknown, "to be an encoded input of the model");
   const samples = parts[0]?.lengths.shape[0] ?? given?.shape[0] ?? 0;
   checkSamples(samples, samplesMax);
   const lengths = parts.map((part) => {
@@ -178,17 +178,17 @@ function highOf(id: bigint | number): number {
 function denseOf(dense: InputTensor | undefined, samples: number, width: number): Float32Array {
   if (width === 0 && dense === undefined) return new Float32Array();
   if (dense?.shape.length !== 2 || dense.shape[0] !== samples || dense.shape[1] !== width) {
-    refuse("dense", `to be there with the shape [${samples},${width}]`);
+    refuse("dense", `to have the shape [${samples},${width}]`);
   }
   return Float32Array.from(numbersIn(dense));
 }
 
 function numbersIn(tensor: InputTensor | undefined): number[] {
   if (tensor === undefined) return [];
-  if (tensor.datatype === "BYTES") refuse(tensor.name, "to hold numbers, got BYTES");
+  if (tensor.datatype === "BYTES") refuse(tensor.name, "to have numbers, got BYTES");
   const numbers = tensor.elements.map(Number);
   const isHeld = (number: number) => Number.isFinite(Math.fround(number));
-  if (!numbers.every(isHeld)) refuse(tensor.name, "to hold finite numbers of float32");
+  if (!numbers.every(isHeld)) refuse(tensor.name, "to have finite numbers that fit float32");
   return numbers;
 }
 
@@ -201,7 +201,7 @@ function idsIn({ name, datatype, elements }: InputTensor): bigint[] {
       (typeof element === "string" && /^-?\d{1,19}$/.test(element));
     const id = isInteger ? BigInt(element as bigint) : undefined;
     if (id !== undefined && BigInt.asIntN(64, id) === id) return id;
-    return refuse(name, `to hold ids, integers of 64 bits, got ${datatype} with another value`);
+    return refuse(name, `to have 64-bit integers as ids, got another value of ${datatype}`);
   });
 }
 
@@ -210,7 +210,7 @@ function rowsIn(tensor: InputTensor): number[] {
   const rows = numbersIn(tensor);
   for (const row of rows) {
     if (!(Number.isInteger(row) && row >= 0 && row < 2 ** 31)) {
-      refuse(tensor.name, "to hold rows of a table, integers from 0");
+      refuse(tensor.name, "to have rows of a table, integers >= 0");
     }
   }
   return rows;

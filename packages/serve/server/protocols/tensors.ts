@@ -88,12 +88,12 @@ export function tensorsOf(inputs: unknown, binary: Uint8Array): InputTensor[] {
   const seen = new Set<string>();
   const tensors = inputs.map((input: unknown, index) => {
     const about = aboutOf(input, index);
-    if (seen.has(about.name)) refuse(about.name, "to be there once, got two of that name");
+    if (seen.has(about.name)) refuse(about.name, "once, got two inputs with this name");
     seen.add(about.name);
     const bytes = binarySizeOf(input, about.name);
     if (bytes === undefined) return { ...about, elements: listed(about, input) };
     if (at + bytes > binary.length) {
-      refuse(about.name, `to have ${bytes} bytes behind the JSON, ${binary.length - at} are left`);
+      refuse(about.name, `to have ${bytes} bytes after the JSON, got ${binary.length - at}`);
     }
     const own = binary.subarray(at, at + bytes);
     at += bytes;
@@ -101,7 +101,9 @@ export function tensorsOf(inputs: unknown, binary: Uint8Array): InputTensor[] {
   });
   if (at === binary.length) return tensors;
   const left = binary.length - at;
-  throw new RequestUnusableError(`Expected no bytes behind the tensors' ${at}, got ${left} more`);
+  throw new RequestUnusableError(
+    `Expected ${at} bytes of tensors after the JSON, got ${left} more`,
+  );
 }
 
 type About = Omit<InputTensor, "elements"> & { readonly count: number };
@@ -126,7 +128,7 @@ function aboutOf(input: unknown, index: number): About {
   if (!isShape) refuse(name, `to have a \`shape\` of 1 to ${dimensionsMax} integers >= 0`);
   const sizes = shape as number[];
   const count = sizes.reduce((all, size) => all * size, 1);
-  if (!Number.isSafeInteger(count)) refuse(name, "to have fewer elements than its shape says");
+  if (!Number.isSafeInteger(count)) refuse(name, "to have a `shape` with fewer elements");
   return { name, datatype: datatype as string, shape: sizes, count };
 }
 
@@ -146,17 +148,17 @@ function binarySizeOf(input: unknown, name: string): number | undefined {
 /** Reads elements from JSON, nested like the shape or flat. */
 function listed({ name, datatype, shape, count }: About, input: unknown): Element[] {
   const { data } = input as { data?: unknown };
-  if (fixedTypes[datatype]?.isBinary) refuse(name, `to be in binary, as ${datatype} is in no JSON`);
-  if (!Array.isArray(data)) refuse(name, "to have `data`, a list, or a `binary_data_size`");
+  if (fixedTypes[datatype]?.isBinary) refuse(name, `to be binary, as JSON has no ${datatype}`);
+  if (!Array.isArray(data)) refuse(name, "to have a list `data` or a `binary_data_size`");
   const flat = (data as unknown[]).flat(shape.length - 1) as unknown[];
   if (flat.length !== count) {
-    refuse(name, `to have ${count} elements, as its shape says, got ${flat.length}`);
+    refuse(name, `to have ${count} elements, as in its shape, got ${flat.length}`);
   }
   const fixed = fixedTypes[datatype];
   for (const [at, one] of flat.entries()) {
     const element = elementOf(one, datatype, fixed);
     if (element === undefined) {
-      refuse(name, `to hold ${wantedOf(datatype, fixed)}: element ${at} is none`);
+      refuse(name, `to have ${wantedOf(datatype, fixed)}: element ${at} is not`);
     }
     flat[at] = element;
   }
@@ -198,8 +200,8 @@ function wantedOf(datatype: string, fixed: FixedType | undefined): string {
   if (datatype === "BYTES") return "text";
   if (datatype === "BOOL") return "true or false";
   return fixed?.range === undefined
-    ? `finite numbers of ${datatype}, null for a missing one`
-    : `integers of ${datatype}`;
+    ? `finite numbers that fit ${datatype}, or null for a missing value`
+    : `integers that fit ${datatype}`;
 }
 
 /** Reads binary elements: little-endian, without padding; BYTES are prefixed by their length. */
@@ -208,7 +210,7 @@ function unpacked({ name, datatype, count }: About, bytes: Uint8Array): Element[
   const fixed = fixedTypes[datatype];
   if (fixed !== undefined) {
     if (bytes.length !== count * fixed.bytes) {
-      refuse(name, `to have ${count * fixed.bytes} bytes, as its shape says, got ${bytes.length}`);
+      refuse(name, `to have ${count * fixed.bytes} bytes, as in its shape, got ${bytes.length}`);
     }
     return Array.from({ length: count }, (_, i) => fixed.read(view, i * fixed.bytes));
   }
@@ -219,7 +221,7 @@ function unpacked({ name, datatype, count }: About, bytes: Uint8Array): Element[
   while (elements.length < count) {
     const length = at + 4 <= bytes.length ? view.getUint32(at, true) : Number.POSITIVE_INFINITY;
     if (at + 4 + length > bytes.length) {
-      refuse(name, `to have ${count} texts: its bytes end within text ${elements.length}`);
+      refuse(name, `to have ${count} texts: its bytes end in text ${elements.length}`);
     }
     elements.push(text.decode(bytes.subarray(at + 4, at + 4 + length)));
     at += 4 + length;

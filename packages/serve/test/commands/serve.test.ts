@@ -34,7 +34,7 @@ test("serve prints the command that queries the model, and serves it until SIGTE
   server.kill("SIGTERM");
   const { code, stdout, stderr } = await server.ended;
   t.is(code, 0, stderr);
-  t.regex(stdout, /^checkpoints {10}sha256:\w{64} \(step 1\)\nServing http:[\s\S]*and ends/);
+  t.regex(stdout, /^checkpoints {10}sha256:\w{64} \(step 1\)\nServing http:[\s\S]*then stopping/);
   t.false(`${stdout}${stderr}`.includes("a-token"));
 });
 
@@ -46,16 +46,16 @@ test.serial("serve refuses invalid models and options in one sentence", async (t
   const wrong: [string[], RegExp][] = [
     [[], /Expected a model to serve: a checkpoint directory, or NAME=DIRECTORY/],
     [["empty"], /empty/],
-    [["a=empty", "a=other"], /two of `a`: say NAME=DIRECTORY/],
+    [["a=empty", "a=other"], /two of `a`: name one by NAME=DIRECTORY/],
     [["bad.yaml"], /Expected no option `models\.m\.wach`/],
     [
       ["bad.yaml", "--memory", "1GiB"],
-      /Expected no `--memory` beside bad\.yaml: say `memoryBytes`/,
+      /Expected no `--memory` beside bad\.yaml: set `memoryBytes`/,
     ],
-    [["bad.yaml", "--no-watch"], /Expected no `--no-watch` beside bad\.yaml: say `watch: false`/],
+    [["bad.yaml", "--no-watch"], /Expected no `--no-watch` beside bad\.yaml: set `watch: false`/],
     [["no.yaml"], /Cannot read the options no\.yaml: ENOENT/],
     [["empty", "--host", "0.0.0.0"], /an address of this machine alone/],
-    [["empty", "--token-file", "none"], /Expected none to have a token a line/],
+    [["empty", "--token-file", "none"], /Expected none to have one token a line/],
     [["empty", "--memory", "none"], /Expected bytes > 0/],
     [["empty", "--tls-cert", "c"], /Expected `--tls-cert` and `--tls-key` together/],
   ];

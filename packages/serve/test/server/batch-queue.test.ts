@@ -10,9 +10,8 @@ import {
 } from "../../../../src/errors/errors.ts";
 import { resolveJob } from "../../../../src/job/job.ts";
 import { SimulatedClock } from "../../../../src/ports/clock.ts";
-import { Backlog, BatchQueue, type Work } from "../../server/models/batch-queue.ts";
-import { BatchTimes } from "../../server/models/batch-times.ts";
-import type { Asked, ScoringEngine } from "../../server/models/engine.ts";
+import { Backlog, BatchQueue, BatchTimes, type Work } from "../../server/models/batch-queue.ts";
+import type { ScoringCall, ScoringEngine } from "../../server/models/engine.ts";
 
 const job = resolveJob({
   model: {
@@ -53,9 +52,9 @@ function startQueue({ samples = 100, batchMax = 8, latencyBudgetMs = 10 } = {}) 
     onHang: () => hangs++,
   });
   const submit = (ids: readonly number[], more: Partial<Work> = {}) => {
-    const asked = { kind: "records", records: ids.map((id) => ({ id })) } as unknown as Asked;
+    const call = { kind: "records", records: ids.map((id) => ({ id })) } as unknown as ScoringCall;
     const until = { untilMs: clock.now() + 100, deadlineMs: 100, isGone: () => false };
-    const work = { asked, bytes: 10, ...until, ...more };
+    const work = { call, bytes: 10, ...until, ...more };
     const answer = new Promise<Awaited<ReturnType<typeof queue.submit>>>((resolve) => {
       resolve(queue.submit(work));
     });
@@ -200,6 +199,6 @@ test("a batch whose arrays do not fit the model is refused before it joins other
     ...{ ids: Int32Array.of(1), highs: undefined, weights: undefined },
   };
   const work = { bytes: 0, untilMs: 9, deadlineMs: 9, isGone: () => false };
-  const submit = () => queue.submit({ asked: { kind: "batch", batch }, ...work });
+  const submit = () => queue.submit({ call: { kind: "batch", batch }, ...work });
   t.throws(() => void submit(), { instanceOf: InvalidOptionError, message: /batch\.ids/ });
 });

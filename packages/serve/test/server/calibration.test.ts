@@ -7,7 +7,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
 import { calibrateModel, removeCalibration } from "../../../../storage/model/calibrate-model.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";
-import { recordsOf, startModel, startServer } from "../../../../test/helpers/models/served.ts";
+import {
+  recordsOf,
+  startModel,
+  startServer,
+  until,
+} from "../../../../test/helpers/models/served.ts";
 import { exportModel } from "../../../formats/exports/export-model.ts";
 import { exportDelta } from "../../model/export-delta.ts";
 
@@ -22,15 +27,6 @@ const tensors = {
     { name: "B", datatype: "INT64", shape: [1], data: [1] },
   ],
 };
-
-/** Waits until `holds` returns true. */
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (let left = 400; left > 0; left--) {
-    if (await holds()) return;
-    await sleep(10);
-  }
-  throw new Error("It did not happen within 4 s");
-}
 
 async function scoresIn(path: string, calibration: "stored" | "none"): Promise<number[]> {
   await using model = await loadModel(path, { manifest: "last", calibration });

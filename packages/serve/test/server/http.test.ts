@@ -176,7 +176,7 @@ withModel.test(
     };
     const { status, body } = await post("/v2/models/ctr/infer", example);
     t.is(status, 400);
-    t.is(body.error, "Expected the input `input1` to have 3 elements, as its shape says, got 1");
+    t.is(body.error, "Expected the input `input1` to have 3 elements, as in its shape, got 1");
     const [input0] = example.inputs;
     const unknown = await post("/v2/models/ctr/infer", { ...example, inputs: [input0] });
     t.regex(unknown.body.error, /Expected the output `predictions`, got `output0`/);

@@ -8,7 +8,7 @@ import { createRecordEncoder } from "../../../../src/data/records.ts";
 import { csv } from "../../../../src/data/sources.ts";
 import { InvalidOptionError, RequestTooLargeError } from "../../../../src/errors/errors.ts";
 import { checkOptions } from "../../../../src/ports/check-options.ts";
-import { jsonOf } from "../../server/protocols/json-body.ts";
+import { jsonOf } from "../../server/protocols/plain-json.ts";
 import { refusalOf } from "../../server/protocols/refusals.ts";
 
 const long = "k".repeat(1_000_000);

@@ -8,7 +8,12 @@ import test from "ava";
 import { ArithmeticMismatchError } from "../../../../src/errors/errors.ts";
 import { realDisk } from "../../../../src/ports/disk.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";
-import { recordsOf, startModel, startServer } from "../../../../test/helpers/models/served.ts";
+import {
+  recordsOf,
+  startModel,
+  startServer,
+  until,
+} from "../../../../test/helpers/models/served.ts";
 import { flipByte } from "../../../../test/helpers/stores/checkpoints.ts";
 import { exportModel } from "../../../formats/exports/export-model.ts";
 import { exportDelta } from "../../model/export-delta.ts";
@@ -17,15 +22,6 @@ import { ModelWatch } from "../../server/models/model-watch.ts";
 
 const records = recordsOf(3);
 const predict = "/v1/models/m:predict";
-
-/** Waits until `holds` returns true. */
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (let left = 400; left > 0; left--) {
-    if (await holds()) return;
-    await sleep(10);
-  }
-  throw new Error("It did not happen within 4 s");
-}
 
 async function scoresIn(directory: string, manifest = "last"): Promise<number[]> {
   await using model = await loadModel(directory, { manifest });
@@ -162,21 +158,21 @@ test("a refused delta or checkpoint is tried again once it or the served version
   const model = await startModel(t);
   const watch = new ModelWatch(model.directory, undefined, realDisk);
   const { digest } = await loadedIn(model.directory);
-  t.is(watch.look({ digest, step: 1 }), undefined);
+  t.is(watch.poll({ digest, step: 1 }), undefined);
   writeFileSync(join(model.directory, "b.delta"), "one");
-  const delta = watch.look({ digest, step: 1 });
+  const delta = watch.poll({ digest, step: 1 });
   t.like(delta, { kind: "delta", path: join(model.directory, "b.delta") });
-  t.is(watch.look({ digest, step: 1 }), undefined);
+  t.is(watch.poll({ digest, step: 1 }), undefined);
   // Another delta has changed the served version: `b.delta` may follow it now, and the checkpoint
   // is older.
-  t.like(watch.look({ digest: "sha256:77", step: 2 }), { kind: "delta" });
-  t.is(watch.look({ digest: "sha256:77", step: 2 }), undefined);
+  t.like(watch.poll({ digest: "sha256:77", step: 2 }), { kind: "delta" });
+  t.is(watch.poll({ digest: "sha256:77", step: 2 }), undefined);
   await model.train({ cut: 3 });
-  const newer = watch.look({ digest: "sha256:77", step: 2 });
+  const newer = watch.poll({ digest: "sha256:77", step: 2 });
   t.like(newer, { kind: "checkpoint" });
   if (newer !== undefined) watch.retry(newer);
-  const looks = Array.from({ length: 12 }, () => watch.look({ digest: "sha256:77", step: 2 }));
-  t.is(looks.filter((one) => one?.kind === "checkpoint").length, 1);
+  const polls = Array.from({ length: 12 }, () => watch.poll({ digest: "sha256:77", step: 2 }));
+  t.is(polls.filter((one) => one?.kind === "checkpoint").length, 1);
 });
 
 async function loadedIn(directory: string) {
@@ -262,7 +258,8 @@ test("tables on disk give the same answers as tables in memory, and are logged a
     { log },
   );
   t.is(
-    told.filter((line) => /^Table [AB] lies on disk: \d+ of its 5000 rows fit/.test(line)).length,
+    told.filter((line) => /^Table [AB] is on disk: memory caches \d+ of its 5000 rows/.test(line))
+      .length,
     2,
   );
   const many = recordsOf(300, 1).map((record, i) => ({ ...record, A: (17 * i) % 5000 }));
@@ -308,6 +305,6 @@ test.serial(
     const { status, body } = await post("/v1/models/m:predict", { instances });
     t.is(status, 200);
     t.deepEqual(body.predictions, [...(await model.predict(instances))]);
-    t.true(told.some((message) => /^Trained with abacus and computed with /.test(message)));
+    t.true(told.some((message) => /^Trained with abacus, scored with /.test(message)));
   },
 );

@@ -7,9 +7,8 @@ import { loadModel } from "../../../../storage/model/load-model.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { startServer } from "../../../../test/helpers/models/served.ts";
 import { drawModel, drawnIds } from "../../../../test/helpers/stores/drawn-model.ts";
-import { jsonOf } from "../../server/protocols/json-body.ts";
-import { readPlain } from "../../server/protocols/plain-json.ts";
-import { askedOf } from "../../server/protocols/tensor-inputs.ts";
+import { jsonOf, readPlain } from "../../server/protocols/plain-json.ts";
+import { callOf } from "../../server/protocols/tensor-inputs.ts";
 import { tensorsOf } from "../../server/protocols/tensors.ts";
 
 /** The numbers of a tensor of 16-bit values with these bits. */
@@ -43,7 +42,7 @@ test("every half float is read as its IEEE 754 value", (t) => {
   t.true(all.every((value, i) => i === 0 || value > (all[i - 1] ?? 0)));
   for (const datatype of ["FP16", "BF16"]) {
     const input = { name: "x", datatype, shape: [1], data: [1] };
-    const message = new RegExp(`to be in binary, as ${datatype} is in no JSON`);
+    const message = new RegExp(`to be binary, as JSON has no ${datatype}`);
     t.throws(() => tensorsOf([input], new Uint8Array()), {
       instanceOf: RequestUnusableError,
       message,
@@ -53,12 +52,12 @@ test("every half float is read as its IEEE 754 value", (t) => {
 
 test("the JSON of a request keeps all digits of 64-bit ids, in records and in tensors", (t) => {
   const body = (text: string) => jsonOf(Buffer.from(text), 1024);
-  const asked = (method: "predict" | "rank", text: string) => readPlain(method, body(text)).asked;
+  const call = (method: "predict" | "rank", text: string) => readPlain(method, body(text)).call;
   const user = 1474671338756698595n;
-  t.like(asked("predict", `{"instances":[{"user":${user}}],"key":${user}}`), {
+  t.like(call("predict", `{"instances":[{"user":${user}}],"key":${user}}`), {
     records: [{ user }],
   });
-  t.like(asked("rank", `{"user":{"user":${user}},"candidates":[{"item":-${user}}]}`), {
+  t.like(call("rank", `{"user":{"user":${user}},"candidates":[{"item":-${user}}]}`), {
     ...{ user: { user }, candidates: [{ item: -user }] },
   });
   t.throws(() => body('{"instances":[{"user":1,"user":2}]}'), {
@@ -86,7 +85,7 @@ test("the JSON of a request keeps all digits of 64-bit ids, in records and in te
     ["INT64", "null"],
     ["BYTES", most],
   ] as const) {
-    t.throws(() => elements(datatype, data), { message: /^Expected the input `x` to hold / }, data);
+    t.throws(() => elements(datatype, data), { message: /^Expected the input `x` to have / }, data);
   }
 });
 
@@ -99,7 +98,8 @@ test("a JSON float must fit its datatype, and null is a missing value", (t) => {
   t.deepEqual(read("FP32", [0.5, null, 3e38]), [0.5, Number.NaN, 3e38]);
   t.deepEqual(read("FP64", [1e39, null]), [1e39, Number.NaN]);
   const message =
-    "Expected the input `x` to hold finite numbers of FP32, null for a missing one: element 0 is none";
+    "Expected the input `x` to have finite numbers that fit FP32, or null for a missing value: " +
+    "element 0 is not";
   for (const bad of [1e39, -1e39, "0.5", true]) {
     t.throws(() => read("FP32", [bad]), { instanceOf: RequestUnusableError, message });
   }
@@ -109,9 +109,9 @@ test("a JSON float must fit its datatype, and null is a missing value", (t) => {
 test("a shape with a zero cannot request more records than the server's limit", (t) => {
   const job = {
     model: { kind: "dlrm", dense: 1, tables: [], bottom: [1], top: [1] },
-  } as unknown as Parameters<typeof askedOf>[1];
+  } as unknown as Parameters<typeof callOf>[1];
   const ask = (name: string, shape: readonly number[], more: readonly object[] = []) =>
-    askedOf(
+    callOf(
       tensorsOf([{ name, datatype: "FP32", shape, data: [] }, ...more], new Uint8Array()),
       job,
       1024,
@@ -191,15 +191,15 @@ test("ids of 64 bits are read exactly, in binary, in text and in JSON", async (t
     { name: "user.ids", datatype: "INT64", shape, parameters },
     { name: "seen.ids", datatype: "INT64", shape, parameters },
   ];
-  const asked = askedOf(tensorsOf(inputs, bytes), model.job, 100);
-  t.is(asked.kind, "batch");
-  if (asked.kind === "batch") t.deepEqual([...(await model.predictBatch(asked.batch))], wanted);
+  const call = callOf(tensorsOf(inputs, bytes), model.job, 100);
+  t.is(call.kind, "batch");
+  if (call.kind === "batch") t.deepEqual([...(await model.predictBatch(call.batch))], wanted);
 
   const behind = users.slice(1).map(String);
   for (const [data, message] of [
-    [["9223372036854775808", ...behind], /integers of 64 bits/],
-    [["1.5", ...behind], /integers of 64 bits/],
-    [["", ...behind], /integers of 64 bits/],
+    [["9223372036854775808", ...behind], /64-bit integers/],
+    [["1.5", ...behind], /64-bit integers/],
+    [["", ...behind], /64-bit integers/],
   ] as const) {
     const bad = { ...texts[0], data };
     const { status, body } = await post("/v2/models/m/infer", {
@@ -210,7 +210,7 @@ test("ids of 64 bits are read exactly, in binary, in text and in JSON", async (t
   }
   const rows = { ...texts[0], name: "user.rows" };
   const { body } = await post("/v2/models/m/infer", { inputs: [...others, rows, texts[1]] });
-  t.regex(body.error, /`user\.ids` to be there/);
+  t.regex(body.error, /`user\.ids` with the other features/);
 });
 
 test("a record with a prediction that is not finite is refused by name; the others are answered", async (t) => {

@@ -16,17 +16,17 @@ import {
   TrainingError,
 } from "../../../../internal.ts";
 import type { Work } from "./batch-queue.ts";
-import { type Answered, type Asked, type ScoringEngine, samplesOf } from "./engine.ts";
+import { type ScoringCall, type ScoringEngine, type ScoringResult, samplesOf } from "./engine.ts";
 import type { ModelVersions } from "./model-versions.ts";
 import type { ServerSpec } from "./server-options.ts";
-import type { Protocol, ServingFigures } from "./serving-figures.ts";
+import type { Protocol, ServingMetrics } from "./serving-metrics.ts";
 
 /** A request, independent of its protocol. */
 export interface Request {
   readonly model: string;
   /** The version that must answer: a digest, a prefix of it, or a step. @default the newest */
   readonly version?: string | undefined;
-  readonly asked: Asked;
+  readonly call: ScoringCall;
   readonly bytes: number;
   /** Deadline in milliseconds from now. @default the server's */
   readonly deadlineMs?: number | undefined;
@@ -38,7 +38,7 @@ export interface Request {
 }
 
 /** An answer, and the model that gave it. */
-export interface Response extends Answered {
+export interface Response extends ScoringResult {
   readonly model: string;
   /** The labels that it predicts. */
   readonly tasks: readonly string[];
@@ -48,11 +48,11 @@ export interface Response extends Answered {
 const shares = 10_000;
 
 /** Routes requests to the served models. */
-export class Front {
+export class RequestRouter {
   readonly #models: ReadonlyMap<string, ModelVersions>;
   readonly #spec: ServerSpec;
   readonly #clock: Clock;
-  readonly #figures: ServingFigures;
+  readonly #metrics: ServingMetrics;
   #turn = 0;
   #open = 0;
   #isLeaving = false;
@@ -64,13 +64,13 @@ export class Front {
     input: {
       readonly spec: ServerSpec;
       readonly clock: Clock;
-      readonly figures: ServingFigures;
+      readonly metrics: ServingMetrics;
     },
   ) {
     this.#models = models;
     this.#spec = input.spec;
     this.#clock = input.clock;
-    this.#figures = input.figures;
+    this.#metrics = input.metrics;
   }
 
   get names(): readonly string[] {
@@ -130,7 +130,7 @@ export class Front {
       throw error;
     } finally {
       this.#open--;
-      if (this.#open === 0) for (const tell of this.#idle.splice(0)) tell();
+      if (this.#open === 0) for (const resolve of this.#idle.splice(0)) resolve();
     }
   }
 
@@ -147,32 +147,32 @@ export class Front {
   async #answer(request: Request, fromMs: number): Promise<Response> {
     if (this.#isDraining) throw new ServerDrainingError();
     const { requestSamples, deadlineMs: longestMs } = this.#spec;
-    const samples = samplesOf(request.asked);
+    const samples = samplesOf(request.call);
     if (samples > requestSamples) {
       throw new RequestTooLargeError("samples", requestSamples, samples);
     }
     const deadlineMs = Math.min(request.deadlineMs ?? longestMs, longestMs);
-    const { asked, bytes, version, isGone = () => false } = request;
-    const work: Work = { asked, bytes, deadlineMs, untilMs: fromMs + deadlineMs, isGone };
+    const { call, bytes, version, isGone = () => false } = request;
+    const work: Work = { call, bytes, deadlineMs, untilMs: fromMs + deadlineMs, isGone };
     const model = this.model(version === undefined ? this.#sideOf(request) : request.model);
     const { tasks } = model.engineOf(version);
-    const answered = model.submit(work, version);
+    const result = model.submit(work, version);
     const { shadow } = this.#spec.models[request.model] ?? {};
-    if (shadow !== undefined) void this.#shadow(request, shadow, work, answered);
-    const response = await answered;
-    checkScores(asked, response.scores, tasks.length);
-    return { ...response, model: model.name, tasks };
+    if (shadow !== undefined) void this.#shadow(request, shadow, work, result);
+    const scored = await result;
+    checkScores(call, scored.scores, tasks.length);
+    return { ...scored, model: model.name, tasks };
   }
 
   /** The model that answers: this one, or the other side of its split. F1 */
-  #sideOf({ model, key, asked }: Request): string {
+  #sideOf({ model, key, call }: Request): string {
     const { split } = this.#spec.models[model] ?? {};
     if (split === undefined) return model;
-    const own = split.key === undefined ? key : keyIn(asked, split.key);
+    const own = split.key === undefined ? key : keyIn(call, split.key);
     const place =
       own === undefined ? scattered(this.#turn++) : murmurHash3(latin1(own), 0) % shares;
     const to = place < (split.percent * shares) / 100 ? split.model : model;
-    this.#figures.split(model, to);
+    this.#metrics.split(model, to);
     return to;
   }
 
@@ -181,28 +181,28 @@ export class Front {
     { model }: Request,
     shadow: string,
     work: Work,
-    answered: Promise<Answered>,
+    result: Promise<ScoringResult>,
   ): Promise<void> {
     try {
-      const { scores } = await answered;
+      const { scores } = await result;
       const target = this.model(shadow);
       if (target.backlog.isHalfFull) {
-        this.#figures.shadowFailed(model, shadow, "SERVER_BUSY");
+        this.#metrics.shadowFailed(model, shadow, "SERVER_BUSY");
         return;
       }
       const untilMs = this.#clock.now() + work.deadlineMs;
       const other = await target.submit({ ...work, untilMs, isGone: () => false });
-      this.#figures.shadowed(model, shadow, largestDifference(scores, other.scores));
+      this.#metrics.shadowed(model, shadow, largestDifference(scores, other.scores));
     } catch (error) {
       const code = error instanceof TrainingError ? error.code : "UNKNOWN";
-      this.#figures.shadowFailed(model, shadow, code);
+      this.#metrics.shadowFailed(model, shadow, code);
     }
   }
 
   #count({ model, protocol }: Request, code: string, fromMs: number): void {
     // An unknown name must not become a metric label: each guess would add a series.
-    if (!this.#models.has(model)) this.#figures.refused(code);
-    else this.#figures.answered(model, protocol, code, this.#clock.now() - fromMs);
+    if (!this.#models.has(model)) this.#metrics.refused(code);
+    else this.#metrics.answered(model, protocol, code, this.#clock.now() - fromMs);
   }
 }
 
@@ -210,7 +210,7 @@ export class Front {
  * Refuses scores that are not finite: JSON has no NaN, and a ranking cannot place it.
  * @throws InvalidOptionError naming the record with the unusable prediction
  */
-function checkScores({ kind }: Asked, scores: Float32Array, tasks: number): void {
+function checkScores({ kind }: ScoringCall, scores: Float32Array, tasks: number): void {
   const at = scores.findIndex((score) => !Number.isFinite(score));
   if (at < 0) return;
   const list = { records: "records", rank: "candidates", batch: "samples" }[kind];
@@ -220,9 +220,9 @@ function checkScores({ kind }: Asked, scores: Float32Array, tasks: number): void
 }
 
 /** The value of a column of the request's first record, as text. */
-function keyIn(asked: Asked, column: string): string | undefined {
-  if (asked.kind === "batch") return undefined;
-  const record = asked.kind === "rank" ? asked.user : asked.records[0];
+function keyIn(call: ScoringCall, column: string): string | undefined {
+  if (call.kind === "batch") return undefined;
+  const record = call.kind === "rank" ? call.user : call.records[0];
   if (typeof record !== "object" || record === null) return undefined;
   const value = record[column];
   return value === undefined || value === null ? undefined : String(value);

@@ -1,7 +1,7 @@
 // The metrics of a model server, in Prometheus's text format. docs/serving/serving.md lists them.
 
 import type { Registry } from "prom-client";
-import type { ServedVersion } from "./engine.ts";
+import type { ServedVersion } from "../../model/served-model.ts";
 
 /** Histogram buckets of times, in seconds: a request takes 0.3 ms to 1 s. */
 const seconds = [0.0003, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
@@ -9,7 +9,7 @@ const samples = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096];
 const differences = [0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.25, 0.5, 1];
 
 /** Records metrics. */
-export interface ServingFigures {
+export interface ServingMetrics {
   readonly contentType: string;
   /** All metrics, in Prometheus's text format. */
   text(): Promise<string>;
@@ -19,7 +19,7 @@ export interface ServingFigures {
   refused(code: string): void;
   batch(
     model: string,
-    news: { readonly samples: number; readonly scoreMs: number; readonly waitMs: number },
+    report: { readonly samples: number; readonly scoreMs: number; readonly waitMs: number },
   ): void;
   /** Counts rows of tables on disk that a batch found in memory (hits), or read (misses). */
   rows(model: string, counts: { readonly hits: number; readonly misses: number }): void;
@@ -39,13 +39,13 @@ export type Protocol = "http" | "nats" | "program";
  * Opens the metrics of a server. `waiting`: the samples that wait for each model, read at each
  * scrape.
  */
-export async function openFigures(
+export async function openMetrics(
   waiting: () => Iterable<readonly [model: string, samples: number]>,
-): Promise<ServingFigures> {
+): Promise<ServingMetrics> {
   const library = await import("prom-client"); // Lazy: loading a model does not need it.
   const registry = new library.Registry();
   library.collectDefaultMetrics({ register: registry });
-  const made = createFigures(library, registry, waiting);
+  const made = createMetrics(library, registry, waiting);
   return {
     contentType: registry.contentType,
     text: () => registry.metrics(),
@@ -55,10 +55,10 @@ export async function openFigures(
       if (code !== "ok") made.refusals.inc({ code });
     },
     refused: (code) => made.refusals.inc({ code }),
-    batch(model, news) {
-      made.batchSamples.observe({ model }, news.samples);
-      made.scoring.observe({ model }, news.scoreMs / 1000);
-      made.waited.observe({ model }, news.waitMs / 1000);
+    batch(model, report) {
+      made.batchSamples.observe({ model }, report.samples);
+      made.scoring.observe({ model }, report.scoreMs / 1000);
+      made.waited.observe({ model }, report.waitMs / 1000);
     },
     rows(model, { hits, misses }) {
       made.hits.inc({ model }, hits);
@@ -83,7 +83,7 @@ export async function openFigures(
   };
 }
 
-function createFigures(
+function createMetrics(
   { Counter, Gauge, Histogram }: typeof import("prom-client"),
   registry: Registry,
   waiting: () => Iterable<readonly [model: string, samples: number]>,
@@ -106,7 +106,7 @@ function createFigures(
   });
   return {
     queue,
-    requests: counter("requests", "Requests by their end", "model", "protocol", "code"),
+    requests: counter("requests", "Requests by their outcome", "model", "protocol", "code"),
     refusals: counter("refusals", "Requests that were not scored, by the error's code", "code"),
     latency: histogram(
       "request_seconds",
@@ -117,14 +117,19 @@ function createFigures(
     ),
     batchSamples: histogram("batch_samples", "Samples scored together", samples, "model"),
     scoring: histogram("batch_seconds", "Time of the engine for a batch", seconds, "model"),
-    waited: histogram("queue_seconds", "For how long a batch's first waited", seconds, "model"),
+    waited: histogram("queue_seconds", "Wait of a batch's first request", seconds, "model"),
     hits: counter("row_hits", "Looked-up rows of tables on disk that were in memory", "model"),
     misses: counter("row_misses", "Rows that were read from disk", "model"),
-    up: gauge("model_up", "1 while the model answers", "model"),
-    step: gauge("model_step", "Steps that the version which answers was trained for", "model"),
-    info: gauge("model_info", "1 for the version that answers", "model", "digest"),
-    reloads: counter("reloads", "Newer versions, switched to or refused", "model", "result"),
-    splits: counter("split_requests", "Requests of a split model, by who answered", "model", "to"),
+    up: gauge("model_up", "1 while a version of the model is loaded", "model"),
+    step: gauge("model_step", "Training steps of the serving version", "model"),
+    info: gauge("model_info", "1 for the serving version", "model", "digest"),
+    reloads: counter("reloads", "ModelUpdate versions, switched to or refused", "model", "result"),
+    splits: counter(
+      "split_requests",
+      "Requests of a split model, by the model that answered",
+      "model",
+      "to",
+    ),
     shadows: counter("shadow_requests", "Requests for a shadow", "model", "shadow", "result"),
     shadowDifference: histogram(
       "shadow_difference",
@@ -133,7 +138,7 @@ function createFigures(
       "model",
       "shadow",
     ),
-    broker: gauge("broker_up", "1 while the broker is within reach"),
+    broker: gauge("broker_up", "1 while the broker is connected"),
     digests: new Map<string, string[]>(),
   };
 }

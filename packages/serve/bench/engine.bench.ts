@@ -4,20 +4,18 @@
 // user, against 1,000 separate samples.
 
 import { execFile } from "node:child_process";
-import { readFileSync, rmSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { rmSync } from "node:fs";
+import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { type Measurement, together } from "../../../bench/bench.ts";
 import { configuration } from "../../../bench/configurations.ts";
 import { type BenchRow, quantiles, rowOf } from "../../../bench/row.ts";
-import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
-import type { JobOptions, JobSpec } from "../../../src/job/job.ts";
-import { featuresOf } from "../../../src/model/features.ts";
+import type { JobOptions } from "../../../src/job/job.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
-import { exportModel } from "../../formats/exports/export-model.ts";
 import { ServedModel } from "../model/served-model.ts";
 import { drawnCheckpoint, drawRecord, drawRequest, figuresOf, latencies } from "./drawn-model.ts";
+import { openOnnx } from "./onnx-engine.ts";
 
 const run = promisify(execFile);
 const batches = [1, 8, 64] as const;
@@ -63,7 +61,7 @@ async function predictionRows(
   const { job, directory } = await drawnCheckpoint(modelOf(config, rows));
   try {
     await using served = await ServedModel.open(directory);
-    const peer = await openOnnx(directory, job);
+    const peer = await openOnnx(directory);
     const stream = new RandomStream(3, 1, 1);
     const found: BenchRow[] = [];
     for (const batch of batches) {
@@ -75,7 +73,7 @@ async function predictionRows(
       for (let round = 0; round < rounds; round++) {
         const own = await latencies(requests, seconds, (one) => served.predictBatch(one));
         ours.push(figuresOf(own));
-        theirs.push(figuresOf(await latencies(fed, seconds, (one) => peer.run(one))));
+        theirs.push(figuresOf(await latencies(fed, seconds, (one) => peer.session.run(one))));
         if (config === "b") torch.push(...(await torchRate(rows, batch, seconds)));
       }
       const row = (what: "rate" | "p50" | "p99", limitIs: string) => {
@@ -102,32 +100,6 @@ async function predictionRows(
   } finally {
     rmSync(dirname(directory), { recursive: true });
   }
-}
-
-/** The exported model in ONNX Runtime, as WebAssembly on one thread. */
-async function openOnnx(directory: string, job: JobSpec) {
-  const { env, InferenceSession, Tensor } = await import("onnxruntime-web");
-  env.wasm.numThreads = 1;
-  const path = join(dirname(directory), "model.onnx");
-  await exportModel(directory, path);
-  const session = await InferenceSession.create(readFileSync(path), {
-    executionProviders: ["wasm"],
-  });
-  const features = featuresOf(job.model);
-  return {
-    feedsOf({ samples, dense, ids }: EncodedBatch) {
-      const fed: Record<string, InstanceType<typeof Tensor>> = {};
-      fed.dense = new Tensor("float32", dense, [samples, job.model.dense]);
-      const ones = BigInt64Array.from({ length: samples }, () => 1n);
-      for (const [i, { name }] of features.entries()) {
-        const own = ids.subarray(i * samples, (i + 1) * samples);
-        fed[`${name}.rows`] = new Tensor("int64", BigInt64Array.from(own, BigInt), [samples]);
-        fed[`${name}.lengths`] = new Tensor("int64", ones, [samples]);
-      }
-      return fed;
-    },
-    run: (fed: Record<string, InstanceType<typeof Tensor>>) => session.run(fed),
-  };
 }
 
 const script = fileURLToPath(

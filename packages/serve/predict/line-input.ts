@@ -2,9 +2,9 @@
 
 import {
   type Columns,
+  createRowEncoder,
   criteoColumns,
   csvColumns,
-  decodeFeatures,
   fieldsOf,
   hasKey,
   headerNames,
@@ -12,17 +12,19 @@ import {
   InvalidOptionError,
   type JobSpec,
   jsonColumns,
+  LineBatch,
   type LineChunk,
   lineBytesMax,
-  lineTransforms,
-  MadeLines,
+  linesOf,
   objectIn,
   type ResolvedTableOptions,
+  type RowEncoder,
   readLines,
   shapesOf,
   shownJson,
   shownPath,
   targetColumnsOf,
+  transformsFor,
 } from "../../../internal.ts";
 import { asInLine } from "./input-data.ts";
 import type { DecodedRows } from "./sample-scorer.ts";
@@ -73,24 +75,26 @@ export function lineInput(
   { keep, isCopied, added }: LineOptions,
 ): PredictionInput {
   let own = data;
-  let transforms = lineTransforms(own);
+  let transforms = transformsFor(own);
   let firstHeader: string | undefined;
   let rowCount = 0;
   return {
     async *read(file) {
       const path = shownPath(file);
       let columns: Columns | undefined;
+      let encoder: RowEncoder | undefined;
       let places: readonly number[] = [];
       for await (const chunk of readLines(file, delimiterOf(own))) {
-        const lines = linesOf(chunk, path);
+        const lines = numberedLines(chunk, path);
         let header: string | undefined;
         const [first] = lines;
         if (columns === undefined && first !== undefined) {
           if (own.kind === "jsonl" && trained.kind !== "jsonl") {
             own = asInLine(own, first.text);
-            transforms = lineTransforms(own);
+            transforms = transformsFor(own);
           }
           columns = columnsOf({ data: own, model }, first.text, path, added);
+          encoder = createRowEncoder(columns, columns.header, undefined, transforms);
           places = placesOf(own, keep, first.text, path);
           if (own.kind === "csv") {
             lines.shift();
@@ -102,10 +106,12 @@ export function lineInput(
         }
         if (columns === undefined) continue;
         const texts = lines.map(({ text }) => text);
+        // Negative downsampling applies to training only: every line gets a prediction.
+        encoder?.begin(new LineBatch(columns, linesOf(texts), 1));
         yield {
           ...{ path, count: lines.length, firstRow: rowCount, bytesRead: chunk.bytesRead },
           lineOf: (i) => lines[i]?.line ?? 0,
-          decode: decoderOf(columns, texts, transforms),
+          decode: (sample, i) => encoder?.encodeFeatures(sample, i),
           kept: keptOf(columns, texts, keep, places),
           lines: { header, texts, delimiter: columns.json ? undefined : columns.delimiter },
         };
@@ -123,7 +129,7 @@ interface NumberedLine {
 }
 
 /** The lines of a chunk that are not blank. @throws InputUnusableError where one is too long */
-function linesOf({ lines, lineOf }: LineChunk, path: string): NumberedLine[] {
+function numberedLines({ lines, lineOf }: LineChunk, path: string): NumberedLine[] {
   return lines.flatMap((text, i): NumberedLine[] => {
     if (text !== undefined) return text === "" ? [] : [{ line: lineOf(i), text }];
     const message = `${path}:${lineOf(i)} is longer than ${lineBytesMax} bytes`;
@@ -136,23 +142,6 @@ function otherHeader(path: string, header: string, first: string): InvalidOption
   const wanted = `Expected all files to have the header of the first file, ${first}`;
   const advice = "write a file of another format, which has row numbers and predictions";
   return new InvalidOptionError("data", `${wanted}; ${path} has ${header}: ${advice}`);
-}
-
-/** Fills a sample with the features of a line, whose label may be missing. */
-function decoderOf(
-  columns: Columns,
-  texts: readonly string[],
-  transforms: ReturnType<typeof lineTransforms>,
-): InputRows["decode"] {
-  if (transforms !== undefined) {
-    // Negative downsampling applies to training only: every line gets a prediction.
-    const made = new MadeLines(transforms, columns, texts, { place: 0, firstLine: 1 });
-    return (sample, i) => made.decodeFeatures(sample, i);
-  }
-  return (sample, i) => {
-    const fields = fieldsOf(texts[i] ?? "", columns);
-    return Array.isArray(fields) ? decodeFeatures(sample, fields, columns) : fields;
-  };
 }
 
 /** The fields of the kept columns. @throws InvalidOptionError where a column is missing */
@@ -221,6 +210,7 @@ function columnsOf(
       return {
         ...columns,
         fields: columns.fields - 1,
+        header: columns.header.slice(1),
         dense: columns.dense.map(shifted),
         categorical: columns.categorical.map(shifted),
       };

@@ -4,12 +4,12 @@ import {
   createRowEncoder,
   InvalidOptionError,
   type JobSpec,
-  lineTransforms,
   openTable,
   type ResolvedTableOptions,
   type RowBatch,
   shapesOf,
   textsAt,
+  transformsFor,
   wantedRows,
 } from "../../../internal.ts";
 import { withLists } from "./input-data.ts";
@@ -27,7 +27,7 @@ export function tableInput(
       const { opened, data: own } = await openRows(file, data, shapesOf(model), keep);
       const { path, columns, header, rows } = opened;
       try {
-        const encoder = createRowEncoder(columns, header, undefined, lineTransforms(own));
+        const encoder = createRowEncoder(columns, header, undefined, transformsFor(own));
         for await (const { batch } of wantedRows(opened)) {
           const { firstRow, rows: count } = batch;
           encoder.begin(batch);

@@ -12,6 +12,7 @@ import {
   packOf,
   withMembers,
 } from "../../../internal.ts";
+import { csvField } from "../../formats/index.ts";
 import type { InputRows } from "./line-input.ts";
 import type { Predictions } from "./sample-scorer.ts";
 
@@ -133,11 +134,11 @@ function appender(target: DiskFile, pack: Pack): (text: string | Buffer) => void
 
 function csvWriter(target: DiskFile, { kept, names }: WrittenColumns, pack: Pack): RowWriter {
   const write = appender(target, pack);
-  write(`${["row", ...kept, ...names].map(quoted).join(",")}\n`);
+  write(`${["row", ...kept, ...names].map(csvField).join(",")}\n`);
   return {
     write({ rows, kept, values }) {
       const lines = rows.map((row, i) => {
-        const own = kept.map((column) => quoted(column[i] ?? ""));
+        const own = kept.map((column) => csvField(column[i] ?? ""));
         const numbers = values.map((column) => shownNumber(column[i]));
         return `${[row, ...own, ...numbers].join(",")}\n`;
       });
@@ -145,10 +146,6 @@ function csvWriter(target: DiskFile, { kept, names }: WrittenColumns, pack: Pack
     },
     finish() {},
   };
-}
-
-function quoted(text: string): string {
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 function jsonWriter(target: DiskFile, columns: WrittenColumns, pack: Pack): RowWriter {

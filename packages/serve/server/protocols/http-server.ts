@@ -258,7 +258,8 @@ function checkCaller({ header }: HttpRequest, { host, tokens }: ServerSpec): voi
     return;
   }
   if (!isLoopback(host) || isForLoopback({ headers })) return;
-  const message = "Expected the header `Host` to name this machine: pages of other sites may send no requests";
+  const message =
+    "Expected the header `Host` to name this machine: pages of other sites may send no requests";
   throw new RequestUnusableError(message, 403);
 }
 
@@ -319,7 +320,9 @@ function bodyOf(incoming: IncomingMessage, { spec, reading }: Handling): Promise
     const broken = () => {
       // The end of a complete request changes nothing.
       if (isEnded) return;
-      refuse(new RequestUnusableError("The connection closed before the end of the request's body"));
+      refuse(
+        new RequestUnusableError("The connection closed before the end of the request's body"),
+      );
     };
     incoming.on("error", broken);
     incoming.on("close", broken);
@@ -350,13 +353,12 @@ function write(
 const lingerMs = 500;
 
 /** Refuses a connection that does not speak HTTP, or is too slow, and closes it. H1 */
-function refuseConnection(
-  error: { readonly code?: string },
-  socket: Socket,
-  clock: Clock,
-): void {
+function refuseConnection(error: { readonly code?: string }, socket: Socket, clock: Clock): void {
   // A client that never closes its half would keep the connection open.
-  socket.once("close", clock.after(lingerMs, () => socket.destroy()));
+  socket.once(
+    "close",
+    clock.after(lingerMs, () => socket.destroy()),
+  );
   if (!socket.writable) return;
   const [status, reason] = faults[error.code ?? ""] ?? ["400 Bad Request", "it is not HTTP/1.1"];
   const message = `Cannot read the request: ${reason}`;

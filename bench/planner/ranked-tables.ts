@@ -1,9 +1,11 @@
 // The jobs whose plans are ranked: widely differing tables, in a model with little else. The ids
 // are generated, and the planner knows them only from the data cache. And the trainings of plans.
 
-import { existsSync, readFileSync } from "node:fs";
-import { gunzipSync } from "node:zlib";
-import { z } from "zod";
+import {
+  hasPublished,
+  publishedTables as published,
+  publishedHome,
+} from "../../packages/sharding/bench/published.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import type { Plan } from "../../src/planner/shards.ts";
 import type { RandomStream } from "../../src/ports/random.ts";
@@ -46,10 +48,8 @@ function skewedTables(random: RandomStream): TableKind[] {
   }));
 }
 
-const sharding = "../shared/data/sharding/tables856.json.gz";
-const published = z.object({
-  tables: z.array(z.object({ rows: z.number(), pf: z.number(), bins: z.array(z.number()) })),
-});
+/** Stands for a table where none is drawn. */
+const noTable = { rows: 1, poolingFactor: 1, bins: [] as readonly number[] };
 /** Samples of the published batch, and the divisor of the published rows. */
 const publishedSamples = 65_536;
 const rowsScale = 100;
@@ -61,10 +61,10 @@ const rowsScale = 100;
  * columns are drawn, as the published tables have none. Undefined where the file is not there.
  */
 function publishedTables(random: RandomStream): TableKind[] | undefined {
-  if (!existsSync(sharding)) return undefined;
-  const all = published.parse(JSON.parse(gunzipSync(readFileSync(sharding)).toString())).tables;
+  if (!hasPublished(publishedHome)) return undefined;
+  const all = published(publishedHome);
   return Array.from({ length: tables }, () => {
-    const { rows, pf, bins } = all[random.below(all.length)] ?? { rows: 1, pf: 1, bins: [] };
+    const { rows, poolingFactor: pf, bins } = all[random.below(all.length)] ?? noTable;
     // The published bins are shares of the distinct ids, whose number follows from the ids.
     const ids = Math.round(publishedSamples * pf);
     const uses = bins.reduce((sum, share, bin) => sum + share * 0.75 * 2 ** bin, 0.25);

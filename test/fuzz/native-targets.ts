@@ -3,12 +3,12 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { unpackLz4 } from "../../src/data/arrow/lz4-frame.ts";
 import { Unpacker } from "../../src/data/parquet/decode/codecs.ts";
 import { HybridReader } from "../../src/data/parquet/decode/hybrid.ts";
 import { pageDecoders, plainDecoders } from "../../src/data/parquet/decode/page-decoders.ts";
 import { slackBytes } from "../../src/data/tables/byte-ranges.ts";
 import { CorruptFile } from "../../src/data/tables/damage.ts";
+import { unpackLz4Frame } from "../../src/data/tables/lz4.ts";
 import { MemoryBudget } from "../../src/data/tables/memory-budget.ts";
 import { PieceMemory } from "../../src/data/tables/piece-memory.ts";
 import {
@@ -103,7 +103,7 @@ const lz4: Target = {
   },
   read(bytes) {
     const out = new Uint8Array((bytes[0] ?? 0) + 256 * (bytes[1] ?? 0));
-    unpackLz4(bytes.subarray(2), out);
+    unpackLz4Frame(out, bytes.subarray(2));
     return out;
   },
   refusals: [CorruptFile],

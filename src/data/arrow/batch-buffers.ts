@@ -5,9 +5,9 @@
 import { Type } from "apache-arrow/fb/type";
 import { openStreams, type RangeReader, type ReadCounts } from "../tables/byte-ranges.ts";
 import { CorruptFile } from "../tables/damage.ts";
+import { unpackLz4Frame } from "../tables/lz4.ts";
 import { checkUnpacked, MemoryBudget } from "../tables/memory-budget.ts";
 import { readyZstd, unpackZstd } from "../tables/zstd.ts";
-import { unpackLz4 } from "./lz4-frame.ts";
 import type { Body } from "./messages.ts";
 import type { ArrowField, BatchLayout } from "./metadata.ts";
 
@@ -149,10 +149,8 @@ function unpacked(
   }
   checkUnpacked("a buffer", size, packed.length);
   budget.take(size);
-  if (codec === "LZ4") {
-    const out = new Uint8Array(size);
-    unpackLz4(packed, out);
-    return out;
-  }
-  return unpackZstd(packed, size);
+  const out = new Uint8Array(size);
+  if (codec === "LZ4") unpackLz4Frame(out, packed);
+  else unpackZstd(out, packed);
+  return out;
 }

@@ -13,7 +13,7 @@ import { isAddress, shownPath } from "../remote/addresses.ts";
 import { openWebFile } from "../remote/web-ranges.ts";
 import { changed } from "../remote/web-requests.ts";
 import { streamOf } from "../remote/web-stream.ts";
-import { unpackedZstd } from "../tables/zstd-stream.ts";
+import { unpackedZstd } from "../tables/zstd.ts";
 import {
   chunkBytes,
   fileChunks,

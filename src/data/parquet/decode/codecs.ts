@@ -4,10 +4,10 @@
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { slackBytes } from "../../tables/byte-ranges.ts";
 import { CorruptFile } from "../../tables/damage.ts";
+import { unpackLz4Hadoop, unpackLz4Raw } from "../../tables/lz4.ts";
 import { checkUnpacked } from "../../tables/memory-budget.ts";
 import type { PieceMemory } from "../../tables/piece-memory.ts";
 import { readyZstd, unpackZstd } from "../../tables/zstd.ts";
-import { unpackLz4Hadoop, unpackLz4Raw } from "./lz4.ts";
 import type { PageDecoders } from "./page-decoders.ts";
 
 /** Largest decompressed page that is read. Writers produce pages of about a megabyte. */
@@ -72,7 +72,7 @@ export class Unpacker {
         put(body, brotliDecompressSync(packed, { maxOutputLength: size }));
         return;
       case "ZSTD":
-        put(body, unpackZstd(packed, size));
+        unpackZstd(body, packed);
         return;
       case "LZ4":
         unpackLz4Hadoop(body, packed);

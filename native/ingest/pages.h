@@ -165,7 +165,7 @@ inline int64_t littleNumber(const uint8_t* at, int64_t count) {
 }
 
 /// Decompresses snappy to exactly `size` bytes. Returns false if the data are invalid; the caller
-/// then decompresses with hyparquet, whose error says what is wrong.
+/// then decompresses with the TypeScript decoder, whose error says what is wrong.
 inline bool unpackSnappy(uint8_t* out, int64_t size, const uint8_t* packed, int64_t length) {
   int64_t at = 0, to = 0;
   while (at < length && packed[at++] >= 128) continue;  // Skip the length: the page has it, too.

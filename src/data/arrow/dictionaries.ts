@@ -2,7 +2,6 @@
 // batch needs it. In a stream, a dictionary may grow (a delta) or be replaced between two batches.
 
 import type { RangeReader, ReadCounts } from "../tables/byte-ranges.ts";
-import { CorruptFile } from "../tables/damage.ts";
 import { TextBudget } from "../tables/memory-budget.ts";
 import { columnReaders, placesOf } from "./batch-buffers.ts";
 import { type ArrowIndex, bodyAt, type DictionaryPlace } from "./messages.ts";
@@ -64,10 +63,8 @@ export class Dictionaries {
     const [read] = columnReaders(this.#file, body, [places], this.#counts);
     const [place] = places;
     if (read === undefined || place === undefined) throw new TypeError("a dictionary has a column");
-    const dictionaryOf = () => {
-      throw new CorruptFile("its dictionary has a dictionary");
-    };
-    return valuesOf(place, leaf, { layout: body.layout, bytes: await read(take), dictionaryOf });
+    const bytes = await read(take);
+    return valuesOf(place, leaf, { layout: body.layout, bytes, dictionaries: new Map() });
   }
 }
 

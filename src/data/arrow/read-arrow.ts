@@ -142,17 +142,12 @@ class BatchReader {
     bytes: ReadonlyMap<number, Uint8Array>,
     take: (bytes: Uint8Array) => void,
   ): Promise<Source> {
-    const known = new Map<number, ArrowDictionary>();
+    const dictionaries = new Map<number, ArrowDictionary>();
     for (const one of [leaf, weights]) {
       const own = one && (await this.#dictionaries.of(one, piece, take));
-      if (own !== undefined) known.set(one?.field.dictionary?.id ?? 0, own);
+      if (own !== undefined) dictionaries.set(one?.field.dictionary?.id ?? 0, own);
     }
-    const dictionaryOf = (id: number) => {
-      const own = known.get(id);
-      if (own === undefined) throw new TypeError("the dictionary of a wanted column");
-      return own;
-    };
-    return { layout, bytes, dictionaryOf };
+    return { layout, bytes, dictionaries };
   }
 
   async #at<Result>(

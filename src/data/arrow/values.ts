@@ -34,8 +34,8 @@ export interface ArrowDictionary {
 export interface Source {
   readonly layout: BatchLayout;
   readonly bytes: ColumnBytes;
-  /** The dictionary of an id, in its state at this batch. */
-  readonly dictionaryOf: (id: number) => ArrowDictionary;
+  /** The dictionaries of the leaves, by id, in their state at this batch. */
+  readonly dictionaries: ReadonlyMap<number, ArrowDictionary>;
 }
 
 /** Opens the values of a leaf. @throws CorruptFile */
@@ -268,7 +268,8 @@ function inDictionary(
   const { length, isThere } = own;
   const { id, ...type } = field.dictionary ?? { id: 0, bits: 32, isUnsigned: false };
   const codes = integers(bufferOf(place, 1, source), type, length, 1).numberAt;
-  const dictionary = source.dictionaryOf(id);
+  const dictionary = source.dictionaries.get(id);
+  if (dictionary === undefined) throw new TypeError("the dictionary of a wanted column");
   const { values } = dictionary;
   const codeAt = (at: number) => {
     const code = codes(at);

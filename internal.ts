@@ -284,7 +284,12 @@ export { factsOfAll } from "./src/data/remote/file-facts.ts";
 export { s3FilesOf } from "./src/data/remote/s3-list.ts";
 export { keyColumnOf } from "./src/data/split-keys.ts";
 export { batchName } from "./src/data/tables/asked-columns.ts";
-export { openRanges, type RangeReader, plannedReads } from "./src/data/tables/byte-ranges.ts";
+export {
+  openFrom,
+  openRanges,
+  type RangeReader,
+  plannedReads,
+} from "./src/data/tables/byte-ranges.ts";
 export { unusableAt } from "./src/data/tables/damage.ts";
 export { filesOf, partitionsOf, tableFilesOf } from "./src/data/files.ts";
 export { isInWanted } from "./src/data/tables/table-file.ts";
@@ -292,7 +297,7 @@ export { decodeText, show, sentenceOf } from "./src/data/text/faults.ts";
 export { objectIn } from "./src/data/text/json-lines.ts";
 export { splitLine } from "./src/data/text/line-decoder.ts";
 export { isNumber, momentOf } from "./src/data/columnar/exact-values.ts";
-export { readLines, unreadable } from "./src/data/text/text-lines.ts";
+export { readLines } from "./src/data/text/text-lines.ts";
 export { shapesOf } from "./src/model/features.ts";
 export { expected, checkAll, checkOptions } from "./src/ports/check-options.ts";
 export { type Cancel, type Clock, realClock, type NextTurn, nextTurn } from "./src/ports/clock.ts";

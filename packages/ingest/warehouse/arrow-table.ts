@@ -14,78 +14,39 @@ import {
   type Column,
   CorruptFile,
   type NumberColumn,
+  openFrom,
   openIndex,
-  openRanges,
   type RangeReader,
   readArrow,
   shapeOf,
-  unreadable,
   unusableAt,
 } from "../../../internal.ts";
 import { elementsOf } from "./inferred-type.ts";
-import {
-  refuseOtherColumns,
-  type TableColumn,
-  type TableRows,
-  type TableSource,
-} from "./table-columns.ts";
+import { type TableColumn, type TableRows, type TableSource, tableOf } from "./table-columns.ts";
 
 /**
  * Opens files with the same columns, in any order of columns.
  * @throws InputUnusableError where a file cannot be read, or its columns differ
  */
-export async function openArrowTable(paths: readonly string[]): Promise<TableSource> {
-  const [first = ""] = paths;
-  const columns = await withFile(first, ({ shapes }) => shapes.map(columnOf));
-  return {
-    columns,
-    async countRows() {
-      let rows = 0;
-      for (const path of paths) rows += await withFile(path, ({ index }) => rowsOf(index));
-      return rows;
-    },
-    async *chunks(from = 0) {
-      let left = from;
-      for (const path of paths) {
-        const { file, index, shapes } = await opened(path);
+export function openArrowTable(paths: readonly string[]): Promise<TableSource> {
+  return tableOf(paths, (path) => {
+    return openFrom(path, async (file) => {
+      const index = await openIndex(file);
+      const shapes = index.schema.fields.flatMap(valueNames).flatMap((name) => {
         try {
-          refuseOtherColumns(columns, shapes.map(columnOf), [first, path]);
-          const skipped = Math.min(left, rowsOf(index));
-          left -= skipped;
-          yield* rowsFrom(path, { file, index, shapes }, skipped);
-        } finally {
-          await file.close();
+          return shapeOf(index.schema, name) ?? [];
+        } catch (cause) {
+          throw unusableAt({ kind: "arrow", path: file.path, column: name }, cause);
         }
-      }
-    },
-  };
-}
-
-interface OpenArrow {
-  readonly file: RangeReader;
-  readonly index: ArrowIndex;
-  /** The shapes of all columns. */
-  readonly shapes: readonly ArrowShape[];
-}
-
-async function opened(path: string): Promise<OpenArrow> {
-  const file = await openRanges(path).catch((cause) => {
-    throw unreadable(path, cause);
-  });
-  try {
-    const index = await openIndex(file);
-    const shapes = index.schema.fields.flatMap(valueNames).flatMap((name) => {
-      try {
-        return shapeOf(index.schema, name) ?? [];
-      } catch (cause) {
-        throw unusableAt({ kind: "arrow", path: file.path, column: name }, cause);
-      }
+      });
+      return {
+        columns: shapes.map(columnOf),
+        rows: index.batches.reduce((sum, { rows }) => sum + rows, 0),
+        chunks: (skipped) => rowsFrom(path, file, index, shapes, skipped),
+        close: () => file.close(),
+      };
     });
-    return { file, index, shapes };
-  } catch (error) {
-    await file.close();
-    throw error;
-  }
+  });
 }
 
 /** Column names of a field: a struct gives one column per member, such as `user.id`. */
@@ -94,23 +55,12 @@ function valueNames(field: ArrowField): string[] {
   return field.children.flatMap(valueNames).map((name) => `${field.name}.${name}`);
 }
 
-async function withFile<Result>(path: string, work: (open: OpenArrow) => Result): Promise<Result> {
-  const open = await opened(path);
-  try {
-    return work(open);
-  } finally {
-    await open.file.close();
-  }
-}
-
-function rowsOf({ batches }: ArrowIndex): number {
-  return batches.reduce((sum, { rows }) => sum + rows, 0);
-}
-
-/** The rows of a file after the first `skipped` ones. */
+/** The rows of a file after the first `skipped` ones. `shapes`: the shapes of all columns. */
 async function* rowsFrom(
   path: string,
-  { file, index, shapes }: OpenArrow,
+  file: RangeReader,
+  index: ArrowIndex,
+  shapes: readonly ArrowShape[],
   skipped: number,
 ): AsyncGenerator<TableRows> {
   const wanted = shapes.map((shape) => ({ shape, isId: isId(shape), isRaw: isUnits(shape) }));

@@ -16,7 +16,6 @@ import {
   s3FilesOf,
   shapesOf,
   tableFilesOf,
-  unreadable,
 } from "../../../internal.ts";
 import { leavesOf, typeOf } from "./column-types.ts";
 
@@ -87,9 +86,7 @@ export async function inspectWarehouse(
 ): Promise<WarehouseReport> {
   const summary = new Summary();
   for (const path of tableFilesOf(await s3FilesOf(paths))) {
-    const file = await openRanges(path).catch((cause) => {
-      throw unreadable(path, cause);
-    });
+    const file = await openRanges(path);
     try {
       summary.add(file.path, file.size, await readFooter(file));
     } finally {

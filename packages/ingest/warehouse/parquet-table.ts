@@ -5,59 +5,33 @@
 
 import type { SchemaElement, SchemaTree } from "hyparquet";
 import {
+  type Footer,
   InputUnusableError,
-  openRanges,
+  openFrom,
   type RangeReader,
   readFooter,
   StoredLeaves,
-  unreadable,
 } from "../../../internal.ts";
 import { typeOf } from "./column-types.ts";
 import { storedColumn } from "./stored-columns.ts";
-import {
-  refuseOtherColumns,
-  type TableColumn,
-  type TableRows,
-  type TableSource,
-} from "./table-columns.ts";
+import { type TableColumn, type TableRows, type TableSource, tableOf } from "./table-columns.ts";
 
 /**
  * Opens files with the same columns, in any order of columns.
  * @throws InputUnusableError where a file cannot be read, its columns differ, or one is refused
  */
-export async function openParquetTable(paths: readonly string[]): Promise<TableSource> {
-  const columns = await columnsOf(paths[0] ?? "");
-  return {
-    columns,
-    async countRows() {
-      let rows = 0;
-      for (const path of paths) rows += await rowsIn(path);
-      return rows;
-    },
-    async *chunks(from = 0) {
-      let left = from;
-      for (const path of paths) {
-        if (left > 0) {
-          const rows = await rowsIn(path);
-          if (rows <= left) {
-            left -= rows;
-            continue;
-          }
-        }
-        refuseOtherColumns(columns, await columnsOf(path), [paths[0] ?? "", path]);
-        yield* rowGroupsOf(path, left);
-        left = 0;
-      }
-    },
-  };
-}
-
-async function rowsIn(path: string): Promise<number> {
-  return withFile(path, async (file) => (await readFooter(file)).rows);
-}
-
-async function columnsOf(path: string): Promise<TableColumn[]> {
-  return withFile(path, async (file) => columnsIn(file.path, (await readFooter(file)).schema));
+export function openParquetTable(paths: readonly string[]): Promise<TableSource> {
+  return tableOf(paths, (path) => {
+    return openFrom(path, async (file) => {
+      const footer = await readFooter(file);
+      return {
+        columns: columnsIn(file.path, footer.schema),
+        rows: footer.rows,
+        chunks: (skipped) => rowGroupsOf(path, file, footer, skipped),
+        close: () => file.close(),
+      };
+    });
+  });
 }
 
 function columnsIn(path: string, schema: SchemaTree): TableColumn[] {
@@ -103,43 +77,25 @@ function isLeaf({ type }: SchemaElement): boolean {
 }
 
 /** The rows of a file after the first `left` ones. */
-async function* rowGroupsOf(path: string, left: number): AsyncGenerator<TableRows> {
-  const file = await opened(path);
-  try {
-    const { schema, groups } = await readFooter(file);
-    const leaves = new StoredLeaves(file);
-    let rowEnd = 0;
-    for (const [place, group] of groups.entries()) {
-      const from = Math.max(rowEnd, left);
-      const skipped = from - rowEnd;
-      rowEnd += group.rows;
-      if (rowEnd <= from) continue;
-      const columns = new Map<string, readonly unknown[]>();
-      for (const node of schema.children) {
-        const values = await storedColumn({ path: file.path, leaves, group, place }, node);
-        columns.set(node.element.name, skipped === 0 ? values : values.slice(skipped));
-      }
-      const placeOf = (row: number) => `row ${from + row + 1} of ${file.path}`;
-      yield { rows: rowEnd - from, file: path, columns, placeOf };
+async function* rowGroupsOf(
+  path: string,
+  file: RangeReader,
+  { schema, groups }: Footer,
+  left: number,
+): AsyncGenerator<TableRows> {
+  const leaves = new StoredLeaves(file);
+  let rowEnd = 0;
+  for (const [place, group] of groups.entries()) {
+    const from = Math.max(rowEnd, left);
+    const skipped = from - rowEnd;
+    rowEnd += group.rows;
+    if (rowEnd <= from) continue;
+    const columns = new Map<string, readonly unknown[]>();
+    for (const node of schema.children) {
+      const values = await storedColumn({ path: file.path, leaves, group, place }, node);
+      columns.set(node.element.name, skipped === 0 ? values : values.slice(skipped));
     }
-  } finally {
-    await file.close();
-  }
-}
-
-async function opened(path: string): Promise<RangeReader> {
-  try {
-    return await openRanges(path);
-  } catch (cause) {
-    throw unreadable(path, cause);
-  }
-}
-
-async function withFile<Result>(path: string, work: (file: RangeReader) => Promise<Result>) {
-  const file = await opened(path);
-  try {
-    return await work(file);
-  } finally {
-    await file.close();
+    const placeOf = (row: number) => `row ${from + row + 1} of ${file.path}`;
+    yield { rows: rowEnd - from, file: path, columns, placeOf };
   }
 }

@@ -39,6 +39,55 @@ export interface TableSource {
   chunks(from?: number): AsyncGenerator<TableRows>;
 }
 
+/** An open file of rows. */
+export interface OpenTableFile {
+  readonly columns: readonly TableColumn[];
+  readonly rows: number;
+  /** The rows after the first `skipped` ones. */
+  chunks(skipped: number): AsyncGenerator<TableRows>;
+  close(): Promise<void>;
+}
+
+/**
+ * The rows of files with the same columns, in any order of columns. `open` opens a file; one file
+ * is open at a time.
+ * @throws InputUnusableError where a file cannot be read, or its columns differ
+ */
+export async function tableOf(
+  paths: readonly string[],
+  open: (path: string) => Promise<OpenTableFile>,
+): Promise<TableSource> {
+  const [first = ""] = paths;
+  const closed = async (path: string) => {
+    const file = await open(path);
+    await file.close();
+    return file;
+  };
+  const { columns } = await closed(first);
+  return {
+    columns,
+    async countRows() {
+      let rows = 0;
+      for (const path of paths) rows += (await closed(path)).rows;
+      return rows;
+    },
+    async *chunks(from = 0) {
+      let left = from;
+      for (const path of paths) {
+        const file = await open(path);
+        try {
+          refuseOtherColumns(columns, file.columns, [first, path]);
+          const skipped = Math.min(left, file.rows);
+          left -= skipped;
+          if (skipped < file.rows) yield* file.chunks(skipped);
+        } finally {
+          await file.close();
+        }
+      }
+    },
+  };
+}
+
 /** Sorts columns by the number of jobs that read them, most first (a stable sort). */
 export function orderedByJobs(
   columns: readonly TableColumn[],
@@ -55,7 +104,7 @@ export function orderedByJobs(
 }
 
 /** @throws InputUnusableError where the columns of file `path` differ from those of file `first` */
-export function refuseOtherColumns(
+function refuseOtherColumns(
   columns: readonly TableColumn[],
   own: readonly TableColumn[],
   [first, path]: readonly [string, string],

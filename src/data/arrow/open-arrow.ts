@@ -3,35 +3,25 @@
 import type { ResolvedArrowOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { askedColumns } from "../tables/asked-columns.ts";
-import { openRanges, type RangeReader } from "../tables/byte-ranges.ts";
+import { openFrom } from "../tables/byte-ranges.ts";
 import type { TableFile } from "../tables/table-file.ts";
-import { unreadable } from "../text/text-lines.ts";
 import { openIndex } from "./messages.ts";
 import { readArrow } from "./read-arrow.ts";
 import { columnNames, shapeOf } from "./shapes.ts";
 
 /** Opens an Arrow file or stream; parameters and errors as of `openTable`. */
-export async function openArrow(
+export function openArrow(
   path: string,
   options: ResolvedArrowOptions,
   tables: readonly TableShape[],
   key?: KeyColumn,
   kept?: readonly string[],
 ): Promise<TableFile> {
-  let file: RangeReader;
-  try {
-    file = await openRanges(path);
-  } catch (cause) {
-    throw unreadable(path, cause);
-  }
-  try {
+  return openFrom(path, async (file) => {
     const index = await openIndex(file);
     const { schema, batches } = index;
     const inFile = { names: columnNames(schema), shapeOf: shapeOf.bind(undefined, schema) };
-    const { wanted, ...asked } = askedColumns(file.path, inFile, options, tables, {
-      key,
-      kept,
-    });
+    const { wanted, ...asked } = askedColumns(file.path, inFile, options, tables, { key, kept });
     return {
       path: file.path,
       size: file.size,
@@ -44,8 +34,5 @@ export async function openArrow(
       },
       close: () => file.close(),
     };
-  } catch (error) {
-    await file.close();
-    throw error;
-  }
+  });
 }

@@ -4,11 +4,10 @@ import type { RowBatch } from "../columnar/column.ts";
 import type { ResolvedParquetOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { type AskedColumns, askedColumns, type WantedColumn } from "../tables/asked-columns.ts";
-import { openRanges, type RangeReader } from "../tables/byte-ranges.ts";
+import { openFrom, type RangeReader } from "../tables/byte-ranges.ts";
 import { MemoryBudget } from "../tables/memory-budget.ts";
 import { PieceMemory } from "../tables/piece-memory.ts";
 import type { TableFile } from "../tables/table-file.ts";
-import { unreadable } from "../text/text-lines.ts";
 import { type Footer, readFooter } from "./footer.ts";
 import { mayHaveWanted } from "./prune.ts";
 import { readParquet } from "./read-parquet.ts";
@@ -22,29 +21,20 @@ export interface ParquetFile extends TableFile {
 }
 
 /** Opens a Parquet file; parameters and errors as of `openTable`. */
-export async function openParquet(
+export function openParquet(
   path: string,
   options: ResolvedParquetOptions,
   tables: readonly TableShape[],
   key?: KeyColumn,
   kept?: readonly string[],
 ): Promise<ParquetFile> {
-  let file: RangeReader;
-  try {
-    file = await openRanges(path);
-  } catch (cause) {
-    throw unreadable(path, cause);
-  }
-  try {
+  return openFrom(path, async (file) => {
     const footer = await readFooter(file);
     const { schema } = footer;
     const inFile = { names: columnNames(schema), shapeOf: shapeOf.bind(undefined, schema) };
     const asked = askedColumns(file.path, inFile, options, tables, { key, kept });
     return tableOf(file, footer, asked);
-  } catch (error) {
-    await file.close();
-    throw error;
-  }
+  });
 }
 
 /**

@@ -10,6 +10,7 @@
 import { open } from "node:fs/promises";
 import { isAddress } from "../remote/addresses.ts";
 import { openWebFile } from "../remote/web-ranges.ts";
+import { unreadable } from "../text/text-lines.ts";
 import { CorruptFile } from "./damage.ts";
 import type { PieceMemory } from "./piece-memory.ts";
 
@@ -41,11 +42,33 @@ export interface ReadCounts {
 /** Longest span of coalesced columns, and the window size in which a larger column is read. */
 export const spanBytesMax = 1.25 * 2 ** 20;
 
-/**
- * Opens the local or remote file at `path`. Rejects with the system's error, or as `openWebFile`.
- */
+/** Opens the local or remote file at `path`. @throws InputUnusableError */
 export async function openRanges(path: string): Promise<RangeReader> {
-  if (isAddress(path)) return await openWebRanges(path);
+  try {
+    return await (isAddress(path) ? openWebRanges(path) : openLocalRanges(path));
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
+}
+
+/**
+ * Opens the file at `path`, and returns what `open` makes of it; closes the file if `open` fails.
+ * @throws InputUnusableError
+ */
+export async function openFrom<Opened>(
+  path: string,
+  open: (file: RangeReader) => Promise<Opened>,
+): Promise<Opened> {
+  const file = await openRanges(path);
+  try {
+    return await open(file);
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+async function openLocalRanges(path: string): Promise<RangeReader> {
   const file = await open(path, "r");
   try {
     const { size } = await file.stat();

@@ -277,6 +277,7 @@ export { formatsByEnding, type TableKind } from "./src/data/data-kinds.ts";
 export { murmurHash3, mix32 } from "./src/data/murmur-hash.ts";
 export { leafKey, readFooter, type Footer, type Group } from "./src/data/parquet/footer.ts";
 export { openParquet } from "./src/data/parquet/open-columns.ts";
+export { parquetWriter } from "./src/data/parquet/parquet-writer.ts";
 export { mayHaveWanted } from "./src/data/parquet/prune.ts";
 export { StoredLeaves, type StoredLeaf } from "./src/data/parquet/stored-leaf.ts";
 export { isPattern, shownPath } from "./src/data/remote/addresses.ts";

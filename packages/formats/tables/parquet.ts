@@ -2,12 +2,12 @@
 // similar column `state`. Files are uncompressed, as trained weights do not compress.
 
 import type { SchemaElement, SchemaTree } from "hyparquet";
-import { ByteWriter, ParquetWriter } from "hyparquet-writer";
 import {
   type Disk,
   type DiskFile,
   type LeafPlace,
   onDisk,
+  parquetWriter,
   type RangeReader,
   readFooter,
   type StoredLeaf,
@@ -32,29 +32,19 @@ const groupFloatsMax = 2 ** 19;
 export const parquet: RowFormat = { isCounted: false, open: openWriter, read: openReader };
 
 function openWriter(file: DiskFile, shape: FileShape, notes: FileNotes): RowFileWriter {
-  const writer = new ByteWriter();
-  let bytes = 0;
-  const flush = () => {
-    const own = writer.getBytes();
-    file.write(own, bytes);
-    bytes += own.length;
-    writer.index = 0;
-  };
   const columns = [{ name: "vector", width: shape.dim }];
   if (shape.width > 0) columns.push({ name: "state", width: shape.width });
-  const parquetWriter = new ParquetWriter({
-    writer: Object.assign(writer, { flush, finish: flush }),
+  const writer = parquetWriter(file, {
     schema: schemaOf(columns.map(({ name }) => name)),
     codec: "UNCOMPRESSED",
     statistics: false,
     kvMetadata: Object.entries(notes).map(([key, value]) => ({ key, value })),
-    createdBy: "osiris",
   });
   const rowGroupSize = Math.max(1, Math.floor(groupFloatsMax / (shape.dim + shape.width)));
   return {
     write({ ids, vectors, state }) {
       const lists = [vectors, state ?? new Float32Array()];
-      void parquetWriter.write({
+      void writer.write({
         rowGroupSize,
         columnData: [
           { name: "id", data: [...ids], encoding: "PLAIN" },
@@ -68,7 +58,7 @@ function openWriter(file: DiskFile, shape: FileShape, notes: FileNotes): RowFile
         ],
       });
     },
-    finish: () => void parquetWriter.finish(),
+    finish: () => void writer.finish(),
   };
 }
 

@@ -1,8 +1,7 @@
 // Writes rows of stored values as a Parquet file, one row group at a time.
 
 import type { SchemaElement } from "hyparquet";
-import { ByteWriter, ParquetWriter } from "hyparquet-writer";
-import type { DiskFile } from "../../../internal.ts";
+import { type DiskFile, parquetWriter } from "../../../internal.ts";
 import { type Codec, codecOf, compressors } from "./codecs.ts";
 import type { TableColumn } from "./table-columns.ts";
 
@@ -28,22 +27,12 @@ export function openGroupWriter(
   codec: Codec,
   hasPlainLists = false,
 ): GroupWriter {
-  const bytes = new ByteWriter();
-  let at = 0;
-  const flush = () => {
-    const own = bytes.getBytes();
-    file.write(own, at);
-    at += own.length;
-    bytes.index = 0;
-  };
   const root = { name: "root", num_children: columns.length };
   const schema = [root, ...columns.flatMap(({ elements }) => [...elements])];
-  const writer = new ParquetWriter({
-    writer: Object.assign(bytes, { flush, finish: flush }),
+  const writer = parquetWriter(file, {
     schema: schema.map(asStored),
     codec: codecOf(codec),
     compressors: compressors() as never,
-    createdBy: "osiris",
   });
   return {
     write(values) {

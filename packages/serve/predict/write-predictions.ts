@@ -10,6 +10,7 @@ import {
   type PackedEnding,
   packedEndingOf,
   packOf,
+  parquetWriter,
   withMembers,
 } from "../../../internal.ts";
 import { csvField } from "../../formats/index.ts";
@@ -174,18 +175,8 @@ function shownNumber(value: number | null | undefined): string {
 }
 
 /** Writes Parquet; each batch becomes a row group. */
-async function openParquet(target: DiskFile, { kept, names }: WrittenColumns): Promise<RowWriter> {
-  const { ByteWriter, ParquetWriter } = await import("hyparquet-writer");
-  const bytes = new ByteWriter();
-  let at = 0;
-  const flush = () => {
-    const own = bytes.getBytes();
-    target.write(own, at);
-    at += own.length;
-    bytes.index = 0;
-  };
-  const writer = new ParquetWriter({
-    writer: Object.assign(bytes, { flush, finish: flush }),
+function openParquet(target: DiskFile, { kept, names }: WrittenColumns): RowWriter {
+  const writer = parquetWriter(target, {
     schema: [
       { name: "root", num_children: 1 + kept.length + names.length },
       { name: "row", type: "INT64", repetition_type: "REQUIRED" },
@@ -197,7 +188,6 @@ async function openParquet(target: DiskFile, { kept, names }: WrittenColumns): P
         return { name, type: "FLOAT", repetition_type: "OPTIONAL" } as const;
       }),
     ],
-    createdBy: "osiris",
   });
   return {
     write(batch) {

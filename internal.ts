@@ -279,7 +279,8 @@ export { leafKey, readFooter, type Footer, type Group } from "./src/data/parquet
 export { openParquet } from "./src/data/parquet/open-columns.ts";
 export { parquetWriter } from "./src/data/parquet/parquet-writer.ts";
 export { mayHaveWanted } from "./src/data/parquet/prune.ts";
-export { StoredLeaves, type StoredLeaf } from "./src/data/parquet/stored-leaf.ts";
+export { storedColumn } from "./src/data/parquet/stored-columns.ts";
+export { StoredLeaves } from "./src/data/parquet/stored-leaf.ts";
 export { isPattern, shownPath } from "./src/data/remote/addresses.ts";
 export { factsOfAll } from "./src/data/remote/file-facts.ts";
 export { s3FilesOf } from "./src/data/remote/s3-list.ts";
@@ -333,7 +334,6 @@ export type { CategoricalField } from "./src/data/columnar/named-columns.ts";
 export { transformsOf, isTable, namesColumns } from "./src/data/data-kinds.ts";
 export { mix64Low } from "./src/data/murmur-hash.ts";
 export type { ResolvedFileOptions, ResolvedTextOptions, TableShape } from "./src/data/options.ts";
-export type { LeafPlace } from "./src/data/parquet/stored-leaf.ts";
 export { columnsOf, createRecordEncoder, type RecordEncoder } from "./src/data/records.ts";
 export { Sample } from "./src/data/sample.ts";
 export { slackBytes } from "./src/data/tables/byte-ranges.ts";

@@ -5,14 +5,13 @@ import type { SchemaElement, SchemaTree } from "hyparquet";
 import {
   type Disk,
   type DiskFile,
-  type LeafPlace,
   onDisk,
   parquetWriter,
   type RangeReader,
   readFooter,
-  type StoredLeaf,
   StoredLeaves,
   slackBytes,
+  storedColumn,
 } from "../../../internal.ts";
 import {
   type FileNotes,
@@ -89,28 +88,31 @@ async function readerOf(file: DiskFile, path: string): Promise<RowFile> {
   const { schema, groups } = await readFooter(ranges);
   const columns = columnsOf(schema, path);
   const leaves = new StoredLeaves(ranges);
-  const read = async (place: number): Promise<Lists> => {
+  const read = async (place: number): Promise<Values> => {
     const group = groups[place];
-    const lists: Lists = { ids: [], vector: none, state: none };
-    if (group === undefined) return lists;
+    const valuesOf = async (node: SchemaTree | undefined) => {
+      if (group === undefined || node === undefined) return [];
+      return await storedColumn({ path, leaves, group, place }, node);
+    };
     const [id, vector, state] = columns;
-    const { values: ids } = await leaves.read(group, place, id);
-    const floats = async (at: ListPlace) => listsOf(await leaves.read(group, place, at), at);
-    const own = state === undefined ? none : await floats(state);
-    return { ids, vector: await floats(vector), state: own };
+    return {
+      ids: await valuesOf(id),
+      vectors: await valuesOf(vector),
+      states: await valuesOf(state),
+    };
   };
   const first = await read(groups.findIndex(({ rows }) => rows > 0));
-  const shape = { dim: first.vector(0).length, width: first.state(0).length };
+  const shape = { dim: listAt(first.vectors, 0).length, width: listAt(first.states, 0).length };
   const placeOf = (at: number) => `row ${at} of ${path}`;
   return {
     shape,
     async *chunks() {
       let done = 0;
       for (const [place, { rows }] of groups.entries()) {
-        const lists = await read(place);
+        const values = await read(place);
         for (let at = 0; at < rows; at += fileRowsMax) {
           const end = Math.min(rows, at + fileRowsMax);
-          yield chunkOf(lists, [at, end], shape, (row) => placeOf(done + row), path);
+          yield chunkOf(values, [at, end], shape, (row) => placeOf(done + row), path);
         }
         done += rows;
       }
@@ -120,27 +122,18 @@ async function readerOf(file: DiskFile, path: string): Promise<RowFile> {
   };
 }
 
-/** `entryLevel`: definition level of a list entry, null or not. */
-type ListPlace = LeafPlace & { readonly entryLevel: number };
-
-/** The rows of a row group. */
-interface Lists {
+/** The values of a row group's columns, one per row. */
+interface Values {
   readonly ids: readonly unknown[];
-  readonly vector: FloatsAt;
-  readonly state: FloatsAt;
+  readonly vectors: readonly unknown[];
+  /** Empty if the file has no column `state`. */
+  readonly states: readonly unknown[];
 }
 
-/** The numbers of a row; null: a missing number. */
-type FloatsAt = (row: number) => readonly unknown[];
-
-const none: FloatsAt = () => [];
-
-/** The lists of a column. A missing or empty list is stored as one entry of a lower level. */
-function listsOf({ levels, values, starts }: StoredLeaf, { entryLevel }: ListPlace): FloatsAt {
-  return (row) => {
-    const [from = 0, to = 0] = [starts[row], starts[row + 1]];
-    return (levels[from] ?? 0) < entryLevel ? [] : values.slice(from, to);
-  };
+/** The numbers of a row; null: a missing number. A missing list is empty. */
+function listAt(lists: readonly unknown[], row: number): readonly unknown[] {
+  const list = lists[row];
+  return Array.isArray(list) ? list : [];
 }
 
 function rangesOf(file: DiskFile, path: string): RangeReader {
@@ -160,23 +153,21 @@ function rangesOf(file: DiskFile, path: string): RangeReader {
 function columnsOf(
   { children }: SchemaTree,
   path: string,
-): readonly [id: LeafPlace, vector: ListPlace, state?: ListPlace] {
-  const placeOf = (name: string, types: readonly string[]): ListPlace | undefined => {
-    let node = children.find(({ element }) => element.name === name);
-    let [level, lists, entryLevel] = [0, 0, 0];
-    for (; node !== undefined; node = node.children[0]) {
-      const { repetition_type: repetition, type } = node.element;
-      if (repetition !== "REQUIRED") level++;
-      if (repetition === "REPEATED") [lists, entryLevel] = [lists + 1, level];
+): readonly [id: SchemaTree, vector: SchemaTree, state?: SchemaTree] {
+  const columnOf = (name: string, types: readonly string[]): SchemaTree | undefined => {
+    const column = children.find(({ element }) => element.name === name);
+    let lists = 0;
+    for (let node = column; node !== undefined; node = node.children[0]) {
+      if (node.element.repetition_type === "REPEATED") lists++;
       if (node.children.length > 1) return undefined;
       if (node.children.length > 0) continue;
-      const isFit = types.includes(type ?? "") && lists === (name === "id" ? 0 : 1);
-      return isFit ? { node, level, entryLevel, isRepeated: lists > 0 } : undefined;
+      const isFit = name === "id" ? node === column && lists === 0 : lists === 1;
+      return isFit && types.includes(node.element.type ?? "") ? column : undefined;
     }
     return undefined;
   };
-  const id = placeOf("id", ["INT64", "INT32"]);
-  const [vector, state] = ["vector", "state"].map((name) => placeOf(name, ["FLOAT"]));
+  const id = columnOf("id", ["INT64", "INT32"]);
+  const [vector, state] = ["vector", "state"].map((name) => columnOf(name, ["FLOAT"]));
   const hasState = children.some(({ element }) => element.name === "state");
   if (id !== undefined && vector !== undefined && hasState === (state !== undefined)) {
     return state === undefined ? [id, vector] : [id, vector, state];
@@ -187,7 +178,7 @@ function columnsOf(
 }
 
 function chunkOf(
-  { ids: all, vector, state: states }: Lists,
+  { ids: all, vectors: lists, states }: Values,
   [from, to]: readonly [number, number],
   { dim, width }: FileShape,
   placeOf: (row: number) => string,
@@ -212,8 +203,8 @@ function chunkOf(
       throw unusable(path, `Expected an id in ${placeOf(row)}, got ${String(id)}`);
     }
     ids[row - from] = BigInt(id);
-    put(vectors, row, dim, vector(row));
-    if (state !== undefined) put(state, row, width, states(row));
+    put(vectors, row, dim, listAt(lists, row));
+    if (state !== undefined) put(state, row, width, listAt(states, row));
   }
   return { ids, vectors, state };
 }

@@ -11,9 +11,9 @@ import {
   type RangeReader,
   readFooter,
   StoredLeaves,
+  storedColumn,
 } from "../../../internal.ts";
 import { typeOf } from "./column-types.ts";
-import { storedColumn } from "./stored-columns.ts";
 import { type TableColumn, type TableRows, type TableSource, tableOf } from "./table-columns.ts";
 
 /**

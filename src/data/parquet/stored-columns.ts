@@ -1,14 +1,10 @@
 // Assembles the columns of a row group into rows of stored values: structs, lists and maps are
-// built from the entries of their leaves. Lists of lists do not occur (parquet-table.ts refuses
-// them).
+// built from the entries of their leaves. The caller refuses lists of lists and other nesting.
 
 import type { SchemaTree } from "hyparquet";
-import {
-  type Group,
-  InputUnusableError,
-  type StoredLeaf,
-  type StoredLeaves,
-} from "../../../internal.ts";
+import { CorruptFile, unusableAt } from "../tables/damage.ts";
+import type { Group } from "./footer.ts";
+import type { StoredLeaf, StoredLeaves } from "./stored-leaf.ts";
 
 /** A row group of an open file. */
 export interface GroupPlace {
@@ -31,10 +27,11 @@ export async function storedColumn(at: GroupPlace, node: SchemaTree): Promise<re
 
 /** Assembles a node. `above`: the definition level of its parent. */
 async function cellsOf(at: GroupPlace, node: SchemaTree, above: number): Promise<Cells> {
+  if (isRepeated(node)) return listCells(at, node, node, above);
   const level = above + optional(node);
   if (node.children.length === 0) return leafAt(at, node, level, false);
   const [repeated] = node.children;
-  if (repeated?.element.repetition_type === "REPEATED") return listCells(at, node, repeated, level);
+  if (repeated !== undefined && isRepeated(repeated)) return listCells(at, node, repeated, level);
   const members: (readonly [name: string, cells: Cells])[] = [];
   for (const child of node.children) {
     members.push([child.element.name, await cellsOf(at, child, level)]);
@@ -51,7 +48,10 @@ function structAt(
   return Object.fromEntries(members.map(([name, { values }]) => [name, values[i]]));
 }
 
-/** Assembles a list of values or structs, or a map, which is a list of `{ key, value }`. */
+/**
+ * Assembles a list of values or structs, or a map, which is a list of `{ key, value }`. `repeated`:
+ * the repeated node, in an older form of lists the column's node itself.
+ */
 async function listCells(
   at: GroupPlace,
   node: SchemaTree,
@@ -72,9 +72,9 @@ async function listCells(
   const [, first = { levels: [], values: [], starts: [0] }] = members[0] ?? [];
   const { levels, values, starts } = first;
   if (members.some(([, leaf]) => !isSame(leaf.starts, starts))) {
-    const { path, place } = at;
-    const why = `the members of \`${node.path.join(".")}\` have lists of other lengths`;
-    throw new InputUnusableError(path, `Cannot read row group ${place} of ${path}: ${why}`);
+    const { path, place: piece } = at;
+    const place = { kind: "parquet", path, piece, column: node.path.join(".") } as const;
+    throw unusableAt(place, new CorruptFile("its members have lists of other lengths"));
   }
   const itemAt = (entry: number) => {
     if (leaves[0] === item) return values[entry];
@@ -101,6 +101,10 @@ function leafAt(
 
 function isSame(a: readonly number[], b: readonly number[]): boolean {
   return a.length === b.length && a.every((one, i) => one === b[i]);
+}
+
+function isRepeated({ element }: SchemaTree): boolean {
+  return element.repetition_type === "REPEATED";
 }
 
 function optional({ element }: SchemaTree): number {

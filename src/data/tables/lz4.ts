@@ -1,6 +1,7 @@
 // Decompresses LZ4: the frames of Arrow's buffers, and both framings of Parquet's pages. The input
 // is untrusted: every length is checked against the input and the output.
-// https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md, lz4_Block_format.md
+// https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md
+// https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
 // https://github.com/apache/parquet-format/blob/master/Compression.md
 //
 //   frame    04 22 4d 18 | flags | block size | [bytes, 8] | [dictionary, 4] | check | part … | 0

@@ -31,19 +31,22 @@ let loading: Promise<Zstd> | undefined;
 
 /**
  * Loads the decoder. Must resolve before `unpackZstd` is called. The package does not expose the
- * module, but passes it to the overridable method `_init`.
+ * module, but passes it to the overridable method `_init` of the first decoder. The class keeps it
+ * for other copies of this file: a process may load a rollup and modules.
  */
 export function readyZstd(): Promise<Zstd> {
   loading ??= (async () => {
     const { ZSTDDecoder } = await import("zstddec/stream");
+    const shared: typeof ZSTDDecoder & { osiris?: Zstd } = ZSTDDecoder;
     class Decoder extends ZSTDDecoder {
       override _init(result: Parameters<AnyDecoder["_init"]>[0]): void {
         super._init(result);
         // WebAssembly types exports without their signatures; `Zstd` declares the calls below.
-        zstd = result.instance.exports as unknown as Zstd;
+        shared.osiris = result.instance.exports as unknown as Zstd;
       }
     }
     await new Decoder().init();
+    zstd = shared.osiris;
     assert(zstd !== undefined, "the decoder is ready");
     return zstd;
   })();
@@ -73,7 +76,7 @@ export function unpackZstd(out: Uint8Array, packed: Uint8Array): void {
  * Decompresses a stream of frames incrementally. The decoder limits the window of a frame to 128
  * MiB; the total output is limited as for a page (`checkUnpacked`). @throws CorruptFile
  */
-export async function* unpackedZstd(packed: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+export async function* unpackZstdStream(packed: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   const decoder = await readyZstd();
   const context = decoder.ZSTD_createDCtx();
   const output = decoder.malloc(2 * structBytes + sourceBytes + targetBytes);

@@ -13,7 +13,7 @@ import { isAddress, shownPath } from "../remote/addresses.ts";
 import { openWebFile } from "../remote/web-ranges.ts";
 import { changed } from "../remote/web-requests.ts";
 import { streamOf } from "../remote/web-stream.ts";
-import { unpackedZstd } from "../tables/zstd.ts";
+import { unpackZstdStream } from "../tables/zstd.ts";
 import {
   chunkBytes,
   fileChunks,
@@ -286,7 +286,7 @@ async function openText(path: string, known?: KnownText): Promise<OpenText> {
     file.bytesRead += bytes;
   });
   // `close` does nothing: `fileChunks` closes the file when it ends or is abandoned.
-  return { file, content: packing === "zstd" ? unpackedZstd(content) : content, close() {} };
+  return { file, content: packing === "zstd" ? unpackZstdStream(content) : content, close() {} };
 }
 
 async function openWebText(address: string, known?: KnownText): Promise<OpenText> {
@@ -296,7 +296,7 @@ async function openWebText(address: string, known?: KnownText): Promise<OpenText
   const packing = packingOf(web.head);
   const file = streamOf(web);
   const { content, close } = file;
-  if (packing === "zstd") return { file, content: unpackedZstd(content), close };
+  if (packing === "zstd") return { file, content: unpackZstdStream(content), close };
   if (packing !== "gzip") return { file, content, close };
   return { file, content: gunzipped(Readable.from(content, { objectMode: false })), close };
 }

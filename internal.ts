@@ -325,7 +325,6 @@ export {
   noFileName,
   writeWhole,
 } from "./storage/disk/durable-files.ts";
-export { loadZstd, type Pack } from "./storage/disk/packing.ts";
 export { progressOf } from "./storage/disk/progress.ts";
 export { seal, unseal } from "./storage/disk/sealed-json.ts";
 
@@ -576,7 +575,7 @@ export { credentialOptions } from "./src/wire/transports/credentials.ts";
 export { isModelFile } from "./storage/checkpoints/store/file-checkpoint-store.ts";
 export { manifestName, pathsOf } from "./storage/checkpoints/store/store-paths.ts";
 export { calibrationPath } from "./storage/checkpoints/store/stored-calibration.ts";
-export { packOf, type PackedEnding, packedEndingOf } from "./storage/disk/packing.ts";
+export { type Pack, packOf, type PackedEnding, packedEndingOf } from "./storage/disk/packing.ts";
 export { piecesOf, checkBatch } from "./storage/model/encoded-batch.ts";
 export {
   calibrationsOf,

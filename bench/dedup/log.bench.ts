@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { Option } from "commander";
 import { logShardOf } from "../../packages/ingest/streams/log-shards.ts";
 import { writeSessionLines } from "../../src/data/synthetic/generated-lines.ts";
-import { loadZstd } from "../../storage/disk/packing.ts";
+import { packOf } from "../../storage/disk/packing.ts";
 import { type Bench, positive, single } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { hasSessions, realNames, realRows } from "./real-sessions.ts";
@@ -80,7 +80,7 @@ async function logRow(
   messages: readonly Message[],
   shards: number,
 ): Promise<BenchRow> {
-  const compress = await loadZstd();
+  const compress = await packOf(".zst");
   const ratioBy = (keyOf: (message: Message) => string | number) => {
     const waiting = Array.from({ length: shards }, () => ({ bytes: 0, texts: [] as string[] }));
     let [before, after] = [0, 0];

@@ -16,22 +16,26 @@ export function packedEndingOf(path: string): PackedEnding | undefined {
   return endings.find((ending) => path.endsWith(ending));
 }
 
-/** The compressor for an ending. For `undefined` it returns its input unchanged. */
+/**
+ * The compressor for an ending: zstd at its default level, 3, or gzip. For `undefined` it returns
+ * its input unchanged.
+ */
 export async function packOf(ending: PackedEnding | undefined): Promise<Pack> {
-  if (ending === ".zst") return loadZstd();
-  return ending === ".gz" ? (bytes) => zlib.gzipSync(bytes) : (bytes) => bytes;
+  if (ending === ".gz") return (bytes) => zlib.gzipSync(bytes);
+  if (ending === undefined) return (bytes) => bytes;
+  zstd ??= await wasmZstd();
+  return zstd;
 }
 
-/** Node has Zstandard since version 22.15; older versions load it as WebAssembly. */
+/**
+ * Node has Zstandard since version 22.15; older versions load it as WebAssembly, which takes four
+ * times as long (docs/decisions/0034-parquet-pages-and-codecs.md).
+ */
 const { zstdCompressSync } = zlib as { readonly zstdCompressSync?: Pack };
 let zstd: Pack | undefined = zstdCompressSync && ((bytes) => zstdCompressSync(bytes));
 
-/** The Zstandard compressor at its default level, 3. */
-export async function loadZstd(): Promise<Pack> {
-  if (zstd === undefined) {
-    const { Zstd } = await import("@hpcc-js/wasm-zstd");
-    const loaded = await Zstd.load();
-    zstd = (bytes) => loaded.compress(bytes);
-  }
-  return zstd;
+async function wasmZstd(): Promise<Pack> {
+  const { Zstd } = await import("@hpcc-js/wasm-zstd");
+  const loaded = await Zstd.load();
+  return (bytes) => loaded.compress(bytes);
 }

@@ -2,7 +2,7 @@
 
 import * as zlib from "node:zlib";
 import type { CompressionCodec } from "hyparquet";
-import { loadZstd, type Pack } from "../../../internal.ts";
+import { type Pack, packOf } from "../../../internal.ts";
 
 /** The codecs that Osiris can write, by their names on the command line. */
 export const codecs = ["snappy", "zstd", "gzip", "brotli", "none"] as const;
@@ -12,7 +12,7 @@ let zstd: Pack | undefined;
 
 /** Loads a codec if necessary. Call it before writing a file with the codec. */
 export async function readyCodec(codec: Codec): Promise<void> {
-  if (codec === "zstd") zstd = await loadZstd();
+  if (codec === "zstd") zstd = await packOf(".zst");
 }
 
 /** A codec's name in Parquet. */

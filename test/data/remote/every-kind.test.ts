@@ -20,7 +20,7 @@ import { InputUnusableError, StoreFailedError } from "../../../src/errors/errors
 import { namedFiles } from "../../../src/job/job-files.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
-import { loadZstd } from "../../../storage/disk/packing.ts";
+import { packOf } from "../../../storage/disk/packing.ts";
 import { sameValues } from "../../helpers/same-values.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 import { fixtures as arrowFixtures } from "../arrow/arrow-files.ts";
@@ -43,7 +43,7 @@ const criteoLines = Array.from({ length: 300 }, (_, line) => {
 async function kindsIn(
   home: string,
 ): Promise<Record<string, readonly [Buffer, (rest: object) => object]>> {
-  const packZstd = await loadZstd();
+  const packZstd = await packOf(".zst");
   const text = readFileSync(join(fixtures, "clicks.csv"));
   const lines = readFileSync(writeLines(home));
   const tsv = Buffer.from(criteoLines.join("\n"));

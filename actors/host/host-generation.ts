@@ -24,6 +24,8 @@ import {
   setup,
 } from "xstate";
 import { PathNotSharedError, recordError } from "../../src/errors/errors.ts";
+import { readWaitNotes } from "../../src/exchange/wait-notes.ts";
+import type { Clock } from "../../src/ports/clock.ts";
 import { beatMs } from "../../src/ports/deadlines.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
@@ -36,6 +38,7 @@ import { ActorFailedError, failureOf } from "../runtime/incident.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { decide, emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
 import { backoff } from "../runtime/supervisor.ts";
+import { anyone, type Wait } from "../runtime/wait-graph.ts";
 import {
   abort,
   createGeneration,
@@ -43,7 +46,6 @@ import {
   isAborted,
   type Progress,
   progressOver,
-  threadWaits,
 } from "../threads/generation-memory.ts";
 import {
   type GenerationSpec,
@@ -347,12 +349,10 @@ function placeOf({ places, spec }: HostGenerationContext, reader: number): Threa
   return place;
 }
 
-// Shared paths: all hosts read the same caches and write into the same checkpoint directory. A
-// joined host may be another machine, so it checks the paths before it starts.
-
 /**
- * Checks that this host sees the files of the cluster: the generation's record, which the cluster
- * has just written, and the data caches. @throws PathNotSharedError naming host and path
+ * Checks that this host, which may be another machine, sees the files of the cluster: the
+ * generation's record, just written, and the data caches.
+ * @throws PathNotSharedError naming host and path
  */
 export function checkShared(
   { job, data, generation }: GenerationSpec,
@@ -365,4 +365,35 @@ export function checkShared(
     if (path === undefined || disk.exists(path)) continue;
     throw new PathNotSharedError(`host:${host}`, resolve(path));
   }
+}
+
+/** The waits of the threads of the host at `place`, for every heartbeat: no layout is made (G1). */
+function threadWaits(generation: Generation, place: HostPlace, clock: Clock): Wait[] {
+  const { spec, memory } = generation;
+  const nameOf = participantNames(generation, place);
+  const { steps } = progressOver(memory, spec.devices);
+  return readWaitNotes(memory.waits).map(({ participant, of, what, sinceMs }) => ({
+    waiter: nameOf(participant),
+    awaited: nameOf(of),
+    what,
+    forMs: Math.max(0, clock.date().getTime() - sinceMs),
+    ...(participant < spec.devices ? { step: Atomics.load(steps, participant) } : {}),
+  }));
+}
+
+/** Maps a participant on a host to the name of its actor. */
+function participantNames(
+  { spec: { devices, job }, layout: { bridge, tierRings, tierOf, writerOf } }: Generation,
+  place: HostPlace,
+): (participant: number) => string {
+  const names = new Map<number, string>([[bridge, `bridge:${place.host}`]]);
+  for (let reader = 0; reader < job.readers; reader++) {
+    names.set(devices + reader, `reader:${place.position * job.readers + reader}`);
+  }
+  for (let rank = 0; rank < devices; rank++) {
+    if (tierRings.some((ring) => ring !== undefined)) names.set(tierOf(rank), `tier:${rank}`);
+    names.set(writerOf(rank), `writer:${rank}`);
+    names.set(rank, `device:${rank}`);
+  }
+  return (participant) => names.get(participant) ?? anyone;
 }

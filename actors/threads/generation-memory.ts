@@ -16,7 +16,7 @@ import {
 } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { shelfBytes } from "../../src/exchange/splits/split-shelves.ts";
-import { openWaitNote, readWaitNotes, waitNotesBytes } from "../../src/exchange/wait-notes.ts";
+import { openWaitNote, waitNotesBytes } from "../../src/exchange/wait-notes.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { savedBytesMax } from "../../src/training/checkpoint/parts.ts";
 import { windowStepsMax } from "../../src/training/loop/schedule.ts";
@@ -26,7 +26,6 @@ import { columnWords } from "../../src/training/meters/tier-column.ts";
 import { type NamedFile, ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import type { ReplicasAtHand } from "../../storage/checkpoints/replicas/restore-source.ts";
 import { tierRingBytes } from "../../storage/tiers/ring.ts";
-import { anyone, type Wait } from "../runtime/wait-graph.ts";
 import { boardBytes, boardOf } from "./data/reader-board.ts";
 import { filesOfHost, type GenerationLayout, layoutOfGeneration } from "./generation-layout.ts";
 import { type GenerationSpec, type HostPlace, hasBuddies, shelvesOf } from "./generation-spec.ts";
@@ -272,38 +271,4 @@ export function progressOver(memory: GenerationMemory, devices: number): Progres
     reading: new BigInt64Array(progress, reading, readingWords),
     metersOf: (device) => new BigInt64Array(progress, meterOf(device), meterWords),
   };
-}
-
-// Waits of the threads of a host, read from the notes in the memory of their generation. Every
-// heartbeat includes them, so this code must not recompute the layout.
-
-/** The waits of the threads of the host at `place`. */
-export function threadWaits(generation: Generation, place: HostPlace, clock: Clock): Wait[] {
-  const { spec, memory } = generation;
-  const nameOf = participantNames(generation, place);
-  const { steps } = progressOver(memory, spec.devices);
-  return readWaitNotes(memory.waits).map(({ participant, of, what, sinceMs }) => ({
-    waiter: nameOf(participant),
-    awaited: nameOf(of),
-    what,
-    forMs: Math.max(0, clock.date().getTime() - sinceMs),
-    ...(participant < spec.devices ? { step: Atomics.load(steps, participant) } : {}),
-  }));
-}
-
-/** Maps a participant on a host to the name of its actor. */
-function participantNames(
-  { spec: { devices, job }, layout: { bridge, tierRings, tierOf, writerOf } }: Generation,
-  place: HostPlace,
-): (participant: number) => string {
-  const names = new Map<number, string>([[bridge, `bridge:${place.host}`]]);
-  for (let reader = 0; reader < job.readers; reader++) {
-    names.set(devices + reader, `reader:${place.position * job.readers + reader}`);
-  }
-  for (let rank = 0; rank < devices; rank++) {
-    if (tierRings.some((ring) => ring !== undefined)) names.set(tierOf(rank), `tier:${rank}`);
-    names.set(writerOf(rank), `writer:${rank}`);
-    names.set(rank, `device:${rank}`);
-  }
-  return (participant) => names.get(participant) ?? anyone;
 }

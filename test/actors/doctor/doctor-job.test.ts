@@ -95,7 +95,7 @@ test.serial("the doctor reports the counts of a job that fits, and writes nothin
     "of the first 300 lines 150 have label 1, 150 label 0, 0 are bad (0.00 %)",
   );
   t.is(found("checkpoints: run"), "the run starts from step 0");
-  t.regex(found("data: order") ?? "", /^global; split where .* more than 256 MiB/);
+  t.regex(found("data: order") ?? "", /^global; split, if .* larger than 256 MiB/);
 });
 
 test.serial("the doctor reports the order of the samples, if the job has one", async (t) => {
@@ -134,7 +134,7 @@ test.serial("the doctor reports all errors in the data of a job at once", async 
     /^data: files: The data file .*empty\.csv is empty$/,
     /^data: files: `data\.dense\[0\]` names the column `d`, which .*other\.csv does not have; it has `y`, `D`, `x`; did you mean `D`\?$/,
     /^data: files: `data\.categorical\[0\]` names the column `c`, which .*other\.csv does not have/,
-    /^data: lines: of the first 600 lines 150 have label 1, 150 label 0, 300 are bad \(50\.0 %\); at most 1 % may be \(`rejectedMax`\)$/,
+    /^data: lines: of the first 600 lines 150 have label 1, 150 label 0, 300 are bad \(50\.0 %\); at most 1 % may be bad \(`rejectedMax`\)$/,
     /^evaluation: files: `evaluation\.data\.categorical\[0\]` names the column `c`, which the evaluation's file .*held\.csv does not have/,
   ];
   t.is(failures.length, expected.length, failures.join("\n"));
@@ -175,7 +175,7 @@ test.serial(
     t.is(dry.code, 2);
     t.regex(
       dry.stdout,
-      /^fail +data: files +Cannot read the data file none\.csv: .*\n +name files/m,
+      /^fail +data: files +Cannot read the data file none\.csv: .*\n +name existing files/m,
     );
     t.regex(dry.stdout, /\nNothing was started\.\n$/);
     const fit = await runCli(["train", "job.json", "--dry-run", "--devices", "1"], home);
@@ -220,11 +220,11 @@ test.serial(
     await using cluster = await Cluster.start({ devices: 1 });
     const { stores } = await (await cluster.submit(inFiles)).result();
     t.deepEqual(stores, ["file"]);
-    t.deepEqual(await storeOf(cached), ["ok", "file, which has rows of the run"]);
+    t.deepEqual(await storeOf(cached), ["ok", "file, which has the rows of an earlier run"]);
     if (leavesOut(t, rocksDb)) return;
     t.deepEqual(await storeOf({ ...cached, tiers: { ssd: "rocksdb" } }), [
       "fail",
-      "rocksdb, but file has rows of the run",
+      "rocksdb, but the rows of an earlier run are in file",
     ]);
   },
 );

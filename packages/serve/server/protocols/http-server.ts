@@ -40,7 +40,6 @@ import type { RequestRouter } from "../models/request-router.ts";
 import type { ServerSpec } from "../models/server-options.ts";
 import type { ServingMetrics } from "../models/serving-metrics.ts";
 import { type HttpAnswer, type HttpRequest, type Route, routeOf } from "./http-routes.ts";
-import { QuickConnections } from "./quick-connections.ts";
 import { refusalOf } from "./refusals.ts";
 import { SlowReaders } from "./slow-readers.ts";
 
@@ -86,7 +85,6 @@ export async function listenHttp(input: HttpServerInput): Promise<HttpServer> {
     },
   );
   const server = serverFor(spec, handler);
-  const quick = spec.tls === undefined ? takeQuick(handling, server) : undefined;
   server.requestTimeout = spec.requestMs;
   server.headersTimeout = spec.requestMs;
   server.keepAliveTimeout = keepAliveMs;
@@ -102,11 +100,7 @@ export async function listenHttp(input: HttpServerInput): Promise<HttpServer> {
     url: spec.tls === undefined ? url : url.replace(/^http:/, "https:"),
     leave: () => left(server, spec.leaveMs, clock),
     async drain() {
-      const closed = closeServer(server, spec.drainMs, clock);
-      quick?.endIdle();
-      const cancel = clock.after(spec.drainMs, () => quick?.endAll());
-      await closed;
-      cancel();
+      await closeServer(server, spec.drainMs, clock);
       slow.close();
     },
   };
@@ -131,30 +125,6 @@ interface Handling extends HttpServerInput {
   readonly slow: SlowReaders;
   /** Bytes of incomplete bodies. H4 */
   readonly reading: { bytes: number };
-}
-
-/** Serves connections by the fast path first (quick-connections.ts). */
-function takeQuick(input: Handling, server: Server): QuickConnections {
-  const { spec, router, clock } = input;
-  // Node's own connection listeners, to which a connection can be handed over later, with bytes in
-  // it.
-  const listeners = server.listeners("connection") as ((socket: Socket) => void)[];
-  const quick = new QuickConnections({
-    ...{ requestMs: spec.requestMs, keepAliveMs, checkMs: slowCheckMs, clock },
-    answer: (request, body) => answerOrRefuse(input, request, () => body),
-    isLeaving: () => router.isLeaving,
-    onWritten: (socket) => input.slow.watch(socket),
-    handOver: (socket) => {
-      for (const listener of listeners) listener.call(server, socket);
-    },
-    refuse: (error, socket) => refuseConnection(error, socket, clock),
-  });
-  server.removeAllListeners("connection");
-  server.on(
-    "connection",
-    guarded((socket: Socket) => quick.take(socket), cutOff),
-  );
-  return quick;
 }
 
 function serverFor({ tls }: ServerSpec, handler: RequestListener): Server {
@@ -183,6 +153,7 @@ function readPem(path: string): Buffer {
   }
 }
 
+/** Answers a request, or refuses it. H2 */
 async function handle(
   handling: Handling,
   incoming: IncomingMessage,
@@ -198,26 +169,18 @@ async function handle(
     },
     isGone: () => response.destroyed,
   };
-  const answer = await answerOrRefuse(handling, request, () => bodyOf(incoming, handling));
-  write(handling, incoming, response, answer);
-}
-
-/** Answers a request, or refuses it. Never rejects. H2 */
-async function answerOrRefuse(
-  handling: HttpServerInput,
-  request: HttpRequest,
-  body: () => Uint8Array | Promise<Uint8Array>,
-): Promise<HttpAnswer> {
+  let answer: HttpAnswer;
   try {
-    return await answerTo(handling, request, body);
+    answer = await answerTo(handling, request, incoming);
   } catch (error) {
     const { status, headers, body } = refusalOf(error);
     if (status === 500) {
       handling.log.write("error", "A request failed", { error: recordError(error).message });
     }
-    if (!reachedModel(error)) handling.metrics.refused(body.code);
-    return { status, type: "application/json", headers, body: JSON.stringify(body) };
+    if (refusedBefore.has(body.code)) handling.metrics.refused(body.code);
+    answer = { status, type: "application/json", headers, body: JSON.stringify(body) };
   }
+  write(handling, incoming, response, answer);
 }
 
 /** Codes of refusals before a request reaches the router, which counts its own refusals. */
@@ -228,21 +191,17 @@ const refusedBefore = new Set([
   "REQUEST_TOO_LARGE",
 ]);
 
-function reachedModel(error: unknown): boolean {
-  return !refusedBefore.has(recordError(error).code);
-}
-
 async function answerTo(
-  { spec, router, metrics }: HttpServerInput,
+  handling: Handling,
   request: HttpRequest,
-  body: () => Uint8Array | Promise<Uint8Array>,
+  incoming: IncomingMessage,
 ): Promise<HttpAnswer> {
-  const route: Route = routeOf({ router, metrics }, request);
+  const { spec } = handling;
+  const route: Route = routeOf(handling, request);
   if (!route.isOpen) checkCaller(request, spec);
   if (!route.takesBody) return route.answer(new Uint8Array());
   checkHeaders(request, spec.requestBytes);
-  const read = body();
-  return route.answer(read instanceof Uint8Array ? read : await read);
+  return route.answer(await bodyOf(incoming, handling));
 }
 
 /**

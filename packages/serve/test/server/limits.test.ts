@@ -5,7 +5,12 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import test from "ava";
 import { SimulatedClock } from "../../../../src/ports/clock.ts";
-import { recordsOf, startModel, startServer } from "../../../../test/helpers/models/served.ts";
+import {
+  recordsOf,
+  startModel,
+  startServer,
+  until,
+} from "../../../../test/helpers/models/served.ts";
 import { SlowReaders, type Written } from "../../server/protocols/slow-readers.ts";
 
 /** A fake socket whose buffered bytes the test controls. */
@@ -50,6 +55,12 @@ async function told(socket: Socket): Promise<string> {
   return text;
 }
 
+/** A connection to a server, and the bytes that it receives until it is closed. */
+function open(port: number) {
+  const socket = connect(port, "127.0.0.1");
+  return { socket, received: told(socket) };
+}
+
 const headOf = (bytes: number) =>
   "POST /v1/models/m:predict HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n" +
   `content-length: ${bytes}\r\n\r\n`;
@@ -62,7 +73,7 @@ test.serial(
     const { server, post } = await startServer(t, { models, readingBytes: 300_000 });
     const port = Number(new URL(server.url).port);
     const first = connect(port, "127.0.0.1");
-    first.write(headOf(400_000) + "[".repeat(200_000)); // Too large for the fast path.
+    first.write(headOf(400_000) + "[".repeat(200_000));
     const other = connect(port, "127.0.0.1");
     other.write(headOf(400_000));
     // The request that exceeds the common limit is refused, and its bytes no longer count.
@@ -100,5 +111,70 @@ test.serial(
     const late = connect(port, "127.0.0.1");
     const [error] = await once(late, "error");
     t.is(error.code, "ECONNREFUSED");
+  },
+);
+
+test.serial(
+  "a client that is silent or slow is refused and cut off, even if it stays",
+  async (t) => {
+    const { directory } = await startModel(t);
+    const models = { m: { path: directory } };
+    const { server } = await startServer(t, { models, requestMs: 200 });
+    const port = Number(new URL(server.url).port);
+    for (const sent of ["", `${headOf(99)}{`]) {
+      const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+      let text = "";
+      socket.on("data", (chunk) => {
+        text += chunk;
+      });
+      socket.on("error", () => {});
+      socket.write(sent);
+      await once(socket, "end");
+      t.regex(text, /^HTTP\/1\.1 408 /);
+      // The server resets the connection, so that a write fails.
+      await until(() => {
+        if (!socket.destroyed) socket.write("x");
+        return socket.destroyed;
+      });
+      t.true(socket.destroyed);
+    }
+  },
+);
+
+test.serial(
+  "a client that half-closes after its requests is answered, within a request it is refused",
+  async (t) => {
+    const { directory } = await startModel(t);
+    const { server } = await startServer(t, { models: { m: { path: directory } } });
+    const port = Number(new URL(server.url).port);
+    const body = JSON.stringify({ instances: recordsOf(2) });
+    const request = headOf(body.length) + body;
+    const [whole, half] = [open(port), open(port)];
+    whole.socket.end(request + request);
+    half.socket.end(request.slice(0, -3));
+    t.regex(
+      await whole.received,
+      /^HTTP\/1\.1 200 [\s\S]*predictions[\s\S]*HTTP\/1\.1 200 [\s\S]*predictions/,
+    );
+    t.regex(await half.received, /^HTTP\/1\.1 400 /);
+  },
+);
+
+test.serial(
+  "a closing server closes idle connections, and answers an incomplete request",
+  async (t) => {
+    const { directory } = await startModel(t);
+    const { server } = await startServer(t, { models: { m: { path: directory } } });
+    const port = Number(new URL(server.url).port);
+    const body = JSON.stringify({ instances: recordsOf(2) });
+    const [idle, busy] = [open(port), open(port)];
+    idle.socket.write(headOf(body.length) + body);
+    busy.socket.write(headOf(body.length) + body.slice(0, -5));
+    await once(idle.socket, "data"); // The server has read both connections by its answer.
+    const closing = server.close();
+    t.regex(await idle.received, /^HTTP\/1\.1 200 /);
+    busy.socket.write(body.slice(-5));
+    t.regex(await busy.received, /^HTTP\/1\.1 503 [\s\S]*connection: close[\s\S]*SERVER_DRAINING/i);
+    await closing;
   },
 );

@@ -131,7 +131,10 @@ test.serial(
       [["--since", "2", "--to", "now.onnx"], /to be a file ending in `\.delta` with `--since`/],
       [["--since", "5", "--to", "b.delta"], /before step 5, got that checkpoint itself/],
       [["--since", "77", "--to", "b.delta"], /no checkpoint/],
-      [["--delta", "now.delta", "--to", "b.safetensors"], /it starts from step 2 .*serving version is step 5 /],
+      [
+        ["--delta", "now.delta", "--to", "b.safetensors"],
+        /it starts from step 2 .*serving version is step 5 /,
+      ],
       [[...which, "--to", "b.onnx"], /to be a file ending in `\.safetensors` with `--delta`/],
       [[...which, "--since", "2", "--to", "b.delta"], /got both/],
     ];

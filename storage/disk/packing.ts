@@ -29,7 +29,7 @@ export async function packOf(ending: PackedEnding | undefined): Promise<Pack> {
 
 /**
  * Node has Zstandard since version 22.15; older versions load it as WebAssembly, which takes four
- * times as long (docs/decisions/0034-parquet-pages-and-codecs.md).
+ * times as long (docs/decisions/0037-parquet-pages-and-codecs.md).
  */
 const { zstdCompressSync } = zlib as { readonly zstdCompressSync?: Pack };
 let zstd: Pack | undefined = zstdCompressSync && ((bytes) => zstdCompressSync(bytes));

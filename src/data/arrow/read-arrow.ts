@@ -1,6 +1,6 @@
 // Reads Arrow files into batches of columns: only the buffers of the wanted columns, one record
 // batch after the other, some thousand rows at a time. Any fault of a file is one error that names
-// the file, the record batch and the column. docs/decisions/0033-arrow-is-read-by-column.md says
+// the file, the record batch and the column. docs/decisions/0036-arrow-is-read-by-column.md says
 // why apache-arrow does not read them.
 
 import type { Column, RowBatch } from "../columnar/column.ts";

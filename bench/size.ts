@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { excessOf, sizesOf } from "./rooms.ts";
-import { walkLine } from "./walk.ts";
+import { walkLines } from "./walk.ts";
 
 const isCode = /\.(ts|cc|h|sh)$/;
 const built = new Set(["native/build"]);
@@ -25,7 +25,7 @@ const sizes = sizesOf(new Map(tops.flatMap((top) => [...linesIn(top)])));
 for (const { part, lines, linesMax } of sizes) {
   console.log(`${part.padEnd(26)} ${String(lines).padStart(6)} of ${linesMax}`);
 }
-console.log(walkLine());
+for (const line of walkLines()) console.log(line);
 const excesses = sizes.flatMap((size) => excessOf(size) ?? []);
 for (const excess of excesses) console.error(excess);
 process.exitCode = excesses.length > 0 ? 1 : 0;

@@ -1,4 +1,4 @@
-// The last line of npm run size: files and lines of the reading walk of docs/architecture.md.
+// The last lines of npm run size: files and lines of the reading walks of docs/architecture.md.
 
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -16,8 +16,8 @@ const besides = [
 const beside = /^src\/(kernels\/reference|exchange)\//;
 
 /**
- * The files of the walk, and all files that a thorough reader opens: those that the last two
- * columns name too. A file without a folder lies beside the file of its row.
+ * The files of a walk, and all files that a thorough reader opens: those that the last two columns
+ * name too. A file without a folder lies beside the file of its row.
  */
 export function walkIn(document: string): { readonly walk: string[]; readonly all: string[] } {
   const rows = [...document.matchAll(/^\| \d+ \| `([^`]+)` \|(.*)$/gm)];
@@ -31,12 +31,26 @@ export function walkIn(document: string): { readonly walk: string[]; readonly al
   return { walk, all: [...all].filter((file) => !beside.test(file) && existsSync(file)) };
 }
 
-/** `The walk: 12 files, 3,439 lines; with all that its rows name 33 files, 7,310 lines` */
-export function walkLine(): string {
-  const { walk, all } = walkIn(readFileSync("docs/architecture.md", "utf8"));
+/** `The walk of a job: 12 files, 3,439 lines; with all that its rows name 33 files, 7,310 lines` */
+export function walkLines(): string[] {
   const linesOf = (files: readonly string[]) =>
     files.reduce((sum, file) => sum + readFileSync(file, "utf8").split("\n").length - 1, 0);
-  const told = (files: readonly string[]) =>
+  const sizeOf = (files: readonly string[]) =>
     `${files.length} files, ${linesOf(files).toLocaleString("en")} lines`;
-  return `The walk: ${told(walk)}; with all that its rows name ${told(all)}`;
+  return walksIn(readFileSync("docs/architecture.md", "utf8")).map(({ title, section }) => {
+    const { walk, all } = walkIn(section);
+    return `The walk ${title}: ${sizeOf(walk)}; with all that its rows name ${sizeOf(all)}`;
+  });
+}
+
+/** The sections of the walks, and their titles in lower case: `of a job`. */
+export function walksIn(document: string): { readonly title: string; readonly section: string }[] {
+  const [, walks = ""] = document.split(/^## The walk$|^## One step$/m);
+  return walks
+    .split(/^### /m)
+    .slice(1)
+    .map((section) => {
+      const [title = ""] = section.split("\n");
+      return { title: title.toLowerCase(), section };
+    });
 }

@@ -6,8 +6,8 @@
 //   node dist/examples/sessions/recd.js [--data ../shared/data/session] [--seeds 3] [--epochs 4]
 //     [--devices 2]
 //
-// The last part of the log, by time, is the test part. docs/sessions/recd.md shows its output. The
-// data are not part of this project; files made from them are removed at the end.
+// The last part of the log, by time, is the test part. packages/ingest/docs/recd.md shows its
+// output. The data are not part of this project; files made from them are removed at the end.
 
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

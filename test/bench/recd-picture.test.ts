@@ -1,4 +1,5 @@
-// The picture of docs/sessions/recd.md equals the output of its program for the rows beside it.
+// The picture of packages/ingest/docs/recd.md equals the output of its program for the rows beside
+// it.
 
 import { readFileSync } from "node:fs";
 import test from "ava";

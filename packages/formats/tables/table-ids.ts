@@ -231,6 +231,6 @@ function tooMany(path: string, column: string): InputUnusableError {
   const most = textsMax.toLocaleString("en-US");
   const message =
     `Expected at most ${most} different texts in column \`${column}\`: read fewer files ` +
-    "(`--data`), or hash the texts that you need (docs/tables.md has the formula)";
+    "(`--data`), or hash the texts that you need (packages/formats/docs/tables.md has the formula)";
   return new InputUnusableError(path, message);
 }

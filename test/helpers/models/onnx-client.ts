@@ -1,5 +1,5 @@
-// A client of an exported model, written only from docs/serving/export.md and the file beside the
-// model: it makes inputs of records by their rules, with its own hashes.
+// A client of an exported model, written only from packages/formats/docs/export.md and the file
+// beside the model: it makes inputs of records by their rules, with its own hashes.
 
 /** The JSON file beside a model. */
 export interface InputRules {

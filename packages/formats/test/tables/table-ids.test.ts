@@ -101,7 +101,7 @@ test("an export's metadata has the rule, and the documents' example is right", a
     ids: "integer",
     row: "the number minus 100; beyond the rows: reject",
   });
-  const page = readFileSync("docs/tables.md", "utf8");
+  const page = readFileSync("packages/formats/docs/tables.md", "utf8");
   const examples = [...page.matchAll(/row_of\("(.*)", table=(\d+), rows=(\d+)\) +# (\d+)$/gm)];
   t.is(examples.length, 2);
   for (const [, text = "", table, rows, row] of examples) {

@@ -1,4 +1,5 @@
-// The metrics of a model server, in Prometheus's text format. docs/serving/serving.md lists them.
+// The metrics of a model server, in Prometheus's text format. packages/serve/docs/serving.md lists
+// them.
 
 import type { Registry } from "prom-client";
 import type { ServedVersion } from "../../model/served-model.ts";

@@ -1,5 +1,5 @@
 // Converts the tensors of a request: to records, with a tensor per column of the job; or to an
-// encoded batch, with the names of the ONNX export (docs/serving/export.md).
+// encoded batch, with the names of the ONNX export (packages/formats/docs/export.md).
 //
 //   column             shape (B) or (B,1): a value per record; (B,L): a list of L values per record
 //   column.lengths     (B): for a column of shape (N), the length of each record's list

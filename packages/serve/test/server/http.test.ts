@@ -83,7 +83,7 @@ withModel.test("the Open Inference Protocol's paths answer as specified", async 
   const metrics = await get("/metrics");
   t.regex(metrics.body, /osiris_serve_model_step\{model="ctr"\} 1/);
   const known = [...metrics.body.matchAll(/^# TYPE (osiris_serve_\w+)/gm)].map(([, name]) => name);
-  const page = readFileSync("docs/serving/serving.md", "utf8");
+  const page = readFileSync("packages/serve/docs/serving.md", "utf8");
   const cells = [...page.matchAll(/^\|([^|]*`osiris_serve_[^|]*)\|/gm)].map(([, cell]) => cell);
   const listed = cells.flatMap((cell) => cell?.match(/osiris_serve_\w+/g) ?? []);
   t.deepEqual(listed.sort(), known.sort());

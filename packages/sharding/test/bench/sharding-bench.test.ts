@@ -1,5 +1,5 @@
-// The bench of learned sharding: the picture of docs/planning/learned-sharding.md and the rows that
-// it shows, and exchanges over simulated links against their definition.
+// The bench of learned sharding: the picture of packages/sharding/docs/learned-sharding.md and the
+// rows that it shows, and exchanges over simulated links against their definition.
 
 import { readFileSync } from "node:fs";
 import test from "ava";

@@ -170,7 +170,7 @@ test.serial(
     t.is(
       limit,
       "Expected `samplesPerSecond` to be 0 or at least 52: at a lower rate, batches of 64 samples miss " +
-        "its step deadline, got `51` (number)",
+        "the step deadline, got `51` (number)",
     );
     t.is(name, "Expected `reader` to be one of the run's readers, 0 to 1, got `2` (number)");
     t.deepEqual(drained, [0, 0, 1]);

@@ -254,7 +254,7 @@ testIf(natsServer).serial(
       network.transport.publish(reply, new Uint8Array());
     });
     t.deepEqual(await lostQueue(link, network), []);
-    t.regex(told.join("\n"), /jobs of another leader, which answers/);
+    t.regex(told.join("\n"), /queue of another leader, which answers/);
     service.unsubscribe();
     await network.transport.flush();
     t.deepEqual(await lostQueue({ ...link, queue: "log" }, network), []);

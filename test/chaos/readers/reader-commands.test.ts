@@ -178,10 +178,10 @@ test.serial(
     await assertCalm(t, story);
     t.is(story.result.generation, 1);
     t.deepEqual(only(story.events, "run.incident"), []);
-    const over = { message: /is not over/ };
+    const over = { message: /queued, running or paused/ };
     await t.throwsAsync(story.run.limitReaders({ samplesPerSecond: 100 }), over);
     await t.throwsAsync(story.run.drainReader(0), {
-      message: /Cannot drain a reader of run .* over/,
+      message: /Cannot drain a reader of run .* paused/,
     });
   },
 );

@@ -1,6 +1,6 @@
 // Heartbeat watch: fails when one host of a generation stops sending heartbeats, which the
-// coordinator passes on to it. The membership also reports a host process that has exited, even
-// before its first heartbeat.
+// coordinator passes on to it. The membership also reports a host whose announcements are missing,
+// even before the first heartbeat.
 //
 //   alive ──`silenceMs`──▶ doubting ──`doubtMs`──▶ error
 //     ▲ └──host.progress─────┘  └── no broker connection: doubting again

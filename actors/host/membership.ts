@@ -4,8 +4,8 @@
 // Invariants
 //   M1. An index is given to one process and never reused: a message to a lost host reaches no
 //       other host.
-//   M2. Silence is counted in beats at which this process could receive, not in time: an event loop
-//       that stalls counts one beat.
+//   M2. A host is lost after some beats of this process without an announcement. Beats are counted,
+//       not time: if this process stalls for seconds, it counts one beat, and loses no host.
 //   M3. A leaving host gets no new generation, and may leave once no generation holds it.
 //   M4. Devices allocated to one run are given to no other run until it releases them.
 //   M5. A host that assembles a generation, and reads checkpoints, is allowed a longer silence: on

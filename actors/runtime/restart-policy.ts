@@ -35,7 +35,10 @@ export interface RestartPolicy {
   /** In starting order. */
   readonly children: readonly Child[];
   readonly intensity: { readonly restartsMax: number; readonly windowMs: number };
-  /** The k-th restart without a quiet window between waits baseMs * factor^(k-1), maxMs at most. */
+  /**
+   * The k-th restart in a row waits min(maxMs, baseMs * factor^(k-1)). A window without restarts
+   * sets k back to 1.
+   */
   readonly backoff: { readonly baseMs: number; readonly factor: number; readonly maxMs: number };
 }
 

@@ -2,9 +2,8 @@
 // embedding/update.cc for each instruction set.
 
 /// One lookup: its row in the upper half, its sample in the lower half; a stable sort by row keeps
-/// the order of samples. If lookups are `placed`, because bags have weights or several features
-/// look the table up, the lower half is the lookup's place: its index among the lookups of the
-/// table.
+/// the order of samples. If bags have weights, or several features look the table up, lookups are
+/// `placed`: the lower half is then the index of the lookup among the lookups of the table.
 using Lookup = uint64_t;
 INLINE int64_t rowOf(Lookup l) { return static_cast<int64_t>(l >> 32); }
 INLINE int64_t placeOf(Lookup l) { return static_cast<int64_t>(l & 0xffffffffu); }

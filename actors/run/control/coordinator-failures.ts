@@ -51,7 +51,7 @@ export function failureOf(
 
 /** The error that ends a generation after one of its hosts left the cluster. */
 export function goneOf(host: number): PeerLostError {
-  return new PeerLostError(`host:${host}`, "the host has left the cluster");
+  return new PeerLostError(`host:${host}`, "the host is no longer a member of the cluster");
 }
 
 /** The error of a generation that completed no step for twice its deadline. */

@@ -1,5 +1,5 @@
-// Columns that transforms exchange: those of columnar/column.ts, and lists of numbers, which exist
-// only between a file and the transform that turns them into ids.
+// Columns that transforms exchange: those of columnar/column.ts, and lists of numbers, which a
+// transform must turn into ids before they reach a sample.
 
 import type { Column, ColumnForm, IdColumn, NumberColumn, TextColumn } from "../columnar/column.ts";
 

@@ -1,7 +1,7 @@
 // Stage 7 of a step, for rows that are split by columns over devices, with an optimizer that needs
 // a sum over the whole row. Each device sends the others the sums of its quanta, and all devices
 // add them up in the order of the columns, as an update of the whole row does
-// (docs/architecture.md, "What law 4 rests on").
+// (docs/architecture.md, "How law 4 is kept").
 //
 // n = distinct rows of a shard in the batch: the same for all shards that have parts of these rows.
 

@@ -120,8 +120,8 @@ test("the doctor lists a cluster's deadlines: the heartbeat, and when a host cou
     ...{ isHealthy: true, isJobFit: true },
   }).join("\n");
   t.regex(lines, /0\.25 s {2}a host sends a heartbeat/);
-  t.regex(lines, /1\.25 s {2}a host is not heard, and is lost/);
-  t.regex(lines, /5\.00 s {2}the same, while it makes a generation/);
+  t.regex(lines, /1\.25 s {2}a host without a heartbeat counts as lost/);
+  t.regex(lines, /5\.00 s {2}the same, while the host assembles/);
 });
 
 testIf(natsServer).serial("the doctor checks a nats-server: JetStream, login, clock", async (t) => {

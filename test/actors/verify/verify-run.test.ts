@@ -124,7 +124,7 @@ test("checkpoints that cannot be verified by replay are refused with the reason"
   await coarse.trained.train({ cut: 1 });
   await t.throwsAsync(verifyRun(coarse.directory), {
     instanceOf: NotReplayableError,
-    message: /its checkpoints store weights in 4 bits/,
+    message: /its checkpoints round weights to 4 bits/,
   });
 });
 

@@ -179,9 +179,9 @@ test("a proof with invalid part names or hashes is damage, even with a valid sea
   await isRefused({ parts: [{ ...one, chunks: [] }, ...others] }, /has 0 hashes of `dense`, which/);
   rewrite(file, bytes, {}, { "manifest.json": "{}" });
   await t.throwsAsync(loadModel(file), { message: /model\.osiris\/manifest\.json is damaged/ });
-  const version = { version: 1 } as Partial<ModelProof>;
+  const version = { version: 2 } as Partial<ModelProof>;
   rewrite(file, bytes, version);
-  const message = /^Expected version 2 in .*proof\.json, got 1; use the Osiris that wrote it$/;
+  const message = /^Expected version 1 in .*proof\.json, got 2; use the Osiris that wrote it$/;
   await t.throwsAsync(loadModel(file), { instanceOf: InputUnusableError, message });
 });
 

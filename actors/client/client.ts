@@ -102,8 +102,8 @@ export class Client {
 
   /**
    * Sends one request to the job service, and repeats it for up to `againMs`. An attempt waits
-   * `patienceMs` for its answer, and each further attempt twice as long as the one before: a leader
-   * on a busy machine may need longer than the first wait. @throws RemoteError, RequestFailedError
+   * `patienceMs` for its answer, and twice as long after each wait without an answer: a leader on a
+   * busy machine may need longer than the first wait. @throws RemoteError, RequestFailedError
    */
   request<Method extends JobMethod>(
     method: Method,
@@ -122,10 +122,11 @@ export class Client {
   ): Promise<Answer> {
     const { payload, headers } = encodeBody(body, "application/json");
     const startMs = this.#clock.now();
-    for (let waitMs = patienceMs; ; waitMs *= 2) {
-      const leftMs = startMs + againMs - this.#clock.now();
+    for (let waitMs = patienceMs; ; ) {
+      const sentMs = this.#clock.now();
+      const deadlineMs = Math.max(patienceMs, Math.min(waitMs, startMs + againMs - sentMs));
       try {
-        const options = { headers, deadlineMs: Math.max(patienceMs, Math.min(waitMs, leftMs)) };
+        const options = { headers, deadlineMs };
         const frame = await this.#transport.request(subject, payload, options);
         const answer = decodeBody(frame) as Answer & { error?: ErrorRecord };
         const isRefused = typeof answer.error === "object" && !("status" in answer);
@@ -137,6 +138,8 @@ export class Client {
         const isLater = error instanceof RemoteError && error.code === "TOO_MANY_REQUESTS";
         if (!isLater && !(error instanceof RequestFailedError)) throw error;
         if (this.#clock.now() - startMs >= againMs) throw error;
+        // A failure without a wait, as while the broker is away, says nothing of a busy leader.
+        if (this.#clock.now() - sentMs >= deadlineMs) waitMs *= 2;
         await new Promise<void>((resume) => {
           this.#clock.after(answerMs / attempts / 4, resume);
         });

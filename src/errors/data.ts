@@ -118,7 +118,7 @@ export class SplitFailedError extends errorClass(
   "stop",
   (split: string, reason: string) => ({
     message:
-      `Split ${split} (stream, blocks) was given up: ${reason}; mend what the reason names, or ` +
+      `Split ${split} (stream, blocks) was given up: ${reason}; remove the cause, or ` +
       "leave `preprocessing` out, and readers make the samples themselves",
     /** The split's stream and blocks: `training 0 64`. */
     split,

@@ -114,7 +114,7 @@ export class ArithmeticMismatchError extends errorClass(
         ? ["", ""]
         : [
             ` of the checkpoint in ${directory}`,
-            " in another `checkpoint.directory`; or predict with `arithmetic: auto`, last bits apart",
+            " in another `checkpoint.directory`; or predict with `arithmetic: auto`: the last bits of predictions may differ",
           ];
     return (
       `Expected the arithmetic \`${expected}\`${where}, this process has \`${actual}\`: ` +

@@ -148,6 +148,11 @@ export function createRowEncoder(
       if (found === undefined || now === undefined) return undefined;
       const { isPlain } = found;
       for (const row of made?.faults.keys() ?? []) isPlain[row] = 0;
+      if (now.faultOf !== undefined) {
+        for (let row = 0; row < now.rows; row++) {
+          if (isPlain[row] === 1 && now.faultOf(row) !== undefined) isPlain[row] = 0;
+        }
+      }
       const fillKey = readKey();
       if (fillKey === undefined) return found;
       for (let row = 0; row < now.rows; row++) {

@@ -225,7 +225,12 @@ class StraightLine implements Watched {
     this.#values += dValue * (value - this.#meanValue);
     this.#labels += dLabel * (label - this.#meanLabel);
     this.#both += dValue * (label - this.#meanLabel);
-    if (this.#lines % lookEvery === 0) this.isOpen = !(this.#unexplained() > outAbove);
+    if (this.#lines % lookEvery === 0) {
+      // A column of one value explains nothing. Left open, it would keep all lines on the slow
+      // path.
+      const isConstant = this.#values === 0 && this.#lines >= linesMin;
+      this.isOpen = !isConstant && !(this.#unexplained() > outAbove);
+    }
     return this.isOpen;
   }
 

@@ -21,8 +21,12 @@ function kind<Value>(partOf: (context: Context) => Part<Value>): Kind {
   return partOf;
 }
 
-/** A number that is a size of its own name. */
-const number = (name: string) => kind<number>(() => ({ binds: { [name]: (value) => value } }));
+/** A number that is a size of its own name: a whole number from 0. */
+const number = (name: string) =>
+  kind<number>(({ label }) => ({
+    binds: { [name]: (value) => value },
+    check: (value) => assert(Number.isInteger(value) && value >= 0, `${label} is ${value}`),
+  }));
 
 /** The kinds of parameters that are no tensors, by name. */
 export const kinds: Readonly<Record<string, Kind>> = {

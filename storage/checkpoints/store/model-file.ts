@@ -7,8 +7,9 @@
 //                                      tables whose parts leave out state that the digests cover
 //   calibration.json                   sealed: the model's calibration, if one is stored
 //
-// Every byte is checked: parts by the hashes of their chunks, the other entries by their seals, and
-// the bytes around the entries because the ZIP writer would write the same.
+// The contents of parts are checked by the hashes of their chunks, the other entries by their
+// seals. The bytes around the entries must be those that the ZIP writer would write. The CRC of an
+// entry is for other programs: it is compared with the directory's, not with the contents.
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -36,6 +37,9 @@ export const pageBytes = 4096;
 
 /** Bytes of a chunk; a part's last chunk may be shorter. A reader holds one in memory. */
 export const chunkBytes = 2 ** 22;
+
+/** Most bytes of an entry that is no part: a manifest has about 300 bytes for each part. */
+const recordBytesMax = 2 ** 28;
 
 /** Name of the entry that distinguishes a model file from other ZIP files. */
 export const proofName = "proof.json";
@@ -112,6 +116,10 @@ export function readModelFile(file: DiskFile): ModelFile {
   const bytesOf = (name: string) => {
     const entry = entries.get(name);
     if (entry === undefined) throw new CheckpointCorruptError(path, `it has no entry \`${name}\``);
+    if (entry.bytes > recordBytesMax) {
+      const why = `its entry \`${name}\` has ${entry.bytes} bytes, at most ${recordBytesMax} are read`;
+      throw new CheckpointCorruptError(path, why);
+    }
     const bytes = new Uint8Array(entry.bytes);
     file.read(bytes, entry.start);
     return bytes;
@@ -131,7 +139,8 @@ export function readModelFile(file: DiskFile): ModelFile {
   const others = ["job.json", "manifest.json", proofName];
   const names = [...proof.parts.map(({ name }) => name), ...others];
   const expected = isCalibrated ? [...names, calibrationName] : names;
-  if ([...entries.keys()].join("\n") !== expected.join("\n")) {
+  const found = [...entries.keys()];
+  if (found.length !== expected.length || found.some((name, i) => name !== expected[i])) {
     throw new CheckpointCorruptError(path, "its entries are not those that its proof lists");
   }
   const parts = proof.parts.flatMap(({ name, chunks }) => {

@@ -1,6 +1,7 @@
 // Storage of a model's calibration (explained in storage/model/calibration.ts): sealed JSON in
-// `calibrations/DIGEST.json` of a checkpoint directory, or in the footer of a model file. It
-// contains the digest of the model that it was fitted to, and is refused for any other model.
+// `calibrations/DIGEST.json` of a checkpoint directory, or in the entry `calibration.json` of a
+// model file. It contains the digest of the model that it was fitted to, and is refused for any
+// other model.
 
 import { dirname, join } from "node:path";
 import { z } from "zod";

@@ -330,6 +330,19 @@ test("CSV lines with transforms: records have the words of encoded samples", (t)
   compare(t, columns, 2, { options });
 });
 
+test("a bad line has no record, even if transforms make all features and labels may be missing", (t) => {
+  const { options, columns } = csvOf(["y", "other", "b"], [{ name: "hashed", rows: 3000 }], {
+    missingLabels: { y: "negative" },
+    transforms: [
+      { op: "fill", input: "other", output: "filled", value: 3 },
+      { op: "sigridHash", input: "b", output: "hashed", max: 50 },
+    ],
+    dense: ["filled"],
+    categorical: [{ column: "hashed", ...integer }],
+  });
+  compare(t, columns, 1, { options });
+});
+
 test("a line that its text decides about has no record", (t) => {
   const [first] = criteoColumns(criteoTables).categorical;
   assert(first !== undefined, "a feature");

@@ -276,7 +276,7 @@ test("a model predicts with another arithmetic only if the caller asks for it", 
   const { trained, records, directory } = await trainedOnCriteo(t);
   await trained.train({ cut: 1, arithmetic: "abacus" });
   const error = await t.throwsAsync(loadModel(directory), { instanceOf: ArithmeticMismatchError });
-  t.regex(error?.message ?? "", /`abacus`.*; or predict with `arithmetic: auto`, last bits apart/);
+  t.regex(error?.message ?? "", /`abacus`.*; or predict with `arithmetic: auto`: the last bits/);
   const model = await loadModel(directory, { arithmetic: "auto" });
   t.is(model.arithmetic, openKernels("auto").arithmetic);
   t.is(model.trainedArithmetic, "abacus");

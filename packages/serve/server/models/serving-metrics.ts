@@ -124,7 +124,7 @@ function createMetrics(
     up: gauge("model_up", "1 while a version of the model is loaded", "model"),
     step: gauge("model_step", "Training steps of the serving version", "model"),
     info: gauge("model_info", "1 for the serving version", "model", "digest"),
-    reloads: counter("reloads", "ModelUpdate versions, switched to or refused", "model", "result"),
+    reloads: counter("reloads", "Newer versions, switched to or refused", "model", "result"),
     splits: counter(
       "split_requests",
       "Requests of a split model, by the model that answered",

@@ -76,7 +76,7 @@ export async function listenHttp(input: HttpServerInput): Promise<HttpServer> {
     log.write("error", "A request could not be answered", { error: recordError(error).message });
   const { connections: most, requestMs: stalledMs } = spec;
   const slow = new SlowReaders({ stalledMs, checkMs: slowCheckMs, clock });
-  const handling: Handling = { ...input, slow, reading: { bytes: 0 } };
+  const handling: Handling = { ...input, slow, reading: { bytes: 0 }, answers: new WeakMap() };
   const handler = answering(
     (request, response) => handle(handling, request, response),
     (error, response) => {
@@ -90,8 +90,16 @@ export async function listenHttp(input: HttpServerInput): Promise<HttpServer> {
   server.keepAliveTimeout = keepAliveMs;
   server.maxHeadersCount = headersMax;
   server.maxConnections = connectionsWithin(most);
-  const refuse = (error: { readonly code?: string }, socket: Socket) =>
-    refuseConnection(error, socket, clock);
+  const refused = new WeakSet<Socket>();
+  const refuse = (error: { readonly code?: string }, socket: Socket) => {
+    if (refused.has(socket)) return;
+    refused.add(socket);
+    const answer = handling.answers.get(socket);
+    const isPending = answer?.req.complete === true && !answer.writableFinished;
+    if (!isPending || answer.destroyed) return refuseConnection(error, socket, clock);
+    // Bytes behind a complete request are refused after its answer. H2
+    answer.once("close", () => refuseConnection(error, socket, clock));
+  };
   server.on("clientError", guarded(refuse, cutOff));
   // H2: a caller may half-close its connection after sending its request.
   Object.assign(server, { httpAllowHalfOpen: true });
@@ -125,6 +133,8 @@ interface Handling extends HttpServerInput {
   readonly slow: SlowReaders;
   /** Bytes of incomplete bodies. H4 */
   readonly reading: { bytes: number };
+  /** The newest response of each connection. */
+  readonly answers: WeakMap<Socket, ServerResponse>;
 }
 
 function serverFor({ tls }: ServerSpec, handler: RequestListener): Server {
@@ -160,6 +170,7 @@ async function handle(
   response: ServerResponse,
 ): Promise<void> {
   const { headers, method = "", url = "" } = incoming;
+  handling.answers.set(incoming.socket, response);
   const request: HttpRequest = {
     method,
     url,

@@ -88,6 +88,17 @@ test.serial(
   },
 );
 
+test.serial("bytes behind a request that are not HTTP are refused after its answer", async (t) => {
+  const { directory } = await startModel(t);
+  const { server } = await startServer(t, { models: { m: { path: directory } } });
+  const body = JSON.stringify({ instances: recordsOf(1) });
+  const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+  socket.write(`${headOf(body.length)}${body}\0 what\r\n\r\n`);
+  const [first = "", second = ""] = (await told(socket)).split(/(?=HTTP\/1\.1 \d)/);
+  t.regex(first, /^HTTP\/1\.1 200 [\s\S]*predictions/);
+  t.regex(second, /^HTTP\/1\.1 400 [\s\S]*REQUEST_UNUSABLE/);
+});
+
 test.serial(
   "a closing server reports that it is not ready, and closes each connection after its answer",
   async (t) => {

@@ -186,7 +186,10 @@ async function look({ url, answers }: PageRequest, visitor: Visitor): Promise<un
   if (what === "shards") return await answers.shards(visitor, url.searchParams);
   if (what === "tiers") return await answers.tiers(visitor);
   if (what === "actor") return await answers.actor(visitor, url.searchParams);
-  throw new RequestUnusableError("Expected an address of packages/dashboard/docs/dashboard.md", 404);
+  throw new RequestUnusableError(
+    "Expected an address of packages/dashboard/docs/dashboard.md",
+    404,
+  );
 }
 
 /** The segments of a path, percent-decoded. */

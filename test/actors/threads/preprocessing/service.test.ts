@@ -254,7 +254,7 @@ test("a split that fails three times is named in an error, and other splits arri
   t.is(error?.split, "training 40 41");
   t.regex(
     error?.message ?? "",
-    /^Split training 40 41 \(stream, blocks\) was given up: a page of row group 3 is damaged; mend/,
+    /^Split training 40 41 \(stream, blocks\) was given up: a page of row group 3 is damaged; remove the cause/,
   );
   t.is(tries, 3);
   client.close();

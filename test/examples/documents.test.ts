@@ -32,7 +32,9 @@ interface Example {
   readonly place: string;
 }
 
-const documents = listTree().filter((path) => /^(README|docs\/.*)\.md$/.test(path));
+const documents = listTree().filter((path) =>
+  /^(README|docs\/.*|packages\/\w+\/docs\/.*)\.md$/.test(path),
+);
 const examples = documents.flatMap((path) => examplesOf(path, textOf(path)));
 const jobPlace = examples.find(({ text }) => text.includes("export const job:"))?.place;
 

@@ -50,7 +50,7 @@ export function meanOf(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-/** A row whose figure is the mean of the values, with their spread. */
+/** Makes a row of several values: its figure is their mean, and it has their spread. */
 export function meanRow(name: string, values: readonly number[], unit: string): BenchRow {
   return { name, figure: meanOf(values), unit, spread: quantiles(values).spread };
 }

@@ -37,7 +37,7 @@ export function unseal(bytes: Uint8Array, path: string): unknown {
 }
 
 /**
- * The record in a sealed text, whose schema has this version.
+ * Returns the record of a sealed text, checked by the schema of this version.
  * @throws CheckpointCorruptError; InputUnusableError where it is intact, but of another version
  */
 export function unsealAs<Schema extends z.ZodType>(

@@ -37,8 +37,8 @@ export interface SamplesReport {
   /** Rows with a prediction. */
   readonly samples: number;
   /**
-   * Rows without a prediction: those that training would reject, and those for which the model's
-   * output is not finite.
+   * Number of rows without a prediction, because training would reject the row or the model's
+   * output for the row is not finite.
    */
   readonly bad: number;
   /** The first bad line or row of the file `file`, from 1, and why it is bad. */

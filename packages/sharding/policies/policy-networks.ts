@@ -83,7 +83,10 @@ export class Weights {
     return new RowsNetwork(this.kernels, graph, rows, own(this.flat), own(this.gradient));
   }
 
-  /** As `network`, but allocated once: for passes whose outputs are read at once. */
+  /**
+   * As `network`, but calls with the same graph and number of rows share one allocation. The caller
+   * must read the outputs of a pass before the next pass overwrites them.
+   */
   kept(graph: Graph, rows: number): RowsNetwork {
     const key = `${graph.layout.parameters[0]?.name} ${rows}`;
     const found = this.#kept.get(key) ?? this.network(graph, rows);

@@ -142,7 +142,7 @@ export interface IdsPlace {
   readonly ids: Name;
   /** Name of the row of each, (m). */
   readonly rows: Name;
-  /** m; 1 for a table without ids, which has one placeholder. */
+  /** Number of ids of the table (m); 1 if it has none: ONNX then gets one placeholder id. */
   readonly count: number;
 }
 

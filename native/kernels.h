@@ -19,6 +19,17 @@
 
 namespace osiris {
 
+/// A pointer for an argument that may be left out, which is nullptr then.
+template <typename Element>
+class Optional {
+ public:
+  Optional(Element* data) : data_(data) {}
+  operator Element*() const { return data_; }
+
+ private:
+  Element* data_;
+};
+
 /// The slices that one call covers: slice first+i holds samples bounds[i] .. bounds[i+1]-1.
 struct Slices {
   int64_t first;

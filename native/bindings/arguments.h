@@ -10,6 +10,15 @@
 
 namespace osiris {
 
+/// A typed array, or undefined.
+template <typename Element>
+struct Argument<Optional<Element>> {
+  static constexpr size_t count = 1;
+  Optional<Element> value;
+  Argument(Call& call, size_t i) : value(call.optionalArray<Element>(i)) {}
+  Optional<Element> get() const { return value; }
+};
+
 /// A key: two words.
 template <>
 struct Argument<const uint32_t*> {
@@ -170,7 +179,7 @@ struct Argument<Lookups> {
   [[gnu::noinline]] Argument(Call& call, size_t i) {
     value.tables = std::move(Argument<std::vector<Table>>(call, i).value);
     auto& tables = value.tables;
-    if (const double* rules = call.array<double>(i + 5); rules != nullptr && call.valid()) {
+    if (const double* rules = call.optionalArray<double>(i + 5); rules != nullptr && call.valid()) {
       for (Table& table : tables) {
         table.rule = ruleOf(rules);
         rules += ruleNumbers;
@@ -180,7 +189,7 @@ struct Argument<Lookups> {
     const auto offsets = Argument<Array<const int32_t>>(call, i + 6).value;
     const int64_t count = static_cast<int64_t>(tables.size());
     const int64_t samples = count == 0 ? 0 : (offsets.length - 1) / count;
-    const float* weights = call.array<float>(i + 8);
+    const float* weights = call.optionalArray<float>(i + 8);
     const int32_t* rows = nullptr;
     if (!call.isLongs(i + 7)) {
       rows = call.array<int32_t>(i + 7);

@@ -47,12 +47,17 @@ class Call {
     valid_ = false;
   }
 
-  /// The elements of a typed array; nullptr if the argument is undefined or has no elements.
-  /// `length`, if given, receives the number of elements.
+  /// The elements of a typed array; nullptr if it has none. `length`, if given, receives their
+  /// number.
   template <typename Element>
   Element* array(size_t i, int64_t* length = nullptr) {
     using Plain = std::remove_const_t<Element>;
     return static_cast<Element*>(memory(arguments_[i], arrayOf<Plain>, length));
+  }
+  /// The same for an argument that may be undefined, which is nullptr then.
+  template <typename Element>
+  Element* optionalArray(size_t i) {
+    return missing(i) ? nullptr : array<Element>(i);
   }
 
   [[gnu::noinline]] bool isLongs(size_t i) {
@@ -77,7 +82,11 @@ class Call {
     ok(napi_get_value_string_utf8(env_, arguments_[i], value, sizeof value, nullptr));
     return value;
   }
-  bool missing(size_t i) { return isUndefined(arguments_[i]); }
+  [[gnu::noinline]] bool missing(size_t i) {
+    napi_valuetype type = napi_object;
+    ok(napi_typeof(env_, arguments_[i], &type));
+    return type == napi_undefined;
+  }
 
   /// The number of elements of a list.
   [[gnu::noinline]] size_t count(size_t i) {
@@ -97,7 +106,8 @@ class Call {
   [[gnu::noinline]] std::vector<void*> list(size_t i,
                                             const std::vector<napi_typedarray_type>& types,
                                             std::vector<int64_t>* lengths = nullptr) {
-    valid_ = valid_ && count(i) == types.size();
+    const bool isWhole = count(i) == types.size();
+    valid_ = valid_ && isWhole;
     std::vector<void*> pointers;
     for (size_t at = 0; valid_ && at < types.size(); at++) {
       int64_t length = 0;
@@ -123,19 +133,12 @@ class Call {
  private:
   void ok(napi_status status) { valid_ = valid_ && status == napi_ok; }
 
-  [[gnu::noinline]] bool isUndefined(napi_value value) {
-    napi_valuetype type = napi_undefined;
-    ok(napi_typeof(env_, value, &type));
-    return type == napi_undefined;
-  }
-
   [[gnu::noinline]] void* memory(napi_value value, napi_typedarray_type expected, int64_t* length) {
     napi_typedarray_type type = expected;
     void* data = nullptr;
     size_t count = 0;
-    const napi_status status =
-        napi_get_typedarray_info(env_, value, &type, &count, &data, nullptr, nullptr);
-    valid_ = valid_ && type == expected && (status == napi_ok || isUndefined(value));
+    ok(napi_get_typedarray_info(env_, value, &type, &count, &data, nullptr, nullptr));
+    valid_ = valid_ && type == expected;
     if (length != nullptr) *length = static_cast<int64_t>(count);
     return count == 0 ? nullptr : data;
   }
@@ -172,7 +175,7 @@ struct Argument<std::string> {
   const std::string& get() const { return value; }
 };
 
-/// A typed array; nullptr where it is undefined.
+/// A typed array.
 template <typename Element>
 struct Argument<Element*> {
   static constexpr size_t count = 1;

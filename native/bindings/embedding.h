@@ -37,7 +37,7 @@ inline Copied<float> rowSquares(const Lookups& of, const float* dPooled, const S
 }
 
 inline Copied<double> rowNorms(const Lookups& of, const float* dPooled, const Slices& slices,
-                               int64_t table, const float* means) {
+                               int64_t table, Optional<const float> means) {
   double* norms = nullptr;
   const int64_t count = running().rowNorms(&norms, of.tables.data(), table, of.bags, dPooled,
                                            of.columns, slices, means);

@@ -23,7 +23,7 @@ inline void foldSubtrees(float* out, const FloatLists& parts, const int32_t* tre
 
 /// numbers: first column, columns, first block and blocks of each part; 0 columns: zeros.
 inline void foldPooled(Columns out, const FloatLists& froms, const int32_t* numbers,
-                       int64_t samples, int64_t columns, const int32_t* lengths,
+                       int64_t samples, int64_t columns, Optional<const int32_t> lengths,
                        Precision precision) {
   std::vector<PooledPart> parts;
   for (const float* from : froms.of) {

@@ -145,7 +145,8 @@ inline int64_t appendRecords(int32_t* words, int32_t* last, int64_t samples, int
 
 /// Returns the number of ids.
 inline int64_t copyBatch(float* labels, float* dense, int32_t* lengths, int32_t* ids,
-                         int32_t* highs, float* weights, int64_t room, const int32_t* words,
+                         Optional<int32_t> highs, Optional<float> weights, int64_t room,
+                         const int32_t* words,
                          Ints starts, Array<const uint8_t> kinds, int64_t labelsOfSample,
                          int64_t denseAt, int64_t denseOfSample, int64_t headWords) {
   return osiris::copyBatch(

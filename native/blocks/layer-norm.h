@@ -158,7 +158,7 @@ INLINE void addNormWeights(float* dGain, float* dBias, const NormRows& rows, int
 
 /// Computes the gradients of weights and of inputs for a group of rows before the next group, so
 /// that rows are read from memory once.
-inline void dLayerNorm(float* dX, float* const* dGain, float* const* dBias, const float* dOut,
+inline void dLayerNorm(Optional<float> dX, float* const* dGain, float* const* dBias, const float* dOut,
                        const float* saved, const float* x, const float* gain, int64_t dim,
                        const Slices& slices) {
   const bool far = slices.bounds[slices.count] * dim > farFloats && dX != dOut && dX != x;

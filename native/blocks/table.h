@@ -46,8 +46,8 @@ KERNEL(void, dPairSum, float* dX, const float* dOut, const float* x, int64_t sam
        int64_t dim)
 KERNEL(void, layerNorm, float* out, float* saved, const float* x, const float* gain,
        const float* bias, int64_t rows, int64_t dim, float epsilon)
-/// dX may be nullptr: it is then not computed.
-KERNEL(void, dLayerNorm, float* dX, float* const* dGain, float* const* dBias, const float* dOut,
+/// dX is not computed if it is left out.
+KERNEL(void, dLayerNorm, Optional<float> dX, float* const* dGain, float* const* dBias, const float* dOut,
        const float* saved, const float* x, const float* gain, int64_t dim, const Slices& slices)
 KERNEL(void, batchMoments, float* const* sums, const float* x, const float* shift, int64_t width,
        const Slices& slices)

@@ -133,7 +133,7 @@ inline void linearBfloat16(float* out, const float* x, const float* w, const flo
 
 inline void dLinearInputBfloat16(float* dX, const float* dOut, const float* w, int64_t samples,
                                  int64_t inputs, int64_t outputs, const Addends& plus,
-                                 const float* above) {
+                                 Optional<const float> above) {
   product<Bfloat16>(dX, {dOut, outputs, 1}, {w, inputs, 1}, nullptr, false, samples, inputs,
                     outputs, plus, above);
 }

@@ -26,7 +26,7 @@ inline void dRelu(float* d, const float* out, int64_t n) {
 
 inline void dLinearInput(float* dX, const float* dOut, const float* w, int64_t samples,
                          int64_t inputs, int64_t outputs, const Addends& plus,
-                         const float* above) {
+                         Optional<const float> above) {
   product<Float32>(dX, {dOut, outputs, 1}, {w, inputs, 1}, nullptr, false, samples, inputs,
                    outputs, plus, above);
 }

@@ -9,7 +9,7 @@ KERNEL(void, linearPacked, float* out, const float* x, const float* w, const flo
        int64_t samples, int64_t inputs, int64_t outputs, bool relu)
 KERNEL(void, dRelu, float* d, const float* out, int64_t n)
 KERNEL(void, dLinearInput, float* dX, const float* dOut, const float* w, int64_t samples,
-       int64_t inputs, int64_t outputs, const Addends& plus, const float* above)
+       int64_t inputs, int64_t outputs, const Addends& plus, Optional<const float> above)
 KERNEL(void, dLinearWeight, float* const* dW, float* const* dB, const float* dOut, const float* x,
        int64_t inputs, int64_t outputs, const Slices& slices)
 KERNEL(void, interact, float* out, const float* x, int64_t samples, int64_t features, int64_t dim,

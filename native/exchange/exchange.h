@@ -153,7 +153,7 @@ inline void shareColumns(Columns out, Columns from, int64_t samples, int64_t col
 
 /// out[b] = from[inverse[b]]. `used`, if not null: the columns that a list has; the others become
 /// 0.
-inline void expandColumns(Columns out, Columns from, const int32_t* inverse, const int32_t* used,
+inline void expandColumns(Columns out, Columns from, const int32_t* inverse, Optional<const int32_t> used,
                           int64_t samples, int64_t columns) {
   for (int64_t b = 0; b < samples; b++, out.at += out.stride) {
     const int64_t u = inverse[b], n = used == nullptr ? columns : used[u];
@@ -164,7 +164,7 @@ inline void expandColumns(Columns out, Columns from, const int32_t* inverse, con
 
 /// dFrom[u] = the sum of dOut[b] over the samples b with inverse[b] = u, in their order.
 inline void dExpandColumns(Columns dFrom, int64_t lists, Columns dOut, const int32_t* inverse,
-                           const int32_t* used, int64_t samples, int64_t columns) {
+                           Optional<const int32_t> used, int64_t samples, int64_t columns) {
   for (int64_t u = 0; u < lists; u++) {
     std::memset(dFrom.at + u * dFrom.stride, 0, columns * sizeof(float));
   }

@@ -1,10 +1,10 @@
 // The kernels of the exchange: rows of native/table.h.
 
 KERNEL(void, copyColumns, Columns out, Columns from, int64_t samples, int64_t columns)
-KERNEL(void, expandColumns, Columns out, Columns from, const int32_t* inverse, const int32_t* used,
+KERNEL(void, expandColumns, Columns out, Columns from, const int32_t* inverse, Optional<const int32_t> used,
        int64_t samples, int64_t columns)
 KERNEL(void, dExpandColumns, Columns dFrom, int64_t lists, Columns dOut, const int32_t* inverse,
-       const int32_t* used, int64_t samples, int64_t columns)
+       Optional<const int32_t> used, int64_t samples, int64_t columns)
 ADAPTED(void, foldSubtrees, float* out, const float* const* parts, const Subtree* trees,
         int64_t count, int64_t n)
 ADAPTED(void, foldPooled, Columns out, const PooledPart* parts, int64_t count, int64_t samples,

@@ -37,7 +37,7 @@ inline void gatherRecords(char* out, const Table& t, const int32_t* places, int6
 }
 
 inline void scatterRecords(const Table& t, const int32_t* places, int64_t count,
-                           const char* records, const int32_t* at) {
+                           const char* records, Optional<const int32_t> at) {
   const RecordShape shape(t);
   char* rows = const_cast<char*>(rowsOf(t));
   for (int64_t i = 0; i < count; i++) {
@@ -58,7 +58,8 @@ inline void scatterRecords(const Table& t, const int32_t* places, int64_t count,
   }
 }
 
-inline void moveRecords(char* to, const int32_t* toAt, const char* from, const int32_t* fromAt,
+inline void moveRecords(char* to, Optional<const int32_t> toAt, const char* from,
+                        Optional<const int32_t> fromAt,
                         int64_t count, int64_t bytes) {
   for (int64_t i = 0; i < count; i++) {
     const int64_t next = i + recordsAhead;

@@ -4,8 +4,9 @@
 ADAPTED(bool, placeRows, const RowCache& cache, int32_t* places, const int32_t* ids, int64_t n,
         int32_t tick, PlacedLists& out)
 KERNEL(void, gatherRecords, char* out, const Table& rows, const int32_t* places, int64_t count)
-/// `at`, and the indices of `moveRecords`, may be nullptr for 0, 1, 2 ...
+/// `at`, and the indices of `moveRecords`, are 0, 1, 2 ... if they are left out.
 KERNEL(void, scatterRecords, const Table& rows, const int32_t* places, int64_t count,
-       const char* records, const int32_t* at)
-KERNEL(void, moveRecords, char* to, const int32_t* toAt, const char* from, const int32_t* fromAt,
+       const char* records, Optional<const int32_t> at)
+KERNEL(void, moveRecords, char* to, Optional<const int32_t> toAt, const char* from,
+       Optional<const int32_t> fromAt,
        int64_t count, int64_t bytes)

@@ -20,7 +20,7 @@ import {
   diskCode,
   InputUnusableError,
   seal,
-  unseal,
+  unsealAs,
 } from "../../../internal.ts";
 
 const magic = new TextEncoder().encode("OSIRIS-D");
@@ -96,7 +96,7 @@ export function prepareIndexCheck(): void {
     tables: [{ ...table, ids: { at: 0, changed: 0, freed: 0 } }],
     ...{ dense: { at: 0, count: 0 }, end: 0, dataSha256: "" },
   });
-  indexSchema.parse(unseal(new TextEncoder().encode(text), "an empty index"));
+  unsealAs(indexSchema, formatVersion, new TextEncoder().encode(text), "an empty index");
 }
 
 /** Writes the data of a delta in order, then its index. */
@@ -139,7 +139,8 @@ export class DeltaWriter {
 
 /**
  * The index of a delta, checked against its own seal and the length of the file.
- * @throws InputUnusableError where the file is no delta, CheckpointCorruptError where it is damaged
+ * @throws InputUnusableError if the file is not a delta or has another format version;
+ *   CheckpointCorruptError if it is damaged
  */
 export async function readDeltaIndex(file: DiskFile): Promise<DeltaIndex> {
   const { path } = file;
@@ -158,14 +159,9 @@ export async function readDeltaIndex(file: DiskFile): Promise<DeltaIndex> {
   if (first < magic.length || length > indexBytesMax) {
     throw new CheckpointCorruptError(path, `its index claims ${length} bytes`);
   }
-  const value = unseal(await bytesAt(file, first, length), path);
-  const found = indexSchema.safeParse(value);
-  if (!found.success) {
-    const issue = found.error.issues[0];
-    throw new CheckpointCorruptError(path, `${issue?.path.join(".")}: ${issue?.message}`);
-  }
-  if (found.data.end !== first) throw new CheckpointCorruptError(path, "its data is truncated");
-  return found.data;
+  const index = unsealAs(indexSchema, formatVersion, await bytesAt(file, first, length), path);
+  if (index.end !== first) throw new CheckpointCorruptError(path, "its data is truncated");
+  return index;
 }
 
 /** Reads the data of a delta in order, and verifies their hash at the end. */

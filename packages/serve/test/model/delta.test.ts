@@ -1,7 +1,7 @@
 // A delta turns the earlier model into the later one: the served model then exports the full model
 // byte for byte, whatever the tables and however the checkpoints were cut.
 
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import {
@@ -13,12 +13,14 @@ import {
 import type { JobOptions } from "../../../../src/job/job.ts";
 import { realDisk } from "../../../../src/ports/disk.ts";
 import { RandomStream } from "../../../../src/ports/random.ts";
+import { seal } from "../../../../storage/disk/sealed-json.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { drawBatch } from "../../../../test/helpers/models/onnx.ts";
 import { flipByte } from "../../../../test/helpers/stores/checkpoints.ts";
 import { startCutModel } from "../../../../test/helpers/stores/cut-model.ts";
 import { exportModel } from "../../../formats/exports/export-model.ts";
+import { readDeltaIndex } from "../../model/delta-file.ts";
 import { exportDelta } from "../../model/export-delta.ts";
 import { ServedModel } from "../../model/served-model.ts";
 
@@ -162,6 +164,20 @@ test("a damaged delta is refused at any byte, and the version before stays serve
   file.close();
   const cut = await t.throwsAsync(served.applyDelta(delta), { instanceOf: CheckpointCorruptError });
   t.regex(cut?.message ?? "", /the file is truncated/);
+});
+
+test("a delta of another format version is refused, and not as damaged", async (t) => {
+  const path = join(startDirectory(t), "later.delta");
+  const index = Buffer.from(seal({ version: 2 }).text);
+  const length = Buffer.from(Uint32Array.of(index.length).buffer);
+  writeFileSync(
+    path,
+    Buffer.concat([Buffer.from("OSIRIS-D"), index, length, Buffer.from("OSIRIS-D")]),
+  );
+  const file = realDisk.open(path, "read");
+  const error = await t.throwsAsync(readDeltaIndex(file), { instanceOf: InputUnusableError });
+  file.close();
+  t.is(error?.message, `Expected version 1 in ${path}, got 2; use the Osiris that wrote it`);
 });
 
 test("a delta of another version or job is refused in a sentence", async (t) => {

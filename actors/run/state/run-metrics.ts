@@ -1,6 +1,6 @@
 // The metrics of a run, which are part of every cut: pure functions over plain JSON. A restored run
 // therefore continues with the same early-stopping patience, best evaluation and history
-// (architecture.md, section 5).
+// (docs/architecture.md, "How law 4 is kept").
 
 import type { RunContents } from "../../../src/data/contents.ts";
 import { areNumeric, targetsOf } from "../../../src/data/targets.ts";

@@ -28,7 +28,7 @@ test("the error quoted in docs/data.md is the one that such a file gets", async 
 });
 
 test("docs/data.md and docs/jobs.md list every warning about data", (t) => {
-  const rooms = /^(src\/data|actors\/threads|actors\/run-state)\/.*\.ts$/;
+  const rooms = /^(src\/data|actors\/threads|actors\/run\/state)\/.*\.ts$/;
   const codes = listTree()
     .filter((path) => rooms.test(path))
     .flatMap((path) => {

@@ -92,7 +92,7 @@ function readAll(dataset: Dataset): BatchMemory {
     lengths: new Int32Array(samples * features),
     ids: new Int32Array(samples * features),
   };
-  const indices = Uint32Array.from({ length: samples }, (_, i) => i);
+  const indices = Float64Array.from({ length: samples }, (_, i) => i);
   dataset.read(indices, batch);
   return batch;
 }

@@ -180,7 +180,7 @@ async function batchReader(home: string, table: string, isHeavy: boolean, isIkjt
     for (let first = 0; first < samples.samples; first += batchSize) {
       const count = Math.min(batchSize, samples.samples - first);
       await holdAt(samples, first, count);
-      const indices = Uint32Array.from({ length: count }, (_, i) => first + i);
+      const indices = Float64Array.from({ length: count }, (_, i) => first + i);
       const batch = {
         ...memory,
         lengths: new Int32Array(count * samples.features),

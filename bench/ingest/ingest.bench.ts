@@ -163,7 +163,7 @@ async function batchReader(given: DataOptions): Promise<() => Promise<void>> {
   return async () => {
     const samples = await openSamples(path, realDisk, { options, tables });
     const { batchSize } = options;
-    const indices = Uint32Array.from({ length: batchSize }, (_, i) => i);
+    const indices = Float64Array.from({ length: batchSize }, (_, i) => i);
     const memory = {
       labels: new Float32Array(batchSize),
       dense: new Float32Array(batchSize * samples.dense),

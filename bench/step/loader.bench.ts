@@ -116,7 +116,7 @@ async function epochRow(
     for (let first = 0; first < samples; first += batch) {
       const count = Math.min(batch, samples - first);
       const from = Math.floor((reader * count) / readers);
-      const indices = new Uint32Array(Math.floor(((reader + 1) * count) / readers) - from);
+      const indices = new Float64Array(Math.floor(((reader + 1) * count) / readers) - from);
       const ranges = order.rangesAt(0, first + from, indices.length);
       await dataset.hold(ranges?.now ?? [], ranges?.next ?? []);
       order.fill(indices, 0, first + from);

@@ -78,7 +78,7 @@ export function readBatch(
 ): LocalBatch {
   const { batchSize } = topology.input;
   const { first, count: samples } = samplesOf(topology, rank, batchSize);
-  const indices = Uint32Array.from({ length: samples }, (_, i) => index * batchSize + first + i);
+  const indices = Float64Array.from({ length: samples }, (_, i) => index * batchSize + first + i);
   const { idsMax } = dataset;
   const idsPerSample = idsMax.reduce((sum, ids) => sum + ids, 0);
   const memory = {

@@ -33,6 +33,9 @@ export interface BatchMemory {
   readonly inverse?: Int32Array | undefined;
 }
 
+/** Numbers of samples, from 0: whole numbers below 2^53. */
+export type SampleNumbers = Float64Array;
+
 /** Samples first .. end-1. */
 export interface SampleRange {
   readonly first: number;
@@ -52,7 +55,7 @@ export interface Dataset {
   /**
    * First sample of each piece (pieces.ts), then the end; undefined if the sources have no pieces.
    */
-  readonly pieces?: Uint32Array | undefined;
+  readonly pieces?: SampleNumbers | undefined;
   /** Whether `read` accepts only samples in held ranges. */
   readonly isStreamed?: boolean | undefined;
   /** Dense features of a sample. */
@@ -73,7 +76,7 @@ export interface Dataset {
    * `weights` if any feature is weighted. Samples without weights get the weight 1. Lengths are at
    * t*B + b with B = indices.length.
    */
-  read(indices: Uint32Array, batch: BatchMemory): number;
+  read(indices: SampleNumbers, batch: BatchMemory): number;
   /**
    * Loads ranges of samples with large reads, and holds them until the next call. Resolves when the
    * ranges of `now` are in memory; those of `next` are prefetched meanwhile. Does nothing if all

@@ -23,15 +23,16 @@ import { sliceBoundsOf } from "../kernels/contract/slices.ts";
 import { keyOf, philox, purposes } from "../ports/random.ts";
 import { blockSamples } from "./cache/cache-format.ts";
 import type { RunContents } from "./contents.ts";
-import type { SampleRange } from "./dataset.ts";
+import type { SampleNumbers, SampleRange } from "./dataset.ts";
 import { mix32 } from "./murmur-hash.ts";
 
 const rounds = 8;
-const samplesMax = 0x1_0000_0000;
+/** Sizes up to here take the round's halves as bits of one 32-bit integer. */
+const narrowMax = 2 ** 32;
 
 /** Fills `out` with the samples at positions first, first + 1, … of one epoch. */
 export function fillOrder(
-  out: Uint32Array,
+  out: SampleNumbers,
   order: {
     readonly seed: number;
     readonly epoch: number;
@@ -52,9 +53,10 @@ export function fillOrder(
   for (let i = 0; i < out.length; i++) out[i] = permutation.at(first + i);
 }
 
-/** A permutation of 0..size-1, keyed by (seed, purpose, step, part). */
+/** A permutation of 0..size-1, keyed by (seed, purpose, step, part). `size`: at most 2^53. */
 export class Permutation {
   readonly #size: number;
+  readonly #isNarrow: boolean;
   readonly #leftBits: number;
   readonly #rightBits: number;
   readonly #keys = new Uint32Array(rounds);
@@ -66,9 +68,10 @@ export class Permutation {
     part?: number;
     size: number;
   }) {
-    assert(spec.size >= 1 && spec.size <= samplesMax, "a size of 1 to 2^32");
+    assert(spec.size >= 1 && spec.size <= 2 ** 53, "a size of 1 to 2^53");
     this.#size = spec.size;
-    const bits = Math.max(2, 32 - Math.clz32(spec.size - 1));
+    this.#isNarrow = spec.size <= narrowMax;
+    const bits = Math.max(2, bitsOf(spec.size - 1));
     this.#leftBits = bits >> 1;
     this.#rightBits = bits - this.#leftBits;
     const key = keyOf(spec.seed);
@@ -94,8 +97,11 @@ export class Permutation {
   #turn(place: number): number {
     let leftBits = this.#leftBits;
     let rightBits = this.#rightBits;
-    let right = place & (2 ** rightBits - 1);
-    let left = place >>> rightBits;
+    let [left, right] = [place >>> rightBits, place & (2 ** rightBits - 1)];
+    if (!this.#isNarrow) {
+      right = place % 2 ** rightBits;
+      left = (place - right) / 2 ** rightBits;
+    }
     for (let round = 0; round < rounds; round++) {
       const mixed = mix32(right ^ (this.#keys[round] ?? 0)) >>> (32 - leftBits);
       const next = left ^ mixed;
@@ -105,8 +111,14 @@ export class Permutation {
       leftBits = rightBits;
       rightBits = bits;
     }
-    return ((left << rightBits) | right) >>> 0;
+    return this.#isNarrow ? ((left << rightBits) | right) >>> 0 : left * 2 ** rightBits + right;
   }
+}
+
+/** Bits of a whole number below 2^53. */
+function bitsOf(value: number): number {
+  const high = Math.floor(value / narrowMax);
+  return high === 0 ? 32 - Math.clz32(value) : 64 - Math.clz32(high);
 }
 
 /** Most bytes of all splits that a batch draws from. */
@@ -147,9 +159,9 @@ export function lanesOf(pieceBytes: number, slices: number, readerBytesMax: numb
 }
 
 /** Splits of equal size, the last possibly shorter: first sample of each, then the end. */
-export function evenSplits(samples: number, splitSamples: number): Uint32Array {
+export function evenSplits(samples: number, splitSamples: number): SampleNumbers {
   const splits = Math.ceil(samples / splitSamples);
-  return Uint32Array.from({ length: splits + 1 }, (_, i) => Math.min(i * splitSamples, samples));
+  return Float64Array.from({ length: splits + 1 }, (_, i) => Math.min(i * splitSamples, samples));
 }
 
 /** A whole batch: its number of samples, and the first position of each slice, then the end. */
@@ -170,7 +182,7 @@ interface SplitsOfEpoch extends BatchShape {
   readonly seed: number;
   readonly epoch: number;
   /** First sample of each split, then the end. */
-  readonly starts: Uint32Array;
+  readonly starts: SampleNumbers;
   /** Whether the samples of a split keep their order. @default false */
   readonly keepsOrder?: boolean | undefined;
 }
@@ -196,7 +208,7 @@ export class SplitOrder {
   readonly #batch: BatchShape;
   /** Number of whole batches of the epoch. */
   readonly #batches: number;
-  readonly #starts: Uint32Array;
+  readonly #starts: SampleNumbers;
   readonly #keepsOrder: boolean;
   /** The splits, in this epoch's order. */
   readonly #splits: Uint32Array;
@@ -224,7 +236,7 @@ export class SplitOrder {
   }
 
   /** Fills `out` with the samples at positions first, first + 1, … of the epoch. */
-  fill(out: Uint32Array, first: number): void {
+  fill(out: SampleNumbers, first: number): void {
     assert(first >= 0 && first + out.length <= this.samples, "places in the pass");
     let at = 0;
     for (const { position, count } of this.#stretches(first, out.length)) {
@@ -356,7 +368,7 @@ export class EpochOrder {
   }
 
   /** Fills `out` with the samples at places first, first + 1, … of an epoch. */
-  fill(out: Uint32Array, epoch: number, first: number): void {
+  fill(out: SampleNumbers, epoch: number, first: number): void {
     const { seed, shuffle, split } = this.#options;
     if (split !== undefined) this.#orderOf(epoch).fill(out, first);
     else fillOrder(out, { seed, epoch, samples: this.#size.samples, first, shuffle });
@@ -386,14 +398,14 @@ export class EpochOrder {
  * their own.
  */
 function batchOf(split: SplitCut | undefined, samples: number, batchSize: number) {
-  if (split === undefined) return { starts: new Uint32Array(0), bounds: [] };
+  if (split === undefined) return { starts: new Float64Array(0), bounds: [] };
   const { slices, splits, splitSamples = samples } = split;
   const bounds = sliceBoundsOf(slices, batchSize);
   if (splits === undefined) return { starts: evenSplits(samples, splitSamples), bounds };
   const { lanes, starts, keepsOrder } = splits;
   const lanesOf = (_: unknown, lane: number) => bounds[Math.floor((lane * slices) / lanes)] ?? 0;
   return {
-    starts: Uint32Array.from(starts),
+    starts: Float64Array.from(starts),
     keepsOrder,
     bounds: [...Array.from({ length: lanes }, lanesOf), batchSize],
   };

@@ -12,7 +12,7 @@ import { expected } from "../ports/check-options.ts";
 import { purposes } from "../ports/random.ts";
 import type { SplitSpec } from "./column-options.ts";
 import { dateOf, momentOf } from "./columnar/exact-values.ts";
-import type { Dataset, SampleRange } from "./dataset.ts";
+import type { Dataset, SampleNumbers, SampleRange } from "./dataset.ts";
 import { Permutation } from "./sample-order.ts";
 import type { SplitKeys } from "./split-keys.ts";
 
@@ -67,6 +67,7 @@ export function planSplit(
   keysOf: () => SplitKeys,
 ): SplitPlan {
   const { fraction, testFraction, split } = shares;
+  if (samples > listedMax && split?.kind !== "order") throw tooMany(samples, split);
   if (split === undefined) return checked(samples, shares, randomPlan(samples, shares));
   const tests = testFraction === undefined ? 0 : Math.round(samples * testFraction);
   const held = Math.round(samples * fraction);
@@ -83,6 +84,16 @@ export function planSplit(
   }
   const [from, testFrom] = timeBoundaries(keys, shares, split, held, tests);
   return checked(samples, shares, rangePlan("key", from, testFrom, shares, count), keys);
+}
+
+/** The error of parts that are no ranges, of more samples than their numbers can name. */
+function tooMany(samples: number, split: SplitSpec | undefined): InvalidOptionError {
+  const option = split === undefined ? "evaluation.fraction" : "evaluation.split.kind";
+  const by = split === undefined ? "are drawn" : "a column splits";
+  const message =
+    `Expected at most ${listedMax} samples that ${by}, got ${samples}: set \`evaluation.split\` ` +
+    'to `{ kind: "order" }`, which evaluates on the last samples';
+  return new InvalidOptionError(option, message);
 }
 
 function randomPlan(samples: number, { fraction, testFraction }: SplitShares): SplitPlan {
@@ -202,7 +213,7 @@ const max = (one: number, other: number) => Math.max(one, other);
 
 /**
  * A view of one part of `dataset`, in the order of the dataset. The parts are disjoint and
- * complete. A view takes 4 bytes per sample. Closing it closes the dataset. `keysOf` reads the keys
+ * complete. A view of drawn samples, or of a range of keys, takes 4 bytes per sample. Closing it closes the dataset. `keysOf` reads the keys
  * of the samples, if a column splits them.
  * @throws InvalidOptionError if a part would be empty
  */
@@ -221,31 +232,34 @@ export function splitDataset(
 export function piecesOf(
   part: DatasetPart & { readonly seed: number },
   samples: number,
-  starts: Uint32Array,
+  starts: SampleNumbers,
   keysOf?: () => SplitKeys,
-): Uint32Array {
+): SampleNumbers {
   return placesIn(samplesOf(samples, part, keysOf), starts);
 }
 
-/** The samples of a part out of `samples`, ascending. */
+/** The samples of a part: a range, or a list of at most `listedMax`, ascending. */
+type Chosen = SampleRange | Uint32Array;
+
+/** Most samples of which a part may be a list: their numbers have 32 bits. */
+const listedMax = 2 ** 32;
+
+/** The samples of a part out of `samples`. */
 function samplesOf(
   samples: number,
   part: DatasetPart & { readonly seed: number },
   keysOf: (() => SplitKeys) | undefined,
-): Uint32Array {
-  return "by" in part ? inRange(samples, part, keysOf) : drawn(samples, part);
-}
-
-/** The samples of a range part, ascending. */
-function inRange(
-  samples: number,
-  { by, from = -Infinity, to = Infinity }: RangePart,
-  keysOf: (() => SplitKeys) | undefined,
-): Uint32Array {
-  const keys = by === "key" ? keysOf?.().values : undefined;
-  assert(by === "place" || keys !== undefined, "keys where a column splits the data");
+): Chosen {
+  if (!("by" in part)) return drawn(samples, part);
+  const { by, from = -Infinity, to = Infinity } = part;
+  if (by === "place") {
+    const within = (place: number) => Math.min(Math.max(0, Math.ceil(place)), samples);
+    return { first: within(from), end: Math.max(within(from), within(to)) };
+  }
+  const keys = keysOf?.().values;
+  assert(keys !== undefined, "keys where a column splits the data");
   return chosenOf(samples, (sample) => {
-    const key = keys === undefined ? sample : (keys[sample] ?? 0);
+    const key = keys[sample] ?? 0;
     return key >= from && key < to;
   });
 }
@@ -274,10 +288,13 @@ function chosenOf(samples: number, isChosen: (sample: number) => boolean): Uint3
   return chosen.slice(0, count);
 }
 
-function viewOf(dataset: Dataset, chosen: Uint32Array): Dataset {
-  let scratch = new Uint32Array(0);
+function viewOf(dataset: Dataset, chosen: Chosen): Dataset {
+  let scratch = new Float64Array(0);
+  const samples = countOf(chosen);
+  // An index beyond the view becomes an index beyond the dataset, which refuses it.
+  const sampleAt = (index: number) => (index < samples ? numberAt(chosen, index) : dataset.samples);
   return {
-    samples: chosen.length,
+    samples,
     pieces: dataset.pieces && placesIn(chosen, dataset.pieces),
     isStreamed: dataset.isStreamed,
     dense: dataset.dense,
@@ -287,16 +304,13 @@ function viewOf(dataset: Dataset, chosen: Uint32Array): Dataset {
     idsMax: dataset.idsMax,
     targets: dataset.targets,
     read(indices, batch) {
-      if (scratch.length < indices.length) scratch = new Uint32Array(indices.length);
-      for (let b = 0; b < indices.length; b++) {
-        // An index beyond the view becomes an index beyond the dataset, which refuses it.
-        scratch[b] = chosen[indices[b] ?? 0] ?? dataset.samples;
-      }
+      if (scratch.length < indices.length) scratch = new Float64Array(indices.length);
+      for (let b = 0; b < indices.length; b++) scratch[b] = sampleAt(indices[b] ?? 0);
       return dataset.read(scratch.subarray(0, indices.length), batch);
     },
     hold(now, next) {
       const rangeOf = ({ first, end }: SampleRange) => {
-        return { first: chosen[first] ?? 0, end: (chosen[end - 1] ?? 0) + 1 };
+        return { first: numberAt(chosen, first), end: numberAt(chosen, end - 1) + 1 };
       };
       return dataset.hold(now.map(rangeOf), next.map(rangeOf));
     },
@@ -307,14 +321,29 @@ function viewOf(dataset: Dataset, chosen: Uint32Array): Dataset {
   };
 }
 
+function countOf(chosen: Chosen): number {
+  return isList(chosen) ? chosen.length : chosen.end - chosen.first;
+}
+
+function isList(chosen: Chosen): chosen is Uint32Array {
+  return chosen instanceof Uint32Array;
+}
+
+/** The number, in the dataset, of the sample at `index` of a part. */
+function numberAt(chosen: Chosen, index: number): number {
+  return isList(chosen) ? (chosen[index] ?? 0) : chosen.first + index;
+}
+
 /**
- * Position in the ascending `chosen` of each of the ascending `samples`, or of the next larger one.
- * Duplicate positions are dropped, so that a piece without a chosen sample disappears.
+ * Position in `chosen` of each of the ascending `samples`, or of the next larger one. Duplicate
+ * positions are dropped, so that a piece without a chosen sample disappears.
  */
-function placesIn(chosen: Uint32Array, samples: Uint32Array): Uint32Array {
+function placesIn(chosen: Chosen, samples: SampleNumbers): SampleNumbers {
+  const count = countOf(chosen);
   let at = 0;
   const places = samples.map((sample) => {
-    while (at < chosen.length && (chosen[at] ?? 0) < sample) at++;
+    if (!isList(chosen)) return Math.min(Math.max(0, sample - chosen.first), count);
+    while (at < count && (chosen[at] ?? 0) < sample) at++;
     return at;
   });
   return places.filter((place, i) => i === 0 || place !== places[i - 1]);

@@ -99,7 +99,7 @@ export function sampleLedger(
   );
   for (let step = begin; step < steps; step++) {
     const { epoch, first, count } = placesOf(schedule, step);
-    const indices = new Uint32Array(count);
+    const indices = new Float64Array(count);
     order.fill(indices, epoch, first);
     const trained = epochs[epoch];
     if (trained === undefined) continue;

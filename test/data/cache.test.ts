@@ -83,7 +83,7 @@ test("a batch too large for its memory, and an index beyond the data, are refuse
     lengths: new Int32Array(6),
     ids: new Int32Array(0),
   };
-  t.throws(() => dataset.read(Uint32Array.of(0, 1), batch), { message: /room for its ids/ });
+  t.throws(() => dataset.read(Float64Array.of(0, 1), batch), { message: /room for its ids/ });
 });
 
 test("a closed dataset cannot be read", async (t) => {

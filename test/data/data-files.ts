@@ -69,7 +69,7 @@ export function batchFor(dataset: Dataset, samples: number): BatchMemory {
 
 /** The samples `indices` of a dataset (all by default), read as one batch. */
 export function readPlain(dataset: Dataset, indices?: readonly number[]): PlainSample[] {
-  const wanted = Uint32Array.from(indices ?? Array.from({ length: dataset.samples }, (_, i) => i));
+  const wanted = Float64Array.from(indices ?? Array.from({ length: dataset.samples }, (_, i) => i));
   const B = wanted.length;
   const { targets } = dataset;
   const batch = batchFor(dataset, B);

@@ -208,7 +208,7 @@ test("an epoch reads little more than its samples, with 1, 2 and 4 readers", asy
         const places = (to ?? 0) - (from ?? 0);
         const { now, next } = order.rangesAt(first + (from ?? 0), places);
         await dataset.hold(now, next);
-        const indices = new Uint32Array(places);
+        const indices = new Float64Array(places);
         order.fill(indices, first + (from ?? 0));
         dataset.read(indices, batchFor(dataset, places));
       }

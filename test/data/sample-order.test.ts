@@ -3,12 +3,20 @@
 
 import test from "ava";
 import type { SampleRange } from "../../src/data/dataset.ts";
-import { evenSplits, fillOrder, SplitOrder, splitSamplesOf } from "../../src/data/sample-order.ts";
+import { mix32 } from "../../src/data/murmur-hash.ts";
+import {
+  evenSplits,
+  fillOrder,
+  Permutation,
+  SplitOrder,
+  splitSamplesOf,
+} from "../../src/data/sample-order.ts";
 import { sliceBoundsOf } from "../../src/kernels/contract/slices.ts";
+import { keyOf, philox } from "../../src/ports/random.ts";
 import { fc } from "../helpers/properties.ts";
 
 const orderOf = (seed: number, epoch: number, samples: number) => {
-  const out = new Uint32Array(samples);
+  const out = new Float64Array(samples);
   fillOrder(out, { seed, epoch, first: 0, samples, shuffle: true });
   return out;
 };
@@ -30,15 +38,15 @@ test("a position in an epoch has the same sample alone and in any batch", (t) =>
       fc.record({
         seed: fc.nat({ max: Number.MAX_SAFE_INTEGER }),
         epoch: fc.nat({ max: 1000 }),
-        samples: fc.integer({ min: 1, max: 0x1_0000_0000 }),
+        samples: fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
         part: fc.double({ min: 0, max: 0.99, noNaN: true }),
       }),
       ({ seed, epoch, samples, part }) => {
         const first = Math.floor(part * samples);
-        const out = new Uint32Array(Math.min(9, samples - first));
+        const out = new Float64Array(Math.min(9, samples - first));
         fillOrder(out, { seed, epoch, first, samples, shuffle: true });
         return out.every((sample, i) => {
-          const alone = new Uint32Array(1);
+          const alone = new Float64Array(1);
           fillOrder(alone, { seed, epoch, first: first + i, samples, shuffle: true });
           return sample < samples && sample === alone[0];
         });
@@ -51,7 +59,7 @@ test("a position in an epoch has the same sample alone and in any batch", (t) =>
 
 test("another seed or epoch has another order", (t) => {
   const base = orderOf(1, 0, 1000);
-  const agreeing = (other: Uint32Array) => other.filter((sample, i) => sample === base[i]).length;
+  const agreeing = (other: Float64Array) => other.filter((sample, i) => sample === base[i]).length;
   t.is(agreeing(orderOf(1, 0, 1000)), 1000);
   t.true(agreeing(orderOf(2, 0, 1000)) < 15);
   t.true(agreeing(orderOf(1, 1, 1000)) < 15);
@@ -89,15 +97,60 @@ test("neighbours in the file are not neighbours in the epoch", (t) => {
   t.true(Math.abs(near - 200) < 60, `${near} of about 200 by chance`);
 });
 
+/** The Feistel network in integers of any size. */
+function permuted(index: number, size: number, { seed = 5, purpose = 1, step = 3 } = {}): number {
+  const keys = new Uint32Array(8);
+  for (const block of [0, 1]) {
+    philox(keys.subarray(4 * block), keyOf(seed), [block, 0, step, purpose]);
+  }
+  const bits = Math.max(2, (BigInt(size) - 1n).toString(2).length);
+  let place = BigInt(index);
+  do {
+    let [low, high] = [BigInt(bits - (bits >> 1)), BigInt(bits >> 1)];
+    let [left, right] = [place >> low, place & ((1n << low) - 1n)];
+    for (const key of keys) {
+      const mixed = BigInt(mix32(Number(right) ^ key) >>> (32 - Number(high)));
+      [left, right, low, high] = [right, left ^ mixed, high, low];
+    }
+    place = (left << low) | right;
+  } while (place >= BigInt(size));
+  return Number(place);
+}
+
+test("a permutation of any size up to 2^53 is the Feistel network of its halves", (t) => {
+  const sizes = [1, 2, 5, 1000, 2 ** 31 + 1, 2 ** 32 - 1, 2 ** 32, 2 ** 32 + 1, 2 ** 33];
+  for (const size of [...sizes, 5 * 10 ** 11, 2 ** 52 + 9, 2 ** 53]) {
+    const own = new Permutation({ seed: 5, purpose: 1, step: 3, size });
+    for (const place of [0, 1, 0.3, 0.7]) {
+      const index = Number.isInteger(place) ? place % size : Math.floor(place * size);
+      t.is(own.at(index), permuted(index, size), `${index} of ${size}`);
+    }
+    t.is(own.at(size - 1), permuted(size - 1, size), `the last of ${size}`);
+  }
+});
+
+test("the split order of more than 2^32 samples has the samples of its splits", (t) => {
+  const [samples, splitSamples] = [2 ** 33 + 96, 2 ** 28];
+  const order = startOrder({ samples, splitSamples, batchSize: 1000, slices: 4 });
+  const first = 1000 * (2 ** 23 - 1);
+  const out = new Float64Array(1000);
+  order.fill(out, first);
+  const { now } = order.rangesAt(first, 1000);
+  t.is(new Set(out).size, 1000);
+  t.true(out.some((sample) => sample >= 2 ** 32));
+  t.true(out.every((sample) => now.some((range) => sample >= range.first && sample < range.end)));
+  t.true(now.every((range) => range.end - range.first <= splitSamples));
+});
+
 test("without shuffling, the order is the file's", (t) => {
-  const out = new Uint32Array(4);
+  const out = new Float64Array(4);
   fillOrder(out, { seed: 1, epoch: 5, first: 6, samples: 10, shuffle: false });
   t.deepEqual([...out], [6, 7, 8, 9]);
 });
 
 test("positions beyond the epoch are refused", (t) => {
   const order = { seed: 1, epoch: 0, first: 8, samples: 10, shuffle: true };
-  t.throws(() => fillOrder(new Uint32Array(3), order), { message: /places in the pass/ });
+  t.throws(() => fillOrder(new Float64Array(3), order), { message: /places in the pass/ });
 });
 
 interface Shape {
@@ -115,8 +168,8 @@ function startOrder({ samples, splitSamples, batchSize, slices, seed = 3, epoch 
   return new SplitOrder({ seed, epoch, starts, batchSize, bounds });
 }
 
-function allOf(shape: Shape): Uint32Array {
-  const out = new Uint32Array(shape.samples);
+function allOf(shape: Shape): Float64Array {
+  const out = new Float64Array(shape.samples);
   startOrder(shape).fill(out, 0);
   return out;
 }
@@ -154,7 +207,7 @@ test("a position in an epoch has the same sample alone and in any range", (t) =>
     const order = startOrder(shape);
     return [0, 0.3, 0.77].every((part) => {
       const first = Math.floor(part * shape.samples);
-      const out = new Uint32Array(Math.min(97, shape.samples - first));
+      const out = new Float64Array(Math.min(97, shape.samples - first));
       order.fill(out, first);
       return out.every((sample, i) => sample === all[first + i]);
     });
@@ -168,7 +221,7 @@ test("the ranges of some positions have all their samples, and no split twice", 
   holds(t, (shape) => {
     const order = startOrder(shape);
     const first = Math.floor(shape.samples / 3);
-    const out = new Uint32Array(Math.min(shape.batchSize, shape.samples - first));
+    const out = new Float64Array(Math.min(shape.batchSize, shape.samples - first));
     order.fill(out, first);
     const { now, next } = order.rangesAt(first, out.length);
     const firsts = [...now, ...next].map((range) => range.first);
@@ -247,7 +300,7 @@ test("splits are as large as memory allows, with 64 or more per slice", (t) => {
 
 test("positions beyond the epoch, and slices that are no full batch, are refused", (t) => {
   const order = startOrder({ samples: 10, splitSamples: 3, batchSize: 4, slices: 2 });
-  t.throws(() => order.fill(new Uint32Array(3), 8), { message: /places in the pass/ });
+  t.throws(() => order.fill(new Float64Array(3), 8), { message: /places in the pass/ });
   const starts = evenSplits(10, 3);
   const spec = { seed: 1, epoch: 0, starts, batchSize: 4, bounds: [0, 2] };
   t.throws(() => new SplitOrder(spec), { message: /slices that make up a batch/ });

@@ -125,7 +125,7 @@ test("a batch without room for weights is refused", async (t) => {
   const memory = { dense: new Float32Array(0), labels: new Float32Array(1) };
   const bags = { lengths: new Int32Array(3), ids: new Int32Array(9) };
   const read = (weights?: Float32Array) => () =>
-    dataset.read(Uint32Array.of(0), { ...memory, ...bags, weights });
+    dataset.read(Float64Array.of(0), { ...memory, ...bags, weights });
   t.throws(read(), { message: /room for its weights/ });
   t.throws(read(new Float32Array(2)), { message: /room for its ids/ });
   t.is(read(new Float32Array(3))(), 3);

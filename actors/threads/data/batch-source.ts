@@ -2,7 +2,7 @@
 // or with a part of the evaluation data, in file order.
 
 import { holdAt, piecesAt } from "../../../src/data/cache/pieces.ts";
-import type { BytesRead, Dataset, SampleRange } from "../../../src/data/dataset.ts";
+import type { BytesRead, Dataset, SampleNumbers, SampleRange } from "../../../src/data/dataset.ts";
 import { EpochOrder, type SplitCut } from "../../../src/data/sample-order.ts";
 import { IkjtMaker } from "../../../src/data/sessions/ikjt.ts";
 import type { BatchOutlet, Stream } from "../../../src/exchange/batch-ring.ts";
@@ -65,7 +65,7 @@ export class BatchSource {
     for (const device of devices) {
       if (!outlet.lacks(stream, device, ticket)) continue;
       const { first, count } = samplesOf(this.#options.topology, device, batchSamples);
-      const indices = new Uint32Array(count);
+      const indices = new Float64Array(count);
       fill(indices, first);
       const memory = outlet.slotMemory(stream, device, ticket, count);
       const { bounds } = slicesIn(this.#options.topology, device, batchSamples);
@@ -111,7 +111,7 @@ export class BatchSource {
       await dataset.hold(held.now, held.next);
       this.#waitedMs += this.#clock.now() - fromMs;
     }
-    const fill = (out: Uint32Array, from: number) => this.#order.fill(out, epoch, first + from);
+    const fill = (out: SampleNumbers, from: number) => this.#order.fill(out, epoch, first + from);
     return { count, fill };
   }
 
@@ -121,7 +121,7 @@ export class BatchSource {
     const first = (ticket % Math.ceil(samples / batchSize)) * batchSize;
     const count = Math.min(batchSize, samples - first);
     await holdAt(dataset, first, count);
-    const fill = (out: Uint32Array, from: number) => {
+    const fill = (out: SampleNumbers, from: number) => {
       for (let i = 0; i < out.length; i++) out[i] = first + from + i;
     };
     return { count, fill };

@@ -80,7 +80,7 @@ async function eachBatch(
     const ranges = order.rangesAt(0, first, samples);
     const held = ranges ?? piecesAt(dataset, first, samples);
     if (held !== undefined) await dataset.hold(held.now, held.next);
-    const indices = new Uint32Array(samples);
+    const indices = new Float64Array(samples);
     order.fill(indices, 0, first);
     const batch = { ...all, lengths: all.lengths.subarray(0, samples * dataset.features) };
     dataset.read(indices, batch);

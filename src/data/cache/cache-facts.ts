@@ -4,6 +4,7 @@
 import { crc32 } from "node:zlib";
 import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { Disk } from "../../ports/disk.ts";
+import type { SampleNumbers } from "../dataset.ts";
 import { shownPath } from "../remote/addresses.ts";
 import type { SplitKeys } from "../split-keys.ts";
 import { startsOf } from "./blocks.ts";
@@ -15,7 +16,7 @@ import { pieceBytesOf, pieceStartsOf } from "./pieces.ts";
 /** The row groups (pieces) of a cache's samples. */
 export interface Pieces {
   /** First sample of each row group, then the end. */
-  readonly starts: Uint32Array;
+  readonly starts: SampleNumbers;
   /** Size in memory of the largest row group, in bytes. */
   readonly bytesMax: number;
 }

@@ -9,7 +9,7 @@
 import assert from "node:assert/strict";
 import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { Disk, DiskFile } from "../../ports/disk.ts";
-import type { BatchMemory, BytesRead, Dataset, SampleRange } from "../dataset.ts";
+import type { BatchMemory, BytesRead, Dataset, SampleNumbers, SampleRange } from "../dataset.ts";
 import { oneLabel, type Targets } from "../targets.ts";
 import { type BatchCopier, batchCopier } from "./batch-copies.ts";
 import {
@@ -205,7 +205,7 @@ class CachedDataset implements CachedSamples {
   readonly weighted: readonly boolean[];
   readonly idsMax: readonly number[];
   readonly targets: Targets;
-  readonly pieces: Uint32Array | undefined;
+  readonly pieces: SampleNumbers | undefined;
   readonly isStreamed: boolean;
   readonly #file: { close(): void };
   readonly #blocks: Blocks;
@@ -242,7 +242,7 @@ class CachedDataset implements CachedSamples {
     this.#means = Object.entries(meta.means ?? {}).map(([at, mean]) => [Number(at), mean]);
   }
 
-  read(indices: Uint32Array, batch: BatchMemory): number {
+  read(indices: SampleNumbers, batch: BatchMemory): number {
     assert(this.#isOpen, "the dataset is open");
     const B = indices.length;
     assert(batch.labels.length >= B * this.targets.labels, "room for the labels");
@@ -276,7 +276,7 @@ class CachedDataset implements CachedSamples {
   }
 
   /** Copies the records of a batch to `#words`, consecutive records of one memory with one call. */
-  #gather(indices: Uint32Array): void {
+  #gather(indices: SampleNumbers): void {
     const place = this.#place;
     const B = indices.length;
     if (this.#froms.length < B) {

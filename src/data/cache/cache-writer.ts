@@ -3,6 +3,7 @@
 
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
+import { InputUnusableError } from "../../errors/errors.ts";
 import type { DiskFile } from "../../ports/disk.ts";
 import type { PlainRecords } from "../columnar/plain-records.ts";
 import { Sample } from "../sample.ts";
@@ -11,11 +12,13 @@ import { oneLabel, type Targets, targetWords } from "../targets.ts";
 import { BlockEncoder } from "./block-encoder.ts";
 import {
   type BlockShape,
+  blockSamples,
   bytesOfKeys,
   type CacheMeta,
   headerBytes,
   onDisk,
   sampleHeadWords,
+  samplesMax,
   writeFrame,
 } from "./cache-format.ts";
 import { StatisticsCollector } from "./feature-statistics.ts";
@@ -193,6 +196,10 @@ export class CacheWriter {
     else {
       this.#pending.set(bytes, this.#pendingBytes);
       this.#pendingBytes += bytes.length;
+    }
+    if (this.#blocks * blockSamples === samplesMax) {
+      const message = `Expected at most ${samplesMax} samples in a cache or an index, got more`;
+      throw new InputUnusableError(this.#file.path, `${message}: train on fewer files at a time`);
     }
     if (2 * this.#blocks === this.#table.length) {
       const larger = new Uint32Array(2 * this.#table.length);

@@ -7,7 +7,7 @@
 //
 // A streamed dataset reads only samples in held ranges: its reader holds the pieces of the samples.
 
-import type { Dataset, SampleRange } from "../dataset.ts";
+import type { Dataset, SampleNumbers, SampleRange } from "../dataset.ts";
 import { startsOf } from "./blocks.ts";
 import { type BlockTable, blockSamples, type CacheMeta } from "./cache-format.ts";
 
@@ -18,7 +18,7 @@ const piecesMax = 16_384;
 export function pieceStartsOf({
   pieces,
   samples,
-}: Pick<CacheMeta, "pieces" | "samples">): Uint32Array | undefined {
+}: Pick<CacheMeta, "pieces" | "samples">): SampleNumbers | undefined {
   if (pieces === undefined) return undefined;
   const least = Math.ceil(samples / piecesMax);
   const starts = [0];
@@ -28,11 +28,11 @@ export function pieceStartsOf({
     const start = Math.ceil(end / blockSamples) * blockSamples;
     if (start < samples && start - (starts.at(-1) ?? 0) >= least) starts.push(start);
   }
-  return Uint32Array.from([...starts, samples]);
+  return Float64Array.from([...starts, samples]);
 }
 
 /** Size of each piece in memory, in bytes. */
-export function pieceBytesOf(starts: Uint32Array, table: BlockTable): Float64Array {
+export function pieceBytesOf(starts: SampleNumbers, table: BlockTable): Float64Array {
   const blocks = startsOf(table);
   const byteAt = (sample: number) => 4 * (blocks[Math.ceil(sample / blockSamples)] ?? 0);
   return Float64Array.from(starts.subarray(1), (end, i) => byteAt(end) - byteAt(starts[i] ?? 0));

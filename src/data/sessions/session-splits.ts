@@ -74,7 +74,7 @@ async function* groupsIn(dataset: Dataset): AsyncGenerator<number> {
   for (let first = 0; first < dataset.samples; first += chunk) {
     const count = Math.min(chunk, dataset.samples - first);
     await dataset.hold([{ first, end: first + count }], []);
-    const indices = Uint32Array.from({ length: count }, (_, i) => first + i);
+    const indices = Float64Array.from({ length: count }, (_, i) => first + i);
     dataset.read(indices, batch);
     for (let b = 0; b < count; b++) {
       yield (groups[b] ?? 0) * 2 ** 24 + (groups[count + b] ?? 0);
@@ -99,7 +99,7 @@ export async function checkAligned(
   for (let first = 0; first < dataset.samples; first += chunk) {
     const count = Math.min(chunk, dataset.samples - first);
     await dataset.hold([{ first, end: first + count }], []);
-    const indices = Uint32Array.from({ length: count }, (_, i) => first + i);
+    const indices = Float64Array.from({ length: count }, (_, i) => first + i);
     dataset.read(indices, batch);
     for (const [group, own] of places.entries()) {
       const [head = 0, ...others] = own;

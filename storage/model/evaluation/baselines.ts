@@ -226,7 +226,7 @@ async function readAll(dataset: Dataset, sums: LabelSums): Promise<void> {
       await holdAt(dataset, first, samples);
       const memory = memoryFor(dataset, samples);
       dataset.read(
-        Uint32Array.from({ length: samples }, (_, i) => first + i),
+        Float64Array.from({ length: samples }, (_, i) => first + i),
         memory,
       );
       const { dense, lengths, ids, labels, highs, weights } = memory;

@@ -170,7 +170,7 @@ function datasetOf(places: Uint32Array): Dataset {
 }
 
 function placesOf(dataset: Dataset): Uint32Array {
-  const indices = Uint32Array.from({ length: dataset.samples }, (_, i) => i);
+  const indices = Float64Array.from({ length: dataset.samples }, (_, i) => i);
   const ids = new Int32Array(indices.length);
   const none = { dense: new Float32Array(0), labels: new Float32Array(0) };
   dataset.read(indices, { ...none, lengths: new Int32Array(0), ids });

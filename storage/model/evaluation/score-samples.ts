@@ -36,7 +36,7 @@ export async function scoreSamples(
 
 /** Reads samples `first` to `first + samples - 1`; their labels and groups go to `scores`. */
 function readBatch(dataset: Dataset, first: number, samples: number, scores: Scores): EncodedBatch {
-  const indices = Uint32Array.from({ length: samples }, (_, i) => first + i);
+  const indices = Float64Array.from({ length: samples }, (_, i) => first + i);
   const memory = memoryFor(dataset, samples);
   const { dense, lengths, ids, highs, weights, groups } = memory;
   const { labels: L } = dataset.targets;

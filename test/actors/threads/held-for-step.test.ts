@@ -58,14 +58,14 @@ test("the last epoch reads no split ahead that no step trains on", (t) => {
 });
 
 test("pieces in file order are read ahead for the next epoch before this one ends", (t) => {
-  const pieces = Uint32Array.from([0, 200, 400, 600]);
+  const pieces = Float64Array.from([0, 200, 400, 600]);
   const schedule = scheduleOf({ samples: 600, batchSize: 50, passes: 2 });
   const order = new EpochOrder({ seed: 3, shuffle: false }, schedule);
   const dataset = { isStreamed: true, pieces };
   const { late, reads } = walk({ schedule, order, dataset, partsOf });
   t.deepEqual(late.flat(), ["0 200"]);
   t.is(reads, 6);
-  const alone = { ...dataset, pieces: Uint32Array.from([0, 600]) };
+  const alone = { ...dataset, pieces: Float64Array.from([0, 600]) };
   t.is(walk({ schedule, order, dataset: alone, partsOf }).reads, 1);
   t.is(heldForStep({ schedule, order, dataset: {}, partsOf }, 0), undefined);
 });

@@ -110,7 +110,7 @@ for (const key of keys) {
     sameValues(t, readPlain(streamed.dataset, last), readPlain(cached.dataset, last));
     const part = { seed: 2, fraction: 0.3, part: "train" } as const;
     const view = splitDataset(streamed.dataset, part);
-    t.deepEqual(view.pieces, piecesOf(part, samples, pieces ?? new Uint32Array()));
+    t.deepEqual(view.pieces, piecesOf(part, samples, pieces ?? new Float64Array()));
     sameValues(t, await readHeld(view), readPlain(splitDataset(cached.dataset, part)));
     cached.dataset.close();
     streamed.dataset.close();
@@ -195,7 +195,7 @@ test("a file that changed since its index was made is named, and not trained on"
 });
 
 test("positions map to the pieces to hold now, and the one to prefetch", (t) => {
-  const pieces = Uint32Array.of(0, 32, 96, 128);
+  const pieces = Float64Array.of(0, 32, 96, 128);
   const at = (first: number, count: number) => piecesAt({ isStreamed: true, pieces }, first, count);
   t.deepEqual(at(0, 32), { now: [{ first: 0, end: 32 }], next: [{ first: 32, end: 96 }] });
   t.deepEqual(at(31, 2), {
@@ -219,8 +219,8 @@ test("pieces begin at blocks; a piece of a part has a chosen sample", async (t) 
   const few = piecesOf(
     { seed: 1, by: "place", from: 40, to: 41 },
     100,
-    Uint32Array.of(0, 32, 64, 100),
+    Float64Array.of(0, 32, 64, 100),
   );
-  t.deepEqual(few, Uint32Array.of(0, 1));
+  t.deepEqual(few, Float64Array.of(0, 1));
   dataset.close();
 });

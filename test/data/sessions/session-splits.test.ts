@@ -46,7 +46,7 @@ test("an epoch keeps each session complete and in order, and shuffles sessions a
   const samples = clustered.length;
   const order = new EpochOrder({ seed: 1, shuffle: true, split }, { samples, batchSize });
   const seen = [0, 1].map((epoch) => {
-    const indices = new Uint32Array(samples);
+    const indices = new Float64Array(samples);
     order.fill(indices, epoch, 0);
     t.deepEqual(
       [...indices].sort((a, b) => a - b),

@@ -2,7 +2,7 @@
 
 import test from "ava";
 import type { Dataset } from "../../../src/data/dataset.ts";
-import { splitDataset } from "../../../src/data/split.ts";
+import { planSplit, splitDataset } from "../../../src/data/split.ts";
 import { oneLabel } from "../../../src/data/targets.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { readPlain } from "../data-files.ts";
@@ -79,4 +79,34 @@ test("a share that leaves a part empty is refused", (t) => {
       message: /Expected `fraction` to be a share/,
     });
   }
+});
+
+test("a part that is a range has the numbers of its samples beyond 2^32", (t) => {
+  const dataset = { ...startDataset(2 ** 33), pieces: Float64Array.of(0, 2 ** 32, 2 ** 33) };
+  const [seed, from] = [1, 2 ** 32 + 5];
+  const view = splitDataset(dataset, { seed, by: "place", from });
+  t.is(view.samples, 2 ** 32 - 5);
+  t.deepEqual(view.pieces, Float64Array.of(0, 2 ** 32 - 5));
+  const read: number[] = [];
+  const spied = splitDataset(
+    { ...dataset, read: (indices) => read.push(...indices) },
+    { seed, by: "place", from },
+  );
+  const none = new Float32Array();
+  const memory = { dense: none, labels: none, lengths: new Int32Array(), ids: new Int32Array() };
+  spied.read(Float64Array.of(0, 2 ** 32 - 6, 2 ** 32 - 5), memory);
+  // The last index lies beyond the part, and becomes one that the dataset refuses.
+  t.deepEqual(read, [2 ** 32 + 5, 2 ** 33 - 1, 2 ** 33]);
+});
+
+test("a part that is no range is refused for more samples than 32 bits number", (t) => {
+  const keys = () => ({ form: "number" as const, values: new Float64Array() });
+  t.throws(() => planSplit(2 ** 32 + 1, { fraction: 0.1 }, keys), {
+    instanceOf: InvalidOptionError,
+    message:
+      "Expected at most 4294967296 samples that are drawn, got 4294967297: set " +
+      '`evaluation.split` to `{ kind: "order" }`, which evaluates on the last samples',
+  });
+  const { evaluation } = planSplit(10 ** 12, { fraction: 0.1, split: { kind: "order" } }, keys);
+  t.deepEqual(evaluation, { samples: 10 ** 11, split: { by: "place", from: 9 * 10 ** 11 } });
 });

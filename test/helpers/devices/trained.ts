@@ -99,7 +99,7 @@ export async function readAll(
     weights: dataset.weighted.includes(true) ? new Float32Array(samples * idsPerSample) : undefined,
   };
   const count = dataset.read(
-    Uint32Array.from({ length: samples }, (_, i) => i),
+    Float64Array.from({ length: samples }, (_, i) => i),
     batch,
   );
   dataset.close();

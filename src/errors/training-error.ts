@@ -45,6 +45,7 @@ export function errorClass<
     readonly recovery = recovery;
 
     constructor(...facts: [...Facts, options?: ErrorOptions]) {
+      // A caller may append error options; `say` has no parameter for them.
       const said: string | { readonly message: string } = say(...(facts as unknown as Facts));
       const { message, ...fields } = typeof said === "string" ? { message: said } : said;
       const last: unknown = facts.at(-1);
@@ -53,6 +54,7 @@ export function errorClass<
     }
   }
   type Fields = Said extends string ? unknown : Readonly<Said>;
+  // `Object.assign` adds the fields at run time, so the compiler cannot see them in the class.
   return KnownError as unknown as ErrorBase<Code, Way, Facts, Fields>;
 }
 

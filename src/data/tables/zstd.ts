@@ -41,7 +41,7 @@ export function readyZstd(): Promise<Zstd> {
     class Decoder extends ZSTDDecoder {
       override _init(result: Parameters<AnyDecoder["_init"]>[0]): void {
         super._init(result);
-        // WebAssembly types exports without their signatures; `Zstd` declares the calls below.
+        // The exports of WebAssembly have no signatures; `Zstd` declares the functions used here.
         shared.osiris = result.instance.exports as unknown as Zstd;
       }
     }

@@ -16,7 +16,7 @@ let compiled: ReadonlyMap<string, { readonly row: Row; readonly of: Compiled }> 
 /** The rows of the table by kernel. */
 export function compiledRows(): NonNullable<typeof compiled> {
   compiled ??= new Map(
-    Object.entries(table as unknown as Readonly<Record<string, Row>>).map(([kernel, row]) => [
+    Object.entries<Row>(table).map(([kernel, row]) => [
       kernel,
       { row, of: compile(kernel, row, kinds) },
     ]),
@@ -34,12 +34,14 @@ export function checkKernels(inner: Kernels): Kernels {
  * kernels where there is no addon, are `inner`'s.
  */
 export function bindKernels(inner: Partial<Kernels>, addon: Addon | undefined): Kernels {
+  // Kernels are called by name here, with arguments that the table checks instead of the compiler.
   const calls = inner as unknown as Calls;
   const bound: Record<string, unknown> = { ...inner, ...checkMemory(inner as Kernels) };
   for (const [kernel, { row, of }] of compiledRows()) {
     const isNative = addon !== undefined && row.native !== undefined;
     bound[kernel] = isNative ? nativeCall(kernel, row, of, addon) : checkedCall(of, calls[kernel]!);
   }
+  // The table has a row for each kernel of the contract that `inner` lacks: a test compares them.
   return bound as unknown as Kernels;
 }
 

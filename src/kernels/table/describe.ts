@@ -1,20 +1,22 @@
-// The language of the table of kernels (table.ts). A row lists the parameters of a kernel in the
-// contract's order, and the addon's arguments in theirs. It is compiled once, to closures that
-// check a call and list the addon's arguments. A parameter is its name, mostly with a shape:
+// Parses the rows of the kernel table (table.ts). A row is text: `takes` lists the kernel's
+// parameters in the order of the contract, `native` lists the arguments of the addon's function in
+// its order. Each row is compiled once to closures that check the arguments of a call and build the
+// list of arguments for the addon. A parameter is written as its name, usually with a shape:
 //
 //   w=(O,I)    a tensor with these dimensions
 //   x=B:W      a tensor of B rows of W columns: the first dimension is B, B*W elements
 //   x=2*B*O    a tensor with this number of elements, in any dimensions
 //   ids=#B     a typed array of B elements
-//   x=B*O?     left out, or as described
+//   x=B*O?     optional: undefined, or a tensor of this shape
 //   dW=[O*I]   a list of tensors, one for each finished subtree of the parameter `slices`
-//   plus={n}   a list of tensors; 16{n}: at most 16; left out: none
-//   rows       no tensor: the kind of this name (kinds.ts), or any value
-//   slices(B)  the kind of this name, with a size; to=packed(B*W): another kind
+//   plus={n}   an optional list of tensors of this shape; 16{n}: of at most 16 tensors
+//   rows       not a tensor: its check is the kind of the same name in kinds.ts, if there is one
+//   slices(B)  the same, and the kind's check receives the size B; to=packed(B*W): kind `packed`
 //   columns.mean=C   a member of the parameter `columns`
 //
-// A size has its value from the first parameter that has the size: kinds first, then exact
-// dimensions, numbers of elements that are one size, rows, and other tensors. The rest is compared.
+// In a call, the first parameter with a size (B, W, …) sets the value of the size, and all others
+// are compared with this value. Parameters are processed in this order: kinds, exact dimensions,
+// numbers of elements that are a single size, rows, all other tensors.
 
 import { fail } from "node:assert/strict";
 import { type Slices, subtreesOf } from "../contract/slices.ts";
@@ -363,7 +365,8 @@ function fitOf(label: string, text: string, isAlways: boolean, sizes: Sizes): (t
   const product = isArray ? text.slice(1) : text;
   const agree = sizes.quotient(product, isAlways);
   return (t) => {
-    const count = isArray ? (t as unknown as Int32Array).length : size(t);
+    // A parameter `#B` is a typed array, although this check has the type of checks of tensors.
+    const count = isArray ? (t as Tensor & ArrayLike<number>).length : size(t);
     if (!agree(count)) refuse(`to hold ${sizes.worded(product)} elements`, t, count);
   };
 }

@@ -121,7 +121,7 @@ function readConstants(path: string): MachineConstants {
   try {
     return checkConstants(JSON.parse(text));
   } catch (cause) {
-    const reason = cause instanceof InvalidOptionError ? cause.message : "it is no JSON";
+    const reason = cause instanceof InvalidOptionError ? cause.message : "it is not valid JSON";
     throw new InputUnusableError(path, `Cannot use the constants ${path}: ${reason}`, { cause });
   }
 }

@@ -105,7 +105,7 @@ export function readPlan(text: string, path: string, tables: readonly PlannedTab
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw refuse("it is no JSON", { cause });
+    throw refuse("it is not valid JSON", { cause });
   }
   let found: PlanFile;
   try {

@@ -43,7 +43,7 @@ export function jobOf({
     return resolveJob(JSON.parse(jobText));
   } catch (cause) {
     if (!(cause instanceof SyntaxError)) throw cause;
-    throw new CheckpointCorruptError(directory, "its job is no JSON", { cause });
+    throw new CheckpointCorruptError(directory, "its job is not valid JSON", { cause });
   }
 }
 

@@ -195,7 +195,7 @@ function nameOf(view: DataView, at: number, length: number, refuse: Refuse): str
   try {
     name = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
-    throw refuse("the name of an entry is no text");
+    throw refuse("the name of an entry is not UTF-8");
   }
   const parts = name.split("/");
   if (name === "" || /[\\\0]/.test(name) || parts.includes("..") || parts[0] === "") {

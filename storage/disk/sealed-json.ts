@@ -21,7 +21,7 @@ export function unseal(bytes: Uint8Array, path: string): unknown {
   try {
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (cause) {
-    throw new CheckpointCorruptError(path, "it is not text", { cause });
+    throw new CheckpointCorruptError(path, "it is not UTF-8", { cause });
   }
   const found = tail.exec(text)?.[1];
   if (found === undefined) throw new CheckpointCorruptError(path, "it is cut short");
@@ -32,7 +32,8 @@ export function unseal(bytes: Uint8Array, path: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new CheckpointCorruptError(path, "it is no JSON", { cause }); // Sealed by another program.
+    // The hash is right, so another program wrote the file.
+    throw new CheckpointCorruptError(path, "it is not valid JSON", { cause });
   }
 }
 

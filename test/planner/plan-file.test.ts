@@ -56,7 +56,7 @@ test("a file that is no plan of the job is refused in one sentence", (t) => {
   if (first === undefined) return t.fail();
   const written = (shards: Plan["shards"]) => writePlan({ ...plan, shards }).text;
   const wrong: [string, RegExp][] = [
-    ["shards: []", /it is no JSON/],
+    ["shards: []", /it is not valid JSON/],
     ["{}", /Expected `plan\.version`/],
     [text.replace('"grid"', '"diagonal"'), /Expected `plan\.shards\[\d\]\.scheme`.*one of/],
     [text.replace('"device":0', '"device":1'), /its hash is not that of its text/],

@@ -62,8 +62,8 @@ export function utf8Of(bytes: Buffer): Buffer {
 }
 
 /**
- * The pieces of a text, converted to UTF-8. Pieces may end within a character.
- * @throws Error if it is no text (`noTextBecause`)
+ * The pieces of a text file, converted to UTF-8. Pieces may end within a character.
+ * @throws Error if the file is neither UTF-8 nor UTF-16 with a byte order mark (`noTextBecause`)
  */
 export async function* utf8Pieces(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   let isBegun = false;

@@ -85,7 +85,7 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
  * Parses the JSON object of a line with `parseExactly`; nested objects may be maps. Undefined if
- * the line is no JSON object, repeats a name, or is not UTF-8.
+ * the line is not a JSON object, repeats a name, or is not UTF-8.
  */
 export function objectIn(line: string): Record<string, unknown> | undefined {
   try {

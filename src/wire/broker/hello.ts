@@ -41,7 +41,7 @@ export const noHello: Hello = {
 
 /**
  * Applies a CONNECT to a client's settings. As in nats-server, a field that is left out or null
- * keeps its value. Undefined: the text is no JSON object, or a field has the wrong type.
+ * keeps its value. Undefined: the text is not a JSON object, or a field has the wrong type.
  */
 export function helloOf(json: string, before: Hello): Hello | undefined {
   try {

@@ -228,7 +228,7 @@ export const fileCases: readonly WrongInput[] = [
   {
     title: "constants that are none",
     args: ["plan", "job.json", "--constants", "clicks.csv"],
-    says: ["Cannot use the constants clicks.csv: it is no JSON"],
+    says: ["Cannot use the constants clicks.csv: it is not valid JSON"],
   },
   {
     title: "a warm start from nowhere",

@@ -289,7 +289,7 @@ testIf(testAll).serial(
   },
 );
 
-test("a job or record that is no JSON is damage with its path, even with a valid hash", (t) => {
+test("a job or record that is not valid JSON is damage with its path, even with a valid hash", (t) => {
   const damaged = { instanceOf: CheckpointCorruptError, message: /^Checkpoint here is damaged: / };
   t.throws(() => jobOf({ directory: "here", jobText: "{" }), damaged);
   const text = '{ x\n  "sha256": ""\n}\n';

@@ -134,7 +134,7 @@ export class StreamTrimmedError extends errorClass(
       `Cannot go on with the stream ${stream}: its messages from ${wanted} to ${first - 1} are ` +
       "gone; keep messages longer (`max_age`, `max_bytes`), and ingest into a new directory",
     stream,
-    /** The first sequence that is missing, and the first that the stream still has. */
+    /** The first sequence number that is needed, and the first that the stream still has. */
     wanted,
     first,
   }),
@@ -146,9 +146,8 @@ export class WindowFullError extends errorClass(
   "stop",
   (bytes: number, held: { readonly requests: number; readonly events: number }) => ({
     message:
-      `Expected the join to need at most ${bytes} bytes, and ${held.requests} requests and ` +
-      `${held.events} events are in its window: raise \`stateBytes\`, or shorten \`window\` or ` +
-      "`lateness`",
+      `The join window exceeds its limit of ${bytes} bytes: it has ${held.requests} requests and ` +
+      `${held.events} events; raise \`stateBytes\`, or shorten \`window\` or \`lateness\``,
     bytes,
   }),
 ) {}

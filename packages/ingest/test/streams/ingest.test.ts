@@ -272,8 +272,7 @@ test("a window that exceeds its memory is an error, and no message is lost", asy
   const source = () => new MemoryStreams([...features, end], [{ time: 2_000_000_000 }]);
   await t.throwsAsync(ingestInto(out, source(), { ...law, stateBytes: 2000, fileRows: 5 }), {
     instanceOf: WindowFullError,
-    message:
-      /at most 2000 bytes, and 13 requests and 0 events are in its window: raise `stateBytes`/,
+    message: /its limit of 2000 bytes: it has 13 requests and 0 events; raise `stateBytes`/,
   });
   await ingestInto(out, source(), { ...law, fileRows: 5 });
   t.is((await rowsOf(out)).length, 50);

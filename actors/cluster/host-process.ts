@@ -1,4 +1,5 @@
-// A host process: joins a running cluster, and contributes its devices.
+// A host process (`osiris host`): joins a running cluster, and contributes its devices. If an actor
+// of it fails, its supervisor restarts the actor, and the process goes on.
 //
 //   Host
 //   └─ supervisor

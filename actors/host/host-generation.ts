@@ -99,8 +99,8 @@ type HostGenerationEvent =
 /** Reader restarts allowed within the window; more mean that the cause lies elsewhere. */
 const readerIntensity = { restartsMax: 10, windowMs: 60_000 } as const;
 
-/** G2: runs when the machine stops, for any reason. */
-const releasing = fromCallback<{ type: string }, HostGenerationContext>(
+/** G2: aborts the generation when the machine stops, for any reason. */
+const abortingAtStop = fromCallback<{ type: string }, HostGenerationContext>(
   ({ input }) =>
     () =>
       abort(input.generation),
@@ -119,7 +119,7 @@ const machine = setup({
     reader: readerMachine,
     bridge: bridgeMachine,
     pool: workerPoolMachine,
-    releasing,
+    abortingAtStop,
   },
   delays: { beatMs },
   actions: {
@@ -274,7 +274,7 @@ const machine = setup({
     reportedLosses: input.spec.fromStep,
   }),
   entry: "startAll",
-  invoke: { src: "releasing", input: ({ context }) => context },
+  invoke: { src: "abortingAtStop", input: ({ context }) => context },
   on: {
     "xstate.error.actor.*": { actions: "childFailed" },
     "reader.restart": { actions: "restartReader" },

@@ -1,5 +1,6 @@
-// Host: the actor of one operating-system process. It prepares data, and runs one generation of
-// each run that has devices on this host, as the run's coordinator requests.
+// Host: the actor of a host, in the leader's process or in a host process (`osiris host`). It
+// prepares data, and runs one generation of each run that has devices on this host, as the run's
+// coordinator requests. If the actor fails, a supervisor in the same process restarts it.
 //
 //   host.assemble ──▶ a generation ──▶ host.release, or a newer generation of its run: stopped
 //                                └───▶ ended with an error: host.failed is sent

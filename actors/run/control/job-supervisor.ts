@@ -93,8 +93,8 @@ type JobSupervisorEvent =
   | ErrorActorEvent<unknown, string>
   | DoneActorEvent<unknown, string>;
 
-/** J3. When stopped, tells all hosts of the generation to release it. */
-const releasing = fromCallback<{ type: string }, JobSupervisorContext>(({ input }) => () => {
+/** J3. When stopped, requests that all hosts of the generation release it. */
+const releasingAtStop = fromCallback<{ type: string }, JobSupervisorContext>(({ input }) => () => {
   const { network, record, claimed, hosts } = input;
   if (claimed === undefined) return;
   const scope = { run: record.run, generation: claimed.generation };
@@ -116,7 +116,7 @@ const machine = setup({
     claiming,
     holding,
     watchingRequests,
-    releasing,
+    releasingAtStop,
     receivingSecondaryFailures,
     waiting,
     recoveringPartly,
@@ -246,7 +246,7 @@ const machine = setup({
     generation: {
       invoke: [
         { src: "holding", input: ({ context }) => context },
-        { src: "releasing", input: ({ context }) => context },
+        { src: "releasingAtStop", input: ({ context }) => context },
       ],
       initial: "running",
       states: {

@@ -1,18 +1,19 @@
-// Pins: parts of tables that an operator keeps on a device. A plan is made around its pins: the
-// pinned part is cut out of its tile, and the planner places the rest of the tile freely. A pin
-// names rows and columns instead of a shard's number, since the numbers change with the cut of the
-// tables. The placement of a part changes no bit of the result (law 4).
+// Pins: parts of tables that an operator wants on a certain device. A pin is a preference: a
+// generation that cannot follow a pin trains without it (follow-pins.ts). A plan is made around its
+// pins: the pinned part is cut out of its tile, and the planner places the rest of the tile freely.
+// A pin names rows and columns instead of a shard's number, since the numbers change with the cut
+// of the tables. The placement of a part changes no bit of the result (law 4).
 
 import type { CacheBytes, PlacedShard, Plan, Tile } from "./shards.ts";
 
 /** Maximum number of pins of a run; bounded, as each pin may split tiles. */
 export const pinsMax = 256;
 
-/** A part of a table, and the device that must hold it; plan-file.ts has the schema. */
+/** A part of a table, and the device that an operator wants it on; plan-file.ts has the schema. */
 export interface ShardPin extends TablePart {
-  /** Rank of the device that must hold the part. */
+  /** Rank of that device. */
   readonly device: number;
-  /** Whether the pin is frozen: it may be moved only after it was thawed. */
+  /** Whether the pin is frozen: `shard move` is refused until the pin is thawed. */
   readonly isFrozen: boolean;
 }
 

@@ -146,7 +146,7 @@ export function splitSamplesOf(data: {
   return blockSamples * Math.max(1, blocks);
 }
 
-/** Most bytes of the pieces that a reader holds: those of a batch, and as many prefetched. */
+/** Memory limit of a reader for splits: the current batch's splits, and as many prefetched ones. */
 export const heldBytesMax = 0x2000_0000;
 
 /**

@@ -48,8 +48,8 @@ export class LineBatch implements SourceRows {
    */
   constructor(layout: Columns, lines: BatchLines, firstLine: number, parsed?: ParsedLines) {
     this.rows = lines.count;
-    // Row numbers match those of a columnar file: row 0 is the line below the header, or the first
-    // line of JSON.
+    // Rows are numbered as in a columnar file: row 0 is the line below the header of a CSV file, or
+    // the first line of a JSON Lines file.
     this.firstRow = firstLine - (layout.json === undefined ? 2 : 1);
     this.#layout = layout;
     this.#lines = lines;

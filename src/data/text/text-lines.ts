@@ -28,13 +28,16 @@ export const lineBytesMax = 0x10_0000;
 
 /** A run of consecutive lines. */
 export interface LineChunk {
-  /** Number of the first line among those of the file, from 1. */
+  /** Position of the chunk's first line among the lines of the file, from 1. */
   readonly firstLine: number;
   /** Lines without line breaks; `undefined` for a line longer than `lineBytesMax`. */
   readonly lines: readonly (string | undefined)[];
   /** Bytes of the file read so far. */
   readonly bytesRead: number;
-  /** Line number in an editor at which a line of the chunk begins, from 1. */
+  /**
+   * The line number at which a text editor shows the start of line `index` of the chunk, from 1.
+   * An editor also counts the line breaks inside quoted fields.
+   */
   lineOf(index: number): number;
 }
 
@@ -52,7 +55,7 @@ export async function* readLines(path: string, delimiter?: string): AsyncGenerat
 
 /** Consecutive lines in one buffer. Line breaks belong to no line. */
 export class ByteLines {
-  /** Number of the first line among those of the file, from 1. */
+  /** Position of the first line among the lines of the file, from 1. */
   readonly firstLine: number;
   readonly bytes: Buffer;
   readonly view: DataView;
@@ -62,9 +65,9 @@ export class ByteLines {
   readonly ends: number[] = [];
   /** Bytes of the file read so far. */
   readonly bytesRead: number;
-  /** Number of line breaks in quotes before the first line. */
+  /** Number of line breaks inside quoted fields before the first line. */
   readonly #breaksBefore: number;
-  /** Index of the line of each line break in quotes. */
+  /** For each line break inside a quoted field, the index of its line. */
   readonly #broken: number[] = [];
 
   constructor(firstLine: number, bytes: Buffer, bytesRead: number, breaksBefore = 0) {
@@ -79,12 +82,12 @@ export class ByteLines {
     return this.ends.length;
   }
 
-  /** Number of line breaks in quotes up to the end of the last line. */
+  /** Number of line breaks inside quoted fields up to the end of the last line. */
   get breaks(): number {
     return this.#breaksBefore + this.#broken.length;
   }
 
-  /** Line number in an editor at which a line begins, from 1. */
+  /** The line number at which a text editor shows the start of line `index`, from 1. */
   lineOf(index: number): number {
     const breaks = this.#broken.filter((line) => line < index).length;
     return this.firstLine + index + this.#breaksBefore + breaks;

@@ -46,16 +46,16 @@ const builders: { readonly [Name in Kind]: Builder<Extract<ModelSpec, { kind: Na
 };
 
 /**
- * Builds the graph of a model: a function of its options alone, and of its module if it has one.
- * `axes`: for each feature 0, or 1 + the group of features with which its lists are deduplicated;
- * left out: all 0. Axes change no parameter.
+ * Builds the graph of a model. The graph depends only on the model's options and, for a custom
+ * model, on its module. `axes`: for each feature, 0 if its lists are not deduplicated, else 1 + the
+ * index of its deduplication group. Default: all 0. Axes do not change the parameters.
  */
 export function graphOf(spec: ModelSpec, axes: readonly number[] = []): Graph {
   const builder: Builder<ModelSpec> = builders[spec.kind];
   return builder.build(new GraphBuilder(spec.dense, axes), spec);
 }
 
-/** The builder of a kind whose blocks give one logit (1), trained on the label. */
+/** The builder of a model kind with one output: the logit of a sample, trained on the label. */
 function oneLogit<Spec>(blocksOf: (graph: GraphBuilder, spec: Spec) => Value): Builder<Spec> {
   return { build: (graph, spec) => graph.finish(blocksOf(graph, spec)) };
 }

@@ -198,8 +198,9 @@ export function sumsIn(graph: GraphBuilder): GraphValue {
 }
 
 /**
- * A multilayer perceptron whose weights begin within ±1/sqrt(inputs), as in PyTorch: policies learn
- * worse from the wider weights of Glorot and Bengio.
+ * A multilayer perceptron. The weights of a layer with n inputs are initialised uniformly between
+ * -1/sqrt(n) and 1/sqrt(n), as in PyTorch. The initialisation of Glorot and Bengio, the default of
+ * `linear`, has a wider range, and policies learn worse from it.
  */
 export function layers(
   graph: GraphBuilder,

@@ -113,9 +113,10 @@ interface Group {
 }
 
 /**
- * The groups of rows, the most popular first. The bins are shares of the distinct rows of a window,
- * so that the number of distinct rows follows from the window's ids. A batch that is a share s of
- * the window does not look up a row that the window looks up c times with probability exp(-c s).
+ * Groups of a table's rows with similar popularity, the most popular group first. Each bin is the
+ * share of a window's distinct rows that the window looks up c times, so the window's number of
+ * distinct rows follows from its number of lookups. If a batch is the share s of the window, the
+ * probability that the batch does not look up such a row is exp(-c s).
  */
 function groupsOf({ poolingFactor, bins }: CostTable, batchSize: number): Group[] {
   const share = batchSize / windowSamples;
@@ -128,7 +129,7 @@ function groupsOf({ poolingFactor, bins }: CostTable, batchSize: number): Group[
   return groups.reverse();
 }
 
-/** Ids of a batch whose rows are not among the most popular `room`. */
+/** Number of lookups of a batch that miss a cache of the `room` most popular rows. */
 function idsBeyond(groups: readonly Group[], room: number): number {
   let [left, beyond] = [room, 0];
   for (const { distinct, ids } of groups) {

@@ -1,7 +1,8 @@
-// AutoShard's training (Zha et al., KDD 2022, section 3.4): episodes are played with the weights of
-// the previous update, their plans are measured, and the network learns from them by V-trace
-// (IMPALA). The cost network learns from the measured plans, too. The caller provides the function
-// that measures. The same tables, tasks, measurements, seed and arithmetic give the same bits.
+// AutoShard's training (Zha et al., KDD 2022, section 3.4). The weights of the previous update play
+// the episodes, so the episodes are off-policy: the policy network learns from their measured plans
+// with V-trace targets (IMPALA), which correct for the older weights. The cost network learns from
+// the same measured plans. The caller provides the function that measures a plan. The same tables,
+// tasks, measurements, seed and arithmetic give the same bits.
 
 import { type Kernels, purposes, RandomStream } from "../../../../internal.ts";
 import type { DeviceCosts } from "../../search/cost-networks.ts";
@@ -129,9 +130,11 @@ function meanOf(plans: readonly MeasuredPlan[]): number {
 }
 
 /**
- * Sets the gradient of the loss of episodes with these inputs, and returns the loss: the mean over
- * the episodes of the sum over their steps of -advantage * log probability + valueWeight * (value's
- * error)^2 / 2 - entropyWeight * entropy. Advantages and the values' targets are those of V-trace.
+ * Computes the gradient of the actor-critic loss of the episodes, and returns the loss: the mean
+ * over episodes of the sum over steps of
+ *   -advantage * log(probability of the action) + valueWeight * (value - target)^2 / 2
+ *   - entropyWeight * entropy.
+ * V-trace gives the advantages and the targets of the values.
  */
 function learnFrom(
   network: AutoNetwork,
@@ -178,8 +181,8 @@ export interface Trace {
   /** Reward of each step. */
   readonly rewards: ArrayLike<number>;
   /**
-   * Importance ratio of each choice: its probability under the policy over that under the policy
-   * that played.
+   * Importance ratio of each action: its probability by the current weights, divided by its
+   * probability by the older weights that played the episode.
    */
   readonly ratios: ArrayLike<number>;
   /** Value of the state after the last step; 0 if the episode ends there. */
@@ -188,13 +191,13 @@ export interface Trace {
 
 /** Off-policy targets for the states of an episode that an older policy played. */
 export interface TraceTargets {
-  /** v: the targets of the values. */
+  /** Target of each state's value: v_s in the paper. */
   readonly values: Float64Array;
-  /** Advantage of each choice over the value of its state: its weight in the policy's gradient. */
+  /** Advantage of each action over the value of its state: its weight in the policy gradient. */
   readonly advantages: Float64Array;
 }
 
-/** Computes the targets of one episode; ratios are clipped at 1, rewards are not discounted. */
+/** The V-trace targets of one episode. Ratios are clipped at 1; rewards are not discounted. */
 export function vTrace({ values, rewards, ratios, last }: Trace): TraceTargets {
   const targets = new Float64Array(values.length);
   const advantages = new Float64Array(values.length);

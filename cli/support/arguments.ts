@@ -47,7 +47,7 @@ export function withCommon(
 ): Command {
   const lines = examples.map((example) => `  $ osiris ${example}`);
   return command
-    .option("--json", "print JSON, one object a line, for machines")
+    .option("--json", "print JSON for programs, one object a line")
     .option("--verbose", verbose)
     .addHelpText("after", `\nExamples:\n${lines.join("\n")}\n${exitCodeHelp}`);
 }
@@ -56,7 +56,7 @@ export function withCommon(
  * Adds `--model-root`: modules that jobs of checkpoints may name as models, and that then run here.
  */
 export function withModelRoots(command: Command): Command {
-  const about = "let a checkpoint run its model's module, which lies here; may be repeated";
+  const about = "allow custom models whose module is in this directory; may be repeated";
   return command.option("--model-root <PATH>", about, collected).hook("preAction", (_, action) => {
     const { modelRoot = [] } = action.opts<{ readonly modelRoot?: readonly string[] }>();
     allowModels(modelRoot);
@@ -71,8 +71,8 @@ export function withArithmetic(command: Command): Command {
   return command.addOption(
     new Option(
       "--arithmetic <WHICH>",
-      "kernels that compute: same as in training, for the same bits; auto, the fastest on this " +
-        "machine; native; reference (default: same)",
+      "kernels that compute: `same` as in training, for the same bits; `auto`, the fastest on " +
+        "this machine; `native`; `reference` (default: same)",
     ).choices(["same", "auto", "native", "reference"]),
   );
 }
@@ -99,7 +99,7 @@ export function withChanges(command: Command): Command {
   return command
     .option(
       "--set <OPTION=VALUE>",
-      "override an option of the job, as data.batchSize=512; may be repeated",
+      "override an option of the job, such as data.batchSize=512; may be repeated",
       collected,
     )
     .option("--seed <N>", "override the seed of the job", integerFrom(0));
@@ -121,7 +121,7 @@ export function withConnection(command: Command): Command {
 
 /** Adds the options of a client of a running cluster's job service: connection and tenant. */
 export function withClient(command: Command): Command {
-  const tenant = new Option("--tenant <NAME>", "tenant to act as, where the cluster has tenants");
+  const tenant = new Option("--tenant <NAME>", "tenant to act as, if the cluster has tenants");
   return withConnection(command).addOption(tenant.env("OSIRIS_TENANT"));
 }
 

@@ -30,7 +30,7 @@ const named: Readonly<Record<string, MachineConstants>> = { v100: defaultConstan
 
 /** Adds `--constants`. */
 export function withConstants(command: Command): Command {
-  const what = "machine constants: a file of --calibrate, or v100 (default: this machine's)";
+  const what = "machine constants: a file of plan --calibrate, or v100 (default: this machine's)";
   return command.addOption(new Option("--constants <FILE>", what).env("OSIRIS_CONSTANTS"));
 }
 

@@ -14,7 +14,7 @@ export interface ObservingArguments {
 /** Adds `--log-level` and `--trace-every`. */
 export function withObserving(command: Command): Command {
   const log = "lowest level of log lines on stderr (JSON, or text on a terminal)";
-  const traces = "trace every N-th step, where OTEL_EXPORTER_OTLP_ENDPOINT names a collector";
+  const traces = "send a trace of every N-th step to the collector at OTEL_EXPORTER_OTLP_ENDPOINT";
   return command
     .addOption(new Option("--log-level <LEVEL>", log).choices(logOptionLevels).env("OSIRIS_LOG"))
     .addOption(

@@ -55,9 +55,9 @@ export function verdictLine({ verdict, differences, digest, ledger }: Trial): st
 export function shrunkLines(schedule: Schedule, job: string): string[] {
   const file = `chaos-${schedule.seed ?? "least"}.json`;
   return [
-    `What is left of it: ${plural(schedule.faults.length, "fault")}`,
+    `Smallest failing part: ${plural(schedule.faults.length, "fault")}`,
     ...schedule.faults.map((fault) => `  ${sentenceOf(fault)}`),
-    "Carry it out again:",
+    "Run it again:",
     `  echo '${JSON.stringify(schedule)}' > ${file}`,
     `  osiris chaos ${job} --schedule ${file}`,
   ];

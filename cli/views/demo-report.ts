@@ -64,7 +64,7 @@ export function demoLines(report: DemoReport): string[] {
   const best = bestAuc === undefined ? "" : `   (best reachable: ${metric(bestAuc)})`;
   const recovery =
     recoverySeconds === undefined
-      ? "no restore: the killed part had done its work"
+      ? "no restore was needed: the killed actor had finished its work"
       : `recovered in ${duration(recoverySeconds)}, and trained to the end`;
   const what =
     killedAtStep === undefined

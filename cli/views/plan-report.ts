@@ -94,7 +94,7 @@ export function reportOf(
 
 /** The sentence on the source of bag sizes and of the popularity of ids. */
 function sentenceOf({ samples, poolingFactor, data }: StatisticsSource): string {
-  const bags = poolingFactor === undefined ? "" : `, but ${poolingFactor} ids in every bag as told`;
+  const bags = poolingFactor === undefined ? "" : `, but ${poolingFactor} ids in every bag as given`;
   if (samples !== undefined) return `from the data cache, ${count(samples)} samples${bags}`;
   if (data.kind === "synthetic") return `as the job says of its generated data${bags}`;
   const assumed = `${poolingFactor ?? 1} ids in every bag, popular by Zipf's law`;
@@ -157,7 +157,7 @@ function listLines({ ikjt, data }: StatisticsSource): string[] {
     const times = `${factor.toFixed(2)} for each distinct one (by the formula ${predicted.toFixed(2)})`;
     return `  ${features.join(", ").padEnd(19)}${times}: ${isChosen ? "deduplicated" : "left as they are"}`;
   });
-  return ["Lists within a slice of a batch, and what becomes of them", ...lines, ""];
+  return ["Repeated lists within a slice of a batch, and their deduplication", ...lines, ""];
 }
 
 function stepLines({ assessment }: Feasible): string[] {

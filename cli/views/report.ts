@@ -118,7 +118,7 @@ const shareNames: Readonly<Record<keyof StepTimes["shares"], string>> = {
   rowSums: "for row sums",
   gradients: "for dense gradients",
   losses: "for losses",
-  tiers: "for rows from below",
+  tiers: "for rows of lower tiers",
   checkpoint: "taking checkpoints",
 };
 
@@ -178,7 +178,7 @@ export function adviceLines(tables: readonly TableTiers[]): string[] {
     "Cached tables: rows expected from HBM, and from SSD or initialised; now, and with 1 GiB more of it",
     line(["", "HBM", "from it", "+ 1 GiB", "DDR", "from SSD", "+ 1 GiB"]),
     ...lines,
-    ...(rest > 0 ? [`  ${plural(rest, "more table")}, to which it would bring less`] : []),
+    ...(rest > 0 ? [`  ${plural(rest, "more table")}, which would gain less`] : []),
   ];
 }
 
@@ -198,7 +198,7 @@ function idCounts(of: NonNullable<RunResult["dynamicIds"]>[number]): string {
 /** Rows read while an update of them was pending, by table, and the steps that read none. */
 function staleCounts({ tables, freshSteps }: NonNullable<RunResult["staleness"]>): string {
   const late = tables.map(({ table, rows }) => `${count(rows)} of \`${table}\``).join(", ");
-  return `${late}; ${count(freshSteps)} steps read all fresh`;
+  return `${late}; ${count(freshSteps)} steps read only fresh rows`;
 }
 
 const curveLinesMax = 12;

@@ -42,7 +42,7 @@ test.serial("caches are listed with their sources, and removed only with --yes",
   t.regex(listed.stdout, /^1 cache in cache, .*\n +NAME +SAMPLES +BYTES +USED +SOURCE\n/);
   t.regex(listed.stdout, /csv-[0-9a-f]{24} +64 +[\d.]+ \w+ +in use +.*data\.csv\n$/);
   const busy = await run("cache", "rm", "--all", "--yes", "--directory", "cache");
-  t.regex(busy.stdout, /^left cache\/csv-.*: a run has used it just now\n0 files, 0 B\n$/);
+  t.regex(busy.stdout, /^kept cache\/csv-.*: a run has just used it\n0 files, 0 B\n$/);
   const [name = ""] = readdirSync(caches);
   utimesSync(join(caches, name), 1, 1);
   const dry = await run("cache", "rm", name.slice(0, 8), "--directory", "cache");

@@ -82,7 +82,7 @@ async function steerShards({ t, run, following, command }: Steered): Promise<voi
   const tiersOfAll = await command("status", "--tiers");
   t.regex(tiersOfAll.stdout, new RegExp(`\ntier:${from} +${run} `));
   const flushed = await command("tier", "flush", run, `${from}`);
-  t.regex(flushed.stdout, /^Run .* has written .* rows? below device:\d to its disk\.\n$/);
+  t.regex(flushed.stdout, /^Run .* has written .* rows? of device:\d to its disk\.\n$/);
   const none = await command("tier", "show", run, `${to}`);
   t.is(none.code, 2, none.stderr);
   t.regex(

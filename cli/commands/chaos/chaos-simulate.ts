@@ -37,7 +37,7 @@ const failureCodes: readonly (readonly [SimulationFailure, number])[] = [
   ["liveness", 4],
 ];
 
-/** Schedules between two lines of progress. */
+/** A line of progress is printed after every so many schedules. */
 const reportEvery = 100;
 
 /** Runs the simulations that the options ask for; resolves to the exit code. */
@@ -97,7 +97,7 @@ async function tellLeast(
   if (failure === undefined) return;
   const least = await shrinkScenario(scenario, failure);
   const faults = plural(least.faults.length, "fault");
-  say(`seed ${scenario.seed}: the least that fails: ${faults} of ${scenario.faults.length}`);
+  say(`seed ${scenario.seed}: smallest failing part: ${faults} of ${scenario.faults.length}`);
   say(JSON.stringify(least));
 }
 
@@ -110,7 +110,7 @@ function tellSummary(summary: SeedsSummary, seconds: number, say: (line: string)
   );
   for (const [kind, injections] of injected) say(`  ${kind.padEnd(20)} ${count(injections)}`);
   const seeds = failures.map(({ seed, failure }) => `${seed} (${failure})`).join(", ");
-  say(failures.length === 0 ? "All of them held." : `Failed: ${seeds}`);
+  say(failures.length === 0 ? "No schedule failed." : `Failed: ${seeds}`);
 }
 
 function recordOf({ scenario, failure, reason, injected, trace }: SimulationVerdict) {

@@ -3,7 +3,7 @@
 // --simulate, whole clusters run in virtual time instead.
 
 import { readFileSync } from "node:fs";
-import { type Command, InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { checkSchedule, faultGroups, faultKinds } from "../../../chaos/faults/schedule.ts";
 import { drawFor, runTrial, shrinkTrial } from "../../../chaos/trials/trial.ts";
 import { runReference } from "../../../chaos/trials/verdict.ts";
@@ -58,38 +58,68 @@ const verdictCodes = { equal: 0, harness: 1, safety: 3, liveness: 4 } as const;
 export function addChaos(program: Command): void {
   const command = program
     .command("chaos")
-    .argument("[job]", "job file, as for `osiris train`; none with --simulate or --crash-points")
+    .argument(
+      "[job]",
+      "job file, as for `osiris train`; left out with --simulate and --crash-points",
+    )
     .description(
-      "inject faults drawn from a seed into a job, and compare its model with its reference run's",
+      "train a job under injected faults, and compare its model with that of a run without faults",
     )
-    .option("--simulate", "simulate whole clusters in one thread and virtual time, with small jobs")
-    .option("--crash-points", "as --simulate, losing power at each disk operation of a run in turn")
-    .option("--pairs <N>", "of --crash-points: also lose power twice, N apart", integerFrom(0), 8)
-    .option("--jobs <N>", "of --simulate, --crash-points: worker threads", integerFrom(1), 2)
-    .option("--seed <N>", "draw the schedule from this seed", integerFrom(0), 1)
-    .option("--seeds <LIST>", "draw a schedule from each of these seeds: 1-50, or 3,5,8", seedsFrom)
-    .option("--schedule <FILE>", "carry out the schedule of this file, as it was printed (JSON)")
-    .option("--faults <KINDS>", `inject only these kinds or groups: ${groupNames}`, kindsFrom)
-    .option("--devices <N>", "devices of each host (default: the job's, else 2)", integerFrom(1))
+    .option("--simulate", "simulate whole clusters with small jobs, in one thread and virtual time")
     .option(
-      "--hosts <H>",
-      "hosts, each a process of its own; 0: one process has all devices",
+      "--crash-points",
+      "simulate a power loss at each disk operation of a run, one simulation for each",
+    )
+    .option(
+      "--pairs <N>",
+      "with --crash-points: also two power losses, at most N operations apart",
       integerFrom(0),
-      0,
+      8,
     )
     .option(
-      "--step-deadline <MS>",
-      "longest stall before a step fails (default: the job's `stepDeadlineMs`)",
+      "--jobs <N>",
+      "with --simulate or --crash-points: threads that simulate",
+      integerFrom(1),
+      2,
+    )
+    .option("--seed <N>", "seed from which the schedule of faults is drawn", integerFrom(0), 1)
+    .option(
+      "--seeds <LIST>",
+      "one schedule for each of these seeds, such as 1-50 or 3,5,8",
+      seedsFrom,
+    )
+    .option(
+      "--schedule <FILE>",
+      "inject the schedule of faults in this file: JSON, as printed by an earlier run",
+    )
+    .option(
+      "--faults <KINDS>",
+      `inject only these kinds or groups of faults; groups: ${groupNames}`,
+      kindsFrom,
+    )
+    .option(
+      "--devices <N>",
+      "devices of each host (default: the job's `devices`, else 2)",
       integerFrom(1),
     )
-    .option("--no-shrink", "do not shrink a schedule that fails")
-    .option("--report", "print the table of figures at the end")
+    .option("--hosts <H>", "host processes; 0: all devices are in one process", integerFrom(0), 0)
+    .option(
+      "--step-deadline <MS>",
+      "milliseconds after which a stalled step fails (default: the job's `stepDeadlineMs`)",
+      integerFrom(1),
+    )
+    .option("--no-shrink", "do not search for a smaller part of a failing schedule that also fails")
+    .option("--report", "print a table of figures at the end: faults, recovery times, goodput")
     .option(
       "--soak <TIME>",
-      "repeat the job for this time, as 10m, killing actors at random",
+      "repeat the job for this time, such as 10m, and kill actors at random",
       msFrom,
     )
-    .option("--every <TIME>", "of --soak: mean time between two kills", msFrom, 15_000);
+    .addOption(
+      new Option("--every <TIME>", "with --soak: mean time between two kills")
+        .argParser(msFrom)
+        .default(15_000, "15s"),
+    );
   withCommon(command, [
     "chaos job.yaml --seed 42",
     "chaos job.yaml --seeds 1-50 --hosts 2 --devices 1 --report",
@@ -101,7 +131,7 @@ export function addChaos(program: Command): void {
   ])
     .addHelpText(
       "after",
-      "\n3: the model differs from the reference run's; 4: the run did not end.",
+      "\nFurther exit codes: 3 the model differs from the reference run's, 4 the run did not end.",
     )
     .action(async (path: string | undefined, options: ChaosArguments) => {
       const { simulate, crashPoints, seeds = [options.seed] } = options;

@@ -19,11 +19,11 @@ interface CalibrateArguments extends CommonOptions {
 export function addCalibrate(program: Command): void {
   const command = program
     .command("calibrate")
-    .argument("<model>", "checkpoint directory (its best model is taken), or .osiris file")
+    .argument("<model>", "checkpoint directory (its best model is used), or .osiris file")
     .argument("[data...]", "files with labels (default: the samples that the job holds out)")
     .description("fit a calibration of a model's probabilities, and store it with the model")
-    .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`")
-    .option("--remove", "remove the calibration that is stored");
+    .option("--manifest <HASH>", "use this checkpoint: its manifest's hash, `best` or `last`")
+    .option("--remove", "remove the stored calibration instead of fitting one");
   withCommon(withModelRoots(command), [
     "calibrate checkpoints",
     "calibrate model.osiris yesterday.csv",
@@ -37,7 +37,7 @@ export function addCalibrate(program: Command): void {
       }
       const removed = removeCalibration(directory, at);
       if (json) console.log(JSON.stringify({ report: "calibrate", directory, removed }));
-      else console.log(removed ? "The calibration was removed." : "None is stored.");
+      else console.log(removed ? "The calibration was removed." : "No calibration is stored.");
       return;
     }
     const paths = data.length === 0 ? {} : { data: { paths: data } };

@@ -35,7 +35,8 @@ interface RestoreOptions extends CommonOptions {
 }
 
 /**
- * Digits of a hash that people see, and may give as an argument: enough to tell checkpoints apart.
+ * Digits of a hash in the output for people, which is also a valid argument of commands: enough to
+ * distinguish checkpoints.
  */
 const hashDigits = 12;
 
@@ -55,7 +56,7 @@ function addList(checkpoint: Command): void {
   const command = checkpoint
     .command("list")
     .argument("<directory>", "checkpoint directory")
-    .description("list the checkpoints of a directory, newest first, and damaged files");
+    .description("list the checkpoints of a directory, newest first, and its damaged files");
   withCommon(command, ["checkpoint list checkpoints"]).action(
     (directory: string, { json }: CommonOptions) => {
       const list = listCheckpoints(directory);
@@ -111,7 +112,9 @@ function addVerify(checkpoint: Command): void {
   const command = checkpoint
     .command("verify")
     .argument("<directory>", "checkpoint directory")
-    .description("read checkpoints whole; check hashes and the model's digest; exit 1: damage")
+    .description(
+      "read all bytes of checkpoints, check hashes and model digests; exit code 1: damage",
+    )
     .option("--manifest <HASH>", "verify only this checkpoint: its manifest's hash, or a prefix");
   withCommon(command, [
     "checkpoint verify checkpoints",
@@ -193,7 +196,9 @@ function addRestore(checkpoint: Command): void {
     .command("restore")
     .argument("<directory>", "checkpoint directory")
     .argument("<manifest>", "checkpoint of the chain: its manifest's hash, or a prefix")
-    .description("make a checkpoint the newest again, and give up later ones")
+    .description(
+      "go back to an earlier checkpoint; the run's next checkpoint removes the later ones",
+    )
     .option("--yes", "do not ask for confirmation");
   withCommon(command, ["checkpoint restore checkpoints 3fa90c --yes"]).action(
     async (directory: string, manifest: string, options: RestoreOptions) => {

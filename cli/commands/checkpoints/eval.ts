@@ -45,25 +45,32 @@ interface EvalOptions extends CommonOptions {
 export function addEval(program: Command): void {
   const command = program
     .command("eval")
-    .argument("<directory>", "checkpoint directory (its best model, else its last, is taken)")
+    .argument("<directory>", "checkpoint directory (its best model, else its last, is used)")
     .description("evaluate a trained model on files with the columns that it was trained on")
     .option("--data <FILE>", "file to evaluate on; may be repeated", collected)
-    .option("--test", "evaluate on the test of the job that trained the model")
+    .option("--test", "evaluate on the test samples (`evaluation.test`) of the model's job")
     .option("--held-out", "evaluate on the samples that the job holds out for its evaluations")
     .option(
       "--by <COLUMNS>",
-      "metrics for each value of these columns of the files, as country,device; may be repeated",
+      "print metrics for each value of these columns, such as country,device; may be repeated",
       collected,
     )
     .option(
       "--slices <N>",
-      "values of a column with a line of their own, at most (default: 20)",
+      "with --by: most values of a column with a line each; the rest share one (default: 20)",
       Number,
     )
     .option("--importance", "print how much worse metrics get when a feature is permuted")
-    .option("--seed <N>", "seed of the permutations of --importance (default: the job's)", Number)
-    .option("--thresholds <LIST>", "probabilities for precision and recall, as 0.1,0.5")
-    .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`");
+    .option(
+      "--seed <N>",
+      "with --importance: seed of the permutations (default: the job's seed)",
+      Number,
+    )
+    .option(
+      "--thresholds <LIST>",
+      "print precision and recall from these probabilities on, such as 0.1,0.5",
+    )
+    .option("--manifest <HASH>", "use this checkpoint: its manifest's hash, `best` or `last`");
   withCommon(withArithmetic(withModelRoots(command)), [
     "eval checkpoints --data test.tsv",
     "eval checkpoints --data test.tsv --manifest best",
@@ -75,8 +82,8 @@ export function addEval(program: Command): void {
     const { manifest, data, test: isTest = false, heldOut: isHeldOut = false } = options;
     if (Number(data !== undefined) + Number(isTest) + Number(isHeldOut) !== 1) {
       const message =
-        "Expected either `--data FILE`, or `--test`, the test of the job itself, or `--held-out`, " +
-        "what the job holds out";
+        "Expected one of `--data FILE`, `--test` (the job's test samples) and `--held-out` (the " +
+        "samples that the job holds out for evaluations)";
       throw new InvalidOptionError("--data", message);
     }
     const { arithmetic = "same" } = options;
@@ -131,7 +138,8 @@ async function dataOf(model: Model, paths: readonly string[]): Promise<Evaluatio
   if (data.kind !== "synthetic") return { paths: [...paths] };
   const [path, ...others] = paths;
   if (path === undefined || others.length > 0) {
-    throw new InvalidOptionError("--data", "Expected one file: the model was trained on none");
+    const message = "Expected one Criteo file, as the model was trained on generated data";
+    throw new InvalidOptionError("--data", message);
   }
   return criteoData(path, { batchSize: data.batchSize, cache: data.cache });
 }

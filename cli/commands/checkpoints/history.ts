@@ -17,7 +17,7 @@ export function addHistory(program: Command): void {
     .command("history")
     .argument("<directory>", "checkpoint directory, or a job file")
     .description("print the learning curve of a run as CSV: a line for each checkpoint")
-    .option("--out <FILE>", "write the curve to this file");
+    .option("--out <FILE>", "write the curve to this file instead of printing it");
   withCommon(command, ["history checkpoints", "history job.yaml --out curve.csv"]).action(
     async (from: string, { out, json }: HistoryOptions) => {
       const isJob = statSync(from, { throwIfNoEntry: false })?.isFile() === true;

@@ -41,12 +41,19 @@ export function addVerify(program: Command): void {
       "checkpoint directory, .osiris file, or a cluster's run whose directory can be read here",
     )
     .description(
-      "retrain an interval of a run and compare every bit; exit 3: the bits differ. For a " +
+      "retrain an interval of a run and compare every bit; exit code 3: they differ. For a " +
         ".osiris file: check its hashes up to the run's digest",
     )
-    .option("--from <HASH>", "first checkpoint: manifest's hash, or `start` (default: one before)")
+    .option(
+      "--from <HASH>",
+      "first checkpoint: its manifest's hash, or `start` (default: the one before --to)",
+    )
     .option("--to <HASH>", "last checkpoint: its manifest's hash, or a prefix (default: newest)")
-    .option("--devices <N>", "threads that train; any number gives the same bits", integerFrom(1));
+    .option(
+      "--devices <N>",
+      "devices (threads) that retrain; any number gives the same bits",
+      integerFrom(1),
+    );
   withCommon(withModelRoots(withClient(command)), [
     "verify checkpoints",
     "verify checkpoints --from start --to 7c1f6a0e",

@@ -27,9 +27,13 @@ export function addDoctor(program: Command): void {
     .command("doctor")
     .argument("[job]", "job file: check its data, directories, memory and deadlines too")
     .description(
-      "check machine, broker and job before a run; exit 1: a check fails, 2: one of the job's",
+      "check machine, broker and job before a run; exit code 1: machine or broker fails, 2: the job",
     )
-    .option("--devices <N>", "devices that will run on this machine", integerFrom(1))
+    .option(
+      "--devices <N>",
+      "check cores and memory for N devices (default: the job's, else 2)",
+      integerFrom(1),
+    )
     .addOption(
       new Option(
         "--nats <URL>",

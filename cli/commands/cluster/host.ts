@@ -31,11 +31,11 @@ interface HostArguments extends CommonOptions, ConnectionArguments, ObservingArg
 export function addHost(program: Command): void {
   const command = program
     .command("host")
-    .description("join a cluster as a host, until Ctrl-C")
-    .option("--devices <N>", "worker threads that compute", integerFrom(1), 2)
+    .description("join a cluster as a host, and provide devices to its runs, until Ctrl-C")
+    .option("--devices <N>", "devices of this host: threads that compute", integerFrom(1), 2)
     .option(
       "--grace <SECONDS>",
-      "longest wait for runs to continue without this host",
+      "after Ctrl-C: longest wait until all runs continue without this host",
       numberFrom0,
       25,
     );

@@ -34,7 +34,9 @@ interface Secret {
 export function addNatsConfig(program: Command): void {
   const command = program
     .command("nats-config")
-    .description("write the configuration of a nats-server: users and their permissions")
+    .description(
+      "write the configuration of a nats-server for a cluster: users and their permissions",
+    )
     .option("--tenants <FILE>", "tenants that share the cluster, as YAML or JSON (default: none)")
     .option("--out <DIR>", "directory of the configuration and of the users' secrets", "nats")
     .option("--cluster <NAME>", "name of the cluster", "c1")
@@ -44,7 +46,10 @@ export function addNatsConfig(program: Command): void {
     .option("--tls-ca <FILE>", "PEM file: the CA of the clients' certificates")
     .option("--tls-verify", "accept only clients with a certificate (mutual TLS)")
     .option("--jetstream <DIR>", "enable JetStream for the cluster, with its store in DIR")
-    .option("--monitor <HOST:PORT>", "serve the server's own monitoring over HTTP");
+    .option(
+      "--monitor <HOST:PORT>",
+      "serve the monitoring pages of nats-server over HTTP on this address",
+    );
   withCommon(command, [
     "nats-config --tenants tenants.yaml --out /etc/nats",
     "nats-config --listen 0.0.0.0:4222 --tls-cert server.pem --tls-key server-key.pem",
@@ -71,7 +76,7 @@ async function writeAll(options: NatsConfigArguments): Promise<void> {
       ? `It listens on ${listen} without TLS, so its traffic can be read on the network: use --tls-cert.`
       : undefined,
     isOpen(monitor)
-      ? `Its figures on ${monitor} need no login: they name tenants, users and subjects.`
+      ? `Its monitoring on ${monitor} needs no login, and names tenants, users and subjects.`
       : undefined,
   ].filter((notice) => notice !== undefined);
   const logins = loginsOf(tenants);

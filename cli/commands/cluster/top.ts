@@ -24,7 +24,7 @@ export function addTop(program: Command): void {
   const command = program
     .command("top")
     .description("watch a running cluster: runs, processes, queues and waits; until Ctrl-C")
-    .option("--every <SECONDS>", "time between two refreshes", numberFrom0, 1)
+    .option("--every <SECONDS>", "seconds between two refreshes", numberFrom0, 1)
     .option("--refreshes <N>", "stop after N refreshes", integerFrom(1));
   withCommon(withConnection(command), [
     "top --token 4f1c...",

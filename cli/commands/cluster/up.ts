@@ -62,50 +62,77 @@ export function addUp(program: Command): void {
   const command = program
     .command("up")
     .description("run a cluster that takes jobs over NATS, until Ctrl-C")
-    .option("--devices <N>", "worker threads that compute", integerFrom(0), 2)
-    .option("--min-devices <N>", "devices, hosts' included, that a run waits for", integerFrom(1))
+    .option("--devices <N>", "devices of this process: threads that compute", integerFrom(0), 2)
+    .option(
+      "--min-devices <N>",
+      "a run waits until the cluster has N devices, hosts included (default: --devices)",
+      integerFrom(1),
+    )
     .option(
       "--host-silence <TIME>",
-      "silence after which a host counts as lost; longer for busy machines (1.25s)",
+      "a host without a heartbeat for this time is lost; raise it on busy machines (default: 1.25s)",
       secondsFrom,
     )
     .addOption(
-      new Option("--port <P>", "port of the embedded broker on 127.0.0.1; 0: any")
+      new Option("--port <P>", "port of the embedded broker on 127.0.0.1; 0: any free port")
         .argParser(portFrom0)
         .default(usualPort)
         .conflicts("nats"),
     )
     .addOption(
-      new Option("--nats <URL>", "nats-server to run over, instead of the embedded broker").env(
+      new Option("--nats <URL>", "use this nats-server instead of the embedded broker").env(
         "OSIRIS_NATS",
       ),
     )
     .addOption(
       new Option(
         "--token <TOKEN>",
-        "token for clients (default: random; with --state, kept across restarts)",
+        "token that clients must send (default: random; with --state, the same after a restart)",
       ).env("OSIRIS_TOKEN"),
     )
-    .option("--data-root <DIR>", "the only directory that jobs read data from; {tenant}: one each")
+    .option(
+      "--data-root <DIR>",
+      "the only directory of data; `{tenant}` in it is replaced by the tenant's name",
+    )
     .option(
       "--model-root <PATH...>",
-      "let jobs run modules of models (`model.path`) in this directory (default: none)",
+      "let jobs run custom models whose module (`model.path`) is in this directory (default: none)",
     )
-    .option("--checkpoint-root <DIR>", "the only directory of checkpoints; each tenant has its own")
-    .option("--tenants <FILE>", "tenants and their limits, the file of `osiris nats-config`")
-    .option("--state <DIR>", "keep the queue here, so that runs continue after a restart")
-    .option("--finished <N>", "finished runs that are remembered (1000)", integerFrom(0))
-    .option("--lease <DIR>", "lead, or stand by until the leader is gone; shared by all leaders")
+    .option(
+      "--checkpoint-root <DIR>",
+      "the only directory of checkpoints; each tenant has a subdirectory",
+    )
+    .option(
+      "--tenants <FILE>",
+      "file with the tenants and their limits, as for `osiris nats-config`",
+    )
+    .option(
+      "--state <DIR>",
+      "keep the job queue in this directory, so that runs continue after a restart",
+    )
+    .option(
+      "--finished <N>",
+      "finished runs that the cluster still lists (default: 1000)",
+      integerFrom(0),
+    )
+    .option(
+      "--lease <DIR>",
+      "directory shared with other leaders: lead, or stand by until the leader is gone",
+    )
     .option(
       "--events-days <N>",
-      "days for which JetStream keeps a copy of events (30); 0: no copy",
+      "days for which JetStream keeps a copy of events; 0: no copy (default: 30)",
       numberFrom0,
     )
-    .option("--events-bytes <BYTES>", "most bytes of events of each tenant (256MiB)", bytesFrom)
+    .option(
+      "--events-bytes <BYTES>",
+      "most bytes of events kept for each tenant (default: 256MiB)",
+      bytesFrom,
+    )
     .addOption(
       new Option(
         "--lost-queue <WHAT>",
-        "jobs in JetStream but not here: restore them (default), or only log them; off: keep no copy",
+        "jobs that only JetStream has: restore them (default) or only log them; off: keep no copy",
       ).choices(["restore", "log", "off"]),
     )
     .option("--cluster <NAME>", "name of the cluster", "c1");
@@ -205,10 +232,10 @@ function tellUp(up: {
   const named = name === "c1" ? "" : ` --cluster ${name}`;
   console.log(`Cluster ${name} is up: ${plural(devices, "device")}, ${url}`);
   if (tokenFile !== undefined)
-    console.log(`Its token is in ${tokenFile}, where your commands look.`);
+    console.log(`Its token is in ${tokenFile}; your commands on this machine read it there.`);
   for (const line of dashboardLines(dashboard)) console.log(line);
   console.log(`Submit:  osiris submit JOB --nats ${url}${named} --follow`);
-  console.log("Ctrl-C stops it.");
+  console.log("Ctrl-C stops the cluster.");
 }
 
 const tokenIsAll =

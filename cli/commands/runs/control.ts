@@ -10,7 +10,7 @@ export function addCancel(program: Command): void {
   addRunCommand(program, {
     name: "cancel",
     description:
-      "stop a run after its current step, with a checkpoint; a new submission continues it",
+      "stop a run after its current step, with a checkpoint; submitting the job again continues it",
     request: async (run) => ({ status: await run.cancel() }),
     sentence: (run, { status }) => {
       if (status === "running") return `Run ${run} stops after its current step.`;
@@ -24,7 +24,7 @@ export function addCancel(program: Command): void {
 export function addPause(program: Command): void {
   addRunCommand(program, {
     name: "pause",
-    description: "release a run's devices after its current step, until it is resumed",
+    description: "pause a run after its current step, and release its devices until it is resumed",
     request: async (run) => ({ status: await run.pause() }),
     sentence: (run, { status }, command) =>
       `Run ${run} ${status === "running" ? "pauses after its current step" : "waits"}; ` +
@@ -36,7 +36,7 @@ export function addPause(program: Command): void {
 export function addResume(program: Command): void {
   addRunCommand(program, {
     name: "resume",
-    description: "continue a paused run once it gets devices, with the same bits",
+    description: "continue a paused run once it gets devices; a pause changes no bit of its model",
     request: async (run) => ({ status: await run.resume() }),
     sentence: (run) => `Run ${run} continues once it gets devices.`,
   });
@@ -46,7 +46,8 @@ export function addResume(program: Command): void {
 export function addScale(program: Command): void {
   addRunCommand(program, {
     name: "scale",
-    description: "change a run's number of devices after its current step, with the same bits",
+    description:
+      "change a run's number of devices after its current step; no bit of its model changes",
     example: " --devices 4",
     async request(run, { devices }: { readonly devices: number }) {
       await run.scale({ devices });

@@ -27,7 +27,7 @@ export function addEvents(program: Command): void {
     .command("events")
     .argument("<run>", "a run or the name of its job, as `osiris ls` lists them")
     .description("print the events of a run")
-    .option("--since <N>", "start at the event with this number", integerFrom(0), 0)
+    .option("--since <N>", "start at the event with this sequence number", integerFrom(0), 0)
     .option("-f, --follow", "wait for further events, until the run is over");
   withCommon(withClient(command), ["events r12-1", "events r12-1 --since 40 -f --json"]).action(
     async (name: string, options: EventsOptions) => {
@@ -53,8 +53,8 @@ export function addEvents(program: Command): void {
 }
 
 /**
- * The line for an event that begins or ends a run: `osiris submit --follow` prints these in another
- * way.
+ * The line for an event that begins or ends a run. The view has no lines for these events, because
+ * `osiris submit --follow` prints them in another form.
  */
 function boundOf(event: RunEvent): string | undefined {
   switch (event.type) {

@@ -16,8 +16,8 @@ interface LogsOptions extends CommonOptions, ConnectionArguments {
 }
 
 /**
- * Fields with a fixed place in the line for people, or left out of it; all others follow as
- * `name=value`.
+ * Fields with a fixed position in the readable line, or without a place in it; all other fields
+ * follow as `name=value`.
  */
 const placed = new Set(["time", "level", "message", "run", "actor"]);
 
@@ -26,7 +26,7 @@ export function addLogs(program: Command): void {
   const command = program
     .command("logs")
     .argument("<run>", "a run or the name of its job, as `osiris ls` lists them")
-    .description("print the lines that a run logged")
+    .description("print the log lines of a run, from all of its hosts")
     .option("-f, --follow", "wait for further lines, until the run is over");
   withCommon(withClient(command), ["logs r12-1", "logs r12-1 -f --json"]).action(
     async (run: string, options: LogsOptions) => {

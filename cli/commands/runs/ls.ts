@@ -16,7 +16,7 @@ import { aligned, count, percent, plural } from "../../support/format.ts";
 export function addLs(program: Command): void {
   const command = program
     .command("ls")
-    .description("list the runs of a running cluster, in the order of submission")
+    .description("list the runs of a running cluster, in the order of their submission")
     .option("--last <N>", "list only the N runs submitted last", integerFrom(1));
   withCommon(withClient(command), ["ls", "ls --last 20", "ls --json"]).action(
     async (options: CommonOptions & ConnectionArguments & { readonly last?: number }) => {

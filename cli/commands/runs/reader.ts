@@ -16,7 +16,8 @@ export function addReader(program: Command): void {
     .description("limit the readers of a run, or replace the thread of a reader");
   addRunCommand(command, {
     name: "reader rate",
-    description: "limit the samples a second of a run's readers; the model has the same bits",
+    description:
+      "limit the samples a second that a run's readers read; no bit of its model changes",
     example: " 5000",
     actors: [{ role: "samples", what: "samples a second of all readers together; 0: no limit" }],
     request: async (run, _, samplesPerSecond = 0) => {
@@ -30,7 +31,8 @@ export function addReader(program: Command): void {
   });
   addRunCommand(command, {
     name: "reader drain",
-    description: "let a reader finish its batch, and replace its thread; same bits",
+    description:
+      "let a reader finish its batch, then replace its thread; no bit of the model changes",
     example: " 0",
     actors: [reader],
     request: async (run, _, at = 0) => await run.drainReader(at),

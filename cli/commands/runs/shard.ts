@@ -8,7 +8,7 @@ import { plural } from "../../support/format.ts";
 import { addRunCommand } from "../../support/run-command.ts";
 import { shardLines, tierLines } from "../../views/cluster-view.ts";
 
-const shard = { role: "shard", what: "number, as `osiris status --shards` lists it" } as const;
+const shard = { role: "shard", what: "its number in `osiris status --shards`" } as const;
 const device = { role: "device", what: "device to move the shard to" } as const;
 
 /** Adds the commands. */
@@ -26,7 +26,7 @@ export function addShard(program: Command): void {
   });
   addRunCommand(command, {
     name: "shard move",
-    description: "move a shard to a device after the current step, with the same bits, and pin it",
+    description: "move a shard to a device after the current step, and pin it; no bit changes",
     example: " 3 1",
     actors: [shard, device],
     request: async (run, _, at = 0, to = 0) => ({ shard: await run.moveShard(at, { device: to }) }),
@@ -37,7 +37,7 @@ export function addShard(program: Command): void {
   });
   addRunCommand(command, {
     name: "shard freeze",
-    description: "pin a shard to its device until it is thawed; it is still trained",
+    description: "pin a shard to its device until `shard thaw`; training of its rows continues",
     example: " 3",
     actors: [shard],
     request: async (run, _, at = 0) => ({ shard: await run.freezeShard(at) }),
@@ -46,7 +46,7 @@ export function addShard(program: Command): void {
   });
   addRunCommand(command, {
     name: "shard thaw",
-    description: "let the next plan of a run place a shard anywhere again",
+    description: "remove a shard's pin: the run's next plan may place it on any device",
     example: " 3",
     actors: [shard],
     request: async (run, _, at = 0) => ({ shard: await run.thawShard(at) }),
@@ -58,7 +58,7 @@ function nameOf({ shard: number, table, firstRow, rows }: NamedShard): string {
   return `shard:${number} (${table}, rows ${firstRow} to ${firstRow + Math.max(0, rows - 1)})`;
 }
 
-const tieredDevice = { role: "device", what: "a device with cached tables" } as const;
+const tieredDevice = { role: "device", what: "number of a device with cached tables" } as const;
 
 /** Adds the commands. */
 export function addTier(program: Command): void {
@@ -75,11 +75,11 @@ export function addTier(program: Command): void {
   });
   addRunCommand(command, {
     name: "tier flush",
-    description: "write the rows that only host memory has to the device's disk, now",
+    description: "write a device's changed rows from host memory to its disk now",
     example: " 1",
     actors: [tieredDevice],
     request: async (run, _, at = 0) => ({ device: at, rows: await run.flushTier(at) }),
     sentence: (run, { device: at, rows }) =>
-      `Run ${run} has written ${plural(rows, "row")} below device:${at} to its disk.`,
+      `Run ${run} has written ${plural(rows, "row")} of device:${at} to its disk.`,
   });
 }

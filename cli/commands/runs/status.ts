@@ -28,10 +28,10 @@ export function addStatus(program: Command): void {
   const command = program
     .command("status")
     .argument("[run]", "run or name of its job (default: all runs)")
-    .option("--tree", "supervision tree: the actors of all processes")
-    .option("--shards", "embedding shards of all runs, the most looked up first")
-    .option("--tiers", "tiers of cached tables: how many rows each has, and its hit rate")
-    .option("--readers", "readers of all runs: their positions and speeds")
+    .option("--tree", "show the supervision tree: the actors of all processes")
+    .option("--shards", "show the embedding shards of all runs, sorted by lookups")
+    .option("--tiers", "show the tiers of cached tables: rows and hit rate of each")
+    .option("--readers", "show the readers of all runs: positions and speeds")
     .description("show what the runs of a running cluster are doing");
   const views = ["status --tree", "status --shards", "status --tiers", "status --readers"];
   const examples = ["status", "status r12-1 --json", ...views];

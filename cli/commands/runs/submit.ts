@@ -32,12 +32,16 @@ export function addSubmit(program: Command): void {
   const command = program
     .command("submit")
     .argument("<job>", "job file; relative paths in it are relative to the cluster's directory")
-    .description("hand a job to a running cluster (`osiris up`)")
-    .option("--warm-start <DIRECTORY>", "begin with the trained state of this run's checkpoints")
-    .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
-    .option("--key <KEY>", "idempotency key: submitted again under it, it is the same run")
-    .option("--priority <N>", "override the job's `priority`: higher goes first", integerFrom(-100))
-    .option("--follow", "stay until the run is over; Ctrl-C leaves it running");
+    .description("submit a job to a running cluster (`osiris up`)")
+    .option("--warm-start <DIRECTORY>", "begin with the trained state in this checkpoint directory")
+    .option("--plan <FILE>", "place tables by this plan, a file of `osiris plan --out`")
+    .option("--key <KEY>", "idempotency key: submitting again with the same key gives the same run")
+    .option(
+      "--priority <N>",
+      "override the job's `priority`: higher gets devices first",
+      integerFrom(-100),
+    )
+    .option("--follow", "show the run until it ends; Ctrl-C leaves it running");
   withCommon(withClient(withChanges(command)), [
     "submit job.yaml",
     "submit job.ts --nats nats://127.0.0.1:4333 --follow",
@@ -56,7 +60,7 @@ async function submit(path: string, options: SubmitOptions): Promise<number> {
     if (options.json === true) console.log(JSON.stringify({ report: "submit", run: run.run }));
     else {
       const look = `osiris status ${run.run}${connectionFlags(options)}`;
-      console.log(`Submitted as run ${run.run}; \`${look}\` tells how it does.`);
+      console.log(`Submitted as run ${run.run}; \`${look}\` shows its progress.`);
     }
     return exitCodes.done;
   }

@@ -9,7 +9,9 @@ import { exitCodes } from "../../support/failure.ts";
 export function addBuildNative(program: Command): void {
   const command = program
     .command("build-native")
-    .description("compile the native kernels, which are many times as fast (needs a C++ compiler)");
+    .description(
+      "compile the native kernels: much faster than those in TypeScript (needs a C++ compiler)",
+    );
   const verbose =
     "print every command of the build, the compiler's output, and the stack of an error";
   const examples = ["build-native", "build-native --verbose"];

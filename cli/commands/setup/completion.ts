@@ -18,7 +18,7 @@ interface Place {
 export function addCompletion(program: Command): void {
   const command = program
     .command("completion")
-    .addArgument(new Argument("<shell>", "which shell").choices(Object.keys(scripts)))
+    .addArgument(new Argument("<shell>", "shell to complete in").choices(Object.keys(scripts)))
     .description("print a script that makes a shell complete commands and options");
   withCommon(command, [
     "completion bash > ~/.local/share/bash-completion/completions/osiris",

@@ -23,7 +23,9 @@ interface RemoveOptions extends CacheOptions {
 
 /** Adds the commands. */
 export function addCache(program: Command): void {
-  const cache = program.command("cache").description("list and remove the binary caches of data");
+  const cache = program
+    .command("cache")
+    .description("list and remove the binary caches that runs made of their data");
   addList(cache);
   addRemove(cache);
 }
@@ -54,10 +56,14 @@ function addRemove(cache: Command): void {
   const command = cache
     .command("rm")
     .argument("[names...]", "caches, as `osiris cache ls` lists them, or prefixes of names")
-    .description("list the caches that would be removed; with --yes, remove them")
-    .option("--older-than <TIME>", "caches that no run has used for 12h, 30d, …", secondsFrom)
-    .option("--all", "all caches that no run uses")
-    .option("--yes", "remove them");
+    .description("list the selected caches, which --yes removes")
+    .option(
+      "--older-than <TIME>",
+      "select caches that no run has used for this time, such as 12h or 30d",
+      secondsFrom,
+    )
+    .option("--all", "select all caches, except those that a run has just used")
+    .option("--yes", "remove the selected caches");
   withCommon(withDirectory(command), [
     "cache rm csv-0f3a --yes",
     "cache rm --older-than 30d",
@@ -76,7 +82,7 @@ function addRemove(cache: Command): void {
     for (const { path, bytes: size } of removed) {
       console.log(`${choice.dryRun ? "would remove" : "removed"} ${path} (${bytes(size)})`);
     }
-    for (const { path } of inUse) console.log(`left ${path}: a run has used it just now`);
+    for (const { path } of inUse) console.log(`kept ${path}: a run has just used it`);
     const total = `${plural(removed.length, "file")}, ${bytes(removal.bytes)}`;
     const again = choice.dryRun && removed.length > 0 ? "; `--yes` removes them" : "";
     console.log(`${total}${again}`);
@@ -97,9 +103,9 @@ function linesOf({ directory, caches, leftovers }: CacheList, nowMs: number): st
 function cellsOf(cache: CacheRecord, nowMs: number): string[] {
   const { name, samples, bytes: size, usedMs, isInUse, sources, damage } = cache;
   const used = isInUse ? "in use" : `${duration((nowMs - usedMs) / 1000)} ago`;
-  const noted = name.startsWith("synthetic-") ? "generated" : "not noted";
+  const noted = name.startsWith("synthetic-") ? "generated" : "not recorded";
   const source = sources.length === 0 ? noted : sources.map(sourceText).join(", ");
-  const state = damage === undefined ? source : `damaged: ${damage}; its next run makes it anew`;
+  const state = damage === undefined ? source : `damaged: ${damage}; the next run makes it again`;
   return [name, samples === undefined ? "-" : count(samples), bytes(size), used, state];
 }
 

@@ -38,9 +38,11 @@ interface DemoOptions extends CommonOptions {
 export function addDemo(program: Command): void {
   const command = program
     .command("demo")
-    .description("train a model twice, once with a device killed in mid-run, and compare the two")
+    .description(
+      "train a model twice, the second time killing a device mid-run, and compare the bits",
+    )
     .option("--data <FILE>", "Criteo data, tab-separated or with a header (default: generated)")
-    .option("--devices <N>", "worker threads that compute", integerFrom(1), 2)
+    .option("--devices <N>", "devices: threads that compute", integerFrom(1), 2)
     .option("--kill <ACTOR>", "actor to kill: device:N or reader:0", actorName, "device:1");
   withCommon(command, ["demo", "demo --data train.tsv.gz --kill reader:0", "demo --json"]).action(
     async (options: DemoOptions) => {
@@ -65,7 +67,7 @@ function checkActor({ kill, devices }: DemoOptions): void {
   }
 }
 
-/** What both runs share. */
+/** Settings of both runs. */
 interface Stage {
   readonly cluster: Cluster;
   readonly threads: BreakableLauncher;
@@ -123,7 +125,7 @@ async function trainBoth(stage: Stage, kill: string): Promise<BothRuns | undefin
   });
   const calm = await train(stage, "undisturbed", timing);
   if (calm === undefined) return undefined;
-  view.say(`\nThe same again, and ${kill} is killed in mid-run:`);
+  view.say(`\nThe same training again; this time ${kill} is killed in mid-run:`);
   let killed: Promise<number | undefined> = Promise.resolve(undefined);
   let recoverySeconds: number | undefined;
   const watching = watched(view, (event) => {

@@ -33,17 +33,22 @@ export function addGenerate(program: Command): void {
     .command("generate")
     .description("write Criteo-like data: label, 13 integers, 26 categoricals, tab-separated")
     .requiredOption("--out <FILE>", "file to write")
-    .option("--samples <N>", "lines", integerFrom(1), 100_000)
-    .option("--rows <N>", "distinct ids of each categorical", integerFrom(1), 10_000)
-    .option("--zipf <Z>", "exponent of the ids' popularity; 0: uniform", numberFrom0, 1.05)
-    .option("--seed <S>", "seed of the data and of the true model", integerFrom(0), 1)
+    .option("--samples <N>", "number of lines", integerFrom(1), 100_000)
+    .option("--rows <N>", "distinct ids of each categorical column", integerFrom(1), 10_000)
+    .option("--zipf <Z>", "exponent of Zipf's law for the ids; 0: uniform", numberFrom0, 1.05)
+    .option(
+      "--seed <S>",
+      "seed of the data, and of the true model that gives the labels",
+      integerFrom(0),
+      1,
+    )
     .option(
       "--clicks",
       "write the click log of docs/tutorial.md as CSV instead; not with `--rows`, `--zipf`",
     )
     .option(
       "--sessions <MEAN>",
-      "write JSON Lines of sessions instead, MEAN lines each on average, which repeat lists",
+      "write JSON Lines of sessions instead, on average MEAN lines each, with repeated id lists",
       numberFrom0,
     )
     .addOption(

@@ -52,51 +52,90 @@ export function addPlan(program: Command): void {
   const command = program
     .command("plan")
     .argument("[job]", "job file, as for train")
-    .description("show which shard would go where and what a step would cost; nothing is trained")
+    .description("plan the placement of a job's tables, and predict the time of a step")
     .option(
       "--devices <N>",
-      "devices of all hosts, or auto: the fastest (default: the job's, else auto)",
+      "devices of all hosts together, or auto: the fastest number (default: the job's, else auto)",
       devicesFrom,
     )
-    .option("--hosts <H>", "hosts that the devices are spread over evenly", integerFrom(1), 1)
-    .option("--memory <BYTES>", "memory of a device: 16GB (default: the constants')", bytesFrom)
+    .option("--hosts <H>", "hosts, each with an equal share of the devices", integerFrom(1), 1)
+    .option(
+      "--memory <BYTES>",
+      "memory of each device, such as 16GB (default: from the machine constants)",
+      bytesFrom,
+    )
     .option(
       "--schemes <LIST>",
-      `any of ${schemes.join(",")}, or all (default: as a run cuts each table)`,
+      `sharding schemes to consider: ${schemes.join(",")}, or all (default: those of a run)`,
       schemesFrom,
     )
-    .option("--cache", "let tables lie on slower tiers, behind a cache of their popular rows")
-    .option("--pooling-factor <IDS>", "mean ids of every bag (default: as counted)", numberFrom0)
-    .option("--curves <FILE>", "miss curves of cached tables, from a run's --json output")
+    .option("--cache", "let the plan keep tables in slower tiers, with their popular rows cached")
+    .option(
+      "--pooling-factor <N>",
+      "assume N ids in every bag (default: as counted in the data)",
+      numberFrom0,
+    )
+    .option(
+      "--curves <FILE>",
+      "use the miss curves of cached tables in this --json output of a run",
+    )
     .option("--plan <FILE>", "assess this plan instead of searching for one")
     .addOption(
       new Option(
         "--from <FILE>",
-        "assess this plan, and refuse it where its devices lack memory",
+        "as --plan, but fail if the plan does not fit the memory of its devices",
       ).conflicts(["plan", "compare", "costModel"]),
     )
     .addOption(
       new Option(
         "--dry-run",
-        "write no file and measure nothing; a machine without constants counts as a small server",
+        "write no file and measure nothing; without constants of this machine, assume a small server",
       ).conflicts(["out", "calibrate"]),
     )
-    .option("--cost-model <FILE>", "search by the learned costs of --calibrate --learn")
-    .option("--seconds <N>", "of --cost-model: stop the search after N seconds", numberFrom0)
-    .option("--policy <FILE>", "place by this trained policy; with --learn: train one into it")
-    .option("--explain", "say of each table why it lies there, and what other places would cost")
-    .option("--what-if <OPTION=VALUE>", "compare with a plan under this change: dim=64", collected)
-    .option("--compare <PLANS...>", "compare two plans of the job, by their files")
-    .option("--out <FILE>", "write the plan (with --calibrate: the constants) to this file")
-    .option("--calibrate", "measure this machine, and print, write or keep its constants")
-    .option("--learn", "with --calibrate: measure what cost networks learn from, and train them")
-    .option("--batch <N>", "of --learn: samples of a step", integerFrom(8), 2048)
-    .option("--samples <N>", "of --learn: sets of tables, and exchanges", integerFrom(20), 2000)
-    .option("--minutes <N>", "of --learn: stop measuring after N minutes", numberFrom0, 60)
-    .addOption(
-      new Option("--method <NAME>", "of --learn --policy: how it learns").choices(policyMethods),
+    .option(
+      "--cost-model <FILE>",
+      "search with the learned costs in this file of --calibrate --learn",
     )
-    .option("--turns <N>", "of --learn --policy: rounds of its training", integerFrom(1), 10);
+    .option("--seconds <N>", "with --cost-model: stop the search after N seconds", numberFrom0)
+    .option(
+      "--policy <FILE>",
+      "place tables by this trained policy; with --learn: train a policy, and write it here",
+    )
+    .option("--explain", "explain the placement of each table, with the costs of alternatives")
+    .option(
+      "--what-if <OPTION=VALUE>",
+      "compare with the plan after this change, such as dim=64; may be repeated",
+      collected,
+    )
+    .option("--compare <PLANS...>", "compare the plans of the job in two files")
+    .option("--out <FILE>", "write the plan (with --calibrate: the constants) to this file")
+    .option(
+      "--calibrate",
+      "measure this machine's constants; without --devices, keep them for later runs",
+    )
+    .option(
+      "--learn",
+      "with --calibrate: measure the times of table sets and exchanges, and train cost networks",
+    )
+    .option("--batch <N>", "with --learn: samples of a batch", integerFrom(8), 2048)
+    .option(
+      "--samples <N>",
+      "with --learn: table sets to measure, and as many exchanges",
+      integerFrom(20),
+      2000,
+    )
+    .option("--minutes <N>", "with --learn: stop measuring after N minutes", numberFrom0, 60)
+    .addOption(
+      new Option("--method <NAME>", "with --learn --policy: training method of the policy").choices(
+        policyMethods,
+      ),
+    )
+    .option(
+      "--turns <N>",
+      "with --learn --policy: rounds of the policy's training",
+      integerFrom(1),
+      10,
+    );
   withCommon(withConstants(withChanges(command)), [
     "plan job.yaml --devices 4",
     "plan job.yaml --dry-run --devices 16 --hosts 2",

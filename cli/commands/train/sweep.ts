@@ -53,12 +53,12 @@ interface Outcome {
 export function addSweep(program: Command): void {
   const command = program
     .command("sweep")
-    .argument("<job>", "job file with a `sweep`: which options take which values")
+    .argument("<job>", "job file with a `sweep` section: the options to vary, and their values")
     .description("train a job with many values of its options, and list the best first")
     .option("--parallel <N>", "trials at a time (default: 1 here, 4 on a cluster)", integerFrom(1))
     .option(
       "--devices <N>",
-      "worker threads of a trial here, or auto: the fastest (default: the job's, else auto)",
+      "devices of a trial without --nats; auto: the fastest number (default: the job's, else auto)",
       devicesFrom,
     );
   withCommon(withClient(withConstants(withChanges(command))), [
@@ -97,7 +97,7 @@ async function sweepJob(path: string, options: SweepArguments, isHere: boolean):
   );
   using _interrupt = onInterrupt(() => {
     const submitted = isHere ? "Finished trials are kept" : "Submitted trials continue";
-    say(`${submitted}; the same command again does the rest.`);
+    say(`${submitted}; the same command runs the remaining trials.`);
     process.exit(exitCodes.cancelled);
   });
   say(`${plural(trials.length, "trial")}, ${parallel} at a time`);

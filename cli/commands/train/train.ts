@@ -60,25 +60,28 @@ export function addTrain(program: Command): void {
     .command("train")
     .argument("<job>", "job file: .yaml, .json, .js, .mjs or .ts (exporting `job` or a default)")
     .description(
-      "train in this process; run again after Ctrl-C, it continues from its last checkpoint",
+      "train a job in this process; after Ctrl-C, the same command continues from its checkpoint",
     )
     .option(
       "--devices <N>",
-      "worker threads that compute, or auto: the fastest (default: the job's, else auto)",
+      "devices (threads that compute), or auto: the fastest number (default: the job's, else auto)",
       devicesFrom,
     )
     .option("--data <FILE>", "read this file instead of the job's; may be repeated", collected)
-    .option("--warm-start <DIRECTORY>", "begin with the trained state of this run's checkpoints")
-    .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
+    .option("--warm-start <DIRECTORY>", "begin with the trained state in this checkpoint directory")
+    .option("--plan <FILE>", "place tables by this plan, a file of `osiris plan --out`")
     .option("--history <FILE>", "write the learning curve to this CSV file at the end")
     .option(
       "--baseline",
-      "then compare the model with the mean, popularity and logistic regression on held-out samples",
+      "compare the model with the mean, popularity and logistic regression on held-out samples",
     )
     .option("--watch", "serve a page that shows the run, and print its link")
-    .option("--take-over", "train into a directory that another process uses, and end its run")
-    .option("--dry-run", "check job and data, list every problem, and start nothing")
-    .option("--nats <URL>", "nats-server to run over, instead of the embedded broker")
+    .option(
+      "--take-over",
+      "use a checkpoint directory that another process uses, and end that process's run",
+    )
+    .option("--dry-run", "check job and data, and list every problem; nothing is trained")
+    .option("--nats <URL>", "use this nats-server instead of the embedded broker")
     .option("--token <TOKEN>", "token for that nats-server");
   withCommon(withObserving(withCredentials(withConstants(withChanges(command)))), [
     "train job.yaml",

@@ -16,7 +16,7 @@ export function addTransform(program: Command): void {
   const command = program
     .command("transform")
     .argument("<file>", "file of the job's kind of data")
-    .description("show the first rows of a file: columns, results of transforms, sample")
+    .description("show the first rows of a file: columns, outputs of the job's transforms, sample")
     .requiredOption("--job <JOB>", "job file, as for train")
     .option("--head <ROWS>", "rows to show", integerFrom(1, 10_000), 5);
   withCommon(command, ["transform clicks.csv --job job.yaml --head 5"]).action(

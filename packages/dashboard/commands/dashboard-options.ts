@@ -28,14 +28,14 @@ export interface DashboardArguments {
 
 /** Adds `--no-dashboard`, `--dashboard-port`, `--dashboard-host` and `--dashboard-allow`. */
 export function withDashboard(command: Command): Command {
-  const port = `port of the dashboard; 0: any (default: ${usualDashboardPort}, else any)`;
-  const allow = "actions of the page beyond viewing (its link gets a token)";
+  const port = `port of the dashboard; 0: any (default: ${usualDashboardPort}, else any free port)`;
+  const allow = "actions that the dashboard also offers; its link then contains a token";
   return command
-    .option("--no-dashboard", "serve no page that shows what the cluster does")
+    .option("--no-dashboard", "do not serve the dashboard")
     .addOption(new Option("--dashboard-port <P>", port).argParser(portFrom0))
     .option(
       "--dashboard-host <ADDRESS>",
-      "address that the page is served on (other than 127.0.0.1: the link gets a token)",
+      "address of the dashboard; except for 127.0.0.1, its link contains a token",
       "127.0.0.1",
     )
     .addOption(new Option("--dashboard-allow <WHAT...>", allow).choices(actions));

@@ -54,14 +54,14 @@ const browserMs = 60_000;
 export function addReport(program: Command): void {
   const command = program
     .command("report")
-    .argument("<run>", "run or name of its job, or the checkpoint directory of a run")
-    .description("write a run as one file of HTML: curves, plan, tiers, incidents, digest")
+    .argument("<run>", "a run, the name of its job, or its checkpoint directory")
+    .description("write a report of a run as one HTML file: curves, plan, tiers, incidents, digest")
     .option("-o, --out <FILE>", "file to write (default: RUN.html)")
     .option("--png <FILE>", "write a picture of one chart instead; needs Chromium or Chrome")
     .addOption(new Option("--chart <NAME>", "chart of --png").choices(charts).default("loss"))
     .option(
       "--by <COLUMNS>",
-      "for a directory: metrics on held-out samples by these columns, as country,device",
+      "of a directory: held-out metrics for each value of these columns, such as country,device",
       collected,
     );
   withCommon(withClient(withModelRoots(command)), [
@@ -134,7 +134,7 @@ async function drawChart(text: string, chart: string, png: string): Promise<void
     };
     checkChart(chart, chartsIn((await run("--dump-dom")).stdout));
     await run(`--screenshot=${drawn}`);
-    if (!existsSync(drawn)) throw new Error(`${browser} has drawn nothing`);
+    if (!existsSync(drawn)) throw new Error(`${browser} wrote no picture`);
     const picture = readFileSync(drawn);
     await writeWhole(realDisk, resolve(png), async (file) => {
       file.write(picture, 0);
@@ -160,7 +160,7 @@ function chartsIn(page: string): string[] {
 function checkChart(chart: string, drawn: readonly string[]): void {
   if (drawn.includes(chart)) return;
   const others = drawn.length === 0 ? "it has none" : `it has ${drawn.join(", ")}`;
-  const kept = "a checkpoint directory keeps the loss and what evaluations found, nothing else";
+  const kept = "a checkpoint directory keeps only the loss and the metrics of evaluations";
   const message = `There is no chart \`${chart}\` in this report: ${others}; ${kept}`;
   throw new InputUnusableError(chart, message);
 }

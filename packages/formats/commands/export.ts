@@ -43,28 +43,31 @@ export function addExport(program: Command): void {
     )
     .option(
       "--format <FORMAT>",
-      "names in a .pt file: dlrm (facebookresearch/dlrm) or torchrec (default: by the ending)",
+      "tensor names in a .pt file: dlrm (facebookresearch/dlrm) or torchrec (default: by ending)",
     )
     .option(
       "--ids <FORM>",
-      "inputs of an .onnx file: row numbers, or `raw`: ids as columns have them, where the model " +
-        "can map them to rows itself (default: rows)",
+      "inputs of an .onnx file: `rows`, numbers of table rows; or `raw`, ids as in the data, for " +
+        "features whose ids the file can map to rows (default: rows)",
     )
     .option(
       "--manifest <HASH>",
-      "another checkpoint: its manifest's hash, `best` or `last` (default: the best of a job that " +
+      "use this checkpoint: its manifest's hash, `best` or `last` (default: the best of a job that " +
         "stops early, else the newest)",
     )
     .option(
       "--with-optimizer",
       "write the optimizer's state to a .osiris or .pt file too, to train on from it",
     )
-    .option("--restart", "start over instead of resuming an interrupted export")
+    .option("--restart", "start from the beginning instead of resuming an interrupted export")
     .option(
       "--since <CUT>",
-      "write only what changed since this checkpoint: its step, or its manifest's hash",
+      "write a delta, the changes since this checkpoint: its step, or its manifest's hash",
     )
-    .option("--delta <FILE...>", "apply these deltas to the checkpoint, and write the result");
+    .option(
+      "--delta <FILE...>",
+      "apply these deltas to the checkpoint, and write the resulting model",
+    );
   withCommon(withModelRoots(withClient(command)), [
     "export checkpoints --to model.osiris",
     "export checkpoints --to model.safetensors",
@@ -171,7 +174,7 @@ function deltaLines({ file, bytes: size, from, to, tables }: DeltaReport): strin
   const rows = tables.reduce((sum, table) => sum + table.rows, 0);
   const changed = tables.reduce((sum, table) => sum + table.changed, 0);
   const ids = tables.reduce((sum, table) => sum + table.ids, 0);
-  const moved = ids === 0 ? "" : `, ${plural(ids, "id")} that came or went`;
+  const moved = ids === 0 ? "" : `, ${plural(ids, "id")} admitted or evicted`;
   return [
     `${file}: ${count(changed)} of ${plural(rows, "row")}${moved}, ${bytes(size)}`,
     `From                 ${from.digest} (step ${count(from.step)})`,
@@ -185,7 +188,7 @@ function inputsLine({
   withoutVectors: why,
 }: NonNullable<ModelExportReport["inputs"]>) {
   const own = why === undefined ? plural(vectors, "test vector") : `no test vectors (${why})`;
-  return `${file}: how columns become them, with ${own}`;
+  return `${file}: how to make them from the data's columns, with ${own}`;
 }
 
 /** Lines that list the features whose inputs are not raw ids, grouped by the reason. */

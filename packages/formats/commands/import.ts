@@ -21,7 +21,10 @@ interface ImportOptions extends CommonOptions {
 export function addImport(program: Command): void {
   const command = program
     .command("import")
-    .argument("<file>", "a file of torch.save (.pt), of safetensors, or an ONNX model of an export")
+    .argument(
+      "<file>",
+      "file of torch.save (.pt) or safetensors, or an ONNX file of `osiris export`",
+    )
     .description("make a checkpoint of a model that another program trained")
     .requiredOption("-o, --out <DIRECTORY>", "new directory for the checkpoint")
     .option(
@@ -32,8 +35,11 @@ export function addImport(program: Command): void {
       "--from <NAMES>",
       `naming scheme of the tensors: ${namesKinds.join(", ")} (default: detected)`,
     )
-    .option("--fresh", "reset the optimizer's state, even where the file has it")
-    .option("--write-job <FILE>", "also write the job, as YAML, to go on training with");
+    .option("--fresh", "reset the optimizer's state, even if the file has it")
+    .option(
+      "--write-job <FILE>",
+      "also write the model's job, a YAML file to continue training with",
+    );
   withCommon(command, [
     "import dlrm.pt --out imported --write-job imported.yaml",
     "import torchrec.pt --out imported --job job.yaml",

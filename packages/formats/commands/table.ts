@@ -70,7 +70,7 @@ function addExport(table: Command): void {
     .option("--state", "write the optimizer's state too")
     .option(
       "--ids <FILE>",
-      "also write the row of each text of the job's data to this file, as `table ids`",
+      "also write the row of each text of the job's data to this CSV file, as `table ids` does",
     );
   withCommon(withCheckpoint(command), [
     "table export checkpoints C1 --out C1.safetensors",
@@ -97,7 +97,7 @@ function addIds(table: Command): void {
     .command("ids")
     .argument("<directory>", "checkpoint directory, or a job file")
     .argument("<table>", "name of the table")
-    .description("list the texts of the data and their rows of a table: row, text and count")
+    .description("list the texts of the data that a table maps to rows: row, text and count")
     .requiredOption("--out <FILE>", "CSV file to write")
     .option("--data <FILE>", "read this file instead of the job's; may be repeated", collected);
   withCommon(withCheckpoint(command), [
@@ -129,12 +129,12 @@ function addImport(table: Command): void {
     .command("import")
     .argument("<directory>", "checkpoint directory")
     .argument("<table>", "name of the table")
-    .description("make a checkpoint with the rows of a file in a table")
+    .description("make a checkpoint whose table has the rows of a file")
     .requiredOption("--from <FILE>", "file to read: .safetensors, .csv or .parquet")
     .requiredOption("--out <DIRECTORY>", "new directory for the checkpoint")
     .option(
       "--merge",
-      "keep the rows that the file does not have (default: they become uninitialised)",
+      "keep the table's rows that the file lacks (default: they become uninitialised)",
     );
   withCommon(withCheckpoint(command), [
     "table import checkpoints C1 --from C1.parquet --out imported",

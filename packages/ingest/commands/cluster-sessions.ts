@@ -2,7 +2,7 @@
 // within each session.
 
 import { existsSync } from "node:fs";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import {
   bytesFrom,
   type CommonOptions,
@@ -37,15 +37,28 @@ export function addClusterSessions(program: Command): void {
     )
     .argument("<out>", "new directory of the table")
     .description(
-      "write rows as Parquet, session by session, so that the lists they repeat lie together",
+      "write rows as Parquet files, grouped by session, so that repeated lists are close together",
     )
-    .option("--by <COLUMN>", "column with the session", "session")
-    .option("--order <COLUMN>", "column with the time: number, moment or ISO date", "time")
-    .option("--memory <BYTES>", "memory for rows, about", bytesFrom, 2 ** 29)
-    .option("--row-group <ROWS>", "rows of a row group, about", integerFrom(1, 2 ** 24), 16_384)
-    .option("--file-rows <ROWS>", "rows of a file, about", integerFrom(1), 2 ** 20)
+    .option("--by <COLUMN>", "column with the session of a row", "session")
+    .option(
+      "--order <COLUMN>",
+      "column with the time of a row: a number, timestamp or ISO date",
+      "time",
+    )
+    .addOption(
+      new Option("--memory <BYTES>", "approximate memory for rows while sorting")
+        .argParser(bytesFrom)
+        .default(2 ** 29, "512MiB"),
+    )
+    .option(
+      "--row-group <ROWS>",
+      "approximate rows of a row group",
+      integerFrom(1, 2 ** 24),
+      16_384,
+    )
+    .option("--file-rows <ROWS>", "approximate rows of a file", integerFrom(1), 2 ** 20)
     .addOption(codecOption("zstd"))
-    .option("--compare", "also write the rows shuffled, and print the saving over these");
+    .option("--compare", "also write the same rows shuffled, and print how much larger they are");
   withCommon(command, [
     "cluster-sessions impressions.jsonl clustered",
     "cluster-sessions 'logs/*.parquet' clustered --by user --order when --memory 2GB --compare",

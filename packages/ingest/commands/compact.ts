@@ -19,10 +19,12 @@ interface CompactOptions extends CommonOptions {
 export function addCompact(warehouse: Command): void {
   const command = warehouse
     .command("compact")
-    .argument("<directory>", "table of Parquet files, perhaps in partitions")
-    .description("merge each partition's many files into few, verified before the old are removed")
-    .option("--row-group <ROWS>", "rows of a row group", integerFrom(1, 2 ** 24), 16_384)
-    .option("--file-rows <ROWS>", "rows of a file, at most", integerFrom(1), 2 ** 20)
+    .argument("<directory>", "directory of Parquet files, with or without partitions")
+    .description(
+      "merge the many files of each partition into few, which replace them once verified",
+    )
+    .option("--row-group <ROWS>", "most rows of a row group", integerFrom(1, 2 ** 24), 16_384)
+    .option("--file-rows <ROWS>", "most rows of a file", integerFrom(1), 2 ** 20)
     .addOption(codecOption());
   withCommon(command, [
     "warehouse compact clicks",

@@ -54,12 +54,21 @@ interface IngestArguments extends CommonOptions, CredentialArguments {
 export function addIngest(program: Command): void {
   const command = program
     .command("ingest")
-    .description("join features and events of two JetStream streams into a table of Parquet files")
-    .requiredOption("--features <STREAM>", "stream of the features of requests")
-    .requiredOption("--events <STREAM>", "stream of the events with their labels")
-    .requiredOption("-o, --out <DIRECTORY>", "directory of the table, new or ingested before")
-    .option("--shards <N>", "streams of each log: STREAM-0, STREAM-1, …", integerFrom(1, 4096))
-    .option("-f, --follow", "wait for further messages, until Ctrl-C");
+    .description(
+      "join a JetStream stream of features and one of events into a table of Parquet files",
+    )
+    .requiredOption("--features <STREAM>", "stream of requests with their features")
+    .requiredOption("--events <STREAM>", "stream of events with their labels, such as clicks")
+    .requiredOption(
+      "-o, --out <DIRECTORY>",
+      "directory of the table: new, or of an earlier ingestion, which continues",
+    )
+    .option(
+      "--shards <N>",
+      "read N streams instead of each: STREAM-0, STREAM-1, …",
+      integerFrom(1, 4096),
+    )
+    .option("-f, --follow", "continue with new messages, until Ctrl-C");
   withJoin(command);
   withFiles(command);
   const address = new Option("--nats <URL>", "address of the server")
@@ -78,33 +87,58 @@ export function addIngest(program: Command): void {
 
 function withJoin(command: Command): void {
   const unit = new Option("--time-unit <UNIT>", "unit of numeric times since 1970");
-  const rule = new Option("--rule <RULE>", "how the events of a request combine");
+  const rule = new Option("--rule <RULE>", "how several events of a request give one label");
   command
-    .option("--window <TIME>", "longest time from a request to an event of it", secondsFrom, 300)
-    .option("--lateness <TIME>", "how late messages may be; others are left out", secondsFrom, 60)
-    .option("--id <MEMBER>", "member of messages with the request's id", "request")
-    .option("--time <MEMBER>", "member of messages with the time", "time")
+    .addOption(
+      new Option("--window <TIME>", "longest time from a request to one of its events")
+        .argParser(secondsFrom)
+        .default(300, "5m"),
+    )
+    .addOption(
+      new Option("--lateness <TIME>", "leave out messages that are later than this in their stream")
+        .argParser(secondsFrom)
+        .default(60, "1m"),
+    )
+    .option("--id <MEMBER>", "message member with the request's id", "request")
+    .option("--time <MEMBER>", "message member with the time", "time")
     .addOption(unit.choices(["s", "ms", "us"]).default("ms"))
-    .option("--label <MEMBER>", "member of an event with the label", "label")
-    .option("--value <MEMBER>", "member of an event with a number; may be repeated", collected)
+    .option("--label <MEMBER>", "event member with the label", "label")
+    .option(
+      "--value <MEMBER>",
+      "event member with a number to store, too; may be repeated",
+      collected,
+    )
     .addOption(rule.choices(["max", "sum", "first", "last"]).default("max"))
     .option(
       "--column <NAME=TYPE>",
       `type of a column (${Object.keys(ingestColumnTypes).join(", ")}); may be repeated`,
       collected,
     )
-    .option("--state-bytes <BYTES>", "most bytes of open windows", bytesFrom, 2 ** 29)
-    .option("--quarantine-max <N>", "bad messages that are kept", integerFrom(0, 10_000), 100)
-    .option("--rejected-max <SHARE>", "largest share of bad messages of a file", numberFrom0, 0.01);
+    .addOption(
+      new Option("--state-bytes <BYTES>", "memory limit for requests and events in the window")
+        .argParser(bytesFrom)
+        .default(2 ** 29, "512MiB"),
+    )
+    .option("--quarantine-max <N>", "bad messages to keep as examples", integerFrom(0, 10_000), 100)
+    .option(
+      "--rejected-max <SHARE>",
+      "fail if more of a file's messages are bad",
+      numberFrom0,
+      0.01,
+    );
 }
 
 function withFiles(command: Command): void {
-  const partition = new Option("--partition <BY>", "directories of the table, by time in UTC");
+  const partition = new Option("--partition <BY>", "one directory for each date or hour (UTC)");
   command
     .addOption(partition.choices(["date", "hour", "none"]).default("date"))
-    .option("--row-group <ROWS>", "rows of a row group", integerFrom(1, 2 ** 24), 16_384)
-    .option("--file-rows <ROWS>", "rows of a file, at most", integerFrom(1, 2 ** 31), 262_144)
-    .option("--file-span <TIME>", "longest time span of a file's rows", secondsFrom, 3600)
+    .option("--row-group <ROWS>", "most rows of a row group", integerFrom(1, 2 ** 24), 16_384)
+    .option("--file-rows <ROWS>", "most rows of a file", integerFrom(1, 2 ** 31), 262_144)
+    .addOption(
+      new Option("--file-span <TIME>", "longest time span of a file's rows")
+        .argParser(secondsFrom)
+        .default(3600, "1h"),
+    )
     .addOption(codecOption());
 }
 
@@ -177,9 +211,9 @@ function linesOf(report: IngestReport, { features, events }: IngestArguments): s
     [lateFeatures, `late messages of ${features} left out`],
     [repeatedFeatures, `repeated messages of ${features} left out`],
     [lateEvents, `late messages of ${events} left out`],
-    [missedEvents, "events came after the window of their request"],
-    [orphanEvents, "events have no request"],
-    [unknownValues, `values left out, which no column has (${unknownNames.join(", ")})`],
+    [missedEvents, "events after the window of their request"],
+    [orphanEvents, "events without a request"],
+    [unknownValues, `values left out, as there is no column for them (${unknownNames.join(", ")})`],
     [quarantine.count, "bad messages left out"],
   ];
   const open = openRows === 0 ? "" : `, ${count(openRows)} of them in the open end`;

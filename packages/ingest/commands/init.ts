@@ -48,14 +48,18 @@ export function addInit(program: Command): void {
       "files of .csv, .txt, .tsv, .jsonl (perhaps .gz or .zst), .parquet or .arrow",
     )
     .description("profile data files, and write a first job that trains on them")
-    .option("-o, --out <FILE>", "job file to write; .ts: a program that trains it", "job.yaml")
+    .option(
+      "-o, --out <FILE>",
+      "job file to write; a .ts file is a program that trains the job",
+      "job.yaml",
+    )
     .option("--label <COLUMN>", "the column to predict")
     .option("--positive <VALUE>", "the value of the label that counts as positive")
-    .option("--time <COLUMN>", "column with the time: the latest tenth is held out")
+    .option("--time <COLUMN>", "column with the time, by which the latest tenth is held out")
     .option("--ignore <COLUMN>", "a column to leave out; may be repeated", collected)
     .option(
       "--feature <COLUMN>",
-      "a column to use as a feature, whatever it looks like; may be repeated",
+      "a column to use as a feature even if `init` would ignore it; may be repeated",
       collected,
     )
     .option(
@@ -63,7 +67,12 @@ export function addInit(program: Command): void {
       "separator of fields (default: detected from the header)",
       tabbed,
     )
-    .option("--rows <COUNT>", "rows to profile", integerFrom(100, 10_000_000), 50_000)
+    .option(
+      "--rows <COUNT>",
+      "number of first rows to profile",
+      integerFrom(100, 10_000_000),
+      50_000,
+    )
     .option("--force", "overwrite an existing job file");
   withCommon(command, [
     "init clicks.csv",
@@ -90,7 +99,7 @@ function tabbed(text: string): string {
 async function writeJob(data: DataProfile, options: InitOptions): Promise<number> {
   const { out, time, positive, ignore: ignored, feature: features, json, force = false } = options;
   if (!force && existsSync(out)) {
-    console.error(`${out} is there already: name another file with \`-o\`, or say \`--force\``);
+    console.error(`${out} exists already: name another file with \`-o\`, or use \`--force\``);
     return exitCodes.wrong;
   }
   const label = knownLabel(data, options) ?? (await askedLabel(data));
@@ -124,7 +133,7 @@ async function writeJob(data: DataProfile, options: InitOptions): Promise<number
   for (const line of checkLines(checks.filter(({ state }) => state !== "ok"))) console.log(line);
   if (!isFit) {
     console.log(
-      `Training would refuse this job, and ${out} was not written: mend what fails above`,
+      `Training would refuse this job, so ${out} was not written: correct the failed checks above`,
     );
     return exitCodes.wrong;
   }
@@ -168,7 +177,7 @@ function notesOf(
     ...(data.bad > 0
       ? [`Bad lines: ${count(data.bad)}, left out; the first: ${data.firstBad}`]
       : []),
-    `Held out: ${held}; the best model by it is kept, and training ends where it gets no better`,
+    `Held out: ${held}; the best model by it is kept, and training ends when it no longer improves`,
     ...(user === undefined
       ? []
       : [`GAUC, the AUC within each user: \`data.group: ${user.column}\``]),

@@ -16,11 +16,13 @@ interface InspectOptions extends CommonOptions {
 export function addInspect(warehouse: Command): void {
   const command = warehouse
     .command("inspect")
-    .argument("<paths...>", "files of Parquet, directories of them, or patterns")
-    .description("count files, partitions, row groups and the bytes of columns")
+    .argument("<paths...>", "Parquet files, directories of them, or patterns")
+    .description(
+      "list a table's partitions and columns, with counts of files, row groups, rows and bytes",
+    )
     .option(
       "--job <JOB>",
-      "job file, as for train: mark the columns that it reads, and count its reads",
+      "job file, as for train: mark the columns that it reads, and count its reads and bytes",
     );
   withCommon(command, [
     "warehouse inspect clicks",

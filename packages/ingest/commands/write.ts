@@ -33,12 +33,12 @@ export function addWrite(warehouse: Command): void {
     )
     .description("write rows as a table of Parquet files, laid out for training jobs")
     .requiredOption("-o, --out <DIRECTORY>", "new directory of the table")
-    .option("--partition-by <COLUMN>", "a directory for each value of the column")
-    .option("--row-group <ROWS>", "rows of a row group", integerFrom(1, 2 ** 24), 16_384)
+    .option("--partition-by <COLUMN>", "make one directory for each value of this column")
+    .option("--row-group <ROWS>", "most rows of a row group", integerFrom(1, 2 ** 24), 16_384)
     .addOption(codecOption())
     .option(
       "--order-from <JOB>",
-      "put this job file's columns first, those of most jobs before others; may be repeated",
+      "put the columns that this job reads first; if repeated, those of most jobs come first",
       collected,
     );
   withCommon(command, [

@@ -29,32 +29,29 @@ interface PredictOptions extends CommonOptions {
 export function addPredict(program: Command): void {
   const command = program
     .command("predict")
-    .argument("<model>", "checkpoint directory (its best model is taken), or .osiris file")
+    .argument("<model>", "checkpoint directory (its best model is used), or .osiris file")
     .argument(
       "[data...]",
       "files, directories and patterns with the training columns; the label may be missing",
     )
-    .description("copy the lines of files, adding the model's prediction to each")
-    .option("--data <FILE...>", "data files, as the argument")
+    .description("copy the rows of files, and add the model's prediction to each")
+    .option("--data <FILE...>", "data files, in addition to the arguments")
     .requiredOption(
       "-o, --out <FILE>",
-      "file to write: .csv, .jsonl (each also .gz or .zst), .parquet or .arrow; in another " +
-        "format than the data it has row numbers, kept columns and predictions",
+      "file to write: .csv, .jsonl (each also .gz or .zst), .parquet or .arrow; if its format " +
+        "differs from the data's, it has only row numbers, the columns of --keep and predictions",
     )
-    .option(
-      "--keep <COLUMN...>",
-      "columns to write beside the predictions, whether the model reads them or not",
-    )
+    .option("--keep <COLUMN...>", "columns of the data to write beside the predictions")
     .option(
       "--calibration <WHICH>",
-      "calibrated probabilities beside the raw ones: as `stored` with the model, by the `held-out` " +
-        "samples of its job, by the labels of a FILE, or `none` (default: stored, if there is one)",
+      "add calibrated probabilities: `stored` with the model, fitted to the `held-out` samples of " +
+        "its job or to the labels of a FILE, or `none` (default: stored, if there is one)",
     )
     .option(
       "--column <NAME>",
       'name of the new column (default: "probability"; for regression "prediction")',
     )
-    .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`");
+    .option("--manifest <HASH>", "use this checkpoint: its manifest's hash, `best` or `last`");
   withCommon(withArithmetic(withModelRoots(command)), [
     "predict checkpoints tomorrow.csv -o scored.csv",
     "predict model.osiris tomorrow.jsonl -o scored.parquet --keep user session",

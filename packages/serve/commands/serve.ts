@@ -55,36 +55,59 @@ interface ServeArguments extends CommonOptions, CredentialArguments {
 export function addServe(program: Command): void {
   const command = program
     .command("serve")
-    .argument("[models...]", "checkpoint directories, or NAME=DIRECTORY, or one file of options")
-    .description("serve predictions of trained models over HTTP, until Ctrl-C")
+    .argument(
+      "[models...]",
+      "checkpoint directories, each also as NAME=DIRECTORY; or one file of options",
+    )
+    .description("serve predictions of trained models over HTTP and NATS, until Ctrl-C")
     .option("--port <P>", "port to serve on; 0: any (default: 8080)", portFrom0)
     .option("--host <ADDRESS>", "address to serve on (default: 127.0.0.1)")
-    .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`")
+    .option("--manifest <HASH>", "use this checkpoint: its manifest's hash, `best` or `last`")
     .option("--no-watch", "do not load newer checkpoints of the directory")
-    .option("--keep <N>", "versions of a model that stay loaded (default: 2)", integerFrom(1, 16))
-    .option("--memory <SIZE>", "memory for rows of each version; other rows lie on disk", bytesFrom)
+    .option(
+      "--keep <N>",
+      "newest versions of a model that stay loaded (default: 2)",
+      integerFrom(1, 16),
+    )
+    .option(
+      "--memory <SIZE>",
+      "memory for table rows of each version; the other rows are on disk",
+      bytesFrom,
+    )
     .option("--tier-directory <DIRECTORY>", "directory of rows on disk (default: a temporary one)")
     .addOption(
       new Option(
         "--calibration <WHICH>",
-        "calibration: as stored with a model, required of each, or none (default: stored)",
+        "calibrate as stored with each model, refuse models without one, or none (default: stored)",
       ).choices(["stored", "required", "none"]),
     )
-    .option("--batch <N>", "most samples scored together (default: 256)", integerFrom(1, 65_536))
-    .option("--latency-budget <MS>", "longest time for scoring a batch (default: 5)", numberFrom0)
-    .option("--deadline <MS>", "longest time that a request waits (default: 1000)", numberFrom0)
-    .option("--queue <N>", "most samples that wait for a model (default: 16384)", integerFrom(1))
+    .option("--batch <N>", "most samples in a batch (default: 256)", integerFrom(1, 65_536))
+    .option(
+      "--latency-budget <MS>",
+      "longest time to score a batch, in milliseconds (default: 5)",
+      numberFrom0,
+    )
+    .option(
+      "--deadline <MS>",
+      "longest wait of a request, in milliseconds (default: 1000)",
+      numberFrom0,
+    )
+    .option(
+      "--queue <N>",
+      "most samples that wait for a model; more are refused (default: 16384)",
+      integerFrom(1),
+    )
     .option("--max-request <BYTES>", "largest request (default: 16MiB)", bytesFrom)
     .option(
       "--drain <MS>",
-      "longest wait for open requests after Ctrl-C (default: 10000)",
+      "after Ctrl-C: longest wait for open requests, in milliseconds (default: 10000)",
       integerFrom(0),
     )
     .option("--token-file <FILE>", "file of tokens, one a line; each request must send one of them")
     .option("--insecure", "answer requests of other machines without a token")
     .option("--tls-cert <FILE>", "PEM file: the server's certificate, for HTTPS")
     .option("--tls-key <FILE>", "PEM file: the key of that certificate")
-    .option("--nats <URL>", "NATS broker that also brings requests")
+    .option("--nats <URL>", "also answer requests from this NATS broker")
     .option("--nats-token <TOKEN>", "token of that broker")
     .option("--nats-creds <FILE>", "credentials file of that broker, as `nsc` writes it")
     .option("--schema", "print the JSON Schema of a file of options, and exit");

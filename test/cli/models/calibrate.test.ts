@@ -66,7 +66,7 @@ test.serial("a calibration is stored, listed, applied and removed", async (t) =>
     (await run("calibrate", "checkpoints", "--remove")).stdout,
     /^The calibration was removed/,
   );
-  t.regex((await run("calibrate", "checkpoints", "--remove")).stdout, /^None is stored/);
+  t.regex((await run("calibrate", "checkpoints", "--remove")).stdout, /^No calibration is stored/);
   const json = lastJson<{ tasks: { samples: number }[] }>(
     await run("calibrate", "checkpoints", "--json"),
   );

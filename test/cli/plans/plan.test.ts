@@ -77,7 +77,7 @@ test.serial("a run follows a plan, and trains the same model as without", async 
 
   const counted = await runCli(["plan", "job.json", "--pooling-factor", "3"], directory);
   const source =
-    /\nStatistics: from the data cache, 1,000 samples, but 3 ids in every bag as told\n/;
+    /\nStatistics: from the data cache, 1,000 samples, but 3 ids in every bag as given\n/;
   t.regex(counted.stdout, source);
   const { statistics } = lastJson<{ statistics: object }>(
     await runCli(["plan", "job.json", "--json"], directory),

@@ -112,7 +112,7 @@ export const flagCases: readonly WrongInput[] = [
     title: "no data to evaluate on",
     args: ["eval", "checkpoints"],
     says: [
-      "Expected either `--data FILE`, or `--test`, the test of the job itself, or `--held-out`, what the job holds out",
+      "Expected one of `--data FILE`, `--test` (the job's test samples) and `--held-out` (the samples that the job holds out for evaluations)",
     ],
   },
   {

@@ -63,7 +63,7 @@ test.serial("init makes a job file from a data file, and the job trains", async 
   t.is(again.code, 2);
   t.regex(
     again.stderr,
-    /^job\.yaml is there already: name another file with `-o`, or say `--force`/,
+    /^job\.yaml exists already: name another file with `-o`, or use `--force`/,
   );
   t.is(readFileSync(join(directory, "job.yaml"), "utf8"), text);
   const json = ["init", "clicks.csv", "--force", "--ignore", "user", "--json"];

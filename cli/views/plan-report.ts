@@ -94,7 +94,8 @@ export function reportOf(
 
 /** The sentence on the source of bag sizes and of the popularity of ids. */
 function sentenceOf({ samples, poolingFactor, data }: StatisticsSource): string {
-  const bags = poolingFactor === undefined ? "" : `, but ${poolingFactor} ids in every bag as given`;
+  const bags =
+    poolingFactor === undefined ? "" : `, but ${poolingFactor} ids in every bag as given`;
   if (samples !== undefined) return `from the data cache, ${count(samples)} samples${bags}`;
   if (data.kind === "synthetic") return `as the job says of its generated data${bags}`;
   const assumed = `${poolingFactor ?? 1} ids in every bag, popular by Zipf's law`;

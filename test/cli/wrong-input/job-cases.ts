@@ -218,7 +218,7 @@ export const jobCases: readonly WrongInput[] = [
     title: "a table of more rows than 31 bits can number",
     set: { "model.tables.0.rows": 5_000_000_000 },
     says: [
-      "job.json: Expected `model.tables[0].rows` to be at most 2147483647, the most that a row number of 31 bits counts: hash ids into fewer rows (`ids`), give ids rows of their own under a budget (`dynamic`), or split the column over several tables, got `5000000000` (number)",
+      "job.json: Expected `model.tables[0].rows` to be at most 2147483647, as a row number has 31 bits: hash ids into fewer rows (`ids`), give ids rows of their own under a budget (`dynamic`), or split the column over several tables, got `5000000000` (number)",
     ],
   },
   {

@@ -61,10 +61,7 @@ test.serial("init makes a job file from a data file, and the job trains", async 
 
   const again = await runCli(["init", "clicks.csv"], directory);
   t.is(again.code, 2);
-  t.regex(
-    again.stderr,
-    /^job\.yaml exists already: name another file with `-o`, or use `--force`/,
-  );
+  t.regex(again.stderr, /^job\.yaml exists already: name another file with `-o`, or use `--force`/);
   t.is(readFileSync(join(directory, "job.yaml"), "utf8"), text);
   const json = ["init", "clicks.csv", "--force", "--ignore", "user", "--json"];
   t.like(lastJson(await runCli(json, directory)), { report: "init", job: "job.yaml", rows: 600 });

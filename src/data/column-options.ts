@@ -23,14 +23,14 @@ const denseColumn = z
       column,
       z.strictObject({
         column,
-        log: z.boolean().default(false).describe("Log(1 + max(x, 0)) instead of x."),
+        log: z.boolean().default(false).describe("Use log(1 + max(x, 0)) instead of the value x."),
         missing: missingDense.optional().describe("As `data.missing`, for this column."),
         unreadable: unreadableDense.optional().describe("As `data.unreadable`, for this column."),
         decimalComma: z
           .boolean()
           .optional()
           .meta({ default: false })
-          .describe("`12,5` in text is 12.5."),
+          .describe("Whether text has decimal commas: `12,5` is 12.5."),
       }),
     ],
     {
@@ -58,24 +58,26 @@ const categorical = {
   table: visibleName
     .optional()
     .describe(
-      "The model's table; left out, the column's name; not beside `model.features`, which say it.",
+      "Name of the table that has the column's rows. Left out: the column's name. Not allowed with `model.features`, which name the tables.",
     ),
   ids: z
     .enum(["hash", "integer"])
     .default("hash")
-    .describe("`hash`: any text; `integer`: the field minus `offset` is the id."),
-  offset: z.int().default(0).describe("Subtracted from an integer field."),
+    .describe(
+      "`hash`: the id is a hash of the field's text; `integer`: the id is the field, an integer, minus `offset`.",
+    ),
+  offset: z.int().default(0).describe("Subtracted from an integer field to get the id."),
   separator: character
     .optional()
-    .describe("Splits a field into several ids; left out, one id a field."),
+    .describe("Character that separates the ids of a field. Left out: a field has one id."),
   weightSeparator: character
     .optional()
-    .describe("Stands between an id and its weight; left out, ids have no weights."),
+    .describe("Character between an id and its weight. Left out: ids have no weights."),
   missing: z
     .enum(["own", "empty", "reject"])
     .optional()
     .describe(
-      "What a field without an id becomes: `own`, row 0, of hashed ids only; `empty`, an empty bag; `reject`, a bad line; left out, `own` for one hashed id a field, else `empty`.",
+      "How a field without an id is read: `own`, as row 0, for hashed ids only; `empty`, as an empty bag; `reject`, as a bad line. Left out: `own` if a field has one hashed id, else `empty`.",
     ),
 };
 
@@ -137,7 +139,7 @@ export const listColumn = z
           .enum(["plain", "weighted"])
           .optional()
           .describe(
-            "Parquet, Arrow and JSON Lines: `plain`, a list of ids a row; `weighted`, a list of ids with a weight each: a map, or a list of pairs; left out, one id a row.",
+            "Parquet, Arrow and JSON Lines: `plain`, a row has a list of ids; `weighted`, a row has ids with weights, as a map or a list of pairs. Left out: a row has one id.",
           ),
       }),
     ],
@@ -169,10 +171,15 @@ export const predicate = z
   .strictObject({
     /** A column of the files, or a key of their partitions. */
     column,
-    equals: value.optional().describe("The one value that is wanted."),
-    in: z.array(value).min(1).max(100_000).optional().describe("The values that are wanted."),
-    from: value.optional().describe("The first value that is wanted."),
-    until: value.optional().describe("The first value behind those that are wanted."),
+    equals: value.optional().describe("Select rows with this value."),
+    in: z
+      .array(value)
+      .min(1)
+      .max(100_000)
+      .optional()
+      .describe("Select rows with any of these values."),
+    from: value.optional().describe("Select rows whose value is at least this."),
+    until: value.optional().describe("Select rows whose value is less than this."),
   })
   .refine(({ column: _, ...rest }) => Object.values(rest).some((one) => one !== undefined), {
     error: "a column with `equals`, `in`, `from` or `until`",
@@ -211,18 +218,20 @@ export const missingLabels = z
   .record(visibleName, missingLabel)
   .optional()
   .describe(
-    "What a missing value of a label becomes, by the label's name: `mask`, its task has no loss and no metric on the row; `negative`, 0. Left out: what the tasks of the model say in `missing`, else a bad line.",
+    "How a missing label is handled, by the label's name: `mask`, its task has no loss and no metric on the row; `negative`, the label is 0. Left out: as `missing` of the model's task, else the line is bad.",
   );
 
 /** Options for columns other than categorical features. */
 export const named = {
   label: labelColumns.describe(
-    "Column of the label, or a list of columns, one for each task: 0 and 1, true and false, or -1 and 1.",
+    "Column of the label, or a list of columns, one for each task. Values: 0 and 1, true and false, or -1 and 1.",
   ),
-  weight: column.optional().describe("Column of the weight of each sample's loss."),
+  weight: column.optional().describe("Column with the weight of each sample's loss."),
   group: column
     .optional()
-    .describe("Column of the group, a user's id for example, in which GAUC ranks a sample."),
+    .describe(
+      "Column of a sample's group, for example a user's id: GAUC ranks a sample only within its group.",
+    ),
   positive: z
     .union([label, z.array(label).min(1).max(1000)], {
       error: "a label, or a list of labels: text, numbers, true or false",
@@ -237,30 +246,32 @@ export const named = {
     .max(labelsMax)
     .optional()
     .describe(
-      "Labels that are any finite numbers, by name, also of generated data; left out, those that are trained by `mse`.",
+      "Names of the labels that are any finite numbers; all other labels are classes. Left out: the labels that are trained by `mse`.",
     ),
   missingLabels,
   labelAsFeature: z
     .boolean()
     .default(false)
-    .describe("Whether the label's column may be a feature, too."),
+    .describe(
+      "Whether a column of a label may also be a feature. A feature that contains the label makes metrics useless.",
+    ),
   missing: missingDense
     .optional()
     .meta({ default: 0 })
     .describe(
-      "What a missing value of a dense column becomes: `0`; `mean`, that of the training data; `indicator`, 0 with one more dense feature behind it that is 1 where the value is missing; `reject`, a bad line.",
+      "How a missing value of a dense column is read: `0`; `mean`, as the mean of the training data; `indicator`, as 0, with an additional dense feature that is 1 if the value is missing; `reject`, as a bad line.",
     ),
   unreadable: unreadableDense
     .optional()
     .meta({ default: "reject" })
     .describe(
-      "Text that is no number in a dense column: `reject`, a bad line; `missing`, a missing value.",
+      "How text that is not a number is read in a dense column: `reject`, as a bad line; `missing`, as a missing value.",
     ),
   dense: z
     .array(denseColumn)
     .max(65_536)
     .default([])
-    .describe("Columns of the dense features: names, or objects."),
+    .describe("Columns of the dense features: names, or objects with options of the column."),
 };
 
 /** The section's defaults for dense columns, which a column's own options override. */
@@ -303,25 +314,27 @@ export const splitOptions = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("order") }),
   z.strictObject({
     kind: z.literal("time"),
-    column: visibleName.describe("`time`, `hash`: the column; it need not be a feature."),
+    column: visibleName.describe(
+      "`time`, `hash`: the column that splits the data; it may or may not be a feature.",
+    ),
     from: moment
       .optional()
       .describe(
-        "`time`: validation begins with this time, a number or an ISO date; left out, `evaluation.fraction` decides.",
+        "`time`: validation has the rows from this time on, a number or an ISO date. Left out: the latest rows, as many as `evaluation.fraction` says.",
       ),
-    testFrom: moment.optional().describe("`time`: the test begins with this time."),
+    testFrom: moment.optional().describe("`time`: the test has the rows from this time on."),
   }),
   z.strictObject({
     kind: z.literal("hash"),
     column: visibleName.describe(
-      "Column whose lines with one value stay in one part; it need not be a feature.",
+      "`hash`: rows with the same value of this column are in the same part; it may or may not be a feature.",
     ),
     salt: z
       .int()
       .min(0)
       .max(0xffff_ffff)
       .default(0)
-      .describe("`hash`: another one makes other parts."),
+      .describe("`hash`: seed of the hash; another seed gives other parts."),
   }),
 ]);
 

@@ -34,14 +34,18 @@ import {
 
 /** Options of every kind of data. */
 const common = {
-  batchSize: z.int().min(1).max(0x100_0000).describe("Samples of one step, over all devices."),
+  batchSize: z
+    .int()
+    .min(1)
+    .max(0x100_0000)
+    .describe("Samples of a batch, which is one step on all devices together."),
   epochs: z
     .int()
     .min(1)
     .max(1_000_000)
     .optional()
     .meta({ default: 1 })
-    .describe("How often all data is read."),
+    .describe("Number of epochs: how often training reads all training data."),
   passes: z
     .int()
     .min(1)
@@ -52,29 +56,31 @@ const common = {
   shuffle: z
     .boolean()
     .default(true)
-    .describe("A new order in every epoch, as a function of the seed; else file order."),
+    .describe(
+      "`true`: the samples have a new order in every epoch, which depends only on the seed; `false`: the order of the files.",
+    ),
   order: z
     .enum(["global", "split", "sessions"])
     .optional()
     .describe(
-      '`"global"`: any sample may follow any other; `"split"`: in large pieces, for data larger than memory; `"sessions"`: whole sessions, which `data.group` names. Left out: `"split"` where the cache of the training data has more than 256 MiB of samples.',
+      'How samples are shuffled. `"global"`: all samples together; `"split"`: splits, and the samples within the splits that are in memory, for data larger than memory; `"sessions"`: whole sessions, which `data.group` names. Left out: `"split"` if the cache of the training data has more than 256 MiB of samples, else `"global"`.',
     ),
   ikjt: ikjtOptions
     .optional()
     .describe(
-      'Features whose lists repeat over samples, which are then sent, looked up and trained once for all samples that have them; a part of the arithmetic. `"auto"` or groups of names alone mean the section below.',
+      'Deduplicates feature lists that repeat over samples (IKJT): such a list is sent, looked up and trained once for all samples that have it; a part of the arithmetic. `"auto"` or groups of names are short for the section below.',
     ),
   cache: pathOption("data", z.string().min(1))
     .default(cacheDirectory)
     .describe(
-      "Directory of the binary cache that files are turned into; `none`, of Parquet, Arrow and generated data alone, means `streamed: true` with the index in the usual directory.",
+      "Directory of the binary cache that a run makes of its data. `none`, only for Parquet, Arrow and generated data: no cache, as with `streamed: true`; the index is in the default directory.",
     ),
   cacheBytesMax: z
     .int()
     .min(1)
     .optional()
     .describe(
-      "Bytes of all caches in that directory: when a cache was made, those that were not used for longest are removed until the rest fits, never one that a run uses; a cache that alone has more is refused.",
+      "Limit in bytes of all caches in that directory. After a cache is made, the least recently used caches that no run uses are removed until the rest fits. A cache that alone exceeds the limit is an error.",
     ),
 };
 
@@ -86,22 +92,22 @@ const files = {
     .min(1)
     .max(100_000)
     .describe(
-      "Files, read in this order, on a disk or a server (`https://…`, `s3://bucket/prefix/`: where files lie); a directory stands for its files, and of Parquet and Arrow for those in directories below it, too, `day-*.csv` for those that match, each sorted by name, as they are when the job is submitted; relative to the directory in which `osiris train` or the cluster was started.",
+      "Files of the data, read in this order: paths, or addresses (`https://…`, `s3://bucket/prefix/`). A directory means all its files (for Parquet and Arrow also those in its subdirectories), and a pattern such as `day-*.csv` all files that match when the job is submitted, sorted by name. Relative to the working directory of `osiris train` or of the cluster.",
     ),
   quarantineMax: z
     .int()
     .min(0)
     .max(100_000)
     .default(1000)
-    .describe(
-      "Bad lines, or rows, that are kept with place and reason; all bad lines are counted.",
-    ),
+    .describe("Most bad lines or rows to keep with position and reason; all of them are counted."),
   rejectedMax: z
     .number()
     .min(0)
     .max(1)
     .default(0.01)
-    .describe("Largest share of lines, or rows, that may be bad; above it nothing is trained."),
+    .describe(
+      "Largest share of lines or rows that may be bad; if more are bad, the run ends before training.",
+    ),
 };
 
 export const criteoTsvOptions = z
@@ -125,9 +131,9 @@ export const csvOptions = z
     transforms: transformsOptions
       .optional()
       .describe(
-        "CSV, JSON Lines, Parquet and Arrow: columns that are made of those of the files; every op, with what it makes.",
+        "CSV, JSON Lines, Parquet and Arrow: transforms, each an operation that computes a new column from columns of the files or outputs of other transforms.",
       ),
-    delimiter: character.default(",").describe("CSV alone: character between fields."),
+    delimiter: character.default(",").describe("CSV only: character between fields."),
   })
   .superRefine(refuseTwoSpellings)
   .superRefine(refuseNoCache)
@@ -152,7 +158,7 @@ const columnFiles = {
     .max(64)
     .optional()
     .describe(
-      "Parquet and Arrow: which rows are samples, as `[{ column: date, from: 2026-11-01 }]`: those for which all of these hold.",
+      "Parquet and Arrow: conditions, such as `[{ column: date, from: 2026-11-01 }]`; only rows that meet all of them are samples.",
     ),
   damagedMax: z
     .int()
@@ -160,18 +166,18 @@ const columnFiles = {
     .max(1_000_000)
     .default(0)
     .describe(
-      "Parquet and Arrow: row groups, record batches and files whose bytes cannot be read, and which are left out and counted; one more ends the run, and their rows count towards `rejectedMax`.",
+      "Parquet and Arrow: most damaged row groups, record batches and files that are left out and counted; one more ends the run. Their rows count towards `rejectedMax`.",
     ),
   transforms: transformsOptions
     .optional()
     .describe(
-      "CSV, JSON Lines, Parquet and Arrow: columns that are made of those of the files; every op, with what it makes.",
+      "CSV, JSON Lines, Parquet and Arrow: transforms, each an operation that computes a new column from columns of the files or outputs of other transforms.",
     ),
   streamed: z
     .boolean()
     .optional()
     .describe(
-      "Parquet, Arrow and generated data: `true` makes the samples whenever they are trained, and keeps an index instead of a cache.",
+      "Parquet, Arrow and generated data: `true` makes the samples anew in every epoch, and keeps only an index instead of a cache.",
     ),
 };
 
@@ -208,7 +214,7 @@ export const jsonLinesOptions = z
     transforms: transformsOptions
       .optional()
       .describe(
-        "CSV, JSON Lines, Parquet and Arrow: columns that are made of those of the files; every op, with what it makes.",
+        "CSV, JSON Lines, Parquet and Arrow: transforms, each an operation that computes a new column from columns of the files or outputs of other transforms.",
       ),
   })
   .superRefine(refuseTwoSpellings)
@@ -224,12 +230,12 @@ export const syntheticOptions = z
   .strictObject({
     kind: z.literal("synthetic"),
     ...common,
-    samples: z.int().min(1).max(0xffff_ffff).describe("How many samples."),
+    samples: z.int().min(1).max(0xffff_ffff).describe("Number of samples."),
     dense: z.int().min(0).max(65_536).default(13).describe("Number of dense features."),
-    zipf: zipf.default(1.05).describe("Exponent of the ids' popularity; 0 is uniform."),
+    zipf: zipf.default(1.05).describe("Exponent of Zipf's law for all ids; 0: uniform."),
     idsPerBag: idsPerBag
       .default({ min: 1, max: 1 })
-      .describe("Ids of a bag: a number, or a range; left out, 1."),
+      .describe("Ids of a bag: a number, or a range. Left out: 1."),
     perFeature: z
       .record(
         visibleName,
@@ -237,7 +243,7 @@ export const syntheticOptions = z
           zipf: zipf
             .optional()
             .describe(
-              "Exponent of the popularity of this feature's ids. Left out: that of all features.",
+              "Exponent of Zipf's law for this feature's ids. Left out: that of all features.",
             ),
           idsPerBag: z
             .union([idsPerBag, idsAround])
@@ -249,48 +255,54 @@ export const syntheticOptions = z
       )
       .optional()
       .describe(
-        "Features by name (a table's, unless `model.features` names them) with other ids than the rest, as `{ hot: { zipf: 1.3, idsPerBag: { mean: 40, spread: 0.5 } } }`: `zipf`, and `idsPerBag` as above or a mean with a lognormal spread; left out, all alike.",
+        "Features with ids of their own distribution, by name (the table's name, unless `model.features` names features), such as `{ hot: { zipf: 1.3, idsPerBag: { mean: 40, spread: 0.5 } } }`: `zipf`, and `idsPerBag` as above or as a mean with a lognormal spread. Left out: all features are alike.",
       ),
     weights: z
       .literal("uniform")
       .optional()
-      .describe("Weights of ids: `uniform` between 0 and 2; left out, none."),
+      .describe("Weights of ids: `uniform` between 0 and 2. Left out: ids have no weights."),
     labels: z
       .int()
       .min(2)
       .max(labelsMax)
       .optional()
-      .describe("Labels of a sample, one for each task: `label`, `label2` …; left out, one."),
+      .describe(
+        "Number of labels of a sample, one for each task: `label`, `label2` … Left out: 1.",
+      ),
     numericLabels: z
       .array(visibleName)
       .min(1)
       .max(labelsMax)
       .optional()
       .describe(
-        "Labels that are any finite numbers, by name, also of generated data; left out, those that are trained by `mse`.",
+        "Names of the labels that are any finite numbers; all other labels are classes. Left out: the labels that are trained by `mse`.",
       ),
     missingLabels: missingLabels.describe(
-      "Labels of which a quarter is missing, by name, as the files' `missingLabels` have it; left out, what the tasks of the model say in `missing`.",
+      "Labels that a quarter of the samples lack, by name, with the handling of `missingLabels` of files: `mask` or `negative`. Left out: as `missing` of the model's tasks.",
     ),
     sampleWeights: z
       .literal("uniform")
       .optional()
-      .describe("Weights of the samples' losses: `uniform` between 0 and 2; left out, none."),
+      .describe("Weights of the samples' losses: `uniform` between 0 and 2. Left out: no weights."),
     groups: z
       .int()
       .min(1)
       .max(0xffff_ffff)
       .optional()
-      .describe("Groups of samples, all as likely; left out, none."),
+      .describe("Number of groups, which are equally likely for a sample. Left out: no groups."),
     sessions: sessionOptions
       .optional()
-      .describe("Samples come in sessions, whose lists repeat. Left out: none."),
-    seed: z.int().min(0).default(1).describe("Seed of samples and truth, apart from the job's."),
+      .describe("Generates sessions of samples whose lists repeat. Left out: no sessions."),
+    seed: z
+      .int()
+      .min(0)
+      .default(1)
+      .describe("Seed of the samples and of the true model; independent of the job's `seed`."),
     streamed: z
       .boolean()
       .optional()
       .describe(
-        "Parquet, Arrow and generated data: `true` makes the samples whenever they are trained, and keeps an index instead of a cache.",
+        "Parquet, Arrow and generated data: `true` makes the samples anew in every epoch, and keeps only an index instead of a cache.",
       ),
     splitSamples: z
       .int()
@@ -298,7 +310,7 @@ export const syntheticOptions = z
       .max(1_048_576)
       .multipleOf(32)
       .optional()
-      .describe("Beside `streamed`: samples of a split, a multiple of 32; left out, 8,192."),
+      .describe("With `streamed`: samples of a split, a multiple of 32. Left out: 8,192."),
   })
   .superRefine(refuseTwoSpellings)
   .transform(withStream)

@@ -10,7 +10,7 @@ export const exchangeOptions = z.strictObject({
     "Format of pooled embeddings between devices: `float32`, `float16`, `bfloat16` or `int8` (one power of two for 32 columns of a sample).",
   ),
   backward: precision.describe(
-    "The same for their gradients; Neo's choice is `float16` forward and `bfloat16` backward.",
+    "Format of the gradients of pooled embeddings, as `forward`; Neo uses `float16` forward and `bfloat16` backward.",
   ),
 });
 

@@ -31,7 +31,9 @@ const dataDiffers = z
   .boolean()
   .optional()
   .meta({ default: false })
-  .describe("Whether `data` may be read in another way than the training data. Default: false.");
+  .describe(
+    "Whether fields of `data` may be read by other options than those of the training data. Default: false.",
+  );
 
 /** Schema of `JobOptions.evaluation.test`, without its data. */
 export const testOptions = z.strictObject({
@@ -42,7 +44,7 @@ export const testOptions = z.strictObject({
     .lt(1)
     .default(0.1)
     .describe(
-      "With `evaluation.test`, even `{}`: share of the training data that is the test, without `evaluation.test.data`.",
+      "With `evaluation.test`, even `{}`, and without `evaluation.test.data`: share of the training data that is the test.",
     ),
 });
 
@@ -57,20 +59,20 @@ export const evaluationOptions = z.strictObject({
     .gt(0)
     .lt(1)
     .default(0.1)
-    .describe("Share of the training data that is held out, without `evaluation.data`."),
+    .describe("Without `evaluation.data`: share of the training data that is held out."),
   split: splitOptions
     .optional()
     .describe(
-      "How the training data is split into parts, where there is no `data`. Default: at random.",
+      "Without `evaluation.data`: how the training data is split into parts. Default: at random.",
     ),
   test: testOptions
     .extend({
       data: dataOptions
         .optional()
-        .describe("Data of its own. Left out: a share of the training data."),
+        .describe("Data of the test. Left out: a share of the training data."),
     })
     .optional()
-    .describe("Data that is evaluated once, when training has ended. Left out: there is no test."),
+    .describe("Test data, evaluated once after training has ended. Left out: no test."),
   thresholds: z
     .array(z.number().gt(0).lt(1))
     .min(1)
@@ -78,24 +80,28 @@ export const evaluationOptions = z.strictObject({
     .refine((values) => new Set(values).size === values.length, { error: "different numbers" })
     .optional()
     .describe(
-      "Probabilities from which on a sample is taken for a positive: an evaluation then has precision, recall and F1 at each of them, up to 16, in reports, `--json`, `osiris eval` (whose `--thresholds` names others) and as columns of the curve (`precision@0.5`); they change no bit.",
+      "Up to 16 thresholds: probabilities from which on a sample is predicted positive. Evaluations then have precision, recall and F1 at each threshold, in reports, `--json`, `osiris eval` (whose `--thresholds` override these) and as columns of the learning curve (`precision@0.5`); changes no bit.",
     ),
   everySteps: z
     .int()
     .min(0)
     .default(0)
-    .describe("Evaluate every so many steps; 0: at the end of each epoch."),
+    .describe("Number of steps between two evaluations; 0: at the end of each epoch."),
   keepBest: comparedMetric
     .optional()
     .describe(
-      "Keeps the checkpoint of the best evaluation by this metric, without ever stopping: `auc`, `gauc`, `logLoss` or `normalizedEntropy`, of a label that is a number `mse`, `rmse`, `mae` or `r2`; of several tasks the first one's; the result is still the last model; left out, the best is only reported.",
+      "Keeps the checkpoint with the best evaluation by this metric, and does not stop the run: `auc`, `gauc`, `logLoss` or `normalizedEntropy`; for a numeric label, `mse`, `rmse`, `mae` or `r2`; of several tasks, the metric of the first. The result of the run is still the last model. Left out: the best evaluation is only reported.",
     ),
   earlyStopping: earlyStoppingOptions
     .optional()
-    .describe("Stop when a metric no longer improves, and return the best checkpoint."),
+    .describe(
+      "Early stopping: the run ends when a metric no longer improves, and its result is the best checkpoint.",
+    ),
   reduceOnPlateau: plateauOptions
     .optional()
-    .describe("Reduce all learning rates when a metric no longer improves. Left out: they stay."),
+    .describe(
+      "Reduces all learning rates when a metric no longer improves. Left out: no reduction.",
+    ),
 });
 
 /** Data to evaluate on; options that are left out are inherited from the training data. */

@@ -20,19 +20,23 @@ const adapt = z.strictObject({
     .min(1)
     .max(1_000_000)
     .default(500)
-    .describe("Least steps of each device between two searches, and before the first."),
+    .describe(
+      "Least number of steps before the first search for a plan, and between two searches.",
+    ),
   gainMin: z
     .number()
     .min(0)
     .max(0.99)
     .default(0.05)
-    .describe("Share of a step that a plan must save."),
+    .describe("Least share of a step's time that a new plan must save."),
   margin: z
     .number()
     .min(0)
     .max(1000)
     .default(2)
-    .describe("A plan must save so many times the seconds of its move in the remaining steps."),
+    .describe(
+      "A new plan must save, over the remaining steps, at least this many times the time of the move.",
+    ),
 });
 
 /** Schema of `JobOptions.planner`: whether the run searches for better plans while it trains. */
@@ -41,7 +45,7 @@ export const plannerOptions = z.strictObject({
     .union([adapt, z.boolean().transform((is) => (is ? adapt.parse({}) : undefined))])
     .optional()
     .describe(
-      "Left out or `false`: the run keeps its plan. Else measurements of the devices refine the prediction while the run trains, and the run moves to a better plan where that pays; changes no bit. `true`: with the defaults below. Only with `sharding: auto`, and without a `plan`.",
+      "`true`, or an object with the options below: the run measures its devices, searches for better plans while it trains, and moves to a plan that saves enough time; changes no bit. `false` or left out: the run keeps its plan. Requires `sharding: auto` and no `plan`.",
     ),
 });
 
@@ -57,7 +61,7 @@ const preprocessingOptions = z
       .max(64)
       .default(1)
       .describe(
-        "Least number of workers of the run. With a section `preprocessing`, workers instead of readers make the samples of data without a cache; it changes no bit.",
+        "Least number of preprocessing workers of the run. With a section `preprocessing`, workers make the samples of data without a cache, instead of readers; changes no bit.",
       ),
     workersMax: z
       .int()
@@ -65,26 +69,26 @@ const preprocessingOptions = z
       .max(64)
       .default(4)
       .describe(
-        "Most workers of the run: between `workersMin` and this number, as many as the readers need.",
+        "Most workers of the run. Between `workersMin` and `workersMax`, the run has as many as its readers need.",
       ),
     threads: z
       .boolean()
       .default(true)
       .describe(
-        "Hosts run workers as threads, besides the `osiris dpp-worker` processes; `false`: processes alone.",
+        "`true`: hosts run workers as threads, in addition to `osiris dpp-worker` processes; `false`: only such processes make samples.",
       ),
     splitDeadlineMs: z
       .int()
       .min(100)
       .max(3_600_000)
       .default(20_000)
-      .describe("How long a worker may take for a split, in milliseconds."),
+      .describe("Longest time in milliseconds that a worker may take for a split."),
     attemptsMax: z
       .int()
       .min(1)
       .max(100)
       .default(3)
-      .describe("Failures of one split before the run ends with an error that names it."),
+      .describe("The run ends with an error once a split has failed this many times."),
   })
   .superRefine(({ workersMin, workersMax }, context) => {
     if (workersMin <= workersMax) return;
@@ -95,25 +99,25 @@ const preprocessingOptions = z
 /** Schema of `JobOptions.warmStart`: the earlier run that a job begins with (warm-start.ts). */
 const warmStartOptions = z.strictObject({
   from: pathOption("kept", z.string().min(1)).describe(
-    "Checkpoint directory of an earlier run, whose state this one begins with.",
+    "Checkpoint directory of an earlier run. This run begins with the state of one of its checkpoints.",
   ),
   checkpoint: z
     .string()
     .min(1)
     .optional()
     .describe(
-      "`best`, `last`, or how the hash of a manifest begins; left out, the best where that job stopped early, else the last.",
+      "The checkpoint: `best`, `last`, or the first digits of its manifest's hash. Left out: the best if the earlier job stopped early, else the last.",
     ),
   step: z
     .int()
     .min(0)
     .optional()
-    .describe("Step of that checkpoint. Left out: submission fills it in."),
+    .describe("Step of that checkpoint. Left out: filled in when the job is submitted."),
   digest: z
     .string()
     .min(1)
     .optional()
-    .describe("Digest of its model. Left out: submission fills it in."),
+    .describe("Digest of that checkpoint's model. Left out: filled in when the job is submitted."),
 });
 
 /** The default optimizers of a job. */
@@ -136,7 +140,7 @@ export const jobSchema = z.strictObject({
     .enum(["exact", "bounded"])
     .default("exact")
     .describe(
-      "`exact`: each step reads the rows that the step before wrote; `bounded` allows `staleness`, checkpoints in fewer bits, and partial recovery.",
+      "`exact`: each step reads the rows that the previous step wrote, and a failure loses no update. `bounded`: rows may be read one update late (`staleness`), checkpoints may have fewer bits, and partial recovery may lose some updates.",
     ),
   model: modelOptions.describe("The model: its architecture by `kind`, its tables and its layers."),
   data: dataOptions.describe("The training data, by `kind`: files, or generated samples."),
@@ -150,32 +154,32 @@ export const jobSchema = z.strictObject({
         .describe("The update rule of the rows of tables. Left out: row-wise Adagrad."),
     })
     .prefault({})
-    .describe("How gradients change the weights, of dense layers and of tables."),
+    .describe("The optimizers of the dense layers and of the tables."),
   loss: lossOptions
     .prefault({ kind: "binaryCrossEntropy" })
-    .describe("How logits and labels become the loss."),
+    .describe("The loss, computed from logits and labels."),
   exchange: exchangeOptions
     .prefault({})
     .describe(
-      "The precision of embeddings and gradients in transit; fewer bits are a part of the arithmetic.",
+      "The precision in which devices exchange embeddings and gradients. Fewer than 32 bits change the result: the precision is a part of the arithmetic.",
     ),
   evaluation: evaluationOptions
     .optional()
     .describe(
-      "Evaluation on held-out samples, at cuts; what its `data` leave out is as in the training data. Left out: none.",
+      "Evaluation on held-out samples, at cuts. Options that its `data` leave out are those of the training data. Left out: no evaluation.",
     ),
   checkpoint: checkpointOptions
     .prefault({})
-    .describe("When checkpoints are written, where, and how many are kept."),
+    .describe("When checkpoints are written, to which directory, and how many are kept."),
   warmStart: warmStartOptions
     .optional()
-    .describe("Begin with the state of an earlier run, instead of anew."),
-  seed: z.int().min(0).default(1).describe("All random numbers follow from it."),
+    .describe("Begin with the state of an earlier run. Left out: begin with new weights."),
+  seed: z.int().min(0).default(1).describe("Seed of all random numbers of the run."),
   slices: z
     .literal([1, 2, 4, 8, 16, 32, 64, 128])
     .default(8)
     .describe(
-      "Fixed parts of a batch, a power of two up to 128; a part of the arithmetic; at least the devices.",
+      "Number of fixed slices (microbatches) of a batch: a power of two up to 128, at least the number of devices; a part of the arithmetic.",
     ),
   priority: z
     .int()
@@ -183,54 +187,56 @@ export const jobSchema = z.strictObject({
     .max(100)
     .default(0)
     .describe(
-      "-100 to 100; a run of higher priority gets devices first, and may preempt a run of lower priority.",
+      "Priority in the queue, -100 to 100: a run of higher priority gets devices first, and may preempt a run of lower priority.",
     ),
   devices: z
     .union([autoDevices, z.int().min(0).max(128)], { error: devicesAre })
     .prefault(0)
     .describe(
-      "Devices to run on; 0 or `auto`: all devices of the cluster; where `osiris train` starts the cluster, as many as are predicted to be fastest; changes no bit of the result.",
+      "Number of devices of the run. 0 or `auto`: all devices of the cluster, or, where `osiris train` starts the cluster, the number that is predicted to be fastest; changes no bit.",
     ),
   sharding: z
     .enum(["auto", "as-written"])
     .default("auto")
     .describe(
-      "Places the tables whose own `sharding` is `auto`; changes speed and memory, and no bit: `auto`, each generation searches a plan for its devices and their memory; `as-written`, whole, the costliest first.",
+      "How tables with `sharding: auto` are placed. `auto`: each generation searches for a plan that fits its devices and their memory; `as-written`: whole tables on devices, the costliest table first. Changes speed and memory, and no bit.",
     ),
   plan: planFileSchema
     .optional()
     .describe(
-      "A sharding plan from `osiris plan --out`; `--plan FILE` puts it here. It holds for one number of devices; with another number, as after a failure, `sharding` decides.",
+      "A sharding plan of `osiris plan --out`, which `--plan FILE` inserts here. A plan is for one number of devices; with another number, for example after a failure, `sharding` decides.",
     ),
   planner: plannerOptions
     .prefault({})
-    .describe("Whether a run looks for better plans while it trains. It changes no bit."),
-  pipeline: pipelineOptions.prefault({}).describe("How many batches are in flight at one time."),
+    .describe("Whether the run searches for better plans while it trains; changes no bit."),
+  pipeline: pipelineOptions.prefault({}).describe("Number of batches in flight on a device."),
   tiers: tiersOptions
     .prefault({})
-    .describe('The backing store of device memory, for tables of `tier: "cached"`.'),
-  readers: z.int().min(1).max(16).default(1).describe("Reader threads."),
+    .describe('Memory budgets and backing store of tables with `tier: "cached"`.'),
+  readers: z.int().min(1).max(16).default(1).describe("Reader threads of the run."),
   preprocessing: preprocessingOptions
     .optional()
     .describe(
-      "Workers that make the samples of data without a cache, on threads of the hosts or in processes of their own (`osiris dpp-worker`). Left out: the readers make them.",
+      "Preprocessing workers, which make the samples of data without a cache, in threads of the hosts or in `osiris dpp-worker` processes. Left out: the readers make the samples.",
     ),
   arithmetic: z
     .enum(["auto", "native", "reference"])
     .default("auto")
-    .describe("Kernels: `native`, `reference`, or `auto`: native if they are built."),
+    .describe("Kernels: `native`, `reference`, or `auto`: the native kernels if they are built."),
   stepDeadlineMs: z
     .int()
     .min(100)
     .max(86_400_000)
     .default(30_000)
-    .describe("Longest that a step may take; every other timeout follows from it."),
+    .describe(
+      "Longest time of a step in milliseconds; every other timeout of the run follows from it.",
+    ),
   recoveryMs: z
     .int()
     .min(0)
     .default(0)
     .describe(
-      "Longest that a recovery should take, from the failure to the first step after it: a longer one raises `run.alert` with `RECOVERY_SLOW`; 0: any.",
+      "Target time of a recovery in milliseconds, from the failure to the first step after it. A longer recovery raises `run.alert` with `RECOVERY_SLOW`; 0: no target.",
     ),
   restarts: z
     .strictObject({
@@ -238,9 +244,13 @@ export const jobSchema = z.strictObject({
         .int()
         .min(0)
         .default(10)
-        .describe("Restores that a run may need within `windowMs` before it is given up."),
-      windowMs: z.int().min(1).default(600_000).describe("The time window of `restartsMax`."),
+        .describe("Most restores within `windowMs`; one more ends the run with an error."),
+      windowMs: z
+        .int()
+        .min(1)
+        .default(600_000)
+        .describe("The time window of `restartsMax`, in milliseconds."),
     })
     .prefault({})
-    .describe("Restores that a run may need within a time before it is given up."),
+    .describe("Limit of a run's restores within a time window."),
 });

@@ -13,13 +13,15 @@ export const lossOptions = z.discriminatedUnion("kind", [
       .positive()
       .max(1e6)
       .default(1)
-      .describe("Factor of the loss of positive samples, as `pos_weight` of PyTorch."),
+      .describe("Factor of the loss of positive samples, as `pos_weight` in PyTorch."),
     labelSmoothing: z
       .number()
       .min(0)
       .lt(1)
       .default(0)
-      .describe("Labels become y * (1 - labelSmoothing) + labelSmoothing / 2."),
+      .describe(
+        "A label y is replaced by y * (1 - labelSmoothing) + labelSmoothing / 2 in the loss.",
+      ),
   }),
   /** Squared error: (logit - label)² for numeric labels; the logit itself is the prediction. */
   z.strictObject({ kind: z.literal("mse") }),

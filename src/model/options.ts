@@ -51,12 +51,12 @@ const clip = z
     [
       z.strictObject({
         norm: rate.describe(
-          "The gradient of all dense parameters together is made no longer than this.",
+          "Largest Euclidean norm of the gradient of all dense parameters together; a larger gradient is scaled down.",
         ),
       }),
       z.strictObject({
         value: rate.describe(
-          "Each element of that gradient is brought no further from 0 than this.",
+          "Each element of the gradient of dense parameters is clamped to between -x and x.",
         ),
       }),
     ],
@@ -66,7 +66,7 @@ const clip = z
   )
   .optional()
   .describe(
-    "A limit of the summed gradient of all dense parameters: of its Euclidean norm, or of each element. Left out: none.",
+    "Gradient clipping of all dense parameters, by Euclidean norm or by element. Left out: none.",
   );
 
 export type ClipSpec = NonNullable<z.output<typeof clip>>;
@@ -75,14 +75,14 @@ export type ClipSpec = NonNullable<z.output<typeof clip>>;
 export const denseOptimizerOptions = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("sgd"),
-    learningRate: rate.default(0.01).describe("Learning rate: how far a step goes."),
+    learningRate: rate.default(0.01).describe("Learning rate: the factor of an update."),
     momentum: z
       .number()
       .min(0)
       .lt(1)
       .default(0)
       .describe(
-        "Share of the last step's direction that is kept; as in PyTorch, without dampening.",
+        "Momentum: share of the previous update's direction that is kept; as in PyTorch, without dampening.",
       ),
     schedule,
     clip,
@@ -90,7 +90,7 @@ export const denseOptimizerOptions = z.discriminatedUnion("kind", [
   }),
   z.strictObject({
     kind: z.literal("adagrad"),
-    learningRate: rate.default(0.01).describe("Learning rate: how far a step goes."),
+    learningRate: rate.default(0.01).describe("Learning rate: the factor of an update."),
     epsilon: rate
       .default(1e-8)
       .describe("Added to the denominator of an update, so that it is never 0."),
@@ -98,7 +98,7 @@ export const denseOptimizerOptions = z.discriminatedUnion("kind", [
       .number()
       .min(0)
       .default(0)
-      .describe("Adagrad: first value of the sums of squared gradients."),
+      .describe("`adagrad`: first value of the sums of squared gradients."),
     schedule,
     clip,
     ema: emaOptions,

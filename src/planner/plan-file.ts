@@ -21,35 +21,39 @@ import {
 /** Schema of a plan's file. */
 export const planFileSchema = z.strictObject({
   version: z.literal(1).describe("Version of the format of the file."),
-  hosts: z.int().min(1).max(65_536).describe("Hosts that the plan is for."),
+  hosts: z.int().min(1).max(65_536).describe("Number of hosts that the plan is for."),
   devicesPerHost: z.int().min(1).max(65_536).describe("Devices of each host."),
   shards: z
     .array(
       z.strictObject({
         table: z.string().min(1).describe("Name of the table."),
-        scheme: z.enum(schemes).describe("How the table is cut."),
+        scheme: z.enum(schemes).describe("Sharding scheme of the table."),
         tier: z
           .enum(["memory", "cached"])
           .describe(
-            "Where its rows rest: in device memory, or in the backing store behind a cache.",
+            "Where the rows are stored: in device memory, or in the backing store behind a cache.",
           ),
         blocks: z
           .tuple([z.int().min(0), z.int().min(1)])
-          .describe("The first row block of the part, and the number of them."),
+          .describe("First row block of the shard, and its number of row blocks."),
         quanta: z
           .tuple([z.int().min(0), z.int().min(1)])
-          .describe("The first group of 32 columns of the part, and the number of them."),
+          .describe(
+            "First group of 32 columns (column quantum) of the shard, and its number of groups.",
+          ),
         device: z
           .union([z.int().min(0), z.literal("all")])
-          .describe("The device that holds the part; `all`: a copy on every device."),
+          .describe("Device that holds the shard; `all`: a copy on every device."),
         cache: z
           .tuple([z.int().min(0), z.int().min(0)])
           .optional()
-          .describe("Where it is cached: bytes of its cache in device memory, and in host memory."),
+          .describe(
+            "For a cached table: bytes of the shard's cache in device memory, and in host memory.",
+          ),
       }),
     )
-    .describe("The parts that tables are cut into, and the device of each."),
-  sha256: z.string().describe("SHA-256 of the file without these 64 digits."),
+    .describe("The shards of all tables, and the device of each."),
+  sha256: z.string().describe("SHA-256 of the file's text without these 64 digits."),
 }) satisfies z.ZodType<PlanFile>;
 
 const count = z.int().min(0);

@@ -7,7 +7,7 @@ import { visibleName } from "../column-name-options.ts";
 const groups = z
   .union([z.literal("auto"), z.array(z.array(visibleName).min(1).max(4096)).min(1).max(1024)])
   .describe(
-    "Lists of feature names, each a group whose lists are deduplicated together; `auto`: features that repeat, those together that change together.",
+    "Groups of feature names; the lists of a group are deduplicated together. `auto`: all features whose lists repeat, grouped by which of them change together.",
   );
 
 const section = z
@@ -23,17 +23,19 @@ const section = z
       .min(1)
       .max(1000)
       .default(1.5)
-      .describe("Lists for each distinct list, at least: groups with fewer are left as they are."),
+      .describe(
+        "Least mean number of lists per distinct list; a group with fewer is not deduplicated.",
+      ),
     aligned: z
       .boolean()
       .default(false)
       .describe(
-        'Whether the lists of a group are equally long in each sample, as ids and their times are: all samples are read once, and the first one whose lists are not is named, with its file; not for `"auto"`.',
+        '`true`: all lists of a group must be equally long within a sample, for example ids and their times. All samples are read once before training, and the first sample that violates this is an error with its file. Not allowed with `"auto"`.',
       ),
   })
   .refine(({ groups: own, aligned }) => !aligned || own !== "auto", {
     path: ["aligned"],
-    error: "groups of names, as groups that are found are told to have nothing in common",
+    error: 'groups of names, as `"auto"` does not know which lists are equally long',
   });
 
 /** `data.ikjt`: the groups alone, or an object with a threshold. */

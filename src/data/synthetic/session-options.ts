@@ -44,16 +44,16 @@ const sessionFeature = z.strictObject({
     .min(0)
     .max(1)
     .describe(
-      "Probability that the list stays; else its first id goes and a new one comes at its end.",
+      "Probability that the list is the same in the next sample. Else its first id is removed, and a new id is appended.",
     ),
   l: idsPerBag
     .optional()
     .describe(
-      "Ids of the list, drawn once a session. Left out: as `perFeature` or `idsPerBag` says.",
+      "Length of the list, drawn once per session. Left out: as in `perFeature`, else `idsPerBag`.",
     ),
   group: visibleName
     .optional()
-    .describe("Features with the same name here change together. Default: each alone."),
+    .describe("Features with the same group name change together. Left out: each changes alone."),
 });
 
 export const sessionOptions = z
@@ -63,30 +63,30 @@ export const sessionOptions = z
       .min(1)
       .max(10_000)
       .optional()
-      .describe(
-        "Samples come in sessions, whose lists repeat: mean samples of a session, whose lengths are geometric.",
-      ),
+      .describe("Mean number of samples of a session; lengths have a geometric distribution."),
     samples: z
       .int()
       .min(1)
       .max(sessionSamplesMax)
       .optional()
-      .describe("Samples of every session, instead of `mean`."),
+      .describe("Number of samples of every session, instead of `mean`."),
     features: z
       .record(visibleName, sessionFeature)
       .describe(
-        "Features by name whose lists repeat, as `{ history: { d: 0.95, l: 26, group: clicks } }`: `d` is the probability that the list stays, else it shifts by one new id; `l` its length, as `idsPerBag`; features of a `group` change together.",
+        "Features whose lists repeat, by name, such as `{ history: { d: 0.95, l: 26, group: clicks } }`. `d`: probability that the list is the same in the next sample, else it shifts by one new id; `l`: its length, as `idsPerBag`; features of the same `group` change together.",
       ),
     order: z
       .enum(["session", "time"])
       .default("session")
-      .describe("`session`: the samples of a session are adjacent; `time`: as they would arrive."),
+      .describe(
+        "`session`: the samples of a session are adjacent; `time`: samples of many sessions are interleaved, as in a log.",
+      ),
     open: z
       .int()
       .min(1)
       .max(1_000_000)
       .optional()
-      .describe("In time order: sessions under way at once; left out, 6,400."),
+      .describe("`order: time`: number of concurrent sessions. Left out: 6,400."),
   })
   .superRefine(({ mean, samples, order, open, features }, context) => {
     if ((mean === undefined) === (samples === undefined)) {

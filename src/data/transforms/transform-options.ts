@@ -17,15 +17,17 @@ const input = z
           column: visibleName.describe("Name of the column."),
           separator: character
             .optional()
-            .describe("Splits a field of text into a list. Left out: none: one value a field."),
+            .describe(
+              "Character that splits a text field into a list. Left out: one value a field.",
+            ),
           weightSeparator: character
             .optional()
-            .describe("Stands between an id and its weight. Left out: none: no weights."),
+            .describe("Character between an id and its weight. Left out: no weights."),
           list: z
             .enum(["plain", "weighted"])
             .optional()
             .describe(
-              "Of files with lists, as Parquet: a list of values, or of ids with weights. Left out: none: one.",
+              "Files with lists, such as Parquet: `plain`, a list of values; `weighted`, a list of ids with weights. Left out: one value.",
             ),
         })
         .refine(({ separator, weightSeparator: own }) => own === undefined || own !== separator, {
@@ -42,21 +44,19 @@ const made = {
   version: z
     .literal(1)
     .default(1)
-    .describe("That of the op: what a version computes never changes."),
-  output: visibleName.describe(
-    "The name of what it makes: features and other transforms read it as a column.",
-  ),
+    .describe("Version of the op; the function of a version never changes."),
+  output: visibleName.describe("Name of the new column, for features and transforms."),
 };
 const one = {
   ...made,
   input: input.describe(
-    "What it reads: a column of the files, or an output of another transform; for a list, an object.",
+    "Input: a column of the files, or the output of another transform; an object for a list.",
   ),
 };
 const inputs = z.array(input).refine((all) => all.length === 2, { error: "a list of two columns" });
 const two = {
   ...made,
-  inputs: inputs.describe("What it reads: a list of two, each as `input` of other ops."),
+  inputs: inputs.describe("The two inputs, each as `input` of other ops."),
 };
 
 const integerMax = Number.MAX_SAFE_INTEGER;
@@ -73,8 +73,8 @@ const salt = z
 const hashed = {
   salt: salt
     .prefault(0)
-    .describe("Of an op that hashes: its seed, 64 bits; as text where a number would be rounded."),
-  max: z.int().min(1).max(modulusMax).describe("Ids are below it; at most 2⁴⁸."),
+    .describe("Ops that hash: 64-bit seed; as text if a JSON number would be rounded."),
+  max: z.int().min(1).max(modulusMax).describe("Ids are less than this, at most 2⁴⁸."),
 };
 
 const borders = z
@@ -93,26 +93,31 @@ const numberOps = [
   z.strictObject({
     op: z.literal("log"),
     ...one,
-    plus: finite.default(0).describe("Of `log`: added first."),
+    plus: finite.default(0).describe("`log`: added to the value before the logarithm."),
   }),
   z.strictObject({
     op: z.literal("boxCox"),
     ...one,
-    lambda1: finite.describe("Of `boxCox`: the power."),
-    lambda2: finite.default(0).describe("Of `boxCox`: added first."),
+    lambda1: finite.describe("`boxCox`: the power λ₁."),
+    lambda2: finite.default(0).describe("`boxCox`: added to the value first (λ₂)."),
   }),
   z.strictObject({
     op: z.literal("logit"),
     ...one,
-    eps: z.number().gt(0).lt(0.5).default(1e-6).describe("Of `logit`: how near to 0 and 1."),
+    eps: z
+      .number()
+      .gt(0)
+      .lt(0.5)
+      .default(1e-6)
+      .describe("`logit`: values are clamped to between eps and 1 - eps."),
   }),
   z.strictObject({
     op: z.literal("scale"),
     ...one,
-    minus: finite.default(0).describe("Of `scale`: subtracted first."),
+    minus: finite.default(0).describe("`scale`: subtracted from the value before the division."),
     over: finite
       .refine((value) => value !== 0, { error: "another number than 0" })
-      .describe("Of `scale`: what is divided by."),
+      .describe("`scale`: the divisor."),
   }),
   z
     .strictObject({
@@ -129,16 +134,20 @@ const numberOps = [
       .number()
       .min(-integerMax)
       .max(integerMax)
-      .describe("`fill`: what takes the place of a missing value."),
+      .describe("`fill`: replaces a missing value."),
   }),
   z.strictObject({ op: z.literal("bucketize"), ...one, borders }),
   z
     .strictObject({
       op: z.literal("onehot"),
       ...one,
-      low: finite.describe("Of `onehot`: the first value of the first bucket."),
-      high: finite.describe("Of `onehot`: the end of the last one."),
-      buckets: z.int().min(1).max(4096).describe("Of `onehot`: how many elements the vector has."),
+      low: finite.describe("`onehot`: start of the first bucket."),
+      high: finite.describe("`onehot`: end of the last bucket."),
+      buckets: z
+        .int()
+        .min(1)
+        .max(4096)
+        .describe("`onehot`: number of buckets, the elements of the vector."),
     })
     .refine(({ low, high }) => low < high, { path: ["high"], error: "greater than `low`" }),
   z.strictObject({
@@ -158,12 +167,12 @@ const idOps = [
   z.strictObject({
     op: z.literal("positiveModulus"),
     ...one,
-    modulus: z.int().min(1).max(modulusMax).describe("Of `positiveModulus`, at most 2⁴⁸."),
+    modulus: z.int().min(1).max(modulusMax).describe("`positiveModulus`: modulus, at most 2⁴⁸."),
   }),
   z.strictObject({
     op: z.literal("firstX"),
     ...one,
-    x: z.int().min(1).max(65_535).describe("Of `firstX`: how many entries."),
+    x: z.int().min(1).max(65_535).describe("`firstX`: number of first entries that are kept."),
   }),
   z.strictObject({ op: z.literal("enumerate"), ...one }),
   z.strictObject({ op: z.literal("hashText"), ...one }),
@@ -171,28 +180,30 @@ const idOps = [
     op: z.literal("mapId"),
     ...one,
     vocabulary: pathOption("data", z.string().min(1)).describe(
-      "A file: texts, a line each; or pairs of ids.",
+      "`mapId`: the file of the vocabulary: one text a line, or pairs of ids.",
     ),
     form: z
       .enum(["texts", "pairs"])
       .default("texts")
-      .describe("Of `mapId`: the file has `texts`, or `pairs` of ids."),
+      .describe("`mapId`: whether the file has `texts` or `pairs` of ids."),
     unknown: z
       .int()
       .optional()
-      .describe("Of `mapId`: the id of what the file lacks; left out, it is left out."),
+      .describe(
+        "`mapId`: the id of all values that the file lacks. Left out: such values are dropped.",
+      ),
     sha256: z
       .string()
       .regex(/^[0-9a-f]{64}$/, "64 hexadecimal digits")
       .optional()
       .describe(
-        "Of `mapId`: that of its file; left out, that of the file when the job is submitted.",
+        "`mapId`: SHA-256 of the file; another file is refused. Left out: filled in when the job is submitted.",
       ),
   }),
   z.strictObject({
     op: z.literal("nGram"),
     ...one,
-    n: z.int().min(1).max(64).describe("Of `nGram`: ids of a window."),
+    n: z.int().min(1).max(64).describe("`nGram`: number of consecutive ids that give one new id."),
     ...hashed,
   }),
 ] as const;
@@ -207,7 +218,7 @@ const pairOps = [
       .min(1)
       .max(65_535)
       .default(65_535)
-      .describe("Of `cartesian`: most pairs of a row, the first ones."),
+      .describe("`cartesian`: most pairs of a row; further pairs are dropped."),
   }),
   z.strictObject({ op: z.literal("idListTransform"), ...two }),
   z.strictObject({ op: z.literal("hasOverlap"), ...two }),
@@ -225,13 +236,13 @@ const sampling = z.strictObject({
   version: z
     .literal(1)
     .default(1)
-    .describe("That of the op: what a version computes never changes."),
-  rate: z.number().gt(0).max(1).describe("Of `sampling`: the share of the rows that is kept."),
-  seed: z.int().min(0).default(1).describe("Of `sampling`: another one keeps other rows."),
+    .describe("Version of the op; the function of a version never changes."),
+  rate: z.number().gt(0).max(1).describe("`sampling`: share of the rows that is kept."),
+  seed: z.int().min(0).default(1).describe("`sampling`: seed; another seed keeps other rows."),
   by: input
     .optional()
     .describe(
-      "Of `sampling`: a column of ids, as `input`, whose first id decides; left out, the file and the line.",
+      "`sampling`: a column of ids, as `input`: rows with the same first id are all kept or all dropped. Left out: each row is drawn by its file and line.",
     ),
 });
 

@@ -4,7 +4,7 @@ import { z } from "zod";
 
 /** When an id without a row gets one; until then it adds nothing to its bag. */
 const admissionOptions = z.discriminatedUnion("kind", [
-  /** On first sight. */
+  /** At its first occurrence. */
   z.strictObject({ kind: z.literal("all") }),
   /** At its `count`-th occurrence. The count restarts after an eviction period without the id. */
   z.strictObject({
@@ -13,7 +13,7 @@ const admissionOptions = z.discriminatedUnion("kind", [
       .int()
       .min(1)
       .max(1_000_000)
-      .describe("`frequency`: occurrences before an id is admitted."),
+      .describe("`frequency`: number of the occurrence at which an id is admitted."),
   }),
   /** At each occurrence with this probability, drawn by the job's seed. */
   z.strictObject({
@@ -22,7 +22,9 @@ const admissionOptions = z.discriminatedUnion("kind", [
       .number()
       .gt(0)
       .max(1)
-      .describe("`probability`: chance of each occurrence, drawn by the seed."),
+      .describe(
+        "`probability`: probability of admission at each occurrence, drawn by the job's seed.",
+      ),
   }),
 ]);
 
@@ -40,13 +42,16 @@ const evictionOptions = z.discriminatedUnion("kind", [
       .lt(1)
       .default(0.1)
       .describe(
-        "`lfu`: share of each row block that an eviction step leaves free; 0: no id is evicted.",
+        "`lfu`: share of each row block that is free after an eviction step; 0: no id is evicted.",
       ),
   }),
   /** The ids that were in no batch of the last `steps` steps. */
   z.strictObject({
     kind: z.literal("age"),
-    steps: z.int().min(1).describe("`age`: steps without the id."),
+    steps: z
+      .int()
+      .min(1)
+      .describe("`age`: an id is evicted after this many steps in which no batch had it."),
   }),
 ]);
 
@@ -54,7 +59,7 @@ const evictionOptions = z.discriminatedUnion("kind", [
 export const dynamicOptions = z.strictObject({
   admission: admissionOptions
     .prefault({ kind: "all" })
-    .describe("When an id without a row gets one. Left out: on first sight."),
+    .describe("When an id without a row gets one. Left out: at its first occurrence."),
   eviction: evictionOptions
     .prefault({ kind: "lfu" })
     .describe(
@@ -66,7 +71,7 @@ export const dynamicOptions = z.strictObject({
     .max(1_000_000)
     .default(100)
     .describe(
-      "Ids are evicted before the steps that are multiples of it; a part of the arithmetic.",
+      "Eviction interval: ids are evicted before each step whose number is a multiple of this; a part of the arithmetic.",
     ),
 });
 

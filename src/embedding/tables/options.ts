@@ -8,101 +8,105 @@ import { dynamicOptions } from "./dynamic-options.ts";
 import { scheduleOptions } from "./schedule-options.ts";
 
 const rowsMaxSentence =
-  `at most ${rowsMax}, the most that a row number of 31 bits counts: hash ids into fewer rows ` +
+  `at most ${rowsMax}, as a row number has 31 bits: hash ids into fewer rows ` +
   "(`ids`), give ids rows of their own under a budget (`dynamic`), or split the column over several " +
   "tables";
 
 /** An embedding table: the rows of one categorical feature, or of several (`model.features`). */
 export const tableOptions = z.strictObject({
   name: visibleName.describe(
-    "Name of the table; without `model.features`, of its feature and of the column that it comes from, too.",
+    "Name of the table. Without `model.features`, also the name of its feature and of the feature's column in the data.",
   ),
   rows: z
     .int()
     .min(1)
     .refine((rows) => rows <= rowsMax, { error: rowsMaxSentence })
     .meta({ maximum: rowsMax })
-    .describe("Rows, here or in `model.table`; ids are hashed into them, or must lie below."),
+    .describe(
+      "Number of rows, here or in `model.table`. Ids are hashed into the rows, or must be less than this.",
+    ),
   dim: z
     .int()
     .min(1)
     .max(4096)
-    .describe("Columns of a row, here or in `model.table`; tables may differ."),
+    .describe(
+      "Embedding dimension: columns of a row, here or in `model.table`; tables may differ.",
+    ),
   ids: z
     .enum(["reject", "clamp", "hash"])
     .default("reject")
     .describe(
-      "For integer ids that the table does not have (hashed text always has a row): `reject` makes a line of text a bad line, and ends a run that meets such an id later, `clamp` takes the nearest row, `hash` hashes the id into the rows; the report of the run counts clamped and hashed ids.",
+      "How integer ids outside the table's rows are handled (hashed text always has a row): `reject`, a line of text with such an id is a bad line, and elsewhere the id ends the run; `clamp`, the nearest row is used; `hash`, the id is hashed into the rows. The report of the run counts clamped and hashed ids.",
     ),
   idBits: z
     .literal([32, 64])
     .default(32)
     .describe(
-      "Bits of the data's ids for the table. With 64, any signed 64-bit number is taken from the data unchanged, and `ids` is the policy for it; with 32, an id is a row, or lies beyond the rows.",
+      "Bits of the table's ids in the data. `64`: ids are any signed 64-bit integers, and `ids` says how they become rows; `32`: an id is a row number, or is outside the rows.",
     ),
   dynamic: dynamicOptions
     .optional()
     .describe(
-      "Any 64-bit id gets a row of its own, while there are free rows; `rows` is their budget. Ids without a row add nothing to their bags. Left out: an id is a row, or follows `ids`.",
+      "Dynamic ids: any 64-bit id gets a row of its own while one of the `rows` is free. Ids without a row add nothing to their bags. Left out: an id is a row number, or is handled as `ids` says.",
     ),
   pooling: z
     .enum(["sum", "mean"])
     .default("sum")
-    .describe("How the rows of a bag become one vector: `sum` or `mean`."),
+    .describe("How the rows of a bag are pooled into one vector: `sum` or `mean`."),
   sharding: z
     .enum(["auto", ...schemes])
     .default("auto")
     .describe(
-      "How the table is cut over devices; changes speed and no bit: `auto`, as the job's `sharding` says; `table-wise`, `row-wise`, `column-wise`, `data-parallel` (a copy on every device, for small tables), `table-row-wise`, `table-column-wise` or `grid`; a plan overrides it.",
+      "How the table is sharded over devices: `auto`, as the job's `sharding` says; `table-wise`, `row-wise`, `column-wise`, `data-parallel` (a copy on every device, for small tables), `table-row-wise`, `table-column-wise` or `grid`. A plan overrides it; changes speed and no bit.",
     ),
   tier: z
     .enum(tiers)
     .default("memory")
     .describe(
-      "Where rows lie; changes speed and no bit: `memory`, all in device memory; `cached`, in the tiers below it, from which a batch's rows are fetched; a plan overrides it.",
+      "Where rows are stored: `memory`, all in device memory; `cached`, in host memory and on disk, behind a cache in device memory that fetches a batch's rows. A plan overrides it; changes speed and no bit.",
     ),
   keep: z
     .enum(["spill", "durable"])
     .default("spill")
     .describe(
-      "What happens to a cached table's rows in the backing store when the run ends or pauses. `spill`: they are deleted; `durable`: they stay in `tiers.directory`, and a run that resumes from that checkpoint uses them instead of reading the rows from it. It changes speed, and no bit.",
+      "What happens to a cached table's rows in the backing store when the run ends or pauses. `spill`: they are deleted; `durable`: they stay in `tiers.directory`, and a run that resumes from the last checkpoint uses them instead of reading the rows from the checkpoint. Changes speed and no bit.",
     ),
   rowBlocks: z
     .literal([1, 2, 4, 8, 16, 32, 64])
     .default(1)
     .describe(
-      "Fixed parts of the table's rows, a power of two up to 64: the most parts that `row-wise` sharding can make; a part of the arithmetic.",
+      "Number of row blocks, the fixed parts of the table's rows: a power of two up to 64, and the most shards of `row-wise` sharding; a part of the arithmetic.",
     ),
   dedup: z
     .boolean()
     .default(false)
     .describe(
-      "`true`: a device fetches each row once a batch, however many of its samples look it up; changes speed and no bit; not together with `exchange` in fewer bits.",
+      "`true`: a device receives each row at most once per batch, even if several of its samples look it up; changes speed and no bit. Not allowed with an `exchange` in fewer bits.",
     ),
   staleness: z
     .literal([0, 1])
     .default(0)
     .describe(
-      '`1`: a step reads the table before the update of the step before, so that its vectors travel meanwhile; a part of the arithmetic, and only in `mode: "bounded"`.',
+      '`1`: a step reads the table before the previous step has updated it, so that its vectors are exchanged during the previous step; a part of the arithmetic, and only in `mode: "bounded"`.',
     ),
-  l2: z.number().min(0).default(0).describe("Weight of the penalty l2/2 · ‖w‖² on rows."),
+  l2: z.number().min(0).default(0).describe("Factor of the penalty l2/2 · ‖w‖² on rows."),
   l2Scope: z
     .enum(["touched", "table", "decayed"])
     .default("touched")
     .describe(
-      "Rows that the penalty acts on: `touched`, the rows of the batch; `table`, all rows, by a pass over them (data-parallel only); `decayed`, all rows of any table, in closed form.",
+      "Rows that the penalty applies to at each step: `touched`, the rows of the batch; `table`, all rows, which are all visited (data-parallel tables only); `decayed`, all rows of any table, in closed form, without visiting them.",
     ),
   precision: z
     .enum(["float32", "float16", "bfloat16", "int8"])
     .default("float32")
     .describe(
-      "How rows are stored: `float32`, `float16`, `bfloat16` or `int8` (one power of two for 32 columns); updates are float32, rounded stochastically and repeatably.",
+      "Format of stored rows: `float32`, `float16`, `bfloat16` or `int8` (with one power of two as scale for 32 columns). Updates are computed in float32, and rounded stochastically by the job's seed.",
     ),
   initScale: z
     .number()
     .min(0)
     .default(0)
-    .describe("Rows are initialised uniform in ± this; 0 means 1/√rows."),
+    .describe("Rows are initialised uniformly between -x and x; 0: x is 1/√rows."),
 });
 
 export type TableOptions = z.input<typeof tableOptions>;
@@ -113,10 +117,10 @@ const beta = z.number().min(0).max(0.999999);
 
 export const schedule = scheduleOptions
   .optional()
-  .describe("How the learning rate changes over the steps. Left out: it does not.");
+  .describe("Schedule of the learning rate over the steps. Left out: it is constant.");
 
 const adagradNumbers = {
-  learningRate: rate.default(0.01).describe("Learning rate: how far a step goes."),
+  learningRate: rate.default(0.01).describe("Learning rate: the factor of an update."),
   epsilon: rate
     .default(1e-8)
     .describe("Added to the denominator of an update, so that it is never 0."),
@@ -124,13 +128,13 @@ const adagradNumbers = {
     .number()
     .min(0)
     .default(0)
-    .describe("Both Adagrads: first value of the sums of squared gradients."),
+    .describe("`adagrad`, `rowWiseAdagrad`: first value of the sums of squared gradients."),
   schedule,
 };
 
 /** Options of Adam and its variants, for rows and for dense parameters. */
 export const adamOptions = {
-  learningRate: rate.default(0.001).describe("Learning rate: how far a step goes."),
+  learningRate: rate.default(0.001).describe("Learning rate: the factor of an update."),
   beta1: beta
     .default(0.9)
     .describe("Share of the first moment (mean of gradients) that a step keeps."),
@@ -144,7 +148,7 @@ export const adamOptions = {
     .number()
     .min(0)
     .default(0)
-    .describe("Weight decay: decoupled in Adam (AdamW), a part of the direction in LAMB."),
+    .describe("Weight decay: decoupled in Adam (AdamW), added to the update direction in LAMB."),
   schedule,
 };
 
@@ -156,11 +160,11 @@ export const adamOptions = {
 const clip = z
   .strictObject({
     value: rate.describe(
-      "With `optimizer.sparse.clip`: each element of a row's gradient is brought no further from 0 than this; left out, rows take their gradients whole.",
+      "With `optimizer.sparse.clip`: each element of a row's gradient is clamped to between -x and x. Left out: gradients are not clipped.",
     ),
   })
   .optional()
-  .describe("A limit of the gradients of rows. Left out: none.");
+  .describe("Gradient clipping of rows. Left out: none.");
 
 /**
  * An exponential moving average of weights, which evaluations and predictions use instead of the
@@ -173,11 +177,13 @@ export const emaOptions = z
       .gt(0)
       .lt(1)
       .default(0.999)
-      .describe("Share of the average that a step keeps. The first step begins it."),
+      .describe(
+        "Share of the average that a step keeps; the first step sets the average to the weights.",
+      ),
   })
   .optional()
   .describe(
-    "An exponential moving average of the weights, which evaluations and predictions take instead of the weights. Left out: none.",
+    "An exponential moving average of the weights, which evaluations and predictions use instead of the weights. Left out: none.",
   );
 
 /** Options that every sparse optimizer has. */
@@ -190,7 +196,7 @@ const beside = { clip, ema: emaOptions };
 export const sparseOptimizerOptions = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("sgd"),
-    learningRate: rate.default(0.01).describe("Learning rate: how far a step goes."),
+    learningRate: rate.default(0.01).describe("Learning rate: the factor of an update."),
     schedule,
     ...beside,
   }),
@@ -202,11 +208,13 @@ export const sparseOptimizerOptions = z.discriminatedUnion("kind", [
       .number()
       .min(0)
       .default(0)
-      .describe("Weight decay: how far an update shrinks the row."),
+      .describe("Weight decay: factor by which an update shrinks the row."),
     weightDecayMode: z
       .enum(["l2", "decoupled"])
       .default("l2")
-      .describe("Row-wise Adagrad: the decay is part of the gradient, or `decoupled`."),
+      .describe(
+        "`rowWiseAdagrad`: `l2`, the decay is added to the gradient; `decoupled`, it is applied to the row apart from the gradient.",
+      ),
     ...beside,
   }),
   z.strictObject({ kind: z.literal("adam"), ...adamOptions, ...beside }),
@@ -216,14 +224,22 @@ export const sparseOptimizerOptions = z.discriminatedUnion("kind", [
   /** The rate of a weight follows from its gradients, so FTRL has no schedule. */
   z.strictObject({
     kind: z.literal("ftrl"),
-    learningRate: rate.default(0.05).describe("Learning rate: how far a step goes."),
-    beta: z.number().min(0).default(1).describe("FTRL: the smoothing of its rate."),
+    learningRate: rate.default(0.05).describe("Learning rate: the factor of an update."),
+    beta: z
+      .number()
+      .min(0)
+      .default(1)
+      .describe(
+        "FTRL: added to √(sum of squared gradients) in the denominator of the learning rate.",
+      ),
     l1: z
       .number()
       .min(0)
       .default(0)
-      .describe("FTRL: a weight is 0 while the sum of its gradients stays within this."),
-    l2: z.number().min(0).default(0).describe("FTRL: its own quadratic penalty."),
+      .describe(
+        "FTRL: a weight is 0 while the magnitude of its accumulated gradient is at most this.",
+      ),
+    l2: z.number().min(0).default(0).describe("FTRL: factor of FTRL's own quadratic penalty."),
     ...beside,
   }),
 ]);

@@ -7,19 +7,19 @@ const warmUpSteps = z
   .int()
   .min(0)
   .default(0)
-  .describe("The rate rises in even parts over so many steps, the first ones; 0: it begins whole.");
+  .describe("The rate rises linearly over this many first steps; 0: no warm-up.");
 const from = z
   .int()
   .min(0)
   .optional()
-  .describe("Steps before the decay begins. Left out: those of the warm-up.");
+  .describe("Step at which the decay begins. Left out: at the end of the warm-up.");
 const to = z
   .number()
   .min(0)
   .max(1)
   .default(0)
-  .describe("What is left of the rate when the decay has ended, as a share.");
-const steps = z.int().min(1).describe("Steps of the decay.");
+  .describe("Final rate, as a share of the learning rate.");
+const steps = z.int().min(1).describe("Number of steps of the decay.");
 
 /** A learning rate schedule. Steps are counted from the model's first step. */
 export const scheduleOptions = z
@@ -28,7 +28,12 @@ export const scheduleOptions = z
     /** (1 - t)^power, with t from 0 to 1 over `steps`. */
     z.strictObject({
       ...{ kind: z.literal("polynomial"), warmUpSteps, from, steps, to },
-      power: z.int().min(1).max(10).default(1).describe("`polynomial`: 1 is a line."),
+      power: z
+        .int()
+        .min(1)
+        .max(10)
+        .default(1)
+        .describe("`polynomial`: exponent of the decay; 1: linear."),
     }),
     /** (1 + cos(pi t)) / 2 (Loshchilov and Hutter 2017, without restarts). */
     z.strictObject({ kind: z.literal("cosine"), warmUpSteps, from, steps, to }),
@@ -41,14 +46,14 @@ export const scheduleOptions = z
         everySteps: z
           .int()
           .min(1)
-          .describe("`step`: steps from one reduction of the rate to the next."),
+          .describe("`step`: number of steps between two reductions of the rate."),
       },
       factor: z
         .number()
         .gt(0)
         .lt(1)
         .default(0.1)
-        .describe("`step`: what the rate is multiplied by, each time."),
+        .describe("`step`: factor of the rate at each reduction."),
     }),
   ])
   .superRefine((schedule, context) => {

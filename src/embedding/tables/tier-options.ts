@@ -14,22 +14,22 @@ export const tiersOptions = z.strictObject({
     .int()
     .min(1)
     .default(256 * 2 ** 20)
-    .describe("Device memory for rows of cached tables, of each device."),
+    .describe("Bytes of device memory for rows of cached tables, on each device."),
   ddrBytes: z
     .int()
     .min(0)
     .default(2 ** 30)
-    .describe("Host memory for rows below it, of each device; 0: none."),
+    .describe("Bytes of host memory for rows of cached tables, for each device; 0: none."),
   ssd: z
     .enum(["auto", "file", "rocksdb"])
     .default("auto")
     .describe(
-      "Storage of all rows below that: `rocksdb`, or `file`, a flat file with a place for every row. `auto`: RocksDB where this machine has its binary, else files; a run that left durable rows goes on in the store that has them, and naming the other one is refused. Changes no bit.",
+      "Backing store on disk, for all rows of cached tables: `rocksdb`, or `file`, a flat file with a place for every row. `auto`: RocksDB if this machine has its binary, else files. A run with durable rows continues in the store that has them; naming the other store is an error. Changes no bit.",
     ),
   directory: pathOption("kept", z.string().min(1))
     .optional()
     .describe(
-      'Directory of these files; left out, `tiers` in the checkpoint directory. They are deleted when the run ends, but for tables with `keep: "durable"`.',
+      'Directory of the backing store. Left out: `tiers` in the checkpoint directory. Its files are deleted when the run ends, except those of tables with `keep: "durable"`.',
     ),
   diskFullWaitMs: z
     .int()
@@ -37,13 +37,13 @@ export const tiersOptions = z.strictObject({
     .max(86_400_000)
     .default(240_000)
     .describe(
-      "How long a run on one host waits for room when the disk of its tiers or checkpoints is full; meanwhile no step deadline ends it. On several hosts: half of `stepDeadlineMs`.",
+      "Milliseconds that a run on one host waits for free space when the disk of its tiers or checkpoints is full; no step deadline ends the run during the wait. On several hosts, the wait is half of `stepDeadlineMs`.",
     ),
   policy: z
     .enum(cachePolicies)
     .default("lru")
     .describe(
-      "Rows that are evicted: the least recently used (`lru`), or the least frequently used (`lfu`).",
+      "Which rows a full cache evicts: the least recently used (`lru`) or the least frequently used (`lfu`).",
     ),
   prefetch: z
     .int()
@@ -51,7 +51,7 @@ export const tiersOptions = z.strictObject({
     .max(8)
     .default(1)
     .describe(
-      "Rows are fetched this many batches ahead, while other batches compute; 0: in their own step.",
+      "Number of batches by which rows are fetched ahead, during the computation of earlier batches; 0: in the batch's own step.",
     ),
 });
 

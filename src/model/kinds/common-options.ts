@@ -21,24 +21,24 @@ const encoderOptions = z.discriminatedUnion("kind", [
       .min(1)
       .max(64)
       .default(1)
-      .describe("Heads of the self-attention, which share the columns of the table."),
+      .describe("Heads of the self-attention; each has an equal share of the table's columns."),
   }),
   z.strictObject({
     kind: z.literal("transformer"),
-    blocks: z.int().min(1).max(16).default(1).describe("Of a transformer, its blocks."),
+    blocks: z.int().min(1).max(16).default(1).describe("`transformer`: number of blocks."),
     heads: z
       .int()
       .min(1)
       .max(64)
       .default(1)
-      .describe("Heads of the attention of a block, which share the columns of the table."),
+      .describe("Heads of a block's attention; each has an equal share of the table's columns."),
     hidden: z
       .int()
       .min(1)
       .max(65536)
       .optional()
       .describe(
-        "Of a transformer, columns of a block's hidden layer; left out, those of the table.",
+        "`transformer`: columns of a block's hidden layer. Left out: as many as the table has.",
       ),
     dropout: z
       .number()
@@ -46,7 +46,7 @@ const encoderOptions = z.discriminatedUnion("kind", [
       .max(0.95)
       .default(0)
       .describe(
-        "Of a transformer, probability that what attention and layers give is dropped in training; of a deduplicated list once for all samples that have it.",
+        "`transformer`: dropout probability of the outputs of attention and layers in training; drawn once for all samples that share a deduplicated list.",
       ),
   }),
 ]);
@@ -57,39 +57,41 @@ const encoderOptions = z.discriminatedUnion("kind", [
  */
 const featureOptions = z
   .strictObject({
-    column: visibleName.describe("The column of the data that feeds the feature."),
-    name: visibleName.optional().describe("Its name; left out, the column's."),
+    column: visibleName.describe("The column of the data with the feature's ids."),
+    name: visibleName.optional().describe("Name of the feature. Left out: the column's name."),
     table: visibleName
       .optional()
-      .describe("The table that it looks up; left out, the one with the column's name."),
+      .describe("The table that the feature looks up. Left out: the table with the column's name."),
     pooling: z
       .enum(["sum", "mean", "none"])
       .optional()
       .describe(
-        "`sum`, `mean`, or `none`: each id of a sequence has a vector of its own; left out, the table's.",
+        "`sum`, `mean`, or `none` for a sequence, in which each id keeps its own vector. Left out: the table's `pooling`.",
       ),
     maxLength: z
       .int()
       .min(1)
       .max(4096)
       .optional()
-      .describe("With `pooling: none`, how many ids of a sequence count."),
+      .describe("With `pooling: none`: most ids of a sequence; further ids are ignored."),
     kept: z
       .enum(["first", "last"])
       .optional()
       .describe(
-        "With `pooling: none`, which ids of a longer sequence count: its `first` or its `last` ones, in their order; left out, the first.",
+        "With `pooling: none`: which ids of a sequence longer than `maxLength` are used, its `first` or its `last`, in their order. Left out: the first.",
       ),
     vectors: z
       .int()
       .min(1)
       .max(64)
       .optional()
-      .describe("Vectors that the feature gives to the interaction; left out, 1."),
+      .describe(
+        "Number of vectors that the feature contributes to the interaction, by a projection. Left out: 1.",
+      ),
     encoder: encoderOptions
       .optional()
       .describe(
-        'With `pooling: "none"`, what makes one vector of the sequence. Left out: none: one an id.',
+        'With `pooling: "none"`: an encoder that turns the sequence into one vector. Left out: each id keeps its vector.',
       ),
   })
   .superRefine(({ pooling, maxLength, kept, vectors, encoder }, context) => {
@@ -114,13 +116,16 @@ const featureOptions = z
 /** Features that are projected together: their rows are concatenated and projected to vectors. */
 const groupOptions = z.strictObject({
   name: visibleName.describe("Name of the group."),
-  features: z.array(visibleName).min(1).describe("Names of pooled features."),
+  features: z
+    .array(visibleName)
+    .min(1)
+    .describe("Names of the group's features, which must be pooled."),
   vectors: z
     .int()
     .min(1)
     .max(4096)
     .default(1)
-    .describe("Vectors that the group gives to the interaction."),
+    .describe("Number of vectors that the group contributes to the interaction."),
 });
 
 /** Options that every table of a model may share. */
@@ -133,37 +138,37 @@ export const commonOptions = {
     .min(0)
     .max(65536)
     .default(0)
-    .describe("Dense features of a sample; left out, those of the data."),
+    .describe("Number of dense features of a sample. Left out: as many as the data has."),
   table: sharedTableOptions
     .optional()
     .describe(
-      "Options of every table, where the table has none of its own; then each categorical column has a table.",
+      "Options of every table that the table itself leaves out. With `model.table` alone, each categorical column has a table.",
     ),
   tables: z
     .array(tableOptions)
     .max(10_000)
     .default([])
     .describe(
-      "The embedding tables; may be empty; without `model.features`, each is one categorical feature.",
+      "The embedding tables; may be empty. Without `model.features`, each table has one categorical feature.",
     ),
   features: z
     .array(featureOptions)
     .min(1)
     .max(10_000)
     .optional()
-    .describe("The categorical features, where they are not one for each table."),
+    .describe("The categorical features. Left out: one feature for each table."),
   groups: z
     .array(groupOptions)
     .max(1000)
     .optional()
-    .describe("Features that are projected together."),
+    .describe("Groups of features whose concatenated rows are projected together to vectors."),
   dim: z
     .int()
     .min(1)
     .max(4096)
     .optional()
     .describe(
-      "Width of the vectors that interact; left out, that of the bottom's output, or of all tables.",
+      "Width of the vectors that interact. Left out: the width of the bottom MLP's output, or of all tables.",
     ),
   dropout: z
     .number()
@@ -171,19 +176,19 @@ export const commonOptions = {
     .max(0.95)
     .default(0)
     .describe(
-      "Probability that a hidden unit behind the interaction is dropped in training: of the top MLP, and of the MLPs in the layers of a Wukong.",
+      "Dropout probability of hidden units after the interaction, in training: in the top MLP, and in the MLPs of a Wukong's layers.",
     ),
   batchNorm: z
     .boolean()
     .optional()
     .describe(
-      "`true`: hidden layers behind the interaction are normalised over the whole batch before their ReLU; left out, they are not.",
+      "`true`: batch normalisation, over the whole batch, of the hidden layers after the interaction, before their ReLU. Left out: none.",
     ),
   precision: z
     .enum(["float32", "bfloat16"])
     .default("float32")
     .describe(
-      "Products of layers: `float32`, or `bfloat16`: inputs, weights and gradients are rounded to it and summed in float32; stored weights stay float32; faster on processors with AVX512-BF16; a part of the arithmetic.",
+      "Precision of matrix products: `float32`, or `bfloat16`: inputs, weights and gradients are rounded to bfloat16, and products are summed in float32. Stored weights stay float32. `bfloat16` is faster on processors with AVX512-BF16; a part of the arithmetic.",
     ),
 };
 

@@ -14,22 +14,22 @@ const crossOptions = {
   bottom: widths
     .default([])
     .describe(
-      "Widths of the bottom MLP's layers; for `dlrm` and `wukong` the last is the width of the vectors that interact; ReLU after every layer.",
+      "Widths of the bottom MLP's layers; ReLU after every layer. For `dlrm` and `wukong`, the last is the width of the vectors that interact.",
     ),
-  crossLayers: z.int().min(1).max(32).describe("`dcnV2`, `gdcn`: cross layers."),
+  crossLayers: z.int().min(1).max(32).describe("`dcnV2`, `gdcn`: number of cross layers."),
   rank: z
     .int()
     .min(1)
     .max(65536)
     .optional()
     .describe(
-      "`dcnV2`, `gdcn`: rank of the cross layers' weights, in two factors; left out, whole.",
+      "`dcnV2`, `gdcn`: rank of the cross layers' weight matrices, each stored as two factors. Left out: full matrices.",
     ),
   structure: z
     .enum(["stacked", "parallel"])
     .default("stacked")
     .describe(
-      "`stacked`: the top MLP takes what the cross layers give; `parallel`: it runs beside them over the same input, and its last layer takes both.",
+      "`stacked`: the top MLP's input is the output of the cross layers; `parallel`: its input is that of the cross layers, and its last layer takes both outputs.",
     ),
   top: widths
     .min(1)

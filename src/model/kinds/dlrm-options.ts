@@ -18,7 +18,7 @@ export const dlrmOptions = z.strictObject({
   bottom: widths
     .default([])
     .describe(
-      "Widths of the bottom MLP's layers; for `dlrm` and `wukong` the last is the width of the vectors that interact; ReLU after every layer.",
+      "Widths of the bottom MLP's layers; ReLU after every layer. For `dlrm` and `wukong`, the last is the width of the vectors that interact.",
     ),
   top: widths
     .min(1)
@@ -29,7 +29,7 @@ export const dlrmOptions = z.strictObject({
     .enum(["dot", "cat", "dot+cat"])
     .default("dot")
     .describe(
-      "`dlrm`: input of the top MLP: `dot` products beside the bottom's output, `cat` all vectors, `dot+cat` both.",
+      "`dlrm`: input of the top MLP. `dot`: the dot products of all pairs of vectors, and the bottom MLP's output; `cat`: all vectors, concatenated; `dot+cat`: both.",
     ),
 });
 

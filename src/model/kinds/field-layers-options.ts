@@ -16,13 +16,13 @@ const shared = {
   bottom: widths
     .default([])
     .describe(
-      "Widths of the bottom MLP's layers; for `dlrm` and `wukong` the last is the width of the vectors that interact; ReLU after every layer.",
+      "Widths of the bottom MLP's layers; ReLU after every layer. For `dlrm` and `wukong`, the last is the width of the vectors that interact.",
     ),
   top: widths
     .min(1)
     .optional()
     .describe(
-      "Widths of an MLP over all vectors, whose logit is added; the last is 1. Left out: none.",
+      "Widths of the layers of an MLP over all vectors, whose logit is added to the model's; the last is 1. Left out: no MLP.",
     ),
 };
 
@@ -34,14 +34,14 @@ export const autoIntOptions = z.strictObject({
     .int()
     .min(1)
     .max(32)
-    .describe("`autoInt`: layers of self-attention over the vectors."),
-  heads: z.int().min(1).max(64).default(2).describe("Heads of each layer."),
+    .describe("`autoInt`: number of self-attention layers over the vectors."),
+  heads: z.int().min(1).max(64).default(2).describe("Attention heads of each layer."),
   width: z
     .int()
     .min(1)
     .max(4096)
     .describe(
-      "`autoInt`: columns of the vectors that a layer gives, over all heads; `maskNet`: columns that a block gives.",
+      "`autoInt`: columns of a layer's output vectors, over all heads; `maskNet`: columns of a block's output.",
     ),
 });
 
@@ -53,7 +53,7 @@ export const xDeepFmOptions = z.strictObject({
     .array(z.int().min(1).max(4096))
     .min(1)
     .max(32)
-    .describe("`xDeepFm`: vectors that each layer of compressed interactions gives."),
+    .describe("`xDeepFm`: number of output vectors of each compressed interaction layer."),
 });
 
 /** A validated AutoInt or xDeepFM. */

@@ -16,19 +16,19 @@ export const finalNetOptions = z.strictObject({
   first: widths
     .min(1)
     .describe(
-      "`finalMlp`: widths of the first MLP's layers; ReLU after every layer; `finalNet`: of the first block's, even numbers.",
+      "`finalMlp`: widths of the first MLP's layers, with ReLU after every layer; `finalNet`: widths of the first block's layers, even numbers.",
     ),
   second: widths
     .min(1)
     .optional()
     .describe(
-      "The same of a second block beside it, whose logit is averaged. Left out: there is one.",
+      "Widths of the layers of a second block with the same input; the logits of both blocks are averaged. Left out: one block.",
     ),
   fieldGate: z
     .boolean()
     .default(false)
     .describe(
-      "`finalNet`: whether the first block takes each vector beside its product with a gate, too.",
+      "`finalNet`: `true`: the first block's input also has each vector multiplied by a gate; `false`: only the vectors.",
     ),
 });
 

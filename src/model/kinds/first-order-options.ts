@@ -14,7 +14,7 @@ import {
 const top = widths
   .min(1)
   .describe(
-    "Widths of the layers of the deep part; the last is 1. ReLU after every layer but the last.",
+    "Widths of the layers of the deep part, an MLP; the last is 1. ReLU after every layer but the last.",
   );
 
 /** Logistic regression: a weight for each id and each dense feature. Tables must have dim 1. */

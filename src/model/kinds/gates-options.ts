@@ -13,25 +13,27 @@ import {
 export const maskNetOptions = z.strictObject({
   kind: z.literal("maskNet"),
   ...commonOptions,
-  blocks: z.int().min(1).max(64).describe("`maskNet`: mask blocks."),
+  blocks: z.int().min(1).max(64).describe("`maskNet`: number of mask blocks."),
   width: z
     .int()
     .min(1)
     .max(65536)
     .describe(
-      "`autoInt`: columns of the vectors that a layer gives, over all heads; `maskNet`: columns that a block gives.",
+      "`autoInt`: columns of a layer's output vectors, over all heads; `maskNet`: columns of a block's output.",
     ),
   reduction: z
     .number()
     .gt(0)
     .max(64)
     .default(1)
-    .describe("`maskNet`: hidden columns of a mask, for each column that it masks."),
+    .describe(
+      "`maskNet`: hidden columns of the MLP that computes a mask, as a multiple of the mask's columns.",
+    ),
   structure: z
     .enum(["parallel", "serial"])
     .default("parallel")
     .describe(
-      "`parallel`: each block takes all vectors; `serial`: each takes what the one before gave.",
+      "`parallel`: each block's input is all vectors; `serial`: its input is the output of the previous block.",
     ),
   top: widths
     .min(1)
@@ -49,7 +51,7 @@ export const finalMlpOptions = z.strictObject({
   first: widths
     .min(1)
     .describe(
-      "`finalMlp`: widths of the first MLP's layers; ReLU after every layer; `finalNet`: of the first block's, even numbers.",
+      "`finalMlp`: widths of the first MLP's layers, with ReLU after every layer; `finalNet`: widths of the first block's layers, even numbers.",
     ),
   second: widths.min(1).describe("Widths of the second MLP's layers."),
   heads: z
@@ -57,15 +59,15 @@ export const finalMlpOptions = z.strictObject({
     .min(1)
     .max(64)
     .default(1)
-    .describe("Heads of the product of both outputs; divides the widths of both."),
+    .describe("Heads of the bilinear fusion of both outputs; a divisor of the widths of both."),
   gates: widths
     .optional()
-    .describe("`finalMlp`: widths of the hidden layers of the gates; left out, there are none."),
+    .describe("`finalMlp`: widths of the hidden layers of the gates. Left out: no gates."),
   contexts: z
     .tuple([z.array(z.string()).min(1), z.array(z.string()).min(1)])
     .optional()
     .describe(
-      "`finalMlp`: the features, with tables of their own, that each gate takes; left out, each takes a learned vector.",
+      "`finalMlp`: for each of the two gates, the features that are its input, which have tables of their own. Left out: the input is a trained vector.",
     ),
 });
 

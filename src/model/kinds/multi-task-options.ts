@@ -17,20 +17,22 @@ const experts = z
   .int()
   .min(1)
   .max(64)
-  .describe("Experts: MLPs whose outputs the gates of the tasks mix.");
+  .describe("Number of experts: MLPs whose outputs the gates of the tasks mix.");
 
 /** Options that the tasks of all models share. */
 export const taskOptions = z.strictObject({
-  name: visibleName.describe("The label that it predicts: that of its place in the data's labels."),
+  name: visibleName.describe(
+    "Name of the label that the task predicts; the tasks are in the order of the data's labels.",
+  ),
   loss: lossOptions
     .optional()
-    .describe("How its logit and its label become its loss. Left out: the job's `loss`."),
+    .describe("Loss of the task, computed from its logit and label. Left out: the job's `loss`."),
   missing: missingLabel
     .optional()
     .describe(
-      "Rows without this label: `mask`, the task has no loss and no metric on them, and the other tasks train; `negative`, the label is 0. Left out: a bad line.",
+      "How rows without this label are handled: `mask`, the task has no loss and no metric on them, and the other tasks train; `negative`, the label is 0. Left out: they are bad lines.",
     ),
-  weight: z.number().positive().default(1).describe("Factor of its loss in the loss of the model."),
+  weight: z.number().positive().default(1).describe("Factor of the task's loss in the model's."),
 });
 
 /** Most tasks of a model. */
@@ -40,12 +42,12 @@ const towerOptions = taskOptions.extend({
   given: visibleName
     .optional()
     .describe(
-      "`sharedBottom`, `mmoe`, `ple`, `esmm`: an earlier task without which this one's label is 0, as a purchase without a click. The tower predicts the label among the rows with that task's, and the prediction is the product of both probabilities. Left out: none; the second task of `esmm` is given the first.",
+      "`sharedBottom`, `mmoe`, `ple`, `esmm`: an earlier task whose label must be 1 for this label to be 1, such as the click before a purchase. The tower then predicts the conditional probability, and the task's prediction is the product of both probabilities. Left out: none, except that the second task of `esmm` is given the first.",
     ),
   tower: widths
     .default([])
     .describe(
-      "`sharedBottom`, `mmoe`, `ple`, `esmm`: widths of the hidden layers of its tower, which ends in the logit.",
+      "`sharedBottom`, `mmoe`, `ple`, `esmm`: widths of the hidden layers of the task's tower, whose output is the logit.",
     ),
 });
 
@@ -55,7 +57,7 @@ const multiTaskOptions = {
     .array(towerOptions)
     .min(1)
     .max(tasksMax)
-    .describe("A task for each label of the data, in their order."),
+    .describe("The tasks, one for each label of the data, in the order of the labels."),
 };
 
 const gatedOptions = {
@@ -64,7 +66,7 @@ const gatedOptions = {
   gate: widths
     .default([])
     .describe(
-      "`mmoe`, `ple`: widths of the hidden layers of a gate, which ends in a weight for each expert.",
+      "`mmoe`, `ple`: widths of the hidden layers of a gate, whose output is a weight for each expert.",
     ),
 };
 
@@ -87,8 +89,13 @@ export const mmoeOptions = z.strictObject({
 export const pleOptions = z.strictObject({
   kind: z.literal("ple"),
   ...gatedOptions,
-  levels: z.int().min(1).max(16).default(1).describe("Levels of experts; one level is CGC."),
-  sharedExperts: experts.describe("`ple`: experts of a level that all tasks mix."),
+  levels: z
+    .int()
+    .min(1)
+    .max(16)
+    .default(1)
+    .describe("`ple`: number of levels of experts; one level is CGC."),
+  sharedExperts: experts.describe("`ple`: experts of a level that all tasks share."),
   taskExperts: experts.describe("`ple`: experts of a level that each task has for itself."),
 });
 
@@ -106,7 +113,7 @@ export const esmmOptions = z.strictObject({
         i === 0 ? task : { ...task, given: task.given ?? tasks[0]?.name },
       );
     })
-    .describe("A task for each label of the data, in their order."),
+    .describe("The tasks, one for each label of the data, in the order of the labels."),
 });
 
 /** A validated multi-task model. */

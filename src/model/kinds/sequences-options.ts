@@ -11,8 +11,8 @@ import {
 
 /** A target feature, and the sequence feature that is pooled for it. */
 const pair = {
-  target: z.string().describe("A pooled feature, by its name."),
-  sequence: z.string().describe("A feature with `pooling: none`, by its name."),
+  target: z.string().describe("Name of a pooled feature, the target of the attention."),
+  sequence: z.string().describe("Name of a feature with `pooling: none`, the sequence."),
 };
 
 /** DIN: sequences pooled by target attention, and an MLP. */
@@ -25,29 +25,33 @@ export const dinOptions = z.strictObject({
         ...pair,
         hidden: widths
           .default([80, 40])
-          .describe("`din`: widths of the hidden layers of the MLP that gives each id its weight."),
+          .describe(
+            "`din`: widths of the hidden layers of the MLP that computes the weight of each id.",
+          ),
         softmax: z
           .boolean()
           .default(false)
-          .describe("`din`: `true`: the weights of a sequence sum to 1; the paper's do not."),
+          .describe(
+            "`din`: `true`: the weights of a sequence are normalised to the sum 1; `false`: they are not, as in the paper.",
+          ),
       }),
     )
     .max(100)
     .default([])
     .describe(
-      "`din`: sequences that are pooled by attention, each for a target; with none, a plain MLP.",
+      "`din`: sequences that are pooled by attention, each with a target. An empty list: the model is a plain MLP.",
     ),
   activation: z
     .enum(["relu", "dice"])
     .optional()
     .meta({ default: "relu" })
     .describe(
-      "`din`: what follows the hidden layers of all its MLPs: `relu`, or the paper's `dice`.",
+      "`din`: activation of the hidden layers of all its MLPs: `relu`, or `dice` as in the paper.",
     ),
   top: widths
     .min(1)
     .describe(
-      "Widths of the top MLP; the last is 1. An activation after every layer but the last.",
+      "Widths of the top MLP's layers; the last is 1. The activation follows every layer but the last.",
     ),
 });
 
@@ -59,33 +63,38 @@ export const bstOptions = z.strictObject({
     .array(
       z.strictObject({
         ...pair,
-        blocks: z.int().min(1).max(16).default(1).describe("`bst`: blocks behind each other."),
+        blocks: z
+          .int()
+          .min(1)
+          .max(16)
+          .default(1)
+          .describe("`bst`: number of transformer blocks in sequence."),
         heads: z
           .int()
           .min(1)
           .max(64)
           .default(2)
           .describe(
-            "`bst`: heads of the attention of a block; they share the columns of a vector.",
+            "`bst`: heads of a block's attention; each has an equal share of a vector's columns.",
           ),
         hidden: z
           .int()
           .min(1)
           .max(65536)
           .optional()
-          .describe("`bst`: columns of the hidden layer of a block; left out, those of a vector."),
+          .describe("`bst`: columns of a block's hidden layer. Left out: as many as a vector has."),
         pooling: z
           .enum(["mean", "target", "concat"])
           .default("mean")
           .describe(
-            "`bst`: what becomes of the target and its sequence: the `mean` of their vectors, the `target`'s alone, or all behind each other (`concat`).",
+            "`bst`: how the transformer's output vectors are combined: `mean` of the vectors of target and sequence, `target`, the target's vector alone, or `concat`, all vectors concatenated.",
           ),
       }),
     )
     .max(100)
     .default([])
     .describe(
-      "`bst`: sequences that transformer blocks mix, each with a target; with none, a plain MLP.",
+      "`bst`: sequences that transformer blocks process, each with a target. An empty list: the model is a plain MLP.",
     ),
   top: widths
     .min(1)

@@ -16,21 +16,21 @@ const layerOptions = z.strictObject({
     .int()
     .min(1)
     .max(4096)
-    .describe("`wukong`: vectors that the factorisation machine block gives (n_F)."),
+    .describe("`wukong`: number of output vectors of the factorisation machine block (n_F)."),
   compressed: z
     .int()
     .min(1)
     .max(4096)
-    .describe("`wukong`: vectors that the linear compression block gives (n_L)."),
+    .describe("`wukong`: number of output vectors of the linear compression block (n_L)."),
   rank: z
     .union([z.int().min(1).max(4096), z.literal("full")])
     .default(24)
     .describe(
-      '`wukong`: columns that the dot products of all pairs are compressed to (k); `"full"`: they are not.',
+      '`wukong`: number of columns to which the dot products of all pairs are compressed (k); `"full"`: no compression.',
     ),
   hidden: widths
     .default([])
-    .describe("`wukong`: widths of the hidden layers of the MLP over those products."),
+    .describe("`wukong`: widths of the hidden layers of the MLP over the dot products."),
   attentive: z
     .strictObject({
       vectors: z
@@ -39,13 +39,15 @@ const layerOptions = z.strictObject({
         .max(4096)
         .default(8)
         .describe(
-          "`wukong`: with `attentive`, even `{}`, the products are compressed by what an MLP makes of the sample (attentive Y): weighted sums of its vectors that the MLP takes; left out, by a parameter.",
+          "`wukong`: with `attentive`, even `{}`, an MLP computes the compression matrix Y for each sample. `vectors`: number of weighted sums of the sample's vectors, the MLP's input. Without `attentive`, Y is a parameter.",
         ),
-      hidden: widths.default([64]).describe("`wukong`: widths of the hidden layers of that MLP."),
+      hidden: widths
+        .default([64])
+        .describe("`wukong`: widths of the hidden layers of the MLP that computes Y."),
     })
     .optional()
     .describe(
-      "Makes what the products are compressed by (Y) of each sample's own vectors: some sums of them, and an MLP. Left out: it is a parameter.",
+      "An MLP computes the compression matrix Y from weighted sums of each sample's own vectors. Left out: Y is a parameter.",
     ),
 });
 
@@ -56,7 +58,7 @@ export const wukongOptions = z.strictObject({
   bottom: widths
     .default([])
     .describe(
-      "Widths of the bottom MLP's layers; for `dlrm` and `wukong` the last is the width of the vectors that interact; ReLU after every layer.",
+      "Widths of the bottom MLP's layers; ReLU after every layer. For `dlrm` and `wukong`, the last is the width of the vectors that interact.",
     ),
   layers: z
     .array(layerOptions)

@@ -10,7 +10,7 @@ export const checkpointOptions = z.strictObject({
     .min(1)
     .default(200)
     .describe(
-      "A checkpoint every so many steps, and one at the end; more where a step takes less than a millisecond.",
+      "A checkpoint every so many steps, and one at the end. More steps lie between checkpoints if a step takes less than a millisecond.",
     ),
   directory: pathOption("kept", z.string().min(1))
     .default("checkpoints")
@@ -19,18 +19,20 @@ export const checkpointOptions = z.strictObject({
     .int()
     .min(1)
     .default(2)
-    .describe("Checkpoints that are kept, besides the best and their baselines."),
+    .describe(
+      "Number of newest checkpoints that are kept, besides the best one and the baselines that kept increments need.",
+    ),
   differential: z
     .enum(["none", "one-shot", "consecutive", "intermittent"])
     .default("intermittent")
     .describe(
-      "Incremental checkpoints: `none`, all rows; `one-shot`, the rows that changed since the first checkpoint; `intermittent`, the same, with a new baseline where that is expected to cost less; `consecutive`, the rows that changed since the checkpoint before.",
+      "Incremental checkpoints. `none`: each checkpoint has all rows; `one-shot`: the rows that changed since the first checkpoint, the baseline; `intermittent`: the same, with a new baseline when it is expected to cost less; `consecutive`: the rows that changed since the previous checkpoint.",
     ),
   bits: z
     .literal([32, 8, 4, 3, 2])
     .default(32)
     .describe(
-      'Bits of a stored weight: `8`, `4`, `3` or `2`, of float32 tables and only in `mode: "bounded"`; training keeps all bits, a restore puts back the stored ones.',
+      'Bits of a stored weight. `8`, `4`, `3` and `2` are for float32 tables, only in `mode: "bounded"`. Training keeps all bits; a restore has only the stored ones.',
     ),
   bufferBytes: z
     .int()
@@ -38,7 +40,7 @@ export const checkpointOptions = z.strictObject({
     .max(2_147_483_647)
     .default(1_073_741_824)
     .describe(
-      "Bytes that a device may have saved before its writer wrote them; a larger cut waits for its writer.",
+      "Bytes of a device's checkpoint that may wait in memory for its writer; a larger checkpoint waits until the writer has written a part.",
     ),
   partial: z
     .strictObject({
@@ -48,24 +50,24 @@ export const checkpointOptions = z.strictObject({
         .max(1)
         .optional()
         .describe(
-          'Partial recovery, only in `mode: "bounded"`: with `checkpoint.partial`, even `{}`, only the rows of lost devices go back to the last checkpoint after a failure; `pls` is the portion of lost samples, from which `checkpoint.everySteps` follows.',
+          'With `checkpoint.partial`, even `{}`: partial recovery, only in `mode: "bounded"`. `pls`: accepted portion of lost samples, from which `checkpoint.everySteps` is computed.',
         ),
       failureSteps: z
         .int()
         .min(1)
         .optional()
-        .describe("Steps from one failure to the next, on average; with `pls`, or not at all."),
+        .describe("Mean number of steps between two failures; required with `pls`, and only then."),
     })
     .optional()
     .describe(
-      'After a failure only the rows of lost devices go back to the last checkpoint; the others stay as they are. For `mode: "bounded"`, and tables in memory. Where `pls` and `failureSteps` are given, `everySteps` follows: with a failure every so many steps, the expected portion of lost samples of a run is `pls`.',
+      'Partial recovery: after a failure, only the rows of lost devices go back to the last checkpoint; all other rows keep their updates. For `mode: "bounded"`, and tables in memory. `pls` and `failureSteps` set `everySteps` so that, with a failure every `failureSteps` steps, the expected portion of lost samples is `pls`.',
     ),
   buddyBytes: z
     .int()
     .min(0)
     .default(1_073_741_824)
     .describe(
-      "Bytes of each host's memory for replicas of the newest checkpoint's files: its own files, and those of the host whose buddy it is; `0`: no replicas.",
+      "Bytes of each host's memory for replicas of the newest checkpoint's files: the host's own files, and those of the host whose buddy it is; `0`: no replicas.",
     ),
 });
 

@@ -9,14 +9,14 @@ import type { Metrics } from "./metrics.ts";
 /** Options of early stopping. */
 export const earlyStoppingOptions = z.strictObject({
   metric: comparedMetric.describe(
-    "What is watched: AUC, GAUC and R² are better when higher, the others when lower.",
+    "The metric that must improve. AUC, GAUC and R² improve when they rise, all others when they fall.",
   ),
   task: z
     .string()
     .min(1)
     .optional()
     .describe(
-      "Of several tasks, the one whose metric is watched, by its name; left out, the first.",
+      "With several tasks: name of the task whose metric counts. Left out: the first task.",
     ),
   patience: z
     .number()
@@ -24,19 +24,21 @@ export const earlyStoppingOptions = z.strictObject({
     .min(1)
     .optional()
     .describe(
-      "Evaluations in a row without improvement before the run stops; may be left out only beside `target`, and then the run never stops for lack of improvement.",
+      "Consecutive evaluations without improvement after which the run stops. May be left out only with `target`; then the run does not stop for lack of improvement.",
     ),
   target: z
     .number()
     .optional()
     .describe(
-      "The run stops at the first evaluation that is as good as this: the same step on any devices and after any failure.",
+      "The run stops at the first evaluation whose metric is at least as good as this: at the same step on any devices and after any failure.",
     ),
   minDelta: z
     .number()
     .min(0)
     .default(0)
-    .describe("An evaluation improves if it is better by more than this."),
+    .describe(
+      "Least improvement: a metric improves only if it is better than the best by more than this.",
+    ),
 });
 
 /** The complete options. */

@@ -7,7 +7,7 @@ export const pipelineOptions = z.strictObject({
     .literal([1, 2, 3])
     .default(3)
     .describe(
-      "Batches in flight on a device: `1`; `2`: the next batch is read while one computes; `3`: and its ids travel.",
+      "Batches in flight on a device. `1`: one; `2`: the next batch is read during the computation of the current one; `3`: the next batch's ids are also exchanged meanwhile.",
     ),
 });
 

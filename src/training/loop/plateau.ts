@@ -9,35 +9,39 @@ import type { Metrics } from "./metrics.ts";
 /** Options of the reduction on a plateau. */
 export const plateauOptions = z.strictObject({
   metric: comparedMetric.describe(
-    "With `evaluation.reduceOnPlateau`: the learning rates are reduced where this metric, one of `evaluation.keepBest`, no longer improves; left out, they are not; not with FTRL.",
+    "With `evaluation.reduceOnPlateau`: metric, one of those of `evaluation.keepBest`; the learning rates are reduced when it no longer improves. Not allowed with FTRL.",
   ),
   task: z
     .string()
     .min(1)
     .optional()
-    .describe("Of several tasks, the one whose metric is watched; left out, the first."),
+    .describe(
+      "With several tasks: name of the task whose metric counts. Left out: the first task.",
+    ),
   factor: z
     .number()
     .gt(0)
     .lt(1)
     .default(0.1)
-    .describe("What all learning rates are multiplied by."),
+    .describe("Factor of all learning rates at each reduction."),
   patience: z
     .int()
     .min(1)
     .default(1)
-    .describe("Evaluations in a row without improvement before that."),
+    .describe("Consecutive evaluations without improvement before a reduction."),
   minDelta: z
     .number()
     .min(0)
     .default(0)
-    .describe("An evaluation improves if it is better by more than this."),
+    .describe(
+      "Least improvement: a metric improves only if it is better than the best by more than this.",
+    ),
   least: z
     .number()
     .min(0)
     .lt(1)
     .default(1e-3)
-    .describe("The share of the rates that is always left."),
+    .describe("Smallest share of the learning rates that reductions leave."),
 });
 
 /** The complete options. */

@@ -24,7 +24,7 @@ export async function criteoData(
   if (label === undefined || missing !== undefined) {
     throw new InputUnusableError(
       path,
-      `${path} is no Criteo file: expected 40 fields by tabs, or a header with the columns ` +
+      `${path} is not a Criteo file: expected 40 fields by tabs, or a header with the columns ` +
         `Label, I1..I13 and C1..C26; \`${label === undefined ? "Label" : missing}\` is missing`,
     );
   }

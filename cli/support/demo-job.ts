@@ -1,5 +1,5 @@
-// What the demonstration trains: generated data with a known best reachable AUC, or the user's
-// Criteo file; and a DLRM of a size that fits the kernels, native or TypeScript.
+// Data and model of `osiris demo`: generated data with a known best reachable AUC, or the user's
+// Criteo file; and a DLRM of a size that suits the kernels, native or TypeScript.
 
 import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -47,7 +47,7 @@ const largeBytes = 64 * 1024 * 1024;
 /**
  * The data: `file`, or a file generated into `directory`. `isSlow` where there are no native
  * kernels.
- * @throws InputUnusableError where the file is no Criteo file
+ * @throws InputUnusableError where the file is not a Criteo file
  */
 export async function demoData(options: {
   readonly file: string | undefined;
@@ -85,8 +85,8 @@ export async function demoData(options: {
 /**
  * Where this machine has no measured constants, trains the job for a second, and scales the
  * default constants by the result, so that runs predict their steps. A measurement of the machine
- * takes twenty seconds. Large files are not tried: the trial would read them first,
- * and nothing would show how far it is.
+ * takes twenty seconds. With a large file there is no trial: it would read the whole file first,
+ * without showing its progress.
  */
 export async function planByTrial(
   demo: DemoData,

@@ -35,8 +35,8 @@ export interface JobChanges {
 /**
  * The job of a file, checked. Relative paths in it are relative to the working directory, but for
  * the module of its model, which is relative to the file.
- * @throws InputUnusableError where the file is no job, InvalidOptionError where the job is wrong;
- * both name the file
+ * @throws InputUnusableError where the file has no job, InvalidOptionError where an option is wrong;
+ * both messages name the file
  */
 export async function loadJob(path: string, changes: JobChanges = {}): Promise<JobOptions> {
   const read = await readJob(path);
@@ -94,7 +94,7 @@ async function readJob(path: string): Promise<unknown> {
   if (typeof job === "object" && job !== null && !Array.isArray(job)) return job;
   const found =
     job === null || job === undefined ? "nothing" : Array.isArray(job) ? "a list" : "a value";
-  const message = `expected an object with \`model\` and \`data\`, and ${found} is there`;
+  const message = `expected an object with \`model\` and \`data\`, got ${found}`;
   throw new InputUnusableError(path, `Cannot read the job ${path}: ${message}`);
 }
 
@@ -172,7 +172,7 @@ async function withSet(job: unknown, settings: readonly string[]): Promise<unkno
     try {
       value = longAsText(parse(text, { intAsBigInt: true }));
     } catch (cause) {
-      throw refuse(`and \`${text}\` is no value in YAML`, cause);
+      throw refuse(`but \`${text}\` is not valid YAML`, cause);
     }
     return jobWithOption(before, option, value, option);
   }, job);
@@ -199,7 +199,7 @@ function withData(job: unknown, path: string, files: readonly string[] | undefin
   if (files === undefined) return job;
   const { data } = (job ?? {}) as { data?: { kind?: string } };
   if (!["arrow", "criteo-tsv", "csv", "jsonl", "parquet"].includes(data?.kind ?? "")) {
-    throw new InvalidOptionError("--data", `${path}: its data is not read from files: no --data`);
+    throw new InvalidOptionError("--data", `${path}: \`--data\` is for jobs that read files`);
   }
   return { ...(job as object), data: { ...data, paths: [...files] } };
 }

@@ -64,7 +64,7 @@ export async function constantsFor(
     arithmetic,
     measure: calibrateHere,
     onMeasure: (reason) => {
-      const time = isBrief() ? "briefly" : "for twenty seconds, or some minutes if it is busy";
+      const time = isBrief() ? "briefly" : "for twenty seconds, or some minutes on a busy machine";
       say(`Measuring this machine, ${time}, as ${reason} ...`);
     },
     onProgress: tenths((tenth) => say(`  ${tenth}0 %`)),
@@ -139,7 +139,7 @@ export async function withExistingFiles(job: JobSpec): Promise<JobSpec> {
   }
 }
 
-/** A job with tables and data up to these sizes trains faster than a machine is measured. */
+/** A job with tables and data up to these sizes ends sooner than a measurement of the machine. */
 const small = { tableBytes: 256 * 2 ** 20, fileBytes: 64 * 2 ** 20, samples: 500_000 };
 
 /** Whether a job's tables, and its data in all epochs, are small. Data on servers are not. */

@@ -1,6 +1,6 @@
 // Stores the token of a broker on this machine where commands of the same user find it: a file for
-// each port, in a directory that other users may not read. So no output and no list of processes
-// shows the token.
+// each port, in a directory that other users may not read. The token therefore appears in no output
+// and in no list of processes.
 
 import { randomBytes } from "node:crypto";
 import { chmodSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -42,7 +42,7 @@ export function keepToken(url: string, token: string): Disposable & { readonly p
   mkdirSync(place, { recursive: true, mode: 0o700 });
   const { mode, uid } = lstatSync(place); // A symbolic link has another mode.
   if ((mode & 0o777) !== 0o700 || uid !== (process.getuid?.() ?? uid)) {
-    const message = `Expected ${place} to be this user's, and closed to others: the token lies there`;
+    const message = `Expected ${place}, the directory of the token, to be readable by its owner alone`;
     throw new InputUnusableError(place, message);
   }
   const path = pathOf(new URL(url).port);

@@ -78,7 +78,7 @@ test("an invalid --set, or one of no option, is refused", async (t) => {
     await refusal("seed"),
     "Expected `--set` to be an option and its value, as data.batchSize=512, got `seed`",
   );
-  t.regex(await refusal("data={"), /as data\.batchSize=512, and `\{` is no value in YAML$/);
+  t.regex(await refusal("data={"), /as data\.batchSize=512, but `\{` is not valid YAML$/);
   t.regex(await refusal("sede=3"), /Expected no option `sede`: did you mean `seed`\?/);
 });
 

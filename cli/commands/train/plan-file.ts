@@ -48,7 +48,7 @@ export interface PlanningArguments extends ChangeArguments {
   readonly poolingFactor?: number;
   readonly constants?: string;
   readonly plan?: string;
-  /** As `plan`, but a plan that does not fit the memory of its devices is refused. */
+  /** As `plan`, but a plan that does not fit the memory of its devices is an error. */
   readonly from?: string;
   /** Measures nothing, and writes no file. */
   readonly dryRun?: boolean;
@@ -123,8 +123,8 @@ const pauseEveryMs = 50;
 const toldAfterMs = 1000;
 
 /**
- * Runs a search, which Ctrl-C or the time limit may end: the result is the best plan so far. The
- * search is one long computation: Ctrl-C is handled in its pauses.
+ * Runs a search, which Ctrl-C or the time limit may end; the result is then the best plan so far.
+ * The search is one long computation, and handles Ctrl-C in its pauses.
  */
 async function heard(
   search: (isOver: () => boolean) => Paused<JobPlan<LearnedSearch>>,

@@ -37,7 +37,7 @@ export const fileCases: readonly WrongInput[] = [
     args: ["train", "empty.yaml"],
     files: { "empty.yaml": "" },
     says: [
-      "Cannot read the job empty.yaml: expected an object with `model` and `data`, and nothing is there",
+      "Cannot read the job empty.yaml: expected an object with `model` and `data`, got nothing",
     ],
   },
   {
@@ -45,7 +45,7 @@ export const fileCases: readonly WrongInput[] = [
     args: ["train", "list.yaml"],
     files: { "list.yaml": "- model\n- data\n" },
     says: [
-      "Cannot read the job list.yaml: expected an object with `model` and `data`, and a list is there",
+      "Cannot read the job list.yaml: expected an object with `model` and `data`, got a list",
     ],
   },
   {

@@ -70,7 +70,7 @@ export const flagCases: readonly WrongInput[] = [
     title: "data for a job that generates its own",
     set: { data: { kind: "synthetic", samples: 100, dense: 1, batchSize: 20 } },
     args: ["train", "job.json", "--data", "clicks.csv"],
-    says: ["job.json: its data is not read from files: no --data"],
+    says: ["job.json: `--data` is for jobs that read files"],
   },
   {
     title: "`--set` without a value",
